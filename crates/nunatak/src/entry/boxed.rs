@@ -1,0 +1,133 @@
+//! Entries on the heap: any key, any value.
+//!
+//! Invariants
+//! 1. The value word of a slot of a boxed table is the address of an [`Entry`]
+//!    that was boxed and never freed since.
+//! 2. An entry is freed only through [`Retired`], after no guard that may have
+//!    seen it lives, or with its map.
+//! 3. While guards may see an entry nobody has a unique reference to it.
+
+use core::ptr::NonNull;
+
+/// A key and its value. Neither ever changes; an update stores a new entry.
+#[derive(Debug)]
+pub(crate) struct Entry<K, V> {
+    pub(crate) key: K,
+    pub(crate) value: V,
+}
+
+/// An entry's address.
+#[derive(Debug)]
+pub(crate) struct EntryPtr<K, V>(NonNull<Entry<K, V>>);
+
+impl<K, V> Clone for EntryPtr<K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V> Copy for EntryPtr<K, V> {}
+
+impl<K, V> PartialEq for EntryPtr<K, V> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<K, V> EntryPtr<K, V> {
+    pub(crate) fn to_word(self) -> u64 {
+        self.0.as_ptr().expose_provenance() as u64
+    }
+
+    /// # Safety
+    /// The word came from [`to_word`](Self::to_word).
+    pub(crate) unsafe fn from_word(word: u64) -> Self {
+        let address = core::ptr::with_exposed_provenance_mut(word as usize);
+        // SAFETY: the address of a box is not null.
+        Self(unsafe { NonNull::new_unchecked(address) })
+    }
+
+    /// # Safety
+    /// The entry is not freed within `'g`: a guard that was taken before the
+    /// word was read lives that long, or the caller owns the entry.
+    pub(crate) unsafe fn entry<'g>(self) -> &'g Entry<K, V> {
+        // SAFETY: the caller's promise, and invariant 3.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// An entry that nobody else can see, freed when dropped: if the caller's code
+/// panics before it is published.
+#[derive(Debug)]
+pub(crate) struct Unpublished<K, V>(Retired<K, V>);
+
+impl<K, V> Unpublished<K, V> {
+    pub(crate) fn new(key: K, value: V) -> Self {
+        let entry = Box::into_raw(Box::new(Entry { key, value }));
+        // SAFETY: a box is not null.
+        Self(Retired(EntryPtr(unsafe { NonNull::new_unchecked(entry) })))
+    }
+
+    pub(crate) fn ptr(&self) -> EntryPtr<K, V> {
+        self.0.0
+    }
+
+    pub(crate) fn key(&self) -> &K {
+        // SAFETY: it is ours.
+        &unsafe { self.ptr().entry() }.key
+    }
+
+    /// A slot has it now.
+    pub(crate) fn published(self) {
+        core::mem::forget(self);
+    }
+
+    /// It was not needed after all.
+    pub(crate) fn into_entry(self) -> Entry<K, V> {
+        let ptr = self.ptr();
+        core::mem::forget(self);
+        // SAFETY: it is ours, and the destructor that would free it will not run.
+        *unsafe { Box::from_raw(ptr.0.as_ptr()) }
+    }
+}
+
+/// An entry that no slot has any more, freed when dropped.
+#[derive(Debug)]
+pub(crate) struct Retired<K, V>(EntryPtr<K, V>);
+
+// SAFETY: it owns the entry; whoever drops it drops the key and the value.
+unsafe impl<K: Send, V: Send> Send for Retired<K, V> {}
+// SAFETY: a shared reference gives access to shared references only.
+unsafe impl<K: Sync, V: Sync> Sync for Retired<K, V> {}
+
+impl<K, V> Retired<K, V> {
+    /// # Safety
+    /// The caller took the entry out of its slot, and drops this only when no
+    /// guard that may have seen it lives.
+    pub(crate) unsafe fn new(ptr: EntryPtr<K, V>) -> Self {
+        Self(ptr)
+    }
+
+    pub(crate) fn entry(&self) -> &Entry<K, V> {
+        // SAFETY: it is freed by the destructor only.
+        unsafe { self.0.entry() }
+    }
+
+    /// The entry itself.
+    ///
+    /// # Safety
+    /// No guard that may have seen it lives.
+    pub(crate) unsafe fn into_entry(self) -> Entry<K, V> {
+        let ptr = self.0;
+        core::mem::forget(self);
+        // SAFETY: the caller's promise; the destructor will not run.
+        *unsafe { Box::from_raw(ptr.0.as_ptr()) }
+    }
+}
+
+impl<K, V> Drop for Retired<K, V> {
+    fn drop(&mut self) {
+        // SAFETY: it came from a box, and no one else frees it (invariant 2).
+        drop(unsafe { Box::from_raw(self.0.0.as_ptr()) });
+    }
+}

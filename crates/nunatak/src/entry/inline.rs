@@ -1,0 +1,284 @@
+//! Types that are stored in a slot's word.
+
+use core::num::NonZero;
+
+/// A type of at most 8 bytes that can be a value of an inline map.
+///
+/// Implemented for integers, floats, `bool`, `char`, byte arrays, `NonZero`,
+/// `Option<NonZero>`, `()` and pairs that fit; for a type of your own by
+/// [`inline_as!`](crate::inline_as).
+///
+/// ```
+/// use nunatak::entry::Inline;
+/// assert_eq!(<(u32, i16)>::from_word((7_u32, -1_i16).to_word()), (7, -1));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not stored inline",
+    note = "an inline map takes types of at most 8 bytes: integers, floats (as values), `bool`, \
+            `char`, byte arrays, `NonZero`, `Option<NonZero>` and pairs that fit",
+    note = "for a type of your own that fits, see `nunatak::inline_as!`",
+    note = "for any other type use `DlhtBoxedMap`"
+)]
+pub trait Inline: Copy + Send + Sync + 'static {
+    /// How many low bits of the word the type uses.
+    const BITS: u32;
+
+    /// The value as a word. Bits from [`BITS`](Self::BITS) on are zero.
+    fn to_word(self) -> u64;
+
+    /// The value that became this word.
+    fn from_word(word: u64) -> Self;
+}
+
+/// An [`Inline`] type whose values are equal exactly if their words are, so
+/// that it can be a key. (Floats are not: zero has two words.)
+///
+/// ```
+/// use nunatak::DlhtMap;
+/// let map: DlhtMap<(char, u8), f64> = DlhtMap::new();
+/// map.insert(('a', 1), 0.5);
+/// assert_eq!(map.get(&('a', 1)), Some(0.5));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be the key of an inline map",
+    note = "keys of at most 8 bytes are compared as words, so floats are values only",
+    note = "for a type of your own that fits, see `nunatak::inline_as!`",
+    note = "for any other type use `DlhtBoxedMap`"
+)]
+pub trait InlineKey: Inline + Eq {}
+
+macro_rules! integers {
+    ($($integer:ty, $unsigned:ty;)*) => {$(
+        impl Inline for $integer {
+            const BITS: u32 = <$integer>::BITS;
+
+            #[inline(always)]
+            fn to_word(self) -> u64 {
+                // By way of the unsigned type, so that a sign is not extended.
+                self as $unsigned as u64
+            }
+
+            #[inline(always)]
+            fn from_word(word: u64) -> Self {
+                word as Self
+            }
+        }
+
+        impl InlineKey for $integer {}
+
+        impl Inline for NonZero<$integer> {
+            const BITS: u32 = <$integer>::BITS;
+
+            #[inline(always)]
+            fn to_word(self) -> u64 {
+                self.get().to_word()
+            }
+
+            #[inline(always)]
+            fn from_word(word: u64) -> Self {
+                Self::new(<$integer>::from_word(word)).expect("the word of a nonzero number")
+            }
+        }
+
+        impl InlineKey for NonZero<$integer> {}
+
+        impl Inline for Option<NonZero<$integer>> {
+            const BITS: u32 = <$integer>::BITS;
+
+            #[inline(always)]
+            fn to_word(self) -> u64 {
+                self.map_or(0, NonZero::to_word)
+            }
+
+            #[inline(always)]
+            fn from_word(word: u64) -> Self {
+                NonZero::new(<$integer>::from_word(word))
+            }
+        }
+
+        impl InlineKey for Option<NonZero<$integer>> {}
+    )*};
+}
+
+integers! {
+    u8, u8; u16, u16; u32, u32; u64, u64; usize, usize;
+    i8, u8; i16, u16; i32, u32; i64, u64; isize, usize;
+}
+
+macro_rules! as_integers {
+    ($($type:ty, $bits:expr, $to:expr, $from:expr;)*) => {$(
+        impl Inline for $type {
+            const BITS: u32 = $bits;
+
+            #[inline(always)]
+            fn to_word(self) -> u64 {
+                let to: fn($type) -> u64 = $to;
+                to(self)
+            }
+
+            #[inline(always)]
+            fn from_word(word: u64) -> Self {
+                let from: fn(u64) -> $type = $from;
+                from(word)
+            }
+        }
+    )*};
+}
+
+as_integers! {
+    (), 0, |()| 0, |_| ();
+    bool, 8, u64::from, |word| word != 0;
+    char, 32, u64::from, |word| char::from_u32(word as u32).expect("the word of a character");
+    f32, 32, |float| float.to_bits().into(), |word| f32::from_bits(word as u32);
+    f64, 64, f64::to_bits, f64::from_bits;
+}
+
+impl InlineKey for () {}
+impl InlineKey for bool {}
+impl InlineKey for char {}
+
+impl<const N: usize> Inline for [u8; N] {
+    const BITS: u32 = {
+        assert!(N <= 8, "a byte array of more than 8 bytes is not stored inline");
+        8 * N as u32
+    };
+
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        const { assert!(Self::BITS <= 64) };
+        let mut bytes = [0; 8];
+        bytes[..N].copy_from_slice(&self);
+        u64::from_le_bytes(bytes)
+    }
+
+    #[inline(always)]
+    fn from_word(word: u64) -> Self {
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(&word.to_le_bytes()[..N]);
+        bytes
+    }
+}
+
+impl<const N: usize> InlineKey for [u8; N] {}
+
+impl<A: Inline, B: Inline> Inline for (A, B) {
+    const BITS: u32 = {
+        assert!(A::BITS + B::BITS <= 64, "a pair of more than 8 bytes is not stored inline");
+        A::BITS + B::BITS
+    };
+
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        const { assert!(Self::BITS <= 64) };
+        // In two shifts, since a first half of no bits leaves 64 for the second.
+        self.0.to_word() | self.1.to_word().checked_shl(A::BITS).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn from_word(word: u64) -> Self {
+        let low = if A::BITS == 64 { u64::MAX } else { (1 << A::BITS) - 1 };
+        (A::from_word(word & low), B::from_word(word.checked_shr(A::BITS).unwrap_or(0)))
+    }
+}
+
+impl<A: InlineKey, B: InlineKey> InlineKey for (A, B) {}
+
+/// Makes a type of your own inline, by way of a type that is.
+///
+/// Of a key, two values must be equal exactly if their images are.
+///
+/// ```
+/// use nunatak::{DlhtMap, inline_as};
+///
+/// #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// struct Cell { x: i16, y: i16 }
+/// inline_as!(key Cell => (i16, i16), |cell| (cell.x, cell.y), |(x, y)| Cell { x, y });
+///
+/// #[derive(Debug, Clone, Copy, PartialEq)]
+/// struct Celsius(f32);
+/// inline_as!(value Celsius => f32, |degrees| degrees.0, Celsius);
+///
+/// let map: DlhtMap<Cell, Celsius> = DlhtMap::new();
+/// map.insert(Cell { x: 1, y: -1 }, Celsius(20.5));
+/// assert_eq!(map.get(&Cell { x: 1, y: -1 }), Some(Celsius(20.5)));
+/// ```
+#[macro_export]
+macro_rules! inline_as {
+    (key $type:ty => $image:ty, $to:expr, $from:expr) => {
+        $crate::inline_as!(value $type => $image, $to, $from);
+        impl $crate::entry::InlineKey for $type {}
+    };
+    (value $type:ty => $image:ty, $to:expr, $from:expr) => {
+        impl $crate::entry::Inline for $type {
+            const BITS: u32 = <$image as $crate::entry::Inline>::BITS;
+
+            #[inline(always)]
+            fn to_word(self) -> u64 {
+                let to: fn($type) -> $image = $to;
+                <$image as $crate::entry::Inline>::to_word(to(self))
+            }
+
+            #[inline(always)]
+            fn from_word(word: u64) -> Self {
+                let from: fn($image) -> $type = $from;
+                from(<$image as $crate::entry::Inline>::from_word(word))
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::fmt::Debug;
+    use proptest::prelude::*;
+
+    fn round_trips<T: Inline + PartialEq + Debug>(value: T) {
+        let word = value.to_word();
+        assert_eq!(T::from_word(word), value);
+        assert_eq!(word.checked_shr(T::BITS).unwrap_or(0), 0, "{value:?} exceeds its bits");
+    }
+
+    proptest! {
+        #[test]
+        fn every_type_round_trips(
+            long: u64, int: i32, short: i16, byte: u8, boolean: bool, character: char,
+            float in -1e300..1e300_f64, bytes: [u8; 7],
+        ) {
+            round_trips(long);
+            round_trips(long.cast_signed());
+            round_trips(int);
+            round_trips(short);
+            round_trips(boolean);
+            round_trips(character);
+            round_trips(float);
+            round_trips(float as f32);
+            round_trips(bytes);
+            round_trips((int, short));
+            round_trips((short, (byte, boolean)));
+            round_trips(((), long));
+            round_trips((long, ()));
+            round_trips((character, int));
+            round_trips(NonZero::new(short));
+            round_trips(NonZero::new(long | 1).unwrap());
+            round_trips(NonZero::new(int));
+        }
+
+        #[test]
+        fn words_are_equal_only_if_pairs_are(a: (i16, u8), b: (i16, u8)) {
+            prop_assert_eq!(a.to_word() == b.to_word(), a == b);
+        }
+    }
+
+    #[test]
+    fn extremes_round_trip() {
+        round_trips(i64::MIN);
+        round_trips((i32::MIN, i32::MIN));
+        round_trips((u32::MAX, u32::MAX));
+        round_trips(char::MAX);
+        round_trips([0xFF; 8]);
+        round_trips(());
+        round_trips(f64::NEG_INFINITY);
+        assert!(f64::from_word(f64::NAN.to_word()).is_nan());
+    }
+}

@@ -1,0 +1,73 @@
+//! How the caller chooses a hash function.
+
+use super::{ModuloPlacement, WordPlacement};
+use crate::error::Error;
+use core::hash::BuildHasher;
+
+/// The default hasher of every map in RAM: fast, of high quality and seeded at
+/// random for each map, so that nobody can choose keys that collide.
+///
+/// ```
+/// use nunatak::{DlhtMap, RandomState};
+/// let map: DlhtMap<u64, u64, RandomState> = DlhtMap::new();
+/// # assert!(map.is_empty());
+/// ```
+pub type RandomState = foldhash::fast::RandomState;
+
+/// DLHT's paper hashing (section 3.4.3): bin = key modulo the number of bins.
+///
+/// The fastest choice for keys that are dense or random already, and keeps
+/// dense keys in neighbouring cache lines. Keys with a common factor, such as
+/// addresses, collide: whoever chooses the keys chooses the speed.
+///
+/// ```
+/// use nunatak::{DlhtMap, Modulo};
+/// let map: DlhtMap<u64, u64, Modulo> = DlhtMap::with_hasher(Modulo);
+/// map.insert(7, 49);
+/// assert_eq!(map.get(&7), Some(49));
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Modulo;
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Modulo {}
+    impl<S: core::hash::BuildHasher> Sealed for S {}
+}
+
+/// What a map of inline keys can be hashed with: any `BuildHasher`, whose
+/// hashes are mixed once more, or [`Modulo`].
+///
+/// ```
+/// use nunatak::DlhtMap;
+/// use std::collections::hash_map::RandomState;
+/// let map: DlhtMap<u64, u64, RandomState> = DlhtMap::with_hasher(RandomState::new());
+/// map.insert(1, 2);
+/// assert_eq!(map.get(&1), Some(2));
+/// ```
+pub trait Hashing: sealed::Sealed + Send + Sync + 'static {
+    /// How words are placed with it.
+    #[doc(hidden)]
+    #[allow(private_bounds, reason = "the trait is sealed; placement is an internal matter")]
+    type Placement: super::Placement;
+
+    /// Prepares the placement of words.
+    #[doc(hidden)]
+    fn into_placement(self) -> Result<Self::Placement, Error>;
+}
+
+impl Hashing for Modulo {
+    type Placement = ModuloPlacement;
+
+    fn into_placement(self) -> Result<ModuloPlacement, Error> {
+        Ok(ModuloPlacement)
+    }
+}
+
+impl<S: BuildHasher + Send + Sync + 'static> Hashing for S {
+    type Placement = WordPlacement<S>;
+
+    fn into_placement(self) -> Result<WordPlacement<S>, Error> {
+        Ok(WordPlacement::new(self))
+    }
+}

@@ -1,0 +1,28 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+pub mod entry;
+mod error;
+pub mod hash;
+mod map;
+pub mod mode;
+pub mod memory;
+#[cfg(nunatak_seeded_bugs)]
+pub mod seeded;
+#[cfg(not(nunatak_seeded_bugs))]
+mod seeded;
+//pub mod simd;
+mod sync;
+mod table;
+
+pub use error::{BatchError, Error};
+pub use hash::{Modulo, RandomState};
+pub use map::{
+    BoxedGuard, Compute, ConcurrentMap, DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet,
+    Op, Outcome, Removed, Request, Stop,
+};
+pub use memory::MemoryUsage;
+pub use table::dlht::DlhtStats;
+
+#[cfg(any(loom, shuttle))]
+pub mod models;

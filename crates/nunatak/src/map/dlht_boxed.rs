@@ -1,0 +1,766 @@
+//! [`DlhtBoxedMap`]: any key, any value.
+
+use super::Compute;
+use super::dlht::DlhtBuilder;
+use crate::entry::{Entry, EntryPtr, Retired, Unpublished};
+use crate::error::Error;
+use crate::hash::{HashPlacement, RandomState, post_mix};
+use crate::sync::{GuardPin, Limbo, Shared};
+use crate::table::dlht::{ByEntry, Change, Table};
+use core::borrow::Borrow;
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+use core::marker::PhantomData;
+
+type Pointer<K, V> = EntryPtr<K, V>;
+
+/// A concurrent map of any `K: Hash + Eq` to any value.
+///
+/// A slot holds the key's hash and a pointer to an entry on the heap, so a get
+/// touches two cache lines and the key; otherwise it is
+/// [`DlhtMap`](crate::DlhtMap), with its consistency and its progress. Keys
+/// are looked up by any borrowed form. Entries that were replaced or removed
+/// are freed once no guard can see them.
+///
+/// Keys whose `Hash` collides in all 64 bits are told apart by `Eq`; if very
+/// many do, they share a lock (see `stats().delegated_bins`).
+///
+/// ```
+/// use nunatak::DlhtBoxedMap;
+///
+/// let ages: DlhtBoxedMap<String, u32> = DlhtBoxedMap::new();
+/// ages.insert("Ada".into(), 36);
+/// assert_eq!(ages.get("Ada"), Some(36));
+/// let guard = ages.pin();
+/// let age: &u32 = guard.get("Ada").unwrap();
+/// ages.remove("Ada");
+/// assert_eq!(*age, 36); // still there, until the guard goes
+/// ```
+///
+/// A guard borrows its map, so the map can't go first:
+///
+/// ```compile_fail
+/// # use nunatak::DlhtBoxedMap;
+/// let map: DlhtBoxedMap<String, u32> = DlhtBoxedMap::new();
+/// let guard = map.pin();
+/// drop(map);
+/// guard.get("Ada");
+/// ```
+pub struct DlhtBoxedMap<K, V, S = RandomState> {
+    pub(super) table: Table<HashPlacement, Shared>,
+    hasher: S,
+    limbo: Limbo<Retired<K, V>>,
+    entries: PhantomData<Box<(K, V)>>,
+}
+
+// SAFETY: the map owns its entries, and dropping it drops them here.
+unsafe impl<K: Send, V: Send, S: Send> Send for DlhtBoxedMap<K, V, S> {}
+// SAFETY: threads that share the map get references to keys and values, and
+// drop what others stored.
+unsafe impl<K: Send + Sync, V: Send + Sync, S: Sync> Sync for DlhtBoxedMap<K, V, S> {}
+
+impl<S> DlhtBuilder<S> {
+    /// Builds a map of boxed entries.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtBoxedMap, DlhtMap};
+    /// let map: DlhtBoxedMap<String, Vec<u8>> =
+    ///     DlhtMap::<u64, u64>::builder().capacity(1000).build_boxed()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_boxed<K, V>(self) -> Result<DlhtBoxedMap<K, V, S>, Error> {
+        self.check()?;
+        let table = Table::new(HashPlacement, self.config, self.capacity)?;
+        Ok(DlhtBoxedMap { table, hasher: self.hasher, limbo: Limbo::new(), entries: PhantomData })
+    }
+}
+
+impl<K, V, S: Default> DlhtBoxedMap<K, V, S> {
+    /// An empty map of a few cache lines.
+    ///
+    /// # Panics
+    /// If the memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// assert!(DlhtBoxedMap::<String, String>::new().is_empty());
+    /// ```
+    pub fn new() -> Self {
+        Self::with_capacity(0)
+    }
+
+    /// An empty map with room for `capacity` entries.
+    ///
+    /// # Panics
+    /// If the memory for it is refused; the builder returns the error.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// assert!(DlhtBoxedMap::<String, String>::with_capacity(1000).is_empty());
+    /// ```
+    pub fn with_capacity(capacity: usize) -> Self {
+        match DlhtBuilder::default().hasher(S::default()).capacity(capacity).build_boxed() {
+            Ok(map) => map,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// The key test of a borrowed key.
+fn is<'k, K, V, Q>(key: &'k Q) -> ByEntry<impl Fn(u64) -> bool + 'k>
+where
+    K: Borrow<Q> + 'k,
+    V: 'k,
+    Q: Eq + ?Sized,
+{
+    // SAFETY: a table of this map holds addresses of its entries only, and
+    // every operation runs under a guard that was taken before.
+    ByEntry(move |word| unsafe { Pointer::<K, V>::from_word(word).entry() }.key.borrow() == key)
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
+    pub(super) fn word<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
+        post_mix(self.hasher.hash_one(key))
+    }
+
+    pub(super) fn guard(&self) -> GuardPin<'_> {
+        self.table.registry().guard()
+    }
+
+    /// The entry of a key.
+    fn find<'g, Q>(&'g self, _guard: &'g GuardPin<'_>, key: &Q) -> Option<Pointer<K, V>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let found = self.table.find(self.word(key), &is::<K, V, Q>(key));
+        // SAFETY: the table holds addresses of entries only.
+        found.map(|word| unsafe { Pointer::from_word(word) })
+    }
+
+    pub(super) fn find_entry<'g, Q>(
+        &'g self,
+        guard: &'g GuardPin<'_>,
+        key: &Q,
+    ) -> Option<&'g Entry<K, V>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        // SAFETY: found under the guard, which outlives the reference.
+        self.find(guard, key).map(|found| unsafe { found.entry() })
+    }
+
+    /// Applies a change to the key's slot, and returns what was there.
+    fn apply<'g, Q>(
+        &'g self,
+        _guard: &'g GuardPin<'_>,
+        key: &Q,
+        fresh: Option<Pointer<K, V>>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<Pointer<K, V>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let fresh = fresh.map(Pointer::to_word);
+        let before = self.table.apply(self.word(key), &is::<K, V, Q>(key), fresh, change);
+        // SAFETY: the table holds addresses of entries only.
+        before.map(|word| unsafe { Pointer::from_word(word) })
+    }
+
+    /// Frees an entry that a change took out of its slot, when nobody can see
+    /// it any more.
+    fn retire(&self, taken_out: Pointer<K, V>) {
+        // SAFETY: the caller's change took it out, and limbo keeps it from
+        // every guard that may have seen it.
+        self.limbo.retire(self.table.registry(), unsafe { Retired::new(taken_out) });
+    }
+
+    /// Replaces the very entry `current` by a new one or takes it out; what is
+    /// there instead, if not.
+    fn replace_entry<'g, Q>(
+        &'g self,
+        guard: &'g GuardPin<'_>,
+        key: &Q,
+        current: Pointer<K, V>,
+        change: Change,
+    ) -> Result<(), Option<Pointer<K, V>>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let exact =
+            |word| if word == current.to_word() { change } else { Change::Keep };
+        match self.apply(guard, key, None, exact) {
+            Some(before) if before == current => Ok(()),
+            other => Err(other),
+        }
+    }
+
+    /// Holds the map's entries for as long as the guard lives: references that
+    /// are taken through it stay good, whatever happens to their keys. Memory
+    /// that is freed meanwhile waits for the guard; `stats` shows how much.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, String> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), "b".into());
+    /// assert_eq!(map.pin().get("a").map(String::as_str), Some("b"));
+    /// ```
+    pub fn pin(&self) -> BoxedGuard<'_, K, V, S> {
+        BoxedGuard { map: self, pin: self.guard() }
+    }
+
+    /// Runs `f` on the key's value, in place.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// # use std::sync::atomic::{AtomicU64, Ordering};
+    /// let counts: DlhtBoxedMap<String, AtomicU64> = DlhtBoxedMap::new();
+    /// counts.try_insert("ice".into(), AtomicU64::new(1)).unwrap();
+    /// assert_eq!(counts.get_with("ice", |count| count.fetch_add(1, Ordering::Relaxed)), Some(1));
+    /// ```
+    pub fn get_with<Q, R>(&self, key: &Q, f: impl FnOnce(&V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let guard = self.guard();
+        self.find_entry(&guard, key).map(|entry| f(&entry.value))
+    }
+
+    /// A copy of the key's value.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, Vec<u8>> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), vec![1]);
+    /// assert_eq!(map.get("a"), Some(vec![1]));
+    /// ```
+    pub fn get<Q>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+        V: Clone,
+    {
+        self.get_with(key, V::clone)
+    }
+
+    /// Whether the key is present.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// assert!(!DlhtBoxedMap::<String, ()>::new().contains_key("a"));
+    /// ```
+    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let guard = self.guard();
+        self.find(&guard, key).is_some()
+    }
+
+    /// Stores the value and returns a copy of what it replaced. (The key is
+    /// replaced too.) [`put`](Self::put) does without the copy.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// assert_eq!(map.insert("a".into(), 1), None);
+    /// assert_eq!(map.insert("a".into(), 2), Some(1));
+    /// ```
+    pub fn insert(&self, key: K, value: V) -> Option<V>
+    where
+        V: Clone,
+    {
+        self.put(key, value).map(|replaced| replaced.value().clone())
+    }
+
+    /// Stores the value and returns the entry that it replaced.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// struct NotClone(u64);
+    /// let map: DlhtBoxedMap<String, NotClone> = DlhtBoxedMap::new();
+    /// assert!(map.put("a".into(), NotClone(1)).is_none());
+    /// assert_eq!(map.put("a".into(), NotClone(2)).unwrap().value().0, 1);
+    /// ```
+    pub fn put(&self, key: K, value: V) -> Option<Removed<'_, K, V, S>> {
+        let entry = Unpublished::new(key, value);
+        let guard = self.guard();
+        let new = entry.ptr().to_word();
+        let replaced = self.apply(&guard, entry.key(), Some(entry.ptr()), |_| Change::To(new));
+        entry.published();
+        replaced.map(|replaced| self.removed(replaced))
+    }
+
+    fn removed(&self, taken_out: Pointer<K, V>) -> Removed<'_, K, V, S> {
+        // SAFETY: the caller's change took it out; `Removed` frees it by way of
+        // limbo, or after it made sure that nobody can see it.
+        Removed { map: self, entry: Some(unsafe { Retired::new(taken_out) }) }
+    }
+
+    /// Stores the value if the key is absent.
+    ///
+    /// # Errors
+    /// The key and the value, which were not stored.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// assert_eq!(map.try_insert("a".into(), 1), Ok(()));
+    /// assert_eq!(map.try_insert("a".into(), 2), Err(("a".into(), 2)));
+    /// ```
+    pub fn try_insert(&self, key: K, value: V) -> Result<(), (K, V)> {
+        let entry = Unpublished::new(key, value);
+        let guard = self.guard();
+        match self.apply(&guard, entry.key(), Some(entry.ptr()), |_| Change::Keep) {
+            None => {
+                entry.published();
+                Ok(())
+            }
+            Some(_) => {
+                let Entry { key, value } = entry.into_entry();
+                Err((key, value))
+            }
+        }
+    }
+
+    /// Replaces the value if the key is present, and returns a copy of what it
+    /// replaced.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// assert_eq!(map.update("a", 1), None);
+    /// ```
+    pub fn update<Q>(&self, key: &Q, value: V) -> Option<V>
+    where
+        K: Borrow<Q> + Clone,
+        Q: Hash + Eq + ?Sized,
+        V: Clone,
+    {
+        let value = core::cell::Cell::new(Some(value));
+        // Made at the first need, and kept: the closure may be called again.
+        let mut entry: Option<Unpublished<K, V>> = None;
+        let guard = self.guard();
+        let mut present = self.find(&guard, key);
+        loop {
+            let current = present?;
+            // SAFETY: found under the guard.
+            let Entry { key: stored, value: before } = unsafe { current.entry() };
+            let entry_ptr = match &entry {
+                Some(entry) => entry.ptr(),
+                None => {
+                    let value = value.take().expect("the value is taken once");
+                    entry.insert(Unpublished::new(stored.clone(), value)).ptr()
+                }
+            };
+            match self.replace_entry(&guard, key, current, Change::To(entry_ptr.to_word())) {
+                Ok(()) => {
+                    entry.into_iter().for_each(Unpublished::published);
+                    self.retire(current);
+                    return Some(before.clone());
+                }
+                Err(newer) => present = newer,
+            }
+        }
+    }
+
+    /// Replaces the value by what `f` makes of it, and returns a copy of the
+    /// value before. `f` may run more than once.
+    ///
+    /// # Errors
+    /// A copy of the value that `f` declined, `None` if the key is absent.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// assert_eq!(map.fetch_update("a", |value| Some(value + 1)), Ok(1));
+    /// assert_eq!(map.fetch_update("b", |value| Some(value + 1)), Err(None));
+    /// ```
+    pub fn fetch_update<Q, F>(&self, key: &Q, mut f: F) -> Result<V, Option<V>>
+    where
+        K: Borrow<Q> + Clone,
+        Q: Hash + Eq + ?Sized,
+        V: Clone,
+        F: FnMut(&V) -> Option<V>,
+    {
+        let guard = self.guard();
+        let mut present = self.find(&guard, key);
+        loop {
+            let Some(current) = present else { return Err(None) };
+            // SAFETY: found under the guard.
+            let Entry { key: stored, value } = unsafe { current.entry() };
+            let Some(new) = f(value) else { return Err(Some(value.clone())) };
+            let entry = Unpublished::new(stored.clone(), new);
+            match self.replace_entry(&guard, key, current, Change::To(entry.ptr().to_word())) {
+                Ok(()) => {
+                    entry.published();
+                    self.retire(current);
+                    return Ok(value.clone());
+                }
+                Err(newer) => present = newer,
+            }
+        }
+    }
+
+    /// Decides on a key's fate by its present value, atomically, and returns a
+    /// copy of the value before. `f` may run more than once.
+    ///
+    /// ```
+    /// # use nunatak::{Compute, DlhtBoxedMap};
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.compute("a".into(), |count| Compute::Put(count.map_or(1, |count| count + 1)));
+    /// assert_eq!(map.get("a"), Some(1));
+    /// ```
+    pub fn compute<F>(&self, key: K, mut f: F) -> Option<V>
+    where
+        K: Clone,
+        V: Clone,
+        F: FnMut(Option<&V>) -> Compute<V>,
+    {
+        let guard = self.guard();
+        let mut present = self.find(&guard, &key);
+        loop {
+            // SAFETY: found under the guard.
+            let value = present.map(|current| unsafe { &current.entry().value });
+            let attempt = match (f(value), present) {
+                (Compute::Keep, _) | (Compute::Remove, None) => return value.cloned(),
+                (Compute::Remove, Some(current)) => {
+                    self.replace_entry(&guard, &key, current, Change::Remove)
+                }
+                (Compute::Put(new), Some(current)) => {
+                    let entry = Unpublished::new(key.clone(), new);
+                    let change = Change::To(entry.ptr().to_word());
+                    let replaced = self.replace_entry(&guard, &key, current, change);
+                    if replaced.is_ok() {
+                        entry.published();
+                    }
+                    replaced
+                }
+                (Compute::Put(new), None) => {
+                    let entry = Unpublished::new(key.clone(), new);
+                    match self.apply(&guard, &key, Some(entry.ptr()), |_| Change::Keep) {
+                        None => {
+                            entry.published();
+                            Ok(())
+                        }
+                        newer => Err(newer),
+                    }
+                }
+            };
+            match attempt {
+                Ok(()) => {
+                    present.into_iter().for_each(|current| self.retire(current));
+                    return value.cloned();
+                }
+                Err(newer) => present = newer,
+            }
+        }
+    }
+
+    /// Runs `f` on the key's value, which is made first if it is absent.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// # use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    /// let counts: DlhtBoxedMap<String, AtomicU64> = DlhtBoxedMap::new();
+    /// let count = |word: &str| {
+    ///     counts.get_or_insert_with(word.into(), || AtomicU64::new(0), |n| n.fetch_add(1, Relaxed))
+    /// };
+    /// assert_eq!((count("ice"), count("ice")), (0, 1));
+    /// ```
+    pub fn get_or_insert_with<R>(
+        &self,
+        key: K,
+        make: impl FnOnce() -> V,
+        f: impl FnOnce(&V) -> R,
+    ) -> R {
+        let guard = self.guard();
+        if let Some(entry) = self.find_entry(&guard, &key) {
+            return f(&entry.value);
+        }
+        let entry = Unpublished::new(key, make());
+        let ptr = entry.ptr();
+        match self.apply(&guard, entry.key(), Some(ptr), |_| Change::Keep) {
+            None => {
+                entry.published();
+                // SAFETY: in the table, or taken out of it under this guard.
+                f(unsafe { &ptr.entry().value })
+            }
+            // SAFETY: found under the guard.
+            Some(present) => f(unsafe { &present.entry().value }),
+        }
+    }
+
+    /// Takes the key out and returns a copy of its value;
+    /// [`remove_entry`](Self::remove_entry) does without the copy.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// assert_eq!((map.remove("a"), map.remove("a")), (Some(1), None));
+    /// ```
+    pub fn remove<Q>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+        V: Clone,
+    {
+        self.remove_entry(key).map(|removed| removed.value().clone())
+    }
+
+    /// Takes the key out and returns its entry, which can be had by value when
+    /// nobody else can see it.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, Vec<u8>> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), vec![1, 2, 3]);
+    /// let removed = map.remove_entry("a").unwrap();
+    /// let (key, value): (String, Vec<u8>) = removed.into_owned().unwrap();
+    /// ```
+    pub fn remove_entry<Q>(&self, key: &Q) -> Option<Removed<'_, K, V, S>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let guard = self.guard();
+        self.apply(&guard, key, None, |_| Change::Remove).map(|taken_out| self.removed(taken_out))
+    }
+
+    /// Takes the key out if `condition` holds for its value at that instant.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// assert!(map.remove_entry_if("a", |_, value| *value > 1).is_none());
+    /// ```
+    pub fn remove_entry_if<Q, F>(
+        &self,
+        key: &Q,
+        mut condition: F,
+    ) -> Option<Removed<'_, K, V, S>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+        F: FnMut(&K, &V) -> bool,
+    {
+        let guard = self.guard();
+        let mut present = self.find(&guard, key);
+        loop {
+            let current = present?;
+            // SAFETY: found under the guard.
+            let entry = unsafe { current.entry() };
+            if !condition(&entry.key, &entry.value) {
+                return None;
+            }
+            match self.replace_entry(&guard, key, current, Change::Remove) {
+                Ok(()) => return Some(self.removed(current)),
+                Err(newer) => present = newer,
+            }
+        }
+    }
+
+    /// Frees what waits for guards that are gone, and returns how many entries
+    /// wait for guards that are not.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// map.insert("a".into(), 2);
+    /// assert_eq!(map.reclaim(), 0);
+    /// ```
+    pub fn reclaim(&self) -> usize {
+        self.table.free_retired();
+        self.limbo.collect(self.table.registry());
+        self.limbo.len()
+    }
+
+    /// How many replaced and removed entries wait to be freed.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// assert_eq!(DlhtBoxedMap::<String, u64>::new().unreclaimed(), 0);
+    /// ```
+    pub fn unreclaimed(&self) -> usize {
+        self.limbo.len()
+    }
+}
+
+impl<K, V, S> Drop for DlhtBoxedMap<K, V, S> {
+    fn drop(&mut self) {
+        for (_, word) in self.table.iter() {
+            // SAFETY: the table holds addresses of entries only, each once, and
+            // nobody else has the map any more.
+            drop(unsafe { Retired::<K, V>::new(Pointer::from_word(word)) });
+        }
+    }
+}
+
+/// A guard on the entries of a [`DlhtBoxedMap`]; see
+/// [`pin`](DlhtBoxedMap::pin).
+///
+/// ```
+/// use nunatak::DlhtBoxedMap;
+/// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+/// map.insert("a".into(), 1);
+/// let guard = map.pin();
+/// let (one, none) = (guard.get("a"), guard.get("b"));
+/// assert_eq!((one, none), (Some(&1), None));
+/// ```
+pub struct BoxedGuard<'m, K, V, S = RandomState> {
+    map: &'m DlhtBoxedMap<K, V, S>,
+    pin: GuardPin<'m>,
+}
+
+impl<K, V, S> fmt::Debug for BoxedGuard<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoxedGuard").finish_non_exhaustive()
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> BoxedGuard<'_, K, V, S> {
+    /// The key's value.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// assert_eq!(map.pin().get("a"), None);
+    /// ```
+    pub fn get<Q>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.map.find_entry(&self.pin, key).map(|entry| &entry.value)
+    }
+
+    /// The stored key and its value.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// assert_eq!(map.pin().get_key_value("a"), Some((&"a".into(), &1)));
+    /// ```
+    pub fn get_key_value<Q>(&self, key: &Q) -> Option<(&K, &V)>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.map.find_entry(&self.pin, key).map(|entry| (&entry.key, &entry.value))
+    }
+
+    /// References to all entries, weakly consistent.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// assert_eq!(map.pin().iter().map(|(_, value)| value).sum::<u64>(), 1);
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.map.table.iter().map(|(_, word)| {
+            // SAFETY: the table holds addresses of entries only; read under
+            // this guard, which outlives the reference.
+            let entry = unsafe { Pointer::<K, V>::from_word(word).entry() };
+            (&entry.key, &entry.value)
+        })
+    }
+}
+
+/// An entry that was taken out of a [`DlhtBoxedMap`]. Others may be reading it
+/// under guards that they took before.
+///
+/// ```
+/// use nunatak::DlhtBoxedMap;
+/// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+/// map.insert("a".into(), 1);
+/// let guard = map.pin();
+/// let removed = map.remove_entry("a").unwrap();
+/// let removed = removed.into_owned().unwrap_err(); // the guard may see it
+/// drop(guard);
+/// assert_eq!(removed.into_owned().unwrap(), ("a".into(), 1));
+/// ```
+pub struct Removed<'m, K, V, S = RandomState> {
+    map: &'m DlhtBoxedMap<K, V, S>,
+    entry: Option<Retired<K, V>>,
+}
+
+impl<K: fmt::Debug, V: fmt::Debug, S> fmt::Debug for Removed<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Removed").field(&self.entry.as_ref().map(Retired::entry)).finish()
+    }
+}
+
+impl<K, V, S> Removed<'_, K, V, S> {
+    fn entry(&self) -> &Entry<K, V> {
+        self.entry.as_ref().map(Retired::entry).expect("taken by consuming calls only")
+    }
+
+    /// The key that was taken out.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// assert_eq!(map.remove_entry("a").unwrap().key(), "a");
+    /// ```
+    pub fn key(&self) -> &K {
+        &self.entry().key
+    }
+
+    /// The value that was taken out.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// assert_eq!(map.remove_entry("a").unwrap().value(), &1);
+    /// ```
+    pub fn value(&self) -> &V {
+        &self.entry().value
+    }
+
+    /// The key and the value themselves, if no guard can see them. Interrupts
+    /// every processor that runs this process, for about a microsecond.
+    ///
+    /// # Errors
+    /// The entry, to try again or to drop.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// assert_eq!(map.remove_entry("a").unwrap().into_owned().unwrap(), ("a".into(), 1));
+    /// ```
+    pub fn into_owned(mut self) -> Result<(K, V), Self> {
+        if !self.map.table.registry().is_unseen() {
+            return Err(self);
+        }
+        let entry = self.entry.take().expect("taken by consuming calls only");
+        // SAFETY: no guard that was taken before the entry was unlinked lives.
+        let Entry { key, value } = unsafe { entry.into_entry() };
+        Ok((key, value))
+    }
+}
+
+impl<K, V, S> Drop for Removed<'_, K, V, S> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            self.map.limbo.retire(self.map.table.registry(), entry);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! [`DlhtSet`]: keys alone (DLHT's HashSet mode, section 3.1).
+
+use super::dlht::{DlhtBuilder, DlhtMap};
+use crate::entry::InlineKey;
+use crate::error::{BatchError, Error};
+use crate::hash::{Hashing, RandomState};
+use crate::memory::MemoryUsage;
+use crate::table::dlht::DlhtStats;
+use core::fmt;
+
+/// A set of keys of at most 8 bytes: a [`DlhtMap`] without values.
+///
+/// ```
+/// use nunatak::DlhtSet;
+/// let locked: DlhtSet<u64> = DlhtSet::new();
+/// assert!(locked.insert(7));
+/// assert!(!locked.insert(7));
+/// assert!(locked.remove(&7));
+/// ```
+pub struct DlhtSet<K: InlineKey, S: Hashing = RandomState> {
+    map: DlhtMap<K, (), S>,
+}
+
+impl<S: Hashing> DlhtBuilder<S> {
+    /// Builds a set.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, DlhtSet};
+    /// let set: DlhtSet<u64> = DlhtMap::<u64, u64>::builder().capacity(100).build_set()?;
+    /// # assert!(set.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_set<K: InlineKey>(self) -> Result<DlhtSet<K, S>, Error> {
+        Ok(DlhtSet { map: self.build()? })
+    }
+}
+
+impl<K: InlineKey, S: Hashing + Default> DlhtSet<K, S> {
+    /// An empty set.
+    ///
+    /// # Panics
+    /// If the memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// assert!(DlhtSet::<u32>::new().is_empty());
+    /// ```
+    pub fn new() -> Self {
+        Self { map: DlhtMap::new() }
+    }
+
+    /// An empty set with room for `capacity` keys.
+    ///
+    /// # Panics
+    /// If the memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// assert!(DlhtSet::<char>::with_capacity(1000).is_empty());
+    /// ```
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { map: DlhtMap::with_capacity(capacity) }
+    }
+}
+
+impl<K: InlineKey, S: Hashing> DlhtSet<K, S> {
+    /// Whether the key is in the set: one cache line, mostly; writes nothing.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = [1, 2].into_iter().collect();
+    /// assert!(set.contains(&1) && !set.contains(&3));
+    /// ```
+    #[inline]
+    pub fn contains(&self, key: &K) -> bool {
+        self.map.contains_key(key)
+    }
+
+    /// Puts the key in; false if it was there.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set = DlhtSet::<u8>::new();
+    /// assert!(set.insert(1) && !set.insert(1));
+    /// ```
+    #[inline]
+    pub fn insert(&self, key: K) -> bool {
+        self.map.try_insert(key, ()).is_ok()
+    }
+
+    /// Takes the key out; false if it was not there.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = [1].into_iter().collect();
+    /// assert!(set.remove(&1) && !set.remove(&1));
+    /// ```
+    #[inline]
+    pub fn remove(&self, key: &K) -> bool {
+        self.map.remove(key).is_some()
+    }
+
+    /// Looks all keys up, in order, with overlapped memory latencies, and
+    /// returns how many are in the set.
+    ///
+    /// # Errors
+    /// If `present` is shorter than `keys`; nothing was done.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = [1, 3].into_iter().collect();
+    /// let mut present = [None; 3];
+    /// assert_eq!(set.contains_many(&[1, 2, 3], &mut present), Ok(2));
+    /// assert_eq!(present, [Some(()), None, Some(())]);
+    /// ```
+    #[inline]
+    pub fn contains_many(&self, keys: &[K], present: &mut [Option<()>]) -> Result<usize, BatchError> {
+        self.map.get_many(keys, present)
+    }
+
+    /// All keys, weakly consistent.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = [1, 3].into_iter().collect();
+    /// assert_eq!(set.iter().map(u32::from).sum::<u32>(), 4);
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = K> {
+        self.map.iter().map(|(key, ())| key)
+    }
+
+    /// A consistent cut of all keys; see [`DlhtMap::snapshot`].
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = [1, 3].into_iter().collect();
+    /// assert_eq!(set.snapshot()?.count(), 2);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn snapshot(&self) -> Result<impl Iterator<Item = K> + use<K, S>, Error> {
+        Ok(self.map.snapshot()?.map(|(key, ())| key))
+    }
+
+    /// Takes out the keys that `keep` rejects.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = (0..10).collect();
+    /// set.retain(|key| key % 2 == 0);
+    /// assert_eq!(set.len(), 5);
+    /// ```
+    pub fn retain<F: FnMut(&K) -> bool>(&self, mut keep: F) {
+        self.map.retain(|key, ()| keep(key));
+    }
+
+    /// Takes out every key that is reached.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = (0..10).collect();
+    /// set.clear();
+    /// assert!(set.is_empty());
+    /// ```
+    pub fn clear(&self) {
+        self.map.clear();
+    }
+
+    /// How many keys there are.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// assert_eq!((0..10_u8).collect::<DlhtSet<u8>>().len(), 10);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Whether there is no key.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// assert!(DlhtSet::<u64>::new().is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    /// Makes room for more keys.
+    ///
+    /// # Errors
+    /// If the memory is not to be had; the set is as it was.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// DlhtSet::<u64>::new().reserve(1000)?;
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn reserve(&self, additional: usize) -> Result<(), Error> {
+        self.map.reserve(additional)
+    }
+
+    /// Gives memory back.
+    ///
+    /// # Errors
+    /// If the smaller index can't be allocated; the set is as it was.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// DlhtSet::<u64>::with_capacity(1000).shrink_to_fit()?;
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn shrink_to_fit(&self) -> Result<(), Error> {
+        self.map.shrink_to_fit()
+    }
+
+    /// How many bytes the set has mapped, and how many are resident.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// assert!(DlhtSet::<u64>::new().memory_usage().mapped > 0);
+    /// ```
+    pub fn memory_usage(&self) -> MemoryUsage {
+        self.map.memory_usage()
+    }
+
+    /// What the set looks like inside.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// assert_eq!(DlhtSet::<u64>::new().stats().len, 0);
+    /// ```
+    pub fn stats(&self) -> DlhtStats {
+        self.map.stats()
+    }
+}
+
+impl<K: InlineKey, S: Hashing + Default> Default for DlhtSet<K, S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: InlineKey + fmt::Debug, S: Hashing> fmt::Debug for DlhtSet<K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+impl<K: InlineKey, S: Hashing + Default> FromIterator<K> for DlhtSet<K, S> {
+    fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
+        let mut set = Self::new();
+        set.extend(keys);
+        set
+    }
+}
+
+impl<K: InlineKey, S: Hashing> Extend<K> for DlhtSet<K, S> {
+    fn extend<I: IntoIterator<Item = K>>(&mut self, keys: I) {
+        keys.into_iter().for_each(|key| drop(self.insert(key)));
+    }
+}

@@ -1,0 +1,222 @@
+//! The public maps: typed, documented, thin. One file a map, and
+//! [`ConcurrentMap`], the interface that all of them share.
+
+mod batch;
+mod dlht;
+mod dlht_boxed;
+mod dlht_boxed_whole;
+mod dlht_set;
+mod dlht_whole;
+
+pub use batch::{Op, Outcome, Request, Stop};
+pub use dlht::{DlhtBuilder, DlhtLocalMap, DlhtMap};
+pub use dlht_boxed::{BoxedGuard, DlhtBoxedMap, Removed};
+pub use dlht_set::DlhtSet;
+
+use crate::error::{BatchError, Error};
+use crate::memory::MemoryUsage;
+
+/// What [`ConcurrentMap::compute`] shall do with a key.
+///
+/// ```
+/// use nunatak::{Compute, ConcurrentMap, DlhtMap};
+/// let map: DlhtMap<u64, u64> = DlhtMap::new();
+/// map.compute(7, |present| Compute::Put(present.copied().unwrap_or(0) + 1));
+/// assert_eq!(map.get(&7), Some(1));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compute<V> {
+    /// Leave the key as it is.
+    Keep,
+    /// Store this value, whether the key was present or not.
+    Put(V),
+    /// Take the key out, if it is present.
+    Remove,
+}
+
+/// A map that any number of threads may use through a shared reference.
+///
+/// **Consistency.** Every operation on one key is linearizable: it takes
+/// effect at one instant between its call and its return. A batch is its
+/// operations, one after the other in the caller's order. Iteration is weakly
+/// consistent: a key that is present from its beginning to its end is yielded
+/// exactly once, a key inserted or removed meanwhile may be yielded or not. A
+/// snapshot is a consistent cut through all keys.
+///
+/// **Progress.** A read never writes memory that other threads use. No
+/// operation waits for the length of a resize. No closure of the caller runs
+/// while the map holds anything that an operation on another key may wait for,
+/// so closures may use the map itself.
+///
+/// **Panics.** A panic in the caller's `Hash`, `Eq`, `Clone`, `Drop` or closure
+/// leaves the map usable; at most the entry that was being stored is leaked.
+///
+/// A map of one thread (such as [`DlhtLocalMap`]) implements the trait too, so
+/// that generic code can use it; it is not `Sync`.
+///
+/// ```
+/// use nunatak::{ConcurrentMap, DlhtMap};
+/// fn total<M: ConcurrentMap<u64, u64>>(map: &M) -> u64 {
+///     map.iter().map(|(_, value)| value).sum()
+/// }
+/// let map: DlhtMap<u64, u64> = [(1, 10), (2, 20)].into_iter().collect();
+/// assert_eq!(total(&map), 30);
+/// ```
+pub trait ConcurrentMap<K: Clone, V: Clone>: Sized {
+    /// The quantities that the map's paper reports; see the map.
+    type Stats: core::fmt::Debug + Clone;
+
+    /// Returns a copy of the key's value.
+    fn get(&self, key: &K) -> Option<V>;
+
+    /// Whether the key is present.
+    fn contains_key(&self, key: &K) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Stores the value, replacing what was there, and returns what it replaced.
+    fn insert(&self, key: K, value: V) -> Option<V>;
+
+    /// Stores the value if the key is absent.
+    ///
+    /// # Errors
+    /// The value that is present, which stays as it is.
+    fn try_insert(&self, key: K, value: V) -> Result<(), V>;
+
+    /// Replaces the value if the key is present, and returns what it replaced.
+    fn update(&self, key: &K, value: V) -> Option<V>;
+
+    /// Replaces the value by `new` if the key is present with a value equal to
+    /// `current`, and returns what it replaced.
+    ///
+    /// # Errors
+    /// The value that is present instead, or `None` if the key is absent.
+    fn compare_exchange(&self, key: &K, current: &V, new: V) -> Result<V, Option<V>>
+    where
+        V: PartialEq;
+
+    /// Replaces the value by what `f` makes of it, and returns the value
+    /// before. `f` may run more than once, each time on a newer value; when it
+    /// returns `None` nothing changes.
+    ///
+    /// # Errors
+    /// The present value if `f` declined it, `None` if the key is absent.
+    fn fetch_update<F>(&self, key: &K, f: F) -> Result<V, Option<V>>
+    where
+        F: FnMut(&V) -> Option<V>;
+
+    /// Decides on a key's fate by its present value, atomically, and returns
+    /// the value before. `f` may run more than once; its last answer counts.
+    fn compute<F>(&self, key: K, f: F) -> Option<V>
+    where
+        F: FnMut(Option<&V>) -> Compute<V>;
+
+    /// Returns the key's value; stores what `make` returns first if it is
+    /// absent. `make` runs at most once, and its value is dropped if another
+    /// thread stored one meanwhile.
+    fn get_or_insert_with<F>(&self, key: K, make: F) -> V
+    where
+        F: FnOnce() -> V,
+    {
+        if let Some(value) = self.get(&key) {
+            return value;
+        }
+        let value = make();
+        match self.try_insert(key, value.clone()) {
+            Ok(()) => value,
+            Err(present) => present,
+        }
+    }
+
+    /// Takes the key out and returns its value.
+    fn remove(&self, key: &K) -> Option<V>;
+
+    /// Takes the key out if `condition` holds for its value at that instant.
+    /// `condition` may run more than once, each time on a newer value.
+    fn remove_if<F>(&self, key: &K, condition: F) -> Option<V>
+    where
+        F: FnMut(&V) -> bool;
+
+    /// Looks all keys up, in order, with overlapped memory latencies, and
+    /// returns how many were present.
+    ///
+    /// # Errors
+    /// If `values` is shorter than `keys`; nothing was done.
+    fn get_many(&self, keys: &[K], values: &mut [Option<V>]) -> Result<usize, BatchError>;
+
+    /// Stores all entries, in order, and returns how many keys were new.
+    ///
+    /// # Errors
+    /// If `previous` is shorter than `entries`; nothing was done.
+    fn insert_many(
+        &self,
+        entries: &[(K, V)],
+        previous: &mut [Option<V>],
+    ) -> Result<usize, BatchError>;
+
+    /// Takes all keys out, in order, and returns how many were present.
+    ///
+    /// # Errors
+    /// If `removed` is shorter than `keys`; nothing was done.
+    fn remove_many(&self, keys: &[K], removed: &mut [Option<V>]) -> Result<usize, BatchError>;
+
+    /// Executes mixed operations in the caller's order and returns how many
+    /// were executed; the outcome of each is left in it. With
+    /// [`Stop::AtFirstFailure`] the first that does not succeed (a key missing,
+    /// or present where it must not be) is the last one executed.
+    fn execute(&self, operations: &mut [Op<K, V>], stop: Stop) -> usize;
+
+    /// Asks the processor to fetch what an operation on the key will touch
+    /// first, and returns at once: call it, do other work, then operate.
+    fn prefetch(&self, key: &K);
+
+    /// Iterates over copies of all entries, weakly consistent.
+    fn iter(&self) -> impl Iterator<Item = (K, V)>;
+
+    /// Takes a consistent cut of all entries.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)>, Error>;
+
+    /// Takes out every entry for which `keep` is false. An entry whose value
+    /// changes while `keep` looks at it is looked at again.
+    fn retain<F>(&self, keep: F)
+    where
+        F: FnMut(&K, &V) -> bool;
+
+    /// Takes out every entry that is present when it is reached.
+    fn clear(&self) {
+        self.retain(|_, _| false);
+    }
+
+    /// How many entries there are: exact when no one else is changing the map.
+    fn len(&self) -> usize;
+
+    /// Whether there is no entry.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes room for `additional` more entries, so that inserting them does
+    /// not start a resize (but for bad luck of the hash, which does not fail).
+    ///
+    /// # Errors
+    /// If there is no memory for it; the map is as it was.
+    fn reserve(&self, additional: usize) -> Result<(), Error>;
+
+    /// Gives memory back that the entries do not need.
+    ///
+    /// # Errors
+    /// If there is no memory for the smaller table; the map is as it was.
+    fn shrink_to_fit(&self) -> Result<(), Error>;
+
+    /// The share of the mapped slots that hold an entry.
+    fn load_factor(&self) -> f64;
+
+    /// How many bytes the map has mapped, and how many of them are resident.
+    fn memory_usage(&self) -> MemoryUsage;
+
+    /// The quantities that the map's paper reports.
+    fn stats(&self) -> Self::Stats;
+}

@@ -1,0 +1,322 @@
+//! Anonymous memory: reserved without commitment, huge pages advised.
+
+use super::{ALIGNMENT, Memory, MemoryUsage, Region};
+use crate::error::Error;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// Memory of this process that goes with it.
+///
+/// ```
+/// use nunatak::memory::{Heap, Memory, Region};
+/// assert_eq!(Heap.reserve(1 << 20)?.reserved(), 1 << 20);
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Heap;
+
+impl Memory for Heap {
+    type Region = HeapRegion;
+
+    fn reserve(&self, bytes: usize) -> Result<HeapRegion, Error> {
+        // The alignment to a huge page must not overflow either.
+        if bytes > isize::MAX as usize - (4 << 20) {
+            return Err(Error::CapacityOverflow);
+        }
+        let block = system::Block::reserve(bytes.max(1))?;
+        Ok(HeapRegion { block, reserved: bytes, committed: AtomicUsize::new(0) })
+    }
+}
+
+/// A region of the [`Heap`].
+///
+/// ```
+/// use nunatak::memory::{Heap, Memory, Region};
+/// let region = Heap.reserve(100)?;
+/// assert!(region.resize(101).is_err());
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct HeapRegion {
+    block: system::Block,
+    reserved: usize,
+    committed: AtomicUsize,
+}
+
+impl Region for HeapRegion {
+    fn base(&self) -> NonNull<u8> {
+        self.block.base()
+    }
+
+    fn committed(&self) -> usize {
+        // Acquire: pairs with the release in `resize`, so that whoever learns
+        // of the size may touch the bytes.
+        self.committed.load(Ordering::Acquire)
+    }
+
+    fn reserved(&self) -> usize {
+        self.reserved
+    }
+
+    fn resize(&self, bytes: usize) -> Result<(), Error> {
+        if bytes > self.reserved {
+            return Err(Error::CapacityOverflow);
+        }
+        self.block.commit(self.committed(), bytes)?;
+        self.committed.store(bytes, Ordering::Release);
+        Ok(())
+    }
+
+    fn usage(&self) -> MemoryUsage {
+        self.block.usage(self.committed())
+    }
+
+    fn flush(&self, _offset: usize, _bytes: usize) {}
+
+    fn fence(&self) {}
+}
+
+#[cfg(all(unix, not(miri)))]
+mod system {
+    use super::{ALIGNMENT, Error, MemoryUsage, NonNull};
+    use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
+
+    const HUGE_PAGE: usize = 2 << 20;
+
+    /// A private anonymous mapping. Small ones are aligned to a page, those
+    /// that can hold a huge page to that, since only aligned huge pages exist.
+    #[derive(Debug)]
+    pub(super) struct Block {
+        mapping: *mut core::ffi::c_void,
+        mapped: usize,
+        base: NonNull<u8>,
+        huge: bool,
+    }
+
+    // SAFETY: the block owns its mapping and has no state of a thread.
+    unsafe impl Send for Block {}
+    // SAFETY: all methods but `drop` only read the fields.
+    unsafe impl Sync for Block {}
+
+    impl Block {
+        pub(super) fn reserve(bytes: usize) -> Result<Self, Error> {
+            let huge = bytes >= HUGE_PAGE;
+            let align = if huge { HUGE_PAGE } else { page_size().max(ALIGNMENT) };
+            let mapped = bytes.next_multiple_of(page_size()) + if huge { align } else { 0 };
+            // SAFETY: a new anonymous mapping at an address of the kernel's
+            // choice touches no memory that is in use.
+            let mapping = unsafe {
+                rustix::mm::mmap_anonymous(
+                    core::ptr::null_mut(),
+                    mapped,
+                    ProtFlags::empty(),
+                    MapFlags::PRIVATE | MapFlags::NORESERVE,
+                )
+            }
+            .map_err(|_| Error::OutOfMemory { bytes })?;
+            let skip = mapping.addr().next_multiple_of(align) - mapping.addr();
+            // SAFETY: `skip` is below `align`, by which the mapping is longer.
+            let base = unsafe { mapping.cast::<u8>().add(skip) };
+            let base = NonNull::new(base).ok_or(Error::OutOfMemory { bytes })?;
+            Ok(Self { mapping, mapped, base, huge })
+        }
+
+        pub(super) fn base(&self) -> NonNull<u8> {
+            self.base
+        }
+
+        pub(super) fn commit(&self, from: usize, to: usize) -> Result<(), Error> {
+            let (from, to) =
+                (from.next_multiple_of(page_size()), to.next_multiple_of(page_size()));
+            if to > from {
+                let bytes = to - from;
+                // SAFETY: the range lies in the mapping; nobody relies on its
+                // present protection, which is none.
+                let result = unsafe {
+                    let start = self.base.as_ptr().add(from).cast();
+                    let flags = MprotectFlags::READ | MprotectFlags::WRITE;
+                    rustix::mm::mprotect(start, bytes, flags)
+                };
+                result.map_err(|_| Error::OutOfMemory { bytes })?;
+                #[cfg(target_os = "linux")]
+                if self.huge {
+                    // SAFETY: advice changes no content. A kernel without huge
+                    // pages refuses it, which costs speed and nothing else.
+                    let _ = unsafe {
+                        let start = self.base.as_ptr().add(from).cast();
+                        rustix::mm::madvise(start, bytes, Advice::LinuxHugepage)
+                    };
+                }
+            } else if to < from {
+                // SAFETY: the caller gave up the bytes beyond `to`.
+                let given_back = unsafe {
+                    let start = self.base.as_ptr().add(to).cast();
+                    rustix::mm::madvise(start, from - to, Advice::LinuxDontNeed)
+                        .and_then(|()| {
+                            rustix::mm::mprotect(start, from - to, MprotectFlags::empty())
+                        })
+                };
+                given_back.map_err(|_| Error::OutOfMemory { bytes: from - to })?;
+            }
+            Ok(())
+        }
+
+        pub(super) fn usage(&self, committed: usize) -> MemoryUsage {
+            let mapped = committed.next_multiple_of(page_size());
+            MemoryUsage { mapped, resident: self.resident(mapped) }
+        }
+
+        #[cfg(target_os = "linux")]
+        fn resident(&self, mapped: usize) -> usize {
+            // A byte per page, a few thousand pages at a time.
+            const PAGES: usize = 4096;
+            let mut resident = 0;
+            let mut offset = 0;
+            while offset < mapped {
+                let bytes = (mapped - offset).min(PAGES * page_size());
+                resident += incore(self.base.as_ptr().wrapping_add(offset), bytes) * page_size();
+                offset += bytes;
+            }
+            resident.min(mapped)
+        }
+
+        #[cfg(not(target_os = "linux"))]
+        fn resident(&self, mapped: usize) -> usize {
+            mapped
+        }
+    }
+
+    impl Drop for Block {
+        fn drop(&mut self) {
+            // SAFETY: the mapping is this block's own and used by nobody after
+            // it; the call fails only for arguments that were never mapped.
+            let _ = unsafe { rustix::mm::munmap(self.mapping, self.mapped) };
+        }
+    }
+
+    fn page_size() -> usize {
+        rustix::param::page_size()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn incore(start: *mut u8, bytes: usize) -> usize {
+        let pages = bytes.div_ceil(page_size());
+        let mut present = vec![0_u8; pages];
+        // SAFETY: `start` is page-aligned and the range is mapped; the kernel
+        // writes one byte per page into a vector of that length.
+        let result = unsafe { libc::mincore(start.cast(), bytes, present.as_mut_ptr()) };
+        if result != 0 {
+            return pages;
+        }
+        present.iter().filter(|&&page| page & 1 != 0).count()
+    }
+}
+
+#[cfg(any(not(unix), miri))]
+mod system {
+    use super::{ALIGNMENT, Error, MemoryUsage, NonNull};
+    use std::alloc::Layout;
+
+    /// Where there is no reserving of addresses the block is allocated at its
+    /// full size, zeroed.
+    #[derive(Debug)]
+    pub(super) struct Block {
+        base: NonNull<u8>,
+        layout: Layout,
+    }
+
+    // SAFETY: the block owns its allocation and has no state of a thread.
+    unsafe impl Send for Block {}
+    // SAFETY: all methods but `commit` and `drop` only read the fields.
+    unsafe impl Sync for Block {}
+
+    impl Block {
+        pub(super) fn reserve(bytes: usize) -> Result<Self, Error> {
+            let layout = Layout::from_size_align(bytes, ALIGNMENT)
+                .map_err(|_| Error::CapacityOverflow)?;
+            // SAFETY: the size is not zero, as the only caller makes sure.
+            let base = unsafe { std::alloc::alloc_zeroed(layout) };
+            let base = NonNull::new(base).ok_or(Error::OutOfMemory { bytes })?;
+            Ok(Self { base, layout })
+        }
+
+        pub(super) fn base(&self) -> NonNull<u8> {
+            self.base
+        }
+
+        pub(super) fn commit(&self, from: usize, to: usize) -> Result<(), Error> {
+            if to < from {
+                // SAFETY: the caller gave up the bytes from `to`, and they lie
+                // in the allocation; they must read as zero when they return.
+                unsafe { self.base.as_ptr().add(to).write_bytes(0, from - to) };
+            }
+            Ok(())
+        }
+
+        pub(super) fn usage(&self, _committed: usize) -> MemoryUsage {
+            MemoryUsage { mapped: self.layout.size(), resident: self.layout.size() }
+        }
+    }
+
+    impl Drop for Block {
+        fn drop(&mut self) {
+            // SAFETY: allocated in `reserve` with this layout.
+            unsafe { std::alloc::dealloc(self.base.as_ptr(), self.layout) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(region: &HeapRegion, range: core::ops::Range<usize>) -> Vec<u8> {
+        // SAFETY: the tests only ask for committed bytes.
+        range.map(|at| unsafe { *region.base().as_ptr().add(at) }).collect()
+    }
+
+    #[test]
+    fn grows_in_place_and_reads_zero() {
+        let region = Heap.reserve(64 << 20).unwrap();
+        region.resize(10_000).unwrap();
+        let base = region.base();
+        // SAFETY: committed just above.
+        unsafe { base.as_ptr().add(9_999).write(7) };
+        region.resize(32 << 20).unwrap();
+        assert_eq!(region.base(), base);
+        assert_eq!(bytes(&region, 9_998..10_001), [0, 7, 0]);
+        assert_eq!(bytes(&region, (32 << 20) - 2..32 << 20), [0, 0]);
+    }
+
+    #[test]
+    fn shrinking_returns_memory_and_growing_again_reads_zero() {
+        let region = Heap.reserve(16 << 20).unwrap();
+        region.resize(16 << 20).unwrap();
+        // SAFETY: all of it is committed.
+        unsafe { region.base().as_ptr().write_bytes(0xFF, 16 << 20) };
+        assert_eq!(region.usage().resident, 16 << 20);
+        region.resize(4096).unwrap();
+        if cfg!(target_os = "linux") {
+            assert_eq!(region.usage(), MemoryUsage { mapped: 4096, resident: 4096 });
+        }
+        region.resize(8 << 20).unwrap();
+        assert!(bytes(&region, 8192..20_000).iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn a_reservation_costs_no_memory() {
+        let region = Heap.reserve(1 << 36).unwrap();
+        region.resize(1 << 21).unwrap();
+        if cfg!(target_os = "linux") {
+            assert_eq!(region.usage().mapped, 1 << 21);
+            assert_eq!(region.usage().resident, 0);
+        }
+    }
+
+    #[test]
+    fn refuses_what_does_not_fit() {
+        assert_eq!(Heap.reserve(usize::MAX).unwrap_err(), Error::CapacityOverflow);
+        assert!(Heap.reserve(isize::MAX as usize - (8 << 20)).is_err());
+        assert_eq!(Heap.reserve(10).unwrap().resize(11), Err(Error::CapacityOverflow));
+    }
+}

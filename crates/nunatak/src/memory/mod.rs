@@ -1,0 +1,117 @@
+//! Where the bytes of a table live.
+//!
+//! A table asks a [`Memory`] for a [`Region`]: a stretch of address space that
+//! is reserved once and committed from its beginning, so that it grows and
+//! shrinks in place and its base never moves. The heap memory is anonymous,
+//! huge-paged memory; a file or a persistent memory is a region whose
+//! [`flush`](Region::flush) and [`fence`](Region::fence) do something.
+//!
+//! Invariants
+//! 1. `base()` never changes while the region lives, and is aligned to
+//!    [`ALIGNMENT`] at least.
+//! 2. Bytes in `0..committed()` are readable and writable; a byte reads as zero
+//!    when it is committed for the first time or again after a shrink.
+//! 3. A region frees its address space when it is dropped, and not before.
+
+mod heap;
+mod slab;
+
+pub use heap::{Heap, HeapRegion};
+pub(crate) use slab::{Slab, Zeroed};
+
+use crate::error::Error;
+use core::ptr::NonNull;
+
+/// The alignment of every region's base: a cache line.
+///
+/// ```
+/// assert_eq!(nunatak::memory::ALIGNMENT, 64);
+/// ```
+pub const ALIGNMENT: usize = 64;
+
+/// How much memory something holds, in bytes.
+///
+/// ```
+/// use nunatak::DlhtMap;
+/// let map: DlhtMap<u64, u64> = DlhtMap::with_capacity(1 << 16);
+/// let usage = map.memory_usage();
+/// assert!(usage.resident <= usage.mapped);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryUsage {
+    /// Bytes that are mapped: they may be used without asking again.
+    pub mapped: usize,
+    /// Bytes of them that occupy physical memory now.
+    pub resident: usize,
+}
+
+impl core::ops::Add for MemoryUsage {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            mapped: self.mapped + other.mapped,
+            resident: self.resident + other.resident,
+        }
+    }
+}
+
+/// A source of regions.
+///
+/// ```
+/// use nunatak::memory::{Heap, Memory, Region};
+/// let region = Heap.reserve(1 << 30)?;   // a gibibyte of addresses, no memory yet
+/// region.resize(4096)?;
+/// assert_eq!(region.committed(), 4096);
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub trait Memory: Send + Sync {
+    /// What this memory hands out.
+    type Region: Region;
+
+    /// Reserves address space for `bytes` bytes and commits none of it.
+    ///
+    /// # Errors
+    /// If the address space is refused.
+    fn reserve(&self, bytes: usize) -> Result<Self::Region, Error>;
+}
+
+/// A stretch of address space, committed from its beginning.
+///
+/// ```
+/// use nunatak::memory::{Heap, Memory, Region};
+/// let region = Heap.reserve(1 << 20)?;
+/// region.resize(1 << 16)?;
+/// let base = region.base();
+/// region.resize(1 << 20)?;
+/// assert_eq!(region.base(), base);
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub trait Region: Send + Sync {
+    /// The first byte. It never moves.
+    fn base(&self) -> NonNull<u8>;
+
+    /// How many bytes may be used, from the base.
+    fn committed(&self) -> usize;
+
+    /// How many bytes the region can grow to.
+    fn reserved(&self) -> usize;
+
+    /// Commits or gives back memory at the end, so that `bytes` bytes are
+    /// usable. The caller must not touch the bytes beyond from the moment it
+    /// asks for a shrink.
+    ///
+    /// # Errors
+    /// If `bytes` exceeds the reservation or the system refuses; the region is
+    /// as it was.
+    fn resize(&self, bytes: usize) -> Result<(), Error>;
+
+    /// How much memory the region holds, asked of the system.
+    fn usage(&self) -> MemoryUsage;
+
+    /// Starts writing a range back to where it is durable. Nothing in RAM.
+    fn flush(&self, offset: usize, bytes: usize);
+
+    /// Orders all flushes before it before all stores after it. Nothing in RAM.
+    fn fence(&self);
+}

@@ -1,0 +1,116 @@
+//! A fixed number of zeroed elements in a region of their own.
+//!
+//! Invariants
+//! 1. The region is committed for `len` elements of `T` and its base is aligned
+//!    for `T`.
+//! 2. All zero bytes are a valid `T` ([`Zeroed`]), so fresh memory needs no
+//!    initialisation.
+//!
+//! Under a model checker the elements are constructed one by one instead, since
+//! its atomics are not plain words.
+
+use super::MemoryUsage;
+use crate::error::Error;
+
+/// A type for which all zero bytes are a valid value, and that needs no drop.
+///
+/// # Safety
+/// Both must hold, and `zeroed` must return that value.
+pub(crate) unsafe trait Zeroed: Sized {
+    /// The value that all zero bytes are.
+    #[cfg(any(loom, shuttle))]
+    fn zeroed() -> Self;
+}
+
+#[cfg(not(any(loom, shuttle)))]
+mod backing {
+    use super::{Error, MemoryUsage, Zeroed};
+    use crate::memory::{ALIGNMENT, Heap, HeapRegion, Memory, Region};
+    use core::marker::PhantomData;
+
+    #[derive(Debug)]
+    pub(crate) struct Slab<T> {
+        base: *const T,
+        len: usize,
+        region: HeapRegion,
+        elements: PhantomData<T>,
+    }
+
+    // SAFETY: the slab owns its elements, like a boxed slice.
+    unsafe impl<T: Send> Send for Slab<T> {}
+    // SAFETY: it hands out shared references only, like a boxed slice.
+    unsafe impl<T: Sync> Sync for Slab<T> {}
+
+    impl<T: Zeroed> Slab<T> {
+        pub(crate) fn new(len: usize) -> Result<Self, Error> {
+            const { assert!(align_of::<T>() <= ALIGNMENT && size_of::<T>() > 0) };
+            let bytes = len.checked_mul(size_of::<T>()).ok_or(Error::CapacityOverflow)?;
+            let region = Heap.reserve(bytes)?;
+            region.resize(bytes)?;
+            let base = region.base().as_ptr().cast_const().cast();
+            Ok(Self { base, len, region, elements: PhantomData })
+        }
+
+        pub(crate) fn usage(&self) -> MemoryUsage {
+            self.region.usage()
+        }
+
+        #[inline(always)]
+        pub(crate) fn len(&self) -> usize {
+            self.len
+        }
+
+        /// The address of an element, to prefetch it.
+        #[inline(always)]
+        pub(crate) fn address(&self, index: usize) -> *const T {
+            self.base.wrapping_add(index)
+        }
+
+        #[inline(always)]
+        pub(crate) fn at(&self, index: usize) -> &T {
+            debug_assert!(index < self.len);
+            // SAFETY: every caller computes the index from a place in this very
+            // slab (a bin number below the number of bins, a link that its
+            // cursor handed out), so it is below `len`; invariants 1 and 2.
+            unsafe { &*self.base.add(index) }
+        }
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+mod backing {
+    use super::{Error, MemoryUsage, Zeroed};
+
+    #[derive(Debug)]
+    pub(crate) struct Slab<T> {
+        elements: Box<[T]>,
+    }
+
+    impl<T: Zeroed> Slab<T> {
+        pub(crate) fn new(len: usize) -> Result<Self, Error> {
+            if len > 1 << 16 {
+                return Err(Error::CapacityOverflow);
+            }
+            Ok(Self { elements: (0..len).map(|_| T::zeroed()).collect() })
+        }
+
+        pub(crate) fn usage(&self) -> MemoryUsage {
+            let bytes = self.elements.len() * size_of::<T>();
+            MemoryUsage { mapped: bytes, resident: bytes }
+        }
+
+        pub(crate) fn len(&self) -> usize {
+            self.elements.len()
+        }
+
+        pub(crate) fn address(&self, index: usize) -> *const T {
+            &raw const self.elements[index]
+        }
+
+        pub(crate) fn at(&self, index: usize) -> &T {
+            &self.elements[index]
+        }
+    }
+}
+
+pub(crate) use backing::Slab;

@@ -1,0 +1,63 @@
+//! Seeded bugs: each re-check, transition and ordering that a protocol rests on
+//! can be switched off, one at a time, in a test build
+//! (`--cfg nunatak_seeded_bugs`), so that the suite can show that a test fails
+//! for each. In every other build the switch is the constant `false`.
+
+/// A step of a protocol that a test build can leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+#[allow(missing_docs, reason = "each is described where it is consulted")]
+pub enum Bug {
+    HitWithoutHeaderRecheck = 1,
+    MissWithoutHeaderRecheck,
+    PublishBeforeValue,
+    PublishWithoutCas,
+    ClaimWithoutVersion,
+    ScanIgnoresPending,
+    MissDuringTransfer,
+    TransferWithoutKilling,
+    TransferReadsThenReplaces,
+    TransferSkipsLinks,
+    TransferDoneBeforeCopy,
+    RemoveForgetsRelease,
+    RemoveByStaleValue,
+    RollbackForgotten,
+    SnapshotWithoutGrace,
+    SnapshotWithoutMarking,
+    ReclaimWithoutGrace,
+    RetireBeforeUnlink,
+    ShadowedResidue,
+    DelegateLosesPairs,
+    PublishRelaxed,
+    MovedRelaxed,
+    HeaderRecheckRelaxed,
+}
+
+#[cfg(nunatak_seeded_bugs)]
+mod active {
+    use super::Bug;
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
+    static ACTIVE: AtomicUsize = AtomicUsize::new(0);
+
+    /// Switches a bug on for the whole process, or all off.
+    pub fn seed(bug: Option<Bug>) {
+        ACTIVE.store(bug.map_or(0, |bug| bug as usize), Ordering::SeqCst);
+    }
+
+    pub(crate) fn seeded(bug: Bug) -> bool {
+        ACTIVE.load(Ordering::Relaxed) == bug as usize
+    }
+}
+
+#[cfg(nunatak_seeded_bugs)]
+pub use active::seed;
+#[cfg(nunatak_seeded_bugs)]
+pub(crate) use active::seeded;
+
+/// Whether this step is to be left out: never, outside of a test build.
+#[cfg(not(nunatak_seeded_bugs))]
+#[inline(always)]
+pub(crate) const fn seeded(_bug: Bug) -> bool {
+    false
+}

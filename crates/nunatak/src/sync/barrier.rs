@@ -1,0 +1,70 @@
+//! A store-load barrier whose cost is on one side.
+//!
+//! An operation announces itself with a plain store before it reads the root;
+//! whoever reclaims unlinks first and looks at the announcements after. Each
+//! side needs its store before its load. On Linux the reclaimer asks the kernel
+//! to run a barrier on every processor that runs this process, so the operation
+//! needs none; elsewhere both sides pay a full fence.
+
+use super::{Ordering, fence};
+
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri, nunatak_tsan))))]
+mod system {
+    use core::sync::atomic::{AtomicU8, Ordering};
+    use rustix::thread::{MembarrierCommand, membarrier};
+
+    static SUPPORT: AtomicU8 = AtomicU8::new(0);
+
+    /// Registers the process once; 1 is no, 2 is yes.
+    pub(super) fn is_asymmetric() -> bool {
+        match SUPPORT.load(Ordering::Relaxed) {
+            0 => {
+                let registered =
+                    membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
+                SUPPORT.store(1 + u8::from(registered), Ordering::Relaxed);
+                registered
+            }
+            support => support == 2,
+        }
+    }
+
+    pub(super) fn on_all_processors() -> bool {
+        membarrier(MembarrierCommand::PrivateExpedited).is_ok()
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(any(loom, shuttle, miri, nunatak_tsan)))))]
+mod system {
+    pub(super) fn is_asymmetric() -> bool {
+        false
+    }
+
+    pub(super) fn on_all_processors() -> bool {
+        false
+    }
+}
+
+/// Whether [`light`] may leave the work to [`heavy`]. Constant for a process.
+pub(super) fn is_asymmetric() -> bool {
+    system::is_asymmetric()
+}
+
+/// The frequent side.
+#[inline(always)]
+pub(super) fn light(asymmetric: bool) {
+    if asymmetric {
+        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// The rare side.
+pub(super) fn heavy(asymmetric: bool) {
+    fence(Ordering::SeqCst);
+    if asymmetric {
+        // Once registered the call can't fail but for a kernel that lost the
+        // feature under a running process.
+        assert!(system::on_all_processors(), "membarrier was registered and is refused");
+    }
+}

@@ -1,0 +1,58 @@
+//! What the tables share to synchronize: words, pairs of words, who is inside
+//! a map, and waiting. Under `cfg(loom)` and `cfg(shuttle)` the types are the
+//! model checker's.
+
+mod backoff;
+mod barrier;
+mod mode;
+mod pair;
+mod registry;
+mod thread_index;
+
+pub(crate) use backoff::Backoff;
+pub(crate) use mode::Mode;
+pub use mode::{Shared, SingleThread};
+pub(crate) use pair::{AtomicPair, double_word_cas_is_lock_free};
+pub(crate) use registry::{GuardPin, Limbo, OpPin, Registry};
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+
+#[cfg(loom)]
+pub(crate) use mutex::Mutex;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use parking_lot::Mutex;
+#[cfg(shuttle)]
+pub(crate) use mutex::Mutex;
+
+/// The order of a load whose value is validated or dereferenced after an
+/// acquire fence. ThreadSanitizer does not see fences, so there the load itself
+/// must acquire.
+pub(crate) const DATA: Ordering =
+    if cfg!(nunatak_tsan) { Ordering::Acquire } else { Ordering::Relaxed };
+
+#[cfg(any(loom, shuttle))]
+mod mutex {
+    #[cfg(loom)]
+    use loom::sync as checked;
+    #[cfg(shuttle)]
+    use shuttle::sync as checked;
+
+    /// The checker's mutex with the interface of the real one.
+    #[derive(Debug, Default)]
+    pub(crate) struct Mutex<T>(checked::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(checked::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> checked::MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Two 64-bit words, each read and written by itself, and compared and swapped
+//! together.
+//!
+//! Invariants
+//! 1. A pair is aligned to 16 bytes, the first word at the lower address.
+//! 2. Only [`AtomicPair::compare_exchange`] touches both words at once, by one
+//!    locked instruction (or a lock-free equivalent). Compilers know nothing of
+//!    atomics of mixed sizes; processors do: they order all accesses to one
+//!    naturally aligned 16-byte word.
+
+#[cfg(not(any(loom, shuttle)))]
+mod real {
+    use core::sync::atomic::{AtomicU64, Ordering};
+
+    #[derive(Debug, Default)]
+    #[repr(C, align(16))]
+    pub(crate) struct AtomicPair {
+        first: AtomicU64,
+        second: AtomicU64,
+    }
+
+    impl AtomicPair {
+        #[inline(always)]
+        pub(crate) fn load_first(&self, order: Ordering) -> u64 {
+            self.first.load(order)
+        }
+
+        #[inline(always)]
+        pub(crate) fn load_second(&self, order: Ordering) -> u64 {
+            self.second.load(order)
+        }
+
+        #[inline(always)]
+        pub(crate) fn store_first(&self, word: u64, order: Ordering) {
+            self.first.store(word, order);
+        }
+
+        #[inline(always)]
+        pub(crate) fn store_second(&self, word: u64, order: Ordering) {
+            self.second.store(word, order);
+        }
+
+        /// Replaces the first word if it is `current`; publishes what was
+        /// stored before it.
+        #[inline(always)]
+        pub(crate) fn compare_exchange_first(&self, current: u64, new: u64) -> bool {
+            self.first
+                .compare_exchange(current, new, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        }
+
+        /// Replaces both words if they are `current`; acquires and releases.
+        #[inline(always)]
+        pub(crate) fn compare_exchange(&self, current: (u64, u64), new: (u64, u64)) -> bool {
+            let (current, new) = (join(current), join(new));
+            #[cfg(target_arch = "x86_64")]
+            {
+                // SAFETY: the pointer is to 16 aligned bytes that live as long
+                // as `self` (invariant 1); no map is built on a processor
+                // without the instruction.
+                unsafe { cmpxchg16b(core::ptr::from_ref(self).cast_mut().cast(), current, new) }
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            {
+                let address = core::ptr::from_ref(self).cast_mut().cast();
+                // SAFETY: as above; all accesses are atomic.
+                let pair = unsafe { portable_atomic::AtomicU128::from_ptr(address) };
+                pair.compare_exchange(current, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            }
+        }
+    }
+
+    /// The two words as the 128-bit number that memory holds.
+    #[inline(always)]
+    fn join((first, second): (u64, u64)) -> u128 {
+        if cfg!(target_endian = "little") {
+            u128::from(second) << 64 | u128::from(first)
+        } else {
+            u128::from(first) << 64 | u128::from(second)
+        }
+    }
+
+    /// The instruction in a form that inlines: as an intrinsic it would be a
+    /// call, since a default build does not assume it.
+    ///
+    /// # Safety
+    /// `address` is valid for 16 bytes and aligned to them; the processor has
+    /// the instruction.
+    #[cfg(all(target_arch = "x86_64", not(any(miri, nunatak_tsan))))]
+    #[inline(always)]
+    unsafe fn cmpxchg16b(address: *mut u128, current: u128, new: u128) -> bool {
+        let swapped: u8;
+        // SAFETY: the caller's promise. LLVM keeps rbx for itself, so it is
+        // exchanged with a register of our choice and back; memory is an
+        // implicit clobber, which makes this a compiler barrier as well.
+        unsafe {
+            core::arch::asm!(
+                "xchg rbx, {low}",
+                "lock cmpxchg16b xmmword ptr [{address}]",
+                "mov rbx, {low}",
+                "sete {swapped}",
+                low = inout(reg) new as u64 => _,
+                address = in(reg) address,
+                inout("rax") current as u64 => _,
+                inout("rdx") (current >> 64) as u64 => _,
+                in("rcx") (new >> 64) as u64,
+                swapped = lateout(reg_byte) swapped,
+                options(nostack),
+            );
+        }
+        swapped != 0
+    }
+
+    /// The intrinsic, which sanitizers and interpreters understand.
+    ///
+    /// # Safety
+    /// As above.
+    #[cfg(all(target_arch = "x86_64", any(miri, nunatak_tsan)))]
+    #[target_feature(enable = "cmpxchg16b")]
+    unsafe fn cmpxchg16b(address: *mut u128, current: u128, new: u128) -> bool {
+        // SAFETY: the caller's promise.
+        let present = unsafe {
+            core::arch::x86_64::cmpxchg16b(
+                address,
+                current,
+                new,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            )
+        };
+        present == current
+    }
+
+    /// Whether this processor can do [`AtomicPair::compare_exchange`].
+    pub(crate) fn double_word_cas_is_lock_free() -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            std::is_x86_feature_detected!("cmpxchg16b")
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            portable_atomic::AtomicU128::is_lock_free()
+        }
+    }
+}
+
+/// The pair for a model checker, which has no 16-byte atomics: an atomic index
+/// into a list of all pairs that ever were. Each access is one step with the
+/// order that was asked for.
+#[cfg(any(loom, shuttle))]
+mod checked {
+    use crate::sync::{AtomicUsize, Ordering};
+    use std::sync::Mutex;
+
+    #[derive(Debug)]
+    pub(crate) struct AtomicPair {
+        index: AtomicUsize,
+        pairs: Mutex<Vec<(u64, u64)>>,
+    }
+
+    impl Default for AtomicPair {
+        fn default() -> Self {
+            Self { index: AtomicUsize::new(0), pairs: Mutex::new(vec![(0, 0)]) }
+        }
+    }
+
+    impl AtomicPair {
+        fn list(&self) -> std::sync::MutexGuard<'_, Vec<(u64, u64)>> {
+            self.pairs.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+
+        fn load(&self, order: Ordering) -> (usize, (u64, u64)) {
+            let index = self.index.load(order);
+            (index, self.list()[index])
+        }
+
+        fn replace(
+            &self,
+            success: Ordering,
+            change: impl Fn((u64, u64)) -> Option<(u64, u64)>,
+        ) -> bool {
+            // A compare-and-swap reads the newest value, so the loop ends as
+            // soon as it has seen that.
+            let (mut index, mut pair) = self.load(Ordering::Relaxed);
+            loop {
+                // A failed comparison must be with the newest pair too: the
+                // exchange of a pair with itself finds it.
+                let new = change(pair);
+                let next = match new {
+                    Some(new) => {
+                        let mut list = self.list();
+                        list.push(new);
+                        list.len() - 1
+                    }
+                    None => index,
+                };
+                let order = if new.is_some() { success } else { Ordering::Relaxed };
+                match self.index.compare_exchange(index, next, order, Ordering::Relaxed) {
+                    Ok(_) => return new.is_some(),
+                    Err(newest) => {
+                        index = newest;
+                        pair = self.list()[newest];
+                    }
+                }
+            }
+        }
+
+        pub(crate) fn load_first(&self, order: Ordering) -> u64 {
+            self.load(order).1.0
+        }
+
+        pub(crate) fn load_second(&self, order: Ordering) -> u64 {
+            self.load(order).1.1
+        }
+
+        pub(crate) fn store_first(&self, word: u64, order: Ordering) {
+            self.replace(order, |pair| Some((word, pair.1)));
+        }
+
+        pub(crate) fn store_second(&self, word: u64, order: Ordering) {
+            self.replace(order, |pair| Some((pair.0, word)));
+        }
+
+        pub(crate) fn compare_exchange_first(&self, current: u64, new: u64) -> bool {
+            self.replace(Ordering::AcqRel, |pair| (pair.0 == current).then_some((new, pair.1)))
+        }
+
+        pub(crate) fn compare_exchange(&self, current: (u64, u64), new: (u64, u64)) -> bool {
+            self.replace(Ordering::AcqRel, |pair| (pair == current).then_some(new))
+        }
+    }
+
+    pub(crate) fn double_word_cas_is_lock_free() -> bool {
+        true
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+pub(crate) use checked::{AtomicPair, double_word_cas_is_lock_free};
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use real::{AtomicPair, double_word_cas_is_lock_free};
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::AtomicPair;
+    use core::sync::atomic::Ordering::Relaxed;
+
+    fn words(pair: &AtomicPair) -> (u64, u64) {
+        (pair.load_first(Relaxed), pair.load_second(Relaxed))
+    }
+
+    #[test]
+    fn swaps_both_words_or_none() {
+        let pair = AtomicPair::default();
+        assert!(pair.compare_exchange((0, 0), (u64::MAX, 7)));
+        assert!(!pair.compare_exchange((u64::MAX, 8), (1, 1)));
+        assert!(!pair.compare_exchange((1, 7), (1, 1)));
+        assert_eq!(words(&pair), (u64::MAX, 7));
+        assert!(pair.compare_exchange((u64::MAX, 7), (3, 4)));
+        assert_eq!(words(&pair), (3, 4));
+        assert!(pair.compare_exchange_first(3, 5) && !pair.compare_exchange_first(3, 6));
+        assert_eq!(words(&pair), (5, 4));
+    }
+
+    #[test]
+    fn no_increment_of_either_word_is_lost() {
+        let pair = AtomicPair::default();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        loop {
+                            let (a, b) = words(&pair);
+                            if pair.compare_exchange((a, b), (a + 1, b + 3)) {
+                                break;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(words(&pair), (80_000, 240_000));
+    }
+}

@@ -1,0 +1,407 @@
+//! Who is inside a map.
+//!
+//! A map has a record for each thread that ever used it. A thread announces an
+//! operation there before it reads the root, and takes the announcement back
+//! when it has finished; another word of the record does the same for guards
+//! that the caller holds. Announcing is a plain store to a cache line of one's
+//! own (DLHT, section 3.2.5: two stores a request).
+//!
+//! Invariants
+//! 1. Only the thread whose index a record has writes to it. An index is given
+//!    to another thread only when its thread is gone.
+//! 2. A word of a record is zero, or `epoch << 16 | nesting` with the epoch at
+//!    the time of the outermost entry.
+//! 3. Whoever enters sees everything that was unlinked before the epoch it
+//!    announces began: the load of the epoch acquires, the increment releases.
+//! 4. Whoever reclaims unlinks, reads the epoch as a tag, increments it, runs
+//!    the heavy barrier, and looks. What carries the tag may go once every word
+//!    is zero or of a later epoch: by the barrier an entry that the look missed
+//!    reads the root after the unlinking.
+
+use super::{AtomicPtr, AtomicU64, Mode, Ordering, barrier, thread_index};
+use core::marker::PhantomData;
+use core::ptr;
+
+const NESTING: u64 = (1 << 16) - 1;
+/// Records come in blocks of 8, 16, 32, …; no machine has 2^30 threads.
+const FIRST_BLOCK: usize = 8;
+const BLOCKS: usize = 27;
+
+/// What one thread says of itself to one map. Two cache lines apart from the
+/// next, since processors fetch lines in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Record {
+    operation: AtomicU64,
+    guard: AtomicU64,
+    /// How many entries this thread's operations have added, less those that
+    /// they took out, modulo 2^64.
+    added: AtomicU64,
+}
+
+impl Record {
+    fn new() -> Self {
+        Self {
+            operation: AtomicU64::new(0),
+            guard: AtomicU64::new(0),
+            added: AtomicU64::new(0),
+        }
+    }
+}
+
+/// All records of a map.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    epoch: AtomicU64,
+    asymmetric: bool,
+    blocks: [AtomicPtr<Record>; BLOCKS],
+}
+
+impl Registry {
+    pub(crate) fn new() -> Self {
+        let registry = Self {
+            epoch: AtomicU64::new(1),
+            asymmetric: barrier::is_asymmetric(),
+            blocks: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+        };
+        registry.add_block(0);
+        registry
+    }
+
+    /// Announces an operation of this thread.
+    #[inline(always)]
+    pub(crate) fn enter<Y: Mode>(&self) -> OpPin<'_, Y> {
+        // A table of one thread needs a place to count in, and nobody to tell.
+        let record = self.record(if Y::SHARED { thread_index::current() } else { 0 });
+        if Y::SHARED {
+            self.announce(&record.operation);
+        }
+        OpPin { record, mode: PhantomData }
+    }
+
+    /// Announces that this thread will hold references to entries.
+    #[inline(always)]
+    pub(crate) fn guard(&self) -> GuardPin<'_> {
+        let record = self.record(thread_index::current());
+        self.announce(&record.guard);
+        GuardPin { record, this_thread: PhantomData }
+    }
+
+    #[inline(always)]
+    fn announce(&self, word: &AtomicU64) {
+        let inside = word.load(Ordering::Relaxed);
+        if inside == 0 {
+            // Acquire: invariant 3.
+            let epoch = self.epoch.load(Ordering::Acquire);
+            word.store(epoch << 16 | 1, Ordering::Relaxed);
+            barrier::light(self.asymmetric);
+        } else {
+            word.store(inside + 1, Ordering::Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn record(&self, thread: usize) -> &Record {
+        if thread < FIRST_BLOCK {
+            // Relaxed: set before the registry could be shared.
+            let block = self.blocks[0].load(Ordering::Relaxed);
+            // SAFETY: the first block exists from the start, is freed with the
+            // registry only, and has this many records.
+            unsafe { &*block.add(thread) }
+        } else {
+            self.later_record(thread)
+        }
+    }
+
+    #[cold]
+    fn later_record(&self, thread: usize) -> &Record {
+        let block = (thread / FIRST_BLOCK + 1).ilog2() as usize;
+        let offset = thread - ((1 << block) - 1) * FIRST_BLOCK;
+        // Acquire: pairs with the release that publishes the block.
+        let mut records = self.blocks[block].load(Ordering::Acquire);
+        if records.is_null() {
+            records = self.add_block(block);
+        }
+        // SAFETY: block `b` has `FIRST_BLOCK << b` records, and `offset` is
+        // below that; blocks live as long as the registry.
+        unsafe { &*records.add(offset) }
+    }
+
+    fn add_block(&self, block: usize) -> *mut Record {
+        let records: Box<[Record]> = (0..FIRST_BLOCK << block).map(|_| Record::new()).collect();
+        let records = Box::into_raw(records).cast::<Record>();
+        let published = self.blocks[block].compare_exchange(
+            ptr::null_mut(),
+            records,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        match published {
+            Ok(_) => records,
+            Err(other) => {
+                free_block(records, block);
+                other
+            }
+        }
+    }
+
+    fn records(&self) -> impl Iterator<Item = &Record> {
+        self.blocks.iter().enumerate().flat_map(|(block, records)| {
+            // Acquire: pairs with the release that publishes the block.
+            let records = records.load(Ordering::Acquire);
+            let count = if records.is_null() { 0 } else { FIRST_BLOCK << block };
+            // SAFETY: as in `later_record`.
+            (0..count).map(move |offset| unsafe { &*records.add(offset) })
+        })
+    }
+
+    /// How many entries all threads have added, less those taken out.
+    pub(crate) fn added(&self) -> u64 {
+        // Relaxed: a count of concurrent operations is approximate anyway, and
+        // at rest everything is ordered by what made it rest.
+        self.records().fold(0, |sum, record| sum.wrapping_add(record.added.load(Ordering::Relaxed)))
+    }
+
+    /// Starts a new epoch and returns the one before, as the tag of all that
+    /// was unlinked until now.
+    pub(crate) fn retire_tag(&self) -> u64 {
+        // Release: invariant 3.
+        self.epoch.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Whether every operation of another thread that may have begun in the
+    /// epoch `tag` or before has ended. With `own`, this thread's must have too.
+    pub(crate) fn operations_ended(&self, tag: u64, own: bool) -> bool {
+        barrier::heavy(self.asymmetric);
+        let own_record: *const Record =
+            if own { ptr::null() } else { self.record(thread_index::current()) };
+        // Acquire: pairs with the release at the end of an operation, so that
+        // what it read is freed after it was read.
+        self.records().all(|record| {
+            let word = record.operation.load(Ordering::Acquire);
+            word == 0 || word >> 16 > tag || ptr::eq(record, own_record)
+        })
+    }
+
+    /// The oldest epoch of which a guard may hold something, [`u64::MAX`] if
+    /// there is none.
+    fn oldest_guard(&self) -> u64 {
+        barrier::heavy(self.asymmetric);
+        self.records()
+            // Acquire: as above.
+            .map(|record| record.guard.load(Ordering::Acquire))
+            .filter(|&word| word != 0)
+            .map(|word| word >> 16)
+            .min()
+            .unwrap_or(u64::MAX)
+    }
+
+    /// Whether no guard can have seen what was unlinked before the call.
+    pub(crate) fn is_unseen(&self) -> bool {
+        let tag = self.retire_tag();
+        self.oldest_guard() > tag
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        for (block, records) in self.blocks.iter_mut().enumerate() {
+            #[cfg(not(any(loom, shuttle)))]
+            let records = *records.get_mut();
+            #[cfg(any(loom, shuttle))]
+            let records = records.load(Ordering::Relaxed);
+            if !records.is_null() {
+                free_block(records, block);
+            }
+        }
+    }
+}
+
+fn free_block(records: *mut Record, block: usize) {
+    let records = ptr::slice_from_raw_parts_mut(records, FIRST_BLOCK << block);
+    // SAFETY: it came from a box of that many records in `add_block`, and
+    // either was never published or its registry is being dropped.
+    drop(unsafe { Box::from_raw(records) });
+}
+
+#[inline(always)]
+fn leave(word: &AtomicU64) {
+    let inside = word.load(Ordering::Relaxed);
+    let outside = if inside & NESTING == 1 { 0 } else { inside - 1 };
+    // Release: pairs with the looks of whoever reclaims.
+    word.store(outside, Ordering::Release);
+}
+
+/// While it lives, no index that its thread can reach is freed.
+#[derive(Debug)]
+pub(crate) struct OpPin<'r, Y: Mode> {
+    record: &'r Record,
+    /// Not `Send`: the record is this thread's.
+    mode: PhantomData<(*mut (), Y)>,
+}
+
+impl<Y: Mode> OpPin<'_, Y> {
+    /// Counts entries that the operation added (or took out).
+    #[inline(always)]
+    pub(crate) fn count(&self, added: i64) {
+        // A plain addition: invariant 1.
+        let sum = self.record.added.load(Ordering::Relaxed).wrapping_add_signed(added);
+        self.record.added.store(sum, Ordering::Relaxed);
+    }
+
+    /// What this thread has counted: something that changes with every insert.
+    #[inline(always)]
+    pub(crate) fn counted(&self) -> u64 {
+        self.record.added.load(Ordering::Relaxed)
+    }
+}
+
+impl<Y: Mode> Drop for OpPin<'_, Y> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if Y::SHARED {
+            leave(&self.record.operation);
+        }
+    }
+}
+
+/// While it lives, no entry that its thread can reach is freed.
+#[derive(Debug)]
+pub(crate) struct GuardPin<'r> {
+    record: &'r Record,
+    /// Not `Send`: the record is this thread's.
+    this_thread: PhantomData<*mut ()>,
+}
+
+impl Drop for GuardPin<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        leave(&self.record.guard);
+    }
+}
+
+/// So that threads seldom wait for each other to retire.
+const SHARDS: usize = 8;
+
+/// Entries that were unlinked and may still be read under guards.
+#[derive(Debug)]
+pub(crate) struct Limbo<T> {
+    shards: [super::Mutex<Vec<(u64, T)>>; SHARDS],
+}
+
+impl<T> Limbo<T> {
+    /// A heavy barrier interrupts every processor, so it must pay for many.
+    const COLLECT_AT: usize = 128;
+
+    pub(crate) fn new() -> Self {
+        Self { shards: core::array::from_fn(|_| super::Mutex::new(Vec::new())) }
+    }
+
+    /// Takes over what was unlinked before the call; drops some of what no
+    /// guard can see any more.
+    pub(crate) fn retire(&self, registry: &Registry, item: T) {
+        let shard = &self.shards[thread_index::current() % SHARDS];
+        // A read-modify-write that releases: whoever enters in a later epoch
+        // synchronizes with it and sees the unlinking.
+        let tag = registry.epoch.fetch_add(0, Ordering::AcqRel);
+        let full = {
+            let mut items = shard.lock();
+            items.push((tag, item));
+            items.len().is_multiple_of(Self::COLLECT_AT)
+        };
+        if full {
+            self.collect_shard(registry, shard);
+        }
+    }
+
+    /// Drops everything that no guard can see.
+    pub(crate) fn collect(&self, registry: &Registry) {
+        for shard in &self.shards {
+            self.collect_shard(registry, shard);
+        }
+    }
+
+    fn collect_shard(&self, registry: &Registry, shard: &super::Mutex<Vec<(u64, T)>>) {
+        // The new epoch lets guards that start from here on go free.
+        registry.retire_tag();
+        let oldest = registry.oldest_guard();
+        let newest = registry.epoch.load(Ordering::Acquire);
+        let unseen: Vec<(u64, T)> = {
+            let mut items = shard.lock();
+            // Tags of this epoch may belong to what was unlinked after the look.
+            items.extract_if(.., |(tag, _)| *tag < oldest && *tag < newest).collect()
+        };
+        // Outside of the lock: dropping runs the caller's code, which may use
+        // the map.
+        drop(unseen);
+    }
+
+    /// How many items wait.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::sync::Shared;
+    use std::sync::Arc;
+
+    #[test]
+    fn an_operation_holds_its_epoch_and_nests() {
+        let registry = Registry::new();
+        let outer = registry.enter::<Shared>();
+        let tag = registry.retire_tag();
+        assert!(!registry.operations_ended(tag, true));
+        assert!(registry.operations_ended(tag, false), "but for this thread's");
+        let inner = registry.enter::<Shared>();
+        drop(outer);
+        assert!(!registry.operations_ended(tag, true), "the order of leaving is free");
+        drop(inner);
+        assert!(registry.operations_ended(tag, true));
+        let _later = registry.enter::<Shared>();
+        assert!(registry.operations_ended(tag, true), "a later epoch is not in the way");
+    }
+
+    #[test]
+    fn records_of_many_threads_are_counted() {
+        let registry = Registry::new();
+        std::thread::scope(|scope| {
+            let barrier = &std::sync::Barrier::new(50);
+            let registry = &registry;
+            for i in 0..50 {
+                scope.spawn(move || {
+                    barrier.wait();
+                    registry.enter::<Shared>().count(i);
+                    barrier.wait();
+                });
+            }
+        });
+        assert_eq!(registry.added(), 49 * 50 / 2);
+        assert!(registry.operations_ended(registry.retire_tag(), true));
+    }
+
+    #[test]
+    fn limbo_keeps_what_a_guard_may_see() {
+        let (registry, limbo) = (Registry::new(), Limbo::new());
+        let item = Arc::new(());
+        let guard = registry.guard();
+        limbo.retire(&registry, item.clone());
+        limbo.collect(&registry);
+        assert_eq!((limbo.len(), Arc::strong_count(&item)), (1, 2));
+        drop(guard);
+        let _later = registry.guard();
+        limbo.collect(&registry);
+        assert_eq!((limbo.len(), Arc::strong_count(&item)), (0, 1));
+    }
+
+    #[test]
+    fn limbo_is_bounded_without_guards() {
+        let (registry, limbo) = (Registry::new(), Limbo::new());
+        for i in 0..10_000 {
+            limbo.retire(&registry, Box::new(i));
+        }
+        assert!(limbo.len() <= 2 * Limbo::<Box<i32>>::COLLECT_AT);
+    }
+}

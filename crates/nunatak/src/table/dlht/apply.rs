@@ -1,0 +1,291 @@
+//! Changing keys: one function that inserts, puts and deletes.
+
+use super::find::{Scan, scan, still};
+use super::index::{Index, Migrating};
+use super::layout::{Bin, BinState, DELEGATED, Header, Slot};
+use super::{KeyTest, Step, Table};
+use crate::hash::Placement;
+use crate::seeded::{Bug, seeded};
+use crate::sync::{Backoff, Mode, OpPin, Ordering, fence};
+
+/// What shall become of a key that is present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    Keep,
+    To(u64),
+    Remove,
+}
+
+/// How to go on after something was in the way.
+pub(super) enum Detour<'i> {
+    Again,
+    Next(&'i Index),
+    Overflow,
+    Wait,
+}
+
+/// An operation on one key: what becomes of it if it is present, and the value
+/// word to insert if it is not.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'r, T, F> {
+    pub(super) hash: u64,
+    pub(super) word: u64,
+    pub(super) test: &'r T,
+    pub(super) fresh: Option<u64>,
+    pub(super) change: &'r F,
+}
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
+    /// Changes a key by its value word, or inserts it, and returns the value
+    /// word that was present when the operation took effect. `change` must
+    /// depend on its argument only; it may be called more than once.
+    ///
+    /// Two atomic read-modify-writes for an insert or a removal, one for a
+    /// replacement, on one or two cache lines.
+    #[inline(always)]
+    pub(crate) fn apply<T: KeyTest>(
+        &self,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64> {
+        let hash = self.placement.hash(word);
+        let request = Request { hash, word, test, fresh, change: &change };
+        self.repeat(|pin| self.try_apply(pin, self.root(pin), &request))
+    }
+
+    #[inline(always)]
+    pub(super) fn try_apply<'p, T: KeyTest, F: Fn(u64) -> Change>(
+        &'p self,
+        pin: &'p OpPin<'_, Y>,
+        mut index: &'p Index,
+        request: &Request<'_, T, F>,
+    ) -> Step<Option<u64>> {
+        loop {
+            let place = self.place(request.hash, index);
+            let bin = index.bins.at(place.bin);
+            let marker = self.markers[place.half];
+            let tag = request.word ^ marker.empty;
+            // Acquire: the slots are at least as new as the header.
+            let header = Header(bin.header.load(Ordering::Acquire));
+            let detour = if header.is_open() {
+                let to_insert = Y::SHARED && request.fresh.is_some();
+                match scan(index, place.bin, bin, header, tag, request.test, to_insert) {
+                    Scan::Changed => Detour::Again,
+                    Scan::Pending(slot) => {
+                        settle_pending(bin, header, slot, marker.dead);
+                        Detour::Again
+                    }
+                    Scan::Hit { slot, number, second } => {
+                        match self.change(pin, bin, slot, number, (tag, second), request.change) {
+                            Some(before) => return Step::Done(Some(before)),
+                            None => Detour::Again,
+                        }
+                    }
+                    Scan::Miss => match request.fresh {
+                        None if still(bin, header, Bug::MissWithoutHeaderRecheck) => {
+                            return Step::Done(None);
+                        }
+                        None => Detour::Again,
+                        Some(value) => {
+                            match self.insert_absent(pin, index, place.bin, header, (tag, value)) {
+                                Some(detour) => detour,
+                                None => return Step::Done(None),
+                            }
+                        }
+                    },
+                }
+            } else {
+                self.detour(pin, index, place.bin, header)
+            };
+            match detour {
+                Detour::Again => {}
+                Detour::Next(next) => index = next,
+                Detour::Wait => return Step::Wait,
+                Detour::Overflow => {
+                    if let Some(step) = self.apply_in_overflow(pin, index, place.bin, request) {
+                        return step;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Changes the pair of a slot, unless it changes first.
+    #[inline(always)]
+    fn change(
+        &self,
+        pin: &OpPin<'_, Y>,
+        bin: &Bin,
+        slot: &Slot,
+        number: usize,
+        pair: (u64, u64),
+        change: &impl Fn(u64) -> Change,
+    ) -> Option<u64> {
+        let (tag, second) = pair;
+        match change(second) {
+            Change::Keep => return Some(second),
+            Change::To(new) => {
+                if !Y::cas_pair(slot, pair, (tag, new)) {
+                    return None;
+                }
+            }
+            Change::Remove if seeded(Bug::RemoveByStaleValue) => {
+                slot.store_first(0, Ordering::Release);
+                self.give_back(bin, number);
+                pin.count(-1);
+            }
+            Change::Remove => {
+                if !Y::cas_pair(slot, pair, (0, second)) {
+                    return None;
+                }
+                if !seeded(Bug::RemoveForgetsRelease) {
+                    self.give_back(bin, number);
+                }
+                pin.count(-1);
+            }
+        }
+        Some(second)
+    }
+
+    /// The insert of a key that the scan of `header` did not find.
+    #[inline(always)]
+    fn insert_absent<'p>(
+        &'p self,
+        pin: &'p OpPin<'_, Y>,
+        index: &'p Index,
+        at: usize,
+        header: Header,
+        pair: (u64, u64),
+    ) -> Option<Detour<'p>> {
+        let bin = index.bins.at(at);
+        let Some(number) = header.first_free() else {
+            return Some(self.make_room(pin, index, at, header));
+        };
+        let Some(links) = index.ensure_link(at, bin, number) else {
+            return Some(self.make_room(pin, index, at, header));
+        };
+        let mut claimed = header.with_claimed(number);
+        if seeded(Bug::ClaimWithoutVersion) {
+            claimed = claimed.unversioned();
+        }
+        // Acquire: the claimant of a slot sees what its last owner left there.
+        // Release: not needed for the slot, which the fence below is for.
+        if Y::cas(&bin.header, header.0, claimed.0, Ordering::Acquire).is_err() {
+            return Some(Detour::Again);
+        }
+        // Who reads of the stores below finds the claim in the header.
+        fence(Ordering::Release);
+        let slot = index.slot(at, bin, links, number);
+        if !seeded(Bug::PublishBeforeValue) {
+            slot.store_second(pair.1, Ordering::Relaxed);
+        }
+        if publish::<Y>(slot, pair.0) {
+            if seeded(Bug::PublishBeforeValue) {
+                slot.store_second(pair.1, Ordering::Relaxed);
+            }
+            pin.count(1);
+            return None;
+        }
+        // Killed, or a dead word was left there: invariant 3.
+        if !seeded(Bug::ShadowedResidue) {
+            slot.store_first(0, Ordering::Relaxed);
+        }
+        self.give_back(bin, number);
+        Some(Detour::Again)
+    }
+
+    /// Makes a claimed slot free. In a bin that is being moved, or has been,
+    /// there is nothing to be freed.
+    #[inline(always)]
+    fn give_back(&self, bin: &Bin, number: usize) {
+        let mut header = Header(bin.header.load(Ordering::Relaxed));
+        while matches!(header.state(), BinState::Open | BinState::Special) {
+            // Release: the next claimant finds the slot's key word empty.
+            match Y::cas(&bin.header, header.0, header.with_free(number).0, Ordering::Release) {
+                Ok(()) => return,
+                Err(newer) => header = Header(newer),
+            }
+        }
+    }
+
+    /// What to do about a bin that is not open.
+    #[cold]
+    fn detour<'p>(
+        &'p self,
+        pin: &'p OpPin<'_, Y>,
+        index: &'p Index,
+        at: usize,
+        header: Header,
+    ) -> Detour<'p> {
+        let bin = index.bins.at(at);
+        match header.state() {
+            BinState::Open => Detour::Again,
+            BinState::InTransfer => {
+                let mut backoff = Backoff::new();
+                while Header(bin.header.load(Ordering::Relaxed)).state() == BinState::InTransfer {
+                    backoff.wait();
+                }
+                Detour::Again
+            }
+            BinState::Moved => {
+                let Migrating::To(migration) = index.migration() else {
+                    unreachable!("a bin has moved and there is no migration")
+                };
+                // Whoever changes something during a migration moves a chunk,
+                // so that it ends soon after it began.
+                self.help(pin, index, migration);
+                Detour::Next(&migration.target)
+            }
+            BinState::Special if bin.links.load(Ordering::Acquire) & DELEGATED != 0 => {
+                Detour::Overflow
+            }
+            BinState::Special => match index.migration() {
+                Migrating::To(migration) if migration.is_cut() => {
+                    self.settle(pin, index, migration, at);
+                    Detour::Again
+                }
+                _ => Detour::Wait,
+            },
+        }
+    }
+}
+
+/// Makes the key of a claimed and empty slot present.
+#[inline(always)]
+fn publish<Y: Mode>(slot: &Slot, tag: u64) -> bool {
+    if !Y::SHARED {
+        let free = slot.load_first(Ordering::Relaxed) == 0;
+        if free {
+            slot.store_first(tag, Ordering::Relaxed);
+        }
+        return free;
+    }
+    if seeded(Bug::PublishWithoutCas) {
+        slot.store_first(tag, Ordering::Release);
+        return true;
+    }
+    if seeded(Bug::PublishRelaxed) {
+        slot.store_first(tag, Ordering::Relaxed);
+        return true;
+    }
+    slot.compare_exchange_first(0, tag)
+}
+
+/// Waits until a claimed and empty slot is published or given back, then kills
+/// it. Either way the bin is to be scanned again.
+#[cold]
+fn settle_pending(bin: &Bin, header: Header, slot: &Slot, dead: u64) {
+    let mut backoff = Backoff::new();
+    while backoff.is_spinning() {
+        backoff.wait();
+        if bin.header.load(Ordering::Relaxed) != header.0 || slot.load_first(Ordering::Relaxed) != 0
+        {
+            return;
+        }
+    }
+    // Its claimant was stopped between two instructions. It will find the dead
+    // word and start again.
+    slot.compare_exchange_first(0, dead);
+}

@@ -1,0 +1,188 @@
+//! Looking keys up.
+
+use super::index::{Index, Migrating};
+use super::layout::{Bin, BinState, DELEGATED, Header, PRIMARY_SLOTS, Slot};
+use super::{KeyTest, Table};
+use crate::hash::{Place, Placement};
+use crate::seeded::{Bug, seeded};
+use crate::sync::{Backoff, DATA, Mode, Ordering, fence};
+
+/// What a scan of a bin came to.
+pub(super) enum Scan<'i> {
+    /// The key, in this slot, with this value while the header was unchanged.
+    Hit { slot: &'i Slot, number: usize, second: u64 },
+    /// In none of the claimed slots. Only true if the header is unchanged.
+    Miss,
+    /// In none of the claimed slots, but this one may be about to become it.
+    Pending(&'i Slot),
+    /// The header has changed meanwhile.
+    Changed,
+}
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
+    /// The value word of a key. Touches one cache line if the key's bin has no
+    /// links, and writes none that other threads use.
+    #[inline(always)]
+    pub(crate) fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
+        let hash = self.placement.hash(word);
+        let pin = self.enter();
+        let index = self.root(&pin);
+        self.find_at(index, self.place(hash, index), hash, word, test)
+    }
+
+    /// The hit in the first bucket, or the miss in a bin without links, without
+    /// a branch that depends on which slot it is: such a branch is mispredicted
+    /// every second time, and keeps the processor from starting the next lookup.
+    #[inline(always)]
+    pub(super) fn find_at<T: KeyTest>(
+        &self,
+        index: &Index,
+        place: Place,
+        hash: u64,
+        word: u64,
+        test: &T,
+    ) -> Option<u64> {
+        if !T::BY_WORD {
+            return self.find_anywhere(index, hash, word, test);
+        }
+        let bin = index.bins.at(place.bin);
+        let tag = word ^ self.markers[place.half].empty;
+        // Acquire: the slots are at least as new as the header.
+        let header = bin.header.load(Ordering::Acquire);
+        // Acquire: pairs with the publication of a slot, so that its value is
+        // at least as new as its key.
+        let equal = [0, 1, 2].map(|slot: usize| {
+            u32::from(bin.slots[slot].load_first(Ordering::Acquire) == tag) << slot
+        });
+        let equal = equal[0] | equal[1] | equal[2];
+        // No match selects slot 0, whose value is then not used.
+        let slot = (equal.trailing_zeros() & 3) as usize;
+        debug_assert!(slot < PRIMARY_SLOTS);
+        // SAFETY: `equal` is zero or has one of its low three bits set, so its
+        // trailing zeros are 32, 0, 1 or 2, and at most 2 modulo 4.
+        let second = unsafe { bin.slots.get_unchecked(slot) }.load_second(DATA);
+        if still(bin, Header(header), Bug::HitWithoutHeaderRecheck) && Header(header).is_open() {
+            if equal != 0 {
+                return Some(second);
+            }
+            if !Header(header).has_linked_slots() {
+                return None;
+            }
+        }
+        self.find_anywhere(index, hash, word, test)
+    }
+
+    /// The lookup in full: all slots, all states, the next index.
+    #[inline(never)]
+    fn find_anywhere<T: KeyTest>(
+        &self,
+        mut index: &Index,
+        hash: u64,
+        word: u64,
+        test: &T,
+    ) -> Option<u64> {
+        let mut backoff = Backoff::new();
+        loop {
+            let place = self.place(hash, index);
+            let bin = index.bins.at(place.bin);
+            let tag = word ^ self.markers[place.half].empty;
+            // Acquire: as above; and a bin that moved is whole in the next index.
+            let header = Header(bin.header.load(if seeded(Bug::MovedRelaxed) {
+                Ordering::Relaxed
+            } else {
+                Ordering::Acquire
+            }));
+            if header.state() == BinState::Moved {
+                index = self.successor(index);
+                continue;
+            }
+            match scan(index, place.bin, bin, header, tag, test, false) {
+                Scan::Hit { second, .. } => return Some(second),
+                Scan::Changed | Scan::Pending(_) => continue,
+                Scan::Miss if !still(bin, header, Bug::MissWithoutHeaderRecheck) => continue,
+                Scan::Miss => {}
+            }
+            match header.state() {
+                BinState::Open => return None,
+                // Keys vanish from the bin before they are in the next one.
+                BinState::InTransfer if !seeded(Bug::MissDuringTransfer) => backoff.wait(),
+                BinState::Special if bin.links.load(Ordering::Acquire) & DELEGATED != 0 => {
+                    if let Some(found) = self.find_in_overflow(index, place.bin, word, test) {
+                        return found;
+                    }
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// Where the bins of an index move to.
+    pub(super) fn successor<'i>(&self, index: &'i Index) -> &'i Index {
+        match index.migration() {
+            Migrating::To(migration) => &migration.target,
+            _ => unreachable!("a bin has moved and there is no migration"),
+        }
+    }
+
+    /// Prefetches the bin of a key.
+    pub(crate) fn prefetch(&self, word: u64) {
+        let hash = self.placement.hash(word);
+        let pin = self.enter();
+        let index = self.root(&pin);
+        super::batch::prefetch(index.bins.address(self.place(hash, index).bin));
+    }
+}
+
+/// Whether a header is what it was when it was loaded first, so that all that
+/// was read since belongs together.
+#[inline(always)]
+pub(super) fn still(bin: &Bin, header: Header, bug: Bug) -> bool {
+    if !seeded(Bug::HeaderRecheckRelaxed) {
+        // Pairs with the release fence between a claim and the stores to the
+        // slot: who has read of them finds the claim.
+        fence(Ordering::Acquire);
+    }
+    seeded(bug) || bin.header.load(Ordering::Relaxed) == header.0
+}
+
+/// Looks for a key in the claimed slots. A value is validated before it is
+/// tested, so that a test may follow it to an entry. With `to_insert`, claimed
+/// slots that are empty count: the same look must find a slot not to be the key
+/// and not about to become it.
+#[inline(always)]
+pub(super) fn scan<'i, T: KeyTest>(
+    index: &'i Index,
+    at: usize,
+    bin: &'i Bin,
+    header: Header,
+    tag: u64,
+    test: &T,
+    to_insert: bool,
+) -> Scan<'i> {
+    // Acquire: pairs with the release that chains a link; a slot that the
+    // header shows claimed was chained before.
+    let links =
+        if header.has_linked_slots() { bin.links.load(Ordering::Acquire) } else { 0 };
+    let mut pending = None;
+    for number in header.claimed(0) {
+        let slot = index.slot(at, bin, links, number);
+        // Acquire: pairs with the publication.
+        let first = slot.load_first(Ordering::Acquire);
+        if to_insert && first == 0 {
+            pending = Some(slot);
+        }
+        if first == tag {
+            let second = slot.load_second(DATA);
+            if !still(bin, header, Bug::HitWithoutHeaderRecheck) {
+                return Scan::Changed;
+            }
+            if test.accepts(second) {
+                return Scan::Hit { slot, number, second };
+            }
+        }
+    }
+    match pending {
+        Some(slot) if !seeded(Bug::ScanIgnoresPending) => Scan::Pending(slot),
+        _ => Scan::Miss,
+    }
+}

@@ -1,0 +1,188 @@
+//! When to migrate, and to how many bins.
+
+use super::apply::Detour;
+use super::index::{Index, Migrating};
+use super::layout::{Header, SLOTS};
+use super::migration::Migration;
+use super::{Step, Table};
+use crate::error::Error;
+use crate::hash::Placement;
+use crate::sync::{Mode, OpPin, Ordering};
+use std::sync::Arc;
+
+/// How many keys a bin is meant to hold when the caller names a capacity: three
+/// of four bins then have room in their first bucket, and links for all of the
+/// others are there even in an unlucky group.
+const PLANNED_KEYS_PER_BIN: f64 = 1.5;
+/// Below this an index that has no links left has lost them to deleted keys or
+/// to colliding ones, not to its load: at random it is 2.2 keys a bin.
+const CHURNED_KEYS_PER_BIN: f64 = 1.1;
+/// Below this a full bin is no accident of a random hash.
+const COLLIDING_KEYS_PER_BIN: f64 = 0.5;
+
+/// The bins of an index for so many keys: even, and enough that a random hash
+/// does not run out of links.
+pub(super) fn bins_for(keys: usize) -> Result<usize, Error> {
+    // Small indexes have less luck: four standard deviations of slack.
+    let bins = keys as f64 / PLANNED_KEYS_PER_BIN;
+    let bins = bins + 2.0 * bins.sqrt();
+    // A bin is 64 bytes, and pointers are signed.
+    if bins >= (isize::MAX as usize / 128) as f64 {
+        return Err(Error::CapacityOverflow);
+    }
+    Ok((bins as usize).next_multiple_of(2).max(2))
+}
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
+    /// The factor of the paper (section 3.2.5): 8, 4, 2 by size.
+    fn growth_factor(&self, bins: usize) -> usize {
+        self.config.growth_factor.unwrap_or(match bins {
+            0..4096 => 8,
+            4096..67_108_864 => 4,
+            _ => 2,
+        })
+    }
+
+    /// An insert found no free slot, or no link for it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn make_room<'p>(
+        &'p self,
+        pin: &'p OpPin<'_, Y>,
+        index: &'p Index,
+        at: usize,
+        header: Header,
+    ) -> Detour<'p> {
+        let root = self.root(pin);
+        if !core::ptr::eq(root, index) {
+            // This index is still being filled: that must end first.
+            return match root.migration() {
+                Migrating::To(migration) if self.help(pin, root, migration) => Detour::Again,
+                _ => Detour::Wait,
+            };
+        }
+        match index.migration() {
+            Migrating::Starting => return Detour::Wait,
+            Migrating::To(migration) if !migration.is_cut() => return Detour::Wait,
+            Migrating::To(migration) => {
+                // One chunk, this operation's own bin, and on with the insert.
+                self.help(pin, index, migration);
+                self.settle(pin, index, migration, at);
+                return Detour::Next(&migration.target);
+            }
+            Migrating::No => {}
+        }
+        let bins = index.bins.len();
+        let keys_per_bin = self.len() as f64 / bins as f64;
+        let is_full = header.claimed_count() == SLOTS;
+        let new_bins = if is_full && keys_per_bin < COLLIDING_KEYS_PER_BIN {
+            None
+        } else if is_full || keys_per_bin >= CHURNED_KEYS_PER_BIN {
+            bins.checked_mul(self.growth_factor(bins))
+        } else {
+            // Links are never taken off a bin, so deleted keys leave theirs
+            // behind; a copy has just those that are needed. If it would need
+            // them all again the keys collide.
+            index.links_suffice_after_copy().then_some(bins)
+        };
+        let started = new_bins.is_some_and(|bins| self.start_migration(index, bins, false).is_ok());
+        if !started {
+            self.delegate(index, at, header);
+        }
+        Detour::Again
+    }
+
+    /// Starts a migration of the root; does nothing if there is one.
+    pub(super) fn start_migration(
+        &self,
+        index: &Index,
+        new_bins: usize,
+        keeps: bool,
+    ) -> Result<bool, Error> {
+        if !index.claim_migration() {
+            return Ok(false);
+        }
+        match Index::new(new_bins, self.config.bins_per_link) {
+            Ok(target) => {
+                let chunk = self.config.chunk_bins;
+                let migration =
+                    Migration::new(index.bins.len(), Arc::new(target), chunk, keeps);
+                index.set_migration(Some(Box::new(migration)));
+                Ok(true)
+            }
+            Err(error) => {
+                index.set_migration(None);
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the migration that is going on, if there is one.
+    pub(super) fn complete_migration(&self) {
+        self.repeat(|pin| {
+            let root = self.root(pin);
+            match root.migration() {
+                Migrating::No => Step::Done(()),
+                Migrating::To(migration) => {
+                    while self.help(pin, root, migration) {}
+                    // The last units may be in other threads' hands.
+                    Step::Wait
+                }
+                Migrating::Starting => Step::Wait,
+            }
+        });
+    }
+
+    /// Migrates to a number of bins that `choose` names, by the present one.
+    fn migrate_to(&self, choose: impl Fn(usize) -> Option<usize>) -> Result<bool, Error> {
+        loop {
+            self.complete_migration();
+            let pin = self.enter();
+            let root = self.root(&pin);
+            let Some(bins) = choose(root.bins.len()) else { return Ok(false) };
+            if self.start_migration(root, bins, false)? {
+                drop(pin);
+                self.complete_migration();
+                self.free_retired();
+                return Ok(true);
+            }
+        }
+    }
+
+    pub(crate) fn reserve(&self, additional: usize) -> Result<(), Error> {
+        let keys = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
+        let wanted = bins_for(keys)?;
+        self.migrate_to(|bins| {
+            let factor = wanted.div_ceil(bins);
+            (factor > 1).then(|| bins.saturating_mul(factor))
+        })?;
+        Ok(())
+    }
+
+    /// Divides the bins by as much as the keys allow.
+    pub(crate) fn shrink_to_fit(&self) -> Result<(), Error> {
+        while self.migrate_to(|bins| {
+            let wanted = bins_for(self.len()).unwrap_or(usize::MAX);
+            // A unit of the transfer is held by one thread, so it stays small.
+            [8, 7, 6, 5, 4, 3, 2]
+                .into_iter()
+                .find(|factor| bins.is_multiple_of(2 * factor) && bins / factor >= wanted)
+                .map(|factor| bins / factor)
+        })? {}
+        self.free_retired();
+        Ok(())
+    }
+
+    /// The share of all slots that hold a key.
+    pub(crate) fn load_factor(&self) -> f64 {
+        let pin = self.enter();
+        self.len() as f64 / self.root(&pin).slots() as f64
+    }
+}
+
+impl Index {
+    fn links_suffice_after_copy(&self) -> bool {
+        let (_, all) = self.links_taken();
+        2 * self.links_at_birth.load(Ordering::Relaxed) <= all
+    }
+}

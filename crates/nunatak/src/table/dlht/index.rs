@@ -1,0 +1,264 @@
+//! An index: the bins of one generation, and the links they share.
+//!
+//! Links are handed out by group of [`GROUP_BINS`] bins, whole buckets from the
+//! top and half buckets from the bottom, so that a second link never straddles
+//! two cache lines.
+
+use super::layout::{
+    Bin, HalfBucket, LINK_HALVES, LINK_STARTS, MAX_GROUP_HALVES, PRIMARY_SLOTS, Slot, link,
+    link_of_slot, with_link,
+};
+use super::migration::Migration;
+use super::overflow::Overflow;
+use crate::error::Error;
+use crate::memory::{MemoryUsage, Slab};
+use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering};
+use core::ptr;
+
+/// Bins that share links, so that a link fits 21 bits.
+pub(super) const GROUP_BINS: usize = 1 << 22;
+/// Enough links that a tiny index is not full at its first collision.
+const MIN_GROUP_HALVES: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Index {
+    pub(super) bins: Slab<Bin>,
+    halves: Slab<HalfBucket>,
+    halves_per_group: usize,
+    cursors: Box<[LinkCursor]>,
+    pub(super) overflow: Mutex<Overflow>,
+    /// Half buckets that were taken when the index became the root.
+    pub(super) links_at_birth: AtomicUsize,
+    /// Null, [`STARTING`], or the migration that empties this index.
+    migration: AtomicPtr<Migration>,
+}
+
+/// How much of a group's half buckets is taken: low 32 bits from the bottom,
+/// high 32 from the top.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct LinkCursor(AtomicU64);
+
+/// A migration that is being prepared.
+const STARTING: *mut Migration = ptr::without_provenance_mut(1);
+
+/// What an index says of its migration.
+pub(super) enum Migrating<'i> {
+    No,
+    Starting,
+    To(&'i Migration),
+}
+
+impl Index {
+    /// `bins` must be even; `bins / bins_per_link` buckets' worth of links.
+    pub(super) fn new(bins: usize, bins_per_link: usize) -> Result<Self, Error> {
+        debug_assert!(bins >= 2 && bins.is_multiple_of(2));
+        let groups = bins.div_ceil(GROUP_BINS);
+        let halves_per_group = (bins.min(GROUP_BINS) * 2 / bins_per_link)
+            .next_multiple_of(2)
+            .clamp(MIN_GROUP_HALVES, MAX_GROUP_HALVES as usize & !1);
+        Ok(Self {
+            bins: Slab::new(bins)?,
+            halves: Slab::new(groups * halves_per_group)?,
+            halves_per_group,
+            cursors: (0..groups).map(|_| LinkCursor::default()).collect(),
+            overflow: Mutex::new(Overflow::default()),
+            links_at_birth: AtomicUsize::new(0),
+            migration: AtomicPtr::new(ptr::null_mut()),
+        })
+    }
+
+    /// All of its slots: three a bin, and two a half bucket.
+    pub(super) fn slots(&self) -> usize {
+        self.bins.len() * PRIMARY_SLOTS + self.halves.len() * 2
+    }
+
+    pub(super) fn usage(&self) -> MemoryUsage {
+        self.bins.usage() + self.halves.usage()
+    }
+
+    /// How many half buckets are taken, of how many.
+    pub(super) fn links_taken(&self) -> (usize, usize) {
+        // Relaxed: a statistic.
+        let taken = |cursor: &LinkCursor| {
+            let taken = cursor.0.load(Ordering::Relaxed);
+            ((taken & u64::from(u32::MAX)) + (taken >> 32)) as usize
+        };
+        (self.cursors.iter().map(taken).sum(), self.halves.len())
+    }
+
+    /// The slot of a bin; its link must be set in `links`.
+    #[inline(always)]
+    pub(super) fn slot<'i>(&'i self, at: usize, bin: &'i Bin, links: u64, slot: usize) -> &'i Slot {
+        if slot < PRIMARY_SLOTS { &bin.slots[slot] } else { self.linked_slot(at, links, slot) }
+    }
+
+    #[inline]
+    fn linked_slot(&self, at: usize, links: u64, slot: usize) -> &Slot {
+        let which = link_of_slot(slot);
+        let within = slot - LINK_STARTS[which];
+        let half = link(links, which) as usize - 1 + within / 2;
+        let group = at / GROUP_BINS * self.halves_per_group;
+        &self.halves.at(group + half).slots[within % 2]
+    }
+
+    /// Where to look after the bin itself: its first link, or the bin again.
+    #[inline(always)]
+    pub(super) fn next_line(&self, at: usize, bin: &Bin) -> *const u8 {
+        // Relaxed: a hint. A torn view of it fetches a line in vain.
+        let first = link(bin.links.load(Ordering::Relaxed), 0) as usize;
+        let group = at / GROUP_BINS * self.halves_per_group;
+        let line = self.halves.address((group + first).wrapping_sub(1)).cast();
+        if first == 0 { ptr::from_ref(bin).cast() } else { line }
+    }
+
+    /// Makes sure that a slot's link is set; `None` if there are no half
+    /// buckets left.
+    pub(super) fn ensure_link(&self, at: usize, bin: &Bin, slot: usize) -> Option<u64> {
+        // Acquire: pairs with the release below.
+        let mut links = bin.links.load(Ordering::Acquire);
+        if slot < PRIMARY_SLOTS {
+            return Some(links);
+        }
+        let which = link_of_slot(slot);
+        if link(links, which) != 0 {
+            return Some(links);
+        }
+        let group = at / GROUP_BINS;
+        let half = self.take_halves(group, which)?;
+        loop {
+            let chained = with_link(links, which, half);
+            // Release: whoever follows the link finds it whole. The slots
+            // behind it are zero since the index was made.
+            match bin.links.compare_exchange(links, chained, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(chained),
+                Err(newer) if link(newer, which) != 0 => {
+                    self.give_back(group, which, half);
+                    return Some(newer);
+                }
+                Err(newer) => links = newer,
+            }
+        }
+    }
+
+    fn take_halves(&self, group: usize, which: usize) -> Option<u64> {
+        let (cursor, count) = (&self.cursors[group].0, LINK_HALVES[which]);
+        let all = self.halves_per_group as u64;
+        let mut taken = cursor.load(Ordering::Relaxed);
+        loop {
+            let (bottom, top) = (taken & u64::from(u32::MAX), taken >> 32);
+            if bottom + top + count > all {
+                return None;
+            }
+            let (next, half) = if which == 1 {
+                (taken + (count << 32), all - top - count)
+            } else {
+                (taken + count, bottom)
+            };
+            // Relaxed: it only divides the half buckets up.
+            match cursor.compare_exchange_weak(taken, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(half + 1),
+                Err(newer) => taken = newer,
+            }
+        }
+    }
+
+    /// Undoes the last taking, for who lost the race to chain. If another has
+    /// taken some since, they stay unused until the next generation.
+    fn give_back(&self, group: usize, which: usize, half: u64) {
+        let (cursor, count) = (&self.cursors[group].0, LINK_HALVES[which]);
+        let taken = cursor.load(Ordering::Relaxed);
+        let all = self.halves_per_group as u64;
+        let (last, before) = if which == 1 {
+            (all - (taken >> 32) + 1, taken.wrapping_sub(count << 32))
+        } else {
+            ((taken & u64::from(u32::MAX)).wrapping_sub(count) + 1, taken.wrapping_sub(count))
+        };
+        if last == half {
+            let _ = cursor.compare_exchange(taken, before, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn migration(&self) -> Migrating<'_> {
+        // Acquire: pairs with the release that publishes it.
+        let migration = self.migration.load(Ordering::Acquire);
+        if migration.is_null() {
+            Migrating::No
+        } else if migration == STARTING {
+            Migrating::Starting
+        } else {
+            // SAFETY: published once, freed with the index only.
+            Migrating::To(unsafe { &*migration })
+        }
+    }
+
+    /// Takes the right to start the migration of this index.
+    pub(super) fn claim_migration(&self) -> bool {
+        // Relaxed: the claim publishes nothing.
+        self.migration
+            .compare_exchange(ptr::null_mut(), STARTING, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Publishes the migration, or takes the claim back.
+    pub(super) fn set_migration(&self, migration: Option<Box<Migration>>) {
+        let migration = migration.map_or(ptr::null_mut(), Box::into_raw);
+        // Release: whoever finds it finds the new index initialised.
+        self.migration.store(migration, Ordering::Release);
+    }
+}
+
+impl Drop for Index {
+    fn drop(&mut self) {
+        let migration = self.migration.load(Ordering::Relaxed);
+        if !migration.is_null() && migration != STARTING {
+            // SAFETY: it came from a box, and nobody else refers to this index.
+            drop(unsafe { Box::from_raw(migration) });
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_disjoint_until_they_run_out() {
+        let index = Index::new(64, 8).unwrap();
+        let (mut taken, mut seen) = (0, std::collections::HashSet::new());
+        'all: for at in 0..64 {
+            for slot in [3, 5, 9] {
+                let Some(links) = index.ensure_link(at, index.bins.at(at), slot) else {
+                    break 'all;
+                };
+                taken += LINK_HALVES[link_of_slot(slot)] as usize;
+                for slot in slot..LINK_STARTS[link_of_slot(slot) + 1] {
+                    assert!(seen.insert(ptr::from_ref(index.linked_slot(at, links, slot))));
+                }
+            }
+        }
+        assert_eq!(index.links_taken(), (taken, 16));
+        assert!(taken >= 14, "at most a third link is left over");
+    }
+
+    #[test]
+    fn a_second_link_is_one_cache_line() {
+        let index = Index::new(1024, 5).unwrap();
+        for at in 0..20 {
+            index.ensure_link(at, index.bins.at(at), 3).unwrap();
+            let links = index.ensure_link(at, index.bins.at(at), 5).unwrap();
+            assert_eq!(ptr::from_ref(index.linked_slot(at, links, 5)).addr() % 64, 0);
+        }
+    }
+
+    #[test]
+    fn the_loser_of_a_race_gives_its_half_bucket_back() {
+        let index = Index::new(64, 8).unwrap();
+        for which in 0..3 {
+            let before = index.links_taken();
+            let half = index.take_halves(0, which).unwrap();
+            index.give_back(0, which, half);
+            assert_eq!(index.links_taken(), before);
+        }
+    }
+}

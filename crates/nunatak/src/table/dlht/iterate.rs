@@ -1,0 +1,113 @@
+//! Weakly consistent iteration.
+//!
+//! An iterator walks the bins of the index that was the root when it began,
+//! and holds it. Where a bin has moved it follows to the bins that have its
+//! keys now. Every key belongs to one bin of the first index, so none is
+//! yielded twice, and each is read where it is at that moment.
+
+use super::find::still;
+use super::index::Index;
+use super::layout::{BinState, DELEGATED, Header};
+use super::{Table};
+use crate::hash::Placement;
+use crate::seeded::Bug;
+use crate::sync::{Backoff, Mode, Ordering};
+use std::sync::Arc;
+
+/// The pairs of a table. It holds the memory of the index it began with.
+#[derive(Debug)]
+pub(crate) struct PairIter<'t, P: Placement, Y: Mode> {
+    table: &'t Table<P, Y>,
+    index: Arc<Index>,
+    bin: usize,
+    buffer: Vec<(u64, u64)>,
+}
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
+    pub(crate) fn iter(&self) -> PairIter<'_, P, Y> {
+        PairIter { table: self, index: self.hold_root(), bin: 0, buffer: Vec::new() }
+    }
+
+    /// Collects the pairs of a bin; false if it has moved.
+    fn read_bin(&self, index: &Index, at: usize, pairs: &mut Vec<(u64, u64)>) -> bool {
+        let bin = index.bins.at(at);
+        let marker = self.markers[self.half_of(at, index)];
+        let start = pairs.len();
+        let mut backoff = Backoff::new();
+        loop {
+            pairs.truncate(start);
+            // Acquire: the slots are at least as new, and so is the next index.
+            let header = Header(bin.header.load(Ordering::Acquire));
+            let links = bin.links.load(Ordering::Acquire);
+            match header.state() {
+                BinState::Moved => return false,
+                BinState::InTransfer => {
+                    backoff.wait();
+                    continue;
+                }
+                BinState::Special if links & DELEGATED != 0 => {
+                    if let Some(delegated) = index.overflow.lock().pairs(at) {
+                        pairs.extend(delegated);
+                        return true;
+                    }
+                    continue;
+                }
+                BinState::Open | BinState::Special => {}
+            }
+            for number in header.claimed(0) {
+                let slot = index.slot(at, bin, links, number);
+                // Acquire: pairs with the publication.
+                let first = slot.load_first(Ordering::Acquire);
+                if first != 0 && first != marker.dead {
+                    // Acquire: the entry behind it is at least as new.
+                    pairs.push((first ^ marker.empty, slot.load_second(Ordering::Acquire)));
+                }
+            }
+            if still(bin, header, Bug::HitWithoutHeaderRecheck) {
+                return true;
+            }
+        }
+    }
+
+    /// Collects the pairs that belong to a bin of `index`, wherever they are.
+    fn read_descendants(&self, index: &Index, at: usize, pairs: &mut Vec<(u64, u64)>) {
+        if self.read_bin(index, at, pairs) {
+            return;
+        }
+        let next = self.successor(index);
+        let (bins, next_bins) = (index.bins.len(), next.bins.len());
+        if next_bins >= bins {
+            let k = next_bins / bins;
+            for j in 0..k {
+                self.read_descendants(next, P::child(at, bins, k, j), pairs);
+            }
+        } else {
+            // Several bins have become one: it has others' keys too.
+            let start = pairs.len();
+            self.read_descendants(next, P::parent(at, next_bins, bins / next_bins), pairs);
+            let mut found = pairs.split_off(start);
+            found.retain(|&(word, _)| self.place(self.placement.hash(word), index).bin == at);
+            pairs.append(&mut found);
+        }
+    }
+}
+
+impl<P: Placement, Y: Mode> Iterator for PairIter<'_, P, Y> {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        loop {
+            if let Some(pair) = self.buffer.pop() {
+                return Some(pair);
+            }
+            if self.bin == self.index.bins.len() {
+                return None;
+            }
+            let (bin, index) = (self.bin, Arc::clone(&self.index));
+            self.bin += 1;
+            let mut pairs = core::mem::take(&mut self.buffer);
+            self.table.read_descendants(&index, bin, &mut pairs);
+            self.buffer = pairs;
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Every byte of a DLHT index.
+//!
+//! ```text
+//! bin (64 B)          0        8        16         32         48         64
+//!                     | header | links  | slot 0   | slot 1   | slot 2   |
+//! half bucket (32 B)  | slot a          | slot b              |
+//! slot (16 B)         | key word ^ empty | value word |
+//!
+//! header  63                         32 31   30 29                        0
+//!         | version                    | state | slot 14 | …    | slot 0  |
+//! links   63          62         42 41         21 20          0
+//!         | delegated | third      | second     | first       |
+//! ```
+//!
+//! A bin holds 15 keys: slots 0–2 in the bin itself, 3–4 in a half bucket (the
+//! first link), 5–8 in two half buckets (the second), 9–14 in three (the
+//! third). The paper's links are one and two whole buckets; a first link of
+//! half a bucket serves the many bins that need one or two slots more, so the
+//! same memory for links lasts until 71 % of all slots are taken instead of
+//! 60 %. A link is the number of its first half bucket in the bin's group,
+//! counted from one; zero is none.
+
+use crate::memory::Zeroed;
+use crate::sync::{AtomicPair, AtomicU64};
+
+/// A slot: the key word, masked so that zero is no key, and the value word.
+pub(super) type Slot = AtomicPair;
+
+/// A primary bucket.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub(super) struct Bin {
+    pub(super) header: AtomicU64,
+    pub(super) links: AtomicU64,
+    pub(super) slots: [Slot; PRIMARY_SLOTS],
+}
+
+/// The unit in which links are handed out.
+#[derive(Debug, Default)]
+#[repr(C, align(32))]
+pub(super) struct HalfBucket {
+    pub(super) slots: [Slot; 2],
+}
+
+#[cfg(not(any(loom, shuttle)))]
+const _: () = {
+    assert!(size_of::<Bin>() == 64 && align_of::<Bin>() == 64);
+    assert!(size_of::<HalfBucket>() == 32 && align_of::<HalfBucket>() == 32);
+    assert!(core::mem::offset_of!(Bin, slots) == 16);
+};
+
+// SAFETY: only atomic integers, for which zero bytes are zero, without drop.
+unsafe impl Zeroed for Bin {
+    #[cfg(any(loom, shuttle))]
+    fn zeroed() -> Self {
+        Self::default()
+    }
+}
+
+// SAFETY: as for bins.
+unsafe impl Zeroed for HalfBucket {
+    #[cfg(any(loom, shuttle))]
+    fn zeroed() -> Self {
+        Self::default()
+    }
+}
+
+/// Slots in a bin without links.
+pub(super) const PRIMARY_SLOTS: usize = 3;
+/// Slots in a bin with all of its links.
+pub(super) const SLOTS: usize = 15;
+/// The first slot of each link, and the end.
+pub(super) const LINK_STARTS: [usize; 4] = [3, 5, 9, 15];
+/// Half buckets of each link.
+pub(super) const LINK_HALVES: [u64; 3] = [1, 2, 3];
+const LINK_BITS: u32 = 21;
+const LINK_MASK: u64 = (1 << LINK_BITS) - 1;
+/// How many half buckets a group's links can number.
+pub(super) const MAX_GROUP_HALVES: u64 = LINK_MASK;
+
+/// In a link word: the bin's pairs are in the index's overflow.
+pub(super) const DELEGATED: u64 = 1 << 63;
+
+/// The number of a link's first half bucket, counted from one.
+#[inline(always)]
+pub(super) const fn link(links: u64, which: usize) -> u64 {
+    links >> (which as u32 * LINK_BITS) & LINK_MASK
+}
+
+/// The link word with a link set that was none.
+pub(super) const fn with_link(links: u64, which: usize, half: u64) -> u64 {
+    links | half << (which as u32 * LINK_BITS)
+}
+
+/// Which link a slot beyond the primary ones is in.
+#[inline(always)]
+pub(super) const fn link_of_slot(slot: usize) -> usize {
+    if slot < LINK_STARTS[1] {
+        0
+    } else if slot < LINK_STARTS[2] {
+        1
+    } else {
+        2
+    }
+}
+
+/// What a bin's header says of the bin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BinState {
+    /// Everything happens here.
+    Open,
+    /// One thread is copying it to the next index; hits are still true.
+    InTransfer,
+    /// The next index has it.
+    Moved,
+    /// A snapshot waits for its cut, or the bin is delegated to the overflow.
+    Special,
+}
+
+/// A bin's header: a version that every change of a slot's state increments,
+/// the bin's state, and whether each slot is claimed.
+///
+/// Of the two bits of each slot the lower one says that it is claimed; the
+/// upper one is reserved for hidden entries and is zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header(pub(super) u64);
+
+impl Header {
+    const STATE_SHIFT: u32 = 30;
+    const VERSION: u64 = 1 << 32;
+    const CLAIMED: u64 = 0x1555_5555;
+    const PRIMARY: u64 = 0x15;
+
+    #[inline(always)]
+    pub(super) const fn is_open(self) -> bool {
+        self.0 >> Self::STATE_SHIFT & 3 == 0
+    }
+
+    pub(super) const fn state(self) -> BinState {
+        match self.0 >> Self::STATE_SHIFT & 3 {
+            0 => BinState::Open,
+            1 => BinState::InTransfer,
+            2 => BinState::Moved,
+            _ => BinState::Special,
+        }
+    }
+
+    /// The header with another state and the next version.
+    pub(super) const fn with_state(self, state: BinState) -> Self {
+        let code = match state {
+            BinState::Open => 0,
+            BinState::InTransfer => 1,
+            BinState::Moved => 2,
+            BinState::Special => 3,
+        };
+        let slots = self.0 & !(3 << Self::STATE_SHIFT);
+        Self((slots | code << Self::STATE_SHIFT).wrapping_add(Self::VERSION))
+    }
+
+    /// Whether any slot beyond the bin's first bucket is claimed.
+    #[inline(always)]
+    pub(super) const fn has_linked_slots(self) -> bool {
+        self.0 & Self::CLAIMED & !Self::PRIMARY != 0
+    }
+
+    /// The numbers of the claimed slots from `first` on.
+    #[inline(always)]
+    pub(super) fn claimed(self, first: usize) -> impl Iterator<Item = usize> {
+        let mut bits = (self.0 & Self::CLAIMED) >> (2 * first) << (2 * first);
+        core::iter::from_fn(move || {
+            let slot = bits.trailing_zeros() as usize / 2;
+            let any = bits != 0;
+            bits &= bits.wrapping_sub(1);
+            any.then_some(slot)
+        })
+    }
+
+    pub(super) const fn claimed_count(self) -> usize {
+        (self.0 & Self::CLAIMED).count_ones() as usize
+    }
+
+    /// The first slot that is free.
+    #[inline(always)]
+    pub(super) const fn first_free(self) -> Option<usize> {
+        let free = !self.0 & Self::CLAIMED;
+        if free == 0 { None } else { Some(free.trailing_zeros() as usize / 2) }
+    }
+
+    /// The header with a free slot claimed and the next version.
+    #[inline(always)]
+    pub(super) const fn with_claimed(self, slot: usize) -> Self {
+        Self((self.0 | 1 << (2 * slot)).wrapping_add(Self::VERSION))
+    }
+
+    /// The header with a claimed slot free and the next version.
+    #[inline(always)]
+    pub(super) const fn with_free(self, slot: usize) -> Self {
+        Self((self.0 & !(1 << (2 * slot))).wrapping_add(Self::VERSION))
+    }
+
+    /// The header without the increment of its version.
+    pub(super) const fn unversioned(self) -> Self {
+        Self(self.0.wrapping_sub(Self::VERSION))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_claimed_and_freed_one_by_one() {
+        let mut header = Header(0);
+        for slot in 0..SLOTS {
+            assert_eq!(header.first_free(), Some(slot));
+            header = header.with_claimed(slot);
+            assert_eq!(header.has_linked_slots(), slot >= PRIMARY_SLOTS);
+        }
+        assert_eq!((header.first_free(), header.claimed_count()), (None, SLOTS));
+        assert!(header.is_open());
+        let header = header.with_free(7).with_free(3);
+        assert_eq!(header.first_free(), Some(3));
+        assert!(header.claimed(2).eq([2, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14]));
+        assert_eq!(header.0 >> 32, 17, "each change counts");
+    }
+
+    #[test]
+    fn states_leave_slots_alone_and_count() {
+        let header = Header(0).with_claimed(0).with_claimed(14);
+        for state in [BinState::InTransfer, BinState::Moved, BinState::Special, BinState::Open] {
+            let other = header.with_state(state);
+            assert_eq!(other.state(), state);
+            assert_eq!(other.is_open(), state == BinState::Open);
+            assert!(other.claimed(0).eq([0, 14]));
+            assert_ne!(other, header);
+        }
+        assert_eq!(Header(u64::MAX << 32).with_claimed(0), Header(1), "the version wraps");
+    }
+
+    #[test]
+    fn links_do_not_touch_each_other() {
+        let links = with_link(with_link(with_link(0, 2, MAX_GROUP_HALVES), 0, 1), 1, 77);
+        assert_eq!([link(links, 0), link(links, 1), link(links, 2)], [1, 77, MAX_GROUP_HALVES]);
+        assert_eq!(links & DELEGATED, 0);
+        for which in 0..3 {
+            let slots = LINK_STARTS[which]..LINK_STARTS[which + 1];
+            assert!(slots.clone().all(|slot| link_of_slot(slot) == which));
+            assert_eq!(slots.len(), 2 * LINK_HALVES[which] as usize);
+        }
+    }
+}

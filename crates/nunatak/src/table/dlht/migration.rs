@@ -1,0 +1,104 @@
+//! A migration: which bins go where, and how far it is.
+//!
+//! The unit is what becomes of one old bin when growing, and what becomes one
+//! new bin when shrinking, so that every new bin has one writer.
+
+use super::index::Index;
+use crate::hash::Placement;
+use crate::sync::{AtomicUsize, Mutex, Ordering};
+use core::ops::Range;
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(super) struct Migration {
+    pub(super) target: Arc<Index>,
+    /// How many units there are, and how many old bins feed each.
+    pub(super) units: usize,
+    feeders: usize,
+    /// The next unit that nobody has taken, with its chunk.
+    cursor: AtomicUsize,
+    chunk: usize,
+    /// Units that have not moved.
+    remaining: AtomicUsize,
+    /// What a thread that panicked left of its chunk.
+    leftovers: Mutex<Vec<Range<usize>>>,
+    leftover_count: AtomicUsize,
+    /// Whether old bins keep their pairs, for a snapshot to read.
+    pub(super) keeps: bool,
+    /// For a snapshot: whether every change has ended (1).
+    cut: AtomicUsize,
+}
+
+impl Migration {
+    /// From an index of `old_bins` to `target`. One number of bins must be a
+    /// multiple of the other.
+    pub(super) fn new(old_bins: usize, target: Arc<Index>, chunk_bins: usize, keeps: bool) -> Self {
+        let new_bins = target.bins.len();
+        let feeders = (old_bins / new_bins).max(1);
+        let units = old_bins / feeders;
+        debug_assert!(new_bins.is_multiple_of(old_bins) || old_bins.is_multiple_of(new_bins));
+        Self {
+            target,
+            units,
+            feeders,
+            cursor: AtomicUsize::new(0),
+            chunk: (chunk_bins / feeders).max(1),
+            remaining: AtomicUsize::new(units),
+            leftovers: Mutex::new(Vec::new()),
+            leftover_count: AtomicUsize::new(0),
+            keeps,
+            cut: AtomicUsize::new(usize::from(!keeps)),
+        }
+    }
+
+    /// The old bins of a unit.
+    pub(super) fn bins_of<P: Placement>(&self, unit: usize) -> impl Iterator<Item = usize> {
+        let feeders = self.feeders;
+        let units = self.units;
+        (0..feeders).map(move |j| if feeders == 1 { unit } else { P::child(unit, units, feeders, j) })
+    }
+
+    /// The unit of an old bin.
+    pub(super) fn unit_of<P: Placement>(&self, bin: usize) -> usize {
+        if self.feeders == 1 { bin } else { P::parent(bin, self.units, self.feeders) }
+    }
+
+    /// Takes the next chunk of units.
+    pub(super) fn take_chunk(&self) -> Option<Range<usize>> {
+        // Relaxed, here and below: it only divides the units up.
+        if self.leftover_count.load(Ordering::Relaxed) != 0
+            && let Some(range) = self.leftovers.lock().pop()
+        {
+            self.leftover_count.fetch_sub(1, Ordering::Relaxed);
+            return Some(range);
+        }
+        if self.cursor.load(Ordering::Relaxed) >= self.units {
+            return None;
+        }
+        let start = self.cursor.fetch_add(self.chunk, Ordering::Relaxed);
+        (start < self.units).then(|| start..(start + self.chunk).min(self.units))
+    }
+
+    /// Gives units back that were not moved.
+    pub(super) fn leave(&self, range: Range<usize>) {
+        self.leftovers.lock().push(range);
+        self.leftover_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Reports units as moved; true for whoever moved the last.
+    pub(super) fn moved(&self, units: usize) -> bool {
+        // Release and acquire: whoever moved the last has seen all moves, and
+        // publishes them with the root.
+        units != 0 && self.remaining.fetch_sub(units, Ordering::AcqRel) == units
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        // Acquire: pairs with the release of the cut.
+        self.cut.load(Ordering::Acquire) == 1
+    }
+
+    pub(super) fn cut(&self) {
+        // Release: all changes before the cut have ended.
+        self.cut.store(1, Ordering::Release);
+    }
+}

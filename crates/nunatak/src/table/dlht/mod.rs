@@ -1,0 +1,288 @@
+//! DLHT: bounded cache-line chaining, lock-free operations, parallel
+//! non-blocking growth (Katsarakis, Gavrielatos, Ntarmos, HPDC '24, section 3).
+//!
+//! # The picture
+//! The root points to the current [`Index`](index::Index), an array of 64-byte
+//! bins (see [`layout`]). A key belongs to one bin. A bin's header counts
+//! changes and says which slots are claimed; a slot holds the key word, masked
+//! so that zero and one other word are no key of that bin, and the value word.
+//!
+//! # The protocol
+//! **A key is present exactly if a slot of its bin holds its masked word.** All
+//! operations take effect at an access to a slot; the header divides slots up
+//! and tells readers that something may have changed.
+//!
+//! - *Get*: header (acquire); the key words; the value of the one that matches;
+//!   acquire fence; header again. Unchanged: the answer, hit or miss, was true
+//!   at one instant. It writes nothing.
+//! - *Insert*: scan the claimed slots of header `h`. A key: done. A claimed slot
+//!   that is empty is another insert between its two steps (or a removal between
+//!   its two): wait a little, then kill it, by swapping the dead word in. No key:
+//!   claim a free slot by a compare-and-swap of `h` (which fails if anything was
+//!   claimed since), store the value, publish by a compare-and-swap of the key
+//!   word from empty. If that fails the insert was killed: clear the slot, give
+//!   it back, start again.
+//! - *Put*: double-word compare-and-swap of (key, old) to (key, new).
+//! - *Delete*: double-word compare-and-swap of (key, value) to (empty, value),
+//!   then give the slot back by a compare-and-swap of the header.
+//! - *Transfer* of a bin to the next index: header to `InTransfer`; every
+//!   claimed slot is swapped to dead, which captures its final pair or kills a
+//!   pending insert; the pairs are stored in bins that nobody else can reach
+//!   yet; header to `Moved`.
+//!
+//! The paper publishes by the header (TryInsert, then Valid). Publishing by the
+//! slot costs as many atomic instructions, and removes what is fragile there: a
+//! Put that succeeded on a slot not yet inserted, and the wait for that insert.
+//! The transfer keys of the paper are the dead word here.
+//!
+//! # Invariants
+//! 1. A claim succeeds only if nothing was claimed in the bin since the scan
+//!    that found the key absent, and all earlier claims are published, dead or
+//!    given back by the end of that scan: so a key is never in two slots.
+//! 2. Only the claimant of a slot writes its value before it is published; while
+//!    it is published, the pair changes by double-word compare-and-swap only.
+//! 3. A free slot's key word is empty or dead. (Dead is left behind when a
+//!    removal is taken for a pending insert; the next claimant clears it.)
+//! 4. A slot is given to another key only after two changes of the version, so
+//!    a reader that saw one version saw one owner of each slot.
+//! 5. While a bin is `InTransfer` its header belongs to one thread.
+//! 6. A bin of the next index is reachable only once all bins that feed it are
+//!    `Moved` (release); until then it has one writer.
+//! 7. Only the index at the root may start a migration, and the root changes
+//!    when its last bin has moved. An index is freed when no operation that may
+//!    have read the root before is running, and no iterator or snapshot holds it.
+//! 8. A bin whose keys outnumber its slots although the index is nearly empty
+//!    (their hashes collide), or for which no memory is left, is *delegated*:
+//!    its pairs live in the index's overflow, under a lock, until the next
+//!    migration.
+
+mod apply;
+mod batch;
+mod find;
+mod growth;
+mod index;
+mod iterate;
+mod layout;
+mod migration;
+mod overflow;
+mod snapshot;
+mod stats;
+mod transfer;
+
+pub use stats::DlhtStats;
+pub(crate) use apply::Change;
+
+use crate::error::Error;
+use crate::hash::{Marker, Place, Placement};
+use crate::memory::MemoryUsage;
+use crate::sync::{
+    AtomicPtr, AtomicUsize, Backoff, Mode, Mutex, OpPin, Ordering, Registry,
+    double_word_cas_is_lock_free,
+};
+use core::marker::PhantomData;
+use index::Index;
+use std::sync::Arc;
+
+/// The constants that the paper varies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Config {
+    /// Bins of the first index; a larger capacity overrides it.
+    pub(crate) initial_bins: usize,
+    /// How many bins there are for each whole link bucket.
+    pub(crate) bins_per_link: usize,
+    /// By how much to multiply the bins when growing; by size if `None`.
+    pub(crate) growth_factor: Option<usize>,
+    /// How many bins a thread moves before it goes on with its own work.
+    pub(crate) chunk_bins: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { initial_bins: 16, bins_per_link: 8, growth_factor: None, chunk_bins: 16 << 10 }
+    }
+}
+
+/// What tells a key from another whose word is the same.
+pub(crate) trait KeyTest {
+    /// Whether the word is the key, so that there is nothing to test.
+    const BY_WORD: bool;
+
+    /// Whether the entry behind a value word is the key's.
+    fn accepts(&self, second: u64) -> bool;
+}
+
+/// The word is the key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ByWord;
+
+impl KeyTest for ByWord {
+    const BY_WORD: bool = true;
+
+    #[inline(always)]
+    fn accepts(&self, _second: u64) -> bool {
+        true
+    }
+}
+
+/// The word is a hash, and the caller looks behind the value word.
+pub(crate) struct ByEntry<F>(pub(crate) F);
+
+impl<F: Fn(u64) -> bool> KeyTest for ByEntry<F> {
+    const BY_WORD: bool = false;
+
+    fn accepts(&self, second: u64) -> bool {
+        (self.0)(second)
+    }
+}
+
+/// An attempt of an operation.
+#[derive(Debug)]
+enum Step<T> {
+    Done(T),
+    /// Another thread must act first, and may need this one to be outside.
+    Wait,
+}
+
+/// The table: pairs of words, found by the first.
+#[derive(Debug)]
+pub(crate) struct Table<P: Placement, Y: Mode> {
+    root: AtomicPtr<Index>,
+    markers: [Marker; 2],
+    /// How many indexes wait to be freed.
+    retired_count: AtomicUsize,
+    placement: P,
+    config: Config,
+    registry: Registry,
+    retired: Mutex<Vec<(u64, Arc<Index>)>>,
+    mode: PhantomData<Y>,
+}
+
+// SAFETY: all shared state is atomic or locked; the marker type is no value.
+unsafe impl<P: Placement> Sync for Table<P, crate::sync::Shared> {}
+// SAFETY: the table owns everything that it points to, in either mode.
+unsafe impl<P: Placement, Y: Mode> Send for Table<P, Y> {}
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
+    pub(crate) fn new(placement: P, config: Config, capacity: usize) -> Result<Self, Error> {
+        if !double_word_cas_is_lock_free() {
+            return Err(Error::NoDoubleWordCas);
+        }
+        let bins = config.initial_bins.max(growth::bins_for(capacity)?);
+        let index = Arc::new(Index::new(bins, config.bins_per_link)?);
+        Ok(Self {
+            root: AtomicPtr::new(Arc::into_raw(index).cast_mut()),
+            markers: placement.markers(),
+            retired_count: AtomicUsize::new(0),
+            placement,
+            config,
+            registry: Registry::new(),
+            retired: Mutex::new(Vec::new()),
+            mode: PhantomData,
+        })
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    #[inline(always)]
+    fn enter(&self) -> OpPin<'_, Y> {
+        self.registry.enter()
+    }
+
+    #[inline(always)]
+    fn root<'p>(&'p self, _pin: &'p OpPin<'_, Y>) -> &'p Index {
+        // Acquire: pairs with the release that publishes an index.
+        // SAFETY: the root is never null, and an index that was at the root
+        // while an operation is announced outlives it (invariant 7).
+        unsafe { &*self.root.load(Ordering::Acquire) }
+    }
+
+    /// A share in the current index, which keeps it and its successors.
+    fn hold_root(&self) -> Arc<Index> {
+        let pin = self.enter();
+        let index: *const Index = self.root(&pin);
+        // SAFETY: the root came from an `Arc`, and the table's own share in it
+        // is given up only after this operation has ended (invariant 7).
+        unsafe {
+            Arc::increment_strong_count(index);
+            Arc::from_raw(index)
+        }
+    }
+
+    #[inline(always)]
+    fn place(&self, hash: u64, index: &Index) -> Place {
+        P::place(hash, index.bins.len())
+    }
+
+    /// Repeats an attempt, leaving the table whenever it has to wait.
+    #[inline(always)]
+    fn repeat<T>(&self, mut attempt: impl FnMut(&OpPin<'_, Y>) -> Step<T>) -> T {
+        let mut backoff = Backoff::new();
+        loop {
+            let pin = self.enter();
+            if let Step::Done(result) = attempt(&pin) {
+                let count = pin.counted();
+                drop(pin);
+                // Freeing costs a barrier on all processors: not each time.
+                if self.retired_count.load(Ordering::Relaxed) != 0 && count.is_multiple_of(32) {
+                    self.free_retired();
+                }
+                return result;
+            }
+            drop(pin);
+            backoff.wait();
+        }
+    }
+
+    /// Frees the old indexes that no operation can reach any more.
+    #[cold]
+    pub(crate) fn free_retired(&self) {
+        let free: Vec<Arc<Index>> = {
+            let mut retired = self.retired.lock();
+            if retired.is_empty() {
+                return;
+            }
+            let free = retired
+                .extract_if(.., |(tag, _)| {
+                    crate::seeded::seeded(crate::seeded::Bug::ReclaimWithoutGrace)
+                        || self.registry.operations_ended(*tag, true)
+                })
+                .map(|(_, index)| index)
+                .collect();
+            self.retired_count.store(retired.len(), Ordering::Relaxed);
+            free
+        };
+        // Outside of the lock, which others may wait for.
+        drop(free);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        // Concurrent counting may show a removal before its insert.
+        self.registry.added().cast_signed().max(0) as usize
+    }
+
+    pub(crate) fn memory_usage(&self) -> MemoryUsage {
+        self.free_retired();
+        let pin = self.enter();
+        let mut usage = MemoryUsage::default();
+        let mut next = Some(self.root(&pin));
+        while let Some(index) = next {
+            usage = usage + index.usage();
+            next = match index.migration() {
+                index::Migrating::To(migration) => Some(&migration.target),
+                _ => None,
+            };
+        }
+        self.retired.lock().iter().fold(usage, |usage, (_, index)| usage + index.usage())
+    }
+}
+
+impl<P: Placement, Y: Mode> Drop for Table<P, Y> {
+    fn drop(&mut self) {
+        let root = self.root.load(Ordering::Relaxed);
+        // SAFETY: the root came from `Arc::into_raw`, and with the table goes
+        // its share; no operation is running.
+        drop(unsafe { Arc::from_raw(root.cast_const()) });
+    }
+}

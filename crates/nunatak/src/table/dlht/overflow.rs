@@ -1,0 +1,151 @@
+//! Bins whose keys do not fit: their pairs, under a lock (invariant 8).
+//!
+//! A bin is delegated when more keys hash to it than it has slots although the
+//! index is nearly empty, so that growing would not help, or when there is no
+//! memory to grow into. Operations on it cost a lock and a look at all of its
+//! pairs; other bins are not affected. The caller's key test never runs under
+//! the lock: it looks at a copy, and the change is made only if the bin is
+//! still as it was copied.
+
+use super::apply::{Change, Request};
+use super::index::{Index, Migrating};
+use super::{KeyTest, Step, Table};
+use crate::hash::Placement;
+use crate::sync::{Mode, OpPin};
+use std::collections::HashMap;
+
+#[derive(Debug, Default)]
+pub(super) struct Overflow {
+    bins: HashMap<usize, DelegatedBin>,
+    /// A snapshot waits for its cut: nothing may change.
+    frozen: bool,
+    /// Never the same for two states of a bin.
+    versions: u64,
+}
+
+/// The pairs of a bin, with their key words as they are.
+#[derive(Debug, Default, Clone)]
+struct DelegatedBin {
+    version: u64,
+    pairs: Vec<(u64, u64)>,
+    /// Kept for a snapshot; the next index has it.
+    moved: bool,
+}
+
+impl Overflow {
+    pub(super) fn delegate(&mut self, bin: usize, pairs: Vec<(u64, u64)>) {
+        self.versions += 1;
+        self.bins.insert(bin, DelegatedBin { version: self.versions, pairs, moved: false });
+    }
+
+    pub(super) fn push(&mut self, bin: usize, pair: (u64, u64)) {
+        self.bins.entry(bin).or_default().pairs.push(pair);
+    }
+
+    /// Takes a bin's pairs for a migration, or copies them if a snapshot is to
+    /// find them here.
+    pub(super) fn take(&mut self, bin: usize, keeps: bool) -> Vec<(u64, u64)> {
+        if !keeps {
+            return self.bins.remove(&bin).unwrap_or_default().pairs;
+        }
+        let Some(delegated) = self.bins.get_mut(&bin) else { return Vec::new() };
+        delegated.moved = true;
+        delegated.pairs.clone()
+    }
+
+    /// A bin whose pairs have not been taken.
+    fn present(&self, bin: usize) -> Option<&DelegatedBin> {
+        self.bins.get(&bin).filter(|delegated| !delegated.moved)
+    }
+
+    /// Copies a bin's pairs; `None` if they have been taken.
+    pub(super) fn pairs(&self, bin: usize) -> Option<Vec<(u64, u64)>> {
+        self.present(bin).map(|delegated| delegated.pairs.clone())
+    }
+
+    /// Copies the pairs that a snapshot kept here.
+    pub(super) fn kept_pairs(&self, bin: usize) -> Vec<(u64, u64)> {
+        self.bins.get(&bin).map(|delegated| delegated.pairs.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn freeze(&mut self) {
+        self.frozen = true;
+    }
+
+    pub(super) fn usage(&self) -> usize {
+        self.bins.values().map(|bin| bin.pairs.capacity() * size_of::<(u64, u64)>()).sum()
+    }
+
+    pub(super) fn delegated_bins(&self) -> usize {
+        self.bins.len()
+    }
+}
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
+    /// Looks a key up in a delegated bin; `None` if the bin has been moved.
+    pub(super) fn find_in_overflow<T: KeyTest>(
+        &self,
+        index: &Index,
+        at: usize,
+        word: u64,
+        test: &T,
+    ) -> Option<Option<u64>> {
+        let pairs = index.overflow.lock().pairs(at)?;
+        let hit = pairs.iter().find(|&&(first, second)| first == word && test.accepts(second));
+        Some(hit.map(|&(_, second)| second))
+    }
+
+    /// Applies a request to a delegated bin; `None` if the bin has been moved.
+    #[cold]
+    pub(super) fn apply_in_overflow<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        pin: &OpPin<'_, Y>,
+        index: &Index,
+        at: usize,
+        request: &Request<'_, T, F>,
+    ) -> Option<Step<Option<u64>>> {
+        loop {
+            let copy = index.overflow.lock().present(at)?.clone();
+            let hit = copy
+                .pairs
+                .iter()
+                .position(|&(first, second)| first == request.word && request.test.accepts(second));
+            let mut overflow = index.overflow.lock();
+            if overflow.frozen {
+                // After the cut the bin is to be moved before it changes.
+                drop(overflow);
+                if let Migrating::To(migration) = index.migration()
+                    && migration.is_cut()
+                {
+                    self.settle(pin, index, migration, at);
+                    return None;
+                }
+                return Some(Step::Wait);
+            }
+            overflow.versions += 1;
+            let version = overflow.versions;
+            let bin = overflow.bins.get_mut(&at).filter(|bin| !bin.moved)?;
+            if bin.version != copy.version {
+                continue;
+            }
+            bin.version = version;
+            let Some(hit) = hit else {
+                if let Some(value) = request.fresh {
+                    bin.pairs.push((request.word, value));
+                    pin.count(1);
+                }
+                return Some(Step::Done(None));
+            };
+            let before = bin.pairs[hit].1;
+            match (request.change)(before) {
+                Change::Keep => {}
+                Change::To(new) => bin.pairs[hit].1 = new,
+                Change::Remove => {
+                    bin.pairs.swap_remove(hit);
+                    pin.count(-1);
+                }
+            }
+            return Some(Step::Done(Some(before)));
+        }
+    }
+}

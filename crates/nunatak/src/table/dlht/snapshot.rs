@@ -1,0 +1,134 @@
+//! A consistent cut of all pairs (section 3.4.4): a migration to an index of
+//! the same size that leaves the old one as it was at the cut.
+//!
+//! First every bin is marked, after which it does not change: operations that
+//! would change it wait. Then whoever was inside before is waited for. That is
+//! the cut. From there on each bin is moved by the first operation that would
+//! change it, or by the thread that takes the snapshot; reads never wait.
+
+use super::index::{Index, Migrating};
+use super::layout::{BinState, DELEGATED, Header};
+use super::{Step, Table};
+use crate::error::Error;
+use crate::hash::{Marker, Placement};
+use crate::seeded::{Bug, seeded};
+use crate::sync::{Backoff, Mode, Ordering};
+use std::sync::Arc;
+
+/// The pairs of a cut. It holds the memory of the index that was cut.
+#[derive(Debug)]
+pub(crate) struct PairSnapshot {
+    index: Arc<Index>,
+    markers: [Marker; 2],
+    half_of: fn(usize, usize) -> usize,
+    bin: usize,
+    buffer: Vec<(u64, u64)>,
+}
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
+    pub(crate) fn snapshot(&self) -> Result<PairSnapshot, Error> {
+        let index = loop {
+            self.complete_migration();
+            let index = self.hold_root();
+            // If another migration has started, or the root has changed and is
+            // claimed for ever, it is tried again.
+            if self.start_migration(&index, index.bins.len(), true)? {
+                break index;
+            }
+        };
+        if !seeded(Bug::SnapshotWithoutMarking) {
+            self.mark_all(&index);
+        }
+        if !seeded(Bug::SnapshotWithoutGrace) {
+            let tag = self.registry.retire_tag();
+            let mut backoff = Backoff::new();
+            // This thread's own operation, if a caller's code runs in it, has
+            // nothing half done.
+            while !self.registry.operations_ended(tag, false) {
+                backoff.wait();
+            }
+        }
+        if let Migrating::To(migration) = index.migration() {
+            migration.cut();
+        }
+        self.complete_this(&index);
+        self.free_retired();
+        Ok(PairSnapshot {
+            index,
+            markers: self.markers,
+            half_of: P::half_of,
+            bin: 0,
+            buffer: Vec::new(),
+        })
+    }
+
+    fn mark_all(&self, index: &Index) {
+        index.overflow.lock().freeze();
+        for at in 0..index.bins.len() {
+            let bin = index.bins.at(at);
+            let mut backoff = Backoff::new();
+            loop {
+                let header = Header(bin.header.load(Ordering::Relaxed));
+                match header.state() {
+                    BinState::Open => {
+                        let marked = header.with_state(BinState::Special);
+                        // Relaxed: the wait that follows orders everything.
+                        if Y::cas(&bin.header, header.0, marked.0, Ordering::Relaxed).is_ok() {
+                            break;
+                        }
+                    }
+                    // It is being delegated.
+                    BinState::InTransfer => backoff.wait(),
+                    BinState::Special | BinState::Moved => break,
+                }
+            }
+        }
+    }
+
+    /// Waits until an index has moved, and helps.
+    fn complete_this(&self, index: &Arc<Index>) {
+        self.repeat(|pin| {
+            if !core::ptr::eq(self.root(pin), Arc::as_ptr(index)) {
+                return Step::Done(());
+            }
+            if let Migrating::To(migration) = index.migration() {
+                while self.help(pin, index, migration) {}
+            }
+            Step::Wait
+        });
+    }
+}
+
+impl Iterator for PairSnapshot {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        loop {
+            if let Some(pair) = self.buffer.pop() {
+                return Some(pair);
+            }
+            if self.bin == self.index.bins.len() {
+                return None;
+            }
+            let (at, index) = (self.bin, &*self.index);
+            self.bin += 1;
+            let bin = index.bins.at(at);
+            // Relaxed: nothing of it has changed since the cut, which this
+            // thread made.
+            let links = bin.links.load(Ordering::Relaxed);
+            if links & DELEGATED != 0 {
+                self.buffer = index.overflow.lock().kept_pairs(at);
+                continue;
+            }
+            let marker = self.markers[(self.half_of)(at, index.bins.len())];
+            for number in Header(bin.header.load(Ordering::Relaxed)).claimed(0) {
+                let slot = index.slot(at, bin, links, number);
+                let first = slot.load_first(Ordering::Relaxed);
+                if first != 0 && first != marker.dead {
+                    let second = slot.load_second(Ordering::Relaxed);
+                    self.buffer.push((first ^ marker.empty, second));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The quantities that the paper reports of an index.
+
+use super::Table;
+use super::layout::{DELEGATED, Header, SLOTS};
+use crate::hash::Placement;
+use crate::sync::{Mode, Ordering};
+
+/// What a [`DlhtMap`](crate::DlhtMap) looks like inside (sections 3.1, 5.1.5).
+///
+/// ```
+/// use nunatak::DlhtMap;
+/// let map: DlhtMap<u64, u64> = (0..1000).map(|key| (key, key)).collect();
+/// let stats = map.stats();
+/// assert_eq!(stats.len, 1000);
+/// assert_eq!(stats.slots, 3 * stats.bins + 4 * stats.link_buckets);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct DlhtStats {
+    /// Entries.
+    pub len: usize,
+    /// Bins of the current index, each of 64 bytes.
+    pub bins: usize,
+    /// Link buckets of the current index, each of 64 bytes, taken or not.
+    pub link_buckets: usize,
+    /// Link buckets of them that are chained to bins; halves count.
+    pub link_buckets_taken: f64,
+    /// All slots of the current index: three a bin, four a link bucket.
+    pub slots: usize,
+    /// The share of `slots` that hold an entry.
+    pub occupancy: f64,
+    /// How many bins hold 0, 1, … 15 entries.
+    pub bins_by_entries: [usize; SLOTS + 1],
+    /// Bins whose keys collide so much that they are kept under a lock.
+    pub delegated_bins: usize,
+    /// Indexes that are retired and not yet freed.
+    pub retired_indexes: usize,
+}
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
+    /// Looks at every bin.
+    pub(crate) fn stats(&self) -> DlhtStats {
+        let index = self.hold_root();
+        let mut bins_by_entries = [0; SLOTS + 1];
+        let bins = index.bins.len();
+        for at in 0..bins {
+            let bin = index.bins.at(at);
+            // Relaxed: a statistic.
+            if bin.links.load(Ordering::Relaxed) & DELEGATED == 0 {
+                let header = Header(bin.header.load(Ordering::Relaxed));
+                bins_by_entries[header.claimed_count()] += 1;
+            }
+        }
+        let (taken, halves) = index.links_taken();
+        let len = self.len();
+        DlhtStats {
+            len,
+            bins,
+            link_buckets: halves / 2,
+            link_buckets_taken: taken as f64 / 2.0,
+            slots: index.slots(),
+            occupancy: len as f64 / index.slots() as f64,
+            bins_by_entries,
+            delegated_bins: index.overflow.lock().delegated_bins(),
+            retired_indexes: self.retired.lock().len(),
+        }
+    }
+}

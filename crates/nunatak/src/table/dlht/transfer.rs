@@ -1,0 +1,345 @@
+//! Moving bins to the next index.
+
+use super::index::Index;
+use super::layout::{BinState, DELEGATED, Header, Slot};
+use super::migration::Migration;
+use super::Table;
+use crate::hash::Placement;
+use crate::seeded::{Bug, seeded};
+use crate::sync::{Backoff, Mode, OpPin, Ordering};
+use std::sync::Arc;
+
+/// A pair that was taken out of an old bin.
+#[derive(Debug, Clone, Copy)]
+struct Captured {
+    bin: usize,
+    /// Its slot, or `None` if the bin was delegated.
+    slot: Option<usize>,
+    tag: u64,
+    word: u64,
+    second: u64,
+    hash: u64,
+}
+
+/// What a thread needs to move unit after unit, and undoes if the caller's
+/// hasher panics.
+struct Mover<'t, P: Placement, Y: Mode> {
+    table: &'t Table<P, Y>,
+    old: &'t Index,
+    migration: &'t Migration,
+    captured: Vec<Captured>,
+    claimed: Vec<(usize, Header)>,
+    /// Units of the chunk that are not moved yet.
+    left: core::ops::Range<usize>,
+    moved: usize,
+}
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
+    /// Moves one chunk, if there is one left.
+    pub(super) fn help(&self, pin: &OpPin<'_, Y>, old: &Index, migration: &Migration) -> bool {
+        if !migration.is_cut() {
+            return false;
+        }
+        let Some(chunk) = migration.take_chunk() else { return false };
+        self.move_units(pin, old, migration, chunk);
+        true
+    }
+
+    /// Moves the unit of one bin, if nobody else does.
+    pub(super) fn settle(
+        &self,
+        pin: &OpPin<'_, Y>,
+        old: &Index,
+        migration: &Migration,
+        bin: usize,
+    ) {
+        let unit = migration.unit_of::<P>(bin);
+        self.move_units(pin, old, migration, unit..unit + 1);
+    }
+
+    fn move_units(
+        &self,
+        _pin: &OpPin<'_, Y>,
+        old: &Index,
+        migration: &Migration,
+        units: core::ops::Range<usize>,
+    ) {
+        let mut mover = Mover {
+            table: self,
+            old,
+            migration,
+            captured: Vec::with_capacity(32),
+            claimed: Vec::with_capacity(8),
+            left: units,
+            moved: 0,
+        };
+        while !mover.left.is_empty() {
+            mover.move_unit();
+        }
+    }
+
+    /// The last bin has moved: the next index is the root.
+    fn finish(&self, old: &Index, migration: &Migration) {
+        let (taken, _) = migration.target.links_taken();
+        migration.target.links_at_birth.store(taken, Ordering::Relaxed);
+        let target = Arc::into_raw(Arc::clone(&migration.target)).cast_mut();
+        let old = core::ptr::from_ref(old).cast_mut();
+        // Release: whoever reads the root finds every bin moved.
+        self.root.store(target, Ordering::Release);
+        let tag = self.registry.retire_tag();
+        // SAFETY: the share in the old index that the root had, taken over by
+        // whoever replaced it there, which happens once for an index.
+        let old = unsafe { Arc::from_raw(old.cast_const()) };
+        let mut retired = self.retired.lock();
+        retired.push((tag, old));
+        self.retired_count.store(retired.len(), Ordering::Relaxed);
+    }
+
+    /// Stores a pair in a bin that nobody else can reach.
+    fn store_unshared(&self, index: &Index, hash: u64, word: u64, second: u64) {
+        let place = self.place(hash, index);
+        let bin = index.bins.at(place.bin);
+        // Relaxed, here and below: published with the old bins' `Moved`.
+        let header = Header(bin.header.load(Ordering::Relaxed));
+        let links = bin.links.load(Ordering::Relaxed);
+        if links & DELEGATED != 0 {
+            index.overflow.lock().push(place.bin, (word, second));
+            return;
+        }
+        let room = header.first_free().and_then(|number| {
+            index.ensure_link(place.bin, bin, number).map(|links| (number, links))
+        });
+        let Some((number, links)) = room else {
+            // More keys than slots, or no link left: the bin starts delegated.
+            let empty = self.markers[place.half].empty;
+            let mut pairs: Vec<_> = header
+                .claimed(0)
+                .map(|number| {
+                    let slot = index.slot(place.bin, bin, links, number);
+                    let pair = (slot.load_first(Ordering::Relaxed) ^ empty, slot.load_second(Ordering::Relaxed));
+                    slot.store_first(0, Ordering::Relaxed);
+                    pair
+                })
+                .collect();
+            pairs.push((word, second));
+            index.overflow.lock().delegate(place.bin, pairs);
+            bin.links.store(links | DELEGATED, Ordering::Relaxed);
+            bin.header.store(Header(0).with_state(BinState::Special).0, Ordering::Relaxed);
+            return;
+        };
+        let slot = index.slot(place.bin, bin, links, number);
+        slot.store_second(second, Ordering::Relaxed);
+        slot.store_first(word ^ self.markers[place.half].empty, Ordering::Relaxed);
+        bin.header.store(header.with_claimed(number).unversioned().0, Ordering::Relaxed);
+    }
+
+    /// Moves a bin's pairs to the overflow (invariant 8), unless its header
+    /// has changed.
+    #[cold]
+    pub(super) fn delegate(&self, index: &Index, at: usize, header: Header) {
+        let bin = index.bins.at(at);
+        let in_transfer = header.with_state(BinState::InTransfer);
+        if Y::cas(&bin.header, header.0, in_transfer.0, Ordering::Acquire).is_err() {
+            return;
+        }
+        let mut pairs = Vec::new();
+        self.capture(index, at, header, false, |_, tag, second, empty| pairs.push((tag ^ empty, second)));
+        if seeded(Bug::DelegateLosesPairs) {
+            pairs.pop();
+        }
+        index.overflow.lock().delegate(at, pairs);
+        bin.links.fetch_or(DELEGATED, Ordering::Relaxed);
+        // Release: whoever finds the state finds the links and the overflow.
+        bin.header.store(in_transfer.with_state(BinState::Special).0, Ordering::Release);
+    }
+
+    /// Captures the pairs of a bin that is this thread's (invariant 5): swaps
+    /// the dead word in, so that no put or removal can succeed any more, and
+    /// kills pending inserts. With `keeps` nobody can be changing anything, and
+    /// the pairs stay.
+    fn capture(
+        &self,
+        index: &Index,
+        at: usize,
+        header: Header,
+        keeps: bool,
+        mut take: impl FnMut(usize, u64, u64, u64),
+    ) {
+        let bin = index.bins.at(at);
+        // The half of a bin is that of the hashes that it holds; of an even
+        // number of bins every placement gives one half of them each half.
+        let half = self.half_of(at, index);
+        let marker = self.markers[half];
+        // Acquire: pairs with the release that chains.
+        let links = bin.links.load(Ordering::Acquire);
+        let end = if seeded(Bug::TransferSkipsLinks) { 3 } else { super::layout::SLOTS };
+        for number in header.claimed(0).filter(|&number| number < end) {
+            let slot = index.slot(at, bin, links, number);
+            if let Some((tag, second)) = capture_slot::<Y>(slot, marker.dead, keeps) {
+                take(number, tag, second, marker.empty);
+            }
+        }
+    }
+
+    pub(super) fn half_of(&self, bin: usize, index: &Index) -> usize {
+        P::half_of(bin, index.bins.len())
+    }
+}
+
+/// The final pair of a claimed slot, if it has one.
+fn capture_slot<Y: Mode>(slot: &Slot, dead: u64, keeps: bool) -> Option<(u64, u64)> {
+    loop {
+        // Acquire: pairs with the publication.
+        let first = slot.load_first(Ordering::Acquire);
+        if first == dead {
+            return None;
+        }
+        let second = slot.load_second(Ordering::Relaxed);
+        if first == 0 {
+            if keeps || seeded(Bug::TransferWithoutKilling) || slot.compare_exchange_first(0, dead) {
+                return None;
+            }
+            continue;
+        }
+        if keeps {
+            return Some((first, second));
+        }
+        if seeded(Bug::TransferReadsThenReplaces) {
+            slot.store_first(dead, Ordering::Release);
+            return Some((first, second));
+        }
+        if Y::cas_pair(slot, (first, second), (dead, second)) {
+            return Some((first, second));
+        }
+    }
+}
+
+impl<P: Placement, Y: Mode> Mover<'_, P, Y> {
+    /// Moves the first unit that is left.
+    fn move_unit(&mut self) {
+        if self.claim() {
+            self.capture();
+            self.copy();
+            self.moved += 1;
+        }
+        self.left.start += 1;
+    }
+
+    /// Makes all bins of the unit this thread's; false if it has moved.
+    fn claim(&mut self) -> bool {
+        self.claimed.clear();
+        self.captured.clear();
+        for at in self.migration.bins_of::<P>(self.left.start) {
+            let bin = self.old.bins.at(at);
+            let mut backoff = Backoff::new();
+            loop {
+                let header = Header(bin.header.load(Ordering::Relaxed));
+                match header.state() {
+                    BinState::Open | BinState::Special => {
+                        let mine = header.with_state(BinState::InTransfer);
+                        // Acquire: sees what earlier changes of the bin left.
+                        if Y::cas(&bin.header, header.0, mine.0, Ordering::Acquire).is_ok() {
+                            self.claimed.push((at, header));
+                            break;
+                        }
+                    }
+                    // Whoever has it moves it, delegates it or, if a hasher
+                    // panics, gives it back.
+                    BinState::InTransfer => backoff.wait(),
+                    // The first bin of a unit is claimed first, so if this one
+                    // has moved the unit has.
+                    BinState::Moved => return false,
+                }
+            }
+        }
+        true
+    }
+
+    fn capture(&mut self) {
+        let Self { table, old, migration, captured, claimed, .. } = self;
+        for &(at, header) in claimed.iter() {
+            let links = old.bins.at(at).links.load(Ordering::Acquire);
+            if links & DELEGATED != 0 {
+                let pairs = old.overflow.lock().take(at, migration.keeps);
+                captured.extend(pairs.into_iter().map(|(word, second)| Captured {
+                    bin: at,
+                    slot: None,
+                    tag: word,
+                    word,
+                    second,
+                    hash: 0,
+                }));
+                continue;
+            }
+            table.capture(old, at, header, migration.keeps, |number, tag, second, empty| {
+                captured.push(Captured {
+                    bin: at,
+                    slot: Some(number),
+                    tag,
+                    word: tag ^ empty,
+                    second,
+                    hash: 0,
+                });
+            });
+        }
+        // Before anything is stored, since the caller's hasher may panic.
+        for pair in captured.iter_mut() {
+            pair.hash = table.placement.hash(pair.word);
+        }
+    }
+
+    fn copy(&mut self) {
+        let moved = |(at, header): &(usize, Header)| {
+            let moved = header.with_state(BinState::InTransfer).with_state(BinState::Moved);
+            // Release: whoever finds the state finds the pairs in the target.
+            let order = if seeded(Bug::MovedRelaxed) { Ordering::Relaxed } else { Ordering::Release };
+            self.old.bins.at(*at).header.store(moved.0, order);
+        };
+        if seeded(Bug::TransferDoneBeforeCopy) {
+            self.claimed.iter().for_each(moved);
+        }
+        for pair in &self.captured {
+            self.table.store_unshared(&self.migration.target, pair.hash, pair.word, pair.second);
+        }
+        if !seeded(Bug::TransferDoneBeforeCopy) {
+            self.claimed.iter().for_each(moved);
+        }
+        self.claimed.clear();
+        self.captured.clear();
+    }
+}
+
+impl<P: Placement, Y: Mode> Drop for Mover<'_, P, Y> {
+    /// Reports what was moved; after a panic, puts the unit in hand back as it
+    /// was and leaves the rest of the chunk to others.
+    fn drop(&mut self) {
+        if !seeded(Bug::RollbackForgotten) {
+            for pair in &self.captured {
+                if let Some(number) = pair.slot {
+                    let bin = self.old.bins.at(pair.bin);
+                    let links = bin.links.load(Ordering::Relaxed);
+                    // The pair is still there, or dead: it is this thread's.
+                    // Release: publishes the pair anew.
+                    let slot = self.old.slot(pair.bin, bin, links, number);
+                    slot.store_first(pair.tag, Ordering::Release);
+                }
+            }
+            for &(at, header) in &self.claimed {
+                if self.old.bins.at(at).links.load(Ordering::Relaxed) & DELEGATED != 0 {
+                    let pairs = self.captured.iter().filter(|pair| pair.bin == at);
+                    let pairs = pairs.map(|pair| (pair.word, pair.second)).collect();
+                    self.old.overflow.lock().delegate(at, pairs);
+                }
+                let open = header.with_state(BinState::InTransfer).with_state(header.state());
+                // Release: whoever finds the bin open finds its pairs.
+                self.old.bins.at(at).header.store(open.0, Ordering::Release);
+            }
+        }
+        if !self.left.is_empty() {
+            self.migration.leave(self.left.clone());
+        }
+        if self.migration.moved(self.moved) {
+            self.table.finish(self.old, self.migration);
+        }
+    }
+}
