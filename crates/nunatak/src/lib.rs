@@ -11,7 +11,7 @@ pub mod memory;
 pub mod seeded;
 #[cfg(not(nunatak_seeded_bugs))]
 mod seeded;
-//pub mod simd;
+pub mod simd;
 mod sync;
 mod table;
 

@@ -16,6 +16,7 @@ mod system {
     static SUPPORT: AtomicU8 = AtomicU8::new(0);
 
     /// Registers the process once; 1 is no, 2 is yes.
+    #[inline(always)]
     pub(super) fn is_asymmetric() -> bool {
         match SUPPORT.load(Ordering::Relaxed) {
             0 => {
@@ -49,20 +50,27 @@ pub(super) fn is_asymmetric() -> bool {
     system::is_asymmetric()
 }
 
-/// The frequent side.
+/// The frequent side, where the barrier is asymmetric: only the compiler must
+/// keep the order.
 #[inline(always)]
-pub(super) fn light(asymmetric: bool) {
-    if asymmetric {
-        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+pub(super) fn light_asymmetric() {
+    core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+}
+
+/// The frequent side, wherever.
+#[inline(always)]
+pub(super) fn light() {
+    if is_asymmetric() {
+        light_asymmetric();
     } else {
         fence(Ordering::SeqCst);
     }
 }
 
 /// The rare side.
-pub(super) fn heavy(asymmetric: bool) {
+pub(super) fn heavy() {
     fence(Ordering::SeqCst);
-    if asymmetric {
+    if is_asymmetric() {
         // Once registered the call can't fail but for a kernel that lost the
         // feature under a running process.
         assert!(system::on_all_processors(), "membarrier was registered and is refused");

@@ -5,6 +5,7 @@
 mod backoff;
 mod barrier;
 mod mode;
+mod operation;
 mod pair;
 mod registry;
 mod thread_index;
@@ -13,7 +14,8 @@ pub(crate) use backoff::Backoff;
 pub(crate) use mode::Mode;
 pub use mode::{Shared, SingleThread};
 pub(crate) use pair::{AtomicPair, double_word_cas_is_lock_free};
-pub(crate) use registry::{GuardPin, Limbo, OpPin, Registry};
+pub(crate) use operation::{OpPin, operations_ended, retire_tag};
+pub(crate) use registry::{GuardPin, Limbo, Registry};
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};

@@ -1,22 +1,20 @@
-//! Who is inside a map.
+//! Who holds entries of a map, and how many entries each thread has added.
 //!
-//! A map has a record for each thread that ever used it. A thread announces an
-//! operation there before it reads the root, and takes the announcement back
-//! when it has finished; another word of the record does the same for guards
-//! that the caller holds. Announcing is a plain store to a cache line of one's
-//! own (DLHT, section 3.2.5: two stores a request).
+//! A map has a record for each thread that ever changed it or held a guard.
+//! Taking a guard is a plain store to a cache line of one's own.
 //!
 //! Invariants
 //! 1. Only the thread whose index a record has writes to it. An index is given
 //!    to another thread only when its thread is gone.
-//! 2. A word of a record is zero, or `epoch << 16 | nesting` with the epoch at
-//!    the time of the outermost entry.
-//! 3. Whoever enters sees everything that was unlinked before the epoch it
-//!    announces began: the load of the epoch acquires, the increment releases.
+//! 2. A guard word is zero, or `epoch << 16 | number of guards` with the epoch
+//!    at the time of the first.
+//! 3. Whoever takes a guard sees everything that was unlinked before the epoch
+//!    it announces began: the load of the epoch acquires, the increment
+//!    releases.
 //! 4. Whoever reclaims unlinks, reads the epoch as a tag, increments it, runs
 //!    the heavy barrier, and looks. What carries the tag may go once every word
-//!    is zero or of a later epoch: by the barrier an entry that the look missed
-//!    reads the root after the unlinking.
+//!    is zero or of a later epoch: by the barrier a guard that the look missed
+//!    reads slots after the unlinking.
 
 use super::{AtomicPtr, AtomicU64, Mode, Ordering, barrier, thread_index};
 use core::marker::PhantomData;
@@ -32,7 +30,6 @@ const BLOCKS: usize = 27;
 #[derive(Debug)]
 #[repr(align(128))]
 struct Record {
-    operation: AtomicU64,
     guard: AtomicU64,
     /// How many entries this thread's operations have added, less those that
     /// they took out, modulo 2^64.
@@ -42,7 +39,6 @@ struct Record {
 impl Record {
     fn new() -> Self {
         Self {
-            operation: AtomicU64::new(0),
             guard: AtomicU64::new(0),
             added: AtomicU64::new(0),
         }
@@ -53,7 +49,6 @@ impl Record {
 #[derive(Debug)]
 pub(crate) struct Registry {
     epoch: AtomicU64,
-    asymmetric: bool,
     blocks: [AtomicPtr<Record>; BLOCKS],
 }
 
@@ -61,22 +56,21 @@ impl Registry {
     pub(crate) fn new() -> Self {
         let registry = Self {
             epoch: AtomicU64::new(1),
-            asymmetric: barrier::is_asymmetric(),
             blocks: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
         };
         registry.add_block(0);
         registry
     }
 
-    /// Announces an operation of this thread.
+    /// Counts entries that this thread has added (or taken out), and returns
+    /// its sum.
     #[inline(always)]
-    pub(crate) fn enter<Y: Mode>(&self) -> OpPin<'_, Y> {
-        // A table of one thread needs a place to count in, and nobody to tell.
+    pub(crate) fn count<Y: Mode>(&self, added: i64) -> u64 {
         let record = self.record(if Y::SHARED { thread_index::current() } else { 0 });
-        if Y::SHARED {
-            self.announce(&record.operation);
-        }
-        OpPin { record, mode: PhantomData }
+        // A plain addition: invariant 1.
+        let sum = record.added.load(Ordering::Relaxed).wrapping_add_signed(added);
+        record.added.store(sum, Ordering::Relaxed);
+        sum
     }
 
     /// Announces that this thread will hold references to entries.
@@ -94,7 +88,7 @@ impl Registry {
             // Acquire: invariant 3.
             let epoch = self.epoch.load(Ordering::Acquire);
             word.store(epoch << 16 | 1, Ordering::Relaxed);
-            barrier::light(self.asymmetric);
+            barrier::light();
         } else {
             word.store(inside + 1, Ordering::Relaxed);
         }
@@ -169,26 +163,13 @@ impl Registry {
         self.epoch.fetch_add(1, Ordering::AcqRel)
     }
 
-    /// Whether every operation of another thread that may have begun in the
-    /// epoch `tag` or before has ended. With `own`, this thread's must have too.
-    pub(crate) fn operations_ended(&self, tag: u64, own: bool) -> bool {
-        barrier::heavy(self.asymmetric);
-        let own_record: *const Record =
-            if own { ptr::null() } else { self.record(thread_index::current()) };
-        // Acquire: pairs with the release at the end of an operation, so that
-        // what it read is freed after it was read.
-        self.records().all(|record| {
-            let word = record.operation.load(Ordering::Acquire);
-            word == 0 || word >> 16 > tag || ptr::eq(record, own_record)
-        })
-    }
-
     /// The oldest epoch of which a guard may hold something, [`u64::MAX`] if
     /// there is none.
     fn oldest_guard(&self) -> u64 {
-        barrier::heavy(self.asymmetric);
+        barrier::heavy();
         self.records()
-            // Acquire: as above.
+            // Acquire: pairs with the release at the end of a guard, so that what
+            // it saw is freed after it was seen.
             .map(|record| record.guard.load(Ordering::Acquire))
             .filter(|&word| word != 0)
             .map(|word| word >> 16)
@@ -230,39 +211,6 @@ fn leave(word: &AtomicU64) {
     let outside = if inside & NESTING == 1 { 0 } else { inside - 1 };
     // Release: pairs with the looks of whoever reclaims.
     word.store(outside, Ordering::Release);
-}
-
-/// While it lives, no index that its thread can reach is freed.
-#[derive(Debug)]
-pub(crate) struct OpPin<'r, Y: Mode> {
-    record: &'r Record,
-    /// Not `Send`: the record is this thread's.
-    mode: PhantomData<(*mut (), Y)>,
-}
-
-impl<Y: Mode> OpPin<'_, Y> {
-    /// Counts entries that the operation added (or took out).
-    #[inline(always)]
-    pub(crate) fn count(&self, added: i64) {
-        // A plain addition: invariant 1.
-        let sum = self.record.added.load(Ordering::Relaxed).wrapping_add_signed(added);
-        self.record.added.store(sum, Ordering::Relaxed);
-    }
-
-    /// What this thread has counted: something that changes with every insert.
-    #[inline(always)]
-    pub(crate) fn counted(&self) -> u64 {
-        self.record.added.load(Ordering::Relaxed)
-    }
-}
-
-impl<Y: Mode> Drop for OpPin<'_, Y> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if Y::SHARED {
-            leave(&self.record.operation);
-        }
-    }
 }
 
 /// While it lives, no entry that its thread can reach is freed.
@@ -349,37 +297,21 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn an_operation_holds_its_epoch_and_nests() {
-        let registry = Registry::new();
-        let outer = registry.enter::<Shared>();
-        let tag = registry.retire_tag();
-        assert!(!registry.operations_ended(tag, true));
-        assert!(registry.operations_ended(tag, false), "but for this thread's");
-        let inner = registry.enter::<Shared>();
-        drop(outer);
-        assert!(!registry.operations_ended(tag, true), "the order of leaving is free");
-        drop(inner);
-        assert!(registry.operations_ended(tag, true));
-        let _later = registry.enter::<Shared>();
-        assert!(registry.operations_ended(tag, true), "a later epoch is not in the way");
-    }
-
-    #[test]
     fn records_of_many_threads_are_counted() {
         let registry = Registry::new();
+        let barrier = std::sync::Barrier::new(50);
         std::thread::scope(|scope| {
-            let barrier = &std::sync::Barrier::new(50);
             let registry = &registry;
+            let barrier = &barrier;
             for i in 0..50 {
                 scope.spawn(move || {
                     barrier.wait();
-                    registry.enter::<Shared>().count(i);
+                    registry.count::<Shared>(i);
                     barrier.wait();
                 });
             }
         });
         assert_eq!(registry.added(), 49 * 50 / 2);
-        assert!(registry.operations_ended(registry.retire_tag(), true));
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     #[inline(always)]
     pub(super) fn try_apply<'p, T: KeyTest, F: Fn(u64) -> Change>(
         &'p self,
-        pin: &'p OpPin<'_, Y>,
+        pin: &'p OpPin<Y>,
         mut index: &'p Index,
         request: &Request<'_, T, F>,
     ) -> Step<Option<u64>> {
@@ -116,7 +116,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     #[inline(always)]
     fn change(
         &self,
-        pin: &OpPin<'_, Y>,
+        pin: &OpPin<Y>,
         bin: &Bin,
         slot: &Slot,
         number: usize,
@@ -134,7 +134,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             Change::Remove if seeded(Bug::RemoveByStaleValue) => {
                 slot.store_first(0, Ordering::Release);
                 self.give_back(bin, number);
-                pin.count(-1);
+                self.registry.count::<Y>(-1);
             }
             Change::Remove => {
                 if !Y::cas_pair(slot, pair, (0, second)) {
@@ -143,7 +143,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 if !seeded(Bug::RemoveForgetsRelease) {
                     self.give_back(bin, number);
                 }
-                pin.count(-1);
+                self.registry.count::<Y>(-1);
             }
         }
         Some(second)
@@ -153,7 +153,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     #[inline(always)]
     fn insert_absent<'p>(
         &'p self,
-        pin: &'p OpPin<'_, Y>,
+        pin: &'p OpPin<Y>,
         index: &'p Index,
         at: usize,
         header: Header,
@@ -185,7 +185,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             if seeded(Bug::PublishBeforeValue) {
                 slot.store_second(pair.1, Ordering::Relaxed);
             }
-            pin.count(1);
+            self.registry.count::<Y>(1);
             return None;
         }
         // Killed, or a dead word was left there: invariant 3.
@@ -214,7 +214,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     #[cold]
     fn detour<'p>(
         &'p self,
-        pin: &'p OpPin<'_, Y>,
+        pin: &'p OpPin<Y>,
         index: &'p Index,
         at: usize,
         header: Header,

@@ -12,13 +12,13 @@ use super::apply::{Change, Request};
 use super::index::Index;
 use super::{KeyTest, Step, Table};
 use crate::hash::Placement;
-use crate::sync::Mode;
+use crate::sync::{Mode, OpPin};
 
 /// How far ahead of its execution an operation's bin is fetched, and its link.
-const BIN_DISTANCE: usize = 24;
-const LINK_DISTANCE: usize = 8;
+const BIN_DISTANCE: usize = 64;
+const LINK_DISTANCE: usize = 16;
 /// A power of two above the distance.
-const RING: usize = 32;
+const RING: usize = 128;
 /// After so many operations a batch lets others free old indexes.
 const PINNED: usize = 1024;
 
@@ -74,7 +74,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         &self,
         count: usize,
         word: impl Fn(usize) -> u64,
-        mut step: impl FnMut(&crate::sync::OpPin<'_, Y>, &Index, usize, u64) -> Step<bool>,
+        mut step: impl FnMut(&OpPin<Y>, &Index, usize, u64) -> Step<bool>,
     ) {
         let mut window = Window { hashes: [0; RING] };
         let mut done = 0;
@@ -116,8 +116,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         mut found: impl FnMut(usize, Option<u64>),
     ) {
         self.for_each_fetched(count, &word, |_pin, index, at, hash| {
-            let place = self.place(hash, index);
-            found(at, self.find_at(index, place, hash, word(at), &test(at)));
+            found(at, self.find_at(index, hash, word(at), &test(at)));
             Step::Done(true)
         });
     }

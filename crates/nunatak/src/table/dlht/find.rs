@@ -3,7 +3,7 @@
 use super::index::{Index, Migrating};
 use super::layout::{Bin, BinState, DELEGATED, Header, PRIMARY_SLOTS, Slot};
 use super::{KeyTest, Table};
-use crate::hash::{Place, Placement};
+use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, DATA, Mode, Ordering, fence};
 
@@ -24,27 +24,47 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     /// links, and writes none that other threads use.
     #[inline(always)]
     pub(crate) fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
+        if T::BY_WORD {
+            let hash = self.placement.hash(word);
+            let pin = self.enter();
+            let index = self.root(&pin);
+            if let Some(found) = self.find_in_first_bucket(index, hash, word) {
+                return found;
+            }
+        }
+        // From the start, so that the common case has nothing to save for it.
+        self.find_slowly(word, test)
+    }
+
+    #[inline(never)]
+    fn find_slowly<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
         let hash = self.placement.hash(word);
         let pin = self.enter();
-        let index = self.root(&pin);
-        self.find_at(index, self.place(hash, index), hash, word, test)
+        self.find_anywhere(self.root(&pin), hash, word, test)
+    }
+
+    #[inline(always)]
+    pub(super) fn find_at<T: KeyTest>(
+        &self,
+        index: &Index,
+        hash: u64,
+        word: u64,
+        test: &T,
+    ) -> Option<u64> {
+        if T::BY_WORD
+            && let Some(found) = self.find_in_first_bucket(index, hash, word)
+        {
+            return found;
+        }
+        self.find_anywhere(index, hash, word, test)
     }
 
     /// The hit in the first bucket, or the miss in a bin without links, without
     /// a branch that depends on which slot it is: such a branch is mispredicted
     /// every second time, and keeps the processor from starting the next lookup.
     #[inline(always)]
-    pub(super) fn find_at<T: KeyTest>(
-        &self,
-        index: &Index,
-        place: Place,
-        hash: u64,
-        word: u64,
-        test: &T,
-    ) -> Option<u64> {
-        if !T::BY_WORD {
-            return self.find_anywhere(index, hash, word, test);
-        }
+    fn find_in_first_bucket(&self, index: &Index, hash: u64, word: u64) -> Option<Option<u64>> {
+        let place = self.place(hash, index);
         let bin = index.bins.at(place.bin);
         let tag = word ^ self.markers[place.half].empty;
         // Acquire: the slots are at least as new as the header.
@@ -63,13 +83,13 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let second = unsafe { bin.slots.get_unchecked(slot) }.load_second(DATA);
         if still(bin, Header(header), Bug::HitWithoutHeaderRecheck) && Header(header).is_open() {
             if equal != 0 {
-                return Some(second);
+                return Some(Some(second));
             }
             if !Header(header).has_linked_slots() {
-                return None;
+                return Some(None);
             }
         }
-        self.find_anywhere(index, hash, word, test)
+        None
     }
 
     /// The lookup in full: all slots, all states, the next index.

@@ -20,7 +20,7 @@ const CHURNED_KEYS_PER_BIN: f64 = 1.1;
 /// Below this a full bin is no accident of a random hash.
 const COLLIDING_KEYS_PER_BIN: f64 = 0.5;
 
-/// The bins of an index for so many keys: even, and enough that a random hash
+/// The bins of an index for so many keys: enough that a random hash
 /// does not run out of links.
 pub(super) fn bins_for(keys: usize) -> Result<usize, Error> {
     // Small indexes have less luck: four standard deviations of slack.
@@ -30,7 +30,10 @@ pub(super) fn bins_for(keys: usize) -> Result<usize, Error> {
     if bins >= (isize::MAX as usize / 128) as f64 {
         return Err(Error::CapacityOverflow);
     }
-    Ok((bins as usize).next_multiple_of(2).max(2))
+    // A power of two divides it, so that the index can shrink by one; a
+    // sixty-fourth of the bins is the price.
+    let bins = (bins as usize).max(2);
+    Ok(bins.next_multiple_of((bins.next_power_of_two() / 64).max(2)))
 }
 
 impl<P: Placement, Y: Mode> Table<P, Y> {
@@ -48,7 +51,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     #[inline(never)]
     pub(super) fn make_room<'p>(
         &'p self,
-        pin: &'p OpPin<'_, Y>,
+        pin: &'p OpPin<Y>,
         index: &'p Index,
         at: usize,
         header: Header,
@@ -164,7 +167,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         while self.migrate_to(|bins| {
             let wanted = bins_for(self.len()).unwrap_or(usize::MAX);
             // A unit of the transfer is held by one thread, so it stays small.
-            [8, 7, 6, 5, 4, 3, 2]
+            [8, 6, 5, 4, 3, 2]
                 .into_iter()
                 .find(|factor| bins.is_multiple_of(2 * factor) && bins / factor >= wanted)
                 .map(|factor| bins / factor)

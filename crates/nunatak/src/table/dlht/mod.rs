@@ -77,7 +77,7 @@ use crate::hash::{Marker, Place, Placement};
 use crate::memory::MemoryUsage;
 use crate::sync::{
     AtomicPtr, AtomicUsize, Backoff, Mode, Mutex, OpPin, Ordering, Registry,
-    double_word_cas_is_lock_free,
+    double_word_cas_is_lock_free, operations_ended,
 };
 use core::marker::PhantomData;
 use index::Index;
@@ -186,12 +186,12 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     }
 
     #[inline(always)]
-    fn enter(&self) -> OpPin<'_, Y> {
-        self.registry.enter()
+    fn enter(&self) -> OpPin<Y> {
+        OpPin::new()
     }
 
     #[inline(always)]
-    fn root<'p>(&'p self, _pin: &'p OpPin<'_, Y>) -> &'p Index {
+    fn root<'p>(&'p self, _pin: &'p OpPin<Y>) -> &'p Index {
         // Acquire: pairs with the release that publishes an index.
         // SAFETY: the root is never null, and an index that was at the root
         // while an operation is announced outlives it (invariant 7).
@@ -217,21 +217,28 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
 
     /// Repeats an attempt, leaving the table whenever it has to wait.
     #[inline(always)]
-    fn repeat<T>(&self, mut attempt: impl FnMut(&OpPin<'_, Y>) -> Step<T>) -> T {
+    fn repeat<T>(&self, mut attempt: impl FnMut(&OpPin<Y>) -> Step<T>) -> T {
         let mut backoff = Backoff::new();
         loop {
             let pin = self.enter();
             if let Step::Done(result) = attempt(&pin) {
-                let count = pin.counted();
                 drop(pin);
-                // Freeing costs a barrier on all processors: not each time.
-                if self.retired_count.load(Ordering::Relaxed) != 0 && count.is_multiple_of(32) {
-                    self.free_retired();
+                if self.retired_count.load(Ordering::Relaxed) != 0 {
+                    self.free_retired_seldom();
                 }
                 return result;
             }
             drop(pin);
             backoff.wait();
+        }
+    }
+
+    /// Frees old indexes, but not each time, since it costs a barrier on all
+    /// processors.
+    #[cold]
+    fn free_retired_seldom(&self) {
+        if self.registry.count::<Y>(0).is_multiple_of(32) {
+            self.free_retired();
         }
     }
 
@@ -246,7 +253,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             let free = retired
                 .extract_if(.., |(tag, _)| {
                     crate::seeded::seeded(crate::seeded::Bug::ReclaimWithoutGrace)
-                        || self.registry.operations_ended(*tag, true)
+                        || operations_ended(*tag, true)
                 })
                 .map(|(_, index)| index)
                 .collect();

@@ -99,7 +99,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     #[cold]
     pub(super) fn apply_in_overflow<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
-        pin: &OpPin<'_, Y>,
+        pin: &OpPin<Y>,
         index: &Index,
         at: usize,
         request: &Request<'_, T, F>,
@@ -132,7 +132,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             let Some(hit) = hit else {
                 if let Some(value) = request.fresh {
                     bin.pairs.push((request.word, value));
-                    pin.count(1);
+                    self.registry.count::<Y>(1);
                 }
                 return Some(Step::Done(None));
             };
@@ -142,7 +142,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 Change::To(new) => bin.pairs[hit].1 = new,
                 Change::Remove => {
                     bin.pairs.swap_remove(hit);
-                    pin.count(-1);
+                    self.registry.count::<Y>(-1);
                 }
             }
             return Some(Step::Done(Some(before)));

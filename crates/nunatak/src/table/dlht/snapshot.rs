@@ -12,7 +12,7 @@ use super::{Step, Table};
 use crate::error::Error;
 use crate::hash::{Marker, Placement};
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, Mode, Ordering};
+use crate::sync::{Backoff, Mode, Ordering, operations_ended, retire_tag};
 use std::sync::Arc;
 
 /// The pairs of a cut. It holds the memory of the index that was cut.
@@ -40,11 +40,11 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             self.mark_all(&index);
         }
         if !seeded(Bug::SnapshotWithoutGrace) {
-            let tag = self.registry.retire_tag();
+            let tag = retire_tag();
             let mut backoff = Backoff::new();
             // This thread's own operation, if a caller's code runs in it, has
             // nothing half done.
-            while !self.registry.operations_ended(tag, false) {
+            while !operations_ended(tag, false) {
                 backoff.wait();
             }
         }

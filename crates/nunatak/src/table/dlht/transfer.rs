@@ -6,7 +6,7 @@ use super::migration::Migration;
 use super::Table;
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, Mode, OpPin, Ordering};
+use crate::sync::{Backoff, Mode, OpPin, Ordering, retire_tag};
 use std::sync::Arc;
 
 /// A pair that was taken out of an old bin.
@@ -36,7 +36,7 @@ struct Mover<'t, P: Placement, Y: Mode> {
 
 impl<P: Placement, Y: Mode> Table<P, Y> {
     /// Moves one chunk, if there is one left.
-    pub(super) fn help(&self, pin: &OpPin<'_, Y>, old: &Index, migration: &Migration) -> bool {
+    pub(super) fn help(&self, pin: &OpPin<Y>, old: &Index, migration: &Migration) -> bool {
         if !migration.is_cut() {
             return false;
         }
@@ -48,7 +48,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     /// Moves the unit of one bin, if nobody else does.
     pub(super) fn settle(
         &self,
-        pin: &OpPin<'_, Y>,
+        pin: &OpPin<Y>,
         old: &Index,
         migration: &Migration,
         bin: usize,
@@ -59,7 +59,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
 
     fn move_units(
         &self,
-        _pin: &OpPin<'_, Y>,
+        _pin: &OpPin<Y>,
         old: &Index,
         migration: &Migration,
         units: core::ops::Range<usize>,
@@ -86,7 +86,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let old = core::ptr::from_ref(old).cast_mut();
         // Release: whoever reads the root finds every bin moved.
         self.root.store(target, Ordering::Release);
-        let tag = self.registry.retire_tag();
+        let tag = retire_tag();
         // SAFETY: the share in the old index that the root had, taken over by
         // whoever replaced it there, which happens once for an index.
         let old = unsafe { Arc::from_raw(old.cast_const()) };

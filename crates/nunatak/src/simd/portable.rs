@@ -1,0 +1,30 @@
+//! Matching eight bytes at a time in an ordinary register.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// One in every byte.
+const ONES: u64 = u64::MAX / 0xFF;
+/// All but the highest bit of every byte.
+const LOW: u64 = ONES * 0x7F;
+/// Multiplied with bits `8·i`, leaves bit `i` of them at `56 + i`. No two
+/// products meet, so nothing carries.
+const GATHER: u64 = 0x0102_0408_1020_4080;
+
+/// Which bytes of a word equal `byte`.
+#[inline(always)]
+pub(super) fn match_word(word: u64, byte: u8) -> u64 {
+    let difference = word ^ (ONES * u64::from(byte));
+    // The usual test by a subtraction borrows across bytes and so takes the
+    // byte above a match for one, too. This sum stays within each byte: its
+    // highest bit is set exactly if one of the low seven is.
+    let unequal = ((difference & LOW) + LOW) | difference | LOW;
+    (!unequal >> 7).wrapping_mul(GATHER) >> 56
+}
+
+#[inline(always)]
+pub(super) fn match_byte(words: &[AtomicU64], byte: u8) -> u64 {
+    words.iter().rev().fold(0, |mask, word| {
+        // At most eight words, so what is shifted out is empty.
+        mask << 8 | match_word(word.load(Ordering::Relaxed), byte)
+    })
+}

@@ -1,0 +1,286 @@
+//! Which operations are running, in all maps of the process.
+//!
+//! An operation announces itself before it reads a map's root and takes the
+//! announcement back when it is done (DLHT, section 3.2.5: two stores a
+//! request). The announcement is a word of the thread's own local storage that
+//! a global list points to: a few instructions, none of which touches memory of
+//! another thread. That matters: an unbatched lookup runs as fast as the
+//! processor can overlap it with the ones after it, and every instruction in it
+//! takes room in that window.
+//!
+//! Operations are short, and never run the caller's closures, so that they are
+//! counted together for all maps holds nothing up. What a caller may hold for
+//! long, a guard on entries, is announced to its map only (see `registry`).
+//!
+//! Invariants
+//! 1. A thread's word is zero, or the epoch in which its outermost operation
+//!    began, or one of two marks of a thread that has to go the slow way.
+//! 2. Who begins in an epoch sees all that was unlinked before it began: the
+//!    load of the epoch acquires, the increment releases.
+//! 3. Whoever reclaims unlinks, takes the epoch as a tag and increments it, runs
+//!    the heavy barrier, and looks. Words that are zero or of later epochs are
+//!    not in the way: by the barrier an operation that the look missed reads
+//!    the root after the unlinking.
+
+use super::Mode;
+use core::marker::PhantomData;
+
+#[cfg(not(any(loom, shuttle)))]
+pub(super) use real::{announce, begin_epoch, ended, withdraw};
+
+#[cfg(any(loom, shuttle))]
+pub(super) use checked::{announce, begin_epoch, ended, withdraw};
+
+/// While it lives, no index that its thread can reach is freed.
+#[derive(Debug)]
+pub(crate) struct OpPin<Y: Mode> {
+    before: u64,
+    /// Not `Send`: the announcement is this thread's.
+    mode: PhantomData<(*mut (), Y)>,
+}
+
+impl<Y: Mode> OpPin<Y> {
+    /// Announces an operation of this thread. A table of one thread needs none.
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Self { before: if Y::SHARED { announce() } else { 0 }, mode: PhantomData }
+    }
+}
+
+impl<Y: Mode> Drop for OpPin<Y> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if Y::SHARED {
+            withdraw(self.before);
+        }
+    }
+}
+
+/// Starts a new epoch and returns the one before, as the tag of all that was
+/// unlinked until now.
+pub(crate) fn retire_tag() -> u64 {
+    begin_epoch()
+}
+
+/// Whether every operation that may have begun in the epoch `tag` or before has
+/// ended. This thread's own counts only if `own` is set.
+pub(crate) fn operations_ended(tag: u64, own: bool) -> bool {
+    ended(tag, own)
+}
+
+#[cfg(not(any(loom, shuttle)))]
+mod real {
+    use crate::sync::barrier;
+    use core::ptr;
+    use core::sync::atomic::{AtomicU64, Ordering};
+    use parking_lot::Mutex;
+
+    /// Not in the list yet, or not any more.
+    const UNLISTED: u64 = u64::MAX;
+    /// In the list, but a full fence is needed where the barrier is not
+    /// asymmetric: at rest the word is this instead of zero.
+    const FENCED: u64 = u64::MAX - 1;
+
+    static EPOCH: AtomicU64 = AtomicU64::new(1);
+    /// Operations of threads whose local storage is being destroyed.
+    static UNLISTED_RUNNING: AtomicU64 = AtomicU64::new(0);
+    static WORDS: Mutex<Vec<Word>> = Mutex::new(Vec::new());
+
+    /// The address of a listed thread's word.
+    struct Word(*const AtomicU64);
+
+    // SAFETY: the word is atomic, and is taken off the list before it goes.
+    unsafe impl Send for Word {}
+
+    thread_local! {
+        // Constant and without a destructor: reading it is one load.
+        static WORD: AtomicU64 = const { AtomicU64::new(UNLISTED) };
+        static LISTED: Listed = const { Listed };
+    }
+
+    struct Listed;
+
+    impl Drop for Listed {
+        fn drop(&mut self) {
+            WORD.with(|word| {
+                WORDS.lock().retain(|listed| !ptr::eq(listed.0, word));
+                word.store(UNLISTED, Ordering::Relaxed);
+            });
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::sync) fn announce() -> u64 {
+        WORD.with(|word| {
+            let before = word.load(Ordering::Relaxed);
+            if before != 0 {
+                return announce_slowly(word, before);
+            }
+            // Acquire: invariant 2.
+            word.store(EPOCH.load(Ordering::Acquire), Ordering::Relaxed);
+            barrier::light_asymmetric();
+            0
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn announce_slowly(word: &AtomicU64, before: u64) -> u64 {
+        match before {
+            UNLISTED => {
+                if LISTED.try_with(|_| ()).is_err() {
+                    // Sequentially consistent: the store before the load of the
+                    // root, without the list.
+                    UNLISTED_RUNNING.fetch_add(1, Ordering::SeqCst);
+                    return UNLISTED;
+                }
+                WORDS.lock().push(Word(word));
+                let rest = if barrier::is_asymmetric() { 0 } else { FENCED };
+                word.store(rest, Ordering::Relaxed);
+                announce()
+            }
+            FENCED => {
+                word.store(EPOCH.load(Ordering::Acquire), Ordering::Relaxed);
+                barrier::light();
+                FENCED
+            }
+            // Inside of another operation, which began earlier.
+            epoch => epoch,
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::sync) fn withdraw(before: u64) {
+        if before == UNLISTED {
+            UNLISTED_RUNNING.fetch_sub(1, Ordering::SeqCst);
+        } else {
+            // Release: pairs with the look of whoever reclaims.
+            WORD.with(|word| word.store(before, Ordering::Release));
+        }
+    }
+
+    pub(in crate::sync) fn begin_epoch() -> u64 {
+        // Release: invariant 2. Acquire: no later unlinking comes before it.
+        EPOCH.fetch_add(1, Ordering::AcqRel)
+    }
+
+    pub(in crate::sync) fn ended(tag: u64, own: bool) -> bool {
+        let words = WORDS.lock();
+        barrier::heavy();
+        UNLISTED_RUNNING.load(Ordering::SeqCst) == 0
+            && WORD.with(|mine| {
+                words.iter().all(|listed| {
+                    if !own && ptr::eq(listed.0, mine) {
+                        return true;
+                    }
+                    // SAFETY: listed words live until they are taken off the
+                    // list, for which their threads need its lock.
+                    // Acquire: what an operation read is freed after it.
+                    let epoch = unsafe { &*listed.0 }.load(Ordering::Acquire);
+                    epoch == 0 || epoch == FENCED || epoch > tag
+                })
+            })
+    }
+}
+
+/// For a model checker: the words are in a list that a check makes anew.
+#[cfg(any(loom, shuttle))]
+mod checked {
+    use crate::sync::{AtomicU64, Ordering, barrier, thread_index};
+
+    #[cfg(loom)]
+    use loom::lazy_static;
+    #[cfg(shuttle)]
+    use shuttle::lazy_static;
+
+    const THREADS: usize = 8;
+
+    lazy_static! {
+        static ref EPOCH: AtomicU64 = AtomicU64::new(1);
+        static ref WORDS: [AtomicU64; THREADS] = core::array::from_fn(|_| AtomicU64::new(0));
+    }
+
+    pub(in crate::sync) fn announce() -> u64 {
+        let word = &WORDS[thread_index::current()];
+        let before = word.load(Ordering::Relaxed);
+        if before == 0 {
+            word.store(EPOCH.load(Ordering::Acquire), Ordering::Relaxed);
+            barrier::light();
+        }
+        before
+    }
+
+    pub(in crate::sync) fn withdraw(before: u64) {
+        WORDS[thread_index::current()].store(before, Ordering::Release);
+    }
+
+    pub(in crate::sync) fn begin_epoch() -> u64 {
+        EPOCH.fetch_add(1, Ordering::AcqRel)
+    }
+
+    pub(in crate::sync) fn ended(tag: u64, own: bool) -> bool {
+        barrier::heavy();
+        let mine = thread_index::current();
+        WORDS.iter().enumerate().all(|(thread, word)| {
+            let epoch = word.load(Ordering::Acquire);
+            (!own && thread == mine) || epoch == 0 || epoch > tag
+        })
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::sync::Shared;
+    use std::sync::mpsc;
+
+    #[test]
+    fn an_operation_of_another_thread_holds_its_epoch() {
+        let (started, is_started) = mpsc::channel();
+        let (stop, stopped) = mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            let outer = OpPin::<Shared>::new();
+            drop(OpPin::<Shared>::new());
+            started.send(()).unwrap();
+            stopped.recv().unwrap();
+            drop(outer);
+        });
+        is_started.recv().unwrap();
+        let tag = retire_tag();
+        assert!(!operations_ended(tag, true), "the inner one did not end the outer one");
+        assert!(operations_ended(0, true) || cfg!(not(test)), "epoch 0 was never");
+        stop.send(()).unwrap();
+        other.join().unwrap();
+        while !operations_ended(tag, true) {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn ones_own_operation_is_in_ones_own_way_only_if_asked_for() {
+        let pin = OpPin::<Shared>::new();
+        let tag = retire_tag();
+        assert!(!operations_ended(tag, true));
+        drop(pin);
+    }
+
+    #[test]
+    fn operations_in_destructors_of_thread_locals_are_counted() {
+        struct Late;
+        impl Drop for Late {
+            fn drop(&mut self) {
+                let pin = OpPin::<Shared>::new();
+                let tag = retire_tag();
+                assert!(!operations_ended(tag, true));
+                drop(pin);
+            }
+        }
+        thread_local!(static LATE: Late = const { Late });
+        std::thread::spawn(|| {
+            LATE.with(|_| ());
+            drop(OpPin::<Shared>::new());
+        })
+        .join()
+        .unwrap();
+    }
+}
