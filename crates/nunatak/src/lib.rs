@@ -23,6 +23,3 @@ pub use map::{
 };
 pub use memory::MemoryUsage;
 pub use table::dlht::DlhtStats;
-
-#[cfg(any(loom, shuttle))]
-pub mod models;

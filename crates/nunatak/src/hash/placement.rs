@@ -61,7 +61,7 @@ fn scale(hash: u64, bins: usize) -> Place {
 
 /// For words that are hashes already (boxed entries).
 #[derive(Debug, Clone, Copy, Default)]
-pub struct HashPlacement;
+pub(crate) struct HashPlacement;
 
 impl Placement for HashPlacement {
     #[inline(always)]
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn children_of_all_bins_are_all_bins() {
         fn check<P: Placement>() {
-            let mut seen = vec![0; 24];
+            let mut seen = [0; 24];
             (0..6).for_each(|bin| (0..4).for_each(|j| seen[P::child(bin, 6, 4, j)] += 1));
             assert!(seen.iter().all(|&n| n == 1));
         }

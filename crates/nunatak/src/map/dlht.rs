@@ -37,7 +37,7 @@ use core::marker::PhantomData;
 /// ```
 pub struct DlhtMap<K, V, S: Hashing = RandomState, M: Mode = Shared> {
     pub(super) table: Table<S::Placement, M>,
-    entries: PhantomData<fn(K, V) -> (K, V)>,
+    entries: PhantomData<(K, V)>,
 }
 
 /// A [`DlhtMap`] of one thread: the same algorithms without synchronization

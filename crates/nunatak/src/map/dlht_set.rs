@@ -262,6 +262,8 @@ impl<K: InlineKey, S: Hashing + Default> FromIterator<K> for DlhtSet<K, S> {
 
 impl<K: InlineKey, S: Hashing> Extend<K> for DlhtSet<K, S> {
     fn extend<I: IntoIterator<Item = K>>(&mut self, keys: I) {
-        keys.into_iter().for_each(|key| drop(self.insert(key)));
+        for key in keys {
+            self.insert(key);
+        }
     }
 }

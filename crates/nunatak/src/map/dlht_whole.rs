@@ -274,7 +274,9 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Mode> DlhtMap<K, V, S, M> {
     /// assert!(map.is_empty());
     /// ```
     pub fn clear(&self) {
-        self.iter().for_each(|(key, _)| drop(self.remove(&key)));
+        for (key, _) in self.iter() {
+            self.remove(&key);
+        }
     }
 
     /// [`ConcurrentMap::len`]: one cache line for each thread that ever used
@@ -501,7 +503,9 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default, M: Mode> FromIterator<(K, V)
 
 impl<K: InlineKey, V: Inline, S: Hashing, M: Mode> Extend<(K, V)> for DlhtMap<K, V, S, M> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
-        entries.into_iter().for_each(|(key, value)| drop(self.insert(key, value)));
+        for (key, value) in entries {
+            self.insert(key, value);
+        }
     }
 }
 

@@ -43,6 +43,13 @@ pub struct HeapRegion {
     committed: AtomicUsize,
 }
 
+#[cfg(all(test, unix, not(miri)))]
+impl HeapRegion {
+    pub(super) fn forbid_stores(&self) {
+        self.block.forbid_stores(self.committed());
+    }
+}
+
 impl Region for HeapRegion {
     fn base(&self) -> NonNull<u8> {
         self.block.base()
@@ -159,6 +166,16 @@ mod system {
                 given_back.map_err(|_| Error::OutOfMemory { bytes: from - to })?;
             }
             Ok(())
+        }
+
+        #[cfg(all(test, not(miri)))]
+        pub(super) fn forbid_stores(&self, committed: usize) {
+            let bytes = committed.next_multiple_of(page_size());
+            // SAFETY: a test's own region, from which it only reads from now on.
+            unsafe {
+                rustix::mm::mprotect(self.base.as_ptr().cast(), bytes, MprotectFlags::READ)
+            }
+            .expect("a committed range can be made read-only");
         }
 
         pub(super) fn usage(&self, committed: usize) -> MemoryUsage {

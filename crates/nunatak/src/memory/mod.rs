@@ -15,6 +15,8 @@
 
 mod heap;
 mod slab;
+#[cfg(test)]
+pub(crate) mod touched;
 
 pub use heap::{Heap, HeapRegion};
 pub(crate) use slab::{Slab, Zeroed};

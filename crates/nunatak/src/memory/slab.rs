@@ -55,6 +55,12 @@ mod backing {
             self.region.usage()
         }
 
+        /// Makes every store to the elements a fault.
+        #[cfg(all(test, unix, not(miri)))]
+        pub(crate) fn forbid_stores(&self) {
+            self.region.forbid_stores();
+        }
+
         #[inline(always)]
         pub(crate) fn len(&self) -> usize {
             self.len
@@ -69,6 +75,8 @@ mod backing {
         #[inline(always)]
         pub(crate) fn at(&self, index: usize) -> &T {
             debug_assert!(index < self.len);
+            #[cfg(test)]
+            crate::memory::touched::record(self.base.wrapping_add(index).addr());
             // SAFETY: every caller computes the index from a place in this very
             // slab (a bin number below the number of bins, a link that its
             // cursor handed out), so it is below `len`; invariants 1 and 2.

@@ -12,11 +12,11 @@ pub trait Mode: 'static {
     const SHARED: bool;
 
     #[doc(hidden)]
-    #[allow(private_interfaces, missing_docs)]
+    #[allow(missing_docs)]
     fn cas(word: &AtomicU64, current: u64, new: u64, success: Ordering) -> Result<(), u64>;
 
     #[doc(hidden)]
-    #[allow(private_interfaces, missing_docs)]
+    #[allow(missing_docs)]
     fn cas_pair(pair: &AtomicPair, current: (u64, u64), new: (u64, u64)) -> bool;
 }
 
@@ -35,7 +35,7 @@ impl Mode for Shared {
 
     #[inline(always)]
     #[doc(hidden)]
-    #[allow(private_interfaces, missing_docs)]
+    #[allow(missing_docs)]
     fn cas(word: &AtomicU64, current: u64, new: u64, success: Ordering) -> Result<(), u64> {
         word.compare_exchange(current, new, success, Ordering::Relaxed).map(drop)
     }
@@ -60,7 +60,7 @@ impl Mode for SingleThread {
 
     #[inline(always)]
     #[doc(hidden)]
-    #[allow(private_interfaces, missing_docs)]
+    #[allow(missing_docs)]
     fn cas(word: &AtomicU64, current: u64, new: u64, _success: Ordering) -> Result<(), u64> {
         let present = word.load(Ordering::Relaxed);
         if present != current {

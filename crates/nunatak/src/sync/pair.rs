@@ -14,7 +14,7 @@ mod real {
 
     #[derive(Debug, Default)]
     #[repr(C, align(16))]
-    pub(crate) struct AtomicPair {
+    pub struct AtomicPair {
         first: AtomicU64,
         second: AtomicU64,
     }
@@ -147,6 +147,11 @@ mod real {
 /// The pair for a model checker, which has no 16-byte atomics: an atomic index
 /// into a list of all pairs that ever were. Each access is one step with the
 /// order that was asked for.
+///
+/// Loom remembers only the last access to a location when it looks for steps to
+/// exchange, so a thread that loads before it stores hides the other thread's
+/// load from it. A relaxed increment of a counter beside, before each access,
+/// orders nothing and makes all of them exchangeable.
 #[cfg(any(loom, shuttle))]
 mod checked {
     use crate::sync::{AtomicUsize, Ordering};
@@ -155,12 +160,13 @@ mod checked {
     #[derive(Debug)]
     pub(crate) struct AtomicPair {
         index: AtomicUsize,
+        accesses: AtomicUsize,
         pairs: Mutex<Vec<(u64, u64)>>,
     }
 
     impl Default for AtomicPair {
         fn default() -> Self {
-            Self { index: AtomicUsize::new(0), pairs: Mutex::new(vec![(0, 0)]) }
+            Self { index: AtomicUsize::new(0), accesses: AtomicUsize::new(0), pairs: Mutex::new(vec![(0, 0)]) }
         }
     }
 
@@ -170,6 +176,7 @@ mod checked {
         }
 
         fn load(&self, order: Ordering) -> (usize, (u64, u64)) {
+            self.accesses.fetch_add(1, Ordering::Relaxed);
             let index = self.index.load(order);
             (index, self.list()[index])
         }

@@ -78,7 +78,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                         Detour::Again
                     }
                     Scan::Hit { slot, number, second } => {
-                        match self.change(pin, bin, slot, number, (tag, second), request.change) {
+                        match self.change(bin, slot, number, (tag, second), request.change) {
                             Some(before) => return Step::Done(Some(before)),
                             None => Detour::Again,
                         }
@@ -116,7 +116,6 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     #[inline(always)]
     fn change(
         &self,
-        pin: &OpPin<Y>,
         bin: &Bin,
         slot: &Slot,
         number: usize,

@@ -183,6 +183,17 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     }
 }
 
+#[cfg(test)]
+impl<P: Placement, Y: Mode> Table<P, Y> {
+    pub(super) fn root_bins(&self) -> usize {
+        self.hold_root().bins.len()
+    }
+
+    pub(super) fn is_growing(&self) -> bool {
+        !matches!(self.hold_root().migration(), Migrating::No)
+    }
+}
+
 impl Index {
     fn links_suffice_after_copy(&self) -> bool {
         let (_, all) = self.links_taken();

@@ -67,6 +67,8 @@ mod migration;
 mod overflow;
 mod snapshot;
 mod stats;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
 mod transfer;
 
 pub use stats::DlhtStats;

@@ -72,10 +72,6 @@ impl Overflow {
         self.frozen = true;
     }
 
-    pub(super) fn usage(&self) -> usize {
-        self.bins.values().map(|bin| bin.pairs.capacity() * size_of::<(u64, u64)>()).sum()
-    }
-
     pub(super) fn delegated_bins(&self) -> usize {
         self.bins.len()
     }

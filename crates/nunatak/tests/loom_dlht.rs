@@ -1,0 +1,275 @@
+//! DLHT under a model checker: every interleaving, up to a number of
+//! preemptions, of a few operations on a table of two bins, with the memory
+//! orders that the code asks for. One model for each property.
+//!
+//! ```sh
+//! RUSTFLAGS="--cfg loom" cargo test --release -p nunatak --test loom_dlht
+//! ```
+//!
+//! With `--cfg nunatak_seeded_bugs` as well, each step that the protocol rests
+//! on is left out in turn, and a model must find it.
+#![cfg(loom)]
+
+use loom::thread;
+use nunatak::{DlhtMap, Modulo};
+use std::sync::Arc;
+
+type Map = DlhtMap<u64, u64, Modulo>;
+
+/// Two bins; even keys share one.
+fn map(entries: &[(u64, u64)]) -> Arc<Map> {
+    let builder = DlhtMap::<u64, u64>::builder().hasher(Modulo).initial_bins(2);
+    let map: Map = builder.growth_factor(2).transfer_chunk(1).build().unwrap();
+    for &(key, value) in entries {
+        map.insert(key, value);
+    }
+    Arc::new(map)
+}
+
+fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 100_000;
+    // Not the checker's: it counts across executions.
+    static EXECUTIONS: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
+    EXECUTIONS.store(0, core::sync::atomic::Ordering::Relaxed);
+    builder.check(move || {
+        EXECUTIONS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+        model();
+    });
+    let executions = EXECUTIONS.load(core::sync::atomic::Ordering::Relaxed);
+    println!("{executions} executions");
+    assert!(executions > 1, "nothing was explored");
+}
+
+fn spawn<T: 'static>(
+    map: &Arc<Map>,
+    operation: impl FnOnce(&Map) -> T + 'static,
+) -> thread::JoinHandle<T> {
+    let map = Arc::clone(map);
+    thread::spawn(move || operation(&map))
+}
+
+fn a_visible_key_stays_visible() {
+    check(3, || {
+        let map = map(&[(2, 20), (4, 40)]);
+        let writer = spawn(&map, |map| {
+            assert_eq!(map.remove(&4), Some(40));
+            assert_eq!(map.insert(6, 60), None);
+        });
+        assert_eq!(map.get(&2), Some(20));
+        assert!(matches!(map.get(&6), None | Some(60)));
+        writer.join().unwrap();
+    });
+}
+
+fn a_pair_is_never_torn() {
+    check(3, || {
+        let map = map(&[(2, 20)]);
+        // The slot goes to another key, and the reader has both words apart.
+        let writer = spawn(&map, |map| {
+            map.remove(&2);
+            map.insert(4, 40);
+        });
+        assert!(matches!(map.get(&2), None | Some(20)));
+        assert!(matches!(map.get(&4), None | Some(40)));
+        writer.join().unwrap();
+    });
+}
+
+fn an_inserted_value_is_whole() {
+    check(3, || {
+        let map = map(&[]);
+        let writer = spawn(&map, |map| map.insert(2, 20));
+        assert!(matches!(map.get(&2), None | Some(20)));
+        writer.join().unwrap();
+    });
+}
+
+fn a_key_is_inserted_once() {
+    check(2, || {
+        let map = map(&[]);
+        let other = spawn(&map, |map| map.try_insert(2, 1).is_ok());
+        let mine = map.try_insert(2, 2).is_ok();
+        let theirs = other.join().unwrap();
+        assert!(mine != theirs, "one of two inserts of a key wins");
+        assert_eq!(map.remove(&2), Some(if mine { 2 } else { 1 }));
+        assert_eq!(map.remove(&2), None, "the key was there twice");
+    });
+}
+
+fn both_keys_of_a_bin_are_inserted() {
+    check(2, || {
+        let map = map(&[]);
+        let other = spawn(&map, |map| map.insert(4, 40));
+        map.insert(2, 20);
+        other.join().unwrap();
+        assert_eq!((map.get(&2), map.get(&4), map.len()), (Some(20), Some(40), 2));
+    });
+}
+
+fn a_put_meets_one_incarnation() {
+    check(3, || {
+        let map = map(&[(2, 1)]);
+        // The same pair in the same slot again: a put that read it before must
+        // not be lost, nor seen before it.
+        let other = spawn(&map, |map| {
+            let removed = map.remove(&2);
+            map.insert(2, 1);
+            removed
+        });
+        let replaced = map.update(&2, 7);
+        let seen = map.get(&2);
+        let removed = other.join().unwrap();
+        let last = map.get(&2);
+        match (replaced, removed) {
+            (Some(1), Some(7)) => assert_eq!(last, Some(1), "before the removal"),
+            (Some(1), Some(1)) => assert_eq!((seen, last), (Some(7), Some(7)), "after it"),
+            (None, Some(1)) => assert_eq!(last, Some(1), "between"),
+            other => panic!("impossible: {other:?}"),
+        }
+    });
+}
+
+fn a_removal_returns_the_last_put() {
+    check(3, || {
+        let map = map(&[(2, 1)]);
+        let other = spawn(&map, |map| map.remove(&2));
+        let replaced = map.update(&2, 7);
+        let removed = other.join().unwrap();
+        assert_eq!(removed, Some(if replaced.is_some() { 7 } else { 1 }));
+        assert_eq!((map.get(&2), map.len()), (None, 0));
+    });
+}
+
+fn a_removed_slot_is_used_again() {
+    check(2, || {
+        let map = map(&[(2, 1)]);
+        let other = spawn(&map, |map| map.remove(&2));
+        map.insert(4, 4);
+        other.join().unwrap();
+        // Fifteen keys fit a bin only if no slot was forgotten.
+        let stats = map.stats();
+        assert_eq!(stats.bins_by_entries[1], 1, "{stats:?}");
+    });
+}
+
+fn a_key_is_visible_throughout_a_transfer() {
+    check(2, || {
+        let map = map(&[(2, 20)]);
+        let grower = spawn(&map, |map| map.reserve(4).unwrap());
+        assert_eq!(map.get(&2), Some(20));
+        grower.join().unwrap();
+        assert_eq!(map.get(&2), Some(20));
+    });
+}
+
+fn no_put_is_lost_in_a_transfer() {
+    check(2, || {
+        let map = map(&[(2, 20)]);
+        let grower = spawn(&map, |map| map.reserve(4).unwrap());
+        assert_eq!(map.update(&2, 7), Some(20));
+        grower.join().unwrap();
+        assert_eq!(map.get(&2), Some(7));
+    });
+}
+
+fn no_insert_is_lost_in_a_transfer() {
+    check(2, || {
+        let map = map(&[]);
+        let grower = spawn(&map, |map| map.reserve(4).unwrap());
+        assert_eq!(map.insert(2, 20), None);
+        grower.join().unwrap();
+        assert_eq!((map.get(&2), map.len()), (Some(20), 1));
+    });
+}
+
+fn no_removal_is_lost_in_a_transfer() {
+    check(2, || {
+        let map = map(&[(2, 20)]);
+        let grower = spawn(&map, |map| map.reserve(4).unwrap());
+        assert_eq!(map.remove(&2), Some(20));
+        grower.join().unwrap();
+        assert_eq!((map.get(&2), map.len()), (None, 0));
+    });
+}
+
+fn a_snapshot_is_a_cut() {
+    check(2, || {
+        let map = map(&[(2, 0), (3, 0)]);
+        let writer = spawn(&map, |map| {
+            map.update(&2, 1);
+            map.update(&3, 1);
+        });
+        let mut cut: Vec<_> = map.snapshot().unwrap().collect();
+        cut.sort_unstable();
+        assert!(cut != [(2, 0), (3, 1)], "the later put without the earlier one");
+        assert_eq!(cut.len(), 2);
+        writer.join().unwrap();
+        assert_eq!((map.get(&2), map.get(&3)), (Some(1), Some(1)));
+    });
+}
+
+const MODELS: &[(&str, fn())] = &[
+    ("a visible key stays visible", a_visible_key_stays_visible),
+    ("a pair is never torn", a_pair_is_never_torn),
+    ("an inserted value is whole", an_inserted_value_is_whole),
+    ("a key is inserted once", a_key_is_inserted_once),
+    ("both keys of a bin are inserted", both_keys_of_a_bin_are_inserted),
+    ("a put meets one incarnation", a_put_meets_one_incarnation),
+    ("a removal returns the last put", a_removal_returns_the_last_put),
+    ("a removed slot is used again", a_removed_slot_is_used_again),
+    ("a key is visible throughout a transfer", a_key_is_visible_throughout_a_transfer),
+    ("no put is lost in a transfer", no_put_is_lost_in_a_transfer),
+    ("no insert is lost in a transfer", no_insert_is_lost_in_a_transfer),
+    ("no removal is lost in a transfer", no_removal_is_lost_in_a_transfer),
+    ("a snapshot is a cut", a_snapshot_is_a_cut),
+];
+
+#[test]
+fn every_property_holds() {
+    for (name, model) in MODELS {
+        let start = std::time::Instant::now();
+        model();
+        println!("{name}: {:?}", start.elapsed());
+    }
+}
+
+#[cfg(nunatak_seeded_bugs)]
+#[test]
+fn every_seeded_bug_is_found() {
+    use nunatak::seeded::{Bug, seed};
+    let bugs = [
+        Bug::HitWithoutHeaderRecheck,
+        Bug::MissWithoutHeaderRecheck,
+        Bug::PublishBeforeValue,
+        Bug::PublishWithoutCas,
+        Bug::ClaimWithoutVersion,
+        Bug::ScanIgnoresPending,
+        Bug::MissDuringTransfer,
+        Bug::TransferWithoutKilling,
+        Bug::TransferReadsThenReplaces,
+        Bug::TransferDoneBeforeCopy,
+        Bug::RemoveForgetsRelease,
+        Bug::RemoveByStaleValue,
+        Bug::SnapshotWithoutGrace,
+        Bug::SnapshotWithoutMarking,
+        Bug::PublishRelaxed,
+        Bug::MovedRelaxed,
+        Bug::HeaderRecheckRelaxed,
+    ];
+    let silent = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let mut missed = Vec::new();
+    for bug in bugs {
+        seed(Some(bug));
+        let found = MODELS.iter().find(|(_, model)| std::panic::catch_unwind(model).is_err());
+        seed(None);
+        match found {
+            Some((name, _)) => println!("{bug:?}: {name}"),
+            None => missed.push(bug),
+        }
+    }
+    std::panic::set_hook(silent);
+    assert!(missed.is_empty(), "no model finds {missed:?}");
+}
