@@ -13,7 +13,7 @@ pub enum Bug {
     MissWithoutHeaderRecheck,
     PublishBeforeValue,
     PublishWithoutCas,
-    ClaimWithoutVersion,
+    FreeWithoutVersion,
     ScanIgnoresPending,
     MissDuringTransfer,
     TransferWithoutKilling,

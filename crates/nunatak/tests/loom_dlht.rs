@@ -244,7 +244,7 @@ fn every_seeded_bug_is_found() {
         Bug::MissWithoutHeaderRecheck,
         Bug::PublishBeforeValue,
         Bug::PublishWithoutCas,
-        Bug::ClaimWithoutVersion,
+        Bug::FreeWithoutVersion,
         Bug::ScanIgnoresPending,
         Bug::MissDuringTransfer,
         Bug::TransferWithoutKilling,

@@ -165,10 +165,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let Some(links) = index.ensure_link(at, bin, number) else {
             return Some(self.make_room(pin, index, at, header));
         };
-        let mut claimed = header.with_claimed(number);
-        if seeded(Bug::ClaimWithoutVersion) {
-            claimed = claimed.unversioned();
-        }
+        let claimed = header.with_claimed(number);
         // Acquire: the claimant of a slot sees what its last owner left there.
         // Release: not needed for the slot, which the fence below is for.
         if Y::cas(&bin.header, header.0, claimed.0, Ordering::Acquire).is_err() {
@@ -202,7 +199,11 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let mut header = Header(bin.header.load(Ordering::Relaxed));
         while matches!(header.state(), BinState::Open | BinState::Special) {
             // Release: the next claimant finds the slot's key word empty.
-            match Y::cas(&bin.header, header.0, header.with_free(number).0, Ordering::Release) {
+            let mut free = header.with_free(number);
+            if seeded(Bug::FreeWithoutVersion) {
+                free = free.with_version_before();
+            }
+            match Y::cas(&bin.header, header.0, free.0, Ordering::Release) {
                 Ok(()) => return,
                 Err(newer) => header = Header(newer),
             }

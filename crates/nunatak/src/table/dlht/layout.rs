@@ -117,8 +117,8 @@ pub(super) enum BinState {
     Special,
 }
 
-/// A bin's header: a version that every change of a slot's state increments,
-/// the bin's state, and whether each slot is claimed.
+/// A bin's header: a version that the freeing of a slot and every change of the
+/// bin's state increment, that state, and whether each slot is claimed.
 ///
 /// Of the two bits of each slot the lower one says that it is claimed; the
 /// upper one is reserved for hidden entries and is zero.
@@ -186,10 +186,11 @@ impl Header {
         if free == 0 { None } else { Some(free.trailing_zeros() as usize / 2) }
     }
 
-    /// The header with a free slot claimed and the next version.
+    /// The header with a free slot claimed. The version may stay: a header that
+    /// has been the same twice had that slot freed in between, which counts.
     #[inline(always)]
     pub(super) const fn with_claimed(self, slot: usize) -> Self {
-        Self((self.0 | 1 << (2 * slot)).wrapping_add(Self::VERSION))
+        Self(self.0 | 1 << (2 * slot))
     }
 
     /// The header with a claimed slot free and the next version.
@@ -198,8 +199,8 @@ impl Header {
         Self((self.0 & !(1 << (2 * slot))).wrapping_add(Self::VERSION))
     }
 
-    /// The header without the increment of its version.
-    pub(super) const fn unversioned(self) -> Self {
+    /// The header with the version before: a seeded bug.
+    pub(super) const fn with_version_before(self) -> Self {
         Self(self.0.wrapping_sub(Self::VERSION))
     }
 }
@@ -221,7 +222,7 @@ mod tests {
         let header = header.with_free(7).with_free(3);
         assert_eq!(header.first_free(), Some(3));
         assert!(header.claimed(2).eq([2, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14]));
-        assert_eq!(header.0 >> 32, 17, "each change counts");
+        assert_eq!(header.0 >> 32, 2, "each freeing counts");
     }
 
     #[test]
@@ -234,7 +235,7 @@ mod tests {
             assert!(other.claimed(0).eq([0, 14]));
             assert_ne!(other, header);
         }
-        assert_eq!(Header(u64::MAX << 32).with_claimed(0), Header(1), "the version wraps");
+        assert_eq!(Header(u64::MAX << 32 | 1).with_free(0), Header(0), "the version wraps");
     }
 
     #[test]

@@ -43,7 +43,7 @@
 //!    it is published, the pair changes by double-word compare-and-swap only.
 //! 3. A free slot's key word is empty or dead. (Dead is left behind when a
 //!    removal is taken for a pending insert; the next claimant clears it.)
-//! 4. A slot is given to another key only after two changes of the version, so
+//! 4. A slot is given to another key only after a change of the version, so
 //!    a reader that saw one version saw one owner of each slot.
 //! 5. While a bin is `InTransfer` its header belongs to one thread.
 //! 6. A bin of the next index is reachable only once all bins that feed it are

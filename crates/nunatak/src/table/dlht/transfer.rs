@@ -130,7 +130,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let slot = index.slot(place.bin, bin, links, number);
         slot.store_second(second, Ordering::Relaxed);
         slot.store_first(word ^ self.markers[place.half].empty, Ordering::Relaxed);
-        bin.header.store(header.with_claimed(number).unversioned().0, Ordering::Relaxed);
+        bin.header.store(header.with_claimed(number).0, Ordering::Relaxed);
     }
 
     /// Moves a bin's pairs to the overflow (invariant 8), unless its header
