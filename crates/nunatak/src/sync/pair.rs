@@ -91,16 +91,17 @@ mod real {
     unsafe fn cmpxchg16b(address: *mut u128, current: u128, new: u128) -> bool {
         let swapped: u8;
         // SAFETY: the caller's promise. LLVM keeps rbx for itself, so it is
-        // exchanged with a register of our choice and back; memory is an
+        // exchanged with a register of its choice and back; the address is in a
+        // register by name, since of its choice it may be rbx. Memory is an
         // implicit clobber, which makes this a compiler barrier as well.
         unsafe {
             core::arch::asm!(
                 "xchg rbx, {low}",
-                "lock cmpxchg16b xmmword ptr [{address}]",
+                "lock cmpxchg16b xmmword ptr [rdi]",
                 "mov rbx, {low}",
                 "sete {swapped}",
                 low = inout(reg) new as u64 => _,
-                address = in(reg) address,
+                in("rdi") address,
                 inout("rax") current as u64 => _,
                 inout("rdx") (current >> 64) as u64 => _,
                 in("rcx") (new >> 64) as u64,

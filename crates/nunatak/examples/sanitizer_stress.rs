@@ -1,0 +1,143 @@
+//! Threads against both kinds of map while they grow, shrink and are cut, for
+//! the sanitizers (`.ci/sanitizers`).
+//!
+//! The threads are the system's own: under ThreadSanitizer the standard
+//! library's, which is not instrumented, would be reported.
+#[cfg(unix)]
+fn main() {
+    stress::run();
+}
+
+#[cfg(not(unix))]
+fn main() {}
+
+#[cfg(unix)]
+mod stress {
+    use nunatak::{DlhtBoxedMap, DlhtMap};
+    use std::ffi::c_void;
+
+    const THREADS: usize = 4;
+    const ROUNDS: u64 = 60_000;
+    const KEYS: u64 = 512;
+
+    struct Maps {
+        inline: DlhtMap<u64, u64>,
+        boxed: DlhtBoxedMap<String, String>,
+    }
+
+    struct Task<'m> {
+        maps: &'m Maps,
+        seed: u64,
+    }
+
+    /// A value that says whose it is.
+    fn value(key: u64, n: u64) -> u64 {
+        key << 32 | (n & 0xFFFF_FFFF)
+    }
+
+    fn step(maps: &Maps, random: u64, round: u64) {
+        let key = random >> 40 & (KEYS - 1);
+        let name = key.to_string();
+        match random >> 32 & 15 {
+            0..=3 => {
+                if let Some(found) = maps.inline.get(&key) {
+                    assert_eq!(found >> 32, key, "a value of another key");
+                }
+                if let Some(found) = maps.boxed.get(&name) {
+                    assert!(found.starts_with(&name), "a value of another key");
+                }
+            }
+            4..=7 => {
+                maps.inline.insert(key, value(key, round));
+                maps.boxed.insert(name.clone(), format!("{name}:{round}"));
+            }
+            8..=10 => {
+                maps.inline.remove(&key);
+                maps.boxed.remove(&name);
+            }
+            11 => {
+                maps.inline.update(&key, value(key, round));
+                maps.boxed.update(&name, format!("{name}:{round}"));
+            }
+            12 => {
+                let _ = maps.inline.fetch_update(&key, |present| Some(present ^ 1));
+                let guard = maps.boxed.pin();
+                if let Some(found) = guard.get(&name) {
+                    assert!(found.starts_with(&name));
+                }
+            }
+            13 => {
+                // Keys of this round alone, so that the maps grow.
+                maps.inline.insert(KEYS + round, value(KEYS + round, 0));
+            }
+            14 if round % 512 == 0 => {
+                maps.inline.retain(|&key, _| key < KEYS);
+                maps.inline.shrink_to_fit().expect("memory for a smaller index");
+                maps.boxed.shrink_to_fit().expect("memory for a smaller index");
+            }
+            15 if round % 512 == 1 => {
+                let cut = maps.inline.snapshot().expect("memory for a second index");
+                cut.for_each(|(key, value)| assert_eq!(value >> 32, key));
+                let cut = maps.boxed.snapshot().expect("memory for a second index");
+                cut.for_each(|(key, value)| assert!(value.starts_with(&key)));
+            }
+            _ => {
+                let keys = [key, key ^ 1, key ^ 2];
+                let mut values = [None; 3];
+                maps.inline.get_many(&keys, &mut values).expect("as many results");
+                for (key, value) in keys.iter().zip(values) {
+                    assert!(value.is_none_or(|value| value >> 32 == *key));
+                }
+            }
+        }
+    }
+
+    extern "C" fn thread(task: *mut c_void) -> *mut c_void {
+        // SAFETY: `run` keeps the tasks until it has joined the threads.
+        let task = unsafe { &*task.cast::<Task<'_>>() };
+        let mut random = task.seed;
+        for round in 0..ROUNDS {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            step(task.maps, random, round);
+        }
+        std::ptr::null_mut()
+    }
+
+    pub fn run() {
+        let maps = Maps {
+            inline: DlhtMap::<u64, u64>::builder()
+                .initial_bins(2)
+                .growth_factor(2)
+                .transfer_chunk(2)
+                .build()
+                .expect("valid options"),
+            boxed: DlhtBoxedMap::new(),
+        };
+        let mut tasks: Vec<Task<'_>> =
+            (0..THREADS as u64).map(|seed| Task { maps: &maps, seed: seed * 7919 + 1 }).collect();
+        let handles: Vec<libc::pthread_t> = tasks
+            .iter_mut()
+            .map(|task| {
+                let mut handle = 0;
+                let argument = std::ptr::from_mut(task).cast();
+                // SAFETY: the task outlives the thread, which is joined below.
+                let created = unsafe {
+                    libc::pthread_create(&raw mut handle, std::ptr::null(), thread, argument)
+                };
+                assert_eq!(created, 0, "no thread");
+                handle
+            })
+            .collect();
+        for handle in handles {
+            // SAFETY: created above and joined once.
+            let joined = unsafe { libc::pthread_join(handle, std::ptr::null_mut()) };
+            assert_eq!(joined, 0, "a thread that can't be joined");
+        }
+        for key in 0..KEYS {
+            assert!(maps.inline.get(&key).is_none_or(|value| value >> 32 == key));
+        }
+        assert_eq!(maps.inline.len(), maps.inline.iter().count());
+        assert_eq!(maps.boxed.len(), maps.boxed.pin().iter().count());
+        println!("{} and {} entries, nothing wrong", maps.inline.len(), maps.boxed.len());
+    }
+}
