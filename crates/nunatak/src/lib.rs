@@ -5,8 +5,8 @@ pub mod entry;
 mod error;
 pub mod hash;
 mod map;
-pub mod mode;
 pub mod memory;
+pub mod mode;
 #[cfg(nunatak_seeded_bugs)]
 pub mod seeded;
 #[cfg(not(nunatak_seeded_bugs))]

@@ -12,7 +12,9 @@
 mod placement;
 mod state;
 
-pub(crate) use placement::{HashPlacement, Marker, ModuloPlacement, Place, Placement, WordPlacement};
+pub(crate) use placement::{
+    HashPlacement, Marker, ModuloPlacement, Place, Placement, WordPlacement,
+};
 pub use state::{Hashing, Modulo, RandomState};
 
 /// Spreads a hash to the high bits, which hashers that users bring may leave

@@ -1,8 +1,8 @@
 //! [`DlhtMap`]: keys and values in the slots themselves.
 
+use super::Compute;
 #[cfg(doc)]
 use super::ConcurrentMap;
-use super::Compute;
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
 use crate::hash::{Hashing, RandomState};
@@ -448,9 +448,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Mode> DlhtMap<K, V, S, M> {
                     None => Ok(()),
                     Some(newer) => Err(Some(newer.to_word())),
                 },
-                (Compute::Remove, Some(current)) => {
-                    self.replace_word(key, current, Change::Remove)
-                }
+                (Compute::Remove, Some(current)) => self.replace_word(key, current, Change::Remove),
             };
             match attempt {
                 Ok(()) => return value,

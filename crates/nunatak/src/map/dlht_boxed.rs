@@ -194,8 +194,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let exact =
-            |word| if word == current.to_word() { change } else { Change::Keep };
+        let exact = |word| if word == current.to_word() { change } else { Change::Keep };
         match self.apply(guard, key, None, exact) {
             Some(before) if before == current => Ok(()),
             other => Err(other),
@@ -546,11 +545,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
     /// map.insert("a".into(), 1);
     /// assert!(map.remove_entry_if("a", |_, value| *value > 1).is_none());
     /// ```
-    pub fn remove_entry_if<Q, F>(
-        &self,
-        key: &Q,
-        mut condition: F,
-    ) -> Option<Removed<'_, K, V, S>>
+    pub fn remove_entry_if<Q, F>(&self, key: &Q, mut condition: F) -> Option<Removed<'_, K, V, S>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,

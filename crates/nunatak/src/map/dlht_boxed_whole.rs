@@ -336,7 +336,8 @@ where
     }
 
     fn execute(&self, operations: &mut [Op<K, V>], stop: Stop) -> usize {
-        let keys: Vec<K> = operations.iter().map(|operation| operation.request.key().clone()).collect();
+        let keys: Vec<K> =
+            operations.iter().map(|operation| operation.request.key().clone()).collect();
         let mut executed = 0;
         self.for_each_fetched(keys.iter(), |at| {
             let Op { request, outcome } = &mut operations[at];

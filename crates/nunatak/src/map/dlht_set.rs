@@ -117,7 +117,11 @@ impl<K: InlineKey, S: Hashing> DlhtSet<K, S> {
     /// assert_eq!(present, [Some(()), None, Some(())]);
     /// ```
     #[inline]
-    pub fn contains_many(&self, keys: &[K], present: &mut [Option<()>]) -> Result<usize, BatchError> {
+    pub fn contains_many(
+        &self,
+        keys: &[K],
+        present: &mut [Option<()>],
+    ) -> Result<usize, BatchError> {
         self.map.get_many(keys, present)
     }
 

@@ -133,8 +133,7 @@ mod system {
         }
 
         pub(super) fn commit(&self, from: usize, to: usize) -> Result<(), Error> {
-            let (from, to) =
-                (from.next_multiple_of(page_size()), to.next_multiple_of(page_size()));
+            let (from, to) = (from.next_multiple_of(page_size()), to.next_multiple_of(page_size()));
             if to > from {
                 let bytes = to - from;
                 // SAFETY: the range lies in the mapping; nobody relies on its
@@ -158,10 +157,9 @@ mod system {
                 // SAFETY: the caller gave up the bytes beyond `to`.
                 let given_back = unsafe {
                     let start = self.base.as_ptr().add(to).cast();
-                    rustix::mm::madvise(start, from - to, Advice::LinuxDontNeed)
-                        .and_then(|()| {
-                            rustix::mm::mprotect(start, from - to, MprotectFlags::empty())
-                        })
+                    rustix::mm::madvise(start, from - to, Advice::LinuxDontNeed).and_then(|()| {
+                        rustix::mm::mprotect(start, from - to, MprotectFlags::empty())
+                    })
                 };
                 given_back.map_err(|_| Error::OutOfMemory { bytes: from - to })?;
             }
@@ -172,10 +170,8 @@ mod system {
         pub(super) fn forbid_stores(&self, committed: usize) {
             let bytes = committed.next_multiple_of(page_size());
             // SAFETY: a test's own region, from which it only reads from now on.
-            unsafe {
-                rustix::mm::mprotect(self.base.as_ptr().cast(), bytes, MprotectFlags::READ)
-            }
-            .expect("a committed range can be made read-only");
+            unsafe { rustix::mm::mprotect(self.base.as_ptr().cast(), bytes, MprotectFlags::READ) }
+                .expect("a committed range can be made read-only");
         }
 
         pub(super) fn usage(&self, committed: usize) -> MemoryUsage {
@@ -249,8 +245,8 @@ mod system {
 
     impl Block {
         pub(super) fn reserve(bytes: usize) -> Result<Self, Error> {
-            let layout = Layout::from_size_align(bytes, ALIGNMENT)
-                .map_err(|_| Error::CapacityOverflow)?;
+            let layout =
+                Layout::from_size_align(bytes, ALIGNMENT).map_err(|_| Error::CapacityOverflow)?;
             // SAFETY: the size is not zero, as the only caller makes sure.
             let base = unsafe { std::alloc::alloc_zeroed(layout) };
             let base = NonNull::new(base).ok_or(Error::OutOfMemory { bytes })?;

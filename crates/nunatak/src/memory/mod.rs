@@ -51,10 +51,7 @@ impl core::ops::Add for MemoryUsage {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self {
-            mapped: self.mapped + other.mapped,
-            resident: self.resident + other.resident,
-        }
+        Self { mapped: self.mapped + other.mapped, resident: self.resident + other.resident }
     }
 }
 

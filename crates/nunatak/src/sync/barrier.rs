@@ -20,8 +20,7 @@ mod system {
     pub(super) fn is_asymmetric() -> bool {
         match SUPPORT.load(Ordering::Relaxed) {
             0 => {
-                let registered =
-                    membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
+                let registered = membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
                 SUPPORT.store(1 + u8::from(registered), Ordering::Relaxed);
                 registered
             }

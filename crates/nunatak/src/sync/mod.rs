@@ -13,8 +13,8 @@ mod thread_index;
 pub(crate) use backoff::Backoff;
 pub(crate) use mode::Mode;
 pub use mode::{Shared, SingleThread};
-pub(crate) use pair::{AtomicPair, double_word_cas_is_lock_free};
 pub(crate) use operation::{OpPin, operations_ended, retire_tag};
+pub(crate) use pair::{AtomicPair, double_word_cas_is_lock_free};
 pub(crate) use registry::{GuardPin, Limbo, Registry};
 
 #[cfg(not(any(loom, shuttle)))]
@@ -26,10 +26,10 @@ pub(crate) use shuttle::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Orderi
 
 #[cfg(loom)]
 pub(crate) use mutex::Mutex;
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use parking_lot::Mutex;
 #[cfg(shuttle)]
 pub(crate) use mutex::Mutex;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use parking_lot::Mutex;
 
 /// The order of a load whose value is validated or dereferenced after an
 /// acquire fence. ThreadSanitizer does not see fences, so there the load itself

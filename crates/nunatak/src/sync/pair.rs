@@ -44,9 +44,7 @@ mod real {
         /// stored before it.
         #[inline(always)]
         pub(crate) fn compare_exchange_first(&self, current: u64, new: u64) -> bool {
-            self.first
-                .compare_exchange(current, new, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
+            self.first.compare_exchange(current, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         }
 
         /// Replaces both words if they are `current`; acquires and releases.
@@ -167,7 +165,11 @@ mod checked {
 
     impl Default for AtomicPair {
         fn default() -> Self {
-            Self { index: AtomicUsize::new(0), accesses: AtomicUsize::new(0), pairs: Mutex::new(vec![(0, 0)]) }
+            Self {
+                index: AtomicUsize::new(0),
+                accesses: AtomicUsize::new(0),
+                pairs: Mutex::new(vec![(0, 0)]),
+            }
         }
     }
 

@@ -38,10 +38,7 @@ struct Record {
 
 impl Record {
     fn new() -> Self {
-        Self {
-            guard: AtomicU64::new(0),
-            added: AtomicU64::new(0),
-        }
+        Self { guard: AtomicU64::new(0), added: AtomicU64::new(0) }
     }
 }
 

@@ -63,9 +63,17 @@ mod real {
 #[cfg(any(loom, shuttle))]
 mod checked {
     #[cfg(loom)]
-    use loom::{lazy_static, sync::atomic::{AtomicUsize, Ordering}, thread_local};
+    use loom::{
+        lazy_static,
+        sync::atomic::{AtomicUsize, Ordering},
+        thread_local,
+    };
     #[cfg(shuttle)]
-    use shuttle::{lazy_static, sync::atomic::{AtomicUsize, Ordering}, thread_local};
+    use shuttle::{
+        lazy_static,
+        sync::atomic::{AtomicUsize, Ordering},
+        thread_local,
+    };
 
     lazy_static! {
         static ref NEXT: AtomicUsize = AtomicUsize::new(0);

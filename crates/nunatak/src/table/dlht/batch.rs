@@ -87,7 +87,12 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 }
                 while done < end {
                     if done + BIN_DISTANCE < end {
-                        window.fetch_bin(self, index, done + BIN_DISTANCE, word(done + BIN_DISTANCE));
+                        window.fetch_bin(
+                            self,
+                            index,
+                            done + BIN_DISTANCE,
+                            word(done + BIN_DISTANCE),
+                        );
                     }
                     if done + LINK_DISTANCE < end {
                         window.fetch_link(self, index, done + LINK_DISTANCE);

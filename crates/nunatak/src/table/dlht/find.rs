@@ -181,8 +181,7 @@ pub(super) fn scan<'i, T: KeyTest>(
 ) -> Scan<'i> {
     // Acquire: pairs with the release that chains a link; a slot that the
     // header shows claimed was chained before.
-    let links =
-        if header.has_linked_slots() { bin.links.load(Ordering::Acquire) } else { 0 };
+    let links = if header.has_linked_slots() { bin.links.load(Ordering::Acquire) } else { 0 };
     let mut pending = None;
     for number in header.claimed(0) {
         let slot = index.slot(at, bin, links, number);

@@ -108,8 +108,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         match Index::new(new_bins, self.config.bins_per_link) {
             Ok(target) => {
                 let chunk = self.config.chunk_bins;
-                let migration =
-                    Migration::new(index.bins.len(), Arc::new(target), chunk, keeps);
+                let migration = Migration::new(index.bins.len(), Arc::new(target), chunk, keeps);
                 index.set_migration(Some(Box::new(migration)));
                 Ok(true)
             }
@@ -146,7 +145,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             if self.start_migration(root, bins, false)? {
                 drop(pin);
                 self.complete_migration();
-                self.free_retired();
+                self.free_retired_soon();
                 return Ok(true);
             }
         }
@@ -172,14 +171,16 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 .find(|factor| bins.is_multiple_of(2 * factor) && bins / factor >= wanted)
                 .map(|factor| bins / factor)
         })? {}
-        self.free_retired();
+        self.free_retired_soon();
         Ok(())
     }
 
-    /// The share of all slots that hold a key.
+    /// The share of all slots that hold a key; delegated keys are in none.
     pub(crate) fn load_factor(&self) -> f64 {
         let pin = self.enter();
-        self.len() as f64 / self.root(&pin).slots() as f64
+        let index = self.root(&pin);
+        let delegated = index.overflow.lock().len();
+        self.len().saturating_sub(delegated) as f64 / index.slots() as f64
     }
 }
 

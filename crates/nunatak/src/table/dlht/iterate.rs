@@ -5,10 +5,10 @@
 //! keys now. Every key belongs to one bin of the first index, so none is
 //! yielded twice, and each is read where it is at that moment.
 
+use super::Table;
 use super::find::still;
 use super::index::Index;
 use super::layout::{BinState, DELEGATED, Header};
-use super::{Table};
 use crate::hash::Placement;
 use crate::seeded::Bug;
 use crate::sync::{Backoff, Mode, Ordering};
@@ -71,23 +71,40 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
 
     /// Collects the pairs that belong to a bin of `index`, wherever they are.
     fn read_descendants(&self, index: &Index, at: usize, pairs: &mut Vec<(u64, u64)>) {
-        if self.read_bin(index, at, pairs) {
-            return;
-        }
-        let next = self.successor(index);
-        let (bins, next_bins) = (index.bins.len(), next.bins.len());
-        if next_bins >= bins {
-            let k = next_bins / bins;
-            for j in 0..k {
-                self.read_descendants(next, P::child(at, bins, k, j), pairs);
-            }
-        } else {
-            // Several bins have become one: it has others' keys too.
+        // One index after the other, each bin of it once: going down bin by bin
+        // would come to a bin that several have become by way of each of them,
+        // and the work would multiply with every growth and shrink.
+        let mut passed: Vec<(&Index, Vec<usize>)> = Vec::new();
+        let (mut index, mut bins) = (index, vec![at]);
+        loop {
             let start = pairs.len();
-            self.read_descendants(next, P::parent(at, next_bins, bins / next_bins), pairs);
+            bins.retain(|&bin| !self.read_bin(index, bin, pairs));
+            // What came from a bin that had been read before was yielded there,
+            // or is another bin's.
             let mut found = pairs.split_off(start);
-            found.retain(|&(word, _)| self.place(self.placement.hash(word), index).bin == at);
+            found.retain(|&(word, _)| {
+                let hash = self.placement.hash(word);
+                passed
+                    .iter()
+                    .all(|(index, moved)| moved.binary_search(&self.place(hash, index).bin).is_ok())
+            });
             pairs.append(&mut found);
+            if bins.is_empty() {
+                return;
+            }
+            let next = self.successor(index);
+            let (from, to) = (index.bins.len(), next.bins.len());
+            let mut next_bins: Vec<usize> = if to >= from {
+                let k = to / from;
+                let children = |&bin: &usize| (0..k).map(move |j| P::child(bin, from, k, j));
+                bins.iter().flat_map(children).collect()
+            } else {
+                bins.iter().map(|&bin| P::parent(bin, to, from / to)).collect()
+            };
+            next_bins.sort_unstable();
+            next_bins.dedup();
+            passed.push((index, bins));
+            (index, bins) = (next, next_bins);
         }
     }
 }

@@ -55,7 +55,8 @@ impl Migration {
     pub(super) fn bins_of<P: Placement>(&self, unit: usize) -> impl Iterator<Item = usize> {
         let feeders = self.feeders;
         let units = self.units;
-        (0..feeders).map(move |j| if feeders == 1 { unit } else { P::child(unit, units, feeders, j) })
+        (0..feeders)
+            .map(move |j| if feeders == 1 { unit } else { P::child(unit, units, feeders, j) })
     }
 
     /// The unit of an old bin.

@@ -71,8 +71,8 @@ mod stats;
 mod tests;
 mod transfer;
 
-pub use stats::DlhtStats;
 pub(crate) use apply::Change;
+pub use stats::DlhtStats;
 
 use crate::error::Error;
 use crate::hash::{Marker, Place, Placement};
@@ -183,6 +183,9 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         })
     }
 
+    /// Long enough for other threads to be scheduled, too short to be noticed.
+    const FREEING_ROUNDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 1000 };
+
     pub(crate) fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -241,6 +244,21 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     fn free_retired_seldom(&self) {
         if self.registry.count::<Y>(0).is_multiple_of(32) {
             self.free_retired();
+        }
+    }
+
+    /// Frees old indexes, waiting for the operations that were running when they
+    /// were retired: a few instructions, unless their thread is descheduled. If
+    /// this is called from within an operation (by a key's `Eq`, say) it waits
+    /// in vain, so it gives up.
+    pub(crate) fn free_retired_soon(&self) {
+        let mut backoff = Backoff::new();
+        for _ in 0..Self::FREEING_ROUNDS {
+            self.free_retired();
+            if self.retired_count.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            backoff.wait();
         }
     }
 

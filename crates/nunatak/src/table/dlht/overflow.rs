@@ -72,6 +72,11 @@ impl Overflow {
         self.frozen = true;
     }
 
+    /// How many pairs there are.
+    pub(super) fn len(&self) -> usize {
+        self.bins.values().filter(|bin| !bin.moved).map(|bin| bin.pairs.len()).sum()
+    }
+
     pub(super) fn delegated_bins(&self) -> usize {
         self.bins.len()
     }

@@ -52,7 +52,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             migration.cut();
         }
         self.complete_this(&index);
-        self.free_retired();
+        self.free_retired_soon();
         Ok(PairSnapshot {
             index,
             markers: self.markers,

@@ -53,15 +53,19 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         }
         let (taken, halves) = index.links_taken();
         let len = self.len();
+        let (delegated, delegated_bins) = {
+            let overflow = index.overflow.lock();
+            (overflow.len(), overflow.delegated_bins())
+        };
         DlhtStats {
             len,
             bins,
             link_buckets: halves / 2,
             link_buckets_taken: taken as f64 / 2.0,
             slots: index.slots(),
-            occupancy: len as f64 / index.slots() as f64,
+            occupancy: len.saturating_sub(delegated) as f64 / index.slots() as f64,
             bins_by_entries,
-            delegated_bins: index.overflow.lock().delegated_bins(),
+            delegated_bins,
             retired_indexes: self.retired.lock().len(),
         }
     }

@@ -64,7 +64,9 @@ fn growth_multiplies_by_8_4_and_2() {
 #[test]
 fn a_get_touches_one_line_unless_its_bin_has_links() {
     let table = words(Config::default(), 100_000);
-    (0..100_000).for_each(|key| { put(&table, key, !key); });
+    (0..100_000).for_each(|key| {
+        put(&table, key, !key);
+    });
     let index = table.hold_root();
     let mut by_lines = [0; 6];
     for key in 0..300_000_u64 {
@@ -87,7 +89,9 @@ fn a_get_touches_one_line_unless_its_bin_has_links() {
 #[cfg(all(unix, not(miri)))]
 fn a_get_dirties_no_line() {
     let table = words(Config::default(), 10_000);
-    (0..20_000).for_each(|key| { put(&table, key, !key); });
+    (0..20_000).for_each(|key| {
+        put(&table, key, !key);
+    });
     table.complete_migration();
     let index = table.hold_root();
     // From here on a store to a bin is a segmentation fault.
@@ -96,7 +100,12 @@ fn a_get_dirties_no_line() {
         assert_eq!(table.find(key, &ByWord), (key < 20_000).then_some(!key));
     }
     let mut found = 0;
-    table.find_many(20_000, |at| at as u64, |_| ByWord, |_, value| found += usize::from(value.is_some()));
+    table.find_many(
+        20_000,
+        |at| at as u64,
+        |_| ByWord,
+        |_, value| found += usize::from(value.is_some()),
+    );
     assert_eq!(found, 20_000);
 }
 
@@ -120,9 +129,8 @@ fn colliding_hashes_are_delegated_and_return() {
     // Boxed entries, of which all have one hash: told apart by what is behind.
     let table: Table<HashPlacement, Shared> =
         Table::new(HashPlacement, Config::default(), 0).unwrap();
-    let insert = |value: u64| {
-        table.apply(42, &ByEntry(|word| word == value), Some(value), |_| Change::Keep)
-    };
+    let insert =
+        |value: u64| table.apply(42, &ByEntry(|word| word == value), Some(value), |_| Change::Keep);
     for value in 1..=1000 {
         assert_eq!(insert(value), None);
         assert_eq!(insert(value), Some(value));
@@ -146,7 +154,9 @@ fn colliding_hashes_are_delegated_and_return() {
 #[test]
 fn old_indexes_are_freed() {
     let table = words(Config { chunk_bins: 4, ..Config::default() }, 0);
-    (0..100_000).for_each(|key| { put(&table, key, key); });
+    (0..100_000).for_each(|key| {
+        put(&table, key, key);
+    });
     // Operations of other tests, on other tables, may be under way.
     let free_all = || {
         while table.stats().retired_indexes != 0 {

@@ -1,9 +1,9 @@
 //! Moving bins to the next index.
 
+use super::Table;
 use super::index::Index;
 use super::layout::{BinState, DELEGATED, Header, Slot};
 use super::migration::Migration;
-use super::Table;
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, Mode, OpPin, Ordering, retire_tag};
@@ -46,13 +46,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     }
 
     /// Moves the unit of one bin, if nobody else does.
-    pub(super) fn settle(
-        &self,
-        pin: &OpPin<Y>,
-        old: &Index,
-        migration: &Migration,
-        bin: usize,
-    ) {
+    pub(super) fn settle(&self, pin: &OpPin<Y>, old: &Index, migration: &Migration, bin: usize) {
         let unit = migration.unit_of::<P>(bin);
         self.move_units(pin, old, migration, unit..unit + 1);
     }
@@ -116,7 +110,10 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 .claimed(0)
                 .map(|number| {
                     let slot = index.slot(place.bin, bin, links, number);
-                    let pair = (slot.load_first(Ordering::Relaxed) ^ empty, slot.load_second(Ordering::Relaxed));
+                    let pair = (
+                        slot.load_first(Ordering::Relaxed) ^ empty,
+                        slot.load_second(Ordering::Relaxed),
+                    );
                     slot.store_first(0, Ordering::Relaxed);
                     pair
                 })
@@ -143,7 +140,9 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             return;
         }
         let mut pairs = Vec::new();
-        self.capture(index, at, header, false, |_, tag, second, empty| pairs.push((tag ^ empty, second)));
+        self.capture(index, at, header, false, |_, tag, second, empty| {
+            pairs.push((tag ^ empty, second))
+        });
         if seeded(Bug::DelegateLosesPairs) {
             pairs.pop();
         }
@@ -196,7 +195,8 @@ fn capture_slot<Y: Mode>(slot: &Slot, dead: u64, keeps: bool) -> Option<(u64, u6
         }
         let second = slot.load_second(Ordering::Relaxed);
         if first == 0 {
-            if keeps || seeded(Bug::TransferWithoutKilling) || slot.compare_exchange_first(0, dead) {
+            if keeps || seeded(Bug::TransferWithoutKilling) || slot.compare_exchange_first(0, dead)
+            {
                 return None;
             }
             continue;
@@ -292,7 +292,8 @@ impl<P: Placement, Y: Mode> Mover<'_, P, Y> {
         let moved = |(at, header): &(usize, Header)| {
             let moved = header.with_state(BinState::InTransfer).with_state(BinState::Moved);
             // Release: whoever finds the state finds the pairs in the target.
-            let order = if seeded(Bug::MovedRelaxed) { Ordering::Relaxed } else { Ordering::Release };
+            let order =
+                if seeded(Bug::MovedRelaxed) { Ordering::Relaxed } else { Ordering::Release };
             self.old.bins.at(*at).header.store(moved.0, order);
         };
         if seeded(Bug::TransferDoneBeforeCopy) {

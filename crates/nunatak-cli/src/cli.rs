@@ -1,0 +1,199 @@
+//! The command line, and the settings it comes to.
+
+use crate::settings::{KeyOrder, Settings};
+use crate::targets::MapName;
+use crate::workloads::Workload;
+use crate::workloads::space::{self, SpaceRequest};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Compares concurrent hash maps.
+///
+/// Without a subcommand: a comparison of the core operations in about a minute,
+/// and a page with its result.
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) quick: QuickArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QuickArgs {
+    /// Count the words of these files instead of those found here.
+    #[arg(long, num_args = 1.., value_name = "FILE")]
+    pub(crate) text: Vec<PathBuf>,
+    /// Write the page there.
+    #[arg(long, value_name = "FILE", default_value = "nunatak-report.html")]
+    pub(crate) html: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Measure chosen workloads.
+    Bench(BenchArgs),
+    /// Draw the page of a saved run.
+    Report(ReportArgs),
+    /// Measure one map's memory in this process and print it as JSON.
+    #[command(name = space::SUBCOMMAND, hide = true)]
+    MeasureSpace(SpaceRequest),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// What `bench --json` wrote.
+    #[arg(value_name = "FILE.json")]
+    pub(crate) json: PathBuf,
+    /// Write the page there; by default next to the JSON file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct BenchArgs {
+    /// What to measure; everything by default.
+    #[arg(value_name = "WORKLOAD")]
+    pub(crate) workloads: Vec<Workload>,
+    /// List the workloads and the maps.
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Small maps and short measurements; the default.
+    #[arg(long, conflicts_with = "full")]
+    pub(crate) quick: bool,
+    /// Maps far larger than the caches, and long measurements.
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// How many items a map holds [default: 2,000,000, or 30,000,000 with --full].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..1 << 36))]
+    pub(crate) items: Option<u64>,
+    /// Numbers of threads [default: 1 and every core].
+    #[arg(long, value_delimiter = ',', value_parser = positive)]
+    pub(crate) threads: Vec<usize>,
+    /// How often everything is measured [default: 3, or 5 with --full].
+    #[arg(long, value_parser = positive)]
+    pub(crate) repetitions: Option<usize>,
+    /// The maps to compare; all by default.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) maps: Vec<MapName>,
+    /// How many operations a batch holds [default: 256].
+    #[arg(long, value_parser = positive)]
+    pub(crate) batch: Option<usize>,
+    /// Where the random numbers begin [default: 42].
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Which keys there are and which are asked for [default: uniform].
+    #[arg(long)]
+    pub(crate) keys: Option<KeyOrder>,
+    /// How long one measurement takes that has no natural end, in milliseconds
+    /// [default: 100, or 1000 with --full].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) milliseconds: Option<u64>,
+    /// Count the words of these files instead of those found here.
+    #[arg(long, num_args = 1.., value_name = "FILE")]
+    pub(crate) text: Vec<PathBuf>,
+    /// Write the result there as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the page there.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+/// A number of at least one.
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+impl BenchArgs {
+    /// The arguments, with defaults for what is not given.
+    pub(crate) fn settings(&self) -> Settings {
+        let size = |quick, full| if self.full { full } else { quick };
+        let milliseconds = self.milliseconds.unwrap_or(size(100, 1000));
+        Settings {
+            workloads: chosen(&self.workloads, <Workload as clap::ValueEnum>::value_variants()),
+            maps: chosen(&self.maps, &MapName::ALL),
+            items: self.items.unwrap_or(size(2_000_000, 30_000_000)),
+            threads: chosen(&self.threads, &default_threads()),
+            repetitions: self.repetitions.unwrap_or(if self.full { 5 } else { 3 }),
+            batch: self.batch.unwrap_or(256),
+            seed: self.seed.unwrap_or(42),
+            keys: self.keys.unwrap_or(KeyOrder::Uniform),
+            time: Duration::from_millis(milliseconds),
+            probe_bytes: if self.full { 1 << 30 } else { 16 << 20 },
+            text: self.text.clone(),
+        }
+    }
+}
+
+impl QuickArgs {
+    /// The settings of the bare command.
+    pub(crate) fn settings(&self) -> Settings {
+        let args = BenchArgs {
+            workloads: Workload::CORE.to_vec(),
+            text: self.text.clone(),
+            ..BenchArgs::default()
+        };
+        args.settings()
+    }
+}
+
+/// One, and as many as there are cores.
+fn default_threads() -> Vec<usize> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if cores > 1 { vec![1, cores] } else { vec![1] }
+}
+
+/// What was asked for without repetitions, or everything.
+fn chosen<T: Copy + PartialEq>(asked: &[T], all: &[T]) -> Vec<T> {
+    let mut chosen = Vec::new();
+    for &one in if asked.is_empty() { all } else { asked } {
+        if !chosen.contains(&one) {
+            chosen.push(one);
+        }
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn names_on_the_command_line_are_those_of_the_report() {
+        use clap::ValueEnum as _;
+        for workload in Workload::value_variants() {
+            let value = workload.to_possible_value().unwrap();
+            assert_eq!(value.get_name(), workload.name());
+        }
+        for map in MapName::ALL {
+            assert_eq!(map.to_possible_value().unwrap().get_name(), map.name());
+        }
+    }
+
+    #[test]
+    fn arguments_become_settings() {
+        let cli = Cli::parse_from(
+            "nunatak bench get-hit space --items 5 --threads 2,1,2 --maps scc --full".split(' '),
+        );
+        let Some(Command::Bench(args)) = cli.command else { panic!("not a bench") };
+        let settings = args.settings();
+        assert_eq!(settings.workloads, [Workload::GetHit, Workload::Space]);
+        assert_eq!(settings.threads, [2, 1]);
+        assert_eq!(settings.maps, [MapName::Scc]);
+        assert_eq!((settings.items, settings.repetitions), (5, 5));
+        assert_eq!(Cli::parse_from(["nunatak"]).quick.settings().workloads, Workload::CORE);
+    }
+}

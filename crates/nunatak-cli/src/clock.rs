@@ -1,0 +1,84 @@
+//! A clock that is cheap enough to time single operations.
+
+use std::time::{Duration, Instant};
+
+/// The processor's time stamp counter where it ticks at a constant rate, the
+/// system's monotonic clock elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    origin: Instant,
+    counter: bool,
+    nanoseconds_per_tick: f64,
+}
+
+impl Clock {
+    /// Measures how fast the counter ticks.
+    pub(crate) fn calibrated() -> Self {
+        let counter = counter::is_constant();
+        let mut clock = Self { origin: Instant::now(), counter, nanoseconds_per_tick: 1.0 };
+        if counter {
+            let (start, ticks) = (Instant::now(), counter::read());
+            while start.elapsed() < Duration::from_millis(20) {
+                std::hint::spin_loop();
+            }
+            let nanoseconds = start.elapsed().as_nanos() as f64;
+            clock.nanoseconds_per_tick = nanoseconds / (counter::read() - ticks) as f64;
+        }
+        clock
+    }
+
+    /// Now, in ticks.
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        if self.counter { counter::read() } else { self.origin.elapsed().as_nanos() as u64 }
+    }
+
+    pub(crate) fn nanoseconds(&self, ticks: u64) -> f64 {
+        ticks as f64 * self.nanoseconds_per_tick
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod counter {
+    use core::arch::x86_64::{__cpuid, _rdtsc};
+
+    /// Whether the counter's rate does not change with the processor's.
+    pub(super) fn is_constant() -> bool {
+        const POWER_MANAGEMENT: u32 = 0x8000_0007;
+        __cpuid(0x8000_0000).eax >= POWER_MANAGEMENT
+            && __cpuid(POWER_MANAGEMENT).edx & (1 << 8) != 0
+    }
+
+    #[inline]
+    pub(super) fn read() -> u64 {
+        // SAFETY: every x86-64 processor has the instruction; that it may be
+        // forbidden to programs is a setting that no system uses.
+        unsafe { _rdtsc() }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod counter {
+    pub(super) fn is_constant() -> bool {
+        false
+    }
+
+    pub(super) fn read() -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_agrees_with_the_system() {
+        let clock = Clock::calibrated();
+        let (start, ticks) = (Instant::now(), clock.now());
+        std::thread::sleep(Duration::from_millis(30));
+        let measured = clock.nanoseconds(clock.now() - ticks);
+        let expected = start.elapsed().as_nanos() as f64;
+        assert!((measured / expected - 1.0).abs() < 0.2, "{measured} against {expected}");
+    }
+}

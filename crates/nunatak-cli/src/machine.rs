@@ -1,0 +1,101 @@
+//! What the machine is, for the report. What can't be found out is left empty.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::process::Command;
+
+/// The machine, its system and the program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    pub(crate) cpu: String,
+    pub(crate) cores: usize,
+    pub(crate) memory_gib: Option<f64>,
+    pub(crate) os: String,
+    pub(crate) kernel: Option<String>,
+    /// The setting of transparent huge pages.
+    pub(crate) huge_pages: Option<String>,
+    pub(crate) nunatak_version: String,
+    /// The commit of the current directory's checkout, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) commit: Option<String>,
+}
+
+impl Machine {
+    pub(crate) fn this() -> Self {
+        Self {
+            cpu: cpu().unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_gib: memory_gib(),
+            os: os().unwrap_or_else(|| std::env::consts::OS.to_owned()),
+            kernel: read("/proc/sys/kernel/osrelease"),
+            huge_pages: huge_pages(),
+            nunatak_version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: commit(),
+        }
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// The value of the first line that begins with `name`, up to `separator`.
+fn field(text: &str, name: &str, separator: char) -> Option<String> {
+    let value = |line: &str| {
+        Some(line.strip_prefix(name)?.trim_start().strip_prefix(separator)?.trim().to_owned())
+    };
+    text.lines().find_map(value)
+}
+
+fn cpu() -> Option<String> {
+    field(&read("/proc/cpuinfo")?, "model name", ':')
+}
+
+fn memory_gib() -> Option<f64> {
+    let kib = field(&read("/proc/meminfo")?, "MemTotal", ':')?;
+    let kib: f64 = kib.split_whitespace().next()?.parse().ok()?;
+    Some((kib / f64::from(1 << 20) * 10.0).round() / 10.0)
+}
+
+fn os() -> Option<String> {
+    Some(field(&read("/etc/os-release")?, "PRETTY_NAME", '=')?.trim_matches('"').to_owned())
+}
+
+/// The one in brackets: `always [madvise] never`.
+fn huge_pages() -> Option<String> {
+    let setting = read("/sys/kernel/mm/transparent_hugepage/enabled")?;
+    let (_, chosen) = setting.split_once('[')?;
+    Some(chosen.split_once(']')?.0.to_owned())
+}
+
+fn commit() -> Option<String> {
+    let output = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
+    let commit = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !commit.is_empty()).then_some(commit)
+}
+
+/// How much physical memory this process occupies.
+pub(crate) fn resident_bytes() -> Option<usize> {
+    let statm = read("/proc/self/statm")?;
+    let pages: usize = statm.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found() {
+        let text = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n";
+        assert_eq!(field(text, "model name", ':').as_deref(), Some("Some CPU @ 2 GHz"));
+        assert_eq!(field("PRETTY_NAME=\"X 1\"", "PRETTY_NAME", '=').as_deref(), Some("\"X 1\""));
+        assert_eq!(field(text, "absent", ':'), None);
+    }
+
+    #[test]
+    fn the_machine_is_described() {
+        let machine = Machine::this();
+        assert!(!machine.cpu.is_empty() && machine.cores > 0);
+    }
+}

@@ -1,0 +1,122 @@
+//! The `nunatak` command: compares concurrent hash maps, with each other and
+//! with the limit that memory sets, and reports what it measured.
+
+mod cli;
+mod clock;
+mod keys;
+mod machine;
+mod probe;
+mod report;
+mod results;
+mod run;
+mod settings;
+mod statistics;
+mod targets;
+mod text;
+mod threads;
+mod workloads;
+
+use clap::{Parser as _, ValueEnum as _};
+use cli::{BenchArgs, Cli, Command, ReportArgs};
+use report::Report;
+use settings::Settings;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::{env, fs};
+use targets::MapName;
+use text::Text;
+use workloads::{Workload, space};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match &cli.command {
+        None => bench(&cli.quick.settings(), None, Some(&cli.quick.html)),
+        Some(Command::Bench(args)) if args.list => list(),
+        Some(Command::Bench(args)) => bench_with(args),
+        Some(Command::Report(args)) => draw(args),
+        Some(Command::MeasureSpace(request)) => measure_space(request),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("nunatak: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Done = Result<ExitCode, Box<dyn Error>>;
+
+fn bench_with(args: &BenchArgs) -> Done {
+    bench(&args.settings(), args.json.as_deref(), args.html.as_deref())
+}
+
+fn bench(settings: &Settings, json: Option<&Path>, html: Option<&Path>) -> Done {
+    let text = read_text(settings)?;
+    let report = run::run(settings, text.as_ref())?;
+    print!("{}", report::terminal::tables(&report));
+    if let Some(path) = json {
+        write(path, serde_json::to_string_pretty(&report)? + "\n")?;
+    }
+    if let Some(path) = html {
+        write(path, report::html::page(&report))?;
+    }
+    Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The text to count, unless no text is to be counted or there is none here.
+fn read_text(settings: &Settings) -> Result<Option<Text>, Box<dyn Error>> {
+    if !settings.workloads.contains(&Workload::Words) {
+        return Ok(None);
+    }
+    let files: Vec<PathBuf> = if settings.text.is_empty() {
+        text::find_files(&env::current_dir()?)
+    } else {
+        settings.text.clone()
+    };
+    let text = Text::read(&files)?;
+    if !text.words().is_empty() {
+        return Ok(Some(text));
+    }
+    if settings.text.is_empty() {
+        eprintln!("no text found here: words are not counted; name files with --text");
+        Ok(None)
+    } else {
+        Err("there are no words in these files".into())
+    }
+}
+
+fn draw(args: &ReportArgs) -> Done {
+    let json = fs::read_to_string(&args.json)
+        .map_err(|error| format!("{}: {error}", args.json.display()))?;
+    let report: Report = serde_json::from_str(&json)
+        .map_err(|error| format!("{} is no saved run: {error}", args.json.display()))?;
+    let html = args.html.clone().unwrap_or_else(|| args.json.with_extension("html"));
+    write(&html, report::html::page(&report))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(path: &Path, content: String) -> Result<(), Box<dyn Error>> {
+    fs::write(path, content).map_err(|error| format!("{}: {error}", path.display()))?;
+    println!("wrote {}", std::path::absolute(path)?.display());
+    Ok(())
+}
+
+fn list() -> Done {
+    println!("Workloads");
+    for workload in Workload::value_variants() {
+        println!("  {:<10} {}", workload.name(), workload.description());
+    }
+    println!("\nMaps");
+    for map in MapName::ALL {
+        println!("  {:<10} {}", map.name(), map.description());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure_space(request: &space::SpaceRequest) -> Done {
+    let space = space::in_this_process(request).map_err(|error| error.to_string())?;
+    println!("{}", serde_json::to_string(&space)?);
+    Ok(ExitCode::SUCCESS)
+}

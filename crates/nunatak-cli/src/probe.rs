@@ -1,0 +1,313 @@
+//! The limit: how many random cache lines this machine can read, modify, or
+//! compare and swap in a second, and how fast it follows pointers.
+//!
+//! No map that keeps its items in memory can do more operations than that, so
+//! each operation's throughput is reported as a share of it. The addresses come
+//! from a counter and two multiplications, never from what was loaded; each
+//! line is prefetched a number of accesses ahead, and the best number counts.
+
+use crate::statistics::Summary;
+use crate::threads::{CheckFailed, Worker, throughput};
+use crate::workloads::AccessClass;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::hint::black_box;
+use std::io;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// How many accesses ahead a line is prefetched. Zero: not at all.
+const DISTANCES: [u64; 6] = [0, 8, 16, 24, 32, 48];
+
+/// How many accesses are done between two looks at the clock.
+const BLOCK: u64 = 8192;
+
+const HUGE_PAGE: usize = 2 << 20;
+
+/// A cache line. The first word is modified, the last says which line is next
+/// in the chase.
+#[repr(C, align(64))]
+struct Line {
+    modified: AtomicU64,
+    unused: [AtomicU64; 6],
+    next: AtomicU64,
+}
+
+/// Anonymous memory in huge pages, all of it touched.
+pub(crate) struct Probe {
+    base: NonNull<c_void>,
+    mapped: usize,
+    lines: NonNull<[Line]>,
+    samples: BTreeMap<usize, Samples>,
+}
+
+// SAFETY: the mapping is owned, and the lines are atomics.
+unsafe impl Sync for Probe {}
+
+/// What was measured with one number of threads.
+#[derive(Debug, Default)]
+struct Samples {
+    accesses: BTreeMap<(AccessClass, u64), Vec<f64>>,
+    chases: Vec<f64>,
+}
+
+/// The limits with one number of threads, in millions a second: medians of the
+/// repetitions at the best prefetch distance.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Limit {
+    pub(crate) reads_mops: f64,
+    pub(crate) rmw_mops: f64,
+    pub(crate) cas_mops: f64,
+    pub(crate) chase_mops: f64,
+    /// The prefetch distance of the reads, in accesses.
+    pub(crate) best_distance: u64,
+    pub(crate) rmw_best_distance: u64,
+    pub(crate) cas_best_distance: u64,
+    /// Reads a second without prefetching, for comparison.
+    pub(crate) unprefetched_reads_mops: f64,
+}
+
+impl Limit {
+    pub(crate) fn of(&self, class: AccessClass) -> f64 {
+        match class {
+            AccessClass::Reads => self.reads_mops,
+            AccessClass::Rmw => self.rmw_mops,
+            AccessClass::Cas => self.cas_mops,
+        }
+    }
+}
+
+impl Probe {
+    /// Maps and touches that many bytes, a power of two.
+    pub(crate) fn new(bytes: usize) -> io::Result<Self> {
+        let mapped = bytes + HUGE_PAGE;
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping, at an address that the system chooses.
+        let base = unsafe { mmap_anonymous(null_mut(), mapped, protection, flags)? };
+        let base = NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?;
+        let to_huge_page = base.as_ptr().align_offset(HUGE_PAGE);
+        // SAFETY: at most a huge page from the base, and so many more are mapped.
+        let start = unsafe { base.byte_add(to_huge_page) };
+        #[cfg(target_os = "linux")]
+        // SAFETY: the range is mapped, and the advice changes no content.
+        unsafe {
+            // Without huge pages the probe measures what there is.
+            let _ = rustix::mm::madvise(start.as_ptr(), bytes, rustix::mm::Advice::LinuxHugepage);
+        }
+        let count = bytes / size_of::<Line>();
+        let probe = Self {
+            base,
+            mapped,
+            lines: NonNull::slice_from_raw_parts(start.cast(), count),
+            samples: BTreeMap::new(),
+        };
+        for (at, line) in probe.lines().iter().enumerate() {
+            line.next.store(successor(at as u64, count as u64), Relaxed);
+            line.unused[0].store(1, Relaxed);
+        }
+        Ok(probe)
+    }
+
+    fn lines(&self) -> &[Line] {
+        // SAFETY: mapped until the probe is dropped, zeroed, and all accesses
+        // are atomic.
+        unsafe { self.lines.as_ref() }
+    }
+
+    /// Measures everything once: one round of the interleaved repetitions.
+    pub(crate) fn measure(&mut self, threads: usize, time: Duration) -> Result<(), CheckFailed> {
+        let mut round = Samples::default();
+        for class in AccessClass::ALL {
+            for distance in DISTANCES {
+                let mops =
+                    throughput(threads, |worker| Ok(self.accesses(worker, class, distance, time)))?;
+                round.accesses.insert((class, distance), vec![mops]);
+            }
+        }
+        round.chases.push(throughput(threads, |worker| Ok(self.chase(worker, time)))?);
+        let all = self.samples.entry(threads).or_default();
+        for (key, samples) in round.accesses {
+            all.accesses.entry(key).or_default().extend(samples);
+        }
+        all.chases.extend(round.chases);
+        Ok(())
+    }
+
+    fn accesses(
+        &self,
+        worker: &Worker<'_>,
+        class: AccessClass,
+        distance: u64,
+        time: Duration,
+    ) -> crate::threads::Span {
+        let read = |line: &Line| line.modified.load(Relaxed);
+        let modify = |line: &Line| {
+            let value = line.modified.load(Relaxed);
+            line.modified.store(value + 1, Relaxed);
+            value
+        };
+        let swap = |line: &Line| {
+            let value = line.modified.load(Relaxed);
+            let swapped = line.modified.compare_exchange(value, value + 1, Relaxed, Relaxed);
+            value + u64::from(swapped.is_ok())
+        };
+        match class {
+            AccessClass::Reads => self.repeat(worker, distance, time, read),
+            AccessClass::Rmw => self.repeat(worker, distance, time, modify),
+            AccessClass::Cas => self.repeat(worker, distance, time, swap),
+        }
+    }
+
+    fn repeat(
+        &self,
+        worker: &Worker<'_>,
+        distance: u64,
+        time: Duration,
+        access: impl Fn(&Line) -> u64,
+    ) -> crate::threads::Span {
+        let lines = self.lines();
+        let shift = 64 - lines.len().trailing_zeros();
+        let mut at = (worker.number as u64) << 40;
+        let mut sum = 0u64;
+        let span = worker.repeat(time, || {
+            let end = at + BLOCK;
+            if distance == 0 {
+                for n in at..end {
+                    // SAFETY: the place has as many bits as there are lines.
+                    sum = sum.wrapping_add(access(unsafe { lines.get_unchecked(place(n, shift)) }));
+                }
+            } else {
+                for n in at..end {
+                    // SAFETY: as above.
+                    prefetch(unsafe { lines.get_unchecked(place(n + distance, shift)) });
+                    // SAFETY: as above.
+                    sum = sum.wrapping_add(access(unsafe { lines.get_unchecked(place(n, shift)) }));
+                }
+            }
+            at = end;
+            BLOCK
+        });
+        black_box(sum);
+        span
+    }
+
+    fn chase(&self, worker: &Worker<'_>, time: Duration) -> crate::threads::Span {
+        const STEPS: u64 = BLOCK / 8;
+        let lines = self.lines();
+        let mut at = lines.len() / 2 * (worker.number & 1);
+        let span = worker.repeat(time, || {
+            for _ in 0..STEPS {
+                at = lines[at].next.load(Relaxed) as usize;
+            }
+            STEPS
+        });
+        black_box(at);
+        span
+    }
+
+    /// The limits by number of threads.
+    pub(crate) fn limits(&self) -> BTreeMap<usize, Limit> {
+        let limit = |samples: &Samples| {
+            let median = |class, distance| {
+                let samples = samples.accesses.get(&(class, distance));
+                samples.and_then(|s| Summary::of(s)).map_or(0.0, |s| s.median)
+            };
+            let best = |class| {
+                let candidates = DISTANCES.map(|distance| (median(class, distance), distance));
+                candidates.into_iter().fold((0.0, 0), |best, candidate| {
+                    if candidate.0 > best.0 { candidate } else { best }
+                })
+            };
+            let (reads_mops, best_distance) = best(AccessClass::Reads);
+            let (rmw_mops, rmw_best_distance) = best(AccessClass::Rmw);
+            let (cas_mops, cas_best_distance) = best(AccessClass::Cas);
+            Limit {
+                reads_mops,
+                rmw_mops,
+                cas_mops,
+                chase_mops: Summary::of(&samples.chases).map_or(0.0, |s| s.median),
+                best_distance,
+                rmw_best_distance,
+                cas_best_distance,
+                unprefetched_reads_mops: median(AccessClass::Reads, 0),
+            }
+        };
+        self.samples.iter().map(|(&threads, samples)| (threads, limit(samples))).collect()
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and nothing refers to it any more. It can't
+        // fail for a mapping as a whole.
+        let _ = unsafe { munmap(self.base.as_ptr(), self.mapped) };
+    }
+}
+
+/// The n-th random line: the high bits of a product of a mixed counter.
+#[inline]
+fn place(n: u64, shift: u32) -> usize {
+    let x = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ (x >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    (x >> shift) as usize
+}
+
+/// The line after `at` in a random walk that comes by all lines: a linear
+/// congruential generator of full period, as the number of lines is a power of
+/// two.
+fn successor(at: u64, lines: u64) -> u64 {
+    let next = at.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+    next & (lines - 1)
+}
+
+#[inline(always)]
+fn prefetch(line: &Line) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which may be given for any address.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a hint, which may be given for any address.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) line, options(nostack, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = line;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_walk_comes_by_all_lines() {
+        let lines = 1 << 12;
+        let mut at = 0;
+        for step in 1..=lines {
+            at = successor(at, lines);
+            assert_eq!(at == 0, step == lines);
+        }
+    }
+
+    #[test]
+    fn places_are_spread_over_all_lines() {
+        let mut hits = [0u32; 64];
+        (0..64_000).for_each(|n| hits[place(n, 64 - 6)] += 1);
+        assert!(hits.iter().all(|hits| (800..1200).contains(hits)), "{hits:?}");
+    }
+
+    #[test]
+    fn every_class_has_a_limit() {
+        let mut probe = Probe::new(HUGE_PAGE).unwrap();
+        probe.measure(2, Duration::from_millis(1)).unwrap();
+        let limits = probe.limits();
+        let limit = limits[&2];
+        assert!(AccessClass::ALL.iter().all(|&class| limit.of(class) > 0.0));
+        assert!(limit.chase_mops > 0.0);
+    }
+}

@@ -1,0 +1,65 @@
+//! Rows of this project's map against those of the best other one.
+
+use super::{Report, Row};
+use crate::targets::MapName;
+
+/// Whether the row is about this project's map.
+pub(crate) fn is_own(row: &Row) -> bool {
+    row.map == MapName::Nunatak.name()
+}
+
+/// Throughput over that of the best other map: same operation, same number of
+/// threads. A batched row is compared with the others' unbatched ones, as they
+/// have no batches.
+pub(crate) fn ratio_to_best_peer(report: &Report, row: &Row) -> Option<f64> {
+    if !is_own(row) {
+        return None;
+    }
+    Some(row.mops? / best_peer(report, row)?.mops?)
+}
+
+/// The other map with the highest throughput in that operation.
+pub(crate) fn best_peer<'a>(report: &'a Report, row: &Row) -> Option<&'a Row> {
+    let mops = |row: &&Row| row.mops.unwrap_or(0.0);
+    report
+        .rows
+        .iter()
+        .filter(|peer| !is_own(peer) && peer.mops.is_some() && peer.threads == row.threads)
+        .filter(|peer| peer.base_operation() == row.base_operation())
+        .max_by(|a, b| mops(a).total_cmp(&mops(b)))
+}
+
+/// All values of a property of the rows, in the order in which they appear.
+pub(crate) fn distinct<'a, T: PartialEq>(
+    rows: impl IntoIterator<Item = &'a Row>,
+    property: impl Fn(&'a Row) -> T,
+) -> Vec<T> {
+    let mut found = Vec::new();
+    for value in rows.into_iter().map(property) {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::example;
+
+    #[test]
+    fn the_best_peer_is_the_fastest_other_map() {
+        let report = example();
+        let ratio = |operation: &str, threads| {
+            let is = |row: &&Row| row.operation == operation && row.threads == threads;
+            let row = report.rows.iter().filter(|row| is_own(row)).find(is).unwrap();
+            ratio_to_best_peer(&report, row)
+        };
+        assert_eq!(ratio("get-hit", 1), Some(50.0 / 20.5));
+        assert_eq!(ratio("get-hit/batch", 2), Some(180.25 / 41.0));
+        assert_eq!(ratio("space/grown", 1), None);
+        let papaya = report.rows.iter().find(|row| row.map == "papaya").unwrap();
+        assert_eq!(ratio_to_best_peer(&report, papaya), None);
+    }
+}

@@ -1,0 +1,242 @@
+//! The result of a run: what is saved as JSON, and drawn from it.
+
+pub(crate) mod chart;
+pub(crate) mod compare;
+pub(crate) mod html;
+pub(crate) mod terminal;
+
+use crate::machine::Machine;
+use crate::probe::Limit;
+use crate::settings::KeyOrder;
+use crate::workloads::AccessClass;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A run and all that was measured in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) experiment: String,
+    pub(crate) machine: Machine,
+    pub(crate) params: Params,
+    pub(crate) rows: Vec<Row>,
+    /// The limits of memory by number of threads.
+    pub(crate) limit: BTreeMap<usize, Limit>,
+    /// Measurements that are void because a check failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) failures: Vec<String>,
+}
+
+/// The parameters of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Params {
+    pub(crate) items: u64,
+    pub(crate) threads: Vec<usize>,
+    pub(crate) repetitions: usize,
+    pub(crate) batch: usize,
+    pub(crate) seed: u64,
+    pub(crate) keys: KeyOrder,
+    pub(crate) hasher: String,
+    pub(crate) milliseconds: u64,
+    pub(crate) probe_mib: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) text: Option<String>,
+}
+
+/// One operation of one map with one number of threads.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Row {
+    pub(crate) map: String,
+    pub(crate) operation: String,
+    pub(crate) threads: usize,
+    /// Millions of operations a second: the median of the repetitions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mops: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mops_min: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mops_max: Option<f64>,
+    /// `mops` over the limit of `share_of`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) share: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) share_of: Option<AccessClass>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ns_p50: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ns_p99: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ns_p999: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ns_p9999: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ns_p99999: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ns_max: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes_per_item: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) load_factor: Option<f64>,
+}
+
+/// The names of the percentiles of a row.
+pub(crate) const PERCENTILES: [&str; 6] = ["p50", "p99", "p99.9", "p99.99", "p99.999", "max"];
+
+impl Row {
+    /// The latencies in the order of [`PERCENTILES`], if the row has them.
+    pub(crate) fn latencies(&self) -> Option<[f64; 6]> {
+        Some([
+            self.ns_p50?,
+            self.ns_p99?,
+            self.ns_p999?,
+            self.ns_p9999?,
+            self.ns_p99999?,
+            self.ns_max?,
+        ])
+    }
+
+    /// The operation without its batching.
+    pub(crate) fn base_operation(&self) -> &str {
+        self.operation.strip_suffix("/batch").unwrap_or(&self.operation)
+    }
+
+    pub(crate) fn is_batched(&self) -> bool {
+        self.operation.ends_with("/batch")
+    }
+
+    /// The map, and that it did batches if it did.
+    pub(crate) fn label(&self) -> String {
+        if self.is_batched() { format!("{} (batch)", self.map) } else { self.map.clone() }
+    }
+}
+
+/// A number with three significant digits, or so.
+pub(crate) fn number(value: f64) -> String {
+    match value.abs() {
+        v if v >= 99.95 => format!("{value:.0}"),
+        v if v >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// A time in the unit that suits it.
+pub(crate) fn nanoseconds(value: f64) -> String {
+    match value {
+        v if v >= 999.5e6 => format!("{} s", number(v / 1e9)),
+        v if v >= 999.5e3 => format!("{} ms", number(v / 1e6)),
+        v if v >= 999.5 => format!("{} µs", number(v / 1e3)),
+        v => format!("{v:.0} ns"),
+    }
+}
+
+/// A number with its thousands set apart.
+pub(crate) fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// `1 thread`, `2 threads`.
+pub(crate) fn thread_count(threads: usize) -> String {
+    format!("{threads} thread{}", if threads == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A report with rows of every kind.
+    pub(crate) fn example() -> Report {
+        let throughput = |map: &str, operation: &str, threads, mops: f64| Row {
+            map: map.into(),
+            operation: operation.into(),
+            threads,
+            mops: Some(mops),
+            mops_min: Some(mops * 0.9),
+            mops_max: Some(mops * 1.1),
+            share: Some(mops / 120.0),
+            share_of: Some(AccessClass::Reads),
+            ..Row::default()
+        };
+        let mut rows = Vec::new();
+        for (map, mops) in [("nunatak", 50.0), ("papaya", 20.5), ("a<b>&\"c", 10.25)] {
+            for threads in [1, 2] {
+                rows.push(throughput(map, "get-hit", threads, mops * threads as f64));
+            }
+            rows.push(Row {
+                map: map.into(),
+                operation: "latency/insert".into(),
+                threads: 1,
+                ns_p50: Some(40.0),
+                ns_p99: Some(200.0),
+                ns_p999: Some(900.0),
+                ns_p9999: Some(4e3),
+                ns_p99999: Some(5e5),
+                ns_max: Some(2e7 + mops),
+                ..Row::default()
+            });
+            rows.push(Row {
+                map: map.into(),
+                operation: "space/grown".into(),
+                threads: 1,
+                bytes_per_item: Some(mops),
+                load_factor: Some(0.6),
+                ..Row::default()
+            });
+        }
+        rows.push(throughput("nunatak", "get-hit/batch", 2, 180.25));
+        let limit = Limit {
+            reads_mops: 120.0,
+            rmw_mops: 115.0,
+            cas_mops: 95.0,
+            chase_mops: 5.5,
+            best_distance: 24,
+            rmw_best_distance: 16,
+            cas_best_distance: 32,
+            unprefetched_reads_mops: 80.0,
+        };
+        Report {
+            experiment: "example".into(),
+            machine: Machine::this(),
+            params: Params {
+                items: 1_000_000,
+                threads: vec![1, 2],
+                repetitions: 3,
+                batch: 256,
+                seed: 42,
+                keys: KeyOrder::Uniform,
+                hasher: "foldhash".into(),
+                milliseconds: 100,
+                probe_mib: 64,
+                text: None,
+            },
+            rows,
+            limit: BTreeMap::from([(1, limit), (2, limit)]),
+            failures: vec!["papaya: failed <badly>".into()],
+        }
+    }
+
+    #[test]
+    fn a_report_survives_json() {
+        let report = example();
+        let json = serde_json::to_string_pretty(&report).unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+        assert!(!json.contains("null"));
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([1.234, 12.34, 123.4].map(number), ["1.23", "12.3", "123"]);
+        assert_eq!(
+            [51.0, 1234.0, 2.5e6, 3e9].map(nanoseconds),
+            ["51 ns", "1.23 µs", "2.50 ms", "3.00 s"]
+        );
+        assert_eq!([7, 1000, 1_234_567].map(grouped), ["7", "1,000", "1,234,567"]);
+    }
+}

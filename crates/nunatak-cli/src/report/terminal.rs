@@ -1,0 +1,163 @@
+//! The report as tables for the terminal.
+
+use super::compare::{distinct, ratio_to_best_peer};
+use super::{PERCENTILES, Report, Row, grouped, nanoseconds, number};
+use crate::workloads::AccessClass;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use std::fmt::Write as _;
+
+/// All tables, one below the other.
+pub(crate) fn tables(report: &Report) -> String {
+    let mut text = String::new();
+    let machine = &report.machine;
+    let params = &report.params;
+    // Writing to a string can't fail.
+    let _ = writeln!(
+        text,
+        "{} · {} cores · {} items · {} repetitions · batches of {}",
+        machine.cpu,
+        machine.cores,
+        grouped(params.items),
+        params.repetitions,
+        params.batch
+    );
+    let with =
+        |has: fn(&Row) -> bool| report.rows.iter().filter(|row| has(row)).collect::<Vec<_>>();
+    let throughput = with(|row| row.mops.is_some());
+    if !throughput.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nThroughput: millions of operations a second (share of the limit), min–max\n{}",
+            throughput_table(report, &throughput)
+        );
+    }
+    let latency = with(|row| row.latencies().is_some());
+    if !latency.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nLatency of single operations while the map grows from empty\n{}",
+            latency_table(&latency)
+        );
+    }
+    let space = with(|row| row.bytes_per_item.is_some());
+    if !space.is_empty() {
+        let _ = writeln!(text, "\nSpace for items of 16 bytes\n{}", space_table(&space));
+    }
+    if !report.limit.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nLimit of memory: millions of random accesses a second, in {} MiB\n{}",
+            params.probe_mib,
+            limit_table(report)
+        );
+    }
+    for failure in &report.failures {
+        let _ = writeln!(text, "\nFAILED: {failure}");
+    }
+    text
+}
+
+fn table<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header.into_iter().map(|name| Cell::new(name.into())));
+    table
+}
+
+fn right(text: impl ToString) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+fn throughput_table(report: &Report, rows: &[&Row]) -> Table {
+    let maps = distinct(rows.iter().copied(), |row| row.map.as_str());
+    let names = ["operation", "threads"].into_iter().chain(maps.iter().copied());
+    let mut table = table(names.chain(["to best peer", "limit"]));
+    for (operation, threads) in distinct(rows.iter().copied(), |row| (&row.operation, row.threads))
+    {
+        let of_line = |row: &&&Row| &row.operation == operation && row.threads == threads;
+        let line: Vec<&Row> = rows.iter().filter(of_line).copied().collect();
+        let mut cells = vec![Cell::new(operation), right(threads)];
+        for map in &maps {
+            let row = line.iter().find(|row| row.map == *map);
+            cells.push(right(row.map_or(String::new(), |row| throughput(row))));
+        }
+        let ratio = line.iter().find_map(|row| ratio_to_best_peer(report, row));
+        cells.push(right(ratio.map_or(String::new(), |r| format!("{}×", number(r)))));
+        let class = line.iter().find_map(|row| row.share_of);
+        let limit = class.zip(report.limit.get(&threads));
+        cells.push(right(limit.map_or(String::new(), |(class, limit)| {
+            format!("{} {}", number(limit.of(class)), class.name())
+        })));
+        table.add_row(cells);
+    }
+    table
+}
+
+fn throughput(row: &Row) -> String {
+    let mut text = row.mops.map_or(String::new(), number);
+    if let Some(share) = row.share {
+        // Writing to a string can't fail.
+        let _ = write!(text, " ({:.0} %)", share * 100.0);
+    }
+    if let Some((min, max)) = row.mops_min.zip(row.mops_max) {
+        let _ = write!(text, "\n{}–{}", number(min), number(max));
+    }
+    text
+}
+
+fn latency_table(rows: &[&Row]) -> Table {
+    let mut table = table(["operation", "threads", "map"].into_iter().chain(PERCENTILES));
+    for row in rows {
+        let mut cells = vec![Cell::new(&row.operation), right(row.threads), Cell::new(&row.map)];
+        cells.extend(row.latencies().into_iter().flatten().map(|ns| right(nanoseconds(ns))));
+        table.add_row(cells);
+    }
+    table
+}
+
+fn space_table(rows: &[&Row]) -> Table {
+    let mut table = table(["operation", "map", "bytes/item", "load factor"]);
+    for row in rows {
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        table.add_row([
+            Cell::new(&row.operation),
+            Cell::new(&row.map),
+            right(row.bytes_per_item.map_or(String::new(), number)),
+            right(row.load_factor.map_or(String::new(), percent)),
+        ]);
+    }
+    table
+}
+
+fn limit_table(report: &Report) -> Table {
+    let names = AccessClass::ALL.map(AccessClass::description);
+    let header = ["threads"].into_iter().chain(names);
+    let mut table = table(header.chain(["reads, no prefetch", "dependent chase", "best distance"]));
+    for (threads, limit) in &report.limit {
+        let mut cells = vec![right(threads)];
+        cells.extend(AccessClass::ALL.map(|class| right(number(limit.of(class)))));
+        cells.push(right(number(limit.unprefetched_reads_mops)));
+        cells.push(right(number(limit.chase_mops)));
+        cells.push(right(limit.best_distance));
+        table.add_row(cells);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::example;
+
+    #[test]
+    fn the_tables_hold_all_rows() {
+        let report = example();
+        let text = tables(&report);
+        for row in &report.rows {
+            assert!(text.contains(&row.map) && text.contains(&row.operation), "{text}");
+        }
+        assert!(text.contains("4.40×") && text.contains("FAILED"), "{text}");
+    }
+}

@@ -1,0 +1,287 @@
+//! A run: repetitions, interleaved between the probe and the maps (probe, A, B,
+//! C, probe, A, B, C, …), so that a disturbance of the machine meets them all.
+
+use crate::clock::Clock;
+use crate::machine::Machine;
+use crate::probe::Probe;
+use crate::report::{Params, Report};
+use crate::results::Results;
+use crate::settings::{Bench, KeyOrder, Popularity, Settings};
+use crate::targets::{MapName, Target, WordTarget, with_target};
+use crate::text::Text;
+use crate::threads::CheckFailed;
+use crate::workloads::mixed::{Mix, mixed};
+use crate::workloads::space::{SpaceRequest, in_new_process};
+use crate::workloads::{Operation, Variant, Workload};
+use crate::workloads::{insdel, latency, lookup, populate, words};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io;
+
+/// Measures what the settings ask for.
+pub(crate) fn run(settings: &Settings, text: Option<&Text>) -> io::Result<Report> {
+    let mut run = Run {
+        settings,
+        bench: Bench::new(settings),
+        clock: Clock::calibrated(),
+        results: Results::default(),
+        progress: progress_bar(settings),
+    };
+    let mut probe = Probe::new(settings.probe_size())?;
+    for repetition in 0..settings.repetitions {
+        run.bench.start_repetition(repetition);
+        for &threads in &settings.threads {
+            run.progress.set_message(format!("limit of memory · threads {threads}"));
+            let time = settings.time / 3;
+            if let Err(error) = probe.measure(threads, time) {
+                run.results.note_failure(format!("limit of memory: {error}"));
+            }
+        }
+        run.progress.inc(1);
+        for &name in &settings.maps {
+            with_target!(name, Map, Words => {
+                run.numbers::<Map>(name);
+                if let Some(text) = text {
+                    run.words::<Words>(name, text);
+                }
+            });
+            if repetition == 0 {
+                run.space(name);
+            }
+            run.progress.inc(1);
+        }
+    }
+    run.progress.finish_and_clear();
+    let limit = probe.limits();
+    let (rows, failures) = run.results.into_rows(&limit, &run.clock);
+    Ok(Report {
+        experiment: "concurrent hash maps, u64 to u64 and words to counters".to_owned(),
+        machine: Machine::this(),
+        params: params(settings, text),
+        rows,
+        limit,
+        failures,
+    })
+}
+
+fn params(settings: &Settings, text: Option<&Text>) -> Params {
+    let about = |text: &Text| {
+        let (words, distinct) = (text.words().len(), text.counts().len());
+        format!("{words} words, {distinct} of them distinct")
+    };
+    Params {
+        items: settings.items,
+        threads: settings.threads.clone(),
+        repetitions: settings.repetitions,
+        batch: settings.batch,
+        seed: settings.seed,
+        keys: settings.keys,
+        hasher: "foldhash::fast::RandomState for every map".to_owned(),
+        milliseconds: settings.time.as_millis() as u64,
+        probe_mib: settings.probe_size() >> 20,
+        text: text.map(about),
+    }
+}
+
+fn progress_bar(settings: &Settings) -> ProgressBar {
+    let steps = settings.repetitions * (1 + settings.maps.len());
+    let style = ProgressStyle::with_template("{elapsed_precise} {bar:30} {pos}/{len} {msg}")
+        .expect("the template is valid");
+    ProgressBar::new(steps as u64).with_style(style)
+}
+
+struct Run<'a> {
+    settings: &'a Settings,
+    bench: Bench<'a>,
+    clock: Clock,
+    results: Results,
+    progress: ProgressBar,
+}
+
+impl Run<'_> {
+    fn wants(&self, workload: Workload) -> bool {
+        self.settings.workloads.contains(&workload)
+    }
+
+    /// One repetition of all workloads on numbers. A populated map serves all
+    /// workloads that leave its keys as they are.
+    fn numbers<T: Target>(&mut self, map: MapName) {
+        for &threads in &self.settings.threads {
+            let place = Place { map, threads };
+            if T::BATCHED && self.wants(Workload::Insert) {
+                self.fill::<T>(place, true);
+            }
+            if self.settings.workloads.iter().any(|&workload| needs_items(workload)) {
+                if let Some(filled) = self.fill::<T>(place, false) {
+                    self.on_items(place, &filled);
+                }
+            }
+            if self.wants(Workload::Grow) {
+                for &batched in modes::<T>() {
+                    let operation = Operation::new(Workload::Grow, Variant::Only).batched(batched);
+                    self.throughput(place, operation, |bench| {
+                        populate::fill(&T::empty(), bench, threads, batched)
+                    });
+                }
+            }
+            if self.wants(Workload::Latency) {
+                self.announce(place, "latency");
+                match latency::while_growing::<T>(&self.bench, &self.clock, threads) {
+                    Ok(latencies) => self.results.add_latencies(map, threads, &latencies),
+                    Err(error) => {
+                        for variant in [Variant::OfInsert, Variant::OfGet] {
+                            self.fail(place, Operation::new(Workload::Latency, variant), &error);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A map with all items, whose making is the workload `insert`.
+    fn fill<T: Target>(&mut self, place: Place, batched: bool) -> Option<T> {
+        let operation = Operation::new(Workload::Insert, Variant::Only).batched(batched);
+        self.announce(place, &operation.to_string());
+        let map = T::with_capacity(self.settings.items as usize);
+        match populate::fill(&map, &self.bench, place.threads, batched) {
+            Ok(mops) => {
+                if self.wants(Workload::Insert) {
+                    self.results.add_mops(operation, place.map, place.threads, mops);
+                }
+                Some(map)
+            }
+            Err(error) => {
+                self.fail(place, operation, &error);
+                None
+            }
+        }
+    }
+
+    fn on_items<T: Target>(&mut self, place: Place, map: &T) {
+        let threads = place.threads;
+        for &batched in modes::<T>() {
+            let simple = |workload| Operation::new(workload, Variant::Only).batched(batched);
+            if self.wants(Workload::GetHit) {
+                self.throughput(place, simple(Workload::GetHit), |bench| {
+                    lookup::hits(map, bench, threads, batched)
+                });
+            }
+            if self.wants(Workload::GetMiss) {
+                self.throughput(place, simple(Workload::GetMiss), |bench| {
+                    lookup::misses(map, bench, threads, batched)
+                });
+            }
+            if self.wants(Workload::Insdel) {
+                self.throughput(place, simple(Workload::Insdel), |bench| {
+                    insdel::insert_and_delete(map, bench, threads, batched)
+                });
+            }
+            for workload in [
+                Workload::PutHeavy,
+                Workload::YcsbA,
+                Workload::YcsbB,
+                Workload::YcsbC,
+                Workload::YcsbF,
+            ] {
+                let (mix, variants) = self.mix_of(workload);
+                // A batch has no atomic read-modify-write.
+                if !self.wants(workload) || (mix.modify && batched) {
+                    continue;
+                }
+                for &(variant, popularity) in &variants {
+                    let operation = Operation::new(workload, variant).batched(batched);
+                    self.throughput(place, operation, |bench| {
+                        mixed(map, bench, threads, batched, popularity, mix)
+                    });
+                }
+            }
+        }
+    }
+
+    /// The mix of a workload, and how popular the keys of its operations are.
+    fn mix_of(&self, workload: Workload) -> (Mix, Vec<(Variant, Popularity)>) {
+        let (percent_gets, modify) = match workload {
+            Workload::YcsbB => (95, false),
+            Workload::YcsbC => (100, false),
+            Workload::YcsbF => (50, true),
+            _ => (50, false),
+        };
+        let variants = if workload == Workload::PutHeavy {
+            vec![(Variant::Only, self.settings.popularity())]
+        } else {
+            let both = [Popularity::Uniform, Popularity::Zipf];
+            both.map(|popularity| (Variant::Keys(popularity), popularity)).to_vec()
+        };
+        let mix = Mix { percent_gets, modify };
+        (mix, variants)
+    }
+
+    fn throughput(
+        &mut self,
+        place: Place,
+        operation: Operation,
+        measure: impl FnOnce(&Bench<'_>) -> Result<f64, CheckFailed>,
+    ) {
+        self.announce(place, &operation.to_string());
+        match measure(&self.bench) {
+            Ok(mops) => self.results.add_mops(operation, place.map, place.threads, mops),
+            Err(error) => self.fail(place, operation, &error),
+        }
+    }
+
+    fn words<W: WordTarget>(&mut self, map: MapName, text: &Text) {
+        for &threads in &self.settings.threads {
+            let operation = Operation::new(Workload::Words, Variant::Only);
+            self.throughput(Place { map, threads }, operation, |_| {
+                words::count::<W>(text, threads)
+            });
+        }
+    }
+
+    fn space(&mut self, map: MapName) {
+        if !self.wants(Workload::Space) {
+            return;
+        }
+        let place = Place { map, threads: 1 };
+        for (grown, variant) in [(false, Variant::Presized), (true, Variant::Grown)] {
+            let operation = Operation::new(Workload::Space, variant);
+            self.announce(place, &operation.to_string());
+            let request = SpaceRequest {
+                map,
+                items: self.settings.items,
+                seed: self.settings.seed,
+                sequential: self.settings.keys == KeyOrder::Sequential,
+                grown,
+            };
+            match in_new_process(&request) {
+                Ok(space) => self.results.add_space(operation, map, space),
+                Err(error) => self.fail(place, operation, &error),
+            }
+        }
+    }
+
+    fn announce(&self, place: Place, what: &str) {
+        let Place { map, threads } = place;
+        self.progress.set_message(format!("{map} · {what} · threads {threads}"));
+    }
+
+    fn fail(&mut self, place: Place, operation: Operation, error: &CheckFailed) {
+        self.results.fail(operation, place.map, place.threads, &error.0);
+    }
+}
+
+/// Where a measurement belongs.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    map: MapName,
+    threads: usize,
+}
+
+/// Unbatched, and batched if the map has batches.
+fn modes<T: Target>() -> &'static [bool] {
+    if T::BATCHED { &[false, true] } else { &[false] }
+}
+
+fn needs_items(workload: Workload) -> bool {
+    use Workload as W;
+    !matches!(workload, W::Grow | W::Latency | W::Space | W::Words)
+}

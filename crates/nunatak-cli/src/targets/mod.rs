@@ -1,0 +1,222 @@
+//! The maps that are compared, one adapter a file.
+//!
+//! An adapter is what a user of the map would write: the shortest documented
+//! call for each operation, with a guard an operation where the map needs one.
+//! Everything is generic, so that the compiler sees through the adapter.
+
+mod dashmap;
+mod flurry;
+mod nunatak;
+mod papaya;
+mod scc;
+mod sharded;
+
+pub(crate) use self::dashmap::{Dashmap, DashmapWords};
+pub(crate) use self::flurry::{Flurry, FlurryWords};
+pub(crate) use self::nunatak::{Nunatak, NunatakWords};
+pub(crate) use self::papaya::{Papaya, PapayaWords};
+pub(crate) use self::scc::{Scc, SccWords};
+pub(crate) use self::sharded::{Sharded, ShardedWords};
+
+use clap::ValueEnum;
+use std::fmt;
+
+/// The hasher of every map.
+pub(crate) type Hasher = foldhash::fast::RandomState;
+
+/// A map of `u64` to `u64`.
+pub(crate) trait Target: Sync + Sized {
+    /// Whether the map has operations on many keys at once. If not, the
+    /// methods on many keys do one after the other.
+    const BATCHED: bool = false;
+
+    /// An empty map with room for so many items.
+    fn with_capacity(items: usize) -> Self;
+
+    /// A map as its default constructor makes it.
+    fn empty() -> Self;
+
+    /// A copy of the key's value.
+    fn get(&self, key: u64) -> Option<u64>;
+
+    /// Stores the value and returns what it replaced.
+    fn insert(&self, key: u64, value: u64) -> Option<u64>;
+
+    /// Replaces the value if the key is present, and returns whether it is.
+    fn update(&self, key: u64, value: u64) -> bool;
+
+    /// Replaces the value by what `change` makes of it, atomically, and returns
+    /// whether the key is present.
+    fn modify(&self, key: u64, change: impl Fn(u64) -> u64) -> bool;
+
+    /// Takes the key out and returns its value.
+    fn remove(&self, key: u64) -> Option<u64>;
+
+    /// [`get`](Self::get) of every key.
+    fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) {
+        for (key, value) in keys.iter().zip(values) {
+            *value = self.get(*key);
+        }
+    }
+
+    /// [`insert`](Self::insert) of every entry; returns how many keys are new.
+    fn insert_many(&self, entries: &[(u64, u64)], _: &mut [Option<u64>]) -> usize {
+        let new = |&&(key, value): &&(u64, u64)| self.insert(key, value).is_none();
+        entries.iter().filter(new).count()
+    }
+
+    /// [`update`](Self::update) of every entry; returns how many are present.
+    fn update_many(&self, entries: &[(u64, u64)], _: &mut [Option<u64>]) -> usize {
+        let present = |&&(key, value): &&(u64, u64)| self.update(key, value);
+        entries.iter().filter(present).count()
+    }
+
+    /// [`remove`](Self::remove) of every key.
+    fn remove_many(&self, keys: &[u64], removed: &mut [Option<u64>]) {
+        for (key, removed) in keys.iter().zip(removed) {
+            *removed = self.remove(*key);
+        }
+    }
+
+    /// How many bytes the map holds, if it knows.
+    fn bytes(&self) -> Option<usize> {
+        None
+    }
+
+    /// The share of the slots that hold an item, if the map knows.
+    fn load_factor(&self) -> Option<f64> {
+        None
+    }
+}
+
+/// A map of words to counters.
+pub(crate) trait WordTarget: Sync + Sized {
+    /// A map as its default constructor makes it.
+    fn empty() -> Self;
+
+    /// Increments the word's counter, which begins at zero.
+    fn count(&self, word: &str);
+
+    /// Calls `visit` with every word and its count.
+    fn for_each(&self, visit: impl FnMut(&str, u64));
+}
+
+/// A map that can be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
+pub(crate) enum MapName {
+    /// `nunatak::DlhtMap`, and `DlhtBoxedMap` for words.
+    Nunatak,
+    /// `dashmap::DashMap`.
+    Dashmap,
+    /// `papaya::HashMap`.
+    Papaya,
+    /// `scc::HashMap`.
+    Scc,
+    /// `flurry::HashMap`.
+    Flurry,
+    /// 256 shards of `RwLock<hashbrown::HashMap>`.
+    Sharded,
+}
+
+impl MapName {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Nunatak, Self::Dashmap, Self::Papaya, Self::Scc, Self::Flurry, Self::Sharded];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Nunatak => "nunatak",
+            Self::Dashmap => "dashmap",
+            Self::Papaya => "papaya",
+            Self::Scc => "scc",
+            Self::Flurry => "flurry",
+            Self::Sharded => "sharded",
+        }
+    }
+
+    pub(crate) const fn description(self) -> &'static str {
+        match self {
+            Self::Nunatak => "nunatak::DlhtMap, and nunatak::DlhtBoxedMap for words",
+            Self::Dashmap => "dashmap::DashMap",
+            Self::Papaya => "papaya::HashMap, a pin an operation",
+            Self::Scc => "scc::HashMap",
+            Self::Flurry => "flurry::HashMap, a pin an operation",
+            Self::Sharded => "256 shards of parking_lot::RwLock<hashbrown::HashMap>",
+        }
+    }
+}
+
+impl fmt::Display for MapName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Evaluates an expression with `$Map` standing for the adapter of `$name`, and
+/// `$Words` for that of words.
+macro_rules! with_target {
+    ($name:expr, $Map:ident, $Words:ident => $body:expr) => {{
+        use $crate::targets::{self, MapName};
+        macro_rules! body {
+            ($map:ty, $words:ty) => {{
+                #[allow(dead_code, reason = "most users need one of the two")]
+                type $Map = $map;
+                #[allow(dead_code, reason = "most users need one of the two")]
+                type $Words = $words;
+                $body
+            }};
+        }
+        match $name {
+            MapName::Nunatak => body!(targets::Nunatak, targets::NunatakWords),
+            MapName::Dashmap => body!(targets::Dashmap, targets::DashmapWords),
+            MapName::Papaya => body!(targets::Papaya, targets::PapayaWords),
+            MapName::Scc => body!(targets::Scc, targets::SccWords),
+            MapName::Flurry => body!(targets::Flurry, targets::FlurryWords),
+            MapName::Sharded => body!(targets::Sharded, targets::ShardedWords),
+        }
+    }};
+}
+pub(crate) use with_target;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What every adapter must do, so that the workloads measure the same.
+    fn behaves<T: Target>(map: &T) {
+        assert_eq!(map.insert(1, 10), None);
+        assert_eq!(map.insert(1, 11), Some(10));
+        assert_eq!((map.get(1), map.get(2)), (Some(11), None));
+        assert_eq!((map.update(1, 12), map.update(2, 20)), (true, false));
+        assert_eq!(map.get(2), None);
+        assert!(map.modify(1, |value| value + 1) && !map.modify(2, |value| value + 1));
+        assert_eq!((map.remove(1), map.remove(1)), (Some(13), None));
+        let entries = [(5, 50), (6, 60), (5, 51)];
+        let mut results = [None; 3];
+        assert_eq!(map.insert_many(&entries, &mut results), 2);
+        assert_eq!(map.update_many(&[(5, 52), (7, 70)], &mut results), 1);
+        map.get_many(&[7, 6, 5], &mut results);
+        assert_eq!(results, [None, Some(60), Some(52)]);
+        map.remove_many(&[5, 6, 6], &mut results);
+        assert_eq!(results, [Some(52), Some(60), None]);
+    }
+
+    fn counts<W: WordTarget>() {
+        let map = W::empty();
+        ["a", "b", "a"].into_iter().for_each(|word| map.count(word));
+        let mut found = Vec::new();
+        map.for_each(|word, count| found.push((word.to_owned(), count)));
+        found.sort();
+        assert_eq!(found, [("a".to_owned(), 2), ("b".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn every_adapter_behaves() {
+        for name in MapName::ALL {
+            with_target!(name, Map, Words => {
+                behaves(&Map::empty());
+                behaves(&Map::with_capacity(1000));
+                counts::<Words>();
+            });
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `nunatak::DlhtMap`: bounded cache-line chaining, lock-free, with batches;
+//! and `nunatak::DlhtBoxedMap`, of the same table, for words.
+
+use super::{Hasher, Target, WordTarget};
+use nunatak::{DlhtBoxedMap, DlhtMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const LONG_ENOUGH: &str = "the results are as many as the requests";
+
+pub(crate) struct Nunatak(DlhtMap<u64, u64, Hasher>);
+
+impl Target for Nunatak {
+    const BATCHED: bool = true;
+
+    fn with_capacity(items: usize) -> Self {
+        Self(DlhtMap::with_capacity(items))
+    }
+
+    fn empty() -> Self {
+        Self(DlhtMap::new())
+    }
+
+    #[inline]
+    fn get(&self, key: u64) -> Option<u64> {
+        self.0.get(&key)
+    }
+
+    #[inline]
+    fn insert(&self, key: u64, value: u64) -> Option<u64> {
+        self.0.insert(key, value)
+    }
+
+    #[inline]
+    fn update(&self, key: u64, value: u64) -> bool {
+        self.0.update(&key, value).is_some()
+    }
+
+    #[inline]
+    fn modify(&self, key: u64, change: impl Fn(u64) -> u64) -> bool {
+        let change = |value: &u64| Some(change(*value));
+        self.0.fetch_update(&key, change).is_ok()
+    }
+
+    #[inline]
+    fn remove(&self, key: u64) -> Option<u64> {
+        self.0.remove(&key)
+    }
+
+    #[inline]
+    fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) {
+        self.0.get_many(keys, values).expect(LONG_ENOUGH);
+    }
+
+    #[inline]
+    fn insert_many(&self, entries: &[(u64, u64)], previous: &mut [Option<u64>]) -> usize {
+        self.0.insert_many(entries, previous).expect(LONG_ENOUGH)
+    }
+
+    #[inline]
+    fn update_many(&self, entries: &[(u64, u64)], previous: &mut [Option<u64>]) -> usize {
+        self.0.update_many(entries, previous).expect(LONG_ENOUGH)
+    }
+
+    #[inline]
+    fn remove_many(&self, keys: &[u64], removed: &mut [Option<u64>]) {
+        self.0.remove_many(keys, removed).expect(LONG_ENOUGH);
+    }
+
+    fn bytes(&self) -> Option<usize> {
+        Some(self.0.memory_usage().resident)
+    }
+
+    fn load_factor(&self) -> Option<f64> {
+        Some(self.0.load_factor())
+    }
+}
+
+pub(crate) struct NunatakWords(DlhtBoxedMap<Box<str>, AtomicU64, Hasher>);
+
+impl WordTarget for NunatakWords {
+    fn empty() -> Self {
+        Self(DlhtBoxedMap::new())
+    }
+
+    #[inline]
+    fn count(&self, word: &str) {
+        let increment = |count: &AtomicU64| count.fetch_add(1, Ordering::Relaxed);
+        if self.0.get_with(word, increment).is_none() {
+            self.0.get_or_insert_with(word.into(), AtomicU64::default, increment);
+        }
+    }
+
+    fn for_each(&self, mut visit: impl FnMut(&str, u64)) {
+        let entries = self.0.pin();
+        for (word, count) in entries.iter() {
+            visit(word, count.load(Ordering::Relaxed));
+        }
+    }
+}

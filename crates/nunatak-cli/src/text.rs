@@ -1,0 +1,140 @@
+//! The text whose words are counted.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// How long a text is at least; shorter ones are repeated.
+const LENGTH: usize = 4 << 20;
+
+/// How deep below the current directory text files are looked for.
+const DEPTH: usize = 6;
+
+/// A text and, counted plainly, its words.
+#[derive(Debug)]
+pub(crate) struct Text {
+    content: String,
+    /// Start and length of every word.
+    words: Vec<(usize, usize)>,
+    counts: HashMap<String, u64>,
+}
+
+impl Text {
+    /// Reads the files and repeats them until the text is long enough.
+    pub(crate) fn read(files: &[PathBuf]) -> io::Result<Self> {
+        let mut content = String::new();
+        for file in files {
+            let bytes = fs::read(file).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", file.display()))
+            })?;
+            content.push_str(&String::from_utf8_lossy(&bytes));
+            content.push('\n');
+        }
+        Ok(Self::new(content, LENGTH))
+    }
+
+    fn new(content: String, length: usize) -> Self {
+        let times = length.div_ceil(content.len().max(1));
+        let content = if times > 1 { content.repeat(times) } else { content };
+        let start = content.as_ptr() as usize;
+        let place = |word: &str| (word.as_ptr() as usize - start, word.len());
+        let words: Vec<_> = split(&content).map(place).collect();
+        let mut counts = HashMap::new();
+        for word in split(&content) {
+            if let Some(count) = counts.get_mut(word) {
+                *count += 1;
+            } else {
+                counts.insert(word.to_owned(), 1);
+            }
+        }
+        Self { content, words, counts }
+    }
+
+    /// All words in their order.
+    pub(crate) fn words(&self) -> Vec<&str> {
+        let word = |&(start, length): &(usize, usize)| &self.content[start..start + length];
+        self.words.iter().map(word).collect()
+    }
+
+    /// How often each word occurs.
+    pub(crate) fn counts(&self) -> &HashMap<String, u64> {
+        &self.counts
+    }
+}
+
+/// Words are what is between characters that are neither letters nor digits.
+fn split(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
+}
+
+/// The text files at and below the directory: Markdown, Rust, and licenses.
+/// Hidden directories and what is built are left out.
+pub(crate) fn find_files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    collect(directory, DEPTH, &mut found);
+    found.sort();
+    found
+}
+
+fn collect(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    // What can't be read is no text for us.
+    let Ok(entries) = fs::read_dir(directory) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
+        if kind.is_dir() {
+            let skipped = name.starts_with('.') || name.starts_with("target");
+            if !skipped && depth > 0 {
+                collect(&path, depth - 1, found);
+            }
+        } else if kind.is_file() {
+            let text = matches!(path.extension().and_then(|e| e.to_str()), Some("md" | "rs"));
+            if text || name.starts_with("LICENSE") {
+                found.push(path);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::targets::{MapName, with_target};
+    use crate::workloads::words::count;
+
+    #[test]
+    fn words_are_split_at_what_is_no_letter_or_digit() {
+        let text = Text::new("One two, zwei-drei\n„zwei“ x1 ".into(), 0);
+        assert_eq!(text.words(), ["One", "two", "zwei", "drei", "zwei", "x1"]);
+        assert_eq!(text.counts()["zwei"], 2);
+        assert_eq!(text.counts().len(), 5);
+    }
+
+    #[test]
+    fn short_texts_are_repeated() {
+        let text = Text::new("a b ".into(), 10);
+        assert_eq!(text.counts()["a"], 3);
+        assert!(Text::new(String::new(), 10).words().is_empty());
+    }
+
+    #[test]
+    fn every_map_counts_like_a_plain_one() {
+        let text = Text::new("the quick brown fox jumps over the lazy dog. ".into(), 20_000);
+        for name in MapName::ALL {
+            for threads in [1, 3] {
+                with_target!(name, Map, Words => assert!(count::<Words>(&text, threads).is_ok()));
+            }
+        }
+    }
+
+    #[test]
+    fn the_sources_are_found() {
+        let files = find_files(Path::new(env!("CARGO_MANIFEST_DIR")));
+        assert!(files.iter().any(|file| file.ends_with("src/text.rs")));
+    }
+}

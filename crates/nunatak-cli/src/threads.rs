@@ -1,0 +1,135 @@
+//! Pinned threads that start together, and how long they took.
+
+use std::fmt;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// A result that was not what the operation must return: the measurement is
+/// void.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CheckFailed(pub(crate) String);
+
+impl fmt::Display for CheckFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One thread's part of a measurement.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    start: Instant,
+    end: Instant,
+    operations: u64,
+}
+
+/// One of the threads of a measurement.
+#[derive(Debug)]
+pub(crate) struct Worker<'a> {
+    /// Its number, from 0.
+    pub(crate) number: usize,
+    together: &'a Barrier,
+}
+
+impl Worker<'_> {
+    /// Waits for the other threads, then does `work` once, which returns how
+    /// many operations it did.
+    pub(crate) fn once(&self, work: impl FnOnce() -> u64) -> Span {
+        self.together.wait();
+        let start = Instant::now();
+        let operations = work();
+        Span { start, end: Instant::now(), operations }
+    }
+
+    /// Warms up, waits for the other threads, then repeats `block`, which
+    /// returns how many operations it did, for the length of `time`.
+    pub(crate) fn repeat(&self, time: Duration, mut block: impl FnMut() -> u64) -> Span {
+        let warm = Instant::now();
+        while warm.elapsed() < time / 5 {
+            block();
+        }
+        self.once(|| {
+            let start = Instant::now();
+            let mut operations = 0;
+            while start.elapsed() < time {
+                operations += block();
+            }
+            operations
+        })
+    }
+}
+
+/// Runs `work` on so many threads, each pinned to a core, and returns the
+/// millions of operations a second of all of them: those of all threads, over
+/// the time from the first one's start to the last one's end.
+///
+/// Every worker must measure exactly one span, also if a check fails.
+pub(crate) fn throughput<F>(threads: usize, work: F) -> Result<f64, CheckFailed>
+where
+    F: Fn(&Worker<'_>) -> Result<Span, CheckFailed> + Sync,
+{
+    let together = Barrier::new(threads);
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    let spans = std::thread::scope(|scope| {
+        let spawn = |number: usize| {
+            let core = cores.get(number % cores.len().max(1)).copied();
+            let (work, together) = (&work, &together);
+            scope.spawn(move || {
+                // Pinning may be forbidden; then the system places the thread.
+                core.map(core_affinity::set_for_current);
+                work(&Worker { number, together })
+            })
+        };
+        let handles: Vec<_> = (0..threads).map(spawn).collect();
+        let join = |handle: std::thread::ScopedJoinHandle<'_, _>| match handle.join() {
+            Ok(span) => span,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        handles.into_iter().map(join).collect::<Result<Vec<Span>, _>>()
+    })?;
+    let operations: u64 = spans.iter().map(|span| span.operations).sum();
+    let start = spans.iter().map(|span| span.start).min();
+    let end = spans.iter().map(|span| span.end).max();
+    let elapsed = start.zip(end).map_or(0.0, |(start, end)| (end - start).as_secs_f64());
+    Ok(operations as f64 / elapsed.max(1e-9) / 1e6)
+}
+
+/// The part of `0..items` that falls to the thread of that number.
+pub(crate) fn share(items: u64, number: usize, threads: usize) -> std::ops::Range<u64> {
+    let bound = |n: usize| (u128::from(items) * n as u128 / threads as u128) as u64;
+    bound(number)..bound(number + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shares_cover_everything_once() {
+        for threads in 1..9 {
+            let mut next = 0;
+            for number in 0..threads {
+                let range = share(1003, number, threads);
+                assert_eq!(range.start, next);
+                next = range.end;
+            }
+            assert_eq!(next, 1003);
+        }
+    }
+
+    #[test]
+    fn operations_of_all_threads_count() {
+        let time = Duration::from_millis(20);
+        let work = |worker: &Worker<'_>| {
+            let block = || {
+                std::thread::sleep(Duration::from_millis(1));
+                1000
+            };
+            Ok(worker.repeat(time, block))
+        };
+        let mops = throughput(2, work).unwrap();
+        assert!(mops > 0.1 && mops <= 2.0, "{mops}");
+        let failing = |_: &Worker<'_>| Err(CheckFailed("wrong".into()));
+        assert!(throughput(1, failing).is_err());
+    }
+}

@@ -1,0 +1,70 @@
+//! How long single operations take while the map grows from empty: an insert,
+//! then a get of a random key that the thread inserted, and so on. The slowest
+//! are those that meet a resize.
+
+use super::{check, difference};
+use crate::clock::Clock;
+use crate::keys::value_of;
+use crate::settings::Bench;
+use crate::targets::Target;
+use crate::threads::{CheckFailed, share, throughput};
+use hdrhistogram::Histogram;
+use std::sync::Mutex;
+
+/// Latencies in ticks of the clock, of all threads and repetitions.
+#[derive(Debug, Clone)]
+pub(crate) struct Latencies {
+    pub(crate) inserts: Histogram<u64>,
+    pub(crate) gets: Histogram<u64>,
+}
+
+impl Latencies {
+    fn new() -> Self {
+        let histogram = || Histogram::new(3).expect("three digits are supported");
+        Self { inserts: histogram(), gets: histogram() }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        let resizes = "a histogram resizes itself";
+        self.inserts.add(&other.inserts).expect(resizes);
+        self.gets.add(&other.gets).expect(resizes);
+    }
+}
+
+/// Grows a map from empty and times every operation.
+pub(crate) fn while_growing<T: Target>(
+    bench: &Bench<'_>,
+    clock: &Clock,
+    threads: usize,
+) -> Result<Latencies, CheckFailed> {
+    let map = T::empty();
+    let space = bench.keys;
+    let sum = Mutex::new(Latencies::new());
+    throughput(threads, |worker| {
+        let mut own = Latencies::new();
+        let mut random = bench.random(worker.number);
+        let indices = share(bench.settings.items, worker.number, threads);
+        let mut wrong = 0;
+        let span = worker.once(|| {
+            for index in indices.clone() {
+                let key = space.key(index);
+                let start = clock.now();
+                let replaced = map.insert(key, value_of(key));
+                own.inserts.saturating_record(clock.now() - start);
+                wrong |= u64::from(replaced.is_some());
+
+                let inserted = index - indices.start + 1;
+                let key = space.key(indices.start + random.below(inserted));
+                let start = clock.now();
+                let found = map.get(key);
+                own.gets.saturating_record(clock.now() - start);
+                wrong |= difference(found, value_of(key));
+            }
+            2 * (indices.end - indices.start)
+        });
+        check(wrong, "while the map grew, a new key was present or an inserted one was not")?;
+        sum.lock().expect("no thread panics with the lock").add(&own);
+        Ok(span)
+    })?;
+    Ok(sum.into_inner().expect("no thread panicked with the lock"))
+}

@@ -1,0 +1,74 @@
+//! Gets of keys that are all present (`get-hit`) or all absent (`get-miss`).
+
+use super::{BLOCK, check, difference};
+use crate::keys::value_of;
+use crate::settings::{Bench, Popularity};
+use crate::targets::Target;
+use crate::threads::{CheckFailed, throughput};
+
+/// Gets random present keys; every value must be the key's.
+pub(crate) fn hits<T: Target>(
+    map: &T,
+    bench: &Bench<'_>,
+    threads: usize,
+    batched: bool,
+) -> Result<f64, CheckFailed> {
+    let popularity = bench.settings.popularity();
+    let wrong = |key, found| difference(found, value_of(key));
+    gets(map, bench, threads, batched, popularity, 0, wrong).map_err(|()| {
+        CheckFailed("a get of a present key missed, or returned another key's value".into())
+    })
+}
+
+/// Gets random absent keys; each must miss.
+pub(crate) fn misses<T: Target>(
+    map: &T,
+    bench: &Bench<'_>,
+    threads: usize,
+    batched: bool,
+) -> Result<f64, CheckFailed> {
+    let popularity = bench.settings.popularity();
+    let offset = bench.settings.items;
+    let wrong = |_, found: Option<u64>| u64::from(found.is_some());
+    gets(map, bench, threads, batched, popularity, offset, wrong)
+        .map_err(|()| CheckFailed("a get of an absent key found it".into()))
+}
+
+fn gets<T: Target>(
+    map: &T,
+    bench: &Bench<'_>,
+    threads: usize,
+    batched: bool,
+    popularity: Popularity,
+    offset: u64,
+    wrong: impl Fn(u64, Option<u64>) -> u64 + Sync,
+) -> Result<f64, ()> {
+    let space = bench.keys;
+    let measured = throughput(threads, |worker| {
+        let mut indices = bench.indices(worker.number, popularity);
+        let mut all = 0;
+        let span = if batched {
+            let mut keys = vec![0; bench.settings.batch];
+            let mut values = vec![None; bench.settings.batch];
+            worker.repeat(bench.settings.time, || {
+                keys.fill_with(|| space.key(offset + indices.next()));
+                map.get_many(&keys, &mut values);
+                for (&key, &value) in keys.iter().zip(&values) {
+                    all |= wrong(key, value);
+                }
+                keys.len() as u64
+            })
+        } else {
+            worker.repeat(bench.settings.time, || {
+                for _ in 0..BLOCK {
+                    let key = space.key(offset + indices.next());
+                    all |= wrong(key, map.get(key));
+                }
+                BLOCK
+            })
+        };
+        check(all, "")?;
+        Ok(span)
+    });
+    measured.map_err(|_| ())
+}

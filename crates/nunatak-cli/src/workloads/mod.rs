@@ -1,0 +1,201 @@
+//! What is measured: the workloads, the operations they consist of, and the
+//! limit of memory that each operation is compared with.
+
+pub(crate) mod insdel;
+pub(crate) mod latency;
+pub(crate) mod lookup;
+pub(crate) mod mixed;
+pub(crate) mod populate;
+pub(crate) mod space;
+pub(crate) mod words;
+
+use crate::keys::CHECKED_BITS;
+use crate::settings::Popularity;
+use crate::threads::CheckFailed;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How many unbatched operations are done between two looks at the clock.
+const BLOCK: u64 = 1024;
+
+/// A workload that can be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
+pub(crate) enum Workload {
+    /// Insert distinct keys into a map that was made large enough.
+    Insert,
+    /// Insert distinct keys into an empty map that grows.
+    Grow,
+    /// Get present keys.
+    GetHit,
+    /// Get absent keys.
+    GetMiss,
+    /// Insert an absent key, then delete it.
+    Insdel,
+    /// Half gets, half updates of present keys.
+    PutHeavy,
+    /// YCSB A: 50 % gets, 50 % updates; uniform and Zipf.
+    YcsbA,
+    /// YCSB B: 95 % gets, 5 % updates; uniform and Zipf.
+    YcsbB,
+    /// YCSB C: gets only; uniform and Zipf.
+    YcsbC,
+    /// YCSB F: 50 % gets, 50 % atomic read-modify-writes; uniform and Zipf.
+    YcsbF,
+    /// Percentiles of single inserts and gets while the map grows from empty.
+    Latency,
+    /// Bytes per item, pre-sized and grown.
+    Space,
+    /// Count the words of text files.
+    Words,
+}
+
+impl Workload {
+    /// The workloads of the bare command.
+    pub(crate) const CORE: [Self; 6] =
+        [Self::Insert, Self::Grow, Self::GetHit, Self::GetMiss, Self::Insdel, Self::Words];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Insert => "insert",
+            Self::Grow => "grow",
+            Self::GetHit => "get-hit",
+            Self::GetMiss => "get-miss",
+            Self::Insdel => "insdel",
+            Self::PutHeavy => "put-heavy",
+            Self::YcsbA => "ycsb-a",
+            Self::YcsbB => "ycsb-b",
+            Self::YcsbC => "ycsb-c",
+            Self::YcsbF => "ycsb-f",
+            Self::Latency => "latency",
+            Self::Space => "space",
+            Self::Words => "words",
+        }
+    }
+
+    pub(crate) const fn description(self) -> &'static str {
+        match self {
+            Self::Insert => "Distinct keys into a map that was made large enough",
+            Self::Grow => "Distinct keys into an empty map that grows as it fills",
+            Self::GetHit => "Lookups of random keys that are present",
+            Self::GetMiss => "Lookups of random keys that are absent",
+            Self::Insdel => "Insert of an absent key, then delete of that key",
+            Self::PutHeavy => "Half lookups, half updates of present keys",
+            Self::YcsbA => "50 % lookups, 50 % updates",
+            Self::YcsbB => "95 % lookups, 5 % updates",
+            Self::YcsbC => "Lookups only",
+            Self::YcsbF => "50 % lookups, 50 % atomic read-modify-writes",
+            Self::Latency => "Time of single operations while the map grows from empty",
+            Self::Space => "Resident bytes per item of 16 bytes",
+            Self::Words => "Occurrences of every word in real text, checked",
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What sets the operations of one workload apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Variant {
+    Only,
+    Keys(Popularity),
+    OfInsert,
+    OfGet,
+    Presized,
+    Grown,
+}
+
+/// What a row of the report is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Operation {
+    pub(crate) workload: Workload,
+    pub(crate) variant: Variant,
+    pub(crate) batched: bool,
+}
+
+impl Operation {
+    pub(crate) const fn new(workload: Workload, variant: Variant) -> Self {
+        Self { workload, variant, batched: false }
+    }
+
+    pub(crate) const fn batched(mut self, batched: bool) -> Self {
+        self.batched = batched;
+        self
+    }
+
+    /// Which accesses to memory limit the operation. Word counts have no limit:
+    /// the words of a text fit the caches.
+    pub(crate) fn class(self) -> Option<AccessClass> {
+        use {AccessClass as A, Workload as W};
+        match self.workload {
+            W::GetHit | W::GetMiss | W::YcsbB | W::YcsbC => Some(A::Reads),
+            W::Insert | W::Grow if self.batched => Some(A::Cas),
+            W::Insert | W::Grow | W::PutHeavy | W::YcsbA | W::YcsbF => Some(A::Rmw),
+            W::Insdel => Some(A::Cas),
+            W::Latency | W::Space | W::Words => None,
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.workload.name())?;
+        f.write_str(match self.variant {
+            Variant::Only => "",
+            Variant::Keys(Popularity::Uniform) => "/uniform",
+            Variant::Keys(Popularity::Zipf) => "/zipf",
+            Variant::OfInsert => "/insert",
+            Variant::OfGet => "/get",
+            Variant::Presized => "/pre-sized",
+            Variant::Grown => "/grown",
+        })?;
+        f.write_str(if self.batched { "/batch" } else { "" })
+    }
+}
+
+/// A kind of access to random cache lines; the probe measures the limit of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum AccessClass {
+    /// Loads.
+    Reads,
+    /// A load and a store of one word.
+    Rmw,
+    /// A load and a compare-and-swap of one word.
+    Cas,
+}
+
+impl AccessClass {
+    pub(crate) const ALL: [Self; 3] = [Self::Reads, Self::Rmw, Self::Cas];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Reads => "reads",
+            Self::Rmw => "rmw",
+            Self::Cas => "cas",
+        }
+    }
+
+    pub(crate) const fn description(self) -> &'static str {
+        match self {
+            Self::Reads => "random 64-byte line reads",
+            Self::Rmw => "random read-modify-writes",
+            Self::Cas => "random compare-and-swaps",
+        }
+    }
+}
+
+/// Zero exactly if a get returned the value that belongs to the key.
+#[inline]
+fn difference(found: Option<u64>, expected: u64) -> u64 {
+    found.map_or(1, |value| (value ^ expected) & CHECKED_BITS)
+}
+
+/// An error unless everything that was collected in `wrong` is zero.
+fn check(wrong: u64, what: &str) -> Result<(), CheckFailed> {
+    if wrong == 0 { Ok(()) } else { Err(CheckFailed(what.to_owned())) }
+}

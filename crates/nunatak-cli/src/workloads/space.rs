@@ -1,0 +1,90 @@
+//! Memory per item. Each measurement runs in a process of its own, so that it
+//! sees neither memory that an earlier map left to the allocator nor misses
+//! memory that was reused.
+
+use super::check;
+use crate::keys::{KeySpace, value_of};
+use crate::machine::resident_bytes;
+use crate::targets::{MapName, Target, with_target};
+use crate::threads::CheckFailed;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use std::process::Command;
+
+/// How often the load factor is looked at while a map grows.
+const LOOKS: u64 = 4096;
+
+/// What the process is asked to measure.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SpaceRequest {
+    #[arg(long)]
+    pub(crate) map: MapName,
+    #[arg(long)]
+    pub(crate) items: u64,
+    #[arg(long)]
+    pub(crate) seed: u64,
+    #[arg(long)]
+    pub(crate) sequential: bool,
+    /// Grow from empty instead of making room first.
+    #[arg(long)]
+    pub(crate) grown: bool,
+}
+
+/// What the process answers.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Space {
+    pub(crate) bytes_per_item: f64,
+    /// With all items in a pre-sized map; the highest on the way to them in a
+    /// map that grew, which is the one just before a resize.
+    pub(crate) load_factor: Option<f64>,
+}
+
+/// The subcommand that starts such a process.
+pub(crate) const SUBCOMMAND: &str = "measure-space";
+
+/// Measures in a new process.
+pub(crate) fn in_new_process(request: &SpaceRequest) -> Result<Space, CheckFailed> {
+    let failed = |error: &dyn std::fmt::Display| CheckFailed(format!("no space measured: {error}"));
+    let program = std::env::current_exe().map_err(|error| failed(&error))?;
+    let mut command = Command::new(program);
+    command.arg(SUBCOMMAND).args(["--map", request.map.name()]);
+    command.args(["--items", &request.items.to_string()]);
+    command.args(["--seed", &request.seed.to_string()]);
+    command.args(request.sequential.then_some("--sequential"));
+    command.args(request.grown.then_some("--grown"));
+    let output = command.output().map_err(|error| failed(&error))?;
+    if !output.status.success() {
+        return Err(failed(&String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| failed(&error))
+}
+
+/// Measures in this process, which should have done nothing else.
+pub(crate) fn in_this_process(request: &SpaceRequest) -> Result<Space, CheckFailed> {
+    with_target!(request.map, Map, Words => measure::<Map>(request))
+}
+
+fn measure<T: Target>(request: &SpaceRequest) -> Result<Space, CheckFailed> {
+    let keys = KeySpace::new(request.seed, request.sequential);
+    let before = resident_bytes();
+    let map = if request.grown { T::empty() } else { T::with_capacity(request.items as usize) };
+    let look_every = (request.items / LOOKS).max(1);
+    let mut highest = None;
+    let mut present = 0;
+    for index in 0..request.items {
+        let key = keys.key(index);
+        present += u64::from(map.insert(key, value_of(key)).is_some());
+        // Small maps are fuller by chance: the first sixteenth does not count.
+        if index % look_every == 0 && index > request.items / 16 {
+            let now = map.load_factor();
+            highest = now.map(|now: f64| highest.map_or(now, |highest| now.max(highest)));
+        }
+    }
+    let load_factor = if request.grown { highest } else { map.load_factor() };
+    let resident = before.zip(resident_bytes()).map(|(before, after)| after.saturating_sub(before));
+    check(present, "an insert of a new key found the key present")?;
+    let bytes = resident
+        .or_else(|| map.bytes())
+        .ok_or_else(|| CheckFailed("this system does not tell how much memory is used".into()))?;
+    Ok(Space { bytes_per_item: bytes as f64 / request.items as f64, load_factor })
+}

@@ -1,0 +1,48 @@
+//! What every concurrent map must pass: models, stress, linearizability.
+//!
+//! A map enters by a [`Subject`] of a few lines, which says how to build it,
+//! and by one line for each suite that fits it:
+//!
+//! ```
+//! use nunatak_harness::{Data, ReferenceMap, Subject};
+//!
+//! struct Reference;
+//!
+//! impl<K: Data, V: Data> Subject<K, V> for Reference {
+//!     type Map = ReferenceMap<K, V>;
+//!     fn build(&self, capacity: usize) -> Self::Map {
+//!         ReferenceMap::with_capacity(capacity)
+//!     }
+//! }
+//!
+//! nunatak_harness::suite_inline!(reference, Reference);
+//! nunatak_harness::suite_boxed!(reference_boxed, Reference);
+//! # fn main() {}
+//! ```
+//!
+//! Every check is a function over a subject, which panics if the map is wrong;
+//! a suite is a list of them. Work is counted in operations, never in time; the
+//! environment variable `NUNATAK_EFFORT` multiplies it.
+
+pub mod closures;
+pub mod drops;
+pub mod effort;
+pub mod failures;
+pub mod fragile;
+pub mod hashers;
+pub mod history;
+pub mod linearizability;
+pub mod model;
+mod random;
+pub mod record;
+mod reference;
+mod sample;
+mod steps;
+pub mod stress;
+mod subject;
+mod suite;
+
+pub use random::Random;
+pub use reference::ReferenceMap;
+pub use sample::{Data, Sample};
+pub use subject::{HashedSubject, Subject};

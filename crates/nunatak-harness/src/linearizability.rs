@@ -1,0 +1,176 @@
+//! Whether a history can have happened one operation at a time.
+//!
+//! The search of Wing and Gong with the memory of Lowe: it tries orders in
+//! which no operation comes before one that had returned when it was called,
+//! and never goes twice through the same operations done and the same value
+//! reached. Keys are independent, so each is searched alone (Herlihy and Wing:
+//! linearizability is local).
+
+use crate::history::Operation;
+use std::collections::{BTreeMap, HashSet};
+
+/// What is known of a history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is an order that explains all answers.
+    Linearizable,
+    /// There is none.
+    NotLinearizable {
+        /// The key whose operations have none.
+        key: u64,
+        /// As few of its operations as show it: up to the first answer that is
+        /// wrong, which is the last one here.
+        operations: Vec<Operation>,
+    },
+    /// The search was given up.
+    Unknown {
+        /// The key at which it was.
+        key: u64,
+        /// How many steps were allowed.
+        budget: usize,
+    },
+}
+
+/// Searches for an order, in at most `budget` steps a key. Every key was
+/// absent before the history.
+///
+/// ```
+/// use nunatak_harness::history::{Answer, Call, Operation};
+/// use nunatak_harness::linearizability::{Verdict, check};
+/// let get = |value| Operation {
+///     key: 7, thread: 0, call: Call::Get, invoked: 0,
+///     returned: Some((1, Answer::Before(value))),
+/// };
+/// assert_eq!(check(&[get(None)], 100), Verdict::Linearizable);
+/// assert!(matches!(check(&[get(Some(1))], 100), Verdict::NotLinearizable { .. }));
+/// ```
+pub fn check(history: &[Operation], budget: usize) -> Verdict {
+    let mut keys: BTreeMap<u64, Vec<Operation>> = BTreeMap::new();
+    for operation in history {
+        keys.entry(operation.key).or_default().push(*operation);
+    }
+    let mut verdict = Verdict::Linearizable;
+    for (key, mut operations) in keys {
+        operations.sort_by_key(|operation| operation.invoked);
+        match search(&operations, budget) {
+            Some(true) => {}
+            Some(false) => {
+                let operations = shortest_failure(operations, budget);
+                return Verdict::NotLinearizable { key, operations };
+            }
+            // Another key may still be found wrong, which says more.
+            None => verdict = Verdict::Unknown { key, budget },
+        }
+    }
+    verdict
+}
+
+/// What happened until a moment: later calls are left out, and what had not
+/// returned has not.
+fn until(operations: &[Operation], moment: u64) -> Vec<Operation> {
+    let mut prefix: Vec<Operation> =
+        operations.iter().copied().filter(|operation| operation.invoked <= moment).collect();
+    for operation in &mut prefix {
+        operation.returned = operation.returned.filter(|(returned, _)| *returned <= moment);
+    }
+    prefix
+}
+
+/// The shortest part from the beginning that has no order: every part of a
+/// linearizable history is linearizable, so it can be bisected.
+fn shortest_failure(operations: Vec<Operation>, budget: usize) -> Vec<Operation> {
+    let mut returns: Vec<u64> =
+        operations.iter().filter_map(|operation| operation.returned).map(|(at, _)| at).collect();
+    returns.sort_unstable();
+    let right = returns.partition_point(|&moment| {
+        // One that is given up counts as right: the part is only longer then.
+        search(&until(&operations, moment), budget) != Some(false)
+    });
+    let Some(&moment) = returns.get(right) else { return operations };
+    let mut shortest = until(&operations, moment);
+    // By their calls as before, but the wrong answer last.
+    let wrong = |operation: &Operation| operation.returned.is_some_and(|(at, _)| at == moment);
+    shortest.sort_by_key(wrong);
+    shortest
+}
+
+/// Which operations are done, as a set of bits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Done(Box<[u64]>);
+
+impl Done {
+    fn has(&self, at: usize) -> bool {
+        self.0[at / 64] >> (at % 64) & 1 == 1
+    }
+
+    fn flip(&mut self, at: usize) {
+        self.0[at / 64] ^= 1 << (at % 64);
+    }
+}
+
+/// Whether one key's operations, sorted by their calls, have an order; `None`
+/// if that took too long.
+fn search(operations: &[Operation], budget: usize) -> Option<bool> {
+    let completed = operations.iter().filter(|operation| operation.returned.is_some()).count();
+    let mut done = Done(vec![0; operations.len().div_ceil(64)].into());
+    let mut answered = 0;
+    let mut value = None;
+    let mut seen = HashSet::from([(done.clone(), value)]);
+    // What was done, and the value before it.
+    let mut path: Vec<(usize, Option<u64>)> = Vec::new();
+    let mut candidate = 0;
+    let mut steps = 0;
+    loop {
+        if answered == completed {
+            return Some(true);
+        }
+        steps += 1;
+        if steps > budget {
+            return None;
+        }
+        if let Some((at, after)) = next_step(operations, &done, value, candidate) {
+            done.flip(at);
+            if seen.insert((done.clone(), after)) {
+                path.push((at, value));
+                answered += usize::from(operations[at].returned.is_some());
+                value = after;
+                candidate = 0;
+            } else {
+                done.flip(at);
+                candidate = at + 1;
+            }
+        } else {
+            let Some((at, before)) = path.pop() else { return Some(false) };
+            done.flip(at);
+            answered -= usize::from(operations[at].returned.is_some());
+            value = before;
+            candidate = at + 1;
+        }
+    }
+}
+
+/// The next operation, from `candidate` on, that may come next: it was called
+/// before any that is left had returned, and its answer is right. With it the
+/// value after it.
+fn next_step(
+    operations: &[Operation],
+    done: &Done,
+    value: Option<u64>,
+    candidate: usize,
+) -> Option<(usize, Option<u64>)> {
+    let left = |at: &usize| !done.has(*at);
+    let first_return = (0..operations.len())
+        .filter(left)
+        .filter_map(|at| operations[at].returned)
+        .map(|(returned, _)| returned)
+        .min()
+        .unwrap_or(u64::MAX);
+    (candidate..operations.len())
+        .take_while(|&at| operations[at].invoked < first_return)
+        .filter(left)
+        .find_map(|at| {
+            let (after, right) = operations[at].call.apply(value);
+            let given = operations[at].returned.map(|(_, answer)| answer);
+            given.is_none_or(|given| given == right).then_some((at, after))
+        })
+}

@@ -1,0 +1,94 @@
+//! Memory follows the entries, not the operations.
+
+use super::together;
+use crate::effort::scaled;
+use crate::random::mix;
+use crate::sample::Sample;
+use crate::subject::Subject;
+use nunatak::ConcurrentMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const POPULATION: u64 = 1000;
+/// What a map may hold beyond what its entries need: pages, lists of what is
+/// about to be freed.
+const SLACK: usize = 1 << 20;
+
+/// Entries that come and go at a constant number need constant memory.
+///
+/// # Panics
+/// If not.
+pub fn churn_needs_no_more<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
+where
+    S::Map: Sync,
+{
+    const THREADS: u64 = 2;
+    let map = &subject.build(0);
+    let key = |thread: u64, at: u64| K::sample(mix(at * THREADS + thread));
+    let share = POPULATION / THREADS;
+    for thread in 0..THREADS {
+        (0..share).for_each(|at| drop(map.insert(key(thread, at), V::sample(at))));
+    }
+    let start = map.memory_usage().mapped;
+    let most = AtomicUsize::new(0);
+    together(THREADS as usize, |thread| {
+        let thread = thread as u64;
+        for at in 0..scaled(250_000) as u64 {
+            assert!(map.remove(&key(thread, at)).is_some());
+            assert_eq!(map.insert(key(thread, at + share), V::sample(at)), None);
+            if at.is_multiple_of(256) {
+                map.update(&key(thread, at + share), V::sample(at + 1));
+                most.fetch_max(map.memory_usage().mapped, Ordering::Relaxed);
+            }
+        }
+    });
+    let most = most.into_inner();
+    // Growth by one step, by a factor that may be 8, and both tables for a while.
+    assert!(most <= 10 * start + SLACK, "{most} bytes for what was {start} bytes of entries");
+    assert_eq!(map.len() as u64, POPULATION);
+}
+
+/// A map that was large and is told to shrink gives memory back, again and
+/// again.
+///
+/// # Panics
+/// If it does not.
+pub fn shrinking_gives_memory_back<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
+    let map = subject.build(0);
+    let many = scaled(50_000).max(1000) as u64;
+    let empty = map.memory_usage().mapped;
+    for round in 0..4 {
+        (0..many).for_each(|key| drop(map.insert(K::sample(key), V::sample(key))));
+        let large = map.memory_usage().mapped;
+        (10..many).for_each(|key| assert!(map.remove(&K::sample(key)).is_some()));
+        assert_eq!(map.shrink_to_fit(), Ok(()));
+        let small = map.memory_usage().mapped;
+        assert!(
+            small <= large / 4 || small <= 2 * empty,
+            "round {round}: {small} bytes are left of {large}, of an empty map's {empty}"
+        );
+        for key in 0..20 {
+            let expected = (key < 10).then(|| V::sample(key));
+            assert_eq!(map.get(&K::sample(key)), expected, "round {round}, key {key}");
+        }
+    }
+}
+
+/// What was reserved is there: inserting so many entries maps no more memory.
+///
+/// # Panics
+/// If it does.
+pub fn reserved_room_suffices<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
+    for many in [100, 1000, 20_000] {
+        let built = subject.build(many);
+        let reserved = subject.build(0);
+        reserved.reserve(many).expect("memory for a larger table");
+        for map in [built, reserved] {
+            let tables = map.memory_usage().mapped;
+            (0..many as u64).for_each(|key| drop(map.insert(K::sample(key), V::sample(key))));
+            let grown = map.memory_usage().mapped;
+            // Entries outside of the table may be counted as well.
+            let entries = many * (64 + size_of::<K>() + size_of::<V>());
+            assert!(grown < 2 * tables + entries, "{tables} bytes became {grown} for {many}");
+        }
+    }
+}
