@@ -60,7 +60,7 @@ pub(crate) fn tables(report: &Report) -> String {
 fn table<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Table {
     let mut table = Table::new();
     table
-        .load_style(presets::UTF8_HORIZONTAL_ONLY)
+        .load_style(presets::UTF8_BORDERS_ONLY)
         .set_content_arrangement(ContentArrangement::Disabled)
         .set_header(header.into_iter().map(|name| Cell::new(name.into())));
     table
@@ -73,7 +73,7 @@ fn right(text: impl ToString) -> Cell {
 fn throughput_table(report: &Report, rows: &[&Row]) -> Table {
     let maps = distinct(rows.iter().copied(), |row| row.map.as_str());
     let names = ["operation", "threads"].into_iter().chain(maps.iter().copied());
-    let mut table = table(names.chain(["to best peer", "limit"]));
+    let mut table = table(names.chain(["× best peer", "limit"]));
     for (operation, threads) in distinct(rows.iter().copied(), |row| (&row.operation, row.threads))
     {
         let of_line = |row: &&&Row| &row.operation == operation && row.threads == threads;
@@ -99,9 +99,9 @@ fn throughput(row: &Row) -> String {
     let mut text = row.mops.map_or(String::new(), number);
     if let Some(share) = row.share {
         // Writing to a string can't fail.
-        let _ = write!(text, " ({:.0} %)", share * 100.0);
+        let _ = write!(text, " ({:.0}%)", share * 100.0);
     }
-    if let Some((min, max)) = row.mops_min.zip(row.mops_max) {
+    if let Some((min, max)) = row.mops_min.zip(row.mops_max).filter(|(min, max)| min < max) {
         let _ = write!(text, "\n{}–{}", number(min), number(max));
     }
     text

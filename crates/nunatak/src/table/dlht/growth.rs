@@ -175,12 +175,13 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         Ok(())
     }
 
-    /// The share of all slots that hold a key; delegated keys are in none.
+    /// The share of all slots that hold a key, in the current index and in the
+    /// one that is being filled. A delegated key has a slot of its own.
     pub(crate) fn load_factor(&self) -> f64 {
         let pin = self.enter();
-        let index = self.root(&pin);
-        let delegated = index.overflow.lock().len();
-        self.len().saturating_sub(delegated) as f64 / index.slots() as f64
+        let slots: usize =
+            self.generations(&pin).map(|index| index.slots() + index.overflow.lock().len()).sum();
+        (self.len() as f64 / slots as f64).min(1.0)
     }
 }
 

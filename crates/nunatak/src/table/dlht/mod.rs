@@ -289,18 +289,20 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         self.registry.added().cast_signed().max(0) as usize
     }
 
+    /// The current index, and those that are being filled.
+    fn generations<'p>(&'p self, pin: &'p OpPin<Y>) -> impl Iterator<Item = &'p Index> {
+        core::iter::successors(Some(self.root(pin)), |index| match index.migration() {
+            index::Migrating::To(migration) => Some(&*migration.target),
+            _ => None,
+        })
+    }
+
     pub(crate) fn memory_usage(&self) -> MemoryUsage {
         self.free_retired();
         let pin = self.enter();
-        let mut usage = MemoryUsage::default();
-        let mut next = Some(self.root(&pin));
-        while let Some(index) = next {
-            usage = usage + index.usage();
-            next = match index.migration() {
-                index::Migrating::To(migration) => Some(&migration.target),
-                _ => None,
-            };
-        }
+        let usage = self
+            .generations(&pin)
+            .fold(MemoryUsage::default(), |usage, index| usage + index.usage());
         self.retired.lock().iter().fold(usage, |usage, (_, index)| usage + index.usage())
     }
 }

@@ -27,7 +27,8 @@ pub struct DlhtStats {
     pub link_buckets_taken: f64,
     /// All slots of the current index: three a bin, four a link bucket.
     pub slots: usize,
-    /// The share of `slots` that hold an entry.
+    /// The share of all slots that hold an entry, including those of an index
+    /// that is being filled.
     pub occupancy: f64,
     /// How many bins hold 0, 1, … 15 entries.
     pub bins_by_entries: [usize; SLOTS + 1],
@@ -53,19 +54,15 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         }
         let (taken, halves) = index.links_taken();
         let len = self.len();
-        let (delegated, delegated_bins) = {
-            let overflow = index.overflow.lock();
-            (overflow.len(), overflow.delegated_bins())
-        };
         DlhtStats {
             len,
             bins,
             link_buckets: halves / 2,
             link_buckets_taken: taken as f64 / 2.0,
             slots: index.slots(),
-            occupancy: len.saturating_sub(delegated) as f64 / index.slots() as f64,
+            occupancy: self.load_factor(),
             bins_by_entries,
-            delegated_bins,
+            delegated_bins: index.overflow.lock().delegated_bins(),
             retired_indexes: self.retired.lock().len(),
         }
     }
