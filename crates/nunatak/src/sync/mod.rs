@@ -13,7 +13,7 @@ mod thread_index;
 pub(crate) use backoff::Backoff;
 pub(crate) use mode::Mode;
 pub use mode::{Shared, SingleThread};
-pub(crate) use operation::{OpPin, operations_ended, retire_tag};
+pub(crate) use operation::{FastPin, OpPin, operations_ended, retire_tag};
 pub(crate) use pair::{AtomicPair, double_word_cas_is_lock_free};
 pub(crate) use registry::{GuardPin, Limbo, Registry};
 

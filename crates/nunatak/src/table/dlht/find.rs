@@ -1,11 +1,12 @@
 //! Looking keys up.
 
 use super::index::{Index, Migrating};
-use super::layout::{Bin, BinState, DELEGATED, Header, PRIMARY_SLOTS, Slot};
+use super::layout::{Bin, BinState, DELEGATED, Header, Slot};
 use super::{KeyTest, Table};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, DATA, Mode, Ordering, fence};
+use crate::sync::{Backoff, DATA, FastPin, Mode, Ordering, fence};
+use core::hint::select_unpredictable;
 
 /// What a scan of a bin came to.
 pub(super) enum Scan<'i> {
@@ -26,10 +27,15 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     pub(crate) fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
         if T::BY_WORD {
             let hash = self.placement.hash(word);
-            let pin = self.enter();
-            let index = self.root(&pin);
-            if let Some(found) = self.find_in_first_bucket(index, hash, word) {
-                return found;
+            let pin = if Y::SHARED { FastPin::new() } else { None };
+            if pin.is_some() || !Y::SHARED {
+                // Acquire: pairs with the release that publishes an index.
+                // SAFETY: as in `root`: the operation is announced, or the table
+                // belongs to this thread.
+                let index = unsafe { &*self.root.load(Ordering::Acquire) };
+                if let Some(found) = self.find_in_first_bucket(index, hash, word) {
+                    return found;
+                }
             }
         }
         // From the start, so that the common case has nothing to save for it.
@@ -69,20 +75,21 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let tag = word ^ self.markers[place.half].empty;
         // Acquire: the slots are at least as new as the header.
         let header = bin.header.load(Ordering::Acquire);
+        // Which slot it is in if it is in this bucket, by two conditional moves.
+        // What waits for memory here is what limits how many gets the processor
+        // can overlap, so it is kept short: masks of all three comparisons
+        // take twice the instructions.
+        let is_in = |slot: usize| bin.slots[slot].load_first(Ordering::Relaxed) == tag;
+        let slot = select_unpredictable(is_in(1), 1, 0);
+        let slot: usize = select_unpredictable(is_in(2), 2, slot);
+        // SAFETY: the slot is 0, 1 or 2.
+        let slot = unsafe { bin.slots.get_unchecked(slot) };
         // Acquire: pairs with the publication of a slot, so that its value is
         // at least as new as its key.
-        let equal = [0, 1, 2].map(|slot: usize| {
-            u32::from(bin.slots[slot].load_first(Ordering::Acquire) == tag) << slot
-        });
-        let equal = equal[0] | equal[1] | equal[2];
-        // No match selects slot 0, whose value is then not used.
-        let slot = (equal.trailing_zeros() & 3) as usize;
-        debug_assert!(slot < PRIMARY_SLOTS);
-        // SAFETY: `equal` is zero or has one of its low three bits set, so its
-        // trailing zeros are 32, 0, 1 or 2, and at most 2 modulo 4.
-        let second = unsafe { bin.slots.get_unchecked(slot) }.load_second(DATA);
+        let is_hit = slot.load_first(Ordering::Acquire) == tag;
+        let second = slot.load_second(DATA);
         if still(bin, Header(header), Bug::HitWithoutHeaderRecheck) && Header(header).is_open() {
-            if equal != 0 {
+            if is_hit {
                 return Some(Some(second));
             }
             if !Header(header).has_linked_slots() {
