@@ -70,7 +70,7 @@ mod stress {
                 // Keys of this round alone, so that the maps grow.
                 maps.inline.insert(KEYS + round, value(KEYS + round, 0));
             }
-            14 if round % 512 == 0 => {
+            14 if round.is_multiple_of(512) => {
                 maps.inline.retain(|&key, _| key < KEYS);
                 maps.inline.shrink_to_fit().expect("memory for a smaller index");
                 maps.boxed.shrink_to_fit().expect("memory for a smaller index");
@@ -103,7 +103,7 @@ mod stress {
         std::ptr::null_mut()
     }
 
-    pub fn run() {
+    pub(super) fn run() {
         let maps = Maps {
             inline: DlhtMap::<u64, u64>::builder()
                 .initial_bins(2)

@@ -80,11 +80,12 @@ pub(crate) fn bars(title: &str, groups: &[Group]) -> String {
             r#"<line class="axis" x1="{LABELS}" x2="{LABELS}" y1="{:.1}" y2="{bottom:.1}"/>"#,
             top + TITLE - 3.0
         );
-        for mark in &group.marks {
+        for (at, mark) in group.marks.iter().enumerate() {
+            let anchor = anchor(&group.marks, at);
             let at = x(mark.value);
             let _ = write!(
                 svg,
-                r#"<line class="limit" x1="{at:.1}" x2="{at:.1}" y1="{:.1}" y2="{bottom:.1}"/><text class="limit-name" x="{at:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
+                r#"<line class="limit" x1="{at:.1}" x2="{at:.1}" y1="{:.1}" y2="{bottom:.1}"/><text class="limit-name" x="{at:.1}" y="{:.1}" text-anchor="{anchor}">{}</text>"#,
                 top + TITLE - 6.0,
                 top + TITLE - 11.0,
                 Escaped(&mark.label)
@@ -97,6 +98,19 @@ pub(crate) fn bars(title: &str, groups: &[Group]) -> String {
     }
     svg.push_str("</svg>");
     svg
+}
+
+/// Where a mark's name stands: names of two marks stand away from each other.
+fn anchor(marks: &[Mark], at: usize) -> &'static str {
+    let others = || marks.iter().enumerate().filter(|(other, _)| *other != at);
+    let value = marks[at].value;
+    if others().any(|(_, other)| other.value > value) {
+        "end"
+    } else if others().any(|(_, other)| other.value < value) {
+        "start"
+    } else {
+        "middle"
+    }
 }
 
 fn draw_bar(svg: &mut String, bar: &Bar, top: f64, x: impl Fn(f64) -> f64) {

@@ -354,7 +354,11 @@ fn all_rows(html: &mut String, report: &Report) {
             let _ = write!(html, "<th>{name}</th>");
         });
     }
-    html.push_str("<th>bytes/item</th><th>load factor</th></tr></thead><tbody>\n");
+    let with_space = report.rows.iter().any(|row| row.bytes_per_item.is_some());
+    if with_space {
+        html.push_str("<th>bytes/item</th><th>load factor</th>");
+    }
+    html.push_str("</tr></thead><tbody>\n");
     for row in &report.rows {
         let class = if is_own(row) { " class=\"own\"" } else { "" };
         let _ = write!(
@@ -377,7 +381,9 @@ fn all_rows(html: &mut String, report: &Report) {
             let latencies = row.latencies().map(|all| all.map(|ns| Some(nanoseconds(ns))));
             cells.extend(latencies.unwrap_or_default());
         }
-        cells.extend([row.bytes_per_item.map(number), row.load_factor.map(percent)]);
+        if with_space {
+            cells.extend([row.bytes_per_item.map(number), row.load_factor.map(percent)]);
+        }
         for cell in cells {
             let _ = write!(html, "<td>{}</td>", cell.unwrap_or_default());
         }
@@ -426,7 +432,7 @@ mod tests {
             );
             assert!(html.contains(&cells), "{cells}");
         }
-        assert!(html.contains("failed &lt;badly&gt;") && html.contains("4.39×"));
+        assert!(html.contains("failed &lt;badly&gt;") && html.contains("4.40×"));
     }
 
     #[test]

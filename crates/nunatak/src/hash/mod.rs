@@ -6,7 +6,7 @@
 //! order of hashes, so that a bin of a table of `n` bins becomes `k`
 //! neighbouring bins of a table of `k·n`.
 //!
-//! A [`Placement`] also names, for each half of the bins, two words that no bin
+//! A placement also names, for each half of the bins, two words that no bin
 //! of that half can ever hold. DLHT marks empty and dead slots with them.
 
 mod placement;
