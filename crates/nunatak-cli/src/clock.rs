@@ -22,7 +22,7 @@ impl Clock {
                 std::hint::spin_loop();
             }
             let nanoseconds = start.elapsed().as_nanos() as f64;
-            clock.nanoseconds_per_tick = nanoseconds / (counter::read() - ticks) as f64;
+            clock.nanoseconds_per_tick = nanoseconds / clock.ticks_since(ticks).max(1) as f64;
         }
         clock
     }
@@ -31,6 +31,12 @@ impl Clock {
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         if self.counter { counter::read() } else { self.origin.elapsed().as_nanos() as u64 }
+    }
+
+    /// How many ticks have passed. Counters of two cores may differ a little.
+    #[inline]
+    pub(crate) fn ticks_since(&self, start: u64) -> u64 {
+        self.now().saturating_sub(start)
     }
 
     pub(crate) fn nanoseconds(&self, ticks: u64) -> f64 {
@@ -77,7 +83,7 @@ mod tests {
         let clock = Clock::calibrated();
         let (start, ticks) = (Instant::now(), clock.now());
         std::thread::sleep(Duration::from_millis(30));
-        let measured = clock.nanoseconds(clock.now() - ticks);
+        let measured = clock.nanoseconds(clock.ticks_since(ticks));
         let expected = start.elapsed().as_nanos() as f64;
         assert!((measured / expected - 1.0).abs() < 0.2, "{measured} against {expected}");
     }

@@ -19,8 +19,9 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How many accesses ahead a line is prefetched. Zero: not at all.
-const DISTANCES: [u64; 6] = [0, 8, 16, 24, 32, 48];
+/// How many accesses ahead a line is prefetched. Zero: not at all. The largest
+/// are beyond what processors keep in flight, so that the best is among them.
+const DISTANCES: [u64; 9] = [0, 8, 16, 24, 32, 48, 64, 96, 128];
 
 /// How many accesses are done between two looks at the clock.
 const BLOCK: u64 = 8192;
@@ -170,7 +171,8 @@ impl Probe {
     ) -> crate::threads::Span {
         let lines = self.lines();
         let shift = 64 - lines.len().trailing_zeros();
-        let mut at = (worker.number as u64) << 40;
+        // Neither another thread's places nor those of another distance.
+        let mut at = ((worker.number as u64) << 40) + (distance << 32);
         let mut sum = 0u64;
         let span = worker.repeat(time, || {
             let end = at + BLOCK;

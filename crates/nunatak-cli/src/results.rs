@@ -136,7 +136,9 @@ mod tests {
             Operation::new(Workload::GetMiss, Variant::Only),
         );
         for operation in [hit, miss] {
-            [3.0, 1.0, 2.0].map(|mops| results.add_mops(operation, MapName::Scc, 1, mops));
+            for mops in [3.0, 1.0, 2.0] {
+                results.add_mops(operation, MapName::Scc, 1, mops);
+            }
         }
         results.fail(miss, MapName::Scc, 1, "wrong");
         let (rows, failures) = results.into_rows(&BTreeMap::new(), &Clock::calibrated());

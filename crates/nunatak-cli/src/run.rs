@@ -17,6 +17,9 @@ use crate::workloads::{insdel, latency, lookup, populate, words};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io;
 
+/// What part of a map's time each of the probe's many measurements takes.
+const PROBE_TIME: u32 = 5;
+
 /// Measures what the settings ask for.
 pub(crate) fn run(settings: &Settings, text: Option<&Text>) -> io::Result<Report> {
     let mut run = Run {
@@ -31,8 +34,7 @@ pub(crate) fn run(settings: &Settings, text: Option<&Text>) -> io::Result<Report
         run.bench.start_repetition(repetition);
         for &threads in &settings.threads {
             run.progress.set_message(format!("limit of memory · threads {threads}"));
-            let time = settings.time / 3;
-            if let Err(error) = probe.measure(threads, time) {
+            if let Err(error) = probe.measure(threads, settings.time / PROBE_TIME) {
                 run.results.note_failure(format!("limit of memory: {error}"));
             }
         }
@@ -110,10 +112,10 @@ impl Run<'_> {
             if T::BATCHED && self.wants(Workload::Insert) {
                 self.fill::<T>(place, true);
             }
-            if self.settings.workloads.iter().any(|&workload| needs_items(workload)) {
-                if let Some(filled) = self.fill::<T>(place, false) {
-                    self.on_items(place, &filled);
-                }
+            if self.settings.workloads.iter().any(|&workload| needs_items(workload))
+                && let Some(filled) = self.fill::<T>(place, false)
+            {
+                self.on_items(place, &filled);
             }
             if self.wants(Workload::Grow) {
                 for &batched in modes::<T>() {

@@ -319,7 +319,7 @@ fn limits(html: &mut String, report: &Report) {
 
 fn method(html: &mut String, report: &Report) {
     let params = &report.params;
-    let _ = write!(
+    let _ = writeln!(
         html,
         "<section class=\"method\"><h2>How it was measured</h2><ul>\
          <li>Maps of 64-bit keys to 64-bit values with {} items; hasher: {}. Keys are computed \
@@ -333,7 +333,7 @@ fn method(html: &mut String, report: &Report) {
          updates and mixes with read-modify-writes; batched inserts, and insert with delete, with \
          compare-and-swaps. Hot keys stay in caches, so Zipf workloads can exceed the limit.</li>\
          <li>Batches hold {} operations. A batched row is compared with the others' unbatched \
-         rows, as they have no batches.</li></ul></section>\n",
+         rows, as they have no batches.</li></ul></section>",
         grouped(params.items),
         Escaped(&params.hasher),
         params.milliseconds,
@@ -406,7 +406,7 @@ mod tests {
             assert!(open.last() == Some(&"style") || !rest[..start].contains('>'), "{rest:.80}");
             let end = start + rest[start..].find('>').expect("a tag ends");
             let tag = &rest[start + 1..end];
-            assert!(!tag.contains('<') && tag.matches('"').count() % 2 == 0, "{tag}");
+            assert!(!tag.contains('<') && tag.matches('"').count().is_multiple_of(2), "{tag}");
             let name = tag.trim_end_matches('/').split_whitespace().next().expect("a name");
             if let Some(name) = name.strip_prefix('/') {
                 assert_eq!(open.pop(), Some(name));

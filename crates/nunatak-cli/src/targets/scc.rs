@@ -51,8 +51,8 @@ impl WordTarget for SccWords {
 
     #[inline]
     fn count(&self, word: &str) {
-        let increment = |_: &Box<str>, count: &AtomicU64| count.fetch_add(1, Ordering::Relaxed);
-        if self.0.read_sync(word, increment).is_none() {
+        let counted = self.0.read_sync(word, |_, count| count.fetch_add(1, Ordering::Relaxed));
+        if counted.is_none() {
             let count = self.0.entry_sync(word.into()).or_default();
             count.get().fetch_add(1, Ordering::Relaxed);
         }

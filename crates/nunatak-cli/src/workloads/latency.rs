@@ -52,14 +52,14 @@ pub(crate) fn while_growing<T: Target>(
                 let key = space.key(index);
                 let start = clock.now();
                 let replaced = map.insert(key, value_of(key));
-                own.inserts.saturating_record(clock.now() - start);
+                own.inserts.saturating_record(clock.ticks_since(start));
                 wrong |= u64::from(replaced.is_some());
 
                 let inserted = index - indices.start + 1;
                 let key = space.key(indices.start + random.below(inserted));
                 let start = clock.now();
                 let found = map.get(key);
-                own.gets.saturating_record(clock.now() - start);
+                own.gets.saturating_record(clock.ticks_since(start));
                 wrong |= difference(found, value_of(key));
             }
             2 * (indices.end - indices.start)
