@@ -56,13 +56,17 @@ const STEP: f64 = 23.0;
 const TITLE: f64 = 30.0;
 const GAP: f64 = 12.0;
 
+/// A mark farther away than so many times the longest bar is not drawn, only
+/// named, so that the bars can still be told apart.
+const IN_SIGHT: f64 = 2.0;
+
 /// Horizontal bars in groups, on one scale that begins at zero.
 pub(crate) fn bars(title: &str, groups: &[Group]) -> String {
-    let values = groups.iter().flat_map(|group| {
-        let bars = group.bars.iter().map(|bar| bar.spread.map_or(bar.value, |(_, max)| max));
-        bars.chain(group.marks.iter().map(|mark| mark.value))
-    });
-    let highest = values.fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+    let reach = |bar: &Bar| bar.spread.map_or(bar.value, |(_, max)| max.max(bar.value));
+    let longest = groups.iter().flat_map(|group| &group.bars).map(reach).fold(0.0, f64::max);
+    let in_sight = |mark: &&Mark| mark.value <= IN_SIGHT * longest;
+    let marks = groups.iter().flat_map(|group| &group.marks).filter(in_sight);
+    let highest = marks.map(|mark| mark.value).fold(longest, f64::max).max(f64::MIN_POSITIVE);
     let x = |value: f64| LABELS + value / highest * PLOT;
     let heights = groups.iter().map(|group| TITLE + group.bars.len() as f64 * STEP + GAP);
     let mut svg = open(title, WIDTH, heights.sum::<f64>() - GAP);
@@ -80,8 +84,18 @@ pub(crate) fn bars(title: &str, groups: &[Group]) -> String {
             r#"<line class="axis" x1="{LABELS}" x2="{LABELS}" y1="{:.1}" y2="{bottom:.1}"/>"#,
             top + TITLE - 3.0
         );
-        for (at, mark) in group.marks.iter().enumerate() {
-            let anchor = anchor(&group.marks, at);
+        let (near, far): (Vec<&Mark>, _) = group.marks.iter().partition(in_sight);
+        if !far.is_empty() {
+            let names: Vec<_> = far.iter().map(|mark| mark.label.as_str()).collect();
+            let _ = write!(
+                svg,
+                r#"<text class="limit-name" x="{WIDTH}" y="{:.1}" text-anchor="end">{} →</text>"#,
+                top + TITLE - 11.0,
+                Escaped(&names.join(", "))
+            );
+        }
+        for mark in near {
+            let anchor = anchor(&group.marks, mark);
             let at = x(mark.value);
             let _ = write!(
                 svg,
@@ -101,12 +115,10 @@ pub(crate) fn bars(title: &str, groups: &[Group]) -> String {
 }
 
 /// Where a mark's name stands: names of two marks stand away from each other.
-fn anchor(marks: &[Mark], at: usize) -> &'static str {
-    let others = || marks.iter().enumerate().filter(|(other, _)| *other != at);
-    let value = marks[at].value;
-    if others().any(|(_, other)| other.value > value) {
+fn anchor(marks: &[Mark], mark: &Mark) -> &'static str {
+    if marks.iter().any(|other| other.value > mark.value) {
         "end"
-    } else if others().any(|(_, other)| other.value < value) {
+    } else if marks.iter().any(|other| other.value < mark.value) {
         "start"
     } else {
         "middle"
@@ -218,4 +230,34 @@ fn open(title: &str, width: f64, height: f64) -> String {
         r#"<svg role="img" viewBox="0 0 {width:.0} {height:.0}" xmlns="http://www.w3.org/2000/svg"><title>{}</title>"#,
         Escaped(title)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(mark: f64) -> String {
+        let bar = Bar {
+            label: "map".to_owned(),
+            value: 10.0,
+            spread: Some((9.0, 11.0)),
+            text: "10".to_owned(),
+            remark: String::new(),
+            own: true,
+        };
+        let marks = vec![Mark { label: "reads".to_owned(), value: mark }];
+        bars("title", &[Group { title: "1 thread".to_owned(), bars: vec![bar], marks }])
+    }
+
+    #[test]
+    fn a_far_mark_is_named_but_does_not_shrink_the_bars() {
+        let (near, far) = (chart(20.0), chart(200.0));
+        assert!(near.contains(r#"class="limit""#) && near.contains(">reads<"));
+        assert!(!far.contains(r#"class="limit""#) && far.contains(">reads →<"));
+    }
+
+    #[test]
+    fn markup_in_text_is_escaped() {
+        assert_eq!(Escaped("<a & \"b\">").to_string(), "&lt;a &amp; &quot;b&quot;&gt;");
+    }
 }

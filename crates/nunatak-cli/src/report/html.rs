@@ -117,7 +117,7 @@ fn highlights(html: &mut String, report: &Report) {
             let _ = write!(
                 html,
                 "<span class=\"meter\"><i style=\"width:{:.1}%\"></i></span>\
-                 <span class=\"share\">{:.0} % of the limit ({})</span>",
+                 <span class=\"share\">{:.0} % of limit ({})</span>",
                 (share * 100.0).min(100.0),
                 share * 100.0,
                 class.name()
@@ -137,8 +137,8 @@ fn throughput(html: &mut String, report: &Report) {
     html.push_str(
         "<section><h2>Throughput</h2><p class=\"lead\">Millions of operations a second: the \
          median of the repetitions, with a whisker from the slowest to the fastest. The dashed \
-         line is the limit of memory, and the percentage is the share of it that was \
-         reached.</p><div class=\"charts\">",
+         line is the limit of memory (an arrow points to one far off), and the percentage is the \
+         share of it that was reached. Behind it: times the best other map.</p><div class=\"charts\">",
     );
     for operation in distinct(rows.iter().copied(), Row::base_operation) {
         let of_it: Vec<&Row> =

@@ -67,7 +67,8 @@ impl FastPin {
     /// Announces an operation in four instructions, if that is enough.
     #[inline(always)]
     pub(crate) fn new() -> Option<Self> {
-        announce_fast().then_some(Self { this_thread: PhantomData })
+        // Not `then_some`: a pin that is made and dropped withdraws.
+        announce_fast().then(|| Self { this_thread: PhantomData })
     }
 }
 
@@ -288,12 +289,23 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
+    fn a_fast_pin_holds_its_epoch() {
+        drop(OpPin::<Shared>::new());
+        let pin = FastPin::new();
+        let tag = retire_tag();
+        assert!(pin.is_none() || !operations_ended(tag, true));
+        drop(pin);
+        assert!(std::iter::repeat_with(|| operations_ended(tag, true)).any(|ended| ended));
+    }
+
+    #[test]
     fn an_operation_of_another_thread_holds_its_epoch() {
         let (started, is_started) = mpsc::channel();
         let (stop, stopped) = mpsc::channel::<()>();
         let other = std::thread::spawn(move || {
             let outer = OpPin::<Shared>::new();
             drop(OpPin::<Shared>::new());
+            assert!(FastPin::new().is_none(), "an operation is running");
             started.send(()).unwrap();
             stopped.recv().unwrap();
             drop(outer);
