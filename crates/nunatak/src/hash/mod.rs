@@ -6,14 +6,15 @@
 //! order of hashes, so that a bin of a table of `n` bins becomes `k`
 //! neighbouring bins of a table of `k·n`.
 //!
-//! A placement also names, for each half of the bins, two words that no bin
-//! of that half can ever hold. DLHT marks empty and dead slots with them.
+//! A placement also says what a slot stores for a word: a tag that is never zero
+//! nor the one that marks dead slots, although every word is a possible key.
 
+mod permutation;
 mod placement;
 mod state;
 
 pub(crate) use placement::{
-    HashPlacement, Marker, ModuloPlacement, Place, Placement, WordPlacement,
+    Decoder, HashPlacement, ModuloPlacement, Placement, WordPlacement,
 };
 pub use state::{Hashing, Modulo, RandomState};
 

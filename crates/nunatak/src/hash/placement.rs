@@ -1,43 +1,38 @@
-//! From the word that identifies a key to the bin that may hold it.
+//! From the word that identifies a key to the bin that may hold it, and to what
+//! a slot of that bin stores for it.
 
-use super::post_mix;
+use super::permutation::{Inverse, Permutation};
+use super::{RandomState, post_mix};
+use core::any::TypeId;
 use core::fmt;
 use core::hash::BuildHasher;
 
-/// A bin, and which half of the bins it belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    pub(crate) bin: usize,
-    pub(crate) half: usize,
-}
-
-/// Two words that no key of a half can be.
-///
-/// A slot stores `word ^ empty`, so zeroed memory holds no key; `dead` is what
-/// it stores of the second word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Marker {
-    pub(crate) empty: u64,
-    pub(crate) dead: u64,
-}
-
-/// How words spread over bins. The number of bins is always even.
+/// How words spread over bins, and what slots store for them. The number of
+/// bins is always even; the words of half of the bins make up a *half*.
 ///
 /// Invariants, on which DLHT's slots rest:
-/// 1. For every even number of bins a word has one place; its half does not
-///    depend on their number.
-/// 2. No word of half `h` equals either word that `markers()[h]` names.
+/// 1. For every even number of bins a word has one bin, by its hash, and one
+///    half, which does not depend on their number.
+/// 2. The tags of a half's words differ from each other, from zero and from the
+///    half's dead tag; a word's tag does not depend on the number of bins.
 /// 3. [`children`](Self::child) of a bin in a table `k` times the size hold all
 ///    of the words of that bin and no others.
 pub trait Placement: Send + Sync + 'static {
     /// The hash of a word. May panic if the caller's hasher does.
     fn hash(&self, word: u64) -> u64;
 
-    /// Where a hash belongs.
-    fn place(hash: u64, bins: usize) -> Place;
+    /// The bin of a hash.
+    fn place(hash: u64, bins: usize) -> usize;
 
-    /// The words that can't be in each half.
-    fn markers(&self) -> [Marker; 2];
+    /// What a slot stores for a word of this hash.
+    fn tag(&self, word: u64, hash: u64) -> u64;
+
+    /// The hash of the word that a tag of a half stands for. May panic if the
+    /// caller's hasher does.
+    fn hash_of_tag(&self, tag: u64, half: usize) -> u64;
+
+    /// What turns tags back into words.
+    fn decoder(&self) -> Decoder;
 
     /// The `j`th of the `k` bins that bin `bin` of `bins` becomes when their
     /// number is multiplied by `k`.
@@ -50,13 +45,67 @@ pub trait Placement: Send + Sync + 'static {
     fn half_of(bin: usize, bins: usize) -> usize;
 }
 
+/// Turns tags back into words, and knows the tags that no word has.
+#[derive(Debug, Clone, Copy)]
+pub struct Decoder(Code);
+
+#[derive(Debug, Clone, Copy)]
+enum Code {
+    /// The word, exclusive-or a word that is not of its half.
+    Marked([Marker; 2]),
+    /// The word with its lowest bit set; the half is that bit.
+    Parity,
+    /// The word with its highest bit set; the half is that bit.
+    Hash,
+    /// The permuted word with its highest bit set; the half is that bit.
+    Permuted(Inverse),
+}
+
+/// Two words that no word of a half is: the first exclusive-or either is no tag
+/// of that half.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Marker {
+    empty: u64,
+    dead: u64,
+}
+
+const HIGHEST: u64 = 1 << 63;
+
+/// The hash whose highest bit is the half, of a tag whose highest bit is set.
+#[inline(always)]
+fn with_half(tag: u64, half: usize) -> u64 {
+    tag & !HIGHEST | (half as u64) << 63
+}
+
+impl Decoder {
+    /// The word that a tag of a half stands for.
+    #[inline]
+    pub(crate) fn word(&self, tag: u64, half: usize) -> u64 {
+        match &self.0 {
+            Code::Marked(markers) => tag ^ markers[half].empty,
+            Code::Parity => tag & !1 | half as u64,
+            Code::Hash => with_half(tag, half),
+            Code::Permuted(inverse) => inverse.word(with_half(tag, half)),
+        }
+    }
+
+    /// A tag of no word of a half, and not zero.
+    #[inline]
+    pub(crate) fn dead(&self, half: usize) -> u64 {
+        match &self.0 {
+            Code::Marked(markers) => markers[half].dead,
+            Code::Parity => 2,
+            Code::Hash | Code::Permuted(_) => 1,
+        }
+    }
+}
+
 /// `h·n / 2^64`.
 #[inline(always)]
-fn scale(hash: u64, bins: usize) -> Place {
+fn scale(hash: u64, bins: usize) -> usize {
     // The number of bins is even, so the lower half of the hashes is the lower
     // half of the bins.
-    let bin = ((u128::from(hash) * bins as u128) >> 64) as usize;
-    Place { bin, half: (hash >> 63) as usize }
+    ((u128::from(hash) * bins as u128) >> 64) as usize
 }
 
 /// For words that are hashes already (boxed entries).
@@ -70,14 +119,22 @@ impl Placement for HashPlacement {
     }
 
     #[inline(always)]
-    fn place(hash: u64, bins: usize) -> Place {
+    fn place(hash: u64, bins: usize) -> usize {
         scale(hash, bins)
     }
 
-    fn markers(&self) -> [Marker; 2] {
-        let lower = Marker { empty: u64::MAX, dead: 1 };
-        let upper = Marker { empty: 0, dead: 1 };
-        [lower, upper]
+    #[inline(always)]
+    fn tag(&self, _word: u64, hash: u64) -> u64 {
+        hash | HIGHEST
+    }
+
+    #[inline(always)]
+    fn hash_of_tag(&self, tag: u64, half: usize) -> u64 {
+        with_half(tag, half)
+    }
+
+    fn decoder(&self) -> Decoder {
+        Decoder(Code::Hash)
     }
 
     #[inline(always)]
@@ -96,8 +153,11 @@ impl Placement for HashPlacement {
     }
 }
 
-/// For words that are keys, hashed with the caller's hasher.
+/// For words that are keys, hashed with the caller's hasher, or permuted if that
+/// is the default one: a permuted word is as good a hash, takes less time, and
+/// stands for the word in the slot.
 pub struct WordPlacement<S> {
+    permutation: Permutation,
     hasher: S,
     /// All ones if the hasher is so poor that the word itself must help.
     help: u64,
@@ -106,13 +166,18 @@ pub struct WordPlacement<S> {
 
 impl<S> fmt::Debug for WordPlacement<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WordPlacement").field("markers", &self.markers).finish_non_exhaustive()
+        f.debug_struct("WordPlacement").finish_non_exhaustive()
     }
 }
 
-impl<S: BuildHasher> WordPlacement<S> {
+impl<S: BuildHasher + 'static> WordPlacement<S> {
     pub(crate) fn new(hasher: S) -> Self {
-        let mut placement = Self { hasher, help: 0, markers: [Marker { empty: 0, dead: 0 }; 2] };
+        let markers = [Marker { empty: 0, dead: 0 }; 2];
+        if Self::permutes() {
+            let permutation = Permutation::drawn_from(&hasher);
+            return Self { permutation, hasher, help: 0, markers };
+        }
+        let mut placement = Self { permutation: Permutation::IDENTITY, hasher, help: 0, markers };
         // A hasher under which no two of a hundred words part can't keep keys
         // apart: the word's own bits are mixed in, and then two of any hundred
         // words are found for each half.
@@ -120,7 +185,7 @@ impl<S: BuildHasher> WordPlacement<S> {
             placement.help = help;
             let mut halves = [const { Vec::new() }; 2];
             for word in 0..128 {
-                halves[(placement.word_hash(word) >> 63) as usize].push(word);
+                halves[(placement.hash_by_hasher(word) >> 63) as usize].push(word);
             }
             if let ([a, b, ..], [c, d, ..]) = (&*halves[0], &*halves[1]) {
                 placement.markers =
@@ -130,21 +195,54 @@ impl<S: BuildHasher> WordPlacement<S> {
         }
         placement
     }
+
+    /// Known when the code is compiled.
+    #[inline(always)]
+    fn permutes() -> bool {
+        TypeId::of::<S>() == TypeId::of::<RandomState>()
+    }
+
+    #[inline(always)]
+    fn hash_by_hasher(&self, word: u64) -> u64 {
+        post_mix(self.hasher.hash_one(word) ^ (word & self.help))
+    }
 }
 
 impl<S: BuildHasher + Send + Sync + 'static> Placement for WordPlacement<S> {
     #[inline(always)]
     fn hash(&self, word: u64) -> u64 {
-        self.word_hash(word)
+        if Self::permutes() { self.permutation.hash(word) } else { self.hash_by_hasher(word) }
     }
 
     #[inline(always)]
-    fn place(hash: u64, bins: usize) -> Place {
+    fn place(hash: u64, bins: usize) -> usize {
         scale(hash, bins)
     }
 
-    fn markers(&self) -> [Marker; 2] {
-        self.markers
+    #[inline(always)]
+    fn tag(&self, word: u64, hash: u64) -> u64 {
+        if Self::permutes() {
+            hash | HIGHEST
+        } else {
+            word ^ self.markers[(hash >> 63) as usize].empty
+        }
+    }
+
+    #[inline(always)]
+    fn hash_of_tag(&self, tag: u64, half: usize) -> u64 {
+        if Self::permutes() {
+            with_half(tag, half)
+        } else {
+            self.hash_by_hasher(tag ^ self.markers[half].empty)
+        }
+    }
+
+    fn decoder(&self) -> Decoder {
+        Decoder(if Self::permutes() {
+            Code::Permuted(self.permutation.inverse())
+        } else {
+            Code::Marked(self.markers)
+        })
     }
 
     #[inline(always)]
@@ -160,13 +258,6 @@ impl<S: BuildHasher + Send + Sync + 'static> Placement for WordPlacement<S> {
     #[inline(always)]
     fn half_of(bin: usize, bins: usize) -> usize {
         usize::from(bin >= bins / 2)
-    }
-}
-
-impl<S: BuildHasher> WordPlacement<S> {
-    #[inline(always)]
-    fn word_hash(&self, word: u64) -> u64 {
-        post_mix(self.hasher.hash_one(word) ^ (word & self.help))
     }
 }
 
@@ -181,14 +272,23 @@ impl Placement for ModuloPlacement {
     }
 
     #[inline(always)]
-    fn place(hash: u64, bins: usize) -> Place {
+    fn place(hash: u64, bins: usize) -> usize {
         // The number of bins is even, so the parity of the word is the bin's.
-        Place { bin: (hash % bins as u64) as usize, half: (hash & 1) as usize }
+        (hash % bins as u64) as usize
     }
 
-    fn markers(&self) -> [Marker; 2] {
-        // Even bins never hold 1 or 3, odd bins never 0 or 2.
-        [Marker { empty: 1, dead: 1 ^ 3 }, Marker { empty: 0, dead: 2 }]
+    #[inline(always)]
+    fn tag(&self, word: u64, _hash: u64) -> u64 {
+        word | 1
+    }
+
+    #[inline(always)]
+    fn hash_of_tag(&self, tag: u64, half: usize) -> u64 {
+        tag & !1 | half as u64
+    }
+
+    fn decoder(&self) -> Decoder {
+        Decoder(Code::Parity)
     }
 
     #[inline(always)]
@@ -215,17 +315,19 @@ mod tests {
     use proptest::prelude::*;
 
     fn keeps_the_invariants<P: Placement>(placement: &P, word: u64, bins: usize, k: usize) {
-        let place = P::place(placement.hash(word), bins);
-        assert!(place.bin < bins);
-        let marker = placement.markers()[place.half];
-        assert_ne!(word, marker.empty, "a key is stored as zero");
-        assert_ne!(word, marker.empty ^ marker.dead, "a key is stored as dead");
-        assert_ne!(marker.dead, 0);
-        let larger = P::place(placement.hash(word), bins * k);
-        assert_eq!(larger.half, place.half);
-        assert_eq!(P::half_of(place.bin, bins), place.half);
-        assert_eq!(P::parent(larger.bin, bins, k), place.bin);
-        assert!((0..k).any(|j| P::child(place.bin, bins, k, j) == larger.bin));
+        let hash = placement.hash(word);
+        let (bin, tag) = (P::place(hash, bins), placement.tag(word, hash));
+        assert!(bin < bins);
+        let (half, decoder) = (P::half_of(bin, bins), placement.decoder());
+        assert_ne!(tag, 0, "a key is stored as zero");
+        assert_ne!(tag, decoder.dead(half), "a key is stored as dead");
+        assert_ne!(decoder.dead(half), 0);
+        assert_eq!(decoder.word(tag, half), word);
+        assert_eq!(placement.hash_of_tag(tag, half), hash);
+        let larger = P::place(hash, bins * k);
+        assert_eq!(P::half_of(larger, bins * k), half);
+        assert_eq!(P::parent(larger, bins, k), bin);
+        assert!((0..k).any(|j| P::child(bin, bins, k, j) == larger));
     }
 
     #[derive(Clone, Default)]

@@ -7,6 +7,9 @@ use core::hash::BuildHasher;
 /// The default hasher of every map in RAM: fast, of high quality and seeded at
 /// random for each map, so that nobody can choose keys that collide.
 ///
+/// Keys that are stored inline are permuted with two multipliers drawn from it,
+/// which is as good as its hash function and faster.
+///
 /// ```
 /// use nunatak::{DlhtMap, RandomState};
 /// let map: DlhtMap<u64, u64, RandomState> = DlhtMap::new();

@@ -29,7 +29,7 @@ pub(super) enum Detour<'i> {
 #[derive(Clone, Copy)]
 pub(super) struct Request<'r, T, F> {
     pub(super) hash: u64,
-    pub(super) word: u64,
+    pub(super) tag: u64,
     pub(super) test: &'r T,
     pub(super) fresh: Option<u64>,
     pub(super) change: &'r F,
@@ -51,7 +51,8 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
         let hash = self.placement.hash(word);
-        let request = Request { hash, word, test, fresh, change: &change };
+        let tag = self.placement.tag(word, hash);
+        let request = Request { hash, tag, test, fresh, change: &change };
         self.repeat(|pin| self.try_apply(pin, self.root(pin), &request))
     }
 
@@ -63,18 +64,17 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         request: &Request<'_, T, F>,
     ) -> Step<Option<u64>> {
         loop {
-            let place = self.place(request.hash, index);
-            let bin = index.bins.at(place.bin);
-            let marker = self.markers[place.half];
-            let tag = request.word ^ marker.empty;
+            let at = self.place(request.hash, index);
+            let bin = index.bins.at(at);
+            let tag = request.tag;
             // Acquire: the slots are at least as new as the header.
             let header = Header(bin.header.load(Ordering::Acquire));
             let detour = if header.is_open() {
                 let to_insert = Y::SHARED && request.fresh.is_some();
-                match scan(index, place.bin, bin, header, tag, request.test, to_insert) {
+                match scan(index, at, bin, header, tag, request.test, to_insert) {
                     Scan::Changed => Detour::Again,
                     Scan::Pending(slot) => {
-                        settle_pending(bin, header, slot, marker.dead);
+                        settle_pending(bin, header, slot, self.dead(at, index));
                         Detour::Again
                     }
                     Scan::Hit { slot, number, second } => {
@@ -89,7 +89,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                         }
                         None => Detour::Again,
                         Some(value) => {
-                            match self.insert_absent(pin, index, place.bin, header, (tag, value)) {
+                            match self.insert_absent(pin, index, at, header, (tag, value)) {
                                 Some(detour) => detour,
                                 None => return Step::Done(None),
                             }
@@ -97,14 +97,14 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                     },
                 }
             } else {
-                self.detour(pin, index, place.bin, header)
+                self.detour(pin, index, at, header)
             };
             match detour {
                 Detour::Again => {}
                 Detour::Next(next) => index = next,
                 Detour::Wait => return Step::Wait,
                 Detour::Overflow => {
-                    if let Some(step) = self.apply_in_overflow(pin, index, place.bin, request) {
+                    if let Some(step) = self.apply_in_overflow(pin, index, at, request) {
                         return step;
                     }
                 }

@@ -55,12 +55,12 @@ impl Window {
     ) {
         let hash = table.placement.hash(word);
         self.hashes[at % RING] = hash;
-        prefetch(index.bins.address(table.place(hash, index).bin));
+        prefetch(index.bins.address(table.place(hash, index)));
     }
 
     #[inline(always)]
     fn fetch_link<P: Placement, Y: Mode>(&self, table: &Table<P, Y>, index: &Index, at: usize) {
-        let bin = table.place(self.hashes[at % RING], index).bin;
+        let bin = table.place(self.hashes[at % RING], index);
         prefetch(index.next_line(bin, index.bins.at(bin)));
     }
 }
@@ -142,7 +142,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         self.for_each_fetched(count, &word, |pin, index, at, hash| {
             let request = Request {
                 hash,
-                word: word(at),
+                tag: self.placement.tag(word(at), hash),
                 test: &test(at),
                 fresh: fresh(at),
                 change: &|second| change(at, second),

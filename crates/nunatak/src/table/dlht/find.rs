@@ -33,7 +33,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 // SAFETY: as in `root`: the operation is announced, or the table
                 // belongs to this thread.
                 let index = unsafe { &*self.root.load(Ordering::Acquire) };
-                if let Some(found) = self.find_in_first_bucket(index, hash, word) {
+                if let Some(found) = self.find_in_first_bucket(index, hash, self.placement.tag(word, hash)) {
                     return found;
                 }
             }
@@ -58,7 +58,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         test: &T,
     ) -> Option<u64> {
         if T::BY_WORD
-            && let Some(found) = self.find_in_first_bucket(index, hash, word)
+            && let Some(found) = self.find_in_first_bucket(index, hash, self.placement.tag(word, hash))
         {
             return found;
         }
@@ -69,10 +69,8 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     /// a branch that depends on which slot it is: such a branch is mispredicted
     /// every second time, and keeps the processor from starting the next lookup.
     #[inline(always)]
-    fn find_in_first_bucket(&self, index: &Index, hash: u64, word: u64) -> Option<Option<u64>> {
-        let place = self.place(hash, index);
-        let bin = index.bins.at(place.bin);
-        let tag = word ^ self.markers[place.half].empty;
+    fn find_in_first_bucket(&self, index: &Index, hash: u64, tag: u64) -> Option<Option<u64>> {
+        let bin = index.bins.at(self.place(hash, index));
         // Acquire: the slots are at least as new as the header.
         let header = bin.header.load(Ordering::Acquire);
         // Which slot it is in if it is in this bucket, by two conditional moves.
@@ -108,11 +106,11 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         word: u64,
         test: &T,
     ) -> Option<u64> {
+        let tag = self.placement.tag(word, hash);
         let mut backoff = Backoff::new();
         loop {
-            let place = self.place(hash, index);
-            let bin = index.bins.at(place.bin);
-            let tag = word ^ self.markers[place.half].empty;
+            let at = self.place(hash, index);
+            let bin = index.bins.at(at);
             // Acquire: as above; and a bin that moved is whole in the next index.
             let header = Header(bin.header.load(if seeded(Bug::MovedRelaxed) {
                 Ordering::Relaxed
@@ -123,7 +121,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 index = self.successor(index);
                 continue;
             }
-            match scan(index, place.bin, bin, header, tag, test, false) {
+            match scan(index, at, bin, header, tag, test, false) {
                 Scan::Hit { second, .. } => return Some(second),
                 Scan::Changed | Scan::Pending(_) => continue,
                 Scan::Miss if !still(bin, header, Bug::MissWithoutHeaderRecheck) => continue,
@@ -134,7 +132,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 // Keys vanish from the bin before they are in the next one.
                 BinState::InTransfer if !seeded(Bug::MissDuringTransfer) => backoff.wait(),
                 BinState::Special if bin.links.load(Ordering::Acquire) & DELEGATED != 0 => {
-                    if let Some(found) = self.find_in_overflow(index, place.bin, word, test) {
+                    if let Some(found) = self.find_in_overflow(index, at, tag, test) {
                         return found;
                     }
                 }
@@ -156,7 +154,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let hash = self.placement.hash(word);
         let pin = self.enter();
         let index = self.root(&pin);
-        super::batch::prefetch(index.bins.address(self.place(hash, index).bin));
+        super::batch::prefetch(index.bins.address(self.place(hash, index)));
     }
 }
 

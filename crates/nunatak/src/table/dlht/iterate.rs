@@ -31,7 +31,9 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     /// Collects the pairs of a bin; false if it has moved.
     fn read_bin(&self, index: &Index, at: usize, pairs: &mut Vec<(u64, u64)>) -> bool {
         let bin = index.bins.at(at);
-        let marker = self.markers[self.half_of(at, index)];
+        let half = P::half_of(at, index.bins.len());
+        let dead = self.decoder.dead(half);
+        let word = |(tag, second)| (self.decoder.word(tag, half), second);
         let start = pairs.len();
         let mut backoff = Backoff::new();
         loop {
@@ -47,7 +49,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 }
                 BinState::Special if links & DELEGATED != 0 => {
                     if let Some(delegated) = index.overflow.lock().pairs(at) {
-                        pairs.extend(delegated);
+                        pairs.extend(delegated.into_iter().map(word));
                         return true;
                     }
                     continue;
@@ -58,9 +60,9 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 let slot = index.slot(at, bin, links, number);
                 // Acquire: pairs with the publication.
                 let first = slot.load_first(Ordering::Acquire);
-                if first != 0 && first != marker.dead {
+                if first != 0 && first != dead {
                     // Acquire: the entry behind it is at least as new.
-                    pairs.push((first ^ marker.empty, slot.load_second(Ordering::Acquire)));
+                    pairs.push(word((first, slot.load_second(Ordering::Acquire))));
                 }
             }
             if still(bin, header, Bug::HitWithoutHeaderRecheck) {
@@ -86,7 +88,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 let hash = self.placement.hash(word);
                 passed
                     .iter()
-                    .all(|(index, moved)| moved.binary_search(&self.place(hash, index).bin).is_ok())
+                    .all(|(index, moved)| moved.binary_search(&self.place(hash, index)).is_ok())
             });
             pairs.append(&mut found);
             if bins.is_empty() {

@@ -4,7 +4,7 @@
 //! bin (64 B)          0        8        16         32         48         64
 //!                     | header | links  | slot 0   | slot 1   | slot 2   |
 //! half bucket (32 B)  | slot a          | slot b              |
-//! slot (16 B)         | key word ^ empty | value word |
+//! slot (16 B)         | tag of the key | value word |
 //!
 //! header  63                         32 31   30 29                        0
 //!         | version                    | state | slot 14 | …    | slot 0  |
@@ -23,7 +23,8 @@
 use crate::memory::Zeroed;
 use crate::sync::{AtomicPair, AtomicU64};
 
-/// A slot: the key word, masked so that zero is no key, and the value word.
+/// A slot: the key's tag, which is never zero (see `Placement`), and the value
+/// word.
 pub(super) type Slot = AtomicPair;
 
 /// A primary bucket.

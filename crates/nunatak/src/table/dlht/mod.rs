@@ -4,11 +4,11 @@
 //! # The picture
 //! The root points to the current [`Index`](index::Index), an array of 64-byte
 //! bins (see [`layout`]). A key belongs to one bin. A bin's header counts
-//! changes and says which slots are claimed; a slot holds the key word, masked
+//! changes and says which slots are claimed; a slot holds the key's tag, so made
 //! so that zero and one other word are no key of that bin, and the value word.
 //!
 //! # The protocol
-//! **A key is present exactly if a slot of its bin holds its masked word.** All
+//! **A key is present exactly if a slot of its bin holds its tag.** All
 //! operations take effect at an access to a slot; the header divides slots up
 //! and tells readers that something may have changed.
 //!
@@ -75,7 +75,7 @@ pub(crate) use apply::Change;
 pub use stats::DlhtStats;
 
 use crate::error::Error;
-use crate::hash::{Marker, Place, Placement};
+use crate::hash::{Decoder, Placement};
 use crate::memory::MemoryUsage;
 use crate::sync::{
     AtomicPtr, AtomicUsize, Backoff, Mode, Mutex, OpPin, Ordering, Registry,
@@ -149,7 +149,7 @@ enum Step<T> {
 #[derive(Debug)]
 pub(crate) struct Table<P: Placement, Y: Mode> {
     root: AtomicPtr<Index>,
-    markers: [Marker; 2],
+    decoder: Decoder,
     /// How many indexes wait to be freed.
     retired_count: AtomicUsize,
     placement: P,
@@ -173,7 +173,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let index = Arc::new(Index::new(bins, config.bins_per_link)?);
         Ok(Self {
             root: AtomicPtr::new(Arc::into_raw(index).cast_mut()),
-            markers: placement.markers(),
+            decoder: placement.decoder(),
             retired_count: AtomicUsize::new(0),
             placement,
             config,
@@ -216,8 +216,13 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     }
 
     #[inline(always)]
-    fn place(&self, hash: u64, index: &Index) -> Place {
+    fn place(&self, hash: u64, index: &Index) -> usize {
         P::place(hash, index.bins.len())
+    }
+
+    /// The tag that marks the dead slots of a bin.
+    fn dead(&self, bin: usize, index: &Index) -> u64 {
+        self.decoder.dead(P::half_of(bin, index.bins.len()))
     }
 
     /// Repeats an attempt, leaving the table whenever it has to wait.

@@ -23,7 +23,7 @@ pub(super) struct Overflow {
     versions: u64,
 }
 
-/// The pairs of a bin, with their key words as they are.
+/// The pairs of a bin, as its slots would hold them.
 #[derive(Debug, Default, Clone)]
 struct DelegatedBin {
     version: u64,
@@ -88,11 +88,11 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         &self,
         index: &Index,
         at: usize,
-        word: u64,
+        tag: u64,
         test: &T,
     ) -> Option<Option<u64>> {
         let pairs = index.overflow.lock().pairs(at)?;
-        let hit = pairs.iter().find(|&&(first, second)| first == word && test.accepts(second));
+        let hit = pairs.iter().find(|&&(first, second)| first == tag && test.accepts(second));
         Some(hit.map(|&(_, second)| second))
     }
 
@@ -110,7 +110,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             let hit = copy
                 .pairs
                 .iter()
-                .position(|&(first, second)| first == request.word && request.test.accepts(second));
+                .position(|&(first, second)| first == request.tag && request.test.accepts(second));
             let mut overflow = index.overflow.lock();
             if overflow.frozen {
                 // After the cut the bin is to be moved before it changes.
@@ -132,7 +132,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             bin.version = version;
             let Some(hit) = hit else {
                 if let Some(value) = request.fresh {
-                    bin.pairs.push((request.word, value));
+                    bin.pairs.push((request.tag, value));
                     self.registry.count::<Y>(1);
                 }
                 return Some(Step::Done(None));

@@ -10,7 +10,7 @@ use super::index::{Index, Migrating};
 use super::layout::{BinState, DELEGATED, Header};
 use super::{Step, Table};
 use crate::error::Error;
-use crate::hash::{Marker, Placement};
+use crate::hash::{Decoder, Placement};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, Mode, Ordering, operations_ended, retire_tag};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct PairSnapshot {
     index: Arc<Index>,
-    markers: [Marker; 2],
+    decoder: Decoder,
     half_of: fn(usize, usize) -> usize,
     bin: usize,
     buffer: Vec<(u64, u64)>,
@@ -55,7 +55,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         self.free_retired_soon();
         Ok(PairSnapshot {
             index,
-            markers: self.markers,
+            decoder: self.decoder,
             half_of: P::half_of,
             bin: 0,
             buffer: Vec::new(),
@@ -116,17 +116,19 @@ impl Iterator for PairSnapshot {
             // Relaxed: nothing of it has changed since the cut, which this
             // thread made.
             let links = bin.links.load(Ordering::Relaxed);
+            let (half, decoder) = ((self.half_of)(at, index.bins.len()), self.decoder);
+            let word = |(tag, second)| (decoder.word(tag, half), second);
             if links & DELEGATED != 0 {
-                self.buffer = index.overflow.lock().kept_pairs(at);
+                let pairs = index.overflow.lock().kept_pairs(at);
+                self.buffer.extend(pairs.into_iter().map(word));
                 continue;
             }
-            let marker = self.markers[(self.half_of)(at, index.bins.len())];
             for number in Header(bin.header.load(Ordering::Relaxed)).claimed(0) {
                 let slot = index.slot(at, bin, links, number);
                 let first = slot.load_first(Ordering::Relaxed);
-                if first != 0 && first != marker.dead {
+                if first != 0 && first != decoder.dead(half) {
                     let second = slot.load_second(Ordering::Relaxed);
-                    self.buffer.push((first ^ marker.empty, second));
+                    self.buffer.push(word((first, second)));
                 }
             }
         }

@@ -18,6 +18,16 @@ fn put(table: &Words, word: u64, value: u64) -> Option<u64> {
     table.apply(word, &ByWord, Some(value), |_| Change::To(value))
 }
 
+/// The `i`th word of a sequence without order (a permutation of the words that
+/// has nothing in common with the default hash).
+fn random(i: u64) -> u64 {
+    let mut word = i.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    for (shift, factor) in [(30, 0xBF58_476D_1CE4_E5B9), (27, 0x94D0_49BB_1331_11EB)] {
+        word = (word ^ word >> shift).wrapping_mul(factor);
+    }
+    word ^ word >> 31
+}
+
 /// Fills a table until it grows, and returns the share of its slots that were
 /// taken then: entries by three slots a bin and four a link bucket.
 fn occupancy_until_resize(bins: usize, bins_per_link: usize) -> (f64, f64) {
@@ -26,7 +36,7 @@ fn occupancy_until_resize(bins: usize, bins_per_link: usize) -> (f64, f64) {
     let slots = table.stats().slots as f64;
     let keys = (0..)
         .find(|&key| {
-            put(&table, key, key);
+            put(&table, random(key), key);
             table.root_bins() != bins || table.is_growing()
         })
         .unwrap();
@@ -71,7 +81,7 @@ fn a_get_touches_one_line_unless_its_bin_has_links() {
     let mut by_lines = [0; 6];
     for key in 0..300_000_u64 {
         let hash = table.placement.hash(key);
-        let bin = index.bins.at(table.place(hash, &index).bin);
+        let bin = index.bins.at(table.place(hash, &index));
         let header = Header(bin.header.load(Ordering::Relaxed));
         let lines = lines_of(|| {
             assert_eq!(table.find(key, &ByWord), (key < 100_000).then_some(!key));

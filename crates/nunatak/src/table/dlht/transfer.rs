@@ -16,7 +16,6 @@ struct Captured {
     /// Its slot, or `None` if the bin was delegated.
     slot: Option<usize>,
     tag: u64,
-    word: u64,
     second: u64,
     hash: u64,
 }
@@ -90,43 +89,42 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     }
 
     /// Stores a pair in a bin that nobody else can reach.
-    fn store_unshared(&self, index: &Index, hash: u64, word: u64, second: u64) {
-        let place = self.place(hash, index);
-        let bin = index.bins.at(place.bin);
+    fn store_unshared(&self, index: &Index, hash: u64, pair: (u64, u64)) {
+        let at = self.place(hash, index);
+        let bin = index.bins.at(at);
         // Relaxed, here and below: published with the old bins' `Moved`.
         let header = Header(bin.header.load(Ordering::Relaxed));
         let links = bin.links.load(Ordering::Relaxed);
         if links & DELEGATED != 0 {
-            index.overflow.lock().push(place.bin, (word, second));
+            index.overflow.lock().push(at, pair);
             return;
         }
         let room = header.first_free().and_then(|number| {
-            index.ensure_link(place.bin, bin, number).map(|links| (number, links))
+            index.ensure_link(at, bin, number).map(|links| (number, links))
         });
         let Some((number, links)) = room else {
             // More keys than slots, or no link left: the bin starts delegated.
-            let empty = self.markers[place.half].empty;
             let mut pairs: Vec<_> = header
                 .claimed(0)
                 .map(|number| {
-                    let slot = index.slot(place.bin, bin, links, number);
+                    let slot = index.slot(at, bin, links, number);
                     let pair = (
-                        slot.load_first(Ordering::Relaxed) ^ empty,
+                        slot.load_first(Ordering::Relaxed),
                         slot.load_second(Ordering::Relaxed),
                     );
                     slot.store_first(0, Ordering::Relaxed);
                     pair
                 })
                 .collect();
-            pairs.push((word, second));
-            index.overflow.lock().delegate(place.bin, pairs);
+            pairs.push(pair);
+            index.overflow.lock().delegate(at, pairs);
             bin.links.store(links | DELEGATED, Ordering::Relaxed);
             bin.header.store(Header(0).with_state(BinState::Special).0, Ordering::Relaxed);
             return;
         };
-        let slot = index.slot(place.bin, bin, links, number);
-        slot.store_second(second, Ordering::Relaxed);
-        slot.store_first(word ^ self.markers[place.half].empty, Ordering::Relaxed);
+        let slot = index.slot(at, bin, links, number);
+        slot.store_second(pair.1, Ordering::Relaxed);
+        slot.store_first(pair.0, Ordering::Relaxed);
         bin.header.store(header.with_claimed(number).0, Ordering::Relaxed);
     }
 
@@ -140,9 +138,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             return;
         }
         let mut pairs = Vec::new();
-        self.capture(index, at, header, false, |_, tag, second, empty| {
-            pairs.push((tag ^ empty, second))
-        });
+        self.capture(index, at, header, false, |_, pair| pairs.push(pair));
         if seeded(Bug::DelegateLosesPairs) {
             pairs.pop();
         }
@@ -162,26 +158,19 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         at: usize,
         header: Header,
         keeps: bool,
-        mut take: impl FnMut(usize, u64, u64, u64),
+        mut take: impl FnMut(usize, (u64, u64)),
     ) {
         let bin = index.bins.at(at);
-        // The half of a bin is that of the hashes that it holds; of an even
-        // number of bins every placement gives one half of them each half.
-        let half = self.half_of(at, index);
-        let marker = self.markers[half];
+        let dead = self.dead(at, index);
         // Acquire: pairs with the release that chains.
         let links = bin.links.load(Ordering::Acquire);
         let end = if seeded(Bug::TransferSkipsLinks) { 3 } else { super::layout::SLOTS };
         for number in header.claimed(0).filter(|&number| number < end) {
             let slot = index.slot(at, bin, links, number);
-            if let Some((tag, second)) = capture_slot::<Y>(slot, marker.dead, keeps) {
-                take(number, tag, second, marker.empty);
+            if let Some(pair) = capture_slot::<Y>(slot, dead, keeps) {
+                take(number, pair);
             }
         }
-    }
-
-    pub(super) fn half_of(&self, bin: usize, index: &Index) -> usize {
-        P::half_of(bin, index.bins.len())
     }
 }
 
@@ -261,30 +250,19 @@ impl<P: Placement, Y: Mode> Mover<'_, P, Y> {
             let links = old.bins.at(at).links.load(Ordering::Acquire);
             if links & DELEGATED != 0 {
                 let pairs = old.overflow.lock().take(at, migration.keeps);
-                captured.extend(pairs.into_iter().map(|(word, second)| Captured {
-                    bin: at,
-                    slot: None,
-                    tag: word,
-                    word,
-                    second,
-                    hash: 0,
-                }));
+                let captured_pair =
+                    |(tag, second)| Captured { bin: at, slot: None, tag, second, hash: 0 };
+                captured.extend(pairs.into_iter().map(captured_pair));
                 continue;
             }
-            table.capture(old, at, header, migration.keeps, |number, tag, second, empty| {
-                captured.push(Captured {
-                    bin: at,
-                    slot: Some(number),
-                    tag,
-                    word: tag ^ empty,
-                    second,
-                    hash: 0,
-                });
+            table.capture(old, at, header, migration.keeps, |number, (tag, second)| {
+                captured.push(Captured { bin: at, slot: Some(number), tag, second, hash: 0 });
             });
         }
         // Before anything is stored, since the caller's hasher may panic.
         for pair in captured.iter_mut() {
-            pair.hash = table.placement.hash(pair.word);
+            let half = P::half_of(pair.bin, old.bins.len());
+            pair.hash = table.placement.hash_of_tag(pair.tag, half);
         }
     }
 
@@ -300,7 +278,8 @@ impl<P: Placement, Y: Mode> Mover<'_, P, Y> {
             self.claimed.iter().for_each(moved);
         }
         for pair in &self.captured {
-            self.table.store_unshared(&self.migration.target, pair.hash, pair.word, pair.second);
+            let target = &self.migration.target;
+            self.table.store_unshared(target, pair.hash, (pair.tag, pair.second));
         }
         if !seeded(Bug::TransferDoneBeforeCopy) {
             self.claimed.iter().for_each(moved);
@@ -328,7 +307,7 @@ impl<P: Placement, Y: Mode> Drop for Mover<'_, P, Y> {
             for &(at, header) in &self.claimed {
                 if self.old.bins.at(at).links.load(Ordering::Relaxed) & DELEGATED != 0 {
                     let pairs = self.captured.iter().filter(|pair| pair.bin == at);
-                    let pairs = pairs.map(|pair| (pair.word, pair.second)).collect();
+                    let pairs = pairs.map(|pair| (pair.tag, pair.second)).collect();
                     self.old.overflow.lock().delegate(at, pairs);
                 }
                 let open = header.with_state(BinState::InTransfer).with_state(header.state());
