@@ -56,7 +56,8 @@ impl<Y: Mode> Drop for OpPin<Y> {
     }
 }
 
-/// An [`OpPin`] of a thread that is in no other operation and needs no fence.
+/// An [`OpPin`] of a thread that is in no other operation and needs no fence, on
+/// a machine that loads pairs whole (see `find_pair`).
 #[derive(Debug)]
 pub(crate) struct FastPin {
     /// Not `Send`: the announcement is this thread's.
@@ -93,15 +94,16 @@ pub(crate) fn operations_ended(tag: u64, own: bool) -> bool {
 
 #[cfg(not(any(loom, shuttle)))]
 mod real {
-    use crate::sync::barrier;
+    use crate::sync::{barrier, pairs_load_whole};
     use core::ptr;
     use core::sync::atomic::{AtomicU64, Ordering};
     use parking_lot::Mutex;
 
     /// Not in the list yet, or not any more.
     const UNLISTED: u64 = u64::MAX;
-    /// In the list, but a full fence is needed where the barrier is not
-    /// asymmetric: at rest the word is this instead of zero.
+    /// In the list, but on this machine no pin is fast: a full fence is needed,
+    /// since the barrier is not asymmetric, or pairs can't be loaded whole. At
+    /// rest the word is this instead of zero.
     const FENCED: u64 = u64::MAX - 1;
 
     static EPOCH: AtomicU64 = AtomicU64::new(1);
@@ -177,7 +179,8 @@ mod real {
                     return UNLISTED;
                 }
                 WORDS.lock().push(Word(word));
-                let rest = if barrier::is_asymmetric() { 0 } else { FENCED };
+                let is_fast = barrier::is_asymmetric() && pairs_load_whole();
+                let rest = if is_fast { 0 } else { FENCED };
                 word.store(rest, Ordering::Relaxed);
                 announce()
             }

@@ -143,6 +143,99 @@ mod real {
     }
 }
 
+/// The pair among three that begins with `first`, which is not zero; (0, 0) if
+/// none does. A pair that is found is one that was published: its second word is
+/// at least as new as its first. Acquires.
+///
+/// Without a branch, and without an integer instruction that waits for memory
+/// but the last: lookups that miss the cache overlap as far as the processor
+/// finds room for what waits in them. (Measured, in millions of lookups a second
+/// of a bare loop: 44.7 in this form, 36.1 with two conditional moves, 43.2 with
+/// one AVX-512 comparison of all words.)
+///
+/// # Safety
+/// [`pairs_load_whole`] has returned true.
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+#[inline(always)]
+pub(crate) unsafe fn find_pair(pairs: &[AtomicPair; 3], first: u64) -> (u64, u64) {
+    let (found, second): (u64, u64);
+    // SAFETY: reads 48 aligned bytes that live as long as `pairs`, by loads of 16
+    // aligned bytes, one access each on every processor with AVX, which the
+    // caller promises. No flags are changed.
+    unsafe {
+        core::arch::asm!(
+            "vmovq {tags}, {first}",
+            "vpunpcklqdq {tags}, {tags}, {tags}",
+            "vmovdqa {a}, xmmword ptr [{before} + 16]",
+            "vmovdqa {b}, xmmword ptr [{before} + 32]",
+            "vmovdqa {c}, xmmword ptr [{before} + 48]",
+            "vpcmpeqq {is_a}, {tags}, {a}",
+            "vpcmpeqq {is_b}, {tags}, {b}",
+            "vpcmpeqq {is_c}, {tags}, {c}",
+            // Whether the first words are equal decides for both.
+            "vpunpcklqdq {is_a}, {is_a}, {is_a}",
+            "vpunpcklqdq {is_b}, {is_b}, {is_b}",
+            "vpunpcklqdq {is_c}, {is_c}, {is_c}",
+            "vpand {a}, {a}, {is_a}",
+            "vpand {b}, {b}, {is_b}",
+            "vpand {c}, {c}, {is_c}",
+            "vpor {a}, {a}, {b}",
+            "vpor {a}, {a}, {c}",
+            "vmovq {found}, {a}",
+            "vpunpckhqdq {a}, {a}, {a}",
+            "vmovq {second}, {a}",
+            // The address that the caller has in a register already.
+            before = in(reg) pairs.as_ptr().wrapping_byte_sub(16),
+            first = in(reg) first,
+            found = lateout(reg) found,
+            second = lateout(reg) second,
+            tags = out(xmm_reg) _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            is_a = out(xmm_reg) _,
+            is_b = out(xmm_reg) _,
+            is_c = out(xmm_reg) _,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    (found, second)
+}
+
+/// As above, by loads of one word.
+///
+/// # Safety
+/// None is needed here.
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan)))))]
+#[inline(always)]
+pub(crate) unsafe fn find_pair(pairs: &[AtomicPair; 3], first: u64) -> (u64, u64) {
+    use super::{DATA, Ordering};
+    use core::hint::select_unpredictable;
+    // Not by a branch on which pair it is: that is mispredicted every second
+    // time.
+    let is = |at: usize| pairs[at].load_first(Ordering::Relaxed) == first;
+    let at = select_unpredictable(is(1), 1, 0);
+    let at: usize = select_unpredictable(is(2), 2, at);
+    // Acquire: pairs with the publication, so that the second word is at least as
+    // new as the first.
+    let is_found = pairs[at].load_first(Ordering::Acquire) == first;
+    let second = pairs[at].load_second(DATA);
+    if is_found { (first, second) } else { (0, 0) }
+}
+
+/// Whether one load reads both words of a pair at once, as [`find_pair`] needs
+/// it on x86-64.
+pub(crate) fn pairs_load_whole() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        std::is_x86_feature_detected!("avx")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        true
+    }
+}
+
 /// The pair for a model checker, which has no 16-byte atomics: an atomic index
 /// into a list of all pairs that ever were. Each access is one step with the
 /// order that was asked for.

@@ -5,8 +5,7 @@ use super::layout::{Bin, BinState, DELEGATED, Header, Slot};
 use super::{KeyTest, Table};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, DATA, FastPin, Mode, Ordering, fence};
-use core::hint::select_unpredictable;
+use crate::sync::{Backoff, DATA, FastPin, Mode, Ordering, fence, find_pair};
 
 /// What a scan of a bin came to.
 pub(super) enum Scan<'i> {
@@ -33,7 +32,9 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 // SAFETY: as in `root`: the operation is announced, or the table
                 // belongs to this thread.
                 let index = unsafe { &*self.root.load(Ordering::Acquire) };
-                if let Some(found) = self.find_in_first_bucket(index, hash, self.placement.tag(word, hash)) {
+                // A pin is fast only where pairs are loaded whole.
+                if (Y::SHARED || index.pairs_load_whole)
+                    && let Some(found) = self.find_in_first_bucket(index, hash, self.placement.tag(word, hash)) {
                     return found;
                 }
             }
@@ -58,6 +59,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         test: &T,
     ) -> Option<u64> {
         if T::BY_WORD
+            && index.pairs_load_whole
             && let Some(found) = self.find_in_first_bucket(index, hash, self.placement.tag(word, hash))
         {
             return found;
@@ -73,21 +75,12 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let bin = index.bins.at(self.place(hash, index));
         // Acquire: the slots are at least as new as the header.
         let header = bin.header.load(Ordering::Acquire);
-        // Which slot it is in if it is in this bucket, by two conditional moves.
-        // What waits for memory here is what limits how many gets the processor
-        // can overlap, so it is kept short: masks of all three comparisons
-        // take twice the instructions.
-        let is_in = |slot: usize| bin.slots[slot].load_first(Ordering::Relaxed) == tag;
-        let slot = select_unpredictable(is_in(1), 1, 0);
-        let slot: usize = select_unpredictable(is_in(2), 2, slot);
-        // SAFETY: the slot is 0, 1 or 2.
-        let slot = unsafe { bin.slots.get_unchecked(slot) };
-        // Acquire: pairs with the publication of a slot, so that its value is
-        // at least as new as its key.
-        let is_hit = slot.load_first(Ordering::Acquire) == tag;
-        let second = slot.load_second(DATA);
+        // SAFETY: the processor is asked before anyone comes here.
+        let (found, second) = unsafe { find_pair(&bin.slots, tag) };
         if still(bin, Header(header), Bug::HitWithoutHeaderRecheck) && Header(header).is_open() {
-            if is_hit {
+            // Some other branch than on the slot: this one is nearly always taken
+            // or nearly never.
+            if found == tag {
                 return Some(Some(second));
             }
             if !Header(header).has_linked_slots() {

@@ -12,7 +12,7 @@ use super::migration::Migration;
 use super::overflow::Overflow;
 use crate::error::Error;
 use crate::memory::{MemoryUsage, Slab};
-use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, pairs_load_whole};
 use core::ptr;
 
 /// Bins that share links, so that a link fits 21 bits.
@@ -29,6 +29,8 @@ pub(super) struct Index {
     pub(super) overflow: Mutex<Overflow>,
     /// Half buckets that were taken when the index became the root.
     pub(super) links_at_birth: AtomicUsize,
+    /// Whether one load reads a pair of words, see [`find_pair`](crate::sync::find_pair).
+    pub(super) pairs_load_whole: bool,
     /// Null, [`STARTING`], or the migration that empties this index.
     migration: AtomicPtr<Migration>,
 }
@@ -64,6 +66,7 @@ impl Index {
             cursors: (0..groups).map(|_| LinkCursor::default()).collect(),
             overflow: Mutex::new(Overflow::default()),
             links_at_birth: AtomicUsize::new(0),
+            pairs_load_whole: pairs_load_whole(),
             migration: AtomicPtr::new(ptr::null_mut()),
         })
     }
