@@ -1,6 +1,7 @@
 //! The `nunatak` command: compares concurrent hash maps, with each other and
 //! with the limit that memory sets, and reports what it measured.
 
+mod backing;
 mod cli;
 mod clock;
 mod keys;

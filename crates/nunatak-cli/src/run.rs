@@ -1,6 +1,7 @@
 //! A run: repetitions, interleaved between the probe and the maps (probe, A, B,
 //! C, probe, A, B, C, …), so that a disturbance of the machine meets them all.
 
+use crate::backing::back_free_memory;
 use crate::clock::Clock;
 use crate::machine::Machine;
 use crate::probe::Probe;
@@ -77,7 +78,8 @@ fn params(settings: &Settings, text: Option<&Text>) -> Params {
         batch: settings.batch,
         seed: settings.seed,
         keys: settings.keys,
-        hasher: "foldhash::fast::RandomState for every map".to_owned(),
+        hasher: "foldhash::fast::RandomState for every map; Nunatak permutes words with it"
+            .to_owned(),
         milliseconds: settings.time.as_millis() as u64,
         probe_mib: settings.probe_size() >> 20,
         text: text.map(about),
@@ -120,6 +122,7 @@ impl Run<'_> {
             if self.wants(Workload::Grow) {
                 for &batched in modes::<T>() {
                     let operation = Operation::new(Workload::Grow, Variant::Only).batched(batched);
+                    back_free_memory(self.settings.items);
                     self.throughput(place, operation, |bench| {
                         populate::fill(&T::empty(), bench, threads, batched)
                     });
@@ -127,6 +130,7 @@ impl Run<'_> {
             }
             if self.wants(Workload::Latency) {
                 self.announce(place, "latency");
+                back_free_memory(self.settings.items);
                 match latency::while_growing::<T>(&self.bench, &self.clock, threads) {
                     Ok(latencies) => self.results.add_latencies(map, threads, &latencies),
                     Err(error) => {
@@ -143,6 +147,7 @@ impl Run<'_> {
     fn fill<T: Target>(&mut self, place: Place, batched: bool) -> Option<T> {
         let operation = Operation::new(Workload::Insert, Variant::Only).batched(batched);
         self.announce(place, &operation.to_string());
+        back_free_memory(self.settings.items);
         let map = T::with_capacity(self.settings.items as usize);
         match populate::fill(&map, &self.bench, place.threads, batched) {
             Ok(mops) => {

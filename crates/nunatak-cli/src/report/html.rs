@@ -325,7 +325,9 @@ fn method(html: &mut String, report: &Report) {
          <li>Maps of 64-bit keys to 64-bit values with {} items; hasher: {}. Keys are computed \
          from their index, never read from an array.</li>\
          <li>Threads are pinned to cores, start together after a warm-up, and measure for {} ms \
-         or until all items are inserted. All is repeated {} times, the probe and the maps taking \
+         or until all items are inserted. Before a map is filled, memory for it is touched and \
+         freed, so that a hypervisor which takes free pages back is not what is measured. All is \
+         repeated {} times, the probe and the maps taking \
          turns; the median counts.</li>\
          <li>Every result is checked: a hit must return its key's value, a miss nothing, an \
          insert of a new key nothing. A measurement that fails is no row.</li>\

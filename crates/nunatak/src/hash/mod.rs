@@ -13,9 +13,7 @@ mod permutation;
 mod placement;
 mod state;
 
-pub(crate) use placement::{
-    Decoder, HashPlacement, ModuloPlacement, Placement, WordPlacement,
-};
+pub(crate) use placement::{Decoder, HashPlacement, ModuloPlacement, Placement, WordPlacement};
 pub use state::{Hashing, Modulo, RandomState};
 
 /// Spreads a hash to the high bits, which hashers that users bring may leave

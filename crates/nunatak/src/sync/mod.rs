@@ -14,9 +14,7 @@ pub(crate) use backoff::Backoff;
 pub(crate) use mode::Mode;
 pub use mode::{Shared, SingleThread};
 pub(crate) use operation::{FastPin, OpPin, operations_ended, retire_tag};
-pub(crate) use pair::{
-    AtomicPair, double_word_cas_is_lock_free, find_pair, pairs_load_whole,
-};
+pub(crate) use pair::{AtomicPair, double_word_cas_is_lock_free, find_pair, pairs_load_whole};
 pub(crate) use registry::{GuardPin, Limbo, Registry};
 
 #[cfg(not(any(loom, shuttle)))]

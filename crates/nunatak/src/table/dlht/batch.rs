@@ -15,8 +15,8 @@ use crate::hash::Placement;
 use crate::sync::{Mode, OpPin};
 
 /// How far ahead of its execution an operation's bin is fetched, and its link.
-const BIN_DISTANCE: usize = 64;
-const LINK_DISTANCE: usize = 16;
+const BIN_DISTANCE: usize = 96;
+const LINK_DISTANCE: usize = 32;
 /// A power of two above the distance.
 const RING: usize = 128;
 /// After so many operations a batch lets others free old indexes.

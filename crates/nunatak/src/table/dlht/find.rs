@@ -34,7 +34,9 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 let index = unsafe { &*self.root.load(Ordering::Acquire) };
                 // A pin is fast only where pairs are loaded whole.
                 if (Y::SHARED || index.pairs_load_whole)
-                    && let Some(found) = self.find_in_first_bucket(index, hash, self.placement.tag(word, hash)) {
+                    && let Some(found) =
+                        self.find_in_first_bucket(index, hash, self.placement.tag(word, hash))
+                {
                     return found;
                 }
             }
@@ -60,7 +62,8 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     ) -> Option<u64> {
         if T::BY_WORD
             && index.pairs_load_whole
-            && let Some(found) = self.find_in_first_bucket(index, hash, self.placement.tag(word, hash))
+            && let Some(found) =
+                self.find_in_first_bucket(index, hash, self.placement.tag(word, hash))
         {
             return found;
         }

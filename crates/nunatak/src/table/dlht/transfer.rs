@@ -99,19 +99,17 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             index.overflow.lock().push(at, pair);
             return;
         }
-        let room = header.first_free().and_then(|number| {
-            index.ensure_link(at, bin, number).map(|links| (number, links))
-        });
+        let room = header
+            .first_free()
+            .and_then(|number| index.ensure_link(at, bin, number).map(|links| (number, links)));
         let Some((number, links)) = room else {
             // More keys than slots, or no link left: the bin starts delegated.
             let mut pairs: Vec<_> = header
                 .claimed(0)
                 .map(|number| {
                     let slot = index.slot(at, bin, links, number);
-                    let pair = (
-                        slot.load_first(Ordering::Relaxed),
-                        slot.load_second(Ordering::Relaxed),
-                    );
+                    let pair =
+                        (slot.load_first(Ordering::Relaxed), slot.load_second(Ordering::Relaxed));
                     slot.store_first(0, Ordering::Relaxed);
                     pair
                 })
