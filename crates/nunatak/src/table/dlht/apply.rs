@@ -6,7 +6,7 @@ use super::layout::{Bin, BinState, DELEGATED, Header, Slot};
 use super::{KeyTest, Step, Table};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, Mode, OpPin, Ordering, fence};
+use crate::sync::{Backoff, FastPin, Mode, OpPin, Ordering, fence};
 
 /// What shall become of a key that is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +14,13 @@ pub(crate) enum Change {
     Keep,
     To(u64),
     Remove,
+}
+
+/// What became of a claim.
+pub(super) enum Claimed {
+    Published,
+    /// Something else happened in the bin: to be scanned again.
+    Lost,
 }
 
 /// How to go on after something was in the way.
@@ -52,8 +59,31 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     ) -> Option<u64> {
         let hash = self.placement.hash(word);
         let tag = self.placement.tag(word, hash);
+        if T::BY_WORD {
+            let pin = if Y::SHARED { FastPin::new() } else { None };
+            if pin.is_some() || !Y::SHARED {
+                // Acquire: pairs with the release that publishes an index.
+                // SAFETY: as in `root`: the operation is announced, or the table
+                // belongs to this thread.
+                let index = unsafe { &*self.root.load(Ordering::Acquire) };
+                let done = self.apply_in_first_bucket(index, (hash, tag), fresh, &change);
+                drop(pin);
+                if let Some(before) = done {
+                    self.free_retired_if_any();
+                    return before;
+                }
+            }
+        }
         let request = Request { hash, tag, test, fresh, change: &change };
-        self.repeat(|pin| self.try_apply(pin, self.root(pin), &request))
+        self.apply_slowly(&request)
+    }
+
+    #[inline(never)]
+    fn apply_slowly<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        request: &Request<'_, T, F>,
+    ) -> Option<u64> {
+        self.repeat(|pin| self.try_apply(pin, self.root(pin), request))
     }
 
     #[inline(always)]
@@ -114,7 +144,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
 
     /// Changes the pair of a slot, unless it changes first.
     #[inline(always)]
-    fn change(
+    pub(super) fn change(
         &self,
         bin: &Bin,
         slot: &Slot,
@@ -165,15 +195,32 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let Some(links) = index.ensure_link(at, bin, number) else {
             return Some(self.make_room(pin, index, at, header));
         };
+        let slot = index.slot(at, bin, links, number);
         let claimed = header.with_claimed(number);
+        match self.claim(bin, (header, claimed), number, slot, pair) {
+            Claimed::Published => None,
+            Claimed::Lost => Some(Detour::Again),
+        }
+    }
+
+    /// Claims a free slot of a bin in which the key was not found, by changing the
+    /// header from one to the other, and publishes the pair in it.
+    #[inline(always)]
+    pub(super) fn claim(
+        &self,
+        bin: &Bin,
+        (header, claimed): (Header, Header),
+        number: usize,
+        slot: &Slot,
+        pair: (u64, u64),
+    ) -> Claimed {
         // Acquire: the claimant of a slot sees what its last owner left there.
         // Release: not needed for the slot, which the fence below is for.
         if Y::cas(&bin.header, header.0, claimed.0, Ordering::Acquire).is_err() {
-            return Some(Detour::Again);
+            return Claimed::Lost;
         }
         // Who reads of the stores below finds the claim in the header.
         fence(Ordering::Release);
-        let slot = index.slot(at, bin, links, number);
         if !seeded(Bug::PublishBeforeValue) {
             slot.store_second(pair.1, Ordering::Relaxed);
         }
@@ -182,14 +229,14 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 slot.store_second(pair.1, Ordering::Relaxed);
             }
             self.registry.count::<Y>(1);
-            return None;
+            return Claimed::Published;
         }
         // Killed, or a dead word was left there: invariant 3.
         if !seeded(Bug::ShadowedResidue) {
             slot.store_first(0, Ordering::Relaxed);
         }
         self.give_back(bin, number);
-        Some(Detour::Again)
+        Claimed::Lost
     }
 
     /// Makes a claimed slot free. In a bin that is being moved, or has been,

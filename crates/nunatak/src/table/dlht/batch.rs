@@ -140,13 +140,14 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         mut done: impl FnMut(usize, Option<u64>) -> bool,
     ) {
         self.for_each_fetched(count, &word, |pin, index, at, hash| {
-            let request = Request {
-                hash,
-                tag: self.placement.tag(word(at), hash),
-                test: &test(at),
-                fresh: fresh(at),
-                change: &|second| change(at, second),
-            };
+            let tag = self.placement.tag(word(at), hash);
+            let (fresh, change) = (fresh(at), &|second| change(at, second));
+            if T::BY_WORD
+                && let Some(before) = self.apply_in_first_bucket(index, (hash, tag), fresh, change)
+            {
+                return Step::Done(done(at, before));
+            }
+            let request = Request { hash, tag, test: &test(at), fresh, change };
             match self.try_apply(pin, index, &request) {
                 Step::Done(before) => Step::Done(done(at, before)),
                 Step::Wait => Step::Wait,

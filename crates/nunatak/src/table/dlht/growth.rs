@@ -41,7 +41,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     fn growth_factor(&self, bins: usize) -> usize {
         self.config.growth_factor.unwrap_or(match bins {
             0..4096 => 8,
-            4096..67_108_864 => 4,
+            4096..4_194_304 => 4,
             _ => 2,
         })
     }

@@ -31,6 +31,8 @@ pub(super) struct Index {
     pub(super) links_at_birth: AtomicUsize,
     /// Whether one load reads a pair of words, see [`find_pair`](crate::sync::find_pair).
     pub(super) pairs_load_whole: bool,
+    /// Whether the processor has AVX-512F.
+    pub(super) has_avx512: bool,
     /// Null, [`STARTING`], or the migration that empties this index.
     migration: AtomicPtr<Migration>,
 }
@@ -43,6 +45,17 @@ struct LinkCursor(AtomicU64);
 
 /// A migration that is being prepared.
 const STARTING: *mut Migration = ptr::without_provenance_mut(1);
+
+fn has_avx512() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        std::is_x86_feature_detected!("avx512f")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
+    }
+}
 
 /// What an index says of its migration.
 pub(super) enum Migrating<'i> {
@@ -67,6 +80,7 @@ impl Index {
             overflow: Mutex::new(Overflow::default()),
             links_at_birth: AtomicUsize::new(0),
             pairs_load_whole: pairs_load_whole(),
+            has_avx512: has_avx512(),
             migration: AtomicPtr::new(ptr::null_mut()),
         })
     }

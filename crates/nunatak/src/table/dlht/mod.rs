@@ -59,6 +59,7 @@
 mod apply;
 mod batch;
 mod find;
+mod first_bucket;
 mod growth;
 mod index;
 mod iterate;
@@ -233,13 +234,18 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             let pin = self.enter();
             if let Step::Done(result) = attempt(&pin) {
                 drop(pin);
-                if self.retired_count.load(Ordering::Relaxed) != 0 {
-                    self.free_retired_seldom();
-                }
+                self.free_retired_if_any();
                 return result;
             }
             drop(pin);
             backoff.wait();
+        }
+    }
+
+    #[inline(always)]
+    fn free_retired_if_any(&self) {
+        if self.retired_count.load(Ordering::Relaxed) != 0 {
+            self.free_retired_seldom();
         }
     }
 

@@ -1,0 +1,146 @@
+//! Changing a key whose bin has one bucket: most changes of most maps.
+//!
+//! It is the protocol of [`apply`](super::apply) with everything left out that
+//! a bin of one bucket does not need, and without a branch that depends on which
+//! slot it is. Such a branch waits for the bin to arrive from memory, and when it
+//! was predicted wrongly, every second time, nothing of the next operation has
+//! been started meanwhile: inserts of absent keys run at 10 M/s with the loop
+//! over the claimed slots, and at 30 M/s without in the same loop.
+
+use super::Table;
+use super::apply::{Change, Claimed};
+use super::find::still;
+use super::index::Index;
+use super::layout::{Bin, Header, PRIMARY_SLOTS, Slot};
+use crate::hash::Placement;
+use crate::seeded::{Bug, seeded};
+use crate::sync::{DATA, Mode, Ordering};
+
+/// One look at the tags of a bin's first bucket. Each slot is its bit of the
+/// header: 0, 2 or 4.
+struct Tags {
+    /// The slots that hold the tag that was looked for.
+    holding: u64,
+    empty: u64,
+}
+
+const SLOT_BITS: u64 = 0x15;
+
+impl Tags {
+    #[inline(always)]
+    fn of(index: &Index, bin: &Bin, tag: u64) -> Self {
+        #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+        if index.has_avx512 {
+            // SAFETY: the processor has the instructions.
+            return unsafe { Self::by_one_load(bin, tag) };
+        }
+        let _ = index;
+        // Acquire: pairs with the publication, so that a value is at least as
+        // new as its key.
+        let tags = [0, 1, 2].map(|slot: usize| bin.slots[slot].load_first(Ordering::Acquire));
+        let bits = |is: [bool; PRIMARY_SLOTS]| {
+            u64::from(is[0]) | u64::from(is[1]) << 2 | u64::from(is[2]) << 4
+        };
+        Self { holding: bits(tags.map(|other| other == tag)), empty: bits(tags.map(|t| t == 0)) }
+    }
+
+    /// Six instructions instead of thirty: as many operations are under way at
+    /// a time as fit into the processor's window of instructions.
+    ///
+    /// # Safety
+    /// The processor has AVX-512F.
+    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+    #[inline(always)]
+    unsafe fn by_one_load(bin: &Bin, tag: u64) -> Self {
+        let (equal, zero): (u64, u64);
+        // SAFETY: reads the 64 aligned bytes of the bin; the caller promises the
+        // instructions. No processor splits such a load into pieces that are no
+        // whole words, which is all that is needed: the words are compared each by
+        // itself, and a value is loaded after it. x86 keeps loads in order, so
+        // that this one acquires. No flags are changed.
+        unsafe {
+            core::arch::asm!(
+                "vpbroadcastq zmm16, {tag}",
+                "vmovdqa64 zmm17, zmmword ptr [{bin}]",
+                "vpcmpeqq k1, zmm16, zmm17",
+                "vptestnmq k2, zmm17, zmm17",
+                "kmovw {equal:e}, k1",
+                "kmovw {zero:e}, k2",
+                bin = in(reg) core::ptr::from_ref(bin),
+                tag = in(reg) tag,
+                equal = lateout(reg) equal,
+                zero = lateout(reg) zero,
+                // Registers that other code does not use unless it is told to.
+                out("zmm16") _,
+                out("zmm17") _,
+                out("k1") _,
+                out("k2") _,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        // The words are header, links, tag, value, tag, value, tag, value.
+        Self { holding: equal >> 2 & SLOT_BITS, empty: zero >> 2 & SLOT_BITS }
+    }
+}
+
+/// The slot of the lowest bit that is set.
+///
+/// # Safety
+/// One of `SLOT_BITS` is set, and nothing below.
+#[inline(always)]
+unsafe fn lowest_slot(bin: &Bin, bits: u64) -> (usize, &Slot) {
+    let number = bits.trailing_zeros() as usize / 2;
+    // SAFETY: the caller's promise: 0, 1 or 2.
+    (number, unsafe { bin.slots.get_unchecked(number) })
+}
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
+    /// An operation on a key that is its word, as [`apply`](Self::apply) does
+    /// it; `None`, and nothing done, if that takes more than a look at the first
+    /// bucket.
+    #[inline(always)]
+    pub(super) fn apply_in_first_bucket(
+        &self,
+        index: &Index,
+        (hash, tag): (u64, u64),
+        fresh: Option<u64>,
+        change: &impl Fn(u64) -> Change,
+    ) -> Option<Option<u64>> {
+        let bin = index.bins.at(self.place(hash, index));
+        // Acquire: the slots are at least as new as the header.
+        let header = Header(bin.header.load(Ordering::Acquire));
+        if !header.is_open() {
+            return None;
+        }
+        let tags = Tags::of(index, bin, tag);
+        if tags.holding != 0 {
+            // SAFETY: one of the bits is set.
+            let (number, slot) = unsafe { lowest_slot(bin, tags.holding) };
+            let second = slot.load_second(DATA);
+            if !still(bin, header, Bug::HitWithoutHeaderRecheck) {
+                return None;
+            }
+            return self.change(bin, slot, number, (tag, second), change).map(Some);
+        }
+        if header.has_linked_slots() {
+            return None;
+        }
+        let Some(value) = fresh else {
+            return still(bin, header, Bug::MissWithoutHeaderRecheck).then_some(None);
+        };
+        if Y::SHARED && header.0 & tags.empty != 0 && !seeded(Bug::ScanIgnoresPending) {
+            return None;
+        }
+        let free = !header.0 & SLOT_BITS;
+        if free == 0 {
+            return None;
+        }
+        // SAFETY: one of the bits is set.
+        let (number, slot) = unsafe { lowest_slot(bin, free) };
+        let claimed = Header(header.0 | (free & free.wrapping_neg()));
+        match self.claim(bin, (header, claimed), number, slot, (tag, value)) {
+            Claimed::Published => Some(None),
+            Claimed::Lost => None,
+        }
+    }
+}
