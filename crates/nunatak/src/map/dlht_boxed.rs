@@ -1,6 +1,7 @@
 //! [`DlhtBoxedMap`]: any key, any value.
 
 use super::Compute;
+use super::boxed_guard::{BoxedGuard, Removed};
 use super::dlht::DlhtBuilder;
 use crate::entry::{Entry, EntryPtr, Retired, Unpublished};
 use crate::error::Error;
@@ -8,11 +9,10 @@ use crate::hash::{HashPlacement, RandomState, post_mix};
 use crate::sync::{GuardPin, Limbo, Shared};
 use crate::table::dlht::{ByEntry, Change, Table};
 use core::borrow::Borrow;
-use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
 
-type Pointer<K, V> = EntryPtr<K, V>;
+pub(super) type Pointer<K, V> = EntryPtr<K, V>;
 
 /// A concurrent map of any `K: Hash + Eq` to any value.
 ///
@@ -49,7 +49,7 @@ type Pointer<K, V> = EntryPtr<K, V>;
 pub struct DlhtBoxedMap<K, V, S = RandomState> {
     pub(super) table: Table<HashPlacement, Shared>,
     hasher: S,
-    limbo: Limbo<Retired<K, V>>,
+    pub(super) limbo: Limbo<Retired<K, V>>,
     entries: PhantomData<Box<(K, V)>>,
 }
 
@@ -212,7 +212,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
     /// assert_eq!(map.pin().get("a").map(String::as_str), Some("b"));
     /// ```
     pub fn pin(&self) -> BoxedGuard<'_, K, V, S> {
-        BoxedGuard { map: self, pin: self.guard() }
+        BoxedGuard::new(self, self.guard())
     }
 
     /// Runs `f` on the key's value, in place.
@@ -302,7 +302,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
     fn removed(&self, taken_out: Pointer<K, V>) -> Removed<'_, K, V, S> {
         // SAFETY: the caller's change took it out; `Removed` frees it by way of
         // limbo, or after it made sure that nobody can see it.
-        Removed { map: self, entry: Some(unsafe { Retired::new(taken_out) }) }
+        Removed::new(self, unsafe { Retired::new(taken_out) })
     }
 
     /// Stores the value if the key is absent.
@@ -566,32 +566,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
             }
         }
     }
-
-    /// Frees what waits for guards that are gone, and returns how many entries
-    /// wait for guards that are not.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
-    /// map.insert("a".into(), 1);
-    /// map.insert("a".into(), 2);
-    /// assert_eq!(map.reclaim(), 0);
-    /// ```
-    pub fn reclaim(&self) -> usize {
-        self.table.free_retired();
-        self.limbo.collect(self.table.registry());
-        self.limbo.len()
-    }
-
-    /// How many replaced and removed entries wait to be freed.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// assert_eq!(DlhtBoxedMap::<String, u64>::new().unreclaimed(), 0);
-    /// ```
-    pub fn unreclaimed(&self) -> usize {
-        self.limbo.len()
-    }
 }
 
 impl<K, V, S> Drop for DlhtBoxedMap<K, V, S> {
@@ -600,162 +574,6 @@ impl<K, V, S> Drop for DlhtBoxedMap<K, V, S> {
             // SAFETY: the table holds addresses of entries only, each once, and
             // nobody else has the map any more.
             drop(unsafe { Retired::<K, V>::new(Pointer::from_word(word)) });
-        }
-    }
-}
-
-/// A guard on the entries of a [`DlhtBoxedMap`]; see
-/// [`pin`](DlhtBoxedMap::pin).
-///
-/// ```
-/// use nunatak::DlhtBoxedMap;
-/// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
-/// map.insert("a".into(), 1);
-/// let guard = map.pin();
-/// let (one, none) = (guard.get("a"), guard.get("b"));
-/// assert_eq!((one, none), (Some(&1), None));
-/// ```
-pub struct BoxedGuard<'m, K, V, S = RandomState> {
-    map: &'m DlhtBoxedMap<K, V, S>,
-    pin: GuardPin<'m>,
-}
-
-impl<K, V, S> fmt::Debug for BoxedGuard<'_, K, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoxedGuard").finish_non_exhaustive()
-    }
-}
-
-impl<K: Hash + Eq, V, S: BuildHasher> BoxedGuard<'_, K, V, S> {
-    /// The key's value.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
-    /// assert_eq!(map.pin().get("a"), None);
-    /// ```
-    pub fn get<Q>(&self, key: &Q) -> Option<&V>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        self.map.find_entry(&self.pin, key).map(|entry| &entry.value)
-    }
-
-    /// The stored key and its value.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
-    /// map.insert("a".into(), 1);
-    /// assert_eq!(map.pin().get_key_value("a"), Some((&"a".into(), &1)));
-    /// ```
-    pub fn get_key_value<Q>(&self, key: &Q) -> Option<(&K, &V)>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        self.map.find_entry(&self.pin, key).map(|entry| (&entry.key, &entry.value))
-    }
-
-    /// References to all entries, weakly consistent.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
-    /// map.insert("a".into(), 1);
-    /// assert_eq!(map.pin().iter().map(|(_, value)| value).sum::<u64>(), 1);
-    /// ```
-    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.map.table.iter().map(|(_, word)| {
-            // SAFETY: the table holds addresses of entries only; read under
-            // this guard, which outlives the reference.
-            let entry = unsafe { Pointer::<K, V>::from_word(word).entry() };
-            (&entry.key, &entry.value)
-        })
-    }
-}
-
-/// An entry that was taken out of a [`DlhtBoxedMap`]. Others may be reading it
-/// under guards that they took before.
-///
-/// ```
-/// use nunatak::DlhtBoxedMap;
-/// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
-/// map.insert("a".into(), 1);
-/// let guard = map.pin();
-/// let removed = map.remove_entry("a").unwrap();
-/// let removed = removed.into_owned().unwrap_err(); // the guard may see it
-/// drop(guard);
-/// assert_eq!(removed.into_owned().unwrap(), ("a".into(), 1));
-/// ```
-pub struct Removed<'m, K, V, S = RandomState> {
-    map: &'m DlhtBoxedMap<K, V, S>,
-    entry: Option<Retired<K, V>>,
-}
-
-impl<K: fmt::Debug, V: fmt::Debug, S> fmt::Debug for Removed<'_, K, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Removed").field(&self.entry.as_ref().map(Retired::entry)).finish()
-    }
-}
-
-impl<K, V, S> Removed<'_, K, V, S> {
-    fn entry(&self) -> &Entry<K, V> {
-        self.entry.as_ref().map(Retired::entry).expect("taken by consuming calls only")
-    }
-
-    /// The key that was taken out.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
-    /// map.insert("a".into(), 1);
-    /// assert_eq!(map.remove_entry("a").unwrap().key(), "a");
-    /// ```
-    pub fn key(&self) -> &K {
-        &self.entry().key
-    }
-
-    /// The value that was taken out.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
-    /// map.insert("a".into(), 1);
-    /// assert_eq!(map.remove_entry("a").unwrap().value(), &1);
-    /// ```
-    pub fn value(&self) -> &V {
-        &self.entry().value
-    }
-
-    /// The key and the value themselves, if no guard can see them. Interrupts
-    /// every processor that runs this process, for about a microsecond.
-    ///
-    /// # Errors
-    /// The entry, to try again or to drop.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
-    /// map.insert("a".into(), 1);
-    /// assert_eq!(map.remove_entry("a").unwrap().into_owned().unwrap(), ("a".into(), 1));
-    /// ```
-    pub fn into_owned(mut self) -> Result<(K, V), Self> {
-        if !self.map.table.registry().is_unseen() {
-            return Err(self);
-        }
-        let entry = self.entry.take().expect("taken by consuming calls only");
-        // SAFETY: no guard that was taken before the entry was unlinked lives.
-        let Entry { key, value } = unsafe { entry.into_entry() };
-        Ok((key, value))
-    }
-}
-
-impl<K, V, S> Drop for Removed<'_, K, V, S> {
-    fn drop(&mut self) {
-        if let Some(entry) = self.entry.take() {
-            self.map.limbo.retire(self.map.table.registry(), entry);
         }
     }
 }

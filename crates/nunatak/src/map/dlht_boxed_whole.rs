@@ -165,6 +165,32 @@ impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
 }
 
 impl<K, V, S> DlhtBoxedMap<K, V, S> {
+    /// Frees what waits for guards that are gone, and returns how many entries
+    /// wait for guards that are not.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// map.insert("a".into(), 2);
+    /// assert_eq!(map.reclaim(), 0);
+    /// ```
+    pub fn reclaim(&self) -> usize {
+        self.table.free_retired();
+        self.limbo.collect(self.table.registry());
+        self.limbo.len()
+    }
+
+    /// How many replaced and removed entries wait to be freed.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// assert_eq!(DlhtBoxedMap::<String, u64>::new().unreclaimed(), 0);
+    /// ```
+    pub fn unreclaimed(&self) -> usize {
+        self.limbo.len()
+    }
+
     /// [`ConcurrentMap::len`].
     ///
     /// ```

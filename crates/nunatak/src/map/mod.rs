@@ -2,15 +2,21 @@
 //! [`ConcurrentMap`], the interface that all of them share.
 
 mod batch;
+mod boxed_guard;
 mod dlht;
 mod dlht_boxed;
 mod dlht_boxed_whole;
 mod dlht_set;
 mod dlht_whole;
+#[cfg(feature = "rayon")]
+mod with_rayon;
+#[cfg(feature = "serde")]
+mod with_serde;
 
 pub use batch::{Op, Outcome, Request, Stop};
+pub use boxed_guard::{BoxedGuard, Removed};
 pub use dlht::{DlhtBuilder, DlhtLocalMap, DlhtMap};
-pub use dlht_boxed::{BoxedGuard, DlhtBoxedMap, Removed};
+pub use dlht_boxed::DlhtBoxedMap;
 pub use dlht_set::DlhtSet;
 
 use crate::error::{BatchError, Error};

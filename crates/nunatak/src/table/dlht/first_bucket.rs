@@ -34,7 +34,7 @@ impl Tags {
             // SAFETY: the processor has the instructions.
             return unsafe { Self::by_one_load(bin, tag) };
         }
-        let _ = index;
+        let _ = index.has_avx512;
         // Acquire: pairs with the publication, so that a value is at least as
         // new as its key.
         let tags = [0, 1, 2].map(|slot: usize| bin.slots[slot].load_first(Ordering::Acquire));

@@ -101,7 +101,7 @@ pub(crate) struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_bins: 16, bins_per_link: 8, growth_factor: None, chunk_bins: 16 << 10 }
+        Self { initial_bins: 16, bins_per_link: 8, growth_factor: None, chunk_bins: 8 << 10 }
     }
 }
 

@@ -1,0 +1,171 @@
+//! Maps and sets as serde's maps and sequences (feature `serde`).
+//!
+//! What is written is a snapshot: a consistent cut, so that a map can be written
+//! while it is in use, and its length is known beforehand.
+
+use super::{DlhtBoxedMap, DlhtMap, DlhtSet};
+use crate::entry::{Inline, InlineKey};
+use crate::hash::Hashing;
+use crate::mode::Mode;
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+use core::marker::PhantomData;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Error as _, Serialize, Serializer};
+
+/// How much room is made before an entry is read, at most: what a file says of
+/// its length may be a lie.
+const TRUSTED_LENGTH: usize = 1 << 20;
+
+impl<K, V, S: Hashing, M: Mode> Serialize for DlhtMap<K, V, S, M>
+where
+    K: InlineKey + Serialize,
+    V: Inline + Serialize,
+{
+    fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
+        let entries: Vec<(K, V)> = self.snapshot().map_err(W::Error::custom)?.collect();
+        serializer.collect_map(entries)
+    }
+}
+
+impl<K, V, S> Serialize for DlhtBoxedMap<K, V, S>
+where
+    K: Hash + Eq + Clone + Serialize,
+    V: Clone + Serialize,
+    S: BuildHasher,
+{
+    fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
+        let entries: Vec<(K, V)> = self.snapshot().map_err(W::Error::custom)?.collect();
+        serializer.collect_map(entries)
+    }
+}
+
+impl<K: InlineKey + Serialize, S: Hashing> Serialize for DlhtSet<K, S> {
+    fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
+        let keys: Vec<K> = self.snapshot().map_err(W::Error::custom)?.collect();
+        serializer.collect_seq(keys)
+    }
+}
+
+/// Reads entries into a collection that `make` makes for so many.
+struct Entries<T, E, F> {
+    make: F,
+    what: PhantomData<fn() -> (T, E)>,
+}
+
+impl<'de, K, V, T, F> Visitor<'de> for Entries<T, (K, V), F>
+where
+    K: Deserialize<'de>,
+    V: Deserialize<'de>,
+    T: Extend<(K, V)>,
+    F: FnOnce(usize) -> T,
+{
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<T, A::Error> {
+        let mut map = (self.make)(entries.size_hint().unwrap_or(0).min(TRUSTED_LENGTH));
+        while let Some(entry) = entries.next_entry()? {
+            map.extend([entry]);
+        }
+        Ok(map)
+    }
+}
+
+/// Reads keys into a set that `make` makes for so many.
+struct Keys<T, K, F> {
+    make: F,
+    what: PhantomData<fn() -> (T, K)>,
+}
+
+impl<'de, K, T, F> Visitor<'de> for Keys<T, K, F>
+where
+    K: Deserialize<'de>,
+    T: Extend<K>,
+    F: FnOnce(usize) -> T,
+{
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a sequence of keys")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut keys: A) -> Result<T, A::Error> {
+        let mut set = (self.make)(keys.size_hint().unwrap_or(0).min(TRUSTED_LENGTH));
+        while let Some(key) = keys.next_element()? {
+            set.extend([key]);
+        }
+        Ok(set)
+    }
+}
+
+impl<'de, K, V, S, M> Deserialize<'de> for DlhtMap<K, V, S, M>
+where
+    K: InlineKey + Deserialize<'de>,
+    V: Inline + Deserialize<'de>,
+    S: Hashing + Default,
+    M: Mode,
+{
+    fn deserialize<R: Deserializer<'de>>(deserializer: R) -> Result<Self, R::Error> {
+        let make = Self::with_capacity;
+        deserializer.deserialize_map(Entries { make, what: PhantomData::<fn() -> (Self, (K, V))> })
+    }
+}
+
+impl<'de, K, V, S> Deserialize<'de> for DlhtBoxedMap<K, V, S>
+where
+    K: Hash + Eq + Deserialize<'de>,
+    V: Deserialize<'de>,
+    S: BuildHasher + Default,
+{
+    fn deserialize<R: Deserializer<'de>>(deserializer: R) -> Result<Self, R::Error> {
+        let make = Self::with_capacity;
+        deserializer.deserialize_map(Entries { make, what: PhantomData::<fn() -> (Self, (K, V))> })
+    }
+}
+
+impl<'de, K, S> Deserialize<'de> for DlhtSet<K, S>
+where
+    K: InlineKey + Deserialize<'de>,
+    S: Hashing + Default,
+{
+    fn deserialize<R: Deserializer<'de>>(deserializer: R) -> Result<Self, R::Error> {
+        let make = Self::with_capacity;
+        deserializer.deserialize_seq(Keys { make, what: PhantomData::<fn() -> (Self, K)> })
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use crate::{DlhtBoxedMap, DlhtMap, DlhtSet};
+
+    #[test]
+    fn maps_and_sets_come_back() {
+        let map: DlhtMap<u32, i64> = (0..1000).map(|key| (key, -i64::from(key))).collect();
+        let text = serde_json::to_string(&map).unwrap();
+        let back: DlhtMap<u32, i64> = serde_json::from_str(&text).unwrap();
+        assert_eq!(back.len(), 1000);
+        assert!((0..1000).all(|key| back.get(&key) == Some(-i64::from(key))));
+
+        let map: DlhtBoxedMap<String, Vec<u8>> =
+            [("a".to_owned(), vec![1]), (String::new(), vec![])].into_iter().collect();
+        let text = serde_json::to_string(&map).unwrap();
+        let back: DlhtBoxedMap<String, Vec<u8>> = serde_json::from_str(&text).unwrap();
+        assert_eq!((back.len(), back.get("a"), back.get("")), (2, Some(vec![1]), Some(vec![])));
+
+        let set: DlhtSet<u64> = [0, 7, u64::MAX].into_iter().collect();
+        let text = serde_json::to_string(&set).unwrap();
+        let back: DlhtSet<u64> = serde_json::from_str(&text).unwrap();
+        assert!(back.len() == 3 && [0, 7, u64::MAX].iter().all(|key| back.contains(key)));
+    }
+
+    #[test]
+    fn what_is_no_map_is_refused() {
+        assert!(serde_json::from_str::<DlhtMap<u32, u32>>("[1, 2]").is_err());
+        assert!(serde_json::from_str::<DlhtMap<u32, u32>>(r#"{"1": "x"}"#).is_err());
+        assert!(serde_json::from_str::<DlhtSet<u32>>(r#"{"1": 2}"#).is_err());
+    }
+}

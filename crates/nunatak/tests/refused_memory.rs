@@ -1,0 +1,45 @@
+//! A map that the system gives no memory to grow. Alone in its process, since the
+//! limit is the process's.
+#![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
+
+use nunatak::DlhtMap;
+
+/// Limits the address space to what is in use and `more` bytes; all if `None`.
+fn limit_address_space(more: Option<u64>) {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = statm.split_whitespace().next().unwrap().parse().unwrap();
+    let limit = more.map_or(libc::RLIM_INFINITY, |more| pages * 4096 + more);
+    let limit = libc::rlimit { rlim_cur: limit, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the limit is a valid structure for the length of the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+}
+
+#[test]
+fn a_map_that_may_not_grow_keeps_everything_and_grows_later() {
+    const CAPACITY: u64 = 1 << 20;
+    let map: DlhtMap<u64, u64> = DlhtMap::with_capacity(CAPACITY as usize);
+    // Its next size is four times 45 MB.
+    limit_address_space(Some(64 << 20));
+    let mut keys = 0;
+    while map.stats().delegated_bins < 100 {
+        for _ in 0..1000 {
+            assert_eq!(map.insert(keys, !keys), None);
+            keys += 1;
+        }
+        assert!(keys < 4 * CAPACITY, "the map has grown");
+    }
+    assert!(keys > CAPACITY);
+    assert!(map.reserve(100 * CAPACITY as usize).is_err());
+    assert!((0..keys).all(|key| map.get(&key) == Some(!key)));
+    assert_eq!(map.len() as u64, keys);
+    for key in 0..1000 {
+        assert_eq!(map.remove(&key), Some(!key));
+        assert_eq!(map.insert(key, key), None);
+    }
+
+    limit_address_space(None);
+    map.reserve(2 * keys as usize).unwrap();
+    assert_eq!(map.stats().delegated_bins, 0);
+    assert!((1000..keys).all(|key| map.get(&key) == Some(!key)));
+    assert!((0..1000).all(|key| map.get(&key) == Some(key)));
+}
