@@ -86,7 +86,7 @@ impl Region for HeapRegion {
 #[cfg(all(unix, not(miri)))]
 mod system {
     use super::{ALIGNMENT, Error, MemoryUsage, NonNull};
-    use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
+    use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
 
     const HUGE_PAGE: usize = 2 << 20;
 
@@ -97,6 +97,7 @@ mod system {
         mapping: *mut core::ffi::c_void,
         mapped: usize,
         base: NonNull<u8>,
+        #[cfg(target_os = "linux")]
         huge: bool,
     }
 
@@ -125,7 +126,13 @@ mod system {
             // SAFETY: `skip` is below `align`, by which the mapping is longer.
             let base = unsafe { mapping.cast::<u8>().add(skip) };
             let base = NonNull::new(base).ok_or(Error::OutOfMemory { bytes })?;
-            Ok(Self { mapping, mapped, base, huge })
+            Ok(Self {
+                mapping,
+                mapped,
+                base,
+                #[cfg(target_os = "linux")]
+                huge,
+            })
         }
 
         pub(super) fn base(&self) -> NonNull<u8> {
@@ -150,16 +157,20 @@ mod system {
                     // pages refuses it, which costs speed and nothing else.
                     let _ = unsafe {
                         let start = self.base.as_ptr().add(from).cast();
-                        rustix::mm::madvise(start, bytes, Advice::LinuxHugepage)
+                        rustix::mm::madvise(start, bytes, rustix::mm::Advice::LinuxHugepage)
                     };
                 }
             } else if to < from {
-                // SAFETY: the caller gave up the bytes beyond `to`.
+                // SAFETY: the caller gave up the bytes beyond `to`, and they lie in the
+                // mapping. New pages in the place of the old ones give those back
+                // on every Unix, where advice means different things.
                 let given_back = unsafe {
-                    let start = self.base.as_ptr().add(to).cast();
-                    rustix::mm::madvise(start, from - to, Advice::LinuxDontNeed).and_then(|()| {
-                        rustix::mm::mprotect(start, from - to, MprotectFlags::empty())
-                    })
+                    rustix::mm::mmap_anonymous(
+                        self.base.as_ptr().add(to).cast(),
+                        from - to,
+                        ProtFlags::empty(),
+                        MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED,
+                    )
                 };
                 given_back.map_err(|_| Error::OutOfMemory { bytes: from - to })?;
             }
