@@ -49,7 +49,7 @@ pub(crate) struct Group {
 
 const WIDTH: f64 = 640.0;
 const LABELS: f64 = 134.0;
-const VALUES: f64 = 112.0;
+const VALUES: f64 = 132.0;
 const PLOT: f64 = WIDTH - LABELS - VALUES;
 const BAR: f64 = 16.0;
 const STEP: f64 = 23.0;
