@@ -88,10 +88,11 @@ mod real {
     #[inline(always)]
     unsafe fn cmpxchg16b(address: *mut u128, current: u128, new: u128) -> bool {
         let swapped: u8;
-        // SAFETY: the caller's promise. LLVM keeps rbx for itself, so it is
-        // exchanged with a register of its choice and back; the address is in a
-        // register by name, since of its choice it may be rbx. Memory is an
-        // implicit clobber, which makes this a compiler barrier as well.
+        // LLVM keeps rbx for itself, so it is exchanged with a register of its
+        // choice and back; the address is in a register by name, since of its
+        // choice it may be rbx.
+        // SAFETY: the caller's promise; memory is an implicit clobber, which makes
+        // this a compiler barrier as well.
         unsafe {
             core::arch::asm!(
                 "xchg rbx, {low}",
@@ -159,9 +160,9 @@ mod real {
 #[inline(always)]
 pub(crate) unsafe fn find_pair(pairs: &[AtomicPair; 3], first: u64) -> (u64, u64) {
     let (found, second): (u64, u64);
-    // SAFETY: reads 48 aligned bytes that live as long as `pairs`, by loads of 16
-    // aligned bytes, one access each on every processor with AVX, which the
-    // caller promises. No flags are changed.
+    // Each load of 16 aligned bytes is one access on every processor with AVX.
+    // SAFETY: reads 48 aligned bytes that live as long as `pairs`, changes no
+    // flags, and needs AVX, which the caller promises.
     unsafe {
         core::arch::asm!(
             "vmovq {tags}, {first}",

@@ -53,11 +53,12 @@ impl Tags {
     #[inline(always)]
     unsafe fn by_one_load(bin: &Bin, tag: u64) -> Self {
         let (equal, zero): (u64, u64);
-        // SAFETY: reads the 64 aligned bytes of the bin; the caller promises the
-        // instructions. No processor splits such a load into pieces that are no
-        // whole words, which is all that is needed: the words are compared each by
-        // itself, and a value is loaded after it. x86 keeps loads in order, so
-        // that this one acquires. No flags are changed.
+        // No processor splits such a load into pieces that are no whole words,
+        // which is all that is needed: the words are compared each by itself, and
+        // a value is loaded after it. x86 keeps loads in order, so that this one
+        // acquires.
+        // SAFETY: reads the 64 aligned bytes of the bin and changes no flags; the
+        // caller promises the instructions.
         unsafe {
             core::arch::asm!(
                 "vpbroadcastq zmm16, {tag}",
