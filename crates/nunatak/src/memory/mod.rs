@@ -66,12 +66,25 @@ impl core::ops::Add for MemoryUsage {
 /// ```
 pub trait Memory: Send + Sync {
     /// What this memory hands out.
+    ///
+    /// ```
+    /// use nunatak::memory::{Heap, HeapRegion, Memory, Region};
+    /// let region: HeapRegion = Heap.reserve(4096)?;
+    /// # assert_eq!(region.committed(), 0);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
     type Region: Region;
 
     /// Reserves address space for `bytes` bytes and commits none of it.
     ///
     /// # Errors
     /// If the address space is refused.
+    ///
+    /// ```
+    /// use nunatak::memory::{Heap, Memory, Region};
+    /// assert_eq!(Heap.reserve(1 << 40)?.committed(), 0);   // a tebibyte of addresses
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
     fn reserve(&self, bytes: usize) -> Result<Self::Region, Error>;
 }
 
@@ -88,12 +101,30 @@ pub trait Memory: Send + Sync {
 /// ```
 pub trait Region: Send + Sync {
     /// The first byte. It never moves.
+    ///
+    /// ```
+    /// use nunatak::memory::{Heap, Memory, Region};
+    /// assert!(Heap.reserve(4096)?.base().cast::<[u64; 8]>().is_aligned());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
     fn base(&self) -> NonNull<u8>;
 
     /// How many bytes may be used, from the base.
+    ///
+    /// ```
+    /// use nunatak::memory::{Heap, Memory, Region};
+    /// assert_eq!(Heap.reserve(4096)?.committed(), 0);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
     fn committed(&self) -> usize;
 
     /// How many bytes the region can grow to.
+    ///
+    /// ```
+    /// use nunatak::memory::{Heap, Memory, Region};
+    /// assert!(Heap.reserve(4096)?.reserved() >= 4096);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
     fn reserved(&self) -> usize;
 
     /// Commits or gives back memory at the end, so that `bytes` bytes are
@@ -103,14 +134,46 @@ pub trait Region: Send + Sync {
     /// # Errors
     /// If `bytes` exceeds the reservation or the system refuses; the region is
     /// as it was.
+    ///
+    /// ```
+    /// use nunatak::memory::{Heap, Memory, Region};
+    /// let region = Heap.reserve(1 << 20)?;
+    /// region.resize(1 << 20)?;
+    /// region.resize(0)?;
+    /// assert!(region.resize(2 << 20).is_err());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
     fn resize(&self, bytes: usize) -> Result<(), Error>;
 
     /// How much memory the region holds, asked of the system.
+    ///
+    /// ```
+    /// use nunatak::memory::{Heap, Memory, Region};
+    /// let region = Heap.reserve(1 << 20)?;
+    /// region.resize(1 << 16)?;
+    /// assert!(region.usage().mapped >= 1 << 16);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
     fn usage(&self) -> MemoryUsage;
 
     /// Starts writing a range back to where it is durable. Nothing in RAM.
+    ///
+    /// ```
+    /// use nunatak::memory::{Heap, Memory, Region};
+    /// let region = Heap.reserve(4096)?;
+    /// region.resize(4096)?;
+    /// region.flush(0, 64);
+    /// region.fence();
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
     fn flush(&self, offset: usize, bytes: usize);
 
     /// Orders all flushes before it before all stores after it. Nothing in RAM.
+    ///
+    /// ```
+    /// use nunatak::memory::{Heap, Memory, Region};
+    /// Heap.reserve(4096)?.fence();
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
     fn fence(&self);
 }
