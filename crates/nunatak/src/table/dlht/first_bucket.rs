@@ -4,8 +4,8 @@
 //! a bin of one bucket does not need, and without a branch that depends on which
 //! slot it is. Such a branch waits for the bin to arrive from memory, and when it
 //! was predicted wrongly, every second time, nothing of the next operation has
-//! been started meanwhile: inserts of absent keys run at 10 M/s with the loop
-//! over the claimed slots, and at 30 M/s without in the same loop.
+//! been started meanwhile. (Measured on 2^23 items, one thread: inserts of absent
+//! keys 11.6 M/s with a loop over the claimed slots, 16 M/s so.)
 
 use super::Table;
 use super::apply::{Change, Claimed};
