@@ -18,8 +18,9 @@ mod table;
 pub use error::{BatchError, Error};
 pub use hash::{Modulo, RandomState};
 pub use map::{
-    BoxedGuard, Compute, ConcurrentMap, DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet,
-    Op, Outcome, Removed, Request, Stop,
+    BoxedGuard, BoxedMap, Compute, ConcurrentMap, DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap,
+    DlhtSet, InlineMap, InlineSet, Op, Outcome, Removed, Request, Stop,
 };
 pub use memory::MemoryUsage;
 pub use table::dlht::DlhtStats;
+pub use table::{Design, Dlht, Hashes};

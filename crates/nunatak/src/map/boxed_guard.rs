@@ -1,16 +1,17 @@
 //! What shares the entries of a boxed map with their map: guards on them, and
 //! entries that were taken out.
 
-use super::dlht_boxed::{DlhtBoxedMap, Pointer};
+use super::boxed::{BoxedMap, Pointer};
 use crate::entry::{Entry, Retired};
 use crate::hash::RandomState;
 use crate::sync::GuardPin;
+use crate::table::{Design, Dlht, PairTable};
 use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
-/// A guard on the entries of a [`DlhtBoxedMap`]; see
-/// [`pin`](DlhtBoxedMap::pin).
+/// A guard on the entries of a [`BoxedMap`]; see
+/// [`pin`](BoxedMap::pin).
 ///
 /// ```
 /// use nunatak::DlhtBoxedMap;
@@ -20,24 +21,24 @@ use core::hash::{BuildHasher, Hash};
 /// let (one, none) = (guard.get("a"), guard.get("b"));
 /// assert_eq!((one, none), (Some(&1), None));
 /// ```
-pub struct BoxedGuard<'m, K, V, S = RandomState> {
-    map: &'m DlhtBoxedMap<K, V, S>,
+pub struct BoxedGuard<'m, K, V, S = RandomState, D: Design = Dlht> {
+    map: &'m BoxedMap<K, V, S, D>,
     pin: GuardPin<'m>,
 }
 
-impl<'m, K, V, S> BoxedGuard<'m, K, V, S> {
-    pub(super) fn new(map: &'m DlhtBoxedMap<K, V, S>, pin: GuardPin<'m>) -> Self {
+impl<'m, K, V, S, D: Design> BoxedGuard<'m, K, V, S, D> {
+    pub(super) fn new(map: &'m BoxedMap<K, V, S, D>, pin: GuardPin<'m>) -> Self {
         Self { map, pin }
     }
 }
 
-impl<K, V, S> fmt::Debug for BoxedGuard<'_, K, V, S> {
+impl<K, V, S, D: Design> fmt::Debug for BoxedGuard<'_, K, V, S, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BoxedGuard").finish_non_exhaustive()
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> BoxedGuard<'_, K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedGuard<'_, K, V, S, D> {
     /// The key's value.
     ///
     /// ```
@@ -87,7 +88,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> BoxedGuard<'_, K, V, S> {
     }
 }
 
-/// An entry that was taken out of a [`DlhtBoxedMap`]. Others may be reading it
+/// An entry that was taken out of a [`BoxedMap`]. Others may be reading it
 /// under guards that they took before.
 ///
 /// ```
@@ -100,19 +101,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> BoxedGuard<'_, K, V, S> {
 /// drop(guard);
 /// assert_eq!(removed.into_owned().unwrap(), ("a".into(), 1));
 /// ```
-pub struct Removed<'m, K, V, S = RandomState> {
-    map: &'m DlhtBoxedMap<K, V, S>,
+pub struct Removed<'m, K, V, S = RandomState, D: Design = Dlht> {
+    map: &'m BoxedMap<K, V, S, D>,
     entry: Option<Retired<K, V>>,
 }
 
-impl<K: fmt::Debug, V: fmt::Debug, S> fmt::Debug for Removed<'_, K, V, S> {
+impl<K: fmt::Debug, V: fmt::Debug, S, D: Design> fmt::Debug for Removed<'_, K, V, S, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Removed").field(&self.entry.as_ref().map(Retired::entry)).finish()
     }
 }
 
-impl<'m, K, V, S> Removed<'m, K, V, S> {
-    pub(super) fn new(map: &'m DlhtBoxedMap<K, V, S>, entry: Retired<K, V>) -> Self {
+impl<'m, K, V, S, D: Design> Removed<'m, K, V, S, D> {
+    pub(super) fn new(map: &'m BoxedMap<K, V, S, D>, entry: Retired<K, V>) -> Self {
         Self { map, entry: Some(entry) }
     }
 
@@ -167,7 +168,7 @@ impl<'m, K, V, S> Removed<'m, K, V, S> {
     }
 }
 
-impl<K, V, S> Drop for Removed<'_, K, V, S> {
+impl<K, V, S, D: Design> Drop for Removed<'_, K, V, S, D> {
     fn drop(&mut self) {
         if let Some(entry) = self.entry.take() {
             self.map.limbo.retire(self.map.table.registry(), entry);

@@ -1,14 +1,14 @@
-//! [`DlhtMap`]: keys and values in the slots themselves.
+//! [`DlhtMap`] and its relatives: the maps of DLHT's table, and how to build them.
 
-use super::Compute;
-#[cfg(doc)]
-use super::ConcurrentMap;
+use super::boxed::BoxedMap;
+use super::inline::InlineMap;
+use super::set::InlineSet;
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
-use crate::hash::{Hashing, RandomState};
+use crate::hash::{HashPlacement, Hashing, RandomState};
 use crate::mode::{Mode, Shared, SingleThread};
-use crate::table::dlht::{ByWord, Change, Config, Table};
-use core::marker::PhantomData;
+use crate::table::Dlht;
+use crate::table::dlht::{Config, Table};
 
 /// The fastest map in RAM for keys and values of at most 8 bytes.
 ///
@@ -35,10 +35,7 @@ use core::marker::PhantomData;
 /// });
 /// assert_eq!(map.len(), 2);
 /// ```
-pub struct DlhtMap<K, V, S: Hashing = RandomState, M: Mode = Shared> {
-    pub(super) table: Table<S::Placement, M>,
-    entries: PhantomData<(K, V)>,
-}
+pub type DlhtMap<K, V, S = RandomState, M = Shared> = InlineMap<K, V, S, Dlht<M>>;
 
 /// A [`DlhtMap`] of one thread: the same algorithms without synchronization
 /// (section 3.4.5). It can be sent to another thread, but not shared.
@@ -50,6 +47,31 @@ pub struct DlhtMap<K, V, S: Hashing = RandomState, M: Mode = Shared> {
 /// assert_eq!(map.remove(&1), Some(10));
 /// ```
 pub type DlhtLocalMap<K, V, S = RandomState> = DlhtMap<K, V, S, SingleThread>;
+
+/// A set of keys of at most 8 bytes: a [`DlhtMap`] without values (DLHT's
+/// HashSet mode, section 3.1).
+///
+/// ```
+/// use nunatak::DlhtSet;
+/// let locked: DlhtSet<u64> = DlhtSet::new();
+/// assert!(locked.insert(7));
+/// assert!(!locked.insert(7));
+/// assert!(locked.remove(&7));
+/// ```
+pub type DlhtSet<K, S = RandomState> = InlineSet<K, S, Dlht>;
+
+/// A [`DlhtMap`] of any keys and any values, which a slot points to.
+///
+/// Very many keys whose `Hash` collides in all 64 bits share a lock (see
+/// `stats().delegated_bins`).
+///
+/// ```
+/// use nunatak::DlhtBoxedMap;
+/// let ages: DlhtBoxedMap<String, u32> = DlhtBoxedMap::new();
+/// ages.insert("Ada".into(), 36);
+/// assert_eq!(ages.get("Ada"), Some(36));
+/// ```
+pub type DlhtBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Dlht>;
 
 /// How to build a [`DlhtMap`], [`DlhtSet`](crate::DlhtSet) or
 /// [`DlhtBoxedMap`](crate::DlhtBoxedMap): capacity, hasher, and every constant
@@ -206,8 +228,43 @@ impl<S> DlhtBuilder<S> {
     {
         self.check()?;
         let placement = self.hasher.into_placement()?;
-        let table = Table::new(placement, self.config, self.capacity)?;
-        Ok(DlhtMap { table, entries: PhantomData })
+        Ok(InlineMap::of(Table::new(placement, self.config, self.capacity)?))
+    }
+
+    /// Builds a set.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, DlhtSet};
+    /// let set: DlhtSet<u64> = DlhtMap::<u64, u64>::builder().capacity(100).build_set()?;
+    /// # assert!(set.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_set<K: InlineKey>(self) -> Result<DlhtSet<K, S>, Error>
+    where
+        S: Hashing,
+    {
+        Ok(InlineSet::of(self.build()?))
+    }
+
+    /// Builds a map of boxed entries.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtBoxedMap, DlhtMap};
+    /// let map: DlhtBoxedMap<String, Vec<u8>> =
+    ///     DlhtMap::<u64, u64>::builder().capacity(1000).build_boxed()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_boxed<K, V>(self) -> Result<DlhtBoxedMap<K, V, S>, Error> {
+        self.check()?;
+        let table = Table::new(HashPlacement, self.config, self.capacity)?;
+        Ok(BoxedMap::of(table, self.hasher))
     }
 }
 
@@ -222,293 +279,5 @@ impl<K: InlineKey, V: Inline> DlhtMap<K, V> {
     /// ```
     pub fn builder() -> DlhtBuilder {
         DlhtBuilder::default()
-    }
-}
-
-impl<K: InlineKey, V: Inline, S: Hashing + Default, M: Mode> DlhtMap<K, V, S, M> {
-    /// An empty map of a few cache lines.
-    ///
-    /// # Panics
-    /// If the memory for it is refused.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
-    /// assert!(map.is_empty());
-    /// ```
-    pub fn new() -> Self {
-        Self::with_capacity(0)
-    }
-
-    /// An empty map with room for `capacity` entries.
-    ///
-    /// # Panics
-    /// If the memory is refused; see [`try_with_capacity`](Self::try_with_capacity).
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u32, f32> = DlhtMap::with_capacity(1000);
-    /// # assert!(map.is_empty());
-    /// ```
-    pub fn with_capacity(capacity: usize) -> Self {
-        match Self::try_with_capacity(capacity) {
-            Ok(map) => map,
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    /// An empty map with room for `capacity` entries.
-    ///
-    /// # Errors
-    /// If the capacity or the memory for it is not to be had.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// assert!(DlhtMap::<u64, u64>::try_with_capacity(1 << 60).is_err());
-    /// ```
-    pub fn try_with_capacity(capacity: usize) -> Result<Self, Error> {
-        DlhtBuilder::default().hasher(S::default()).capacity(capacity).build()
-    }
-}
-
-impl<K: InlineKey, V: Inline, S: Hashing, M: Mode> DlhtMap<K, V, S, M> {
-    /// An empty map that hashes with `hasher`.
-    ///
-    /// # Panics
-    /// If the memory for it is refused.
-    ///
-    /// ```
-    /// # use nunatak::{DlhtMap, Modulo};
-    /// let map: DlhtMap<u64, u64, Modulo> = DlhtMap::with_hasher(Modulo);
-    /// # assert!(map.is_empty());
-    /// ```
-    pub fn with_hasher(hasher: S) -> Self {
-        match DlhtBuilder::default().hasher(hasher).build() {
-            Ok(map) => map,
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    #[inline(always)]
-    fn apply(&self, key: K, fresh: Option<V>, change: impl Fn(u64) -> Change) -> Option<V> {
-        let fresh = fresh.map(V::to_word);
-        self.table.apply(key.to_word(), &ByWord, fresh, change).map(V::from_word)
-    }
-
-    /// Replaces the word `current` by `new`; the word that is there instead, if not.
-    fn replace_word(&self, key: K, current: u64, change: Change) -> Result<(), Option<u64>> {
-        let exact = |word| if word == current { change } else { Change::Keep };
-        match self.table.apply(key.to_word(), &ByWord, None, exact) {
-            Some(before) if before == current => Ok(()),
-            other => Err(other),
-        }
-    }
-
-    /// [`ConcurrentMap::get`]: one cache line, mostly; writes nothing.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, char> = DlhtMap::new();
-    /// map.insert(1, 'a');
-    /// assert_eq!((map.get(&1), map.get(&2)), (Some('a'), None));
-    /// ```
-    // Always: a call and the registers it saves are a quarter of a get, and the
-    // shorter it is the more gets the processor overlaps.
-    #[inline(always)]
-    pub fn get(&self, key: &K) -> Option<V> {
-        self.table.find(key.to_word(), &ByWord).map(V::from_word)
-    }
-
-    /// [`ConcurrentMap::contains_key`]: as a get.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<bool, u8> = DlhtMap::new();
-    /// map.insert(true, 1);
-    /// assert!(map.contains_key(&true) && !map.contains_key(&false));
-    /// ```
-    #[inline]
-    pub fn contains_key(&self, key: &K) -> bool {
-        self.get(key).is_some()
-    }
-
-    /// [`ConcurrentMap::insert`]: stores the value and returns what it replaced.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
-    /// assert_eq!(map.insert(1, 10), None);
-    /// assert_eq!(map.insert(1, 11), Some(10));
-    /// ```
-    #[inline]
-    pub fn insert(&self, key: K, value: V) -> Option<V> {
-        let word = value.to_word();
-        self.apply(key, Some(value), |_| Change::To(word))
-    }
-
-    /// [`ConcurrentMap::try_insert`]: stores the value if the key is absent.
-    ///
-    /// # Errors
-    /// The value that is present.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
-    /// assert_eq!(map.try_insert(1, 10), Ok(()));
-    /// assert_eq!(map.try_insert(1, 11), Err(10));
-    /// ```
-    #[inline]
-    pub fn try_insert(&self, key: K, value: V) -> Result<(), V> {
-        match self.apply(key, Some(value), |_| Change::Keep) {
-            None => Ok(()),
-            Some(present) => Err(present),
-        }
-    }
-
-    /// [`ConcurrentMap::update`]: replaces the value if the key is present.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = [(1, 10)].into_iter().collect();
-    /// assert_eq!((map.update(&1, 11), map.update(&2, 20)), (Some(10), None));
-    /// ```
-    #[inline]
-    pub fn update(&self, key: &K, value: V) -> Option<V> {
-        let word = value.to_word();
-        self.apply(*key, None, |_| Change::To(word))
-    }
-
-    /// [`ConcurrentMap::compare_exchange`]: replaces a value that is `current`.
-    ///
-    /// # Errors
-    /// The value that is present instead, `None` if the key is absent.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = [(1, 10)].into_iter().collect();
-    /// assert_eq!(map.compare_exchange(&1, &10, 11), Ok(10));
-    /// assert_eq!(map.compare_exchange(&1, &10, 12), Err(Some(11)));
-    /// ```
-    pub fn compare_exchange(&self, key: &K, current: &V, new: V) -> Result<V, Option<V>>
-    where
-        V: PartialEq,
-    {
-        // Equal values may have different words (zeros of a float).
-        self.fetch_update(key, |present| (present == current).then_some(new))
-    }
-
-    /// [`ConcurrentMap::fetch_update`]: replaces a value by what `f` makes of it.
-    ///
-    /// # Errors
-    /// The value that `f` declined, `None` if the key is absent.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = [(1, 10)].into_iter().collect();
-    /// assert_eq!(map.fetch_update(&1, |value| Some(value + 1)), Ok(10));
-    /// assert_eq!(map.get(&1), Some(11));
-    /// ```
-    pub fn fetch_update<F>(&self, key: &K, mut f: F) -> Result<V, Option<V>>
-    where
-        F: FnMut(&V) -> Option<V>,
-    {
-        let mut present = self.table.find(key.to_word(), &ByWord);
-        loop {
-            let Some(current) = present else { return Err(None) };
-            let value = V::from_word(current);
-            let Some(new) = f(&value) else { return Err(Some(value)) };
-            match self.replace_word(*key, current, Change::To(new.to_word())) {
-                Ok(()) => return Ok(value),
-                Err(newer) => present = newer,
-            }
-        }
-    }
-
-    /// [`ConcurrentMap::compute`]: decides on a key by its present value.
-    ///
-    /// ```
-    /// # use nunatak::{Compute, DlhtMap};
-    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
-    /// for _ in 0..3 {
-    ///     map.compute(1, |count| Compute::Put(count.map_or(1, |count| count + 1)));
-    /// }
-    /// assert_eq!(map.get(&1), Some(3));
-    /// ```
-    pub fn compute<F>(&self, key: K, mut f: F) -> Option<V>
-    where
-        F: FnMut(Option<&V>) -> Compute<V>,
-    {
-        let mut present = self.table.find(key.to_word(), &ByWord);
-        loop {
-            let value = present.map(V::from_word);
-            let attempt = match (f(value.as_ref()), present) {
-                (Compute::Keep, _) | (Compute::Remove, None) => return value,
-                (Compute::Put(new), Some(current)) => {
-                    self.replace_word(key, current, Change::To(new.to_word()))
-                }
-                (Compute::Put(new), None) => match self.apply(key, Some(new), |_| Change::Keep) {
-                    None => Ok(()),
-                    Some(newer) => Err(Some(newer.to_word())),
-                },
-                (Compute::Remove, Some(current)) => self.replace_word(key, current, Change::Remove),
-            };
-            match attempt {
-                Ok(()) => return value,
-                Err(newer) => present = newer,
-            }
-        }
-    }
-
-    /// [`ConcurrentMap::get_or_insert_with`]: the value, made if it is absent.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
-    /// assert_eq!(map.get_or_insert_with(1, || 10), 10);
-    /// assert_eq!(map.get_or_insert_with(1, || 11), 10);
-    /// ```
-    pub fn get_or_insert_with<F: FnOnce() -> V>(&self, key: K, make: F) -> V {
-        match self.get(&key) {
-            Some(value) => value,
-            None => {
-                let value = make();
-                self.apply(key, Some(value), |_| Change::Keep).unwrap_or(value)
-            }
-        }
-    }
-
-    /// [`ConcurrentMap::remove`]: takes the key out; its slot is free at once.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = [(1, 10)].into_iter().collect();
-    /// assert_eq!((map.remove(&1), map.remove(&1)), (Some(10), None));
-    /// ```
-    #[inline]
-    pub fn remove(&self, key: &K) -> Option<V> {
-        self.apply(*key, None, |_| Change::Remove)
-    }
-
-    /// [`ConcurrentMap::remove_if`]: takes the key out if its value is right.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = [(1, 10)].into_iter().collect();
-    /// assert_eq!(map.remove_if(&1, |value| *value > 10), None);
-    /// assert_eq!(map.remove_if(&1, |value| *value > 9), Some(10));
-    /// ```
-    pub fn remove_if<F: FnMut(&V) -> bool>(&self, key: &K, mut condition: F) -> Option<V> {
-        let mut present = self.table.find(key.to_word(), &ByWord);
-        loop {
-            let current = present?;
-            let value = V::from_word(current);
-            if !condition(&value) {
-                return None;
-            }
-            match self.replace_word(*key, current, Change::Remove) {
-                Ok(()) => return Some(value),
-                Err(newer) => present = newer,
-            }
-        }
     }
 }

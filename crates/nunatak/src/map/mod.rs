@@ -2,22 +2,24 @@
 //! [`ConcurrentMap`], the interface that all of them share.
 
 mod batch;
+mod boxed;
 mod boxed_guard;
+mod boxed_whole;
 mod dlht;
-mod dlht_boxed;
-mod dlht_boxed_whole;
-mod dlht_set;
-mod dlht_whole;
+mod inline;
+mod inline_whole;
+mod set;
 #[cfg(feature = "rayon")]
 mod with_rayon;
 #[cfg(feature = "serde")]
 mod with_serde;
 
 pub use batch::{Op, Outcome, Request, Stop};
+pub use boxed::BoxedMap;
 pub use boxed_guard::{BoxedGuard, Removed};
-pub use dlht::{DlhtBuilder, DlhtLocalMap, DlhtMap};
-pub use dlht_boxed::DlhtBoxedMap;
-pub use dlht_set::DlhtSet;
+pub use dlht::{DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet};
+pub use inline::InlineMap;
+pub use set::InlineSet;
 
 use crate::error::{BatchError, Error};
 use crate::memory::MemoryUsage;

@@ -1,17 +1,19 @@
 //! Maps in rayon's parallel iterators (feature `rayon`).
 
-use super::{DlhtBoxedMap, DlhtMap, DlhtSet};
+use super::{BoxedMap, InlineMap, InlineSet};
 use crate::entry::{Inline, InlineKey};
-use crate::hash::Hashing;
+use crate::hash::{HashPlacement, Hashing};
+use crate::table::{Design, Hashes, PairTable};
 use core::hash::{BuildHasher, Hash};
 use rayon::iter::{
     FromParallelIterator, IntoParallelIterator, ParallelBridge, ParallelExtend, ParallelIterator,
 };
 
-impl<K, V, S: Hashing> DlhtMap<K, V, S>
+impl<K, V, S: Hashing, D: Hashes<S>> InlineMap<K, V, S, D>
 where
     K: InlineKey + Send + Sync,
     V: Inline + Send + Sync,
+    D::Table<S::Placement>: Sync,
 {
     /// Copies of all entries in parallel, in no order; weakly consistent, as
     /// [`iter`](Self::iter). The walk over the bins is one thread's at a time, what is
@@ -23,15 +25,19 @@ where
     /// let map: DlhtMap<u64, u64> = (0..100).map(|key| (key, 2 * key)).collect();
     /// assert_eq!(map.par_iter().map(|(_, value)| value).sum::<u64>(), 9900);
     /// ```
-    pub fn par_iter(&self) -> impl ParallelIterator<Item = (K, V)> {
-        self.iter().par_bridge()
+    pub fn par_iter<'m>(&'m self) -> impl ParallelIterator<Item = (K, V)>
+    where
+        <D::Table<S::Placement> as PairTable>::Iter<'m>: Send,
+    {
+        self.pairs().par_bridge()
     }
 }
 
-impl<K, V, S: Hashing> ParallelExtend<(K, V)> for DlhtMap<K, V, S>
+impl<K, V, S: Hashing, D: Hashes<S>> ParallelExtend<(K, V)> for InlineMap<K, V, S, D>
 where
     K: InlineKey + Send + Sync,
     V: Inline + Send + Sync,
+    D::Table<S::Placement>: Sync,
 {
     fn par_extend<I: IntoParallelIterator<Item = (K, V)>>(&mut self, entries: I) {
         let map = &*self;
@@ -41,10 +47,12 @@ where
     }
 }
 
-impl<K, V, S: Hashing + Default> FromParallelIterator<(K, V)> for DlhtMap<K, V, S>
+impl<K, V, S: Hashing + Default, D: Hashes<S>> FromParallelIterator<(K, V)>
+    for InlineMap<K, V, S, D>
 where
     K: InlineKey + Send + Sync,
     V: Inline + Send + Sync,
+    D::Table<S::Placement>: Sync,
 {
     fn from_par_iter<I: IntoParallelIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut map = Self::new();
@@ -53,11 +61,12 @@ where
     }
 }
 
-impl<K, V, S> ParallelExtend<(K, V)> for DlhtBoxedMap<K, V, S>
+impl<K, V, S, D: Design> ParallelExtend<(K, V)> for BoxedMap<K, V, S, D>
 where
     K: Hash + Eq + Send + Sync,
     V: Send + Sync,
     S: BuildHasher + Send + Sync,
+    D::Table<HashPlacement>: Sync,
 {
     fn par_extend<I: IntoParallelIterator<Item = (K, V)>>(&mut self, entries: I) {
         let map = &*self;
@@ -65,11 +74,12 @@ where
     }
 }
 
-impl<K, V, S> FromParallelIterator<(K, V)> for DlhtBoxedMap<K, V, S>
+impl<K, V, S, D: Design> FromParallelIterator<(K, V)> for BoxedMap<K, V, S, D>
 where
     K: Hash + Eq + Send + Sync,
     V: Send + Sync,
     S: BuildHasher + Default + Send + Sync,
+    D::Table<HashPlacement>: Sync,
 {
     fn from_par_iter<I: IntoParallelIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut map = Self::new();
@@ -78,7 +88,10 @@ where
     }
 }
 
-impl<K: InlineKey + Send + Sync, S: Hashing> ParallelExtend<K> for DlhtSet<K, S> {
+impl<K: InlineKey + Send + Sync, S: Hashing, D: Hashes<S>> ParallelExtend<K> for InlineSet<K, S, D>
+where
+    D::Table<S::Placement>: Sync,
+{
     fn par_extend<I: IntoParallelIterator<Item = K>>(&mut self, keys: I) {
         let set = &*self;
         keys.into_par_iter().for_each(|key| {
@@ -87,7 +100,11 @@ impl<K: InlineKey + Send + Sync, S: Hashing> ParallelExtend<K> for DlhtSet<K, S>
     }
 }
 
-impl<K: InlineKey + Send + Sync, S: Hashing + Default> FromParallelIterator<K> for DlhtSet<K, S> {
+impl<K: InlineKey + Send + Sync, S: Hashing + Default, D: Hashes<S>> FromParallelIterator<K>
+    for InlineSet<K, S, D>
+where
+    D::Table<S::Placement>: Sync,
+{
     fn from_par_iter<I: IntoParallelIterator<Item = K>>(keys: I) -> Self {
         let mut set = Self::new();
         set.par_extend(keys);
@@ -98,6 +115,7 @@ impl<K: InlineKey + Send + Sync, S: Hashing + Default> FromParallelIterator<K> f
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::{DlhtBoxedMap, DlhtMap, DlhtSet};
 
     #[test]
     fn entries_are_collected_and_visited_once() {

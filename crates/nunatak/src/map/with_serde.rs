@@ -3,10 +3,10 @@
 //! What is written is a snapshot: a consistent cut, so that a map can be written
 //! while it is in use, and its length is known beforehand.
 
-use super::{DlhtBoxedMap, DlhtMap, DlhtSet};
+use super::{BoxedMap, InlineMap, InlineSet};
 use crate::entry::{Inline, InlineKey};
 use crate::hash::Hashing;
-use crate::mode::Mode;
+use crate::table::{Design, Hashes};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
@@ -17,7 +17,7 @@ use serde::ser::{Error as _, Serialize, Serializer};
 /// its length may be a lie.
 const TRUSTED_LENGTH: usize = 1 << 20;
 
-impl<K, V, S: Hashing, M: Mode> Serialize for DlhtMap<K, V, S, M>
+impl<K, V, S: Hashing, D: Hashes<S>> Serialize for InlineMap<K, V, S, D>
 where
     K: InlineKey + Serialize,
     V: Inline + Serialize,
@@ -28,7 +28,7 @@ where
     }
 }
 
-impl<K, V, S> Serialize for DlhtBoxedMap<K, V, S>
+impl<K, V, S, D: Design> Serialize for BoxedMap<K, V, S, D>
 where
     K: Hash + Eq + Clone + Serialize,
     V: Clone + Serialize,
@@ -40,7 +40,7 @@ where
     }
 }
 
-impl<K: InlineKey + Serialize, S: Hashing> Serialize for DlhtSet<K, S> {
+impl<K: InlineKey + Serialize, S: Hashing, D: Hashes<S>> Serialize for InlineSet<K, S, D> {
     fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
         let keys: Vec<K> = self.snapshot().map_err(W::Error::custom)?.collect();
         serializer.collect_seq(keys)
@@ -102,12 +102,12 @@ where
     }
 }
 
-impl<'de, K, V, S, M> Deserialize<'de> for DlhtMap<K, V, S, M>
+impl<'de, K, V, S, D> Deserialize<'de> for InlineMap<K, V, S, D>
 where
     K: InlineKey + Deserialize<'de>,
     V: Inline + Deserialize<'de>,
     S: Hashing + Default,
-    M: Mode,
+    D: Hashes<S>,
 {
     fn deserialize<R: Deserializer<'de>>(deserializer: R) -> Result<Self, R::Error> {
         let make = Self::with_capacity;
@@ -115,7 +115,7 @@ where
     }
 }
 
-impl<'de, K, V, S> Deserialize<'de> for DlhtBoxedMap<K, V, S>
+impl<'de, K, V, S, D: Design> Deserialize<'de> for BoxedMap<K, V, S, D>
 where
     K: Hash + Eq + Deserialize<'de>,
     V: Deserialize<'de>,
@@ -127,7 +127,7 @@ where
     }
 }
 
-impl<'de, K, S> Deserialize<'de> for DlhtSet<K, S>
+impl<'de, K, S, D: Hashes<S>> Deserialize<'de> for InlineSet<K, S, D>
 where
     K: InlineKey + Deserialize<'de>,
     S: Hashing + Default,

@@ -44,7 +44,7 @@ impl Record {
 
 /// All records of a map.
 #[derive(Debug)]
-pub(crate) struct Registry {
+pub struct Registry {
     epoch: AtomicU64,
     blocks: [AtomicPtr<Record>; BLOCKS],
 }

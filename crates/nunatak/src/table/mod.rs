@@ -1,3 +1,199 @@
-//! The four algorithms over 16-byte slots of two words.
+//! The algorithms over 16-byte slots of two words, and what they have in common.
+//!
+//! A table stores pairs of words, found by the first. Public maps are generic over
+//! a [`Design`], so that each method is written once, and compile to what a map
+//! written for one table would be.
 
 pub(crate) mod dlht;
+mod prefetch;
+
+use crate::error::Error;
+use crate::hash::{Hashing, Placement};
+use crate::memory::MemoryUsage;
+use crate::mode::{Mode, Shared};
+use crate::sync::Registry;
+use core::marker::PhantomData;
+
+/// What tells a key from another whose word is the same.
+pub trait KeyTest {
+    /// Whether the word is the key, so that there is nothing to test.
+    const BY_WORD: bool;
+
+    /// Whether the entry behind a value word is the key's.
+    fn accepts(&self, second: u64) -> bool;
+}
+
+/// The word is the key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ByWord;
+
+impl KeyTest for ByWord {
+    const BY_WORD: bool = true;
+
+    #[inline(always)]
+    fn accepts(&self, _second: u64) -> bool {
+        true
+    }
+}
+
+/// The word is a hash, and the caller looks behind the value word.
+pub(crate) struct ByEntry<F>(pub(crate) F);
+
+impl<F: Fn(u64) -> bool> KeyTest for ByEntry<F> {
+    const BY_WORD: bool = false;
+
+    fn accepts(&self, second: u64) -> bool {
+        (self.0)(second)
+    }
+}
+
+/// What shall become of a key that is present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    Keep,
+    To(u64),
+    Remove,
+}
+
+/// A table of pairs of words that any number of threads may use.
+///
+/// Operations on one word are linearizable. A word is present once, but for
+/// words of which a [`KeyTest`] knows more keys than one.
+#[allow(private_interfaces, reason = "the trait is sealed: its module is private")]
+pub trait PairTable: Send + Sized {
+    /// What the table reports of itself.
+    type Stats: core::fmt::Debug + Clone;
+    /// Yields every pair that is present throughout once, others at most once.
+    type Iter<'t>: Iterator<Item = (u64, u64)>
+    where
+        Self: 't;
+    /// Yields the pairs of a cut.
+    type Snapshot: Iterator<Item = (u64, u64)> + 'static;
+
+    /// The value word of a key.
+    fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64>;
+
+    /// Changes a key by its value word, or inserts it, and returns the value
+    /// word that was present when the operation took effect. `change` must
+    /// depend on its argument only; it may be called more than once.
+    fn apply<T: KeyTest>(
+        &self,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64>;
+
+    /// Looks up many keys, in order.
+    fn find_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        found: impl FnMut(usize, Option<u64>),
+    );
+
+    /// Applies many changes, in order: of each operation the value word to
+    /// insert if its key is absent, and what becomes of it if it is present.
+    /// `done` may end the batch by returning false.
+    fn apply_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        fresh: impl Fn(usize) -> Option<u64>,
+        change: impl Fn(usize, u64) -> Change,
+        done: impl FnMut(usize, Option<u64>) -> bool,
+    );
+
+    /// Prefetches what an operation on a word looks at first.
+    fn prefetch(&self, word: u64);
+
+    /// All pairs, weakly consistent.
+    fn iter(&self) -> Self::Iter<'_>;
+
+    /// A consistent cut of all pairs.
+    fn snapshot(&self) -> Result<Self::Snapshot, Error>;
+
+    /// Who is inside, for guards on what value words point to.
+    fn registry(&self) -> &Registry;
+
+    /// Frees memory of its own that nobody can reach any more.
+    fn free_retired(&self);
+
+    fn len(&self) -> usize;
+
+    fn reserve(&self, additional: usize) -> Result<(), Error>;
+
+    fn shrink_to_fit(&self) -> Result<(), Error>;
+
+    /// The share of the slots that hold a pair.
+    fn load_factor(&self) -> f64;
+
+    fn memory_usage(&self) -> MemoryUsage;
+
+    fn stats(&self) -> Self::Stats;
+}
+
+/// A table's design, by which the generic maps choose it: [`Dlht`]. It has no
+/// values.
+///
+/// ```
+/// use nunatak::{Dlht, InlineMap, RandomState};
+/// let map: InlineMap<u64, u64, RandomState, Dlht> = InlineMap::new();
+/// # assert!(map.is_empty());
+/// ```
+#[allow(private_bounds, private_interfaces, reason = "the trait is sealed: tables are internal")]
+pub trait Design: Sized + 'static {
+    /// The quantities that the table's paper reports.
+    ///
+    /// ```
+    /// use nunatak::{Design, Dlht, DlhtMap};
+    /// let stats: <Dlht as Design>::Stats = DlhtMap::<u64, u64>::new().stats();
+    /// assert_eq!(stats.len, 0);
+    /// ```
+    type Stats: core::fmt::Debug + Clone;
+
+    #[doc(hidden)]
+    type Table<P: Placement>: PairTable<Stats = Self::Stats>;
+
+    #[doc(hidden)]
+    #[allow(missing_docs)]
+    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error>;
+}
+
+/// A design whose tables can place inline keys with the hashing `S`.
+///
+/// ```
+/// use nunatak::{Hashes, InlineMap, hash::Hashing};
+/// fn count<S: Hashing, D: Hashes<S>>(map: &InlineMap<u64, u64, S, D>) -> usize {
+///     map.len()
+/// }
+/// assert_eq!(count(&nunatak::DlhtMap::<u64, u64>::new()), 0);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't hash with `{S}`",
+    note = "DLHT takes any `BuildHasher` and `Modulo`"
+)]
+pub trait Hashes<S: Hashing>: Design {}
+
+/// The design of [`DlhtMap`](crate::DlhtMap); `M` says whether threads share it.
+///
+/// ```
+/// use nunatak::{Dlht, DlhtLocalMap, InlineMap, RandomState, mode::SingleThread};
+/// let map: InlineMap<u64, u64, RandomState, Dlht<SingleThread>> = DlhtLocalMap::new();
+/// # assert!(map.is_empty());
+/// ```
+#[derive(Debug)]
+pub struct Dlht<M: Mode = Shared>(PhantomData<M>);
+
+impl<M: Mode> Design for Dlht<M> {
+    type Stats = dlht::DlhtStats;
+    type Table<P: Placement> = dlht::Table<P, M>;
+
+    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        dlht::Table::new(placement, dlht::Config::default(), capacity)
+    }
+}
+
+impl<S: Hashing, M: Mode> Hashes<S> for Dlht<M> {}

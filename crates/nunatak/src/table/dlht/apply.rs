@@ -3,18 +3,11 @@
 use super::find::{Scan, scan, still};
 use super::index::{Index, Migrating};
 use super::layout::{Bin, BinState, DELEGATED, Header, Slot};
-use super::{KeyTest, Step, Table};
+use super::{Step, Table};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, FastPin, Mode, OpPin, Ordering, fence};
-
-/// What shall become of a key that is present.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
-    Keep,
-    To(u64),
-    Remove,
-}
+use crate::table::{Change, KeyTest};
 
 /// What became of a claim.
 pub(super) enum Claimed {

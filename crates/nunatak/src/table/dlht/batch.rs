@@ -8,11 +8,13 @@
 //! window, and 53–72 M in fixed batches. A second window, closer, fetches the
 //! first link of the bins that have one.
 
-use super::apply::{Change, Request};
+use super::apply::Request;
 use super::index::Index;
-use super::{KeyTest, Step, Table};
+use super::{Step, Table};
 use crate::hash::Placement;
 use crate::sync::{Mode, OpPin};
+use crate::table::prefetch::prefetch;
+use crate::table::{Change, KeyTest};
 
 /// How far ahead of its execution an operation's bin is fetched, and its link.
 const BIN_DISTANCE: usize = 96;
@@ -21,23 +23,6 @@ const LINK_DISTANCE: usize = 32;
 const RING: usize = 128;
 /// After so many operations a batch lets others free old indexes.
 const PINNED: usize = 1024;
-
-#[inline(always)]
-pub(super) fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint; it does not access the address and never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: a hint; it does not access the address and never faults.
-    unsafe {
-        core::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, readonly));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = address;
-}
 
 /// The hashes of the operations whose bins are under way.
 struct Window {

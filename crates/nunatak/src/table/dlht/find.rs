@@ -1,11 +1,12 @@
 //! Looking keys up.
 
+use super::Table;
 use super::index::{Index, Migrating};
 use super::layout::{Bin, BinState, DELEGATED, Header, Slot};
-use super::{KeyTest, Table};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, DATA, FastPin, Mode, Ordering, fence, find_pair};
+use crate::table::KeyTest;
 
 /// What a scan of a bin came to.
 pub(super) enum Scan<'i> {
@@ -150,7 +151,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let hash = self.placement.hash(word);
         let pin = self.enter();
         let index = self.root(&pin);
-        super::batch::prefetch(index.bins.address(self.place(hash, index)));
+        crate::table::prefetch::prefetch(index.bins.address(self.place(hash, index)));
     }
 }
 

@@ -8,13 +8,14 @@
 //! keys 11.6 M/s with a loop over the claimed slots, 16 M/s so.)
 
 use super::Table;
-use super::apply::{Change, Claimed};
+use super::apply::Claimed;
 use super::find::still;
 use super::index::Index;
 use super::layout::{Bin, Header, PRIMARY_SLOTS, Slot};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{DATA, Mode, Ordering};
+use crate::table::Change;
 
 /// One look at the tags of a bin's first bucket. Each slot is its bit of the
 /// header: 0, 2 or 4.

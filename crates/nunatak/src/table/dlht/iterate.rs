@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// The pairs of a table. It holds the memory of the index it began with.
 #[derive(Debug)]
-pub(crate) struct PairIter<'t, P: Placement, Y: Mode> {
+pub struct PairIter<'t, P: Placement, Y: Mode> {
     table: &'t Table<P, Y>,
     index: Arc<Index>,
     bin: usize,

@@ -72,7 +72,6 @@ mod stats;
 mod tests;
 mod transfer;
 
-pub(crate) use apply::Change;
 pub use stats::DlhtStats;
 
 use crate::error::Error;
@@ -82,6 +81,7 @@ use crate::sync::{
     AtomicPtr, AtomicUsize, Backoff, Mode, Mutex, OpPin, Ordering, Registry,
     double_word_cas_is_lock_free, operations_ended,
 };
+use crate::table::{Change, KeyTest, PairTable};
 use core::marker::PhantomData;
 use index::Index;
 use std::sync::Arc;
@@ -105,39 +105,6 @@ impl Default for Config {
     }
 }
 
-/// What tells a key from another whose word is the same.
-pub(crate) trait KeyTest {
-    /// Whether the word is the key, so that there is nothing to test.
-    const BY_WORD: bool;
-
-    /// Whether the entry behind a value word is the key's.
-    fn accepts(&self, second: u64) -> bool;
-}
-
-/// The word is the key.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ByWord;
-
-impl KeyTest for ByWord {
-    const BY_WORD: bool = true;
-
-    #[inline(always)]
-    fn accepts(&self, _second: u64) -> bool {
-        true
-    }
-}
-
-/// The word is a hash, and the caller looks behind the value word.
-pub(crate) struct ByEntry<F>(pub(crate) F);
-
-impl<F: Fn(u64) -> bool> KeyTest for ByEntry<F> {
-    const BY_WORD: bool = false;
-
-    fn accepts(&self, second: u64) -> bool {
-        (self.0)(second)
-    }
-}
-
 /// An attempt of an operation.
 #[derive(Debug)]
 enum Step<T> {
@@ -148,7 +115,7 @@ enum Step<T> {
 
 /// The table: pairs of words, found by the first.
 #[derive(Debug)]
-pub(crate) struct Table<P: Placement, Y: Mode> {
+pub struct Table<P: Placement, Y: Mode> {
     root: AtomicPtr<Index>,
     decoder: Decoder,
     /// How many indexes wait to be freed.
@@ -186,10 +153,6 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
 
     /// Long enough for other threads to be scheduled, too short to be noticed.
     const FREEING_ROUNDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 1000 };
-
-    pub(crate) fn registry(&self) -> &Registry {
-        &self.registry
-    }
 
     #[inline(always)]
     fn enter(&self) -> OpPin<Y> {
@@ -324,5 +287,96 @@ impl<P: Placement, Y: Mode> Drop for Table<P, Y> {
         // SAFETY: the root came from `Arc::into_raw`, and with the table goes
         // its share; no operation is running.
         drop(unsafe { Arc::from_raw(root.cast_const()) });
+    }
+}
+
+impl<P: Placement, Y: Mode> PairTable for Table<P, Y> {
+    type Stats = DlhtStats;
+    type Iter<'t> = iterate::PairIter<'t, P, Y>;
+    type Snapshot = snapshot::PairSnapshot;
+
+    #[inline(always)]
+    fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
+        self.find(word, test)
+    }
+
+    #[inline(always)]
+    fn apply<T: KeyTest>(
+        &self,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64> {
+        self.apply(word, test, fresh, change)
+    }
+
+    #[inline(always)]
+    fn find_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        found: impl FnMut(usize, Option<u64>),
+    ) {
+        self.find_many(count, word, test, found);
+    }
+
+    #[inline(always)]
+    fn apply_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        fresh: impl Fn(usize) -> Option<u64>,
+        change: impl Fn(usize, u64) -> Change,
+        done: impl FnMut(usize, Option<u64>) -> bool,
+    ) {
+        self.apply_many(count, word, test, fresh, change, done);
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, word: u64) {
+        self.prefetch(word);
+    }
+
+    fn iter(&self) -> Self::Iter<'_> {
+        self.iter()
+    }
+
+    fn snapshot(&self) -> Result<Self::Snapshot, Error> {
+        self.snapshot()
+    }
+
+    fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    fn free_retired(&self) {
+        self.free_retired();
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn reserve(&self, additional: usize) -> Result<(), Error> {
+        self.reserve(additional)
+    }
+
+    fn shrink_to_fit(&self) -> Result<(), Error> {
+        self.shrink_to_fit()
+    }
+
+    fn load_factor(&self) -> f64 {
+        self.load_factor()
+    }
+
+    fn memory_usage(&self) -> MemoryUsage {
+        self.memory_usage()
+    }
+
+    fn stats(&self) -> DlhtStats {
+        self.stats()
     }
 }

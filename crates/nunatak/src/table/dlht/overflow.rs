@@ -7,11 +7,12 @@
 //! the lock: it looks at a copy, and the change is made only if the bin is
 //! still as it was copied.
 
-use super::apply::{Change, Request};
+use super::apply::Request;
 use super::index::{Index, Migrating};
-use super::{KeyTest, Step, Table};
+use super::{Step, Table};
 use crate::hash::Placement;
 use crate::sync::{Mode, OpPin};
+use crate::table::{Change, KeyTest};
 use std::collections::HashMap;
 
 #[derive(Debug, Default)]

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The pairs of a cut. It holds the memory of the index that was cut.
 #[derive(Debug)]
-pub(crate) struct PairSnapshot {
+pub struct PairSnapshot {
     index: Arc<Index>,
     decoder: Decoder,
     half_of: fn(usize, usize) -> usize,

@@ -2,10 +2,11 @@
 //! public interface does not show.
 
 use super::layout::{BinState, Header};
-use super::{ByEntry, ByWord, Change, Config, Table};
+use super::{Config, Table};
 use crate::hash::{HashPlacement, Hashing, Placement, RandomState, WordPlacement};
 use crate::memory::touched::lines_of;
 use crate::sync::{Ordering, Shared, SingleThread};
+use crate::table::{ByEntry, ByWord, Change};
 
 type Words = Table<WordPlacement<RandomState>, Shared>;
 

@@ -1,13 +1,11 @@
-//! [`DlhtBoxedMap`]: any key, any value.
+//! [`BoxedMap`]: any key, any value.
 
 use super::Compute;
 use super::boxed_guard::{BoxedGuard, Removed};
-use super::dlht::DlhtBuilder;
 use crate::entry::{Entry, EntryPtr, Retired, Unpublished};
-use crate::error::Error;
 use crate::hash::{HashPlacement, RandomState, post_mix};
-use crate::sync::{GuardPin, Limbo, Shared};
-use crate::table::dlht::{ByEntry, Change, Table};
+use crate::sync::{GuardPin, Limbo};
+use crate::table::{ByEntry, Change, Design, Dlht, PairTable};
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
@@ -46,40 +44,30 @@ pub(super) type Pointer<K, V> = EntryPtr<K, V>;
 /// drop(map);
 /// guard.get("Ada");
 /// ```
-pub struct DlhtBoxedMap<K, V, S = RandomState> {
-    pub(super) table: Table<HashPlacement, Shared>,
+pub struct BoxedMap<K, V, S = RandomState, D: Design = Dlht> {
+    pub(super) table: D::Table<HashPlacement>,
     hasher: S,
     pub(super) limbo: Limbo<Retired<K, V>>,
     entries: PhantomData<Box<(K, V)>>,
 }
 
-// SAFETY: the map owns its entries, and dropping it drops them here.
-unsafe impl<K: Send, V: Send, S: Send> Send for DlhtBoxedMap<K, V, S> {}
-// SAFETY: threads that share the map get references to keys and values, and
-// drop what others stored.
-unsafe impl<K: Send + Sync, V: Send + Sync, S: Sync> Sync for DlhtBoxedMap<K, V, S> {}
-
-impl<S> DlhtBuilder<S> {
-    /// Builds a map of boxed entries.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build).
-    ///
-    /// ```
-    /// # use nunatak::{DlhtBoxedMap, DlhtMap};
-    /// let map: DlhtBoxedMap<String, Vec<u8>> =
-    ///     DlhtMap::<u64, u64>::builder().capacity(1000).build_boxed()?;
-    /// # assert!(map.is_empty());
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn build_boxed<K, V>(self) -> Result<DlhtBoxedMap<K, V, S>, Error> {
-        self.check()?;
-        let table = Table::new(HashPlacement, self.config, self.capacity)?;
-        Ok(DlhtBoxedMap { table, hasher: self.hasher, limbo: Limbo::new(), entries: PhantomData })
+impl<K, V, S, D: Design> BoxedMap<K, V, S, D> {
+    /// A map of a table that is built already.
+    pub(super) fn of(table: D::Table<HashPlacement>, hasher: S) -> Self {
+        Self { table, hasher, limbo: Limbo::new(), entries: PhantomData }
     }
 }
 
-impl<K, V, S: Default> DlhtBoxedMap<K, V, S> {
+// SAFETY: the map owns its entries, and dropping it drops them here.
+unsafe impl<K: Send, V: Send, S: Send, D: Design> Send for BoxedMap<K, V, S, D> {}
+// SAFETY: threads that share the map get references to keys and values, and
+// drop what others stored.
+unsafe impl<K: Send + Sync, V: Send + Sync, S: Sync, D: Design> Sync for BoxedMap<K, V, S, D> where
+    D::Table<HashPlacement>: Sync
+{
+}
+
+impl<K, V, S: Default, D: Design> BoxedMap<K, V, S, D> {
     /// An empty map of a few cache lines.
     ///
     /// # Panics
@@ -103,8 +91,8 @@ impl<K, V, S: Default> DlhtBoxedMap<K, V, S> {
     /// assert!(DlhtBoxedMap::<String, String>::with_capacity(1000).is_empty());
     /// ```
     pub fn with_capacity(capacity: usize) -> Self {
-        match DlhtBuilder::default().hasher(S::default()).capacity(capacity).build_boxed() {
-            Ok(map) => map,
+        match D::table(HashPlacement, capacity) {
+            Ok(table) => Self::of(table, S::default()),
             Err(error) => panic!("{error}"),
         }
     }
@@ -122,7 +110,7 @@ where
     ByEntry(move |word| unsafe { Pointer::<K, V>::from_word(word).entry() }.key.borrow() == key)
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     pub(super) fn word<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
         post_mix(self.hasher.hash_one(key))
     }
@@ -211,7 +199,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
     /// map.insert("a".into(), "b".into());
     /// assert_eq!(map.pin().get("a").map(String::as_str), Some("b"));
     /// ```
-    pub fn pin(&self) -> BoxedGuard<'_, K, V, S> {
+    pub fn pin(&self) -> BoxedGuard<'_, K, V, S, D> {
         BoxedGuard::new(self, self.guard())
     }
 
@@ -290,7 +278,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
     /// assert!(map.put("a".into(), NotClone(1)).is_none());
     /// assert_eq!(map.put("a".into(), NotClone(2)).unwrap().value().0, 1);
     /// ```
-    pub fn put(&self, key: K, value: V) -> Option<Removed<'_, K, V, S>> {
+    pub fn put(&self, key: K, value: V) -> Option<Removed<'_, K, V, S, D>> {
         let entry = Unpublished::new(key, value);
         let guard = self.guard();
         let new = entry.ptr().to_word();
@@ -299,7 +287,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
         replaced.map(|replaced| self.removed(replaced))
     }
 
-    fn removed(&self, taken_out: Pointer<K, V>) -> Removed<'_, K, V, S> {
+    fn removed(&self, taken_out: Pointer<K, V>) -> Removed<'_, K, V, S, D> {
         // SAFETY: the caller's change took it out; `Removed` frees it by way of
         // limbo, or after it made sure that nobody can see it.
         Removed::new(self, unsafe { Retired::new(taken_out) })
@@ -528,7 +516,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
     /// let removed = map.remove_entry("a").unwrap();
     /// let (key, value): (String, Vec<u8>) = removed.into_owned().unwrap();
     /// ```
-    pub fn remove_entry<Q>(&self, key: &Q) -> Option<Removed<'_, K, V, S>>
+    pub fn remove_entry<Q>(&self, key: &Q) -> Option<Removed<'_, K, V, S, D>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -545,7 +533,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
     /// map.insert("a".into(), 1);
     /// assert!(map.remove_entry_if("a", |_, value| *value > 1).is_none());
     /// ```
-    pub fn remove_entry_if<Q, F>(&self, key: &Q, mut condition: F) -> Option<Removed<'_, K, V, S>>
+    pub fn remove_entry_if<Q, F>(
+        &self,
+        key: &Q,
+        mut condition: F,
+    ) -> Option<Removed<'_, K, V, S, D>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -568,7 +560,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
     }
 }
 
-impl<K, V, S> Drop for DlhtBoxedMap<K, V, S> {
+impl<K, V, S, D: Design> Drop for BoxedMap<K, V, S, D> {
     fn drop(&mut self) {
         for (_, word) in self.table.iter() {
             // SAFETY: the table holds addresses of entries only, each once, and

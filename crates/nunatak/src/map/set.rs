@@ -1,14 +1,14 @@
-//! [`DlhtSet`]: keys alone (DLHT's HashSet mode, section 3.1).
+//! [`InlineSet`]: keys alone.
 
-use super::dlht::{DlhtBuilder, DlhtMap};
+use super::inline::InlineMap;
 use crate::entry::InlineKey;
 use crate::error::{BatchError, Error};
 use crate::hash::{Hashing, RandomState};
 use crate::memory::MemoryUsage;
-use crate::table::dlht::DlhtStats;
+use crate::table::{Dlht, Hashes};
 use core::fmt;
 
-/// A set of keys of at most 8 bytes: a [`DlhtMap`] without values.
+/// A set of keys of at most 8 bytes: an [`InlineMap`] without values.
 ///
 /// ```
 /// use nunatak::DlhtSet;
@@ -17,28 +17,11 @@ use core::fmt;
 /// assert!(!locked.insert(7));
 /// assert!(locked.remove(&7));
 /// ```
-pub struct DlhtSet<K: InlineKey, S: Hashing = RandomState> {
-    map: DlhtMap<K, (), S>,
+pub struct InlineSet<K: InlineKey, S: Hashing = RandomState, D: Hashes<S> = Dlht> {
+    map: InlineMap<K, (), S, D>,
 }
 
-impl<S: Hashing> DlhtBuilder<S> {
-    /// Builds a set.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build).
-    ///
-    /// ```
-    /// # use nunatak::{DlhtMap, DlhtSet};
-    /// let set: DlhtSet<u64> = DlhtMap::<u64, u64>::builder().capacity(100).build_set()?;
-    /// # assert!(set.is_empty());
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn build_set<K: InlineKey>(self) -> Result<DlhtSet<K, S>, Error> {
-        Ok(DlhtSet { map: self.build()? })
-    }
-}
-
-impl<K: InlineKey, S: Hashing + Default> DlhtSet<K, S> {
+impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> InlineSet<K, S, D> {
     /// An empty set.
     ///
     /// # Panics
@@ -49,7 +32,7 @@ impl<K: InlineKey, S: Hashing + Default> DlhtSet<K, S> {
     /// assert!(DlhtSet::<u32>::new().is_empty());
     /// ```
     pub fn new() -> Self {
-        Self { map: DlhtMap::new() }
+        Self { map: InlineMap::new() }
     }
 
     /// An empty set with room for `capacity` keys.
@@ -62,11 +45,16 @@ impl<K: InlineKey, S: Hashing + Default> DlhtSet<K, S> {
     /// assert!(DlhtSet::<char>::with_capacity(1000).is_empty());
     /// ```
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { map: DlhtMap::with_capacity(capacity) }
+        Self { map: InlineMap::with_capacity(capacity) }
     }
 }
 
-impl<K: InlineKey, S: Hashing> DlhtSet<K, S> {
+impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
+    /// A set of the keys of a map.
+    pub(super) fn of(map: InlineMap<K, (), S, D>) -> Self {
+        Self { map }
+    }
+
     /// Whether the key is in the set: one cache line, mostly; writes nothing.
     ///
     /// ```
@@ -136,7 +124,7 @@ impl<K: InlineKey, S: Hashing> DlhtSet<K, S> {
         self.map.iter().map(|(key, ())| key)
     }
 
-    /// A consistent cut of all keys; see [`DlhtMap::snapshot`].
+    /// A consistent cut of all keys; see [`InlineMap::snapshot`].
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -147,7 +135,7 @@ impl<K: InlineKey, S: Hashing> DlhtSet<K, S> {
     /// assert_eq!(set.snapshot()?.count(), 2);
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn snapshot(&self) -> Result<impl Iterator<Item = K> + use<K, S>, Error> {
+    pub fn snapshot(&self) -> Result<impl Iterator<Item = K> + use<K, S, D>, Error> {
         Ok(self.map.snapshot()?.map(|(key, ())| key))
     }
 
@@ -239,24 +227,24 @@ impl<K: InlineKey, S: Hashing> DlhtSet<K, S> {
     /// # use nunatak::DlhtSet;
     /// assert_eq!(DlhtSet::<u64>::new().stats().len, 0);
     /// ```
-    pub fn stats(&self) -> DlhtStats {
+    pub fn stats(&self) -> D::Stats {
         self.map.stats()
     }
 }
 
-impl<K: InlineKey, S: Hashing + Default> Default for DlhtSet<K, S> {
+impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> Default for InlineSet<K, S, D> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: InlineKey + fmt::Debug, S: Hashing> fmt::Debug for DlhtSet<K, S> {
+impl<K: InlineKey + fmt::Debug, S: Hashing, D: Hashes<S>> fmt::Debug for InlineSet<K, S, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.iter()).finish()
     }
 }
 
-impl<K: InlineKey, S: Hashing + Default> FromIterator<K> for DlhtSet<K, S> {
+impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> FromIterator<K> for InlineSet<K, S, D> {
     fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
         let mut set = Self::new();
         set.extend(keys);
@@ -264,7 +252,7 @@ impl<K: InlineKey, S: Hashing + Default> FromIterator<K> for DlhtSet<K, S> {
     }
 }
 
-impl<K: InlineKey, S: Hashing> Extend<K> for DlhtSet<K, S> {
+impl<K: InlineKey, S: Hashing, D: Hashes<S>> Extend<K> for InlineSet<K, S, D> {
     fn extend<I: IntoIterator<Item = K>>(&mut self, keys: I) {
         for key in keys {
             self.insert(key);

@@ -1,23 +1,28 @@
-//! [`DlhtMap`]: batches, iteration, and the map as a whole.
+//! [`InlineMap`]: batches, iteration, and the map as a whole.
 
 use super::batch::{Op, Request, Stop};
-use super::dlht::DlhtMap;
+use super::inline::InlineMap;
 use super::{Compute, ConcurrentMap};
 use crate::entry::{Inline, InlineKey};
 use crate::error::{BatchError, Error};
 use crate::hash::Hashing;
 use crate::memory::MemoryUsage;
-use crate::mode::Mode;
-use crate::table::dlht::{ByWord, Change, DlhtStats};
+use crate::table::{ByWord, Change, Design, Hashes, PairTable};
 use core::cell::Cell;
 use core::fmt;
+
+/// The entries of a map, decoded.
+pub(super) type Pairs<'m, K, V, S, D> = core::iter::Map<
+    <<D as Design>::Table<<S as Hashing>::Placement> as PairTable>::Iter<'m>,
+    fn((u64, u64)) -> (K, V),
+>;
 
 /// A batch must fit its results.
 pub(super) fn check_batch(requests: usize, results: usize) -> Result<(), BatchError> {
     if results < requests { Err(BatchError { requests, results }) } else { Ok(()) }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing, M: Mode> DlhtMap<K, V, S, M> {
+impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> InlineMap<K, V, S, D> {
     /// [`ConcurrentMap::get_many`]: looks all keys up, in order, and returns how
     /// many were present. Results beyond `keys.len()` are left alone.
     ///
@@ -226,6 +231,12 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Mode> DlhtMap<K, V, S, M> {
     /// assert_eq!(map.iter().map(|(key, _)| key).sum::<u64>(), 45);
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = (K, V)> {
+        self.pairs()
+    }
+
+    /// With its type, of which more can be told than that it is an iterator.
+    #[inline(always)]
+    pub(super) fn pairs(&self) -> Pairs<'_, K, V, S, D> {
         self.table.iter().map(|(key, value)| (K::from_word(key), V::from_word(value)))
     }
 
@@ -244,7 +255,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Mode> DlhtMap<K, V, S, M> {
     /// assert_eq!(snapshot.count(), 10);
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)> + use<K, V, S, M>, Error> {
+    pub fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)> + use<K, V, S, D>, Error> {
         let pairs = self.table.snapshot()?;
         Ok(pairs.map(|(key, value)| (K::from_word(key), V::from_word(value))))
     }
@@ -366,13 +377,15 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Mode> DlhtMap<K, V, S, M> {
     /// let map: DlhtMap<u64, u64> = (0..1000).map(|key| (key, key)).collect();
     /// assert_eq!(map.stats().bins_by_entries.iter().sum::<usize>(), map.stats().bins);
     /// ```
-    pub fn stats(&self) -> DlhtStats {
+    pub fn stats(&self) -> D::Stats {
         self.table.stats()
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing, M: Mode> ConcurrentMap<K, V> for DlhtMap<K, V, S, M> {
-    type Stats = DlhtStats;
+impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> ConcurrentMap<K, V>
+    for InlineMap<K, V, S, D>
+{
+    type Stats = D::Stats;
 
     fn get(&self, key: &K) -> Option<V> {
         self.get(key)
@@ -469,18 +482,20 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Mode> ConcurrentMap<K, V> for DlhtM
         self.memory_usage()
     }
 
-    fn stats(&self) -> DlhtStats {
+    fn stats(&self) -> D::Stats {
         self.stats()
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing + Default, M: Mode> Default for DlhtMap<K, V, S, M> {
+impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Hashes<S>> Default
+    for InlineMap<K, V, S, D>
+{
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K, V, S: Hashing, M: Mode> fmt::Debug for DlhtMap<K, V, S, M>
+impl<K, V, S: Hashing, D: Hashes<S>> fmt::Debug for InlineMap<K, V, S, D>
 where
     K: InlineKey + fmt::Debug,
     V: Inline + fmt::Debug,
@@ -490,8 +505,8 @@ where
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing + Default, M: Mode> FromIterator<(K, V)>
-    for DlhtMap<K, V, S, M>
+impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Hashes<S>> FromIterator<(K, V)>
+    for InlineMap<K, V, S, D>
 {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let entries = entries.into_iter();
@@ -501,7 +516,7 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default, M: Mode> FromIterator<(K, V)
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing, M: Mode> Extend<(K, V)> for DlhtMap<K, V, S, M> {
+impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> Extend<(K, V)> for InlineMap<K, V, S, D> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
             self.insert(key, value);
@@ -509,7 +524,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Mode> Extend<(K, V)> for DlhtMap<K,
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing, M: Mode> IntoIterator for DlhtMap<K, V, S, M> {
+impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> IntoIterator for InlineMap<K, V, S, D> {
     type Item = (K, V);
     type IntoIter = std::vec::IntoIter<(K, V)>;
 

@@ -1,20 +1,20 @@
-//! [`DlhtBoxedMap`]: batches, iteration, and the map as a whole.
+//! [`BoxedMap`]: batches, iteration, and the map as a whole.
 
 use super::batch::{Op, Request, Stop};
-use super::dlht_boxed::DlhtBoxedMap;
-use super::dlht_whole::check_batch;
+use super::boxed::BoxedMap;
+use super::inline_whole::check_batch;
 use super::{Compute, ConcurrentMap};
 use crate::entry::EntryPtr;
 use crate::error::{BatchError, Error};
 use crate::memory::MemoryUsage;
-use crate::table::dlht::DlhtStats;
+use crate::table::{Design, PairTable};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
 /// How many keys ahead of its lookup a key's bin is fetched.
 const DISTANCE: usize = 16;
 
-impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// Runs `each` for every key of a batch, in order, while the bins of the
     /// keys after it are fetched.
     fn for_each_fetched<'k>(
@@ -164,7 +164,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DlhtBoxedMap<K, V, S> {
     }
 }
 
-impl<K, V, S> DlhtBoxedMap<K, V, S> {
+impl<K, V, S, D: Design> BoxedMap<K, V, S, D> {
     /// Frees what waits for guards that are gone, and returns how many entries
     /// wait for guards that are not.
     ///
@@ -266,18 +266,18 @@ impl<K, V, S> DlhtBoxedMap<K, V, S> {
     /// # use nunatak::DlhtBoxedMap;
     /// assert_eq!(DlhtBoxedMap::<String, u64>::new().stats().len, 0);
     /// ```
-    pub fn stats(&self) -> DlhtStats {
+    pub fn stats(&self) -> D::Stats {
         self.table.stats()
     }
 }
 
-impl<K, V, S> ConcurrentMap<K, V> for DlhtBoxedMap<K, V, S>
+impl<K, V, S, D: Design> ConcurrentMap<K, V> for BoxedMap<K, V, S, D>
 where
     K: Hash + Eq + Clone,
     V: Clone,
     S: BuildHasher,
 {
-    type Stats = DlhtStats;
+    type Stats = D::Stats;
 
     fn get(&self, key: &K) -> Option<V> {
         self.get(key)
@@ -421,12 +421,12 @@ where
         self.memory_usage()
     }
 
-    fn stats(&self) -> DlhtStats {
+    fn stats(&self) -> D::Stats {
         self.stats()
     }
 }
 
-impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> DlhtBoxedMap<K, V, S> {
+impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// Stores a value if its key is absent, or returns a copy of what is there.
     fn compute_present(&self, key: K, value: V) -> Option<V> {
         self.compute(key, |present| match present {
@@ -436,13 +436,13 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> DlhtBoxedMap<K, V, S> {
     }
 }
 
-impl<K, V, S: Default> Default for DlhtBoxedMap<K, V, S> {
+impl<K, V, S: Default, D: Design> Default for BoxedMap<K, V, S, D> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K, V, S> fmt::Debug for DlhtBoxedMap<K, V, S>
+impl<K, V, S, D: Design> fmt::Debug for BoxedMap<K, V, S, D>
 where
     K: Hash + Eq + fmt::Debug,
     V: fmt::Debug,
@@ -453,7 +453,9 @@ where
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher + Default> FromIterator<(K, V)> for DlhtBoxedMap<K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher + Default, D: Design> FromIterator<(K, V)>
+    for BoxedMap<K, V, S, D>
+{
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let entries = entries.into_iter();
         let mut map = Self::with_capacity(entries.size_hint().0);
@@ -462,7 +464,7 @@ impl<K: Hash + Eq, V, S: BuildHasher + Default> FromIterator<(K, V)> for DlhtBox
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Extend<(K, V)> for DlhtBoxedMap<K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher, D: Design> Extend<(K, V)> for BoxedMap<K, V, S, D> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         entries.into_iter().for_each(|(key, value)| drop(self.put(key, value)));
     }
