@@ -19,8 +19,10 @@ pub use error::{BatchError, Error};
 pub use hash::{Modulo, RandomState};
 pub use map::{
     BoxedGuard, BoxedMap, Compute, ConcurrentMap, DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap,
-    DlhtSet, InlineMap, InlineSet, Op, Outcome, Removed, Request, Stop,
+    DlhtSet, IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet, InlineMap, InlineSet, Op,
+    Outcome, Removed, Request, Stop,
 };
 pub use memory::MemoryUsage;
 pub use table::dlht::DlhtStats;
-pub use table::{Design, Dlht, Hashes};
+pub use table::iceberg::{BlockSizes, Blocks, IcebergStats, SlotHandle};
+pub use table::{Design, Dlht, Hashes, Iceberg};

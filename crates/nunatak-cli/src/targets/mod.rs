@@ -13,7 +13,7 @@ mod sharded;
 
 pub(crate) use self::dashmap::{Dashmap, DashmapWords};
 pub(crate) use self::flurry::{Flurry, FlurryWords};
-pub(crate) use self::nunatak::{Nunatak, NunatakWords};
+pub(crate) use self::nunatak::{Numbers, Words};
 pub(crate) use self::papaya::{Papaya, PapayaWords};
 pub(crate) use self::scc::{Scc, SccWords};
 pub(crate) use self::sharded::{Sharded, ShardedWords};
@@ -106,6 +106,8 @@ pub(crate) trait WordTarget: Sync + Sized {
 pub(crate) enum MapName {
     /// `nunatak::DlhtMap`, and `DlhtBoxedMap` for words.
     Nunatak,
+    /// `nunatak::IcebergMap`, and `IcebergBoxedMap` for words.
+    Iceberg,
     /// `dashmap::DashMap`.
     Dashmap,
     /// `papaya::HashMap`.
@@ -119,12 +121,20 @@ pub(crate) enum MapName {
 }
 
 impl MapName {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Nunatak, Self::Dashmap, Self::Papaya, Self::Scc, Self::Flurry, Self::Sharded];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Nunatak,
+        Self::Iceberg,
+        Self::Dashmap,
+        Self::Papaya,
+        Self::Scc,
+        Self::Flurry,
+        Self::Sharded,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Nunatak => "nunatak",
+            Self::Iceberg => "iceberg",
             Self::Dashmap => "dashmap",
             Self::Papaya => "papaya",
             Self::Scc => "scc",
@@ -136,6 +146,7 @@ impl MapName {
     pub(crate) const fn description(self) -> &'static str {
         match self {
             Self::Nunatak => "nunatak::DlhtMap, and nunatak::DlhtBoxedMap for words",
+            Self::Iceberg => "nunatak::IcebergMap, and nunatak::IcebergBoxedMap for words",
             Self::Dashmap => "dashmap::DashMap",
             Self::Papaya => "papaya::HashMap, a pin an operation",
             Self::Scc => "scc::HashMap",
@@ -155,6 +166,7 @@ impl fmt::Display for MapName {
 /// `$Words` for that of words.
 macro_rules! with_target {
     ($name:expr, $Map:ident, $Words:ident => $body:expr) => {{
+        use ::nunatak::{Dlht, Iceberg};
         use $crate::targets::{self, MapName};
         macro_rules! body {
             ($map:ty, $words:ty) => {{
@@ -166,7 +178,8 @@ macro_rules! with_target {
             }};
         }
         match $name {
-            MapName::Nunatak => body!(targets::Nunatak, targets::NunatakWords),
+            MapName::Nunatak => body!(targets::Numbers<Dlht>, targets::Words<Dlht>),
+            MapName::Iceberg => body!(targets::Numbers<Iceberg>, targets::Words<Iceberg>),
             MapName::Dashmap => body!(targets::Dashmap, targets::DashmapWords),
             MapName::Papaya => body!(targets::Papaya, targets::PapayaWords),
             MapName::Scc => body!(targets::Scc, targets::SccWords),

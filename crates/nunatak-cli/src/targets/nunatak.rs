@@ -1,23 +1,27 @@
-//! `nunatak::DlhtMap`: bounded cache-line chaining, lock-free, with batches;
-//! and `nunatak::DlhtBoxedMap`, of the same table, for words.
+//! The maps of every design: `nunatak::DlhtMap`, `nunatak::IcebergMap`, with batches;
+//! and the boxed maps of the same tables, for words.
 
 use super::{Hasher, Target, WordTarget};
-use nunatak::{DlhtBoxedMap, DlhtMap};
+use nunatak::{BoxedMap, Design, Hashes, InlineMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const LONG_ENOUGH: &str = "the results are as many as the requests";
 
-pub(crate) struct Nunatak(DlhtMap<u64, u64, Hasher>);
+/// A map of numbers, by its design.
+pub(crate) struct Numbers<D: Hashes<Hasher>>(InlineMap<u64, u64, Hasher, D>);
 
-impl Target for Nunatak {
+impl<D: Hashes<Hasher>> Target for Numbers<D>
+where
+    InlineMap<u64, u64, Hasher, D>: Sync,
+{
     const BATCHED: bool = true;
 
     fn with_capacity(items: usize) -> Self {
-        Self(DlhtMap::with_capacity(items))
+        Self(InlineMap::with_capacity(items))
     }
 
     fn empty() -> Self {
-        Self(DlhtMap::new())
+        Self(InlineMap::new())
     }
 
     #[inline]
@@ -75,11 +79,15 @@ impl Target for Nunatak {
     }
 }
 
-pub(crate) struct NunatakWords(DlhtBoxedMap<Box<str>, AtomicU64, Hasher>);
+/// A map of words to counters, by its design.
+pub(crate) struct Words<D: Design>(BoxedMap<Box<str>, AtomicU64, Hasher, D>);
 
-impl WordTarget for NunatakWords {
+impl<D: Design> WordTarget for Words<D>
+where
+    BoxedMap<Box<str>, AtomicU64, Hasher, D>: Sync,
+{
     fn empty() -> Self {
-        Self(DlhtBoxedMap::new())
+        Self(BoxedMap::new())
     }
 
     #[inline]

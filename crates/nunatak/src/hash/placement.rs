@@ -18,6 +18,9 @@ use core::hash::BuildHasher;
 /// 3. [`children`](Self::child) of a bin in a table `k` times the size hold all
 ///    of the words of that bin and no others.
 pub trait Placement: Send + Sync + 'static {
+    /// Whether two keys never have the same word.
+    const WORDS_ARE_KEYS: bool;
+
     /// The hash of a word. May panic if the caller's hasher does.
     fn hash(&self, word: u64) -> u64;
 
@@ -113,6 +116,8 @@ fn scale(hash: u64, bins: usize) -> usize {
 pub(crate) struct HashPlacement;
 
 impl Placement for HashPlacement {
+    const WORDS_ARE_KEYS: bool = false;
+
     #[inline(always)]
     fn hash(&self, word: u64) -> u64 {
         word
@@ -209,6 +214,8 @@ impl<S: BuildHasher + 'static> WordPlacement<S> {
 }
 
 impl<S: BuildHasher + Send + Sync + 'static> Placement for WordPlacement<S> {
+    const WORDS_ARE_KEYS: bool = true;
+
     #[inline(always)]
     fn hash(&self, word: u64) -> u64 {
         if Self::permutes() { self.permutation.hash(word) } else { self.hash_by_hasher(word) }
@@ -266,6 +273,8 @@ impl<S: BuildHasher + Send + Sync + 'static> Placement for WordPlacement<S> {
 pub struct ModuloPlacement;
 
 impl Placement for ModuloPlacement {
+    const WORDS_ARE_KEYS: bool = true;
+
     #[inline(always)]
     fn hash(&self, word: u64) -> u64 {
         word

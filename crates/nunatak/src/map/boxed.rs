@@ -99,7 +99,7 @@ impl<K, V, S: Default, D: Design> BoxedMap<K, V, S, D> {
 }
 
 /// The key test of a borrowed key.
-fn is<'k, K, V, Q>(key: &'k Q) -> ByEntry<impl Fn(u64) -> bool + 'k>
+pub(super) fn is<'k, K, V, Q>(key: &'k Q) -> ByEntry<impl Fn(u64) -> bool + 'k>
 where
     K: Borrow<Q> + 'k,
     V: 'k,

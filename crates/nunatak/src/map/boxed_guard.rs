@@ -30,6 +30,18 @@ impl<'m, K, V, S, D: Design> BoxedGuard<'m, K, V, S, D> {
     pub(super) fn new(map: &'m BoxedMap<K, V, S, D>, pin: GuardPin<'m>) -> Self {
         Self { map, pin }
     }
+
+    pub(super) fn map(&self) -> &'m BoxedMap<K, V, S, D> {
+        self.map
+    }
+
+    /// The key and the value behind a value word that was read under this guard.
+    pub(super) fn entry(&self, word: u64) -> (&K, &V) {
+        // SAFETY: the table holds addresses of entries only; read under this guard,
+        // which outlives the reference.
+        let entry = unsafe { Pointer::<K, V>::from_word(word).entry() };
+        (&entry.key, &entry.value)
+    }
 }
 
 impl<K, V, S, D: Design> fmt::Debug for BoxedGuard<'_, K, V, S, D> {
@@ -79,12 +91,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedGuard<'_, K, V, S, D> {
     /// assert_eq!(map.pin().iter().map(|(_, value)| value).sum::<u64>(), 1);
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.map.table.iter().map(|(_, word)| {
-            // SAFETY: the table holds addresses of entries only; read under
-            // this guard, which outlives the reference.
-            let entry = unsafe { Pointer::<K, V>::from_word(word).entry() };
-            (&entry.key, &entry.value)
-        })
+        self.map.table.iter().map(|(_, word)| self.entry(word))
     }
 }
 

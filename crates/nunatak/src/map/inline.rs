@@ -12,17 +12,19 @@ use core::marker::PhantomData;
 /// A concurrent map of keys and values of at most 8 bytes, stored in the slots
 /// of a table.
 ///
-/// `D` is the table's [design](crate::Design): [`DlhtMap`](crate::DlhtMap) is
-/// the map of one, and says what sets it apart. What all maps have in common is
-/// written here once, and the contracts of it in
-/// [`ConcurrentMap`](crate::ConcurrentMap).
+/// `D` is the table's [design](crate::Design): [`DlhtMap`](crate::DlhtMap) and
+/// [`IcebergMap`](crate::IcebergMap) are the maps of two, and say what sets them
+/// apart. What all maps have in common is written here once, and the contracts
+/// of it in [`ConcurrentMap`](crate::ConcurrentMap).
 ///
 /// ```
-/// use nunatak::{DlhtMap, InlineMap};
+/// use nunatak::{DlhtMap, IcebergMap, InlineMap};
 ///
 /// let map: DlhtMap<u64, u64> = InlineMap::new();
 /// map.insert(7, 49);
-/// assert_eq!(map.get(&7), Some(49));
+/// let stable: IcebergMap<u64, u64> = InlineMap::new();
+/// stable.insert(7, 49);
+/// assert_eq!(map.get(&7), stable.get(&7));
 /// ```
 pub struct InlineMap<K, V, S: Hashing = RandomState, D: Hashes<S> = Dlht> {
     pub(super) table: D::Table<S::Placement>,

@@ -6,6 +6,7 @@ mod boxed;
 mod boxed_guard;
 mod boxed_whole;
 mod dlht;
+mod iceberg;
 mod inline;
 mod inline_whole;
 mod set;
@@ -18,6 +19,7 @@ pub use batch::{Op, Outcome, Request, Stop};
 pub use boxed::BoxedMap;
 pub use boxed_guard::{BoxedGuard, Removed};
 pub use dlht::{DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet};
+pub use iceberg::{IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet};
 pub use inline::InlineMap;
 pub use set::InlineSet;
 

@@ -74,6 +74,13 @@ impl Region for HeapRegion {
         Ok(())
     }
 
+    fn release(&self, bytes: usize) {
+        if bytes < self.committed() {
+            self.block.release(bytes, self.committed());
+            self.committed.store(bytes, Ordering::Release);
+        }
+    }
+
     fn usage(&self) -> MemoryUsage {
         self.block.usage(self.committed())
     }
@@ -177,6 +184,22 @@ mod system {
             Ok(())
         }
 
+        pub(super) fn release(&self, from: usize, to: usize) {
+            let (from, to) = (from.next_multiple_of(page_size()), to.next_multiple_of(page_size()));
+            if from < to {
+                // SAFETY: the range is committed, and its contents were given up.
+                // Where the advice is refused the memory is kept, no more.
+                let _ = unsafe {
+                    let start = self.base.as_ptr().add(from).cast();
+                    #[cfg(target_os = "linux")]
+                    let advice = rustix::mm::Advice::LinuxDontNeed;
+                    #[cfg(not(target_os = "linux"))]
+                    let advice = rustix::mm::Advice::DontNeed;
+                    rustix::mm::madvise(start, to - from, advice)
+                };
+            }
+        }
+
         #[cfg(all(test, not(miri)))]
         pub(super) fn forbid_stores(&self, committed: usize) {
             let bytes = committed.next_multiple_of(page_size());
@@ -276,6 +299,8 @@ mod system {
             }
             Ok(())
         }
+
+        pub(super) fn release(&self, _from: usize, _to: usize) {}
 
         pub(super) fn usage(&self, _committed: usize) -> MemoryUsage {
             MemoryUsage { mapped: self.layout.size(), resident: self.layout.size() }

@@ -15,11 +15,13 @@
 
 mod heap;
 mod slab;
+mod stretch;
 #[cfg(test)]
 pub(crate) mod touched;
 
 pub use heap::{Heap, HeapRegion};
 pub(crate) use slab::{Slab, Zeroed};
+pub(crate) use stretch::Stretch;
 
 use crate::error::Error;
 use core::ptr::NonNull;
@@ -144,6 +146,22 @@ pub trait Region: Send + Sync {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     fn resize(&self, bytes: usize) -> Result<(), Error>;
+
+    /// Gives memory back at the end, so that `bytes` bytes are committed, as far
+    /// as the system takes it back by whole pages. Unlike after a
+    /// [`resize`](Self::resize) the bytes beyond stay accessible, for whoever has
+    /// not learned of it yet; what they hold is zero or what was there. Nothing
+    /// if no more than that is committed.
+    ///
+    /// ```
+    /// use nunatak::memory::{Heap, Memory, Region};
+    /// let region = Heap.reserve(1 << 20)?;
+    /// region.resize(1 << 20)?;
+    /// region.release(1 << 12);
+    /// assert_eq!(region.committed(), 1 << 12);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    fn release(&self, bytes: usize);
 
     /// How much memory the region holds, asked of the system.
     ///

@@ -18,7 +18,7 @@ mod tests;
 pub use bits::BitIter;
 
 use core::fmt;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 /// How many words [`match_byte`] looks at, at most.
@@ -159,6 +159,17 @@ impl fmt::Debug for Level {
 #[inline]
 pub fn match_byte(level: Level, words: &[AtomicU64], byte: u8) -> u64 {
     assert!(words.len() <= MAX_WORDS, "{} words have no mask of 64 bits", words.len());
+    let mut loaded = [0; MAX_WORDS];
+    for (loaded, word) in loaded.iter_mut().zip(words) {
+        *loaded = word.load(Ordering::Relaxed);
+    }
+    match_byte_in(level, &loaded[..words.len()], byte)
+}
+
+/// As [`match_byte`], of words that are loaded already.
+#[inline(always)]
+pub(crate) fn match_byte_in(level: Level, words: &[u64], byte: u8) -> u64 {
+    debug_assert!(words.len() <= MAX_WORDS);
     match level.0 {
         Kind::Portable => portable::match_byte(words, byte),
         #[cfg(target_arch = "x86_64")]

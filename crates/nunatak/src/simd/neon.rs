@@ -6,7 +6,6 @@ use core::arch::aarch64::{
     uint8x16_t, vandq_u8, vceqq_u8, vcombine_u64, vcreate_u64, vdupq_n_u8, vgetq_lane_u64,
     vpaddq_u8, vreinterpretq_u8_u64, vreinterpretq_u64_u8,
 };
-use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Byte `i` holds bit `i % 8`, so that a match's byte says where it is.
 const BITS: u64 = 0x8040_2010_0804_0201;
@@ -20,14 +19,14 @@ fn wide(low: u64, high: u64) -> uint8x16_t {
 /// For each matching byte its bit, for others nothing.
 #[inline]
 #[target_feature(enable = "neon")]
-fn bits_of_two(a: &AtomicU64, b: &AtomicU64, byte: u8) -> uint8x16_t {
-    let bytes = wide(a.load(Ordering::Relaxed), b.load(Ordering::Relaxed));
+fn bits_of_two(a: &u64, b: &u64, byte: u8) -> uint8x16_t {
+    let bytes = wide(*a, *b);
     vandq_u8(vceqq_u8(bytes, vdupq_n_u8(byte)), wide(BITS, BITS))
 }
 
 #[inline]
 #[target_feature(enable = "neon")]
-pub(super) fn match_byte(words: &[AtomicU64], byte: u8) -> u64 {
+pub(super) fn match_byte(words: &[u64], byte: u8) -> u64 {
     // A sum of neighbours halves the bytes; three of them leave one for each
     // word.
     match words {

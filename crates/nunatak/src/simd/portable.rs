@@ -1,7 +1,5 @@
 //! Matching eight bytes at a time in an ordinary register.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
 /// One in every byte.
 const ONES: u64 = u64::MAX / 0xFF;
 /// All but the highest bit of every byte.
@@ -22,9 +20,9 @@ pub(super) fn match_word(word: u64, byte: u8) -> u64 {
 }
 
 #[inline(always)]
-pub(super) fn match_byte(words: &[AtomicU64], byte: u8) -> u64 {
+pub(super) fn match_byte(words: &[u64], byte: u8) -> u64 {
     words.iter().rev().fold(0, |mask, word| {
         // At most eight words, so what is shifted out is empty.
-        mask << 8 | match_word(word.load(Ordering::Relaxed), byte)
+        mask << 8 | match_word(*word, byte)
     })
 }

@@ -18,11 +18,13 @@ pub(crate) use pair::{AtomicPair, double_word_cas_is_lock_free, find_pair, pairs
 pub(crate) use registry::{GuardPin, Limbo, Registry};
 
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use shuttle::sync::atomic::{
+    AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence,
+};
 
 #[cfg(loom)]
 pub(crate) use mutex::Mutex;
@@ -55,6 +57,10 @@ mod mutex {
 
         pub(crate) fn lock(&self) -> checked::MutexGuard<'_, T> {
             self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+
+        pub(crate) fn try_lock(&self) -> Option<checked::MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
         }
     }
 }

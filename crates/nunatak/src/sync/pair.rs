@@ -45,6 +45,50 @@ mod real {
             self.second.store(word, order);
         }
 
+        /// Both words as they were at one instant. Acquires.
+        ///
+        /// One load where `whole` says that the processor has it, as
+        /// [`pairs_load_whole`](super::pairs_load_whole) tells; otherwise by what
+        /// the processor has for it, which may be a locked instruction.
+        #[inline(always)]
+        pub(crate) fn load_whole(&self, whole: bool) -> (u64, u64) {
+            #[cfg(all(target_arch = "x86_64", not(any(miri, nunatak_tsan))))]
+            if whole {
+                let (first, second): (u64, u64);
+                // SAFETY: reads 16 aligned bytes that live as long as `self`,
+                // changes no flags, and needs AVX, as the caller knows it. A load
+                // of 16 aligned bytes is one access on every processor with AVX.
+                unsafe {
+                    core::arch::asm!(
+                        "vmovdqa {pair}, xmmword ptr [{address}]",
+                        "vmovq {first}, {pair}",
+                        "vpextrq {second}, {pair}, 1",
+                        address = in(reg) core::ptr::from_ref(self),
+                        pair = out(xmm_reg) _,
+                        first = lateout(reg) first,
+                        second = lateout(reg) second,
+                        options(nostack, readonly, preserves_flags),
+                    );
+                }
+                return (first, second);
+            }
+            let _ = whole;
+            let address: *mut u128 = core::ptr::from_ref(self).cast_mut().cast();
+            #[cfg(all(target_arch = "x86_64", any(miri, nunatak_tsan)))]
+            // SAFETY: as in `compare_exchange`; a pair is replaced by itself or not
+            // at all.
+            let pair = unsafe { load_by_cas(address) };
+            #[cfg(not(all(target_arch = "x86_64", any(miri, nunatak_tsan))))]
+            // SAFETY: as in `compare_exchange`; all accesses are atomic.
+            let pair =
+                unsafe { portable_atomic::AtomicU128::from_ptr(address) }.load(Ordering::Acquire);
+            if cfg!(target_endian = "little") {
+                (pair as u64, (pair >> 64) as u64)
+            } else {
+                ((pair >> 64) as u64, pair as u64)
+            }
+        }
+
         /// Replaces the first word if it is `current`; publishes what was
         /// stored before it.
         #[inline(always)]
@@ -134,6 +178,19 @@ mod real {
             )
         };
         present == current
+    }
+
+    /// What is in memory, by a comparison with zero.
+    ///
+    /// # Safety
+    /// As above.
+    #[cfg(all(target_arch = "x86_64", any(miri, nunatak_tsan)))]
+    #[target_feature(enable = "cmpxchg16b")]
+    unsafe fn load_by_cas(address: *mut u128) -> u128 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            core::arch::x86_64::cmpxchg16b(address, 0, 0, Ordering::AcqRel, Ordering::Acquire)
+        }
     }
 
     /// Whether this processor can do [`AtomicPair::compare_exchange`].
@@ -312,6 +369,10 @@ mod checked {
                     }
                 }
             }
+        }
+
+        pub(crate) fn load_whole(&self, _whole: bool) -> (u64, u64) {
+            self.load(Ordering::Acquire).1
         }
 
         pub(crate) fn load_first(&self, order: Ordering) -> u64 {

@@ -5,6 +5,7 @@
 //! written for one table would be.
 
 pub(crate) mod dlht;
+pub(crate) mod iceberg;
 mod prefetch;
 
 use crate::error::Error;
@@ -12,7 +13,9 @@ use crate::hash::{Hashing, Placement};
 use crate::memory::MemoryUsage;
 use crate::mode::{Mode, Shared};
 use crate::sync::Registry;
+use core::hash::BuildHasher;
 use core::marker::PhantomData;
+use iceberg::{BlockSizes, Blocks};
 
 /// What tells a key from another whose word is the same.
 pub trait KeyTest {
@@ -135,8 +138,8 @@ pub trait PairTable: Send + Sized {
     fn stats(&self) -> Self::Stats;
 }
 
-/// A table's design, by which the generic maps choose it: [`Dlht`]. It has no
-/// values.
+/// A table's design, by which the generic maps choose it: [`Dlht`] or
+/// [`Iceberg`]. It has no values.
 ///
 /// ```
 /// use nunatak::{Dlht, InlineMap, RandomState};
@@ -173,7 +176,7 @@ pub trait Design: Sized + 'static {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't hash with `{S}`",
-    note = "DLHT takes any `BuildHasher` and `Modulo`"
+    note = "DLHT takes any `BuildHasher` and `Modulo`, IcebergHT any `BuildHasher`"
 )]
 pub trait Hashes<S: Hashing>: Design {}
 
@@ -197,3 +200,30 @@ impl<M: Mode> Design for Dlht<M> {
 }
 
 impl<S: Hashing, M: Mode> Hashes<S> for Dlht<M> {}
+
+/// The design of [`IcebergMap`](crate::IcebergMap); `B` says how large its blocks
+/// are.
+///
+/// ```
+/// use nunatak::{Blocks, Iceberg, IcebergMap, InlineMap, RandomState};
+/// let map: InlineMap<u64, u64, RandomState, Iceberg<Blocks<64, 8>>> = IcebergMap::new();
+/// # assert!(map.is_empty());
+/// ```
+#[derive(Debug)]
+pub struct Iceberg<B: BlockSizes = Blocks>(PhantomData<B>);
+
+impl<B: BlockSizes> Design for Iceberg<B> {
+    type Stats = iceberg::IcebergStats;
+    type Table<P: Placement> = iceberg::Table<P, B>;
+
+    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        iceberg::Table::new(placement, iceberg::Config::default(), capacity)
+    }
+}
+
+impl<S, B> Hashes<S> for Iceberg<B>
+where
+    S: BuildHasher + Send + Sync + 'static,
+    B: BlockSizes,
+{
+}

@@ -1,0 +1,199 @@
+//! Zeroed elements in a region of their own, whose number changes in place.
+//!
+//! Invariants
+//! 1. The region is committed for `len` elements of `T` and its base is aligned
+//!    for `T`.
+//! 2. Elements that were committed once stay accessible until the stretch goes,
+//!    also after it has shrunk: operations that have not learned of a shrink may
+//!    come to them.
+//! 3. All zero bytes are a valid `T` ([`Zeroed`]), so fresh memory needs no
+//!    initialisation. What is found in elements that were given up and taken
+//!    again is zero or what was there.
+//!
+//! Under a model checker all elements are constructed at the start instead.
+
+use super::{MemoryUsage, Zeroed};
+use crate::error::Error;
+use crate::sync::{AtomicPair, AtomicU8, AtomicU64};
+
+// SAFETY: zero bytes are zero words; there is nothing to drop.
+unsafe impl Zeroed for AtomicU64 {
+    #[cfg(any(loom, shuttle))]
+    fn zeroed() -> Self {
+        Self::new(0)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Zeroed for AtomicU8 {
+    #[cfg(any(loom, shuttle))]
+    fn zeroed() -> Self {
+        Self::new(0)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Zeroed for AtomicPair {
+    #[cfg(any(loom, shuttle))]
+    fn zeroed() -> Self {
+        Self::default()
+    }
+}
+
+#[cfg(not(any(loom, shuttle)))]
+mod backing {
+    use super::{Error, MemoryUsage, Zeroed};
+    use crate::memory::{ALIGNMENT, Heap, HeapRegion, Memory, Region};
+    use core::marker::PhantomData;
+
+    #[derive(Debug)]
+    pub(crate) struct Stretch<T> {
+        base: *const T,
+        region: HeapRegion,
+        elements: PhantomData<T>,
+    }
+
+    // SAFETY: the stretch owns its elements, like a boxed slice.
+    unsafe impl<T: Send> Send for Stretch<T> {}
+    // SAFETY: it hands out shared references only, like a boxed slice.
+    unsafe impl<T: Sync> Sync for Stretch<T> {}
+
+    impl<T: Zeroed> Stretch<T> {
+        /// `len` elements that can become `most`.
+        pub(crate) fn new(len: usize, most: usize) -> Result<Self, Error> {
+            const { assert!(align_of::<T>() <= ALIGNMENT && size_of::<T>() > 0) };
+            let bytes = |elements: usize| {
+                elements.checked_mul(size_of::<T>()).ok_or(Error::CapacityOverflow)
+            };
+            let region = Heap.reserve(bytes(most)?)?;
+            region.resize(bytes(len)?)?;
+            let base = region.base().as_ptr().cast_const().cast();
+            Ok(Self { base, region, elements: PhantomData })
+        }
+
+        pub(crate) fn len(&self) -> usize {
+            self.region.committed() / size_of::<T>()
+        }
+
+        /// Makes room for `len` elements; nothing if there is.
+        pub(crate) fn grow(&self, len: usize) -> Result<(), Error> {
+            let bytes = len.checked_mul(size_of::<T>()).ok_or(Error::CapacityOverflow)?;
+            if bytes <= self.region.committed() { Ok(()) } else { self.region.resize(bytes) }
+        }
+
+        /// Gives the memory of all but `len` elements back.
+        pub(crate) fn shrink(&self, len: usize) {
+            self.region.release(len * size_of::<T>());
+        }
+
+        pub(crate) fn usage(&self) -> MemoryUsage {
+            self.region.usage()
+        }
+
+        /// Makes every store to the elements a fault.
+        #[cfg(all(test, unix, not(miri)))]
+        pub(crate) fn forbid_stores(&self) {
+            self.region.forbid_stores();
+        }
+
+        /// The address of an element, to prefetch it.
+        #[inline(always)]
+        pub(crate) fn address(&self, index: usize) -> *const T {
+            self.base.wrapping_add(index)
+        }
+
+        #[inline(always)]
+        pub(crate) fn at(&self, index: usize) -> &T {
+            debug_assert!((index + 1) * size_of::<T>() <= self.region.reserved());
+            #[cfg(test)]
+            crate::memory::touched::record(self.base.wrapping_add(index).addr());
+            // SAFETY: every caller computes the index from a block number under a
+            // size that the table has published, for which the elements were
+            // committed before; invariants 1 to 3.
+            unsafe { &*self.base.add(index) }
+        }
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+mod backing {
+    use super::{Error, MemoryUsage, Zeroed};
+
+    #[derive(Debug)]
+    pub(crate) struct Stretch<T> {
+        elements: Box<[T]>,
+        len: std::sync::atomic::AtomicUsize,
+    }
+
+    impl<T: Zeroed> Stretch<T> {
+        pub(crate) fn new(len: usize, most: usize) -> Result<Self, Error> {
+            if most > 1 << 16 {
+                return Err(Error::CapacityOverflow);
+            }
+            let elements = (0..most).map(|_| T::zeroed()).collect();
+            Ok(Self { elements, len: len.into() })
+        }
+
+        pub(crate) fn len(&self) -> usize {
+            self.len.load(std::sync::atomic::Ordering::SeqCst)
+        }
+
+        pub(crate) fn grow(&self, len: usize) -> Result<(), Error> {
+            if len > self.elements.len() {
+                return Err(Error::CapacityOverflow);
+            }
+            self.len.fetch_max(len, std::sync::atomic::Ordering::SeqCst);
+            Ok(())
+        }
+
+        pub(crate) fn shrink(&self, len: usize) {
+            self.len.fetch_min(len, std::sync::atomic::Ordering::SeqCst);
+        }
+
+        pub(crate) fn usage(&self) -> MemoryUsage {
+            let bytes = self.len() * size_of::<T>();
+            MemoryUsage { mapped: bytes, resident: bytes }
+        }
+
+        pub(crate) fn address(&self, index: usize) -> *const T {
+            &raw const self.elements[index]
+        }
+
+        pub(crate) fn at(&self, index: usize) -> &T {
+            &self.elements[index]
+        }
+    }
+}
+
+pub(crate) use backing::Stretch;
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::sync::Ordering::Relaxed;
+
+    #[test]
+    fn elements_stay_where_they_are() {
+        let stretch: Stretch<AtomicU64> = Stretch::new(10, 1 << 20).unwrap();
+        stretch.at(9).store(7, Relaxed);
+        let address = stretch.address(9);
+        stretch.grow(1 << 20).unwrap();
+        assert_eq!((stretch.address(9), stretch.at(9).load(Relaxed)), (address, 7));
+        assert_eq!(stretch.at((1 << 20) - 1).load(Relaxed), 0);
+        assert!(stretch.grow(2 << 20).is_err());
+        assert_eq!(stretch.len(), 1 << 20);
+    }
+
+    #[test]
+    fn elements_that_are_given_up_stay_accessible() {
+        let stretch: Stretch<AtomicU64> = Stretch::new(1 << 20, 1 << 20).unwrap();
+        (0..1 << 20).for_each(|at| stretch.at(at).store(1, Relaxed));
+        stretch.shrink(10);
+        assert_eq!((stretch.len(), stretch.at(9).load(Relaxed)), (10, 1));
+        assert!(stretch.usage().mapped <= 1 << 14);
+        assert!(stretch.at(1 << 19).load(Relaxed) <= 1);
+        stretch.at(1 << 19).store(5, Relaxed);
+        stretch.grow(1 << 20).unwrap();
+        assert_eq!(stretch.at(1 << 19).load(Relaxed), 5);
+    }
+}

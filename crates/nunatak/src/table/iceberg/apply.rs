@@ -1,0 +1,446 @@
+//! Changing keys: one function that inserts, puts and deletes (sections 3.2, 5.1).
+
+use super::Table;
+use super::back::Back;
+use super::front::put_pair;
+use super::geometry::{BlockSizes, Phase, State, choices, fingerprint, preferred_slot};
+use crate::hash::Placement;
+use crate::seeded::{Bug, seeded};
+use crate::sync::{Backoff, FastPin, OpPin, Ordering, Shared, fence};
+use crate::table::{Change, KeyTest};
+use std::collections::HashMap;
+
+/// An operation on one key: what becomes of it if it is present, and the value
+/// word to insert if it is not.
+pub(super) struct Request<'r, T, F> {
+    pub(super) hash: u64,
+    pub(super) tag: u64,
+    pub(super) test: &'r T,
+    pub(super) fresh: Option<u64>,
+    pub(super) change: &'r F,
+}
+
+/// What an operation came to: the value word before, and how many pairs more there
+/// are.
+type Done = (Option<u64>, i64);
+
+/// How an attempt under the lock of a key's front block ended.
+enum Attempt {
+    Done(Done),
+    /// The state has changed.
+    Stale,
+    /// This value word has the key's hash, and is not known to be the key's or not.
+    Unknown(u64),
+}
+
+/// What is known of value words whose hash is the key's. The caller's code that
+/// tells must not run under a lock.
+#[derive(Debug, Default)]
+struct Known(HashMap<u64, bool, foldhash::fast::FixedState>);
+
+impl Known {
+    #[inline(always)]
+    fn is<T: KeyTest>(&self, second: u64) -> Option<bool> {
+        if T::BY_WORD { Some(true) } else { self.0.get(&second).copied() }
+    }
+}
+
+impl<P: Placement, B: BlockSizes> Table<P, B> {
+    /// Changes a key by its value word, or inserts it; see
+    /// [`PairTable::apply`](crate::table::PairTable::apply).
+    ///
+    /// One atomic read-modify-write in the front yard, three in the back yard.
+    #[inline(always)]
+    pub(crate) fn apply<T: KeyTest>(
+        &self,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64> {
+        let hash = self.placement.hash(word);
+        self.apply_hash((word, hash), test, fresh, &change)
+    }
+
+    #[inline(always)]
+    pub(super) fn apply_hash<T: KeyTest>(
+        &self,
+        (word, hash): (u64, u64),
+        test: &T,
+        fresh: Option<u64>,
+        change: &impl Fn(u64) -> Change,
+    ) -> Option<u64> {
+        let tag = self.placement.tag(word, hash);
+        let request = Request { hash, tag, test, fresh, change };
+        if T::BY_WORD
+            && let Some(pin) = FastPin::new()
+        {
+            let done = self.apply_at_once(&request);
+            drop(pin);
+            if let Some((before, added)) = done {
+                self.count(added);
+                return before;
+            }
+        }
+        self.apply_slowly(&request)
+    }
+
+    /// An operation on a key that is its word, if nothing is in the way: neither a
+    /// resize nor another thread.
+    #[inline(always)]
+    fn apply_at_once<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        request: &Request<'_, T, F>,
+    ) -> Option<Done> {
+        let state = self.state();
+        if !state.is_stable() {
+            return None;
+        }
+        let block = self.geometry.block(request.hash, state.mask());
+        if !self.front.try_lock(block) {
+            return None;
+        }
+        if !self.is_still(state) {
+            self.front.unlock(block);
+            return None;
+        }
+        if let Some((slot, second)) = self.find_locked(block, request) {
+            let done = self.change_front(block, slot, second, request.change);
+            self.front.unlock(block);
+            return Some(done);
+        }
+        match self.apply_behind(state, block, request, &Known::default()) {
+            Attempt::Done(done) => Some(done),
+            Attempt::Stale | Attempt::Unknown(_) => None,
+        }
+    }
+
+    /// The slot of a front block that is locked in which the key is, if it is its
+    /// word.
+    #[inline(always)]
+    fn find_locked<T: KeyTest, F>(
+        &self,
+        block: usize,
+        request: &Request<'_, T, F>,
+    ) -> Option<(usize, u64)> {
+        let mut matching = self.front.matching(block, fingerprint(request.hash));
+        while matching != 0 {
+            let slot = matching.trailing_zeros() as usize;
+            // Relaxed: under the lock.
+            let pair = self.front.slot(block, slot);
+            if pair.load_first(Ordering::Relaxed) == request.tag {
+                return Some((slot, pair.load_second(Ordering::Relaxed)));
+            }
+            matching &= matching - 1;
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn change_front(
+        &self,
+        block: usize,
+        slot: usize,
+        second: u64,
+        change: &impl Fn(u64) -> Change,
+    ) -> Done {
+        match change(second) {
+            Change::Keep => {}
+            // Release: what it points to is there. The tag stays, so readers have
+            // this value or the one before.
+            Change::To(new) => self.front.slot(block, slot).store_second(new, Ordering::Release),
+            Change::Remove => {
+                self.front.clear(block, slot);
+                return (Some(second), -1);
+            }
+        }
+        (Some(second), 0)
+    }
+
+    #[inline(never)]
+    pub(super) fn apply_slowly<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        request: &Request<'_, T, F>,
+    ) -> Option<u64> {
+        let mut known = Known::default();
+        let mut backoff = Backoff::new();
+        loop {
+            if !T::BY_WORD {
+                self.learn(request, &mut known);
+            }
+            let pin = OpPin::<Shared>::new();
+            let state = self.state();
+            if state.phase() == Phase::Freezing {
+                drop(pin);
+                backoff.wait();
+                continue;
+            }
+            if !state.is_stable() {
+                if !seeded(Bug::SettleForgotten) {
+                    self.settle(state, request.hash);
+                }
+                self.help(state);
+            }
+            let block = self.geometry.block(request.hash, state.mask());
+            self.front.lock(block);
+            if !self.is_still(state) && !seeded(Bug::LockWithoutStateRecheck) {
+                self.front.unlock(block);
+                continue;
+            }
+            let attempt = self.apply_under_lock(state, block, request, &known);
+            drop(pin);
+            match attempt {
+                Attempt::Done((before, added)) => {
+                    self.count(added);
+                    return before;
+                }
+                Attempt::Stale => {}
+                Attempt::Unknown(second) => {
+                    let _ = known.0.insert(second, request.test.accepts(second));
+                }
+            }
+        }
+    }
+
+    /// An attempt with the front block locked, which it unlocks.
+    fn apply_under_lock<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        state: State,
+        block: usize,
+        request: &Request<'_, T, F>,
+        known: &Known,
+    ) -> Attempt {
+        let mut matching = self.front.matching(block, fingerprint(request.hash));
+        while matching != 0 {
+            let slot = matching.trailing_zeros() as usize;
+            // Relaxed: under the lock.
+            let pair = self.front.slot(block, slot);
+            if pair.load_first(Ordering::Relaxed) == request.tag {
+                let second = pair.load_second(Ordering::Relaxed);
+                match known.is::<T>(second) {
+                    Some(true) => {
+                        let done = self.change_front(block, slot, second, request.change);
+                        self.front.unlock(block);
+                        return Attempt::Done(done);
+                    }
+                    Some(false) => {}
+                    None => {
+                        self.front.unlock(block);
+                        return Attempt::Unknown(second);
+                    }
+                }
+            }
+            matching &= matching - 1;
+        }
+        self.apply_behind(state, block, request, known)
+    }
+
+    /// The rest of an attempt, for a key that is not in its front block, which is
+    /// locked and is unlocked.
+    #[inline(always)]
+    fn apply_behind<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        state: State,
+        block: usize,
+        request: &Request<'_, T, F>,
+        known: &Known,
+    ) -> Attempt {
+        let attempt = match self.change_behind(state, request, known) {
+            Some(attempt) => attempt,
+            None => match request.fresh {
+                None => Attempt::Done((None, 0)),
+                Some(value) => {
+                    let pair = (request.tag, value);
+                    let empty = self.front.matching(block, 0);
+                    if empty != 0 {
+                        let slot = first_from(empty, preferred_slot::<B>(request.hash));
+                        self.front.put(block, slot, fingerprint(request.hash), pair);
+                        Attempt::Done((None, 1))
+                    } else if self.put_behind(state, request.hash, pair) {
+                        Attempt::Done((None, 1))
+                    } else {
+                        Attempt::Stale
+                    }
+                }
+            },
+        };
+        self.front.unlock(block);
+        attempt
+    }
+
+    /// Changes a key of the back yard or of level 3; nothing if it is in neither.
+    #[inline(always)]
+    fn change_behind<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        state: State,
+        request: &Request<'_, T, F>,
+        known: &Known,
+    ) -> Option<Attempt> {
+        let blocks = choices(request.hash).map(|hash| self.geometry.block(hash, state.mask()));
+        let words = blocks.map(|block| self.back.word(block));
+        let matching = words.map(|word| Back::<B>::matching(word, fingerprint(request.hash)));
+        let may_be_there = !(matching[0].is_empty() && matching[1].is_empty());
+        let may_be_chained = words[0].is_overflowed() && words[1].is_overflowed();
+        if may_be_there || may_be_chained {
+            let attempt = self.change_where_it_is(state, blocks, request, known);
+            if attempt.is_some() {
+                return attempt;
+            }
+        }
+        // Pairs with the releases of settlers: of a state that began meanwhile they
+        // may have moved the key from a block that was looked at late to one that
+        // was looked at early.
+        fence(Ordering::Acquire);
+        let is_absent = self.is_still(state) || seeded(Bug::AbsentWithoutStateRecheck);
+        if is_absent { None } else { Some(Attempt::Stale) }
+    }
+
+    #[inline(never)]
+    fn change_where_it_is<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        state: State,
+        blocks: [usize; 2],
+        request: &Request<'_, T, F>,
+        known: &Known,
+    ) -> Option<Attempt> {
+        let is = |second| known.is::<T>(second);
+        for block in blocks {
+            let word = self.back.word(block);
+            for slot in Back::<B>::matching(word, fingerprint(request.hash)) {
+                let pair = self.back.slot(block, slot).load_whole(self.front.pairs_load_whole);
+                if pair.0 != request.tag {
+                    continue;
+                }
+                match is(pair.1) {
+                    Some(true) => {
+                        return Some(self.change_back(state, (block, slot), pair.1, request));
+                    }
+                    Some(false) => {}
+                    None => return Some(Attempt::Unknown(pair.1)),
+                }
+            }
+        }
+        if !blocks.iter().all(|&block| self.back.word(block).is_overflowed()) {
+            return None;
+        }
+        for second in self.chains.of(request.hash, request.tag) {
+            let pair = (request.tag, second);
+            match is(second) {
+                Some(true) => {
+                    return Some(Attempt::Done(match (request.change)(second) {
+                        Change::Keep => (Some(second), 0),
+                        Change::To(new) => {
+                            self.chains.replace(request.hash, pair, new);
+                            (Some(second), 0)
+                        }
+                        Change::Remove => {
+                            self.chains.remove(request.hash, pair);
+                            (Some(second), -1)
+                        }
+                    }));
+                }
+                Some(false) => {}
+                None => return Some(Attempt::Unknown(second)),
+            }
+        }
+        None
+    }
+
+    /// Changes a key that was found in the back yard. That it is there still is
+    /// sure once its block is locked under the same state: other changes to it wait
+    /// for the front block, and settlers would have made a newer state known.
+    fn change_back<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        state: State,
+        (block, slot): (usize, usize),
+        second: u64,
+        request: &Request<'_, T, F>,
+    ) -> Attempt {
+        let change = (request.change)(second);
+        if change == Change::Keep {
+            return Attempt::Done((Some(second), 0));
+        }
+        self.back.lock(block);
+        if !self.is_still(state) && !seeded(Bug::BackLockWithoutStateRecheck) {
+            self.back.unlock(block);
+            return Attempt::Stale;
+        }
+        let added = match change {
+            Change::Keep => 0,
+            Change::To(new) => {
+                // Release: as in the front yard.
+                self.back.slot(block, slot).store_second(new, Ordering::Release);
+                0
+            }
+            Change::Remove => {
+                self.back.clear(block, slot);
+                -1
+            }
+        };
+        self.back.unlock(block);
+        Attempt::Done((Some(second), added))
+    }
+
+    /// Puts a pair into the emptier of its blocks of the back yard, or into level 3.
+    /// The caller holds the lock of the key's front block, has found the key absent,
+    /// and has settled its blocks. False, and nothing done, if the state is not what
+    /// it was.
+    pub(super) fn put_behind(&self, state: State, hash: u64, pair: (u64, u64)) -> bool {
+        let blocks = choices(hash).map(|hash| self.geometry.block(hash, state.mask()));
+        let empty = blocks.map(|block| Back::<B>::empties(self.back.word(block)).count());
+        let fuller_first = empty[0] < empty[1];
+        let order = if fuller_first != seeded(Bug::FullerBlockChosen) {
+            [blocks[1], blocks[0]]
+        } else {
+            blocks
+        };
+        for block in order {
+            let Some(slot) = self.back.lock_empty_slot(block, fingerprint(hash)) else { continue };
+            let is_still = self.is_still(state) || seeded(Bug::BackLockWithoutStateRecheck);
+            if is_still {
+                put_pair(self.back.slot(block, slot), pair);
+            } else {
+                self.back.clear_fingerprint(block, slot);
+            }
+            self.back.unlock(block);
+            return is_still;
+        }
+        self.mark_choices(state, hash);
+        if !self.is_still(state) {
+            // Whoever settles these blocks may have come before the marks.
+            return false;
+        }
+        self.chains.push(hash, pair);
+        self.grow_if_full();
+        true
+    }
+
+    /// Asks the caller's test about all value words that have the key's hash.
+    fn learn<T: KeyTest, F>(&self, request: &Request<'_, T, F>, known: &mut Known) {
+        /// A test that remembers.
+        struct Learning<'t, T>(&'t T, core::cell::RefCell<&'t mut Known>);
+
+        impl<T: KeyTest> KeyTest for Learning<'_, T> {
+            const BY_WORD: bool = false;
+
+            fn accepts(&self, second: u64) -> bool {
+                if let Some(is) = self.1.borrow().is::<T>(second) {
+                    return is;
+                }
+                let is = self.0.accepts(second);
+                self.1.borrow_mut().0.insert(second, is);
+                is
+            }
+        }
+
+        let test = Learning(request.test, known.into());
+        self.find_tag(request.hash, request.tag, &test);
+    }
+}
+
+/// The first slot of a mask at or after another, around the end.
+#[inline(always)]
+pub(super) fn first_from(mask: u64, slot: u32) -> usize {
+    let rotated = mask.rotate_right(slot);
+    ((rotated.trailing_zeros() + slot) & 63) as usize
+}

@@ -1,0 +1,274 @@
+//! Level 2: small blocks of which every key has two; it goes to the emptier one
+//! (section 2.3).
+//!
+//! A block's fingerprints are one word, from two of which a bit is taken: the
+//! lock, and a mark that a key that may be in this block went to level 3, because
+//! this block was full, too. The mark stays. Misses look into level 3 only if both
+//! of their blocks are marked, so that they do not touch it at all nearly always.
+//! (The paper reads the head of a list.)
+//!
+//! Invariants
+//! 1. Who holds a block's lock is the only one to write its fingerprints and
+//!    slots. It does so by atomic read-modify-writes, since anyone may set the
+//!    mark.
+//! 2. As in the front yard, a fingerprint is set before the tag and cleared after
+//!    it.
+
+use super::front::put_pair;
+use super::geometry::BlockSizes;
+use crate::error::Error;
+use crate::memory::{MemoryUsage, Stretch};
+use crate::seeded::{Bug, seeded};
+use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering};
+use core::marker::PhantomData;
+
+const LOCK: u64 = 1 << 63;
+const OVERFLOWED: u64 = 1 << 55;
+/// One in every byte.
+const ONES: u64 = u64::MAX / 0xFF;
+/// All but the highest bit of every byte.
+const LOW: u64 = ONES * 0x7F;
+
+/// The fingerprints of a block, at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Word(u64);
+
+impl Word {
+    pub(super) fn is_overflowed(self) -> bool {
+        self.0 & OVERFLOWED != 0
+    }
+
+    fn is_locked(self) -> bool {
+        self.0 & LOCK != 0
+    }
+}
+
+/// Slots of a block, each by the highest bit of its byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slots(u64);
+
+impl Slots {
+    #[inline(always)]
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(super) fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+}
+
+impl Iterator for Slots {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        let slot = self.0.trailing_zeros() as usize / 8;
+        self.0 &= self.0 - 1;
+        Some(slot)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Back<B> {
+    words: Stretch<AtomicU64>,
+    slots: Stretch<AtomicPair>,
+    settled: Stretch<AtomicU8>,
+    sizes: PhantomData<B>,
+}
+
+/// The bits of a byte that are a slot's fingerprint.
+#[inline(always)]
+fn bits_of(slot: usize) -> u64 {
+    if slot >= 6 { 0x7F } else { 0xFF }
+}
+
+impl<B: BlockSizes> Back<B> {
+    /// The highest bits of the bytes that are slots.
+    const VALID: u64 = (ONES << 7) >> (64 - 8 * B::BACK);
+
+    pub(super) fn new(blocks: usize, most: usize) -> Result<Self, Error> {
+        let all = most.checked_mul(B::BACK).ok_or(Error::CapacityOverflow)?;
+        Ok(Self {
+            words: Stretch::new(blocks, most)?,
+            slots: Stretch::new(blocks * B::BACK, all)?,
+            settled: Stretch::new(blocks, most)?,
+            sizes: PhantomData,
+        })
+    }
+
+    pub(super) fn grow(&self, blocks: usize) -> Result<(), Error> {
+        self.words.grow(blocks)?;
+        self.slots.grow(blocks * B::BACK)?;
+        self.settled.grow(blocks)
+    }
+
+    pub(super) fn shrink(&self, blocks: usize) {
+        for block in blocks..self.settled.len() {
+            self.set_settled(block, 0);
+            // The marks of a size that is no more.
+            self.words.at(block).fetch_and(!OVERFLOWED, Ordering::Relaxed);
+        }
+        self.words.shrink(blocks);
+        self.slots.shrink(blocks * B::BACK);
+        self.settled.shrink(blocks);
+    }
+
+    pub(super) fn usage(&self) -> MemoryUsage {
+        self.words.usage() + self.slots.usage() + self.settled.usage()
+    }
+
+    #[inline(always)]
+    pub(super) fn slot(&self, block: usize, slot: usize) -> &AtomicPair {
+        self.slots.at(block * B::BACK + slot)
+    }
+
+    #[inline(always)]
+    pub(super) fn word_address(&self, block: usize) -> *const AtomicU64 {
+        self.words.address(block)
+    }
+
+    #[inline(always)]
+    pub(super) fn word(&self, block: usize) -> Word {
+        // Acquire: as for the words of the front yard.
+        Word(self.words.at(block).load(Ordering::Acquire))
+    }
+
+    /// The slots whose fingerprint is this one; the empty ones of zero.
+    #[inline(always)]
+    pub(super) fn matching(word: Word, fingerprint: u8) -> Slots {
+        let difference = (word.0 ^ (ONES * u64::from(fingerprint))) & !(LOCK | OVERFLOWED);
+        // The highest bit of a byte is set unless all of it is zero; nothing
+        // carries.
+        let unequal = ((difference & LOW) + LOW) | difference;
+        Slots(!unequal & Self::VALID)
+    }
+
+    pub(super) fn empties(word: Word) -> Slots {
+        Self::matching(word, 0)
+    }
+
+    pub(super) fn lock(&self, block: usize) {
+        let mut backoff = Backoff::new();
+        // Acquire: pairs with the unlocking. Release: see `mark_overflowed`.
+        while Word(self.words.at(block).fetch_or(LOCK, Ordering::AcqRel)).is_locked() {
+            while self.word(block).is_locked() {
+                backoff.wait();
+            }
+        }
+    }
+
+    pub(super) fn unlock(&self, block: usize) {
+        // Release: who locks next sees all that was done.
+        self.words.at(block).fetch_and(!LOCK, Ordering::Release);
+    }
+
+    /// Locks a block and sets the fingerprint of an empty slot, which is returned;
+    /// nothing if there is none.
+    pub(super) fn lock_empty_slot(&self, block: usize, fingerprint: u8) -> Option<usize> {
+        let mut backoff = Backoff::new();
+        let mut word = self.word(block);
+        loop {
+            let slot = Self::empties(word).next()?;
+            if word.is_locked() {
+                backoff.wait();
+                word = self.word(block);
+                continue;
+            }
+            let set = (u64::from(fingerprint) & bits_of(slot)) << (slot * 8);
+            // Acquire: pairs with the unlocking.
+            let locked = self.words.at(block).compare_exchange(
+                word.0,
+                word.0 | LOCK | set,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            );
+            match locked {
+                Ok(_) => return Some(slot),
+                Err(newer) => word = Word(newer),
+            }
+        }
+    }
+
+    /// Clears the fingerprint of a slot whose tag is zero. The caller holds the
+    /// lock.
+    pub(super) fn clear_fingerprint(&self, block: usize, slot: usize) {
+        // Release: who finds it cleared knows that its tag is.
+        let cleared = !(bits_of(slot) << (slot * 8));
+        self.words.at(block).fetch_and(cleared, Ordering::Release);
+    }
+
+    /// Puts a pair into an empty slot. The caller holds the lock.
+    pub(super) fn put(&self, block: usize, slot: usize, fingerprint: u8, pair: (u64, u64)) {
+        let set = (u64::from(fingerprint) & bits_of(slot)) << (slot * 8);
+        // Relaxed: the tag's store releases it.
+        self.words.at(block).fetch_or(set, Ordering::Relaxed);
+        put_pair(self.slot(block, slot), pair);
+    }
+
+    /// Empties a slot. The caller holds the lock.
+    pub(super) fn clear(&self, block: usize, slot: usize) {
+        if seeded(Bug::FingerprintClearedFirst) {
+            self.clear_fingerprint(block, slot);
+        }
+        // Release: who misses the key by it sees what happened before.
+        self.slot(block, slot).store_first(0, Ordering::Release);
+        self.clear_fingerprint(block, slot);
+    }
+
+    /// Says that a key of this block is in level 3, or will be. If a resize has
+    /// settled the block already, the caller sees its state from here on.
+    pub(super) fn mark_overflowed(&self, block: usize) {
+        // Acquire: either whoever settles the block locks it after this and finds
+        // the mark, or this reads what that locking has released.
+        self.words.at(block).fetch_or(OVERFLOWED, Ordering::AcqRel);
+    }
+
+    pub(super) fn is_settled(&self, block: usize, mark: u8) -> bool {
+        // Acquire: pairs with the release of whoever settled it.
+        self.settled.at(block).load(Ordering::Acquire) == mark
+    }
+
+    pub(super) fn set_settled(&self, block: usize, mark: u8) {
+        // Release: all of the block has been done.
+        self.settled.at(block).store(mark, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::super::geometry::Blocks;
+    use super::*;
+
+    fn slots_of<B: BlockSizes>() {
+        let back: Back<B> = Back::new(2, 2).unwrap();
+        assert_eq!(Back::<B>::empties(back.word(1)).count() as usize, B::BACK);
+        for slot in 0..B::BACK {
+            let fingerprint = 0x82 + slot as u8;
+            assert_eq!(back.lock_empty_slot(1, fingerprint), Some(slot));
+            back.put(1, slot, fingerprint, (slot as u64 + 1, 7));
+            let word = back.word(1);
+            assert_eq!(Back::<B>::matching(word, fingerprint).collect::<Vec<_>>(), [slot]);
+            assert!(word.is_locked() && !word.is_overflowed());
+            back.unlock(1);
+        }
+        assert_eq!(back.lock_empty_slot(1, 2), None);
+        back.mark_overflowed(1);
+        back.lock(1);
+        (0..B::BACK).for_each(|slot| back.clear(1, slot));
+        back.unlock(1);
+        let word = back.word(1);
+        assert!(word.is_overflowed() && !word.is_locked());
+        assert_eq!(Back::<B>::empties(word).count() as usize, B::BACK);
+    }
+
+    #[test]
+    fn blocks_of_every_size_hold_as_many_keys() {
+        slots_of::<Blocks<64, 8>>();
+        slots_of::<Blocks<64, 6>>();
+        slots_of::<Blocks<32, 4>>();
+    }
+}

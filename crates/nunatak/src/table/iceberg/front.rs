@@ -1,0 +1,332 @@
+//! Level 1, the front yard: large blocks, with a line of fingerprints each that
+//! holds the block's lock.
+//!
+//! Invariants
+//! 1. The highest bit of a block's last fingerprint byte is its lock; who holds it
+//!    is the only one to write fingerprints and slots of the block, and sets the
+//!    bit in whatever it stores there until it unlocks.
+//! 2. While a slot holds a tag its byte holds the tag's fingerprint: the
+//!    fingerprint is set before the tag and cleared after it. So a key is present
+//!    exactly from the store of its tag to the store of zero, whatever
+//!    fingerprints a reader has seen.
+
+use super::geometry::BlockSizes;
+use crate::error::Error;
+use crate::memory::{MemoryUsage, Stretch};
+use crate::seeded::{Bug, seeded};
+use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering, pairs_load_whole};
+use core::marker::PhantomData;
+
+const LOCK: u64 = 1 << 63;
+
+#[derive(Debug)]
+pub(super) struct Front<B> {
+    words: Stretch<AtomicU64>,
+    slots: Stretch<AtomicPair>,
+    /// The mark of the last resize or snapshot that a block has been settled in.
+    settled: Stretch<AtomicU8>,
+    #[cfg(not(any(loom, shuttle)))]
+    level: crate::simd::Level,
+    /// Whether one instruction compares all fingerprints of a line.
+    has_avx512: bool,
+    /// Whether one load reads a pair.
+    pub(super) pairs_load_whole: bool,
+    sizes: PhantomData<B>,
+}
+
+/// All bits but the lock's.
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+#[repr(align(64))]
+struct Line([u64; 8]);
+
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+static ALL_BUT_LOCK: Line = {
+    let mut line = Line([u64::MAX; 8]);
+    line.0[7] = !LOCK;
+    line
+};
+
+fn has_avx512() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        std::is_x86_feature_detected!("avx512bw")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
+    }
+}
+
+impl<B: BlockSizes> Front<B> {
+    const WORDS: usize = B::FRONT / 8;
+
+    pub(super) fn new(blocks: usize, most: usize) -> Result<Self, Error> {
+        let stretch = |elements: usize| -> Result<(usize, usize), Error> {
+            let all = most.checked_mul(elements).ok_or(Error::CapacityOverflow)?;
+            Ok((blocks * elements, all))
+        };
+        let (words, slots) = (stretch(Self::WORDS)?, stretch(B::FRONT)?);
+        Ok(Self {
+            words: Stretch::new(words.0, words.1)?,
+            slots: Stretch::new(slots.0, slots.1)?,
+            settled: Stretch::new(blocks, most)?,
+            #[cfg(not(any(loom, shuttle)))]
+            level: crate::simd::Level::detect(),
+            has_avx512: B::FRONT == 64 && has_avx512() && pairs_load_whole(),
+            pairs_load_whole: pairs_load_whole(),
+            sizes: PhantomData,
+        })
+    }
+
+    pub(super) fn grow(&self, blocks: usize) -> Result<(), Error> {
+        self.words.grow(blocks * Self::WORDS)?;
+        self.slots.grow(blocks * B::FRONT)?;
+        self.settled.grow(blocks)
+    }
+
+    pub(super) fn shrink(&self, blocks: usize) {
+        (blocks..self.settled.len()).for_each(|block| self.set_settled(block, 0));
+        self.words.shrink(blocks * Self::WORDS);
+        self.slots.shrink(blocks * B::FRONT);
+        self.settled.shrink(blocks);
+    }
+
+    pub(super) fn usage(&self) -> MemoryUsage {
+        self.words.usage() + self.slots.usage() + self.settled.usage()
+    }
+
+    #[inline(always)]
+    pub(super) fn slot(&self, block: usize, slot: usize) -> &AtomicPair {
+        self.slots.at(block * B::FRONT + slot)
+    }
+
+    #[inline(always)]
+    pub(super) fn pair(&self, block: usize, slot: usize) -> (u64, u64) {
+        self.slot(block, slot).load_whole(self.pairs_load_whole)
+    }
+
+    #[inline(always)]
+    pub(super) fn slot_address(&self, block: usize, slot: usize) -> *const AtomicPair {
+        self.slots.address(block * B::FRONT + slot)
+    }
+
+    #[inline(always)]
+    pub(super) fn line_address(&self, block: usize) -> *const AtomicU64 {
+        self.words.address(block * Self::WORDS)
+    }
+
+    /// The slots whose fingerprint is this one; the empty ones of zero.
+    #[inline(always)]
+    pub(super) fn matching(&self, block: usize, fingerprint: u8) -> u64 {
+        #[cfg(test)]
+        let _ = self.words.at(block * Self::WORDS);
+        #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+        if self.has_avx512 {
+            // SAFETY: the block is the table's, and the processor has AVX-512BW.
+            return unsafe { matching_of_line(self.line_address(block), fingerprint) };
+        }
+        let _ = self.has_avx512;
+        self.matching_of_words(block, fingerprint)
+    }
+
+    /// As above, by loads of words.
+    #[inline]
+    fn matching_of_words(&self, block: usize, fingerprint: u8) -> u64 {
+        let words: [u64; 8] = core::array::from_fn(|at| match at < Self::WORDS {
+            // Acquire: pairs with the release of whoever cleared a fingerprint, so
+            // that what a miss has seen has happened.
+            true => self.words.at(block * Self::WORDS + at).load(Ordering::Acquire),
+            false => 0,
+        });
+        let last = Self::WORDS - 1;
+        let matches = self.matches(&words[..Self::WORDS], fingerprint);
+        // The last byte again, without the lock.
+        let is_last = (words[last] >> 56 ^ u64::from(fingerprint)) & 0x7F == 0;
+        let last_slot = B::FRONT - 1;
+        matches & !(1 << last_slot) | u64::from(is_last) << last_slot
+    }
+
+    #[cfg(not(any(loom, shuttle)))]
+    fn matches(&self, words: &[u64], fingerprint: u8) -> u64 {
+        crate::simd::match_byte_in(self.level, words, fingerprint)
+    }
+
+    #[cfg(any(loom, shuttle))]
+    fn matches(&self, words: &[u64], fingerprint: u8) -> u64 {
+        crate::simd::match_byte_in(crate::simd::Level::PORTABLE, words, fingerprint)
+    }
+
+    #[inline(always)]
+    fn lock_word(&self, block: usize) -> &AtomicU64 {
+        self.words.at(block * Self::WORDS + Self::WORDS - 1)
+    }
+
+    #[inline(always)]
+    pub(super) fn try_lock(&self, block: usize) -> bool {
+        // Acquire: pairs with the unlocking.
+        self.lock_word(block).fetch_or(LOCK, Ordering::Acquire) & LOCK == 0
+    }
+
+    pub(super) fn lock(&self, block: usize) {
+        let mut backoff = Backoff::new();
+        while !self.try_lock(block) {
+            while self.lock_word(block).load(Ordering::Relaxed) & LOCK != 0 {
+                backoff.wait();
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn unlock(&self, block: usize) {
+        let word = self.lock_word(block);
+        // A plain store: invariant 1. What others set meanwhile is the lock's bit,
+        // which is theirs only if they found it clear.
+        // Release: who locks next sees all that was done.
+        word.store(word.load(Ordering::Relaxed) & !LOCK, Ordering::Release);
+    }
+
+    /// Sets or clears (zero) a slot's fingerprint. The caller holds the lock.
+    #[inline(always)]
+    pub(super) fn set_fingerprint(&self, block: usize, slot: usize, fingerprint: u8) {
+        let is_last = slot == B::FRONT - 1;
+        let bits = if is_last && !seeded(Bug::FingerprintTakesLock) { 0x7F } else { 0xFF };
+        let shift = slot % 8 * 8;
+        let word = self.words.at(block * Self::WORDS + slot / 8);
+        let others = word.load(Ordering::Relaxed) & !(bits << shift);
+        let new = others | (u64::from(fingerprint) & bits) << shift;
+        // Release: who finds a fingerprint cleared knows that its tag is.
+        word.store(new, Ordering::Release);
+    }
+
+    /// Puts a pair into an empty slot. The caller holds the lock.
+    #[inline(always)]
+    pub(super) fn put(&self, block: usize, slot: usize, fingerprint: u8, pair: (u64, u64)) {
+        if !seeded(Bug::TagBeforeFingerprint) {
+            self.set_fingerprint(block, slot, fingerprint);
+        }
+        put_pair(self.slot(block, slot), pair);
+        if seeded(Bug::TagBeforeFingerprint) {
+            self.set_fingerprint(block, slot, fingerprint);
+        }
+    }
+
+    /// Empties a slot. The caller holds the lock.
+    #[inline(always)]
+    pub(super) fn clear(&self, block: usize, slot: usize) {
+        if seeded(Bug::FingerprintClearedFirst) {
+            self.set_fingerprint(block, slot, 0);
+        }
+        // Release: who misses the key by it sees what happened before.
+        self.slot(block, slot).store_first(0, Ordering::Release);
+        self.set_fingerprint(block, slot, 0);
+    }
+
+    #[inline(always)]
+    pub(super) fn is_settled(&self, block: usize, mark: u8) -> bool {
+        // Acquire: pairs with the release of whoever settled it.
+        self.settled.at(block).load(Ordering::Acquire) == mark
+    }
+
+    pub(super) fn set_settled(&self, block: usize, mark: u8) {
+        // Release: all of the block has been done.
+        self.settled.at(block).store(mark, Ordering::Release);
+    }
+
+    #[cfg(all(test, unix, not(any(loom, shuttle, miri))))]
+    pub(super) fn forbid_stores(&self) {
+        self.words.forbid_stores();
+        self.slots.forbid_stores();
+    }
+}
+
+/// Stores a pair into a slot whose tag is zero.
+#[inline(always)]
+pub(super) fn put_pair(slot: &AtomicPair, (tag, second): (u64, u64)) {
+    if seeded(Bug::TagBeforeValue) {
+        slot.store_first(tag, Ordering::Release);
+    }
+    slot.store_second(second, Ordering::Relaxed);
+    // Release: who finds the tag finds the value and the fingerprint.
+    slot.store_first(tag, Ordering::Release);
+}
+
+/// Which bytes of a line are `fingerprint`, not counting the lock's bit.
+///
+/// Five instructions; by loads of words it is thirty and more.
+///
+/// # Safety
+/// `line` is 64 readable bytes, aligned to them; the processor has AVX-512BW.
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+#[inline(always)]
+unsafe fn matching_of_line(line: *const AtomicU64, fingerprint: u8) -> u64 {
+    let matches: u64;
+    // No processor splits such a load into pieces that are no whole words, and x86
+    // keeps loads in order, so that each word is read as by an acquiring load.
+    // SAFETY: reads the line and a constant, changes no flags; the caller promises
+    // the instructions.
+    unsafe {
+        core::arch::asm!(
+            "vpbroadcastb zmm16, {fingerprint:e}",
+            "vpxorq zmm16, zmm16, zmmword ptr [{line}]",
+            "vptestnmb k1, zmm16, zmmword ptr [{mask}]",
+            "kmovq {matches}, k1",
+            line = in(reg) line,
+            mask = in(reg) &raw const ALL_BUT_LOCK,
+            fingerprint = in(reg) u32::from(fingerprint),
+            matches = lateout(reg) matches,
+            // Registers that other code does not use unless it is told to.
+            out("zmm16") _,
+            out("k1") _,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    matches
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::super::geometry::Blocks;
+    use super::*;
+
+    #[test]
+    fn all_ways_to_match_agree_whether_locked_or_not() {
+        let front: Front<Blocks<64, 8>> = Front::new(2, 2).unwrap();
+        let fingerprints = |slot: usize| (slot as u8).wrapping_mul(37) | 2;
+        for slot in 0..64 {
+            if slot % 3 != 0 {
+                front.set_fingerprint(1, slot, fingerprints(slot));
+            }
+        }
+        for locked in [false, true] {
+            if locked {
+                front.lock(1);
+            }
+            for fingerprint in (0..=255_u8).filter(|f| f & 0x7F >= 2 || *f == 0) {
+                let expected = (0..64).fold(0, |mask, slot| {
+                    let byte = if slot % 3 == 0 { 0 } else { fingerprints(slot) };
+                    let bits = if slot == 63 { 0x7F } else { 0xFF };
+                    mask | u64::from((byte ^ fingerprint) & bits == 0) << slot
+                });
+                assert_eq!(front.matching(1, fingerprint), expected, "{fingerprint}");
+                assert_eq!(front.matching_of_words(1, fingerprint), expected);
+            }
+        }
+        assert!(!front.try_lock(1));
+        front.unlock(1);
+        assert!(front.try_lock(1) && front.try_lock(0));
+        assert_eq!(front.matching(0, 0), u64::MAX);
+    }
+
+    #[test]
+    fn small_blocks_have_no_other_slots() {
+        let front: Front<Blocks<32, 8>> = Front::new(2, 2).unwrap();
+        front.lock(1);
+        front.put(1, 31, 0x85, (5, 7));
+        assert_eq!(front.matching(1, 0x85), 1 << 31);
+        assert_eq!(front.matching(1, 0), (1 << 31) - 1);
+        assert!(!front.try_lock(1), "a fingerprint took the lock away");
+        front.clear(1, 31);
+        front.unlock(1);
+        assert_eq!((front.matching(1, 0), front.pair(1, 31).0), ((1 << 32) - 1, 0));
+    }
+}

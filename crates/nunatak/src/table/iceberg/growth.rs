@@ -1,0 +1,283 @@
+//! When the table changes its size, and to what (sections 4 and 5.3).
+
+use super::Table;
+use super::back::Back;
+use super::front::Front;
+use super::geometry::{BlockSizes, Geometry, MOST_ROWS, Phase, State};
+use crate::error::Error;
+use crate::hash::Placement;
+use crate::seeded::{Bug, seeded};
+use crate::sync::{AtomicUsize, Backoff, Ordering, operations_ended, retire_tag};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// After how many inserts a thread looks whether the table is full. A power of two.
+pub(super) const CHECKED_EVERY: u64 = if cfg!(any(loom, shuttle)) { 1 } else { 32 };
+
+/// What is left to be done of a resize or a snapshot.
+#[derive(Debug)]
+pub(super) struct Migration {
+    /// The next block that nobody has come to.
+    cursor: AtomicUsize,
+    /// Blocks of both yards that are not settled.
+    remaining: AtomicUsize,
+}
+
+impl Migration {
+    pub(super) fn new() -> Self {
+        Self { cursor: AtomicUsize::new(0), remaining: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn remaining(&self) -> usize {
+        // Relaxed: a statistic.
+        self.remaining.load(Ordering::Relaxed)
+    }
+}
+
+/// The blocks of a table for so many items.
+pub(super) fn blocks_for<B: BlockSizes>(
+    items: usize,
+    config: &super::Config,
+) -> Result<usize, Error> {
+    let blocks = (items as f64 / (Geometry::<B>::SLOTS as f64 * config.max_load)).ceil();
+    // Pointers are signed, and a quarter is room for what rounds it up.
+    if blocks >= (isize::MAX as usize / 4 / bytes_of_block::<B>()) as f64 {
+        return Err(Error::CapacityOverflow);
+    }
+    Ok((blocks as usize).max(2))
+}
+
+/// What a block of each yard takes, with all that goes with them.
+pub(super) const fn bytes_of_block<B: BlockSizes>() -> usize {
+    B::FRONT * 17 + 1 + B::BACK * 16 + 8 + 1
+}
+
+/// Reserves addresses for as many rows as the caller wants, or as the machine
+/// could need.
+pub(super) fn reserve_rows<B: BlockSizes>(
+    columns: usize,
+    rows: u64,
+    config: &super::Config,
+) -> Result<(Front<B>, Back<B>, u64, Addresses), Error> {
+    let mut most = match config.max_capacity {
+        Some(items) => {
+            let blocks = blocks_for::<B>(items, config)?;
+            (blocks.div_ceil(columns) as u64).next_power_of_two()
+        }
+        None => {
+            let rows = Addresses::share() / (columns * bytes_of_block::<B>()) as u64;
+            1 << rows.max(1).ilog2()
+        }
+    };
+    most = most.clamp(rows, MOST_ROWS);
+    let blocks = columns * rows as usize;
+    loop {
+        let all = columns * most as usize;
+        let reserved =
+            Front::new(blocks, all).and_then(|front| Ok((front, Back::new(blocks, all)?)));
+        match reserved {
+            Ok((front, back)) => {
+                let addresses = Addresses::count((all * bytes_of_block::<B>()) as u64);
+                return Ok((front, back, most, addresses));
+            }
+            // The system may limit the addresses of a process.
+            Err(_) if most > rows => most /= 2,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The addresses that tables of this process have reserved.
+#[derive(Debug)]
+pub(super) struct Addresses {
+    bytes: u64,
+}
+
+impl Addresses {
+    /// Half of what processors give a process.
+    const ALL: u64 = 1 << 46;
+
+    /// How many a new table may take: more than the machine has memory for, but
+    /// of what is left only so much that thousands of tables find some.
+    fn share() -> u64 {
+        if cfg!(any(loom, shuttle)) {
+            return 1 << 11;
+        }
+        // Where what is reserved is allocated, a table grows to a fixed size.
+        if cfg!(any(miri, not(unix), not(target_pointer_width = "64"))) {
+            return 256 << 20;
+        }
+        let left = Self::ALL.saturating_sub(RESERVED.load(Relaxed));
+        (left / 64).min(2 * physical_memory())
+    }
+
+    fn count(bytes: u64) -> Self {
+        RESERVED.fetch_add(bytes, Relaxed);
+        Self { bytes }
+    }
+}
+
+impl Drop for Addresses {
+    fn drop(&mut self) {
+        RESERVED.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+static RESERVED: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
+
+fn physical_memory() -> u64 {
+    #[cfg(unix)]
+    // SAFETY: the call only reads a constant of the system.
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    #[cfg(not(unix))]
+    let pages = 0;
+    // Where it is not told: what a large machine has.
+    u64::try_from(pages).ok().filter(|&pages| pages > 0).unwrap_or(1 << 26) * 4096
+}
+
+impl<P: Placement, B: BlockSizes> Table<P, B> {
+    /// How many items may be in a table of so many rows.
+    fn most_items(&self, mask: u64) -> usize {
+        let slots = self.geometry.blocks(mask) * Geometry::<B>::SLOTS;
+        (slots as f64 * self.config.max_load) as usize
+    }
+
+    /// Starts to double the table if it holds more than it should.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn grow_if_full(&self) {
+        let state = self.state();
+        if state.is_stable()
+            && self.len() > self.most_items(state.mask())
+            && let Some(_held) = self.migrating.try_lock()
+            // A refusal is tried again at the next look; until then level 3 takes
+            // what finds no room.
+            && self.is_still(state)
+        {
+            let _ = self.start_doubling(state);
+        }
+    }
+
+    /// Makes the memory for a table of twice the size and starts to use it. The
+    /// caller holds the migration lock, and the state is stable.
+    fn start_doubling(&self, state: State) -> Result<(), Error> {
+        let rows = 2 * state.rows();
+        if rows > self.most_rows {
+            return Err(Error::CapacityOverflow);
+        }
+        let blocks = self.geometry.blocks(rows - 1);
+        self.front.grow(blocks)?;
+        self.back.grow(blocks)?;
+        self.start(state, Phase::Doubling, rows);
+        Ok(())
+    }
+
+    /// Enters a phase in which blocks are settled.
+    pub(super) fn start(&self, state: State, phase: Phase, rows: u64) {
+        let next = state.next(phase, rows);
+        // Relaxed: the state releases them.
+        self.migration.remaining.store(2 * self.units(next), Ordering::Relaxed);
+        self.migration.cursor.store(0, Ordering::Relaxed);
+        self.enter(next);
+    }
+
+    /// Makes a state known. The caller holds the migration lock, or ends the phase
+    /// that the table is in.
+    pub(super) fn enter(&self, state: State) {
+        // Release: the memory, the counters, and all moves are there before it.
+        self.state.store(state.0, Ordering::Release);
+    }
+
+    /// How many blocks of each yard, or pairs of them, a phase settles.
+    fn units(&self, state: State) -> usize {
+        self.geometry.blocks(state.smaller_mask())
+    }
+
+    /// One block was settled; the last one ends the phase.
+    pub(super) fn settled_one(&self, state: State) {
+        // Acquire, release: who ends the phase has all that was done in it behind
+        // it.
+        if self.migration.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.enter(state.next(Phase::Stable, state.rows()));
+        }
+    }
+
+    /// Settles one block of each yard that nobody has come to, so that a resize
+    /// ends soon after it began.
+    pub(super) fn help(&self, state: State) {
+        // Relaxed: it divides the work up. If it is that of a later phase a block
+        // is passed over, and left to who comes to it.
+        let unit = self.migration.cursor.fetch_add(1, Ordering::Relaxed);
+        if unit < self.units(state) {
+            self.settle_front(state, unit);
+            self.settle_back(state, unit);
+        }
+    }
+
+    /// Ends the phase that the table is in. The caller holds the migration lock,
+    /// so that no other begins.
+    pub(super) fn complete(&self) {
+        let state = self.state();
+        if state.is_stable() {
+            return;
+        }
+        for unit in 0..self.units(state) {
+            self.settle_front(state, unit);
+            self.settle_back(state, unit);
+        }
+        // Others may be about to count the last block.
+        let mut backoff = Backoff::new();
+        while self.is_still(state) {
+            backoff.wait();
+        }
+    }
+
+    pub(super) fn reserve(&self, additional: usize) -> Result<(), Error> {
+        let items = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
+        let blocks = blocks_for::<B>(items, &self.config)?;
+        let rows = blocks.div_ceil(self.geometry.columns as usize) as u64;
+        if rows > self.most_rows {
+            return Err(Error::CapacityOverflow);
+        }
+        let _held = self.migrating.lock();
+        loop {
+            self.complete();
+            let state = self.state();
+            if state.rows() >= rows {
+                return Ok(());
+            }
+            self.start_doubling(state)?;
+        }
+    }
+
+    /// Halves the table as often as its items fit half of it well.
+    pub(super) fn shrink_to_fit(&self) {
+        let _held = self.migrating.lock();
+        self.complete();
+        loop {
+            let state = self.state();
+            let half = state.mask() >> 1;
+            // Sequentially consistent with the counting of an iterator: under the
+            // lock, both.
+            if state.mask() == 0
+                || self.iterators.load(Ordering::Acquire) > 0
+                || self.len() > self.most_items(half)
+            {
+                return;
+            }
+            self.start(state, Phase::Halving, half + 1);
+            self.complete();
+            // Who computed a block of the half that is no more may be about to lock
+            // it, or have done so and found out. When they are gone nobody touches it.
+            if !seeded(Bug::ReleaseWithoutGrace) {
+                let tag = retire_tag();
+                let mut backoff = Backoff::new();
+                while !operations_ended(tag, false) {
+                    backoff.wait();
+                }
+            }
+            let blocks = self.geometry.blocks(half);
+            self.front.shrink(blocks);
+            self.back.shrink(blocks);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Where an item is: it stays there until it is removed or the table changes its
+//! size (referential stability, section 1).
+
+use super::Table;
+use super::back::Back;
+use super::geometry::{BlockSizes, choices, fingerprint};
+use crate::hash::Placement;
+use crate::table::KeyTest;
+
+/// The place of an item in an [`IcebergMap`](crate::IcebergMap), as its
+/// [`slot`](crate::InlineMap::slot) tells it. It is good for the map that it came
+/// from; in another it finds nothing, or some other item.
+///
+/// ```
+/// use nunatak::IcebergMap;
+/// let map: IcebergMap<u64, u64> = IcebergMap::new();
+/// map.insert(1, 10);
+/// let slot = map.slot(&1).unwrap();
+/// map.insert(2, 20);
+/// assert_eq!(map.slot(&1), Some(slot));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SlotHandle {
+    place: Place,
+    tag: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Place {
+    Front { block: usize, slot: u8 },
+    Back { block: usize, slot: u8 },
+    Chain { hash: u64 },
+}
+
+impl SlotHandle {
+    /// The level that the item is in: 1, 2 or 3.
+    ///
+    /// ```
+    /// # use nunatak::IcebergMap;
+    /// let map: IcebergMap<u64, u64> = IcebergMap::new();
+    /// map.insert(1, 10);
+    /// assert_eq!(map.slot(&1).unwrap().level(), 1);
+    /// ```
+    pub fn level(&self) -> u8 {
+        match self.place {
+            Place::Front { .. } => 1,
+            Place::Back { .. } => 2,
+            Place::Chain { .. } => 3,
+        }
+    }
+}
+
+impl<P: Placement, B: BlockSizes> Table<P, B> {
+    /// Where a key is.
+    pub(crate) fn slot_of<T: KeyTest>(&self, word: u64, test: &T) -> Option<SlotHandle> {
+        let hash = self.placement.hash(word);
+        let tag = self.placement.tag(word, hash);
+        let found = |pair: (u64, u64)| pair.0 == tag && test.accepts(pair.1);
+        loop {
+            let state = self.state();
+            for mask in [state.mask_before(), state.mask()] {
+                let block = self.geometry.block(hash, mask);
+                for slot in crate::simd::BitIter::new(self.front.matching(block, fingerprint(hash)))
+                {
+                    if found(self.front.pair(block, slot)) {
+                        return Some(SlotHandle {
+                            place: Place::Front { block, slot: slot as u8 },
+                            tag,
+                        });
+                    }
+                }
+            }
+            for mask in [state.mask_before(), state.mask()] {
+                for block in choices(hash).map(|hash| self.geometry.block(hash, mask)) {
+                    for slot in Back::<B>::matching(self.back.word(block), fingerprint(hash)) {
+                        if found(self.back_pair(block, slot)) {
+                            return Some(SlotHandle {
+                                place: Place::Back { block, slot: slot as u8 },
+                                tag,
+                            });
+                        }
+                    }
+                }
+            }
+            if self.chains.of(hash, tag).into_iter().any(|second| test.accepts(second)) {
+                return Some(SlotHandle { place: Place::Chain { hash }, tag });
+            }
+            crate::sync::fence(crate::sync::Ordering::Acquire);
+            if self.is_still(state) {
+                return None;
+            }
+        }
+    }
+
+    fn back_pair(&self, block: usize, slot: usize) -> (u64, u64) {
+        self.back.slot(block, slot).load_whole(self.front.pairs_load_whole)
+    }
+
+    /// The word and the value word of an item that is still where it was: one cache
+    /// line.
+    #[inline]
+    pub(crate) fn read_slot(&self, handle: &SlotHandle) -> Option<(u64, u64)> {
+        let blocks = self.geometry.blocks(self.state().larger_mask());
+        let (half, pair) = match handle.place {
+            Place::Front { block, slot } if block < blocks && usize::from(slot) < B::FRONT => {
+                (self.geometry.half(block), self.front.pair(block, usize::from(slot)))
+            }
+            Place::Back { block, slot } if block < blocks && usize::from(slot) < B::BACK => {
+                (self.geometry.half(block), self.back_pair(block, usize::from(slot)))
+            }
+            Place::Chain { hash } => {
+                let second = self.chains.of(hash, handle.tag).into_iter().next()?;
+                ((hash >> 63) as usize, (handle.tag, second))
+            }
+            // A handle of a larger size, or of another map.
+            _ => return None,
+        };
+        (pair.0 == handle.tag).then(|| (self.decoder.word(pair.0, half), pair.1))
+    }
+}

@@ -1,0 +1,146 @@
+//! Weakly consistent iteration.
+//!
+//! An iterator goes through level 3, the back yard and the front yard. A key that
+//! stays present stays in its level, since iterators hold the table from halving,
+//! and a doubling moves it to the same column of the new half only: so the walk is
+//! over the blocks of the size at the start, each with all that it has become since.
+//! A key that was taken out and put back may have changed its level; the words of
+//! the levels that come first, a tenth of all, are remembered.
+
+use super::Table;
+use super::geometry::BlockSizes;
+use crate::hash::Placement;
+use crate::sync::{AtomicPair, Ordering};
+use std::collections::HashSet;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Chains,
+    Back,
+    Front,
+}
+
+/// The pairs of a table, which does not shrink while it lives.
+#[derive(Debug)]
+pub struct PairIter<'t, P: Placement, B: BlockSizes> {
+    table: &'t Table<P, B>,
+    level: Level,
+    /// Rows less one of the size at the start.
+    mask: u64,
+    next: usize,
+    /// Words and values, to be yielded.
+    buffer: Vec<(u64, u64)>,
+    /// Words of the levels behind the front yard.
+    yielded: HashSet<u64, foldhash::fast::FixedState>,
+}
+
+impl<'t, P: Placement, B: BlockSizes> PairIter<'t, P, B> {
+    pub(super) fn new(table: &'t Table<P, B>) -> Self {
+        // Under the lock, so that no halving is under way.
+        let _held = table.migrating.lock();
+        table.iterators.fetch_add(1, Ordering::Relaxed);
+        Self {
+            table,
+            level: Level::Chains,
+            mask: table.state().smaller_mask(),
+            next: 0,
+            buffer: Vec::new(),
+            yielded: HashSet::default(),
+        }
+    }
+
+    /// Reads all that a block of the first size has become.
+    fn read(&mut self, at: usize) {
+        let table = self.table;
+        let first = table.geometry.blocks(self.mask);
+        loop {
+            self.buffer.clear();
+            let state = table.state();
+            let of_block = |blocks: usize| (at..blocks).step_by(first);
+            if state.is_moving() {
+                for block in of_block(table.geometry.blocks(state.smaller_mask())) {
+                    match self.level {
+                        Level::Front => table.settle_front(state, block),
+                        _ => table.settle_back(state, block),
+                    }
+                }
+            }
+            for block in of_block(table.geometry.blocks(state.mask())) {
+                self.copy(block);
+            }
+            if table.is_still(state) {
+                return;
+            }
+        }
+    }
+
+    /// Copies the pairs of a block, all at one moment, since a key may be taken out
+    /// and put into another slot.
+    fn copy(&mut self, block: usize) {
+        let table = self.table;
+        let half = table.geometry.half(block);
+        let mut keep = |slot: &AtomicPair| {
+            // Acquire: the entry behind it is at least as new.
+            let (tag, second) =
+                (slot.load_first(Ordering::Relaxed), slot.load_second(Ordering::Acquire));
+            if tag != 0 {
+                self.buffer.push((table.decoder.word(tag, half), second));
+            }
+        };
+        if self.level == Level::Front {
+            table.front.lock(block);
+            (0..B::FRONT).for_each(|slot| keep(table.front.slot(block, slot)));
+            table.front.unlock(block);
+        } else {
+            table.back.lock(block);
+            (0..B::BACK).for_each(|slot| keep(table.back.slot(block, slot)));
+            table.back.unlock(block);
+        }
+    }
+}
+
+impl<P: Placement, B: BlockSizes> Iterator for PairIter<'_, P, B> {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        loop {
+            while let Some((word, second)) = self.buffer.pop() {
+                // A word that is a hash may be another key's.
+                let is_new = !P::WORDS_ARE_KEYS
+                    || match self.level {
+                        Level::Front => self.yielded.is_empty() || !self.yielded.contains(&word),
+                        _ => self.yielded.insert(word),
+                    };
+                if is_new {
+                    return Some((word, second));
+                }
+            }
+            let blocks = self.table.geometry.blocks(self.mask);
+            match self.level {
+                Level::Chains => {
+                    let word = |(hash, (tag, second)): (u64, (u64, u64))| {
+                        (self.table.decoder.word(tag, (hash >> 63) as usize), second)
+                    };
+                    self.buffer = self.table.chains.all().into_iter().map(word).collect();
+                    self.level = Level::Back;
+                }
+                _ if self.next < blocks => {
+                    self.next += 1;
+                    self.read(self.next - 1);
+                }
+                Level::Back => {
+                    self.next = 0;
+                    self.level = Level::Front;
+                }
+                Level::Front => return None,
+            }
+        }
+    }
+}
+
+impl<P: Placement, B: BlockSizes> Drop for PairIter<'_, P, B> {
+    fn drop(&mut self) {
+        // Release: what the iterator read is given back after it.
+        self.table.iterators.fetch_sub(1, Ordering::Release);
+    }
+}

@@ -1,0 +1,98 @@
+//! A consistent cut of all pairs, by copying blocks before they change.
+//!
+//! First changes wait: the state says so, and those that were under way are waited
+//! for, which takes as long as the longest of them. That is the cut. From there on
+//! every block is copied by the first change that comes to it, or by the thread
+//! that takes the snapshot; reads never notice.
+
+use super::Table;
+use super::geometry::{BlockSizes, Phase};
+use crate::error::Error;
+use crate::hash::{Decoder, Placement};
+use crate::memory::MemoryUsage;
+use crate::seeded::{Bug, seeded};
+use crate::sync::{AtomicPair, Backoff, Mutex, Ordering, operations_ended, retire_tag};
+
+/// Tags and values.
+type Pairs = Vec<(u64, u64)>;
+
+/// The copies that have been made of a cut: by the half that the tags belong to.
+#[derive(Debug)]
+pub(super) struct Copy {
+    halves: Mutex<[Pairs; 2]>,
+}
+
+impl Copy {
+    pub(super) fn new() -> Self {
+        Self { halves: Mutex::new([const { Vec::new() }; 2]) }
+    }
+
+    /// Copies the slots of a block that is locked.
+    pub(super) fn push<'s>(&self, half: usize, slots: impl Iterator<Item = &'s AtomicPair>) {
+        // Relaxed: under the block's lock.
+        let pairs = slots
+            .map(|slot| (slot.load_first(Ordering::Relaxed), slot.load_second(Ordering::Relaxed)))
+            .filter(|pair| pair.0 != 0);
+        self.halves.lock()[half].extend(pairs);
+    }
+
+    pub(super) fn usage(&self) -> MemoryUsage {
+        let halves = self.halves.lock();
+        let bytes = halves.iter().map(|pairs| pairs.capacity() * size_of::<(u64, u64)>()).sum();
+        MemoryUsage { mapped: bytes, resident: bytes }
+    }
+}
+
+/// The pairs of a cut.
+#[derive(Debug)]
+pub struct PairSnapshot {
+    halves: [Pairs; 2],
+    decoder: Decoder,
+}
+
+impl Iterator for PairSnapshot {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        for half in [0, 1] {
+            if let Some((tag, second)) = self.halves[half].pop() {
+                return Some((self.decoder.word(tag, half), second));
+            }
+        }
+        None
+    }
+}
+
+impl<P: Placement, B: BlockSizes> Table<P, B> {
+    pub(super) fn snapshot(&self) -> Result<PairSnapshot, Error> {
+        let _held = self.migrating.lock();
+        self.complete();
+        // Half of the pairs belong to either half, as far as hashes are random; a
+        // sixteenth more is for chance and for what comes until the cut.
+        let room = self.len() / 2 + self.len() / 16 + 64;
+        let mut halves = [Vec::new(), Vec::new()];
+        for half in &mut halves {
+            let bytes = room.saturating_mul(size_of::<(u64, u64)>());
+            half.try_reserve(room).map_err(|_| Error::OutOfMemory { bytes })?;
+        }
+        let state = self.state();
+        self.enter(state.next(Phase::Freezing, state.rows()));
+        if !seeded(Bug::SnapshotWithoutGrace) {
+            let tag = retire_tag();
+            let mut backoff = Backoff::new();
+            // This thread's own operation, if a caller's code runs in it, has
+            // nothing half done.
+            while !operations_ended(tag, false) {
+                backoff.wait();
+            }
+        }
+        for (hash, pair) in self.chains.all() {
+            halves[(hash >> 63) as usize].push(pair);
+        }
+        *self.copy.halves.lock() = halves;
+        self.start(self.state(), Phase::Copying, state.rows());
+        self.complete();
+        let halves = core::mem::take(&mut *self.copy.halves.lock());
+        Ok(PairSnapshot { halves, decoder: self.decoder })
+    }
+}
