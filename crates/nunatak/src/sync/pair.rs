@@ -54,22 +54,22 @@ mod real {
         pub(crate) fn load_whole(&self, whole: bool) -> (u64, u64) {
             #[cfg(all(target_arch = "x86_64", not(any(miri, nunatak_tsan))))]
             if whole {
-                let (first, second): (u64, u64);
+                let pair: core::arch::x86_64::__m128i;
                 // SAFETY: reads 16 aligned bytes that live as long as `self`,
                 // changes no flags, and needs AVX, as the caller knows it. A load
                 // of 16 aligned bytes is one access on every processor with AVX.
                 unsafe {
                     core::arch::asm!(
                         "vmovdqa {pair}, xmmword ptr [{address}]",
-                        "vmovq {first}, {pair}",
-                        "vpextrq {second}, {pair}, 1",
                         address = in(reg) core::ptr::from_ref(self),
-                        pair = out(xmm_reg) _,
-                        first = lateout(reg) first,
-                        second = lateout(reg) second,
+                        pair = lateout(xmm_reg) pair,
                         options(nostack, readonly, preserves_flags),
                     );
                 }
+                // Outside of the assembly, so that the second word is taken out only
+                // where it is asked for.
+                // SAFETY: two words are as large and as valid as a vector of them.
+                let [first, second]: [u64; 2] = unsafe { core::mem::transmute(pair) };
                 return (first, second);
             }
             let _ = whole;

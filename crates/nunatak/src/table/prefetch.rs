@@ -17,3 +17,25 @@ pub(super) fn prefetch<T>(address: *const T) {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = address;
 }
+
+/// Fetches the line of an address, which need not be valid, to write to it.
+#[inline(always)]
+pub(super) fn prefetch_to_write<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // As an intrinsic it would be an ordinary prefetch, since a default build does
+        // not assume that there is any other.
+        // SAFETY: a hint; it does not access the address and never faults, and no
+        // 64-bit processor faults where it does not know it.
+        unsafe {
+            core::arch::asm!("prefetchw [{0}]", in(reg) address, options(nostack, readonly, preserves_flags));
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a hint; it does not access the address and never faults.
+    unsafe {
+        core::arch::asm!("prfm pstl1keep, [{0}]", in(reg) address, options(nostack, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = address;
+}

@@ -2,11 +2,14 @@
 
 use super::Table;
 use super::back::Back;
-use super::front::put_pair;
-use super::geometry::{BlockSizes, Phase, State, choices, fingerprint, preferred_slot};
+use super::front::{first_from, put_pair};
+use super::geometry::{
+    BlockSizes, Phase, State, back_fingerprint, choices, fingerprint, preferred_slot,
+};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, FastPin, OpPin, Ordering, Shared, fence};
+use crate::table::prefetch::prefetch_to_write;
 use crate::table::{Change, KeyTest};
 use std::collections::HashMap;
 
@@ -59,11 +62,13 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
         let hash = self.placement.hash(word);
-        self.apply_hash((word, hash), test, fresh, &change)
+        self.apply_hash::<false, T>((word, hash), test, fresh, &change)
     }
 
+    /// With its hash. In a batch, where the lines that matter were fetched, no other
+    /// line is touched.
     #[inline(always)]
-    pub(super) fn apply_hash<T: KeyTest>(
+    pub(super) fn apply_hash<const FETCHED: bool, T: KeyTest>(
         &self,
         (word, hash): (u64, u64),
         test: &T,
@@ -75,7 +80,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         if T::BY_WORD
             && let Some(pin) = FastPin::new()
         {
-            let done = self.apply_at_once(&request);
+            let done = self.apply_at_once::<FETCHED, T, _>(&request);
             drop(pin);
             if let Some((before, added)) = done {
                 self.count(added);
@@ -88,15 +93,22 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
     /// An operation on a key that is its word, if nothing is in the way: neither a
     /// resize nor another thread.
     #[inline(always)]
-    fn apply_at_once<T: KeyTest, F: Fn(u64) -> Change>(
+    fn apply_at_once<const FETCHED: bool, T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         request: &Request<'_, T, F>,
     ) -> Option<Done> {
         let state = self.state();
-        if !state.is_stable() {
+        if !state.is_fast_to_change() {
             return None;
         }
         let block = self.geometry.block(request.hash, state.mask());
+        // A locked instruction waits for what was stored before it, and what comes
+        // after waits for it: so all lines are asked for beforehand.
+        if !FETCHED {
+            prefetch_to_write(self.front.line_address(block));
+            let preferred = preferred_slot::<B>(request.hash) as usize;
+            prefetch_to_write(self.front.slot_address(block, preferred));
+        }
         if !self.front.try_lock(block) {
             return None;
         }
@@ -104,7 +116,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             self.front.unlock(block);
             return None;
         }
-        if let Some((slot, second)) = self.find_locked(block, request) {
+        if let Some((slot, second)) = self.find_locked::<FETCHED, T, F>(block, request) {
             let done = self.change_front(block, slot, second, request.change);
             self.front.unlock(block);
             return Some(done);
@@ -118,22 +130,29 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
     /// The slot of a front block that is locked in which the key is, if it is its
     /// word.
     #[inline(always)]
-    fn find_locked<T: KeyTest, F>(
+    fn find_locked<const FETCHED: bool, T: KeyTest, F>(
         &self,
         block: usize,
         request: &Request<'_, T, F>,
     ) -> Option<(usize, u64)> {
-        let mut matching = self.front.matching(block, fingerprint(request.hash));
-        while matching != 0 {
-            let slot = matching.trailing_zeros() as usize;
-            // Relaxed: under the lock.
+        let preferred = preferred_slot::<B>(request.hash);
+        let mut matching = self.front.matching_fast(block, fingerprint(request.hash));
+        if FETCHED && matching == 0 {
+            return None;
+        }
+        loop {
+            // As in a lookup: if nothing matches, the preferred slot is loaded.
+            let slot = first_from(matching, preferred);
             let pair = self.front.slot(block, slot);
+            // Relaxed: under the lock.
             if pair.load_first(Ordering::Relaxed) == request.tag {
                 return Some((slot, pair.load_second(Ordering::Relaxed)));
             }
-            matching &= matching - 1;
+            if matching & matching.wrapping_sub(1) == 0 {
+                return None;
+            }
+            matching &= !(1 << slot);
         }
-        None
     }
 
     #[inline(always)]
@@ -245,18 +264,19 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         request: &Request<'_, T, F>,
         known: &Known,
     ) -> Attempt {
-        let attempt = match self.change_behind(state, request, known) {
+        let attempt = match self.change_behind(state, block, request, known) {
             Some(attempt) => attempt,
             None => match request.fresh {
                 None => Attempt::Done((None, 0)),
                 Some(value) => {
                     let pair = (request.tag, value);
-                    let empty = self.front.matching(block, 0);
+                    let fingerprint = fingerprint(request.hash);
+                    let empty = self.front.empty_for(block, fingerprint);
                     if empty != 0 {
                         let slot = first_from(empty, preferred_slot::<B>(request.hash));
-                        self.front.put(block, slot, fingerprint(request.hash), pair);
+                        self.front.put(block, slot, fingerprint, pair);
                         Attempt::Done((None, 1))
-                    } else if self.put_behind(state, request.hash, pair) {
+                    } else if self.put_behind(state, block, request.hash, pair) {
                         Attempt::Done((None, 1))
                     } else {
                         Attempt::Stale
@@ -273,12 +293,16 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
     fn change_behind<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         state: State,
+        block: usize,
         request: &Request<'_, T, F>,
         known: &Known,
     ) -> Option<Attempt> {
+        if !self.front.is_overflowed(block) {
+            return None;
+        }
         let blocks = choices(request.hash).map(|hash| self.geometry.block(hash, state.mask()));
         let words = blocks.map(|block| self.back.word(block));
-        let matching = words.map(|word| Back::<B>::matching(word, fingerprint(request.hash)));
+        let matching = words.map(|word| Back::<B>::matching(word, back_fingerprint(request.hash)));
         let may_be_there = !(matching[0].is_empty() && matching[1].is_empty());
         let may_be_chained = words[0].is_overflowed() && words[1].is_overflowed();
         if may_be_there || may_be_chained {
@@ -306,7 +330,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         let is = |second| known.is::<T>(second);
         for block in blocks {
             let word = self.back.word(block);
-            for slot in Back::<B>::matching(word, fingerprint(request.hash)) {
+            for slot in Back::<B>::matching(word, back_fingerprint(request.hash)) {
                 let pair = self.back.slot(block, slot).load_whole(self.front.pairs_load_whole);
                 if pair.0 != request.tag {
                     continue;
@@ -385,8 +409,17 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
     /// The caller holds the lock of the key's front block, has found the key absent,
     /// and has settled its blocks. False, and nothing done, if the state is not what
     /// it was.
-    pub(super) fn put_behind(&self, state: State, hash: u64, pair: (u64, u64)) -> bool {
+    #[inline(never)]
+    pub(super) fn put_behind(
+        &self,
+        state: State,
+        block: usize,
+        hash: u64,
+        pair: (u64, u64),
+    ) -> bool {
+        self.front.mark_overflowed(block);
         let blocks = choices(hash).map(|hash| self.geometry.block(hash, state.mask()));
+        let fingerprint = back_fingerprint(hash);
         let empty = blocks.map(|block| Back::<B>::empties(self.back.word(block)).count());
         let fuller_first = empty[0] < empty[1];
         let order = if fuller_first != seeded(Bug::FullerBlockChosen) {
@@ -395,7 +428,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             blocks
         };
         for block in order {
-            let Some(slot) = self.back.lock_empty_slot(block, fingerprint(hash)) else { continue };
+            let Some(slot) = self.back.lock_empty_slot(block, fingerprint) else { continue };
             let is_still = self.is_still(state) || seeded(Bug::BackLockWithoutStateRecheck);
             if is_still {
                 put_pair(self.back.slot(block, slot), pair);
@@ -436,11 +469,4 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         let test = Learning(request.test, known.into());
         self.find_tag(request.hash, request.tag, &test);
     }
-}
-
-/// The first slot of a mask at or after another, around the end.
-#[inline(always)]
-pub(super) fn first_from(mask: u64, slot: u32) -> usize {
-    let rotated = mask.rotate_right(slot);
-    ((rotated.trailing_zeros() + slot) & 63) as usize
 }

@@ -127,6 +127,11 @@ impl<B: BlockSizes> Back<B> {
     }
 
     #[inline(always)]
+    pub(super) fn slot_address(&self, block: usize, slot: usize) -> *const AtomicPair {
+        self.slots.address(block * B::BACK + slot)
+    }
+
+    #[inline(always)]
     pub(super) fn word_address(&self, block: usize) -> *const AtomicU64 {
         self.words.address(block)
     }
@@ -235,6 +240,12 @@ impl<B: BlockSizes> Back<B> {
     pub(super) fn set_settled(&self, block: usize, mark: u8) {
         // Release: all of the block has been done.
         self.settled.at(block).store(mark, Ordering::Release);
+    }
+
+    #[cfg(all(test, unix, not(any(loom, shuttle, miri))))]
+    pub(super) fn forbid_stores(&self) {
+        self.words.forbid_stores();
+        self.slots.forbid_stores();
     }
 }
 

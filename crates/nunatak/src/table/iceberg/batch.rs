@@ -6,67 +6,117 @@
 //! finds both of its lines in the cache.
 
 use super::Table;
-use super::geometry::{BlockSizes, choices, fingerprint, preferred_slot};
+use super::back::Back;
+use super::front::first_from;
+use super::geometry::{BlockSizes, back_fingerprint, choices, fingerprint, preferred_slot};
 use crate::hash::Placement;
-use crate::table::prefetch::prefetch;
+use crate::table::prefetch::{prefetch, prefetch_to_write};
 use crate::table::{Change, KeyTest};
 
-/// How far ahead of its execution an operation's fingerprints are fetched, and
-/// its slot.
-const LINE_DISTANCE: usize = 64;
-const SLOT_DISTANCE: usize = 24;
+/// How far ahead of its execution an operation's fingerprints are fetched, its slot
+/// or those of the back yard, and its slot there.
+const LINE_DISTANCE: usize = 72;
+const SLOT_DISTANCE: usize = 40;
+const BACK_DISTANCE: usize = 16;
 /// A power of two above the distance.
 const RING: usize = 128;
+
+/// An operation that is under way: its hash, and whether its key may be in the back
+/// yard.
+#[derive(Clone, Copy, Default)]
+struct Ahead {
+    hash: u64,
+    is_behind: bool,
+}
 
 impl<P: Placement, B: BlockSizes> Table<P, B> {
     /// Runs `step` for every operation of a batch, in order, with its hash, while
     /// the lines of later ones are fetched.
     #[inline(always)]
-    fn for_each_fetched(
+    fn for_each_fetched<const CHANGES: bool>(
         &self,
         count: usize,
-        to_insert: bool,
         word: impl Fn(usize) -> u64,
         mut step: impl FnMut(usize, u64, u64) -> bool,
     ) {
-        let mut hashes = [0; RING];
-        let fetch_line = |hashes: &mut [u64; RING], at: usize| {
-            let hash = self.placement.hash(word(at));
-            hashes[at % RING] = hash;
-            self.prefetch(hash);
-        };
-        (0..count.min(LINE_DISTANCE)).for_each(|at| fetch_line(&mut hashes, at));
-        (0..count.min(SLOT_DISTANCE)).for_each(|at| self.fetch_slot(hashes[at % RING], to_insert));
-        for at in 0..count {
-            if at + LINE_DISTANCE < count {
-                fetch_line(&mut hashes, at + LINE_DISTANCE);
+        let mut ring = [Ahead::default(); RING];
+        // What comes before the first operation is as what is between them.
+        for time in 0..count + LINE_DISTANCE {
+            if time < count {
+                let hash = self.placement.hash(word(time));
+                ring[time % RING].hash = hash;
+                self.fetch_line::<CHANGES>(hash);
             }
-            if at + SLOT_DISTANCE < count {
-                self.fetch_slot(hashes[(at + SLOT_DISTANCE) % RING], to_insert);
+            let at = time.wrapping_sub(LINE_DISTANCE - SLOT_DISTANCE);
+            if at < count {
+                let ahead = &mut ring[at % RING];
+                ahead.is_behind = self.fetch_slot::<CHANGES>(ahead.hash);
             }
-            if !step(at, word(at), hashes[at % RING]) {
+            let at = time.wrapping_sub(LINE_DISTANCE - BACK_DISTANCE);
+            if at < count && ring[at % RING].is_behind {
+                self.fetch_back(ring[at % RING].hash);
+            }
+            let at = time.wrapping_sub(LINE_DISTANCE);
+            if at < count && !step(at, word(at), ring[at % RING].hash) {
                 return;
             }
         }
     }
 
-    /// Fetches what an operation will come to after the fingerprints.
     #[inline(always)]
-    fn fetch_slot(&self, hash: u64, to_insert: bool) {
+    fn fetch_line<const CHANGES: bool>(&self, hash: u64) {
+        let block = self.geometry.block(hash, self.state().mask());
+        if CHANGES {
+            prefetch_to_write(self.front.line_address(block));
+        } else {
+            prefetch(self.front.line_address(block));
+        }
+    }
+
+    /// Fetches what an operation will come to after the fingerprints, and returns
+    /// whether its key seems to be in the back yard.
+    #[inline(always)]
+    fn fetch_slot<const CHANGES: bool>(&self, hash: u64) -> bool {
         let mask = self.state().mask();
         let block = self.geometry.block(hash, mask);
-        let matching = self.front.matching(block, fingerprint(hash));
+        let fingerprint = fingerprint(hash);
+        let preferred = preferred_slot::<B>(hash);
+        let matching = self.front.matching(block, fingerprint);
+        let slot = first_from(matching, preferred);
         if matching != 0 {
-            prefetch(self.front.slot_address(block, matching.trailing_zeros() as usize));
-            return;
+            if CHANGES {
+                prefetch_to_write(self.front.slot_address(block, slot));
+            } else {
+                prefetch(self.front.slot_address(block, slot));
+            }
+            let others = matching & !(1 << slot);
+            if others != 0 {
+                prefetch(self.front.slot_address(block, first_from(others, preferred)));
+            }
+            return false;
         }
-        for hash in choices(hash) {
-            prefetch(self.back.word_address(self.geometry.block(hash, mask)));
+        if CHANGES {
+            let empty = self.front.empty_for(block, fingerprint);
+            prefetch_to_write(self.front.slot_address(block, first_from(empty, preferred)));
         }
-        if to_insert {
-            let slot =
-                super::apply::first_from(self.front.matching(block, 0), preferred_slot::<B>(hash));
-            prefetch(self.front.slot_address(block, slot));
+        let is_behind = self.front.is_overflowed(block);
+        if is_behind {
+            for hash in choices(hash) {
+                prefetch(self.back.word_address(self.geometry.block(hash, mask)));
+            }
+        }
+        is_behind
+    }
+
+    /// Fetches the slots of the back yard that a key may be in.
+    #[inline(always)]
+    fn fetch_back(&self, hash: u64) {
+        let mask = self.state().mask();
+        for choice in choices(hash) {
+            let block = self.geometry.block(choice, mask);
+            for slot in Back::<B>::matching(self.back.word(block), back_fingerprint(hash)) {
+                prefetch(self.back.slot_address(block, slot));
+            }
         }
     }
 
@@ -79,8 +129,8 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         test: impl Fn(usize) -> T,
         mut found: impl FnMut(usize, Option<u64>),
     ) {
-        self.for_each_fetched(count, false, word, |at, word, hash| {
-            found(at, self.find_hash(word, hash, &test(at)));
+        self.for_each_fetched::<false>(count, word, |at, word, hash| {
+            found(at, self.find_fetched(hash, self.placement.tag(word, hash), &test(at)));
             true
         });
     }
@@ -96,9 +146,9 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         change: impl Fn(usize, u64) -> Change,
         mut done: impl FnMut(usize, Option<u64>) -> bool,
     ) {
-        self.for_each_fetched(count, true, word, |at, word, hash| {
+        self.for_each_fetched::<true>(count, word, |at, word, hash| {
             let change = |second| change(at, second);
-            let before = self.apply_hash((word, hash), &test(at), fresh(at), &change);
+            let before = self.apply_hash::<true, T>((word, hash), &test(at), fresh(at), &change);
             done(at, before)
         });
     }

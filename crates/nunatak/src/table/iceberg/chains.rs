@@ -1,25 +1,35 @@
-//! Level 3: what found no room in either yard, in chains (section 2.4).
+//! Level 3: what found no room in either yard (section 2.4).
 //!
-//! A chain holds the pairs of one hash, so it is longer than one only if hashes
-//! collide. A key's chain does not depend on the table's size, and its items do
-//! not move when that changes. Few keys come here (one of a million and a half at
-//! 95 % of all slots, four of a thousand with the smallest blocks), but all of a
-//! hash that collides, so the chains are found by a hash table, of shards under
-//! locks.
+//! A key's place here does not depend on the table's size, so that items do not
+//! move when that changes. Few keys come here when a table is filled (one of a
+//! million and a half at 95 % of all slots, four of a thousand with the smallest
+//! blocks), but one of a hundred and fifty when keys come and go at the load at which
+//! the table grows, and all keys of hashes that collide. So they are in hash tables,
+//! of shards under locks, 25 bytes a place.
 //!
-//! A key's chain is changed only by who holds the lock of its front block, or
+//! The chains of a key are changed only by who holds the lock of its front block, or
 //! settles one of its back blocks, which is before any change to the key. So a
-//! holder may read it, decide, and change it. The caller's code never runs under
+//! holder may read them, decide, and change them. The caller's code never runs under
 //! a shard's lock.
 
 use crate::memory::MemoryUsage;
 use crate::sync::{AtomicUsize, Mutex, Ordering};
-use std::collections::HashMap;
+use hashbrown::HashTable;
 
 const SHARDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 64 };
 
-/// Of a hash its pairs: tags and values.
-type Shard = HashMap<u64, Vec<(u64, u64)>, foldhash::fast::FixedState>;
+#[derive(Debug, Clone, Copy)]
+struct Item {
+    hash: u64,
+    /// Tag and value.
+    pair: (u64, u64),
+}
+
+type Shard = HashTable<Item>;
+
+fn hash_of(item: &Item) -> u64 {
+    item.hash
+}
 
 #[derive(Debug)]
 pub(super) struct Chains {
@@ -29,13 +39,12 @@ pub(super) struct Chains {
 
 impl Chains {
     pub(super) fn new() -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect();
+        let shards = (0..SHARDS).map(|_| Mutex::new(Shard::new())).collect();
         Self { shards, len: AtomicUsize::new(0) }
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Shard> {
-        // Of the bits that say the row, which all hashes that collide on purpose
-        // or by accident share anyway.
+        // By bits that say the row: those that a shard goes by are others.
         &self.shards[(hash >> 16) as usize % SHARDS]
     }
 
@@ -47,36 +56,34 @@ impl Chains {
     /// The values of a tag.
     pub(super) fn of(&self, hash: u64, tag: u64) -> Vec<u64> {
         let shard = self.shard(hash).lock();
-        let chain = shard.get(&hash).into_iter().flatten();
-        chain.filter(|pair| pair.0 == tag).map(|pair| pair.1).collect()
+        let candidates = shard.iter_hash(hash);
+        let is_of_tag = |item: &&Item| item.hash == hash && item.pair.0 == tag;
+        candidates.filter(is_of_tag).map(|item| item.pair.1).collect()
     }
 
     pub(super) fn push(&self, hash: u64, pair: (u64, u64)) {
-        self.shard(hash).lock().entry(hash).or_default().push(pair);
+        self.shard(hash).lock().insert_unique(hash, Item { hash, pair }, hash_of);
         self.len.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Replaces the value of a pair that is there.
     pub(super) fn replace(&self, hash: u64, current: (u64, u64), new: u64) {
         let mut shard = self.shard(hash).lock();
-        let Some(chain) = shard.get_mut(&hash) else { return };
-        if let Some(pair) = chain.iter_mut().find(|pair| **pair == current) {
-            pair.1 = new;
+        let is_it = |item: &Item| item.hash == hash && item.pair == current;
+        if let Some(item) = shard.find_mut(hash, is_it) {
+            item.pair.1 = new;
         }
     }
 
     /// Takes out a pair that is there.
     pub(super) fn remove(&self, hash: u64, pair: (u64, u64)) {
         let mut shard = self.shard(hash).lock();
-        let Some(chain) = shard.get_mut(&hash) else { return };
-        let Some(at) = chain.iter().position(|&other| other == pair) else { return };
-        chain.swap_remove(at);
-        if chain.is_empty() {
-            shard.remove(&hash);
-            // A table that held many does not stay large.
-            if shard.len() * 8 < shard.capacity() {
-                shard.shrink_to_fit();
-            }
+        let is_it = |item: &Item| item.hash == hash && item.pair == pair;
+        let Ok(entry) = shard.find_entry(hash, is_it) else { return };
+        entry.remove();
+        // A shard that held many does not stay large.
+        if shard.len() * 8 < shard.capacity() {
+            shard.shrink_to_fit(hash_of);
         }
         self.len.fetch_sub(1, Ordering::Relaxed);
     }
@@ -85,27 +92,23 @@ impl Chains {
     pub(super) fn all(&self) -> Vec<(u64, (u64, u64))> {
         let mut all = Vec::new();
         for shard in &self.shards {
-            let shard = shard.lock();
-            all.extend(
-                shard.iter().flat_map(|(&hash, chain)| chain.iter().map(move |&p| (hash, p))),
-            );
+            all.extend(shard.lock().iter().map(|item| (item.hash, item.pair)));
         }
         all
     }
 
-    /// About how many bytes the chains take.
     pub(super) fn usage(&self) -> MemoryUsage {
-        let bytes = |shard: &Mutex<Shard>| {
-            let shard = shard.lock();
-            shard.capacity() * (size_of::<(u64, Vec<u64>)>() + 1)
-                + shard.values().map(|chain| chain.capacity() * 16).sum::<usize>()
-        };
-        let bytes = self.shards.iter().map(bytes).sum();
+        let bytes = self.shards.iter().map(|shard| shard.lock().allocation_size()).sum();
         MemoryUsage { mapped: bytes, resident: bytes }
     }
 
+    /// The most items that share a hash.
     pub(super) fn longest(&self) -> usize {
-        let longest = |shard: &Mutex<Shard>| shard.lock().values().map(Vec::len).max().unwrap_or(0);
+        let longest = |shard: &Mutex<Shard>| {
+            let mut hashes: Vec<u64> = shard.lock().iter().map(hash_of).collect();
+            hashes.sort_unstable();
+            hashes.chunk_by(|a, b| a == b).map(<[u64]>::len).max().unwrap_or(0)
+        };
         self.shards.iter().map(longest).max().unwrap_or(0)
     }
 }

@@ -2,7 +2,8 @@
 
 use super::Table;
 use super::back::Back;
-use super::geometry::{BlockSizes, State, choices, fingerprint};
+use super::front::first_from;
+use super::geometry::{BlockSizes, State, back_fingerprint, choices, fingerprint, preferred_slot};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering, fence};
@@ -26,21 +27,78 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
     #[inline(always)]
     pub(super) fn find_tag<T: KeyTest>(&self, hash: u64, tag: u64, test: &T) -> Option<u64> {
         let state = self.state();
-        if !state.is_moving() {
+        if state.is_fast_to_find() {
             let block = self.geometry.block(hash, state.mask());
-            if let Some(second) = self.find_in_front(block, fingerprint(hash), tag, test) {
+            let preferred = preferred_slot::<B>(hash);
+            prefetch(self.front.slot_address(block, preferred as usize));
+            let matching = self.front.matching_fast(block, fingerprint(hash));
+            // Without a branch on what matches: it would be mispredicted every fourth
+            // time, and would wait for the line to arrive from memory. If nothing
+            // does, the slot that is loaded is the preferred one, whose line is on its
+            // way.
+            let (first, second) = self.load(block, first_from(matching, preferred));
+            if first == tag && test.accepts(second) {
                 return Some(second);
             }
-            let blocks = choices(hash).map(|hash| self.geometry.block(hash, state.mask()));
-            let words = blocks.map(|block| self.back.word(block));
-            let matching = words.map(|word| Back::<B>::matching(word, fingerprint(hash)));
-            let is_behind = !(matching[0].is_empty() && matching[1].is_empty());
-            let is_chained = words[0].is_overflowed() && words[1].is_overflowed();
-            if !is_behind && !is_chained && self.is_still_after_miss(state) {
-                return None;
+            if matching & matching.wrapping_sub(1) == 0 {
+                match self.find_behind(state, hash, tag, test) {
+                    Some(found) => return found,
+                    None => return self.find_anywhere(hash, tag, test),
+                }
             }
         }
         self.find_anywhere(hash, tag, test)
+    }
+
+    /// The lookup of a batch, whose lines are in the cache: mispredicted branches are
+    /// cheap there, and lines that are not needed are not.
+    #[inline(always)]
+    pub(super) fn find_fetched<T: KeyTest>(&self, hash: u64, tag: u64, test: &T) -> Option<u64> {
+        let state = self.state();
+        if state.is_fast_to_find() {
+            let block = self.geometry.block(hash, state.mask());
+            let mut matching = self.front.matching_fast(block, fingerprint(hash));
+            let preferred = preferred_slot::<B>(hash);
+            while matching != 0 {
+                let slot = first_from(matching, preferred);
+                let (first, second) = self.load(block, slot);
+                if first == tag && test.accepts(second) {
+                    return Some(second);
+                }
+                matching &= !(1 << slot);
+            }
+            if !self.front.is_overflowed(block) && self.is_still_after_miss(state) {
+                return None;
+            }
+            if let Some(found) = self.find_behind(state, hash, tag, test) {
+                return found;
+            }
+        }
+        self.find_anywhere(hash, tag, test)
+    }
+
+    /// The lookup of a key that is not in its front block, in the back yard; `None`
+    /// if that is not enough to know.
+    #[inline(always)]
+    fn find_behind<T: KeyTest>(
+        &self,
+        state: State,
+        hash: u64,
+        tag: u64,
+        test: &T,
+    ) -> Option<Option<u64>> {
+        let blocks = choices(hash).map(|hash| self.geometry.block(hash, state.mask()));
+        let words = blocks.map(|block| self.back.word(block));
+        for at in [0, 1] {
+            for slot in Back::<B>::matching(words[at], back_fingerprint(hash)) {
+                let pair = self.back_pair(blocks[at], slot);
+                if pair.0 == tag && test.accepts(pair.1) {
+                    return Some(Some(pair.1));
+                }
+            }
+        }
+        let is_chained = words[0].is_overflowed() && words[1].is_overflowed();
+        (!is_chained && self.is_still_after_miss(state)).then_some(None)
     }
 
     /// The validation of a miss.
@@ -63,7 +121,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         let mut matching = self.front.matching(block, fingerprint);
         while matching != 0 {
             let slot = matching.trailing_zeros() as usize;
-            let (first, second) = self.load(block, slot);
+            let (first, second) = self.front.pair(block, slot);
             if first == tag && test.accepts(second) {
                 return Some(second);
             }
@@ -72,13 +130,14 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         None
     }
 
+    /// The pair of a slot, where the short paths may be taken.
     #[inline(always)]
     fn load(&self, block: usize, slot: usize) -> (u64, u64) {
         if seeded(Bug::PairInTwoLoads) {
             let slot = self.front.slot(block, slot);
             return (slot.load_first(Ordering::Acquire), slot.load_second(Ordering::Acquire));
         }
-        self.front.pair(block, slot)
+        self.front.slot(block, slot).load_whole(true)
     }
 
     fn find_in_back<T: KeyTest>(
@@ -89,7 +148,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         test: &T,
     ) -> Option<u64> {
         Back::<B>::matching(self.back.word(block), fingerprint).find_map(|slot| {
-            let pair = self.back.slot(block, slot).load_whole(self.front.pairs_load_whole);
+            let pair = self.back_pair(block, slot);
             (pair.0 == tag && test.accepts(pair.1)).then_some(pair.1)
         })
     }
@@ -118,7 +177,8 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             }
             let [first, second] = choices(hash).map(blocks);
             let mut back = [first[0], second[0], first[1], second[1]].into_iter();
-            let back = back.find_map(|block| self.find_in_back(block, fingerprint, tag, test));
+            let back =
+                back.find_map(|block| self.find_in_back(block, back_fingerprint(hash), tag, test));
             if back.is_some() {
                 return back;
             }
@@ -146,6 +206,11 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         }
         // Of a copy, since the caller's code must not run under the lock.
         self.chains.of(hash, tag).into_iter().find(|&second| test.accepts(second))
+    }
+
+    #[inline(always)]
+    pub(super) fn back_pair(&self, block: usize, slot: usize) -> (u64, u64) {
+        self.back.slot(block, slot).load_whole(self.front.pairs_load_whole)
     }
 
     /// Fetches the line that every operation on a key looks at first.

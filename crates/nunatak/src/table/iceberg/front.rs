@@ -4,13 +4,14 @@
 //! Invariants
 //! 1. The highest bit of a block's last fingerprint byte is its lock; who holds it
 //!    is the only one to write fingerprints and slots of the block, and sets the
-//!    bit in whatever it stores there until it unlocks.
+//!    bit in whatever it stores there until it unlocks. That of the byte before is
+//!    set if a key of the block may be in the back yard or in a chain.
 //! 2. While a slot holds a tag its byte holds the tag's fingerprint: the
 //!    fingerprint is set before the tag and cleared after it. So a key is present
 //!    exactly from the store of its tag to the store of zero, whatever
 //!    fingerprints a reader has seen.
 
-use super::geometry::BlockSizes;
+use super::geometry::{BlockSizes, needs_all_bits};
 use crate::error::Error;
 use crate::memory::{MemoryUsage, Stretch};
 use crate::seeded::{Bug, seeded};
@@ -18,6 +19,9 @@ use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering, pairs_load
 use core::marker::PhantomData;
 
 const LOCK: u64 = 1 << 63;
+const OVERFLOWED: u64 = 1 << 55;
+/// How many fingerprints, the last ones, lend their highest bit.
+const LENDING: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct Front<B> {
@@ -34,15 +38,15 @@ pub(super) struct Front<B> {
     sizes: PhantomData<B>,
 }
 
-/// All bits but the lock's.
+/// All bits but those that are lent.
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
 #[repr(align(64))]
 struct Line([u64; 8]);
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
-static ALL_BUT_LOCK: Line = {
+static ALL_BUT_LENT: Line = {
     let mut line = Line([u64::MAX; 8]);
-    line.0[7] = !LOCK;
+    line.0[7] = !(LOCK | OVERFLOWED);
     line
 };
 
@@ -85,7 +89,11 @@ impl<B: BlockSizes> Front<B> {
     }
 
     pub(super) fn shrink(&self, blocks: usize) {
-        (blocks..self.settled.len()).for_each(|block| self.set_settled(block, 0));
+        for block in blocks..self.settled.len() {
+            self.set_settled(block, 0);
+            // The mark of a size that is no more.
+            self.lock_word(block).fetch_and(!OVERFLOWED, Ordering::Relaxed);
+        }
         self.words.shrink(blocks * Self::WORDS);
         self.slots.shrink(blocks * B::FRONT);
         self.settled.shrink(blocks);
@@ -95,9 +103,36 @@ impl<B: BlockSizes> Front<B> {
         self.words.usage() + self.slots.usage() + self.settled.usage()
     }
 
+    /// Whether the processor has what the short paths need.
+    pub(super) fn is_fast(&self) -> bool {
+        self.has_avx512 || cfg!(any(loom, shuttle, miri, nunatak_tsan))
+    }
+
     #[inline(always)]
     pub(super) fn slot(&self, block: usize, slot: usize) -> &AtomicPair {
         self.slots.at(block * B::FRONT + slot)
+    }
+
+    /// As [`matching`](Self::matching), where [`is_fast`](Self::is_fast) is known.
+    #[inline(always)]
+    pub(super) fn matching_fast(&self, block: usize, fingerprint: u8) -> u64 {
+        #[cfg(test)]
+        let _ = self.words.at(block * Self::WORDS);
+        #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+        {
+            // SAFETY: the block is the table's, and the caller knows that the processor
+            // has AVX-512BW.
+            unsafe { matching_of_line(self.line_address(block), fingerprint) }
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan)))))]
+        self.matching_of_words(block, fingerprint)
+    }
+
+    /// The empty slots that a key of this fingerprint may go to.
+    #[inline(always)]
+    pub(super) fn empty_for(&self, block: usize, fingerprint: u8) -> u64 {
+        let lent = (u64::from(needs_all_bits(fingerprint)) * 0b11) << (B::FRONT - LENDING);
+        self.matching(block, 0) & !lent
     }
 
     #[inline(always)]
@@ -140,10 +175,11 @@ impl<B: BlockSizes> Front<B> {
         });
         let last = Self::WORDS - 1;
         let matches = self.matches(&words[..Self::WORDS], fingerprint);
-        // The last byte again, without the lock.
-        let is_last = (words[last] >> 56 ^ u64::from(fingerprint)) & 0x7F == 0;
-        let last_slot = B::FRONT - 1;
-        matches & !(1 << last_slot) | u64::from(is_last) << last_slot
+        // The bytes that lend a bit again, without it.
+        let is = |shift: usize| (words[last] >> shift ^ u64::from(fingerprint)) & 0x7F == 0;
+        let lending = u64::from(is(48)) | u64::from(is(56)) << 1;
+        let first_lending = B::FRONT - LENDING;
+        matches & !(0b11 << first_lending) | lending << first_lending
     }
 
     #[cfg(not(any(loom, shuttle)))]
@@ -185,11 +221,25 @@ impl<B: BlockSizes> Front<B> {
         word.store(word.load(Ordering::Relaxed) & !LOCK, Ordering::Release);
     }
 
+    /// Whether a key of the block may be behind it. The caller holds the lock, or
+    /// takes the answer for a hint.
+    #[inline(always)]
+    pub(super) fn is_overflowed(&self, block: usize) -> bool {
+        self.lock_word(block).load(Ordering::Relaxed) & OVERFLOWED != 0
+    }
+
+    /// Says that a key of the block is behind it. The caller holds the lock.
+    pub(super) fn mark_overflowed(&self, block: usize) {
+        let word = self.lock_word(block);
+        // Relaxed: changes ask for it under the lock.
+        word.store(word.load(Ordering::Relaxed) | OVERFLOWED, Ordering::Relaxed);
+    }
+
     /// Sets or clears (zero) a slot's fingerprint. The caller holds the lock.
     #[inline(always)]
     pub(super) fn set_fingerprint(&self, block: usize, slot: usize, fingerprint: u8) {
-        let is_last = slot == B::FRONT - 1;
-        let bits = if is_last && !seeded(Bug::FingerprintTakesLock) { 0x7F } else { 0xFF };
+        let lends = slot >= B::FRONT - LENDING && !seeded(Bug::FingerprintTakesLock);
+        let bits = if lends { 0x7F } else { 0xFF };
         let shift = slot % 8 * 8;
         let word = self.words.at(block * Self::WORDS + slot / 8);
         let others = word.load(Ordering::Relaxed) & !(bits << shift);
@@ -250,6 +300,13 @@ pub(super) fn put_pair(slot: &AtomicPair, (tag, second): (u64, u64)) {
     slot.store_first(tag, Ordering::Release);
 }
 
+/// The first slot of a mask at or after another, around the end; that one itself if
+/// there is none.
+#[inline(always)]
+pub(super) fn first_from(slots: u64, slot: u32) -> usize {
+    ((slots.rotate_right(slot).trailing_zeros() + slot) & 63) as usize
+}
+
 /// Which bytes of a line are `fingerprint`, not counting the lock's bit.
 ///
 /// Five instructions; by loads of words it is thirty and more.
@@ -271,7 +328,7 @@ unsafe fn matching_of_line(line: *const AtomicU64, fingerprint: u8) -> u64 {
             "vptestnmb k1, zmm16, zmmword ptr [{mask}]",
             "kmovq {matches}, k1",
             line = in(reg) line,
-            mask = in(reg) &raw const ALL_BUT_LOCK,
+            mask = in(reg) &raw const ALL_BUT_LENT,
             fingerprint = in(reg) u32::from(fingerprint),
             matches = lateout(reg) matches,
             // Registers that other code does not use unless it is told to.
@@ -300,11 +357,12 @@ mod tests {
         for locked in [false, true] {
             if locked {
                 front.lock(1);
+                front.mark_overflowed(1);
             }
-            for fingerprint in (0..=255_u8).filter(|f| f & 0x7F >= 2 || *f == 0) {
+            for fingerprint in (0..=255_u8).filter(|f| *f != 0x80) {
                 let expected = (0..64).fold(0, |mask, slot| {
                     let byte = if slot % 3 == 0 { 0 } else { fingerprints(slot) };
-                    let bits = if slot == 63 { 0x7F } else { 0xFF };
+                    let bits = if slot >= 62 { 0x7F } else { 0xFF };
                     mask | u64::from((byte ^ fingerprint) & bits == 0) << slot
                 });
                 assert_eq!(front.matching(1, fingerprint), expected, "{fingerprint}");
@@ -325,8 +383,11 @@ mod tests {
         assert_eq!(front.matching(1, 0x85), 1 << 31);
         assert_eq!(front.matching(1, 0), (1 << 31) - 1);
         assert!(!front.try_lock(1), "a fingerprint took the lock away");
+        front.mark_overflowed(1);
         front.clear(1, 31);
         front.unlock(1);
         assert_eq!((front.matching(1, 0), front.pair(1, 31).0), ((1 << 32) - 1, 0));
+        assert_eq!(front.empty_for(1, 0x80), (1 << 30) - 1);
+        assert!(front.is_overflowed(1) && !front.is_overflowed(0));
     }
 }

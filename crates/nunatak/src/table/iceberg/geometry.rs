@@ -5,8 +5,8 @@
 //!          | column … | fingerprint | row               | unused     |
 //! front block   FRONT slots of 16 B, and FRONT fingerprints of 1 B
 //! back block    BACK slots of 16 B, and 8 B of fingerprints
-//! state    63             37 36  34 33                            0
-//!          | generation    | phase | rows - 1                     |
+//! state    63     62      37 36  34 33                            0
+//!          | slow | generation | phase | rows - 1                |
 //! ```
 //!
 //! Blocks stand in rows of `columns` blocks; their number is any, that of rows a
@@ -92,22 +92,31 @@ pub(super) struct State(pub(super) u64);
 
 const MASK_BITS: u32 = 34;
 const PHASE_BITS: u32 = 3;
+const PHASES: u64 = 7 << MASK_BITS;
 /// Of the phases in which keys move.
 const MOVING: u64 = 4 << MASK_BITS;
+/// The processor lacks what the short paths need; asked together with the phase.
+const SLOW: u64 = 1 << 63;
+const GENERATIONS: u64 = (1 << 26) - 1;
 
 /// The most rows that a state can tell of.
 pub(super) const MOST_ROWS: u64 = 1 << MASK_BITS;
 
 impl State {
-    pub(super) fn new(rows: u64) -> Self {
+    pub(super) fn new(rows: u64, is_slow: bool) -> Self {
         debug_assert!(rows.is_power_of_two() && rows <= MOST_ROWS);
-        Self(rows - 1)
+        Self((rows - 1) | if is_slow { SLOW } else { 0 })
+    }
+
+    fn generation(self) -> u64 {
+        self.0 >> (MASK_BITS + PHASE_BITS) & GENERATIONS
     }
 
     /// The next state: another phase, and after it or already so many rows.
     pub(super) fn next(self, phase: Phase, rows: u64) -> Self {
-        let generation = (self.0 >> (MASK_BITS + PHASE_BITS)).wrapping_add(1);
-        Self(generation << (MASK_BITS + PHASE_BITS) | (phase as u64) << MASK_BITS | (rows - 1))
+        let generation = (self.generation() + 1) & GENERATIONS;
+        let generation = generation << (MASK_BITS + PHASE_BITS);
+        Self(self.0 & SLOW | generation | (phase as u64) << MASK_BITS | (rows - 1))
     }
 
     pub(super) fn phase(self) -> Phase {
@@ -121,13 +130,23 @@ impl State {
     }
 
     /// Whether nothing is going on.
-    #[inline(always)]
     pub(super) fn is_stable(self) -> bool {
-        self.0 >> MASK_BITS & 7 == 0
+        self.0 & PHASES == 0
+    }
+
+    /// Whether the short path of changes may be taken.
+    #[inline(always)]
+    pub(super) fn is_fast_to_change(self) -> bool {
+        self.0 & (PHASES | SLOW) == 0
+    }
+
+    /// Whether the short path of lookups may be taken.
+    #[inline(always)]
+    pub(super) fn is_fast_to_find(self) -> bool {
+        self.0 & (MOVING | SLOW) == 0
     }
 
     /// Whether keys may be where they do not belong any more.
-    #[inline(always)]
     pub(super) fn is_moving(self) -> bool {
         self.0 & MOVING != 0
     }
@@ -164,7 +183,7 @@ impl State {
     /// What blocks that are settled are marked with: never zero, which blocks
     /// begin with, nor what the last 253 generations left.
     pub(super) fn settled_mark(self) -> u8 {
-        ((self.0 >> (MASK_BITS + PHASE_BITS)) % 255) as u8 + 1
+        (self.generation() % 255) as u8 + 1
     }
 }
 
@@ -173,36 +192,51 @@ const ROW_SHIFT: u32 = 10;
 const FINGERPRINT_SHIFT: u32 = 46;
 const HIGHEST: u64 = 1 << 63;
 
-/// The fingerprint of a hash: its low seven bits are neither zero (EMPTY) nor one,
-/// so that the bits that locks take from some fingerprints need not be asked for.
-/// 252 values, of which four are twice as likely.
+/// The fingerprint of a hash, which is not zero (EMPTY): 255 values, of which one is
+/// twice as likely.
 #[inline(always)]
 pub(super) fn fingerprint(hash: u64) -> u8 {
     let byte = (hash >> FINGERPRINT_SHIFT) as u8;
-    if byte & 0x7E == 0 { byte | 2 } else { byte }
+    byte + u8::from(byte == 0)
 }
 
-/// A product of all bits of a hash, folded.
+/// Whether a fingerprint is EMPTY without its highest bit, which the last two of
+/// a front block lend: a key of such a fingerprint does not go there.
 #[inline(always)]
-fn remix(hash: u64, factor: u64) -> u64 {
-    let product = u128::from(hash) * u128::from(factor);
-    let mixed = product as u64 ^ (product >> 64) as u64;
-    mixed >> 1 | hash & HIGHEST
+pub(super) fn needs_all_bits(fingerprint: u8) -> bool {
+    fingerprint == 0x80
+}
+
+/// The fingerprint of a hash in the back yard, where two of eight lend their highest
+/// bit: it is not EMPTY without it.
+#[inline(always)]
+pub(super) fn back_fingerprint(hash: u64) -> u8 {
+    let byte = fingerprint(hash);
+    byte + u8::from(byte == 0x80)
 }
 
 /// The hashes of a key's two choices in the back yard (h1 and h2 of section 2.3),
 /// which have the highest bit of its own.
 #[inline(always)]
 pub(super) fn choices(hash: u64) -> [u64; 2] {
-    // Two of the fraction's words of π, made odd: no more is asked of them.
-    [remix(hash, 0x243F_6A88_85A3_08D3), remix(hash, 0x1319_8A2E_0370_7345)]
+    // Products of all bits, folded. One product with its halves exchanged is not
+    // enough: choices that depend on each other send a hundred times as many keys to
+    // level 3.
+    let mixed = |factor: u64| {
+        let product = u128::from(hash) * u128::from(factor);
+        (product as u64 ^ (product >> 64) as u64) & !HIGHEST | hash & HIGHEST
+    };
+    [mixed(0x243F_6A88_85A3_08D3), mixed(0x1319_8A2E_0370_7345)]
 }
 
-/// Where the search for a free slot of a key's front block begins, so that the
-/// slot's line can be fetched together with the fingerprints.
+/// Where the search for a free slot of a key's front block begins. Four of five
+/// keys find one in that line, even if the table is filled to 95 %, so that it is
+/// worth while to fetch the line together with the fingerprints; and a slot that
+/// matches is nearly always the key's if those from there on are looked at first.
 #[inline(always)]
 pub(super) fn preferred_slot<B: BlockSizes>(hash: u64) -> u32 {
-    (hash >> 2) as u32 & (B::FRONT as u32 - 4) & 63
+    // A multiple of the slots of a line, by bits that a row has in tables of 2^30 rows.
+    (hash >> 38) as u32 & (B::FRONT as u32 - 4)
 }
 
 /// The columns of a table.
@@ -276,8 +310,10 @@ mod tests {
         }
 
         #[test]
-        fn fingerprints_are_told_from_empty_without_their_highest_bit(hash: u64) {
-            prop_assert!(fingerprint(hash) & 0x7F >= 2);
+        fn fingerprints_are_told_from_empty(hash: u64) {
+            prop_assert!(fingerprint(hash) != 0);
+            prop_assert_eq!(fingerprint(hash) & 0x7F == 0, needs_all_bits(fingerprint(hash)));
+            prop_assert!(back_fingerprint(hash) & 0x7F != 0);
         }
 
         #[test]
@@ -290,7 +326,7 @@ mod tests {
 
         #[test]
         fn states_say_what_they_were_told(rows in 0..34_u32, generations in 1..600) {
-            let mut state = State::new(1_u64 << rows);
+            let mut state = State::new(1_u64 << rows, rows % 2 == 0);
             for _ in 0..generations {
                 let before = state;
                 state = state.next(Phase::Doubling, state.rows());

@@ -3,7 +3,7 @@
 
 use super::Table;
 use super::back::Back;
-use super::geometry::{BlockSizes, choices, fingerprint};
+use super::geometry::{BlockSizes, back_fingerprint, choices, fingerprint};
 use crate::hash::Placement;
 use crate::table::KeyTest;
 
@@ -72,7 +72,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             }
             for mask in [state.mask_before(), state.mask()] {
                 for block in choices(hash).map(|hash| self.geometry.block(hash, mask)) {
-                    for slot in Back::<B>::matching(self.back.word(block), fingerprint(hash)) {
+                    for slot in Back::<B>::matching(self.back.word(block), back_fingerprint(hash)) {
                         if found(self.back_pair(block, slot)) {
                             return Some(SlotHandle {
                                 place: Place::Back { block, slot: slot as u8 },
@@ -90,10 +90,6 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
                 return None;
             }
         }
-    }
-
-    fn back_pair(&self, block: usize, slot: usize) -> (u64, u64) {
-        self.back.slot(block, slot).load_whole(self.front.pairs_load_whole)
     }
 
     /// The word and the value word of an item that is still where it was: one cache

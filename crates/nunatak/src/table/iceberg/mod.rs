@@ -134,7 +134,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             growth::reserve_rows::<B>(columns, rows, &config)?;
         debug_assert!(blocks <= columns * most_rows as usize);
         Ok(Self {
-            state: AtomicU64::new(State::new(rows).0),
+            state: AtomicU64::new(State::new(rows, !front.is_fast()).0),
             geometry,
             front,
             back,

@@ -6,7 +6,7 @@
 
 use super::Table;
 use super::back::Back;
-use super::geometry::{BlockSizes, Phase, State, choices, fingerprint};
+use super::geometry::{BlockSizes, Phase, State, back_fingerprint, choices, fingerprint};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
@@ -139,6 +139,9 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             self.front.put(high, slot, fingerprint(hash), (tag, second));
         }
         moving().for_each(|slot| self.front.clear(low, slot));
+        if self.front.is_overflowed(low) {
+            self.front.mark_overflowed(high);
+        }
         self.mark_front(state, (low, high));
         Attempt::Settled
     }
@@ -154,7 +157,8 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         let high = low + self.geometry.blocks(state.smaller_mask());
         let hashes: Hashes<64> = self.hashes(high, |slot| self.front_tag(high, slot));
         let coming = hashes.iter().filter(|(tag, _)| *tag != 0);
-        let free = self.front.matching(low, 0).count_ones() as usize;
+        // All but the last, which not every key may go to.
+        let free = self.front.empty_for(low, 0x80).count_ones() as usize;
         let is_tight = coming.clone().count() > free;
         if is_tight {
             // Before anything is locked: invariant 2 of the table.
@@ -181,19 +185,22 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             return Attempt::Nothing;
         }
         let coming = || (0..B::FRONT).filter(|&slot| hashes[slot].0 != 0);
-        let free = self.front.matching(low, 0).count_ones() as usize;
+        let free = self.front.empty_for(low, 0x80).count_ones() as usize;
         if !(0..B::FRONT).all(|slot| self.front_tag(high, slot) == hashes[slot].0)
             || coming().count() > free && !may_overflow
         {
             return Attempt::Changed;
         }
+        if self.front.is_overflowed(high) {
+            self.front.mark_overflowed(low);
+        }
         for slot in coming() {
             let (tag, hash) = hashes[slot];
             let pair = (tag, self.front.slot(high, slot).load_second(Ordering::Relaxed));
-            match self.front.matching(low, 0) {
+            match self.front.empty_for(low, fingerprint(hash)) {
                 0 => {
                     // The phase can't end before this block is settled.
-                    let is_put = self.put_behind(state, hash, pair);
+                    let is_put = self.put_behind(state, low, hash, pair);
                     debug_assert!(is_put, "the phase ended before its blocks");
                 }
                 free => {
@@ -238,7 +245,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         for slot in moving() {
             let (tag, hash) = hashes[slot];
             let second = self.back.slot(low, slot).load_second(Ordering::Relaxed);
-            self.back.put(high, slot, fingerprint(hash), (tag, second));
+            self.back.put(high, slot, back_fingerprint(hash), (tag, second));
         }
         moving().for_each(|slot| self.back.clear(low, slot));
         if self.back.word(low).is_overflowed() && !seeded(Bug::MarkNotInherited) {
@@ -284,7 +291,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             let (tag, hash) = hashes[slot];
             let pair = (tag, self.back.slot(high, slot).load_second(Ordering::Relaxed));
             match Back::<B>::empties(self.back.word(low)).next() {
-                Some(free) => self.back.put(low, free, fingerprint(hash), pair),
+                Some(free) => self.back.put(low, free, back_fingerprint(hash), pair),
                 // Not to the other choice, whose lock may not be taken now.
                 None => self.chain(state, hash, pair),
             }
