@@ -1,4 +1,4 @@
-//! Threads against both kinds of map while they grow, shrink and are cut, for
+//! Threads against both kinds of map of every table while they grow, shrink and are cut, for
 //! the sanitizers (`.ci/sanitizers`).
 //!
 //! The threads are the system's own: under ThreadSanitizer the standard
@@ -13,20 +13,22 @@ fn main() {}
 
 #[cfg(unix)]
 mod stress {
-    use nunatak::{DlhtBoxedMap, DlhtMap};
+    use nunatak::{
+        Blocks, BoxedMap, DlhtBoxedMap, DlhtMap, Hashes, IcebergMap, InlineMap, RandomState,
+    };
     use std::ffi::c_void;
 
     const THREADS: usize = 4;
     const ROUNDS: u64 = 60_000;
     const KEYS: u64 = 512;
 
-    struct Maps {
-        inline: DlhtMap<u64, u64>,
-        boxed: DlhtBoxedMap<String, String>,
+    struct Maps<D: Hashes<RandomState>> {
+        inline: InlineMap<u64, u64, RandomState, D>,
+        boxed: BoxedMap<String, String, RandomState, D>,
     }
 
-    struct Task<'m> {
-        maps: &'m Maps,
+    struct Task<'m, D: Hashes<RandomState>> {
+        maps: &'m Maps<D>,
         seed: u64,
     }
 
@@ -35,7 +37,7 @@ mod stress {
         key << 32 | (n & 0xFFFF_FFFF)
     }
 
-    fn step(maps: &Maps, random: u64, round: u64) {
+    fn step<D: Hashes<RandomState>>(maps: &Maps<D>, random: u64, round: u64) {
         let key = random >> 40 & (KEYS - 1);
         let name = key.to_string();
         match random >> 32 & 15 {
@@ -92,9 +94,9 @@ mod stress {
         }
     }
 
-    extern "C" fn thread(task: *mut c_void) -> *mut c_void {
+    extern "C" fn thread<D: Hashes<RandomState>>(task: *mut c_void) -> *mut c_void {
         // SAFETY: `run` keeps the tasks until it has joined the threads.
-        let task = unsafe { &*task.cast::<Task<'_>>() };
+        let task = unsafe { &*task.cast::<Task<'_, D>>() };
         let mut random = task.seed;
         for round in 0..ROUNDS {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -104,17 +106,26 @@ mod stress {
     }
 
     pub(super) fn run() {
-        let maps = Maps {
-            inline: DlhtMap::<u64, u64>::builder()
-                .initial_bins(2)
-                .growth_factor(2)
-                .transfer_chunk(2)
-                .build()
-                .expect("valid options"),
+        let dlht = DlhtMap::<u64, u64>::builder().initial_bins(2).growth_factor(2);
+        run_on(&Maps {
+            inline: dlht.transfer_chunk(2).build().expect("valid options"),
             boxed: DlhtBoxedMap::new(),
-        };
-        let mut tasks: Vec<Task<'_>> =
-            (0..THREADS as u64).map(|seed| Task { maps: &maps, seed: seed * 7919 + 1 }).collect();
+        });
+        let iceberg = || IcebergMap::<u64, u64>::builder().blocks::<Blocks<8, 2>>().max_load(0.95);
+        run_on(&Maps {
+            inline: iceberg().build().expect("valid options"),
+            boxed: iceberg().build_boxed().expect("valid options"),
+        });
+        let iceberg = IcebergMap::<u64, u64>::builder;
+        run_on(&Maps {
+            inline: iceberg().build().expect("valid options"),
+            boxed: iceberg().build_boxed().expect("valid options"),
+        });
+    }
+
+    fn run_on<D: Hashes<RandomState>>(maps: &Maps<D>) {
+        let mut tasks: Vec<Task<'_, D>> =
+            (0..THREADS as u64).map(|seed| Task { maps, seed: seed * 7919 + 1 }).collect();
         let handles: Vec<libc::pthread_t> = tasks
             .iter_mut()
             .map(|task| {
@@ -122,7 +133,7 @@ mod stress {
                 let argument = std::ptr::from_mut(task).cast();
                 // SAFETY: the task outlives the thread, which is joined below.
                 let created = unsafe {
-                    libc::pthread_create(&raw mut handle, std::ptr::null(), thread, argument)
+                    libc::pthread_create(&raw mut handle, std::ptr::null(), thread::<D>, argument)
                 };
                 assert_eq!(created, 0, "no thread");
                 handle

@@ -48,6 +48,8 @@ pub enum Bug {
     CountedBeforeMoved,
     ChainedWithoutMark,
     MarkNotInherited,
+    FrontMarkForgotten,
+    FrontMarkNotInherited,
     ReleaseWithoutGrace,
 }
 

@@ -2,7 +2,10 @@
 //! and nothing is lost.
 #![cfg(not(any(loom, shuttle)))]
 
-use nunatak::{DlhtBoxedMap, DlhtMap, DlhtSet, Error, Modulo, Op, Request, Stop};
+use nunatak::{
+    Dlht, DlhtBoxedMap, DlhtMap, DlhtSet, Error, Hashes, Iceberg, IcebergBoxedMap, IcebergMap,
+    InlineMap, Modulo, Op, RandomState, Request, Stop,
+};
 
 #[test]
 fn capacities_that_do_not_fit_are_refused() {
@@ -22,8 +25,45 @@ fn capacities_that_do_not_fit_are_refused() {
 }
 
 #[test]
+fn capacities_that_do_not_fit_in_place_are_refused() {
+    for capacity in [usize::MAX, usize::MAX / 2, isize::MAX as usize / 16] {
+        let refused = IcebergMap::<u64, u64>::try_with_capacity(capacity).map(drop);
+        assert_eq!(refused, Err(Error::CapacityOverflow), "{capacity}");
+        let refused = IcebergMap::<u64, u64>::builder().max_capacity(capacity);
+        assert_eq!(refused.build::<u64, u64>().map(drop), Err(Error::CapacityOverflow));
+        let map: IcebergMap<u64, u64> = IcebergMap::new();
+        map.insert(1, 2);
+        assert_eq!(map.reserve(capacity), Err(Error::CapacityOverflow), "{capacity}");
+        assert_eq!(map.get(&1), Some(2));
+    }
+    let map: IcebergBoxedMap<String, String> = IcebergBoxedMap::new();
+    map.insert("key".into(), "value".into());
+    assert!(map.reserve(1 << 42).is_err(), "a hundred TiB");
+    assert_eq!(map.get("key").as_deref(), Some("value"));
+    for load in [f64::NAN, -1.0, 0.0, 0.96, f64::INFINITY] {
+        let refused = IcebergMap::<u64, u64>::builder().max_load(load).build::<u64, u64>();
+        assert!(matches!(refused.map(drop), Err(Error::InvalidOption { option: "max_load", .. })));
+    }
+}
+
+/// Thousands of maps find addresses, each for all that it could need.
+#[test]
+fn many_maps_live_side_by_side() {
+    let maps: Vec<IcebergMap<u64, u64>> = (0..5000).map(|_| IcebergMap::new()).collect();
+    maps.iter().for_each(|map| (0..200).for_each(|key| assert_eq!(map.insert(key, key), None)));
+    assert!(maps.iter().all(|map| map.get(&199) == Some(199)));
+    let mapped: usize = maps.iter().map(|map| map.memory_usage().mapped).sum();
+    assert!(mapped < 5000 * 64 * 1024, "{mapped}");
+}
+
+#[test]
 fn a_capacity_of_zero_is_a_map_that_grows() {
-    let map: DlhtMap<u64, u64> = DlhtMap::with_capacity(0);
+    grows_from_zero::<Dlht>();
+    grows_from_zero::<Iceberg>();
+}
+
+fn grows_from_zero<D: Hashes<RandomState>>() {
+    let map: InlineMap<u64, u64, RandomState, D> = InlineMap::with_capacity(0);
     (0..10_000).for_each(|key| assert_eq!(map.insert(key, key), None));
     assert!((0..10_000).all(|key| map.get(&key) == Some(key)));
     map.clear();
@@ -33,7 +73,12 @@ fn a_capacity_of_zero_is_a_map_that_grows() {
 
 #[test]
 fn batches_of_any_size_are_executed() {
-    let map: DlhtMap<u64, u64> = DlhtMap::new();
+    executes_batches::<Dlht>();
+    executes_batches::<Iceberg>();
+}
+
+fn executes_batches<D: Hashes<RandomState>>() {
+    let map: InlineMap<u64, u64, RandomState, D> = InlineMap::new();
     assert_eq!(map.get_many(&[], &mut []), Ok(0));
     assert_eq!(map.insert_many(&[], &mut []), Ok(0));
     assert_eq!(map.remove_many(&[], &mut []), Ok(0));
@@ -68,8 +113,11 @@ fn every_word_is_a_key() {
     // placement; of words in general the property tests of placements speak.
     let words = (0..300).chain((0..300).map(|i| !i)).chain((0..64).map(|bit| 1 << bit));
     let words: std::collections::BTreeSet<u64> = words.collect();
-    fn check<S: nunatak::hash::Hashing + Default>(words: &std::collections::BTreeSet<u64>) {
-        let map: DlhtMap<u64, u64, S> = DlhtMap::new();
+    fn check<S, D: Hashes<S>>(words: &std::collections::BTreeSet<u64>)
+    where
+        S: nunatak::hash::Hashing + Default,
+    {
+        let map: InlineMap<u64, u64, S, D> = InlineMap::new();
         words.iter().for_each(|&word| assert_eq!(map.insert(word, !word), None));
         assert!(words.iter().all(|&word| map.get(&word) == Some(!word)));
         assert!(
@@ -78,9 +126,11 @@ fn every_word_is_a_key() {
         assert!(words.iter().all(|&word| map.remove(&word) == Some(!word)));
         assert!(map.is_empty());
     }
-    check::<nunatak::RandomState>(&words);
-    check::<std::hash::RandomState>(&words);
-    check::<Modulo>(&words);
+    check::<RandomState, Dlht>(&words);
+    check::<std::hash::RandomState, Dlht>(&words);
+    check::<Modulo, Dlht>(&words);
+    check::<RandomState, Iceberg>(&words);
+    check::<std::hash::RandomState, Iceberg>(&words);
 }
 
 #[test]
@@ -102,7 +152,15 @@ fn more_threads_than_the_machine_has() {
 
 #[test]
 fn a_thread_that_panics_in_a_callback_leaves_the_map_usable() {
-    let map: DlhtMap<u64, u64> = (0..100).map(|key| (key, key)).collect();
+    survives_panics::<Dlht>();
+    survives_panics::<Iceberg>();
+}
+
+fn survives_panics<D: Hashes<RandomState>>()
+where
+    InlineMap<u64, u64, RandomState, D>: Sync,
+{
+    let map: InlineMap<u64, u64, RandomState, D> = (0..100).map(|key| (key, key)).collect();
     std::thread::scope(|scope| {
         let update = || map.fetch_update(&7, |_| panic!("in a callback")).is_ok();
         assert!(scope.spawn(update).join().is_err());

@@ -1,8 +1,8 @@
-//! A map that the system gives no memory to grow. Alone in its process, since the
+//! Maps that the system gives no memory to grow. Alone in their process, since the
 //! limit is the process's.
 #![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
 
-use nunatak::DlhtMap;
+use nunatak::{DlhtMap, IcebergMap};
 
 /// Limits the address space to what is in use and `more` bytes; all if `None`.
 fn limit_address_space(more: Option<u64>) {
@@ -15,7 +15,56 @@ fn limit_address_space(more: Option<u64>) {
 }
 
 #[test]
-fn a_map_that_may_not_grow_keeps_everything_and_grows_later() {
+fn maps_that_may_not_grow_keep_everything_and_grow_later() {
+    dlht();
+    iceberg();
+}
+
+/// The map whose size is doubled in place, by pages that are refused.
+fn iceberg() {
+    const CAPACITY: u64 = 1 << 20;
+    // Its addresses are reserved when it is made: what counts is whether pages are.
+    let map: IcebergMap<u64, u64> = IcebergMap::<u64, u64>::builder()
+        .capacity(CAPACITY as usize)
+        .max_capacity(64 * CAPACITY as usize)
+        .build()
+        .unwrap();
+    limit_data(Some(8 << 20));
+    let mut keys = 0;
+    while map.stats().levels[2] < 1000 {
+        for _ in 0..1000 {
+            assert_eq!(map.insert(keys, !keys), None);
+            keys += 1;
+        }
+        assert!(keys < 4 * CAPACITY, "the map has grown");
+    }
+    assert!(keys > CAPACITY);
+    assert!(map.reserve(10 * CAPACITY as usize).is_err());
+    assert!((0..keys).all(|key| map.get(&key) == Some(!key)));
+    assert_eq!(map.len() as u64, keys);
+    for key in 0..1000 {
+        assert_eq!(map.remove(&key), Some(!key));
+        assert_eq!(map.insert(key, key), None);
+    }
+
+    limit_data(None);
+    map.reserve(2 * keys as usize).unwrap();
+    assert!((1000..keys).all(|key| map.get(&key) == Some(!key)));
+    assert!((0..1000).all(|key| map.get(&key) == Some(key)));
+}
+
+/// Limits private memory that can be written to what is in use and `more` bytes.
+fn limit_data(more: Option<u64>) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmData:")).unwrap();
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+    let limit = more.map_or(libc::RLIM_INFINITY, |more| kib * 1024 + more);
+    let limit = libc::rlimit { rlim_cur: limit, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the limit is a valid structure for the length of the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) }, 0);
+}
+
+fn dlht() {
     const CAPACITY: u64 = 1 << 20;
     let map: DlhtMap<u64, u64> = DlhtMap::with_capacity(CAPACITY as usize);
     // Its next size is four times 45 MB.

@@ -40,6 +40,37 @@ unsafe impl Zeroed for AtomicPair {
     }
 }
 
+/// What elements are after their pages were released.
+#[cfg(any(loom, shuttle))]
+pub(crate) trait Released {
+    fn release(&self);
+}
+
+#[cfg(any(loom, shuttle))]
+mod released {
+    use super::Released;
+    use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Ordering};
+
+    impl Released for AtomicU64 {
+        fn release(&self) {
+            self.store(0, Ordering::Relaxed);
+        }
+    }
+
+    impl Released for AtomicU8 {
+        fn release(&self) {
+            self.store(0, Ordering::Relaxed);
+        }
+    }
+
+    impl Released for AtomicPair {
+        fn release(&self) {
+            self.store_second(0, Ordering::Relaxed);
+            self.store_first(0, Ordering::Relaxed);
+        }
+    }
+}
+
 #[cfg(not(any(loom, shuttle)))]
 mod backing {
     use super::{Error, MemoryUsage, Zeroed};
@@ -117,7 +148,7 @@ mod backing {
 
 #[cfg(any(loom, shuttle))]
 mod backing {
-    use super::{Error, MemoryUsage, Zeroed};
+    use super::{Error, MemoryUsage, Released, Zeroed};
 
     #[derive(Debug)]
     pub(crate) struct Stretch<T> {
@@ -125,7 +156,7 @@ mod backing {
         len: std::sync::atomic::AtomicUsize,
     }
 
-    impl<T: Zeroed> Stretch<T> {
+    impl<T: Zeroed + Released> Stretch<T> {
         pub(crate) fn new(len: usize, most: usize) -> Result<Self, Error> {
             if most > 1 << 16 {
                 return Err(Error::CapacityOverflow);
@@ -147,7 +178,9 @@ mod backing {
         }
 
         pub(crate) fn shrink(&self, len: usize) {
-            self.len.fetch_min(len, std::sync::atomic::Ordering::SeqCst);
+            let before = self.len.fetch_min(len, std::sync::atomic::Ordering::SeqCst);
+            // The worst that releasing pages does.
+            self.elements[len..before.max(len)].iter().for_each(Released::release);
         }
 
         pub(crate) fn usage(&self) -> MemoryUsage {

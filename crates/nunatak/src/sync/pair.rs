@@ -78,6 +78,10 @@ mod real {
             // SAFETY: as in `compare_exchange`; a pair is replaced by itself or not
             // at all.
             let pair = unsafe { load_by_cas(address) };
+            // ThreadSanitizer takes a pair and its second word for two variables, of
+            // which the latter was released alone.
+            #[cfg(nunatak_tsan)]
+            let _ = self.load_second(Ordering::Acquire);
             #[cfg(not(all(target_arch = "x86_64", any(miri, nunatak_tsan))))]
             // SAFETY: as in `compare_exchange`; all accesses are atomic.
             let pair =

@@ -112,7 +112,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         if !self.front.try_lock(block) {
             return None;
         }
-        if !self.is_still(state) {
+        if !self.is_still(state) && !seeded(Bug::LockWithoutStateRecheck) {
             self.front.unlock(block);
             return None;
         }
@@ -417,7 +417,9 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         hash: u64,
         pair: (u64, u64),
     ) -> bool {
-        self.front.mark_overflowed(block);
+        if !seeded(Bug::FrontMarkForgotten) {
+            self.front.mark_overflowed(block);
+        }
         let blocks = choices(hash).map(|hash| self.geometry.block(hash, state.mask()));
         let fingerprint = back_fingerprint(hash);
         let empty = blocks.map(|block| Back::<B>::empties(self.back.word(block)).count());
@@ -439,7 +441,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             return is_still;
         }
         self.mark_choices(state, hash);
-        if !self.is_still(state) {
+        if !self.is_still(state) && !seeded(Bug::BackLockWithoutStateRecheck) {
             // Whoever settles these blocks may have come before the marks.
             return false;
         }

@@ -218,7 +218,7 @@ impl<B: BlockSizes> Front<B> {
         // A plain store: invariant 1. What others set meanwhile is the lock's bit,
         // which is theirs only if they found it clear.
         // Release: who locks next sees all that was done.
-        word.store(word.load(Ordering::Relaxed) & !LOCK, Ordering::Release);
+        store_locked(word, word.load(Ordering::Relaxed) & !LOCK, Ordering::Release);
     }
 
     /// Whether a key of the block may be behind it. The caller holds the lock, or
@@ -232,7 +232,7 @@ impl<B: BlockSizes> Front<B> {
     pub(super) fn mark_overflowed(&self, block: usize) {
         let word = self.lock_word(block);
         // Relaxed: changes ask for it under the lock.
-        word.store(word.load(Ordering::Relaxed) | OVERFLOWED, Ordering::Relaxed);
+        store_locked(word, word.load(Ordering::Relaxed) | OVERFLOWED, Ordering::Relaxed);
     }
 
     /// Sets or clears (zero) a slot's fingerprint. The caller holds the lock.
@@ -245,7 +245,7 @@ impl<B: BlockSizes> Front<B> {
         let others = word.load(Ordering::Relaxed) & !(bits << shift);
         let new = others | (u64::from(fingerprint) & bits) << shift;
         // Release: who finds a fingerprint cleared knows that its tag is.
-        word.store(new, Ordering::Release);
+        store_locked(word, new, Ordering::Release);
     }
 
     /// Puts a pair into an empty slot. The caller holds the lock.
@@ -287,6 +287,17 @@ impl<B: BlockSizes> Front<B> {
         self.words.forbid_stores();
         self.slots.forbid_stores();
     }
+}
+
+/// Stores a word whose lock the caller holds.
+#[inline(always)]
+fn store_locked(word: &AtomicU64, new: u64, order: Ordering) {
+    // What others have stored since the locking they stored in its place: no
+    // processor has it after this. Loom takes that for possible.
+    #[cfg(loom)]
+    word.swap(new, order);
+    #[cfg(not(loom))]
+    word.store(new, order);
 }
 
 /// Stores a pair into a slot whose tag is zero.
