@@ -107,17 +107,17 @@ fn write(path: &Path, content: String) -> Result<(), Box<dyn Error>> {
 fn list() -> Done {
     println!("Workloads");
     for workload in Workload::value_variants() {
-        println!("  {:<10} {}", workload.name(), workload.description());
+        println!("  {:<12} {}", workload.name(), workload.description());
     }
     println!("\nMaps");
-    for map in MapName::ALL {
-        println!("  {:<10} {}", map.name(), map.description());
+    for map in MapName::value_variants() {
+        println!("  {:<12} {}", map.name(), map.description());
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn measure_space(request: &space::SpaceRequest) -> Done {
-    let space = space::in_this_process(request).map_err(|error| error.to_string())?;
-    println!("{}", serde_json::to_string(&space)?);
+    let spaces = space::in_this_process(request).map_err(|error| error.to_string())?;
+    println!("{}", serde_json::to_string(&spaces)?);
     Ok(ExitCode::SUCCESS)
 }

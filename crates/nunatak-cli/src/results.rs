@@ -20,6 +20,7 @@ pub(crate) struct Results {
     mops: BTreeMap<Key, Vec<f64>>,
     latencies: BTreeMap<(usize, MapName), Latencies>,
     spaces: BTreeMap<Key, Space>,
+    levels: BTreeMap<Key, [f64; 3]>,
     failed: Vec<Key>,
     failures: Vec<String>,
 }
@@ -42,8 +43,24 @@ impl Results {
             .or_insert_with(|| latencies.clone());
     }
 
-    pub(crate) fn add_space(&mut self, operation: Operation, map: MapName, space: Space) {
-        self.spaces.insert((operation, 1, map), space);
+    pub(crate) fn add_space(
+        &mut self,
+        operation: Operation,
+        map: MapName,
+        threads: usize,
+        space: Space,
+    ) {
+        self.spaces.insert((operation, threads, map), space);
+    }
+
+    pub(crate) fn add_levels(
+        &mut self,
+        operation: Operation,
+        map: MapName,
+        threads: usize,
+        levels: [f64; 3],
+    ) {
+        self.levels.insert((operation, threads, map), levels);
     }
 
     /// Voids the row, whatever other repetitions measured.
@@ -78,12 +95,12 @@ impl Results {
             }
         }
         for (key, space) in self.spaces {
-            let row = Row {
-                bytes_per_item: Some(space.bytes_per_item),
-                load_factor: space.load_factor,
-                ..row(key)
-            };
-            rows.insert(key, row);
+            let row = rows.entry(key).or_insert_with(|| row(key));
+            row.bytes_per_item = Some(space.bytes_per_item);
+            row.load_factor = space.load_factor;
+        }
+        for (key, levels) in self.levels {
+            rows.entry(key).or_insert_with(|| row(key)).levels = Some(levels);
         }
         for key in self.failed {
             rows.remove(&key);

@@ -13,8 +13,8 @@ use crate::text::Text;
 use crate::threads::CheckFailed;
 use crate::workloads::mixed::{Mix, mixed};
 use crate::workloads::space::{SpaceRequest, in_new_process};
-use crate::workloads::{Operation, Variant, Workload};
-use crate::workloads::{insdel, latency, lookup, populate, words};
+use crate::workloads::{Mixed, Operation, Variant, Workload};
+use crate::workloads::{delete, fill, insdel, latency, lookup, populate, words};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io;
 
@@ -49,6 +49,7 @@ pub(crate) fn run(settings: &Settings, text: Option<&Text>) -> io::Result<Report
             });
             if repetition == 0 {
                 run.space(name);
+                run.space_of_steps(name);
             }
             run.progress.inc(1);
         }
@@ -111,13 +112,24 @@ impl Run<'_> {
     fn numbers<T: Target>(&mut self, map: MapName) {
         for &threads in &self.settings.threads {
             let place = Place { map, threads };
-            if T::BATCHED && self.wants(Workload::Insert) {
-                self.fill::<T>(place, true);
+            if T::BATCHED
+                && (self.wants(Workload::Insert) || self.wants(Workload::Delete))
+                && let Some(filled) = self.fill::<T>(place, true)
+            {
+                self.delete(place, &filled, true);
             }
             if self.settings.workloads.iter().any(|&workload| needs_items(workload))
                 && let Some(filled) = self.fill::<T>(place, false)
             {
+                self.levels(place, Operation::new(Workload::Levels, Variant::Only), &filled);
                 self.on_items(place, &filled);
+                self.delete(place, &filled, false);
+            }
+            if self.wants(Workload::Fill) {
+                self.fill_in_steps::<T>(place);
+            }
+            if self.wants(Workload::YcsbLoad) {
+                self.load::<T>(place);
             }
             if self.wants(Workload::Grow) {
                 for &batched in modes::<T>() {
@@ -160,6 +172,89 @@ impl Run<'_> {
                 self.fail(place, operation, &error);
                 None
             }
+        }
+    }
+
+    /// Empties a map that has all items, if that is asked for.
+    fn delete<T: Target>(&mut self, place: Place, map: &T, batched: bool) {
+        if self.wants(Workload::Delete) {
+            let operation = Operation::new(Workload::Delete, Variant::Only).batched(batched);
+            self.throughput(place, operation, |bench| {
+                delete::empty(map, bench, place.threads, batched)
+            });
+        }
+    }
+
+    fn levels<T: Target>(&mut self, place: Place, operation: Operation, map: &T) {
+        if self.wants(Workload::Levels)
+            && let Some(levels) = map.levels()
+        {
+            self.results.add_levels(operation, place.map, place.threads, levels);
+        }
+    }
+
+    fn fill_in_steps<T: Target>(&mut self, place: Place) {
+        let operation = |percent| Operation::new(Workload::Fill, Variant::Filled(percent));
+        self.announce(place, "fill");
+        back_free_memory(self.settings.items);
+        match fill::in_steps::<T>(&self.bench, place.threads) {
+            Ok(steps) => {
+                for (percent, mops) in steps {
+                    self.results.add_mops(operation(percent), place.map, place.threads, mops);
+                }
+            }
+            Err(error) => self.fail(place, operation(95), &error),
+        }
+    }
+
+    /// The memory at the steps of `fill`, which is the same however many threads there
+    /// are.
+    fn space_of_steps(&mut self, map: MapName) {
+        if !self.wants(Workload::Fill) {
+            return;
+        }
+        let operation = |percent| Operation::new(Workload::Fill, Variant::Filled(percent));
+        self.announce(Place { map, threads: 1 }, "fill/space");
+        let request = SpaceRequest { steps: true, ..self.space_request(map) };
+        match in_new_process(&request) {
+            Ok(spaces) => {
+                for (percent, space) in fill::steps().zip(spaces) {
+                    for &threads in &self.settings.threads {
+                        self.results.add_space(operation(percent), map, threads, space);
+                    }
+                }
+            }
+            Err(error) => self.fail(Place { map, threads: 1 }, operation(95), &error),
+        }
+    }
+
+    fn space_request(&self, map: MapName) -> SpaceRequest {
+        SpaceRequest {
+            map,
+            items: self.settings.items,
+            seed: self.settings.seed,
+            sequential: self.settings.keys == KeyOrder::Sequential,
+            grown: false,
+            steps: false,
+        }
+    }
+
+    /// YCSB: loads a map that has room for a bit more than a quarter of all items, so
+    /// that it grows to four times its size, and runs three mixes on it.
+    fn load<T: Target>(&mut self, place: Place) {
+        let threads = place.threads;
+        let operation = |variant| Operation::new(Workload::YcsbLoad, variant);
+        back_free_memory(self.settings.items);
+        let map = T::with_capacity((self.settings.items as f64 / 4.0 * 1.003) as usize);
+        self.throughput(place, operation(Variant::Only), |bench| {
+            populate::fill(&map, bench, threads, false)
+        });
+        self.levels(place, operation(Variant::Only), &map);
+        for (mixture, percent_gets) in [(Mixed::A, 50), (Mixed::B, 95), (Mixed::C, 100)] {
+            let mix = Mix { percent_gets, modify: false };
+            self.throughput(place, operation(Variant::Loaded(mixture)), |bench| {
+                mixed(&map, bench, threads, false, Popularity::Zipf, mix)
+            });
         }
     }
 
@@ -252,15 +347,13 @@ impl Run<'_> {
         for (grown, variant) in [(false, Variant::Presized), (true, Variant::Grown)] {
             let operation = Operation::new(Workload::Space, variant);
             self.announce(place, &operation.to_string());
-            let request = SpaceRequest {
-                map,
-                items: self.settings.items,
-                seed: self.settings.seed,
-                sequential: self.settings.keys == KeyOrder::Sequential,
-                grown,
-            };
+            let request = SpaceRequest { grown, ..self.space_request(map) };
             match in_new_process(&request) {
-                Ok(space) => self.results.add_space(operation, map, space),
+                Ok(spaces) => {
+                    for space in spaces {
+                        self.results.add_space(operation, map, 1, space);
+                    }
+                }
                 Err(error) => self.fail(place, operation, &error),
             }
         }
@@ -290,5 +383,5 @@ fn modes<T: Target>() -> &'static [bool] {
 
 fn needs_items(workload: Workload) -> bool {
     use Workload as W;
-    !matches!(workload, W::Grow | W::Latency | W::Space | W::Words)
+    !matches!(workload, W::Grow | W::Fill | W::YcsbLoad | W::Latency | W::Space | W::Words)
 }

@@ -95,8 +95,18 @@ impl<'a> Bench<'a> {
     }
 
     pub(crate) fn indices(&self, thread: usize, popularity: Popularity) -> Indices<'_> {
+        self.indices_of(self.settings.items, thread, popularity)
+    }
+
+    /// Indices below a number of items of its own, unless some are popular.
+    pub(crate) fn indices_of(
+        &self,
+        items: u64,
+        thread: usize,
+        popularity: Popularity,
+    ) -> Indices<'_> {
         match popularity {
-            Popularity::Uniform => Indices::uniform(self.settings.items, self.seed(thread)),
+            Popularity::Uniform => Indices::uniform(items, self.seed(thread)),
             Popularity::Zipf => Indices::zipf(&self.zipf, self.seed(thread)),
         }
     }

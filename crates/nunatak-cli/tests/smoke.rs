@@ -62,7 +62,11 @@ fn everything_is_measured_and_reported() {
         "get-miss",
         "insdel",
         "insdel/batch",
+        "delete",
+        "delete/batch",
         "put-heavy",
+        "ycsb-load",
+        "ycsb-load/a",
         "ycsb-a/uniform",
         "ycsb-b/zipf",
         "ycsb-c/zipf",
@@ -71,11 +75,15 @@ fn everything_is_measured_and_reported() {
         "latency/get",
         "space/pre-sized",
         "space/grown",
+        "levels",
         "words",
     ] {
         assert!(rows.iter().any(|row| operation(row).as_deref() == Some(workload)), "{workload}");
         assert!(tables.contains(workload), "{workload}");
     }
+    let step = rows.iter().find(|row| operation(row).as_deref() == Some("fill/95"));
+    assert!(step.is_some_and(|row| row["bytes_per_item"].as_f64().is_some()));
+    assert!(tables.contains("95 %"));
     let has_limit = |row: &serde_json::Value| row["share"].as_f64().is_some_and(|s| s > 0.0);
     assert!(rows.iter().any(has_limit));
     assert!(json["limit"]["1"]["reads_mops"].as_f64().is_some_and(|mops| mops > 0.0));
@@ -93,6 +101,16 @@ fn keys_can_be_sequential_or_zipf() {
         let workloads = ["bench", "get-hit", "get-miss", "insdel", "--keys", keys];
         nunatak(&directory, &[&workloads[..], &arguments[..]].concat());
     }
+}
+
+#[test]
+fn blocks_of_every_size_can_be_compared() {
+    let maps = "iceberg-95,iceberg-64x6,iceberg-64x4,iceberg-32x8,iceberg-32x6,iceberg-32x4";
+    let arguments = ["--items", "20000", "--repetitions", "1", "--milliseconds", "1"];
+    let workloads = ["bench", "insert", "get-hit", "delete", "levels", "--maps", maps];
+    let output = nunatak(&directory("blocks"), &[&workloads[..], &arguments[..]].concat());
+    let tables = String::from_utf8(output.stdout).expect("the tables are text");
+    assert!(maps.split(',').all(|map| tables.matches(map).count() > 1), "{tables}");
 }
 
 #[test]

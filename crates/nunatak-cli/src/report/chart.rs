@@ -47,7 +47,7 @@ pub(crate) struct Group {
     pub(crate) marks: Vec<Mark>,
 }
 
-const WIDTH: f64 = 640.0;
+pub(super) const WIDTH: f64 = 640.0;
 const LABELS: f64 = 134.0;
 const VALUES: f64 = 132.0;
 const PLOT: f64 = WIDTH - LABELS - VALUES;
@@ -225,7 +225,7 @@ fn round_time(ns: f64) -> String {
     }
 }
 
-fn open(title: &str, width: f64, height: f64) -> String {
+pub(super) fn open(title: &str, width: f64, height: f64) -> String {
     format!(
         r#"<svg role="img" viewBox="0 0 {width:.0} {height:.0}" xmlns="http://www.w3.org/2000/svg"><title>{}</title>"#,
         Escaped(title)

@@ -1,11 +1,13 @@
-//! Rows of this project's map against those of the best other one.
+//! Rows of this project's maps against those of the best other one.
 
 use super::{Report, Row};
 use crate::targets::MapName;
+use clap::ValueEnum as _;
 
-/// Whether the row is about this project's map.
+/// Whether the row is about a map of this project.
 pub(crate) fn is_own(row: &Row) -> bool {
-    row.map == MapName::Nunatak.name()
+    let is_it = |name: &&MapName| name.name() == row.map;
+    MapName::value_variants().iter().find(is_it).is_some_and(|name| name.is_own())
 }
 
 /// Throughput over that of the best other map: same operation, same number of

@@ -2,6 +2,7 @@
 
 use super::chart::{self, Bar, Escaped, Group, Line, Mark};
 use super::compare::{best_peer, distinct, is_own, ratio_to_best_peer};
+use super::fill;
 use super::{PERCENTILES, Report, Row, grouped, nanoseconds, number, thread_count};
 use crate::workloads::{AccessClass, Workload};
 use clap::ValueEnum as _;
@@ -23,6 +24,7 @@ pub(crate) fn page(report: &Report) -> String {
     highlights(&mut html, report);
     throughput(&mut html, report);
     latency(&mut html, report);
+    fill::section(&mut html, report);
     space(&mut html, report);
     limits(&mut html, report);
     method(&mut html, report);
@@ -76,11 +78,16 @@ fn failures(html: &mut String, report: &Report) {
     html.push_str("</ul></section>\n");
 }
 
+/// Whether a row is drawn as a bar; the steps of `fill` are drawn as curves.
+fn is_throughput(row: &Row) -> bool {
+    row.mops.is_some() && row.filled().is_none()
+}
+
 /// For each base operation, this project's fastest form at the highest number
 /// of threads.
 fn highlights(html: &mut String, report: &Report) {
     let own: Vec<&Row> =
-        report.rows.iter().filter(|row| is_own(row) && row.mops.is_some()).collect();
+        report.rows.iter().filter(|row| is_own(row) && is_throughput(row)).collect();
     let Some(threads) = own.iter().map(|row| row.threads).max() else {
         return;
     };
@@ -100,8 +107,9 @@ fn highlights(html: &mut String, report: &Report) {
         };
         let _ = write!(
             html,
-            "<div class=\"tile\"><span class=\"what\">{}</span><span class=\"figure\">{}</span>",
+            "<div class=\"tile\"><span class=\"what\">{} · {}</span><span class=\"figure\">{}</span>",
             Escaped(&row.operation),
+            Escaped(&row.map),
             number(mops(&row))
         );
         let versus = ratio_to_best_peer(report, row).zip(best_peer(report, row));
@@ -130,7 +138,7 @@ fn highlights(html: &mut String, report: &Report) {
 
 /// One chart a base operation: batched and unbatched rows of all maps.
 fn throughput(html: &mut String, report: &Report) {
-    let rows: Vec<&Row> = report.rows.iter().filter(|row| row.mops.is_some()).collect();
+    let rows: Vec<&Row> = report.rows.iter().filter(|row| is_throughput(row)).collect();
     if rows.is_empty() {
         return;
     }
@@ -199,13 +207,19 @@ fn describe(operation: &str) -> String {
     }
 }
 
+/// The colour of a map's lines: its number among all maps of the report.
+pub(crate) fn colour_of(report: &Report, map: &str) -> usize {
+    const COLOURS: usize = 8;
+    let maps = distinct(&report.rows, |row| row.map.as_str());
+    maps.iter().position(|name| *name == map).unwrap_or(0) % COLOURS
+}
+
 fn latency(html: &mut String, report: &Report) {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| row.latencies().is_some()).collect();
     if rows.is_empty() {
         return;
     }
-    let maps = distinct(&report.rows, |row| row.map.as_str());
-    let colour = |map: &str| maps.iter().position(|name| *name == map).unwrap_or(0);
+    let colour = |map: &str| colour_of(report, map);
     html.push_str(
         "<section><h2>Latency</h2><p class=\"lead\">Single operations while the map grows from \
          empty, from the median to the slowest of all, on a logarithmic scale. Reading the clock \
@@ -242,7 +256,8 @@ fn latency(html: &mut String, report: &Report) {
 
 fn space(html: &mut String, report: &Report) {
     const PAYLOAD: f64 = 16.0;
-    let rows: Vec<&Row> = report.rows.iter().filter(|row| row.bytes_per_item.is_some()).collect();
+    let is_space = |row: &&Row| row.bytes_per_item.is_some() && row.filled().is_none();
+    let rows: Vec<&Row> = report.rows.iter().filter(is_space).collect();
     if rows.is_empty() {
         return;
     }

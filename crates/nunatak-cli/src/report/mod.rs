@@ -2,6 +2,7 @@
 
 pub(crate) mod chart;
 pub(crate) mod compare;
+pub(crate) mod fill;
 pub(crate) mod html;
 pub(crate) mod terminal;
 
@@ -77,6 +78,9 @@ pub(crate) struct Row {
     pub(crate) bytes_per_item: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) load_factor: Option<f64>,
+    /// The shares of the items in levels 1, 2 and 3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) levels: Option<[f64; 3]>,
 }
 
 /// The names of the percentiles of a row.
@@ -104,6 +108,16 @@ impl Row {
         self.operation.ends_with("/batch")
     }
 
+    /// How full the map was at the end of a step of `fill`, in percents.
+    pub(crate) fn filled(&self) -> Option<u8> {
+        self.operation.strip_prefix("fill/")?.parse().ok()
+    }
+
+    /// The share of the map's memory that is items of 16 bytes.
+    pub(crate) fn space_efficiency(&self) -> Option<f64> {
+        self.bytes_per_item.map(|bytes| 16.0 / bytes)
+    }
+
     /// The map, and that it did batches if it did.
     pub(crate) fn label(&self) -> String {
         if self.is_batched() { format!("{} (batch)", self.map) } else { self.map.clone() }
@@ -126,6 +140,14 @@ pub(crate) fn nanoseconds(value: f64) -> String {
         v if v >= 999.5e3 => format!("{} ms", number(v / 1e6)),
         v if v >= 999.5 => format!("{} µs", number(v / 1e3)),
         v => format!("{v:.0} ns"),
+    }
+}
+
+/// A share in percents, however small it is.
+pub(crate) fn percent(share: f64) -> String {
+    match 100.0 * share {
+        v if v == 0.0 || v >= 0.1 => format!("{v:.2} %"),
+        v => format!("{v:.1e} %"),
     }
 }
 
@@ -191,6 +213,21 @@ pub(crate) mod tests {
             });
         }
         rows.push(throughput("nunatak", "get-hit/batch", 2, 180.25));
+        for (map, mops) in [("nunatak", 12.0), ("papaya", 5.0)] {
+            for percent in [5, 50, 95] {
+                rows.push(Row {
+                    bytes_per_item: Some(1600.0 / f64::from(percent)),
+                    ..throughput(map, &format!("fill/{percent:02}"), 1, mops)
+                });
+            }
+        }
+        rows.push(Row {
+            map: "iceberg".into(),
+            operation: "levels".into(),
+            threads: 1,
+            levels: Some([0.912, 0.087, 0.000_000_7]),
+            ..Row::default()
+        });
         let limit = Limit {
             reads_mops: 120.0,
             rmw_mops: 115.0,

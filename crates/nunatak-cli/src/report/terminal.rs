@@ -1,7 +1,7 @@
 //! The report as tables for the terminal.
 
 use super::compare::{distinct, ratio_to_best_peer};
-use super::{PERCENTILES, Report, Row, grouped, nanoseconds, number};
+use super::{PERCENTILES, Report, Row, grouped, nanoseconds, number, percent};
 use crate::workloads::AccessClass;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use std::fmt::Write as _;
@@ -23,13 +23,25 @@ pub(crate) fn tables(report: &Report) -> String {
     );
     let with =
         |has: fn(&Row) -> bool| report.rows.iter().filter(|row| has(row)).collect::<Vec<_>>();
-    let throughput = with(|row| row.mops.is_some());
+    let throughput = with(|row| row.mops.is_some() && row.filled().is_none());
     if !throughput.is_empty() {
         let _ = writeln!(
             text,
             "\nThroughput: millions of operations a second (share of the limit), min–max\n{}",
             throughput_table(report, &throughput)
         );
+    }
+    let fill = with(|row| row.filled().is_some());
+    if !fill.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nSpeed against space: millions of inserts a second (share of the memory that is items)\n{}",
+            fill_table(&fill)
+        );
+    }
+    let levels = with(|row| row.levels.is_some());
+    if !levels.is_empty() {
+        let _ = writeln!(text, "\nShares of the items by level\n{}", levels_table(&levels));
     }
     let latency = with(|row| row.latencies().is_some());
     if !latency.is_empty() {
@@ -39,7 +51,7 @@ pub(crate) fn tables(report: &Report) -> String {
             latency_table(&latency)
         );
     }
-    let space = with(|row| row.bytes_per_item.is_some());
+    let space = with(|row| row.bytes_per_item.is_some() && row.filled().is_none());
     if !space.is_empty() {
         let _ = writeln!(text, "\nSpace for items of 16 bytes\n{}", space_table(&space));
     }
@@ -83,7 +95,8 @@ fn throughput_table(report: &Report, rows: &[&Row]) -> Table {
             let row = line.iter().find(|row| row.map == *map);
             cells.push(right(row.map_or(String::new(), |row| throughput(row))));
         }
-        let ratio = line.iter().find_map(|row| ratio_to_best_peer(report, row));
+        let ratios = line.iter().filter_map(|row| ratio_to_best_peer(report, row));
+        let ratio = ratios.reduce(f64::max);
         cells.push(right(ratio.map_or(String::new(), |r| format!("{}×", number(r)))));
         let class = line.iter().find_map(|row| row.share_of);
         let limit = class.zip(report.limit.get(&threads));
@@ -105,6 +118,35 @@ fn throughput(row: &Row) -> String {
         let _ = write!(text, "\n{}–{}", number(min), number(max));
     }
     text
+}
+
+fn fill_table(rows: &[&Row]) -> Table {
+    let maps = distinct(rows.iter().copied(), |row| row.map.as_str());
+    let mut table = table(["filled", "threads"].into_iter().chain(maps.iter().copied()));
+    for (filled, threads) in distinct(rows.iter().copied(), |row| (row.filled(), row.threads)) {
+        let mut cells = vec![right(format!("{} %", filled.unwrap_or_default())), right(threads)];
+        for map in &maps {
+            let of_cell =
+                |row: &&&Row| row.map == *map && row.filled() == filled && row.threads == threads;
+            let text = rows.iter().find(of_cell).map(|row| {
+                let efficiency = row.space_efficiency().unwrap_or_default();
+                format!("{} ({:.0}%)", number(row.mops.unwrap_or_default()), 100.0 * efficiency)
+            });
+            cells.push(right(text.unwrap_or_default()));
+        }
+        table.add_row(cells);
+    }
+    table
+}
+
+fn levels_table(rows: &[&Row]) -> Table {
+    let mut table = table(["operation", "threads", "map", "level 1", "level 2", "level 3"]);
+    for row in rows {
+        let mut cells = vec![Cell::new(&row.operation), right(row.threads), Cell::new(&row.map)];
+        cells.extend(row.levels.into_iter().flatten().map(|share| right(percent(share))));
+        table.add_row(cells);
+    }
+    table
 }
 
 fn latency_table(rows: &[&Row]) -> Table {
@@ -156,8 +198,12 @@ mod tests {
         let report = example();
         let text = tables(&report);
         for row in &report.rows {
-            assert!(text.contains(&row.map) && text.contains(&row.operation), "{text}");
+            let operation = row.filled().map_or(row.operation.clone(), |at| format!("{at} %"));
+            assert!(text.contains(&row.map) && text.contains(&operation), "{text}");
         }
+        assert!(
+            text.contains("12.0 (95%)") && text.contains("91.20 %") && text.contains("7.0e-5 %")
+        );
         assert!(text.contains("4.40×") && text.contains("FAILED"), "{text}");
     }
 }

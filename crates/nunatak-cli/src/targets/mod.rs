@@ -13,7 +13,7 @@ mod sharded;
 
 pub(crate) use self::dashmap::{Dashmap, DashmapWords};
 pub(crate) use self::flurry::{Flurry, FlurryWords};
-pub(crate) use self::nunatak::{Numbers, Words};
+pub(crate) use self::nunatak::{Full, Numbers, Words};
 pub(crate) use self::papaya::{Papaya, PapayaWords};
 pub(crate) use self::scc::{Scc, SccWords};
 pub(crate) use self::sharded::{Sharded, ShardedWords};
@@ -87,6 +87,11 @@ pub(crate) trait Target: Sync + Sized {
     fn load_factor(&self) -> Option<f64> {
         None
     }
+
+    /// The shares of the items that are in levels 1, 2 and 3, if there are levels.
+    fn levels(&self) -> Option<[f64; 3]> {
+        None
+    }
 }
 
 /// A map of words to counters.
@@ -118,10 +123,29 @@ pub(crate) enum MapName {
     Flurry,
     /// 256 shards of `RwLock<hashbrown::HashMap>`.
     Sharded,
+    /// `nunatak::IcebergMap` that fills 95 % of its slots.
+    #[value(name = "iceberg-95")]
+    Iceberg95,
+    /// The same with blocks of 64 and 6 slots.
+    #[value(name = "iceberg-64x6")]
+    Iceberg64x6,
+    /// The same with blocks of 64 and 4 slots.
+    #[value(name = "iceberg-64x4")]
+    Iceberg64x4,
+    /// The same with blocks of 32 and 8 slots.
+    #[value(name = "iceberg-32x8")]
+    Iceberg32x8,
+    /// The same with blocks of 32 and 6 slots.
+    #[value(name = "iceberg-32x6")]
+    Iceberg32x6,
+    /// The same with blocks of 32 and 4 slots.
+    #[value(name = "iceberg-32x4")]
+    Iceberg32x4,
 }
 
 impl MapName {
-    pub(crate) const ALL: [Self; 7] = [
+    /// Those that are compared unless others are asked for.
+    pub(crate) const COMPARED: [Self; 7] = [
         Self::Nunatak,
         Self::Iceberg,
         Self::Dashmap,
@@ -140,7 +164,18 @@ impl MapName {
             Self::Scc => "scc",
             Self::Flurry => "flurry",
             Self::Sharded => "sharded",
+            Self::Iceberg95 => "iceberg-95",
+            Self::Iceberg64x6 => "iceberg-64x6",
+            Self::Iceberg64x4 => "iceberg-64x4",
+            Self::Iceberg32x8 => "iceberg-32x8",
+            Self::Iceberg32x6 => "iceberg-32x6",
+            Self::Iceberg32x4 => "iceberg-32x4",
         }
+    }
+
+    /// Whether it is a map of this project.
+    pub(crate) fn is_own(self) -> bool {
+        self == Self::Nunatak || self.name().starts_with("iceberg")
     }
 
     pub(crate) const fn description(self) -> &'static str {
@@ -152,6 +187,12 @@ impl MapName {
             Self::Scc => "scc::HashMap",
             Self::Flurry => "flurry::HashMap, a pin an operation",
             Self::Sharded => "256 shards of parking_lot::RwLock<hashbrown::HashMap>",
+            Self::Iceberg95 => "nunatak::IcebergMap that fills 95 % of its slots",
+            Self::Iceberg64x6 => "the same with blocks of 64 and 6 slots instead of 64 and 8",
+            Self::Iceberg64x4 => "the same with blocks of 64 and 4 slots",
+            Self::Iceberg32x8 => "the same with blocks of 32 and 8 slots",
+            Self::Iceberg32x6 => "the same with blocks of 32 and 6 slots",
+            Self::Iceberg32x4 => "the same with blocks of 32 and 4 slots",
         }
     }
 }
@@ -166,8 +207,16 @@ impl fmt::Display for MapName {
 /// `$Words` for that of words.
 macro_rules! with_target {
     ($name:expr, $Map:ident, $Words:ident => $body:expr) => {{
-        use ::nunatak::{Dlht, Iceberg};
+        use ::nunatak::{Blocks, Dlht, Iceberg};
         use $crate::targets::{self, MapName};
+        macro_rules! of_blocks {
+            ($front:literal, $back:literal) => {
+                body!(
+                    targets::Numbers<targets::Full<Blocks<$front, $back>>>,
+                    targets::Words<Iceberg>
+                )
+            };
+        }
         macro_rules! body {
             ($map:ty, $words:ty) => {{
                 #[allow(dead_code, reason = "most users need one of the two")]
@@ -185,6 +234,12 @@ macro_rules! with_target {
             MapName::Scc => body!(targets::Scc, targets::SccWords),
             MapName::Flurry => body!(targets::Flurry, targets::FlurryWords),
             MapName::Sharded => body!(targets::Sharded, targets::ShardedWords),
+            MapName::Iceberg95 => of_blocks!(64, 8),
+            MapName::Iceberg64x6 => of_blocks!(64, 6),
+            MapName::Iceberg64x4 => of_blocks!(64, 4),
+            MapName::Iceberg32x8 => of_blocks!(32, 8),
+            MapName::Iceberg32x6 => of_blocks!(32, 6),
+            MapName::Iceberg32x4 => of_blocks!(32, 4),
         }
     }};
 }
@@ -224,7 +279,7 @@ mod tests {
 
     #[test]
     fn every_adapter_behaves() {
-        for name in MapName::ALL {
+        for &name in MapName::value_variants() {
             with_target!(name, Map, Words => {
                 behaves(&Map::empty());
                 behaves(&Map::with_capacity(1000));

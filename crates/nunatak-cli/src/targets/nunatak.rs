@@ -2,26 +2,80 @@
 //! and the boxed maps of the same tables, for words.
 
 use super::{Hasher, Target, WordTarget};
-use nunatak::{BoxedMap, Design, Hashes, InlineMap};
+use nunatak::{BlockSizes, Blocks, BoxedMap, Design, Dlht, Hashes, Iceberg, IcebergMap, InlineMap};
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const LONG_ENOUGH: &str = "the results are as many as the requests";
 
-/// A map of numbers, by its design.
-pub(crate) struct Numbers<D: Hashes<Hasher>>(InlineMap<u64, u64, Hasher, D>);
+/// How a map of numbers is made.
+pub(crate) trait Make: 'static {
+    type Design: Hashes<Hasher>;
 
-impl<D: Hashes<Hasher>> Target for Numbers<D>
+    /// A map with room for so many items.
+    fn with_capacity(items: usize) -> InlineMap<u64, u64, Hasher, Self::Design> {
+        InlineMap::with_capacity(items)
+    }
+
+    /// The shares of the items that are in levels 1, 2 and 3, if there are levels.
+    fn levels(_: &InlineMap<u64, u64, Hasher, Self::Design>) -> Option<[f64; 3]> {
+        None
+    }
+}
+
+impl Make for Dlht {
+    type Design = Self;
+}
+
+fn levels_of<B: BlockSizes>(map: &IcebergMap<u64, u64, Hasher, B>) -> Option<[f64; 3]> {
+    let stats = map.stats();
+    Some([1, 2, 3].map(|level| stats.share(level)))
+}
+
+impl Make for Iceberg {
+    type Design = Self;
+
+    fn levels(map: &IcebergMap<u64, u64, Hasher>) -> Option<[f64; 3]> {
+        levels_of(map)
+    }
+}
+
+/// IcebergHT of some sizes of blocks, pre-sized maps of which are filled to 95 % of
+/// their slots, as in the paper's experiments.
+pub(crate) struct Full<B: BlockSizes = Blocks>(PhantomData<B>);
+
+impl<B: BlockSizes> Make for Full<B> {
+    type Design = Iceberg<B>;
+
+    fn with_capacity(items: usize) -> IcebergMap<u64, u64, Hasher, B> {
+        let builder = IcebergMap::<u64, u64>::builder().blocks().max_load(0.95);
+        builder.capacity(items).build().expect("memory for all items")
+    }
+
+    fn levels(map: &IcebergMap<u64, u64, Hasher, B>) -> Option<[f64; 3]> {
+        levels_of(map)
+    }
+}
+
+/// A map of numbers, by how it is made.
+pub(crate) struct Numbers<M: Make>(InlineMap<u64, u64, Hasher, M::Design>);
+
+impl<M: Make> Target for Numbers<M>
 where
-    InlineMap<u64, u64, Hasher, D>: Sync,
+    InlineMap<u64, u64, Hasher, M::Design>: Sync,
 {
     const BATCHED: bool = true;
 
     fn with_capacity(items: usize) -> Self {
-        Self(InlineMap::with_capacity(items))
+        Self(M::with_capacity(items))
     }
 
     fn empty() -> Self {
         Self(InlineMap::new())
+    }
+
+    fn levels(&self) -> Option<[f64; 3]> {
+        M::levels(&self.0)
     }
 
     #[inline]

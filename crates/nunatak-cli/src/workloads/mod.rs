@@ -1,6 +1,8 @@
 //! What is measured: the workloads, the operations they consist of, and the
 //! limit of memory that each operation is compared with.
 
+pub(crate) mod delete;
+pub(crate) mod fill;
 pub(crate) mod insdel;
 pub(crate) mod latency;
 pub(crate) mod lookup;
@@ -32,8 +34,15 @@ pub(crate) enum Workload {
     GetMiss,
     /// Insert an absent key, then delete it.
     Insdel,
+    /// Delete every key of a full map.
+    Delete,
+    /// Insert distinct keys into a map that was made large enough, in steps of 5 % of
+    /// its items: speed against space.
+    Fill,
     /// Half gets, half updates of present keys.
     PutHeavy,
+    /// YCSB's load into a map that doubles twice, then A, B and C.
+    YcsbLoad,
     /// YCSB A: 50 % gets, 50 % updates; uniform and Zipf.
     YcsbA,
     /// YCSB B: 95 % gets, 5 % updates; uniform and Zipf.
@@ -46,6 +55,8 @@ pub(crate) enum Workload {
     Latency,
     /// Bytes per item, pre-sized and grown.
     Space,
+    /// The shares of the items in each level of a map that has levels.
+    Levels,
     /// Count the words of text files.
     Words,
 }
@@ -62,13 +73,17 @@ impl Workload {
             Self::GetHit => "get-hit",
             Self::GetMiss => "get-miss",
             Self::Insdel => "insdel",
+            Self::Delete => "delete",
+            Self::Fill => "fill",
             Self::PutHeavy => "put-heavy",
+            Self::YcsbLoad => "ycsb-load",
             Self::YcsbA => "ycsb-a",
             Self::YcsbB => "ycsb-b",
             Self::YcsbC => "ycsb-c",
             Self::YcsbF => "ycsb-f",
             Self::Latency => "latency",
             Self::Space => "space",
+            Self::Levels => "levels",
             Self::Words => "words",
         }
     }
@@ -80,6 +95,9 @@ impl Workload {
             Self::GetHit => "Lookups of random keys that are present",
             Self::GetMiss => "Lookups of random keys that are absent",
             Self::Insdel => "Insert of an absent key, then delete of that key",
+            Self::Delete => "Deletes of every key of a full map",
+            Self::Fill => "Distinct keys into a map that was made large enough, by how full it is",
+            Self::YcsbLoad => "YCSB on a map that doubles twice while it is loaded",
             Self::PutHeavy => "Half lookups, half updates of present keys",
             Self::YcsbA => "50 % lookups, 50 % updates",
             Self::YcsbB => "95 % lookups, 5 % updates",
@@ -87,6 +105,7 @@ impl Workload {
             Self::YcsbF => "50 % lookups, 50 % atomic read-modify-writes",
             Self::Latency => "Time of single operations while the map grows from empty",
             Self::Space => "Resident bytes per item of 16 bytes",
+            Self::Levels => "Shares of the items in levels 1, 2 and 3",
             Self::Words => "Occurrences of every word in real text, checked",
         }
     }
@@ -107,6 +126,18 @@ pub(crate) enum Variant {
     OfGet,
     Presized,
     Grown,
+    /// Percents of all items that are in the map at the end.
+    Filled(u8),
+    /// A mix that runs on what was loaded.
+    Loaded(Mixed),
+}
+
+/// The mixes of YCSB that run on what was loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mixed {
+    A,
+    B,
+    C,
 }
 
 /// What a row of the report is about.
@@ -133,10 +164,14 @@ impl Operation {
         use {AccessClass as A, Workload as W};
         match self.workload {
             W::GetHit | W::GetMiss | W::YcsbB | W::YcsbC => Some(A::Reads),
-            W::Insert | W::Grow if self.batched => Some(A::Cas),
-            W::Insert | W::Grow | W::PutHeavy | W::YcsbA | W::YcsbF => Some(A::Rmw),
+            W::YcsbLoad if matches!(self.variant, Variant::Loaded(Mixed::B | Mixed::C)) => {
+                Some(A::Reads)
+            }
+            W::Insert | W::Grow | W::Delete if self.batched => Some(A::Cas),
+            W::Insert | W::Grow | W::Delete | W::Fill => Some(A::Rmw),
+            W::PutHeavy | W::YcsbLoad | W::YcsbA | W::YcsbF => Some(A::Rmw),
             W::Insdel => Some(A::Cas),
-            W::Latency | W::Space | W::Words => None,
+            W::Latency | W::Space | W::Levels | W::Words => None,
         }
     }
 }
@@ -145,6 +180,10 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.workload.name())?;
         f.write_str(match self.variant {
+            Variant::Filled(percent) => return write!(f, "/{percent:02}"),
+            Variant::Loaded(Mixed::A) => "/a",
+            Variant::Loaded(Mixed::B) => "/b",
+            Variant::Loaded(Mixed::C) => "/c",
             Variant::Only => "",
             Variant::Keys(Popularity::Uniform) => "/uniform",
             Variant::Keys(Popularity::Zipf) => "/zipf",

@@ -2,7 +2,7 @@
 //! sees neither memory that an earlier map left to the allocator nor misses
 //! memory that was reused.
 
-use super::check;
+use super::{check, fill};
 use crate::keys::{KeySpace, value_of};
 use crate::machine::resident_bytes;
 use crate::targets::{MapName, Target, with_target};
@@ -28,6 +28,9 @@ pub(crate) struct SpaceRequest {
     /// Grow from empty instead of making room first.
     #[arg(long)]
     pub(crate) grown: bool,
+    /// Measure at every step of the workload `fill`, too.
+    #[arg(long)]
+    pub(crate) steps: bool,
 }
 
 /// What the process answers.
@@ -42,8 +45,8 @@ pub(crate) struct Space {
 /// The subcommand that starts such a process.
 pub(crate) const SUBCOMMAND: &str = "measure-space";
 
-/// Measures in a new process.
-pub(crate) fn in_new_process(request: &SpaceRequest) -> Result<Space, CheckFailed> {
+/// Measures in a new process: at the end, or at every step.
+pub(crate) fn in_new_process(request: &SpaceRequest) -> Result<Vec<Space>, CheckFailed> {
     let failed = |error: &dyn std::fmt::Display| CheckFailed(format!("no space measured: {error}"));
     let program = std::env::current_exe().map_err(|error| failed(&error))?;
     let mut command = Command::new(program);
@@ -52,6 +55,7 @@ pub(crate) fn in_new_process(request: &SpaceRequest) -> Result<Space, CheckFaile
     command.args(["--seed", &request.seed.to_string()]);
     command.args(request.sequential.then_some("--sequential"));
     command.args(request.grown.then_some("--grown"));
+    command.args(request.steps.then_some("--steps"));
     let output = command.output().map_err(|error| failed(&error))?;
     if !output.status.success() {
         return Err(failed(&String::from_utf8_lossy(&output.stderr).trim()));
@@ -60,17 +64,28 @@ pub(crate) fn in_new_process(request: &SpaceRequest) -> Result<Space, CheckFaile
 }
 
 /// Measures in this process, which should have done nothing else.
-pub(crate) fn in_this_process(request: &SpaceRequest) -> Result<Space, CheckFailed> {
+pub(crate) fn in_this_process(request: &SpaceRequest) -> Result<Vec<Space>, CheckFailed> {
     with_target!(request.map, Map, Words => measure::<Map>(request))
 }
 
-fn measure<T: Target>(request: &SpaceRequest) -> Result<Space, CheckFailed> {
+fn measure<T: Target>(request: &SpaceRequest) -> Result<Vec<Space>, CheckFailed> {
     let keys = KeySpace::new(request.seed, request.sequential);
     let before = resident_bytes();
     let map = if request.grown { T::empty() } else { T::with_capacity(request.items as usize) };
     let look_every = (request.items / LOOKS).max(1);
     let mut highest = None;
     let mut present = 0;
+    let space = |items: u64, load_factor| {
+        let resident =
+            before.zip(resident_bytes()).map(|(before, after)| after.saturating_sub(before));
+        let bytes = resident.or_else(|| map.bytes()).ok_or_else(|| {
+            CheckFailed("this system does not tell how much memory is used".into())
+        })?;
+        Ok(Space { bytes_per_item: bytes as f64 / items.max(1) as f64, load_factor })
+    };
+    let step_ends = fill::steps().filter(|_| request.steps);
+    let mut step_ends = step_ends.map(|percent| fill::items_at(percent, request.items)).peekable();
+    let mut spaces = Vec::new();
     for index in 0..request.items {
         let key = keys.key(index);
         present += u64::from(map.insert(key, value_of(key)).is_some());
@@ -79,12 +94,14 @@ fn measure<T: Target>(request: &SpaceRequest) -> Result<Space, CheckFailed> {
             let now = map.load_factor();
             highest = now.map(|now: f64| highest.map_or(now, |highest| now.max(highest)));
         }
+        while let Some(items) = step_ends.next_if(|&items| items <= index + 1) {
+            spaces.push(space(items, map.load_factor())?);
+        }
     }
-    let load_factor = if request.grown { highest } else { map.load_factor() };
-    let resident = before.zip(resident_bytes()).map(|(before, after)| after.saturating_sub(before));
     check(present, "an insert of a new key found the key present")?;
-    let bytes = resident
-        .or_else(|| map.bytes())
-        .ok_or_else(|| CheckFailed("this system does not tell how much memory is used".into()))?;
-    Ok(Space { bytes_per_item: bytes as f64 / request.items as f64, load_factor })
+    if !request.steps {
+        let load_factor = if request.grown { highest } else { map.load_factor() };
+        spaces.push(space(request.items, load_factor)?);
+    }
+    Ok(spaces)
 }

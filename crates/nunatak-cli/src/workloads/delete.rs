@@ -1,0 +1,50 @@
+//! Deletes of all items, in an order that has nothing to do with that of their
+//! inserts. The threads divide the items among themselves.
+
+use super::{check, difference};
+use crate::keys::value_of;
+use crate::settings::{Bench, Popularity};
+use crate::targets::Target;
+use crate::threads::{CheckFailed, share, throughput};
+
+/// Empties a map that has all items.
+pub(crate) fn empty<T: Target>(
+    map: &T,
+    bench: &Bench<'_>,
+    threads: usize,
+    batched: bool,
+) -> Result<f64, CheckFailed> {
+    let space = bench.keys;
+    let batch = bench.settings.batch;
+    throughput(threads, |worker| {
+        let part = share(bench.settings.items, worker.number, threads);
+        let items = part.end - part.start;
+        let mut indices = bench.indices_of(items, worker.number, Popularity::Uniform);
+        let mut next_key = move || space.key(part.start + indices.next());
+        let mut wrong = 0;
+        let span = worker.once(|| {
+            if batched {
+                let mut keys = Vec::with_capacity(batch);
+                let mut results = vec![None; batch];
+                let mut left = items as usize;
+                while left > 0 {
+                    keys.clear();
+                    keys.extend((0..left.min(batch)).map(|_| next_key()));
+                    map.remove_many(&keys, &mut results);
+                    for (&key, &removed) in keys.iter().zip(&results) {
+                        wrong |= difference(removed, value_of(key));
+                    }
+                    left -= keys.len();
+                }
+            } else {
+                for _ in 0..items {
+                    let key = next_key();
+                    wrong |= difference(map.remove(key), value_of(key));
+                }
+            }
+            items
+        });
+        check(wrong, "a delete missed a present key, or returned another key's value")?;
+        Ok(span)
+    })
+}

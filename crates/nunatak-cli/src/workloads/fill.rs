@@ -1,0 +1,51 @@
+//! Speed against space: how fast a map that was made large enough takes more items,
+//! by how many it has (figure 6 of the IcebergHT paper). Which part of its memory
+//! they are is measured in a process of its own: see [`space`](super::space).
+
+use super::check;
+use crate::keys::value_of;
+use crate::settings::Bench;
+use crate::targets::Target;
+use crate::threads::{CheckFailed, share, throughput};
+
+/// The ends of the steps: in percents of the slots that all items fill to 95 %.
+pub(crate) fn steps() -> impl Iterator<Item = u8> {
+    (5..=LAST).step_by(5)
+}
+
+const LAST: u8 = 95;
+
+/// How many items there are at the end of a step.
+pub(crate) fn items_at(percent: u8, all: u64) -> u64 {
+    all * u64::from(percent) / u64::from(LAST)
+}
+
+/// Inserts all items in nineteen steps. Of each step its end, and the millions of
+/// inserts a second.
+pub(crate) fn in_steps<T: Target>(
+    bench: &Bench<'_>,
+    threads: usize,
+) -> Result<Vec<(u8, f64)>, CheckFailed> {
+    let space = bench.keys;
+    let all = bench.settings.items;
+    let map = T::with_capacity(all as usize);
+    let step = |percent: u8| {
+        let first = items_at(percent - 5, all);
+        let items = items_at(percent, all) - first;
+        let mops = throughput(threads, |worker| {
+            let part = share(items, worker.number, threads);
+            let mut present = 0;
+            let span = worker.once(|| {
+                for index in part.clone() {
+                    let key = space.key(first + index);
+                    present += u64::from(map.insert(key, value_of(key)).is_some());
+                }
+                part.end - part.start
+            });
+            check(present, "an insert of a new key found the key present")?;
+            Ok(span)
+        })?;
+        Ok((percent, mops))
+    };
+    steps().map(step).collect()
+}
