@@ -81,6 +81,13 @@ impl Region for HeapRegion {
         }
     }
 
+    fn populate(&self, range: core::ops::Range<usize>) {
+        let end = range.end.min(self.committed());
+        if range.start < end {
+            self.block.populate(range.start, end);
+        }
+    }
+
     fn usage(&self) -> MemoryUsage {
         self.block.usage(self.committed())
     }
@@ -200,6 +207,21 @@ mod system {
             }
         }
 
+        #[cfg(target_os = "linux")]
+        pub(super) fn populate(&self, from: usize, to: usize) {
+            let from = from / page_size() * page_size();
+            let to = to.next_multiple_of(page_size());
+            // SAFETY: the range is committed; the advice changes no content. A kernel
+            // that does not know it refuses it.
+            let _ = unsafe {
+                let start = self.base.as_ptr().add(from).cast();
+                rustix::mm::madvise(start, to - from, rustix::mm::Advice::LinuxPopulateWrite)
+            };
+        }
+
+        #[cfg(not(target_os = "linux"))]
+        pub(super) fn populate(&self, _from: usize, _to: usize) {}
+
         #[cfg(all(test, not(miri)))]
         pub(super) fn forbid_stores(&self, committed: usize) {
             let bytes = committed.next_multiple_of(page_size());
@@ -301,6 +323,8 @@ mod system {
         }
 
         pub(super) fn release(&self, _from: usize, _to: usize) {}
+
+        pub(super) fn populate(&self, _from: usize, _to: usize) {}
 
         pub(super) fn usage(&self, _committed: usize) -> MemoryUsage {
             MemoryUsage { mapped: self.layout.size(), resident: self.layout.size() }

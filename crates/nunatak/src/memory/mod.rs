@@ -163,6 +163,20 @@ pub trait Region: Send + Sync {
     /// ```
     fn release(&self, bytes: usize);
 
+    /// Makes a range of the committed bytes resident, so that who comes to them first
+    /// does not wait for the system to find and clear a page. Changes no byte. Where
+    /// the system can't do that, or has no memory left, nothing.
+    ///
+    /// ```
+    /// use nunatak::memory::{Heap, Memory, Region};
+    /// let region = Heap.reserve(1 << 20)?;
+    /// region.resize(1 << 20)?;
+    /// region.populate(0..1 << 16);
+    /// assert!(region.usage().resident >= 1 << 16 || cfg!(not(target_os = "linux")));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    fn populate(&self, range: core::ops::Range<usize>);
+
     /// How much memory the region holds, asked of the system.
     ///
     /// ```

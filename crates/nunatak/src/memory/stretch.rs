@@ -77,6 +77,9 @@ mod backing {
     use crate::memory::{ALIGNMENT, Heap, HeapRegion, Memory, Region};
     use core::marker::PhantomData;
 
+    /// What the system finds and clears at once, if it has huge pages.
+    const PIECE: usize = 2 << 20;
+
     #[derive(Debug)]
     pub(crate) struct Stretch<T> {
         base: *const T,
@@ -117,6 +120,22 @@ mod backing {
             self.region.release(len * size_of::<T>());
         }
 
+        /// How many pieces there are to populate of what a growth from `from` elements
+        /// brings: none if that is less than one.
+        pub(crate) fn pieces(&self, from: usize) -> usize {
+            let (from, to) = (from * size_of::<T>(), self.region.committed());
+            if to.saturating_sub(from) < PIECE {
+                return 0;
+            }
+            to.div_ceil(PIECE) - from / PIECE
+        }
+
+        /// Makes a piece of that resident.
+        pub(crate) fn populate(&self, from: usize, piece: usize) {
+            let start = (from * size_of::<T>() / PIECE + piece) * PIECE;
+            self.region.populate(start.max(from * size_of::<T>())..start + PIECE);
+        }
+
         pub(crate) fn usage(&self) -> MemoryUsage {
             self.region.usage()
         }
@@ -154,6 +173,14 @@ mod backing {
     pub(crate) struct Stretch<T> {
         elements: Box<[T]>,
         len: std::sync::atomic::AtomicUsize,
+    }
+
+    impl<T> Stretch<T> {
+        pub(crate) fn pieces(&self, _from: usize) -> usize {
+            0
+        }
+
+        pub(crate) fn populate(&self, _from: usize, _piece: usize) {}
     }
 
     impl<T: Zeroed + Released> Stretch<T> {
@@ -215,6 +242,22 @@ mod tests {
         assert_eq!(stretch.at((1 << 20) - 1).load(Relaxed), 0);
         assert!(stretch.grow(2 << 20).is_err());
         assert_eq!(stretch.len(), 1 << 20);
+    }
+
+    #[test]
+    fn what_a_growth_brings_is_made_resident_by_the_piece() {
+        let stretch: Stretch<AtomicU64> = Stretch::new(1 << 17, 4 << 20).unwrap();
+        assert_eq!(stretch.pieces(1 << 17), 0, "nothing was brought");
+        stretch.grow(1 << 20).unwrap();
+        // Seven of the eight MiB, in pieces that begin at even ones.
+        assert_eq!(stretch.pieces(1 << 17), 4);
+        let resident = |stretch: &Stretch<AtomicU64>| stretch.usage().resident;
+        let before = resident(&stretch);
+        (0..4).for_each(|piece| stretch.populate(1 << 17, piece));
+        if cfg!(all(target_os = "linux", not(miri))) {
+            assert!(resident(&stretch) >= before.max(7 << 20), "{}", resident(&stretch));
+        }
+        assert_eq!(stretch.at((1 << 20) - 1).load(Relaxed), 0);
     }
 
     #[test]

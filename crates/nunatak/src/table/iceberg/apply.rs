@@ -2,6 +2,7 @@
 
 use super::Table;
 use super::back::Back;
+use super::batch::Ahead;
 use super::front::{first_from, put_pair};
 use super::geometry::{
     BlockSizes, Phase, State, back_fingerprint, choices, fingerprint, preferred_slot,
@@ -62,25 +63,45 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
         let hash = self.placement.hash(word);
-        self.apply_hash::<false, T>((word, hash), test, fresh, &change)
+        let tag = self.placement.tag(word, hash);
+        let request = Request { hash, tag, test, fresh, change: &change };
+        let state = self.state();
+        if T::BY_WORD
+            && state.is_fast_to_change()
+            && let Some(pin) = FastPin::new()
+        {
+            let block = self.geometry.block(hash, state.mask());
+            // A locked instruction waits for what was stored before it, and what comes
+            // after waits for it: so all lines are asked for beforehand.
+            prefetch_to_write(self.front.line_address(block));
+            let preferred = preferred_slot::<B>(hash) as usize;
+            prefetch_to_write(self.front.slot_address(block, preferred));
+            let done = self.apply_at_once::<false, T, _>((state, block), &request);
+            drop(pin);
+            if let Some((before, added)) = done {
+                self.count(added);
+                return before;
+            }
+        }
+        self.apply_slowly(&request)
     }
 
-    /// With its hash. In a batch, where the lines that matter were fetched, no other
-    /// line is touched.
+    /// An operation of a batch, whose lines were fetched, and which touches no others.
     #[inline(always)]
-    pub(super) fn apply_hash<const FETCHED: bool, T: KeyTest>(
+    pub(super) fn apply_fetched<T: KeyTest>(
         &self,
-        (word, hash): (u64, u64),
+        (word, ahead): (u64, &Ahead),
         test: &T,
         fresh: Option<u64>,
         change: &impl Fn(u64) -> Change,
     ) -> Option<u64> {
-        let tag = self.placement.tag(word, hash);
-        let request = Request { hash, tag, test, fresh, change };
+        let tag = self.placement.tag(word, ahead.hash);
+        let request = Request { hash: ahead.hash, tag, test, fresh, change };
         if T::BY_WORD
+            && ahead.state.is_fast_to_change()
             && let Some(pin) = FastPin::new()
         {
-            let done = self.apply_at_once::<FETCHED, T, _>(&request);
+            let done = self.apply_at_once::<true, T, _>((ahead.state, ahead.block), &request);
             drop(pin);
             if let Some((before, added)) = done {
                 self.count(added);
@@ -91,25 +112,17 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
     }
 
     /// An operation on a key that is its word, if nothing is in the way: neither a
-    /// resize nor another thread.
+    /// resize nor another thread. The state may have been read before this operation
+    /// was announced.
     #[inline(always)]
     fn apply_at_once<const FETCHED: bool, T: KeyTest, F: Fn(u64) -> Change>(
         &self,
+        (state, block): (State, usize),
         request: &Request<'_, T, F>,
     ) -> Option<Done> {
-        let state = self.state();
-        if !state.is_fast_to_change() {
-            return None;
-        }
-        let block = self.geometry.block(request.hash, state.mask());
-        // A locked instruction waits for what was stored before it, and what comes
-        // after waits for it: so all lines are asked for beforehand.
-        if !FETCHED {
-            prefetch_to_write(self.front.line_address(block));
-            let preferred = preferred_slot::<B>(request.hash) as usize;
-            prefetch_to_write(self.front.slot_address(block, preferred));
-        }
-        if !self.front.try_lock(block) {
+        // A block of an older state may be of no size that is in use, and may be locked
+        // only by who was waited for before it was given up.
+        if self.state() != state || !self.front.try_lock(block) {
             return None;
         }
         if !self.is_still(state) && !seeded(Bug::LockWithoutStateRecheck) {
@@ -137,13 +150,11 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
     ) -> Option<(usize, u64)> {
         let preferred = preferred_slot::<B>(request.hash);
         let mut matching = self.front.matching_fast(block, fingerprint(request.hash));
-        if FETCHED && matching == 0 {
-            return None;
-        }
+        // As in a lookup: if nothing matches, the preferred slot is loaded, or in a
+        // batch, which has not fetched that, one that is none.
+        let mut slot = first_from(matching, preferred);
+        let mut pair = self.front.slot_or_none(block, slot, !FETCHED || matching != 0);
         loop {
-            // As in a lookup: if nothing matches, the preferred slot is loaded.
-            let slot = first_from(matching, preferred);
-            let pair = self.front.slot(block, slot);
             // Relaxed: under the lock.
             if pair.load_first(Ordering::Relaxed) == request.tag {
                 return Some((slot, pair.load_second(Ordering::Relaxed)));
@@ -152,6 +163,8 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
                 return None;
             }
             matching &= !(1 << slot);
+            slot = first_from(matching, preferred);
+            pair = self.front.slot(block, slot);
         }
     }
 
@@ -302,8 +315,8 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         }
         let blocks = choices(request.hash).map(|hash| self.geometry.block(hash, state.mask()));
         let words = blocks.map(|block| self.back.word(block));
-        let matching = words.map(|word| Back::<B>::matching(word, back_fingerprint(request.hash)));
-        let may_be_there = !(matching[0].is_empty() && matching[1].is_empty());
+        let may_be_there =
+            !Back::<B>::matching_two(words, back_fingerprint(request.hash)).is_empty();
         let may_be_chained = words[0].is_overflowed() && words[1].is_overflowed();
         if may_be_there || may_be_chained {
             let attempt = self.change_where_it_is(state, blocks, request, known);

@@ -14,7 +14,7 @@
 //! 2. As in the front yard, a fingerprint is set before the tag and cleared after
 //!    it.
 
-use super::front::put_pair;
+use super::front::{populate, put_pair};
 use super::geometry::BlockSizes;
 use crate::error::Error;
 use crate::memory::{MemoryUsage, Stretch};
@@ -48,13 +48,34 @@ impl Word {
 pub(super) struct Slots(u64);
 
 impl Slots {
+    pub(super) fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+}
+
+/// Slots of two blocks: eight bits for each, the first block's lowest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SlotsOfTwo(u32);
+
+impl SlotsOfTwo {
     #[inline(always)]
     pub(super) fn is_empty(self) -> bool {
         self.0 == 0
     }
+}
 
-    pub(super) fn count(self) -> u32 {
-        self.0.count_ones()
+/// Which of the two blocks, and which slot of it.
+impl Iterator for SlotsOfTwo {
+    type Item = (usize, usize);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(usize, usize)> {
+        if self.0 == 0 {
+            return None;
+        }
+        let bit = self.0.trailing_zeros() as usize;
+        self.0 &= self.0 - 1;
+        Some((bit / 8, bit % 8))
     }
 }
 
@@ -106,6 +127,13 @@ impl<B: BlockSizes> Back<B> {
         self.settled.grow(blocks)
     }
 
+    /// As in the front yard.
+    pub(super) fn populate(&self, blocks: usize, piece: usize) -> Result<(), usize> {
+        populate(&self.words, blocks, piece)
+            .or_else(|piece| populate(&self.slots, blocks * B::BACK, piece))
+            .or_else(|piece| populate(&self.settled, blocks, piece))
+    }
+
     pub(super) fn shrink(&self, blocks: usize) {
         for block in blocks..self.settled.len() {
             self.set_settled(block, 0);
@@ -150,6 +178,34 @@ impl<B: BlockSizes> Back<B> {
         // carries.
         let unequal = ((difference & LOW) + LOW) | difference;
         Slots(!unequal & Self::VALID)
+    }
+
+    /// As above, of two blocks.
+    #[inline(always)]
+    pub(super) fn matching_two(words: [Word; 2], fingerprint: u8) -> SlotsOfTwo {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use core::arch::x86_64::*;
+            // SAFETY: all of these are instructions that every such processor has.
+            let matches = unsafe {
+                let words = _mm_set_epi64x(words[1].0.cast_signed(), words[0].0.cast_signed());
+                let wanted = _mm_set1_epi64x((ONES * u64::from(fingerprint)).cast_signed());
+                let all_but_lent = _mm_set1_epi64x((!(LOCK | OVERFLOWED)).cast_signed());
+                let difference = _mm_and_si128(_mm_xor_si128(words, wanted), all_but_lent);
+                _mm_movemask_epi8(_mm_cmpeq_epi8(difference, _mm_setzero_si128()))
+            };
+            let slots = 0xFF >> (8 - B::BACK);
+            SlotsOfTwo(matches.cast_unsigned() & (slots << 8 | slots))
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            // The highest bits of eight bytes, gathered in one.
+            let [first, second] = words.map(|word| {
+                let bits = Self::matching(word, fingerprint).0 >> 7;
+                (bits.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
+            });
+            SlotsOfTwo(first | second << 8)
+        }
     }
 
     pub(super) fn empties(word: Word) -> Slots {
@@ -264,9 +320,16 @@ mod tests {
             let word = back.word(1);
             assert_eq!(Back::<B>::matching(word, fingerprint).collect::<Vec<_>>(), [slot]);
             assert!(word.is_locked() && !word.is_overflowed());
+            let two = Back::<B>::matching_two([back.word(0), word], fingerprint);
+            assert_eq!(two.collect::<Vec<_>>(), [(1, slot)]);
             back.unlock(1);
         }
         assert_eq!(back.lock_empty_slot(1, 2), None);
+        let empty = Back::<B>::matching_two([back.word(0), back.word(1)], 0);
+        assert_eq!(
+            empty.collect::<Vec<_>>(),
+            (0..B::BACK).map(|slot| (0, slot)).collect::<Vec<_>>()
+        );
         back.mark_overflowed(1);
         back.lock(1);
         (0..B::BACK).for_each(|slot| back.clear(1, slot));

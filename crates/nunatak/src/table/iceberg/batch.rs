@@ -8,114 +8,129 @@
 use super::Table;
 use super::back::Back;
 use super::front::first_from;
-use super::geometry::{BlockSizes, back_fingerprint, choices, fingerprint, preferred_slot};
+use super::geometry::{BlockSizes, State, back_fingerprint, choices, fingerprint, preferred_slot};
 use crate::hash::Placement;
 use crate::table::prefetch::{prefetch, prefetch_to_write};
 use crate::table::{Change, KeyTest};
+use core::hint::select_unpredictable;
 
 /// How far ahead of its execution an operation's fingerprints are fetched, its slot
 /// or those of the back yard, and its slot there.
-const LINE_DISTANCE: usize = 72;
-const SLOT_DISTANCE: usize = 40;
-const BACK_DISTANCE: usize = 16;
+const LINE_DISTANCE: usize = 48;
+const SLOT_DISTANCE: usize = 24;
+const BACK_DISTANCE: usize = 10;
 /// A power of two above the distance.
-const RING: usize = 128;
+const RING: usize = 64;
 
-/// An operation that is under way: its hash, and whether its key may be in the back
-/// yard.
-#[derive(Clone, Copy, Default)]
-struct Ahead {
-    hash: u64,
+/// An operation that is under way.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    pub(super) hash: u64,
+    /// The state under which the rest holds.
+    pub(super) state: State,
+    pub(super) block: usize,
+    /// Whether it would insert its key behind the block, which is full.
+    is_full: bool,
+    /// Whether its key seems to be behind the block or may go there, and where then.
     is_behind: bool,
+    pub(super) behind: [usize; 2],
 }
 
 impl<P: Placement, B: BlockSizes> Table<P, B> {
-    /// Runs `step` for every operation of a batch, in order, with its hash, while
-    /// the lines of later ones are fetched.
+    /// Runs `step` for every operation of a batch, in order, while the lines of later
+    /// ones are fetched.
     #[inline(always)]
     fn for_each_fetched<const CHANGES: bool>(
         &self,
         count: usize,
         word: impl Fn(usize) -> u64,
-        mut step: impl FnMut(usize, u64, u64) -> bool,
+        is_insert: impl Fn(usize) -> bool,
+        mut step: impl FnMut(usize, u64, &Ahead) -> bool,
     ) {
-        let mut ring = [Ahead::default(); RING];
+        let none = Ahead {
+            hash: 0,
+            state: self.state(),
+            block: 0,
+            is_full: false,
+            is_behind: false,
+            behind: [0; 2],
+        };
+        let mut ring = [none; RING];
         // What comes before the first operation is as what is between them.
         for time in 0..count + LINE_DISTANCE {
             if time < count {
-                let hash = self.placement.hash(word(time));
-                ring[time % RING].hash = hash;
-                self.fetch_line::<CHANGES>(hash);
+                let ahead = &mut ring[time % RING];
+                ahead.hash = self.placement.hash(word(time));
+                ahead.state = self.state();
+                ahead.block = self.geometry.block(ahead.hash, ahead.state.mask());
+                let line = self.front.line_address(ahead.block);
+                if CHANGES { prefetch_to_write(line) } else { prefetch(line) }
             }
             let at = time.wrapping_sub(LINE_DISTANCE - SLOT_DISTANCE);
             if at < count {
                 let ahead = &mut ring[at % RING];
-                ahead.is_behind = self.fetch_slot::<CHANGES>(ahead.hash);
+                ahead.is_full = CHANGES && is_insert(at) && !self.fetch_empty_slot(ahead);
+                self.fetch_slot::<CHANGES>(ahead);
             }
             let at = time.wrapping_sub(LINE_DISTANCE - BACK_DISTANCE);
             if at < count && ring[at % RING].is_behind {
-                self.fetch_back(ring[at % RING].hash);
+                self.fetch_behind(&ring[at % RING]);
             }
             let at = time.wrapping_sub(LINE_DISTANCE);
-            if at < count && !step(at, word(at), ring[at % RING].hash) {
+            if at < count && !step(at, word(at), &ring[at % RING]) {
                 return;
             }
         }
     }
 
+    /// Fetches the slot of a fingerprint, or the words of the back yard if the key may
+    /// be there.
     #[inline(always)]
-    fn fetch_line<const CHANGES: bool>(&self, hash: u64) {
-        let block = self.geometry.block(hash, self.state().mask());
+    fn fetch_slot<const CHANGES: bool>(&self, ahead: &mut Ahead) {
+        let Ahead { hash, block, .. } = *ahead;
+        let line = self.front.line_address(block);
+        let matching = self.front.matching(block, fingerprint(hash));
+        let slot = first_from(matching, preferred_slot::<B>(hash));
+        // If nothing matches, what is in the cache: a branch would be mispredicted for
+        // one miss of four.
+        let address =
+            select_unpredictable(matching != 0, self.front.slot_address(block, slot).cast(), line);
         if CHANGES {
-            prefetch_to_write(self.front.line_address(block));
+            prefetch_to_write(address)
         } else {
-            prefetch(self.front.line_address(block));
+            prefetch(address)
+        }
+        ahead.is_behind = matching == 0 && (self.front.is_overflowed(block) || ahead.is_full);
+        if ahead.is_behind {
+            ahead.behind = choices(hash).map(|hash| self.geometry.block(hash, ahead.state.mask()));
+            ahead.behind.iter().for_each(|&block| prefetch(self.back.word_address(block)));
         }
     }
 
-    /// Fetches what an operation will come to after the fingerprints, and returns
-    /// whether its key seems to be in the back yard.
+    /// Fetches the slot of its block that a new key will go to; false if there is none.
     #[inline(always)]
-    fn fetch_slot<const CHANGES: bool>(&self, hash: u64) -> bool {
-        let mask = self.state().mask();
-        let block = self.geometry.block(hash, mask);
-        let fingerprint = fingerprint(hash);
-        let preferred = preferred_slot::<B>(hash);
-        let matching = self.front.matching(block, fingerprint);
-        let slot = first_from(matching, preferred);
-        if matching != 0 {
-            if CHANGES {
-                prefetch_to_write(self.front.slot_address(block, slot));
-            } else {
-                prefetch(self.front.slot_address(block, slot));
-            }
-            let others = matching & !(1 << slot);
-            if others != 0 {
-                prefetch(self.front.slot_address(block, first_from(others, preferred)));
-            }
-            return false;
-        }
-        if CHANGES {
-            let empty = self.front.empty_for(block, fingerprint);
-            prefetch_to_write(self.front.slot_address(block, first_from(empty, preferred)));
-        }
-        let is_behind = self.front.is_overflowed(block);
-        if is_behind {
-            for hash in choices(hash) {
-                prefetch(self.back.word_address(self.geometry.block(hash, mask)));
-            }
-        }
-        is_behind
+    fn fetch_empty_slot(&self, ahead: &Ahead) -> bool {
+        let empty = self.front.empty_for(ahead.block, fingerprint(ahead.hash));
+        let slot = first_from(empty, preferred_slot::<B>(ahead.hash));
+        prefetch_to_write(self.front.slot_address(ahead.block, slot));
+        empty != 0
     }
 
-    /// Fetches the slots of the back yard that a key may be in.
+    /// Fetches the slots of the back yard that a key may be in, and the one that it
+    /// will go to.
     #[inline(always)]
-    fn fetch_back(&self, hash: u64) {
-        let mask = self.state().mask();
-        for choice in choices(hash) {
-            let block = self.geometry.block(choice, mask);
-            for slot in Back::<B>::matching(self.back.word(block), back_fingerprint(hash)) {
-                prefetch(self.back.slot_address(block, slot));
+    fn fetch_behind(&self, ahead: &Ahead) {
+        let words = ahead.behind.map(|block| self.back.word(block));
+        for (at, slot) in Back::<B>::matching_two(words, back_fingerprint(ahead.hash)) {
+            prefetch(self.back.slot_address(ahead.behind[at], slot));
+        }
+        if ahead.is_full {
+            let empty = words.map(Back::<B>::empties);
+            let emptier = usize::from(empty[0].count() < empty[1].count());
+            let block = ahead.behind[emptier];
+            prefetch_to_write(self.back.word_address(block));
+            if let Some(slot) = { empty }[emptier].next() {
+                prefetch_to_write(self.back.slot_address(block, slot));
             }
         }
     }
@@ -129,10 +144,16 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         test: impl Fn(usize) -> T,
         mut found: impl FnMut(usize, Option<u64>),
     ) {
-        self.for_each_fetched::<false>(count, word, |at, word, hash| {
-            found(at, self.find_fetched(hash, self.placement.tag(word, hash), &test(at)));
-            true
-        });
+        self.for_each_fetched::<false>(
+            count,
+            word,
+            |_| false,
+            |at, word, ahead| {
+                let tag = self.placement.tag(word, ahead.hash);
+                found(at, self.find_fetched(ahead, tag, &test(at)));
+                true
+            },
+        );
     }
 
     /// Applies many changes.
@@ -146,9 +167,10 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         change: impl Fn(usize, u64) -> Change,
         mut done: impl FnMut(usize, Option<u64>) -> bool,
     ) {
-        self.for_each_fetched::<true>(count, word, |at, word, hash| {
+        let is_insert = |at| fresh(at).is_some();
+        self.for_each_fetched::<true>(count, word, is_insert, |at, word, ahead| {
             let change = |second| change(at, second);
-            let before = self.apply_hash::<true, T>((word, hash), &test(at), fresh(at), &change);
+            let before = self.apply_fetched((word, ahead), &test(at), fresh(at), &change);
             done(at, before)
         });
     }

@@ -2,11 +2,12 @@
 
 use super::Table;
 use super::back::Back;
+use super::batch::Ahead;
 use super::front::first_from;
 use super::geometry::{BlockSizes, State, back_fingerprint, choices, fingerprint, preferred_slot};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Ordering, fence};
+use crate::sync::{AtomicPair, Ordering, fence};
 use crate::table::KeyTest;
 use crate::table::prefetch::prefetch;
 
@@ -50,31 +51,39 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         self.find_anywhere(hash, tag, test)
     }
 
-    /// The lookup of a batch, whose lines are in the cache: mispredicted branches are
-    /// cheap there, and lines that are not needed are not.
+    /// The lookup of a batch, whose lines are in the cache, and no others are touched.
     #[inline(always)]
-    pub(super) fn find_fetched<T: KeyTest>(&self, hash: u64, tag: u64, test: &T) -> Option<u64> {
-        let state = self.state();
-        if state.is_fast_to_find() {
-            let block = self.geometry.block(hash, state.mask());
-            let mut matching = self.front.matching_fast(block, fingerprint(hash));
-            let preferred = preferred_slot::<B>(hash);
-            while matching != 0 {
-                let slot = first_from(matching, preferred);
-                let (first, second) = self.load(block, slot);
-                if first == tag && test.accepts(second) {
-                    return Some(second);
-                }
-                matching &= !(1 << slot);
-            }
-            if !self.front.is_overflowed(block) && self.is_still_after_miss(state) {
-                return None;
-            }
-            if let Some(found) = self.find_behind(state, hash, tag, test) {
-                return found;
-            }
+    pub(super) fn find_fetched<T: KeyTest>(
+        &self,
+        ahead: &Ahead,
+        tag: u64,
+        test: &T,
+    ) -> Option<u64> {
+        let &Ahead { hash, state, block, .. } = ahead;
+        if self.state() != state || !state.is_fast_to_find() {
+            return self.find_anywhere(hash, tag, test);
         }
-        self.find_anywhere(hash, tag, test)
+        let preferred = preferred_slot::<B>(hash);
+        let mut matching = self.front.matching_fast(block, fingerprint(hash));
+        let slot = self.front.slot_or_none(block, first_from(matching, preferred), matching != 0);
+        let (mut first, mut second) = self.load_pair(slot);
+        loop {
+            if first == tag && test.accepts(second) {
+                return Some(second);
+            }
+            if matching & matching.wrapping_sub(1) == 0 {
+                break;
+            }
+            matching &= !(1 << first_from(matching, preferred));
+            (first, second) = self.load(block, first_from(matching, preferred));
+        }
+        if !self.front.is_overflowed(block) && self.is_still_after_miss(state) {
+            return None;
+        }
+        match self.find_behind(state, hash, tag, test) {
+            Some(found) => found,
+            None => self.find_anywhere(hash, tag, test),
+        }
     }
 
     /// The lookup of a key that is not in its front block, in the back yard; `None`
@@ -89,12 +98,10 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
     ) -> Option<Option<u64>> {
         let blocks = choices(hash).map(|hash| self.geometry.block(hash, state.mask()));
         let words = blocks.map(|block| self.back.word(block));
-        for at in [0, 1] {
-            for slot in Back::<B>::matching(words[at], back_fingerprint(hash)) {
-                let pair = self.back_pair(blocks[at], slot);
-                if pair.0 == tag && test.accepts(pair.1) {
-                    return Some(Some(pair.1));
-                }
+        for (at, slot) in Back::<B>::matching_two(words, back_fingerprint(hash)) {
+            let pair = self.back_pair(blocks[at], slot);
+            if pair.0 == tag && test.accepts(pair.1) {
+                return Some(Some(pair.1));
             }
         }
         let is_chained = words[0].is_overflowed() && words[1].is_overflowed();
@@ -133,11 +140,15 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
     /// The pair of a slot, where the short paths may be taken.
     #[inline(always)]
     fn load(&self, block: usize, slot: usize) -> (u64, u64) {
+        self.load_pair(self.front.slot(block, slot))
+    }
+
+    #[inline(always)]
+    fn load_pair(&self, slot: &AtomicPair) -> (u64, u64) {
         if seeded(Bug::PairInTwoLoads) {
-            let slot = self.front.slot(block, slot);
             return (slot.load_first(Ordering::Acquire), slot.load_second(Ordering::Acquire));
         }
-        self.front.slot(block, slot).load_whole(true)
+        slot.load_whole(true)
     }
 
     fn find_in_back<T: KeyTest>(

@@ -13,7 +13,7 @@
 
 use super::geometry::{BlockSizes, needs_all_bits};
 use crate::error::Error;
-use crate::memory::{MemoryUsage, Stretch};
+use crate::memory::{MemoryUsage, Stretch, Zeroed};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering, pairs_load_whole};
 use core::marker::PhantomData;
@@ -35,6 +35,8 @@ pub(super) struct Front<B> {
     has_avx512: bool,
     /// Whether one load reads a pair.
     pub(super) pairs_load_whole: bool,
+    /// Holds no tag.
+    no_pair: AtomicPair,
     sizes: PhantomData<B>,
 }
 
@@ -78,6 +80,7 @@ impl<B: BlockSizes> Front<B> {
             level: crate::simd::Level::detect(),
             has_avx512: B::FRONT == 64 && has_avx512() && pairs_load_whole(),
             pairs_load_whole: pairs_load_whole(),
+            no_pair: AtomicPair::default(),
             sizes: PhantomData,
         })
     }
@@ -86,6 +89,14 @@ impl<B: BlockSizes> Front<B> {
         self.words.grow(blocks * Self::WORDS)?;
         self.slots.grow(blocks * B::FRONT)?;
         self.settled.grow(blocks)
+    }
+
+    /// Makes a piece of what a growth from `blocks` has brought resident; how many are
+    /// left if there are not so many.
+    pub(super) fn populate(&self, blocks: usize, piece: usize) -> Result<(), usize> {
+        populate(&self.words, blocks * Self::WORDS, piece)
+            .or_else(|piece| populate(&self.slots, blocks * B::FRONT, piece))
+            .or_else(|piece| populate(&self.settled, blocks, piece))
     }
 
     pub(super) fn shrink(&self, blocks: usize) {
@@ -111,6 +122,15 @@ impl<B: BlockSizes> Front<B> {
     #[inline(always)]
     pub(super) fn slot(&self, block: usize, slot: usize) -> &AtomicPair {
         self.slots.at(block * B::FRONT + slot)
+    }
+
+    /// A slot, or one that is always empty and always in the cache; without a branch.
+    #[inline(always)]
+    pub(super) fn slot_or_none(&self, block: usize, slot: usize, is_slot: bool) -> &AtomicPair {
+        #[cfg(any(test, loom, shuttle))]
+        return if is_slot { self.slot(block, slot) } else { &self.no_pair };
+        #[cfg(not(any(test, loom, shuttle)))]
+        core::hint::select_unpredictable(is_slot, self.slot(block, slot), &self.no_pair)
     }
 
     /// As [`matching`](Self::matching), where [`is_fast`](Self::is_fast) is known.
@@ -286,6 +306,22 @@ impl<B: BlockSizes> Front<B> {
     pub(super) fn forbid_stores(&self) {
         self.words.forbid_stores();
         self.slots.forbid_stores();
+    }
+}
+
+/// Makes a piece of a stretch resident, if it has so many; otherwise the number that
+/// the piece has among those of the next.
+pub(super) fn populate<T: Zeroed>(
+    stretch: &Stretch<T>,
+    from: usize,
+    piece: usize,
+) -> Result<(), usize> {
+    match piece.checked_sub(stretch.pieces(from)) {
+        None => {
+            stretch.populate(from, piece);
+            Ok(())
+        }
+        Some(beyond) => Err(beyond),
     }
 }
 

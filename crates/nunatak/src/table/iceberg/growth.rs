@@ -20,11 +20,17 @@ pub(super) struct Migration {
     cursor: AtomicUsize,
     /// Blocks of both yards that are not settled.
     remaining: AtomicUsize,
+    /// Pieces of the memory for the next doubling that are resident.
+    populated: AtomicUsize,
 }
 
 impl Migration {
     pub(super) fn new() -> Self {
-        Self { cursor: AtomicUsize::new(0), remaining: AtomicUsize::new(0) }
+        Self {
+            cursor: AtomicUsize::new(0),
+            remaining: AtomicUsize::new(0),
+            populated: AtomicUsize::new(0),
+        }
     }
 
     pub(super) fn remaining(&self) -> usize {
@@ -153,20 +159,43 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             // what finds no room.
             && self.is_still(state)
         {
-            let _ = self.start_doubling(state);
+            let _ = self.prepare_doubling(state);
         }
+    }
+
+    /// Makes a piece of the memory for a table of twice the size resident, and starts
+    /// to use all of it when there is no other. Otherwise those who come to the new
+    /// blocks first would wait for the system again and again: one change comes to
+    /// nine pages, and one huge page takes 0.1 ms, or 5 ms if a hypervisor has to find
+    /// it. The table gets a few parts of ten thousand fuller meanwhile.
+    fn prepare_doubling(&self, state: State) -> Result<(), Error> {
+        self.commit(2 * state.rows())?;
+        let blocks = self.geometry.blocks(state.mask());
+        // Relaxed: under the lock.
+        let piece = self.migration.populated.load(Ordering::Relaxed);
+        let populated = self.front.populate(blocks, piece);
+        if populated.or_else(|piece| self.back.populate(blocks, piece)).is_ok() {
+            self.migration.populated.store(piece + 1, Ordering::Relaxed);
+            return Ok(());
+        }
+        self.start_doubling(state)
+    }
+
+    /// Commits memory for so many rows.
+    fn commit(&self, rows: u64) -> Result<(), Error> {
+        if rows > self.most_rows {
+            return Err(Error::CapacityOverflow);
+        }
+        let blocks = self.geometry.blocks(rows - 1);
+        self.front.grow(blocks)?;
+        self.back.grow(blocks)
     }
 
     /// Makes the memory for a table of twice the size and starts to use it. The
     /// caller holds the migration lock, and the state is stable.
     fn start_doubling(&self, state: State) -> Result<(), Error> {
         let rows = 2 * state.rows();
-        if rows > self.most_rows {
-            return Err(Error::CapacityOverflow);
-        }
-        let blocks = self.geometry.blocks(rows - 1);
-        self.front.grow(blocks)?;
-        self.back.grow(blocks)?;
+        self.commit(rows)?;
         self.start(state, Phase::Doubling, rows);
         Ok(())
     }
@@ -177,6 +206,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         // Relaxed: the state releases them.
         self.migration.remaining.store(2 * self.units(next), Ordering::Relaxed);
         self.migration.cursor.store(0, Ordering::Relaxed);
+        self.migration.populated.store(0, Ordering::Relaxed);
         self.enter(next);
     }
 
