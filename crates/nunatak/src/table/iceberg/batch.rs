@@ -29,6 +29,9 @@ pub(super) struct Ahead {
     /// The state under which the rest holds.
     pub(super) state: State,
     pub(super) block: usize,
+    /// The slot that seems to be the key's, if `is_found`.
+    pub(super) slot: u8,
+    pub(super) is_found: bool,
     /// Whether it would insert its key behind the block, which is full.
     is_full: bool,
     /// Whether its key seems to be behind the block or may go there, and where then.
@@ -51,6 +54,8 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             hash: 0,
             state: self.state(),
             block: 0,
+            slot: 0,
+            is_found: false,
             is_full: false,
             is_behind: false,
             behind: [0; 2],
@@ -96,10 +101,11 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         let address =
             select_unpredictable(matching != 0, self.front.slot_address(block, slot).cast(), line);
         if CHANGES {
-            prefetch_to_write(address)
+            prefetch_to_write(address);
         } else {
-            prefetch(address)
+            prefetch(address);
         }
+        (ahead.slot, ahead.is_found) = (slot as u8, matching != 0);
         ahead.is_behind = matching == 0 && (self.front.is_overflowed(block) || ahead.is_full);
         if ahead.is_behind {
             ahead.behind = choices(hash).map(|hash| self.geometry.block(hash, ahead.state.mask()));

@@ -42,6 +42,9 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
                 return Some(second);
             }
             if matching & matching.wrapping_sub(1) == 0 {
+                if !self.front.is_overflowed(block) && self.is_still_after_miss(state) {
+                    return None;
+                }
                 match self.find_behind(state, hash, tag, test) {
                     Some(found) => return found,
                     None => return self.find_anywhere(hash, tag, test),
@@ -60,6 +63,14 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         test: &T,
     ) -> Option<u64> {
         let &Ahead { hash, state, block, .. } = ahead;
+        if state.is_fast_to_find() {
+            // A tag says whose it is, wherever it is and whatever the state is now.
+            let slot = self.front.slot_or_none(block, usize::from(ahead.slot), ahead.is_found);
+            let (first, second) = self.load_pair(slot);
+            if first == tag && test.accepts(second) {
+                return Some(second);
+            }
+        }
         if self.state() != state || !state.is_fast_to_find() {
             return self.find_anywhere(hash, tag, test);
         }
