@@ -10,7 +10,9 @@
 //! on is left out in turn, and a model must find it.
 #![cfg(loom)]
 
-use loom::thread;
+mod models;
+
+use models::{Model, check, spawn};
 use nunatak::{DlhtMap, Modulo};
 use std::sync::Arc;
 
@@ -24,30 +26,6 @@ fn map(entries: &[(u64, u64)]) -> Arc<Map> {
         map.insert(key, value);
     }
     Arc::new(map)
-}
-
-fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 100_000;
-    // Not the checker's: it counts across executions.
-    static EXECUTIONS: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
-    EXECUTIONS.store(0, core::sync::atomic::Ordering::Relaxed);
-    builder.check(move || {
-        EXECUTIONS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-        model();
-    });
-    let executions = EXECUTIONS.load(core::sync::atomic::Ordering::Relaxed);
-    println!("{executions} executions");
-    assert!(executions > 1, "nothing was explored");
-}
-
-fn spawn<T: 'static>(
-    map: &Arc<Map>,
-    operation: impl FnOnce(&Map) -> T + 'static,
-) -> thread::JoinHandle<T> {
-    let map = Arc::clone(map);
-    thread::spawn(move || operation(&map))
 }
 
 fn a_visible_key_stays_visible() {
@@ -210,7 +188,7 @@ fn a_snapshot_is_a_cut() {
     });
 }
 
-const MODELS: &[(&str, fn())] = &[
+const MODELS: &[Model] = &[
     ("a visible key stays visible", a_visible_key_stays_visible),
     ("a pair is never torn", a_pair_is_never_torn),
     ("an inserted value is whole", an_inserted_value_is_whole),
@@ -229,17 +207,13 @@ const MODELS: &[(&str, fn())] = &[
 #[cfg(not(nunatak_seeded_bugs))]
 #[test]
 fn every_property_holds() {
-    for (name, model) in MODELS {
-        let start = std::time::Instant::now();
-        model();
-        println!("{name}: {:?}", start.elapsed());
-    }
+    models::every_property_holds(MODELS);
 }
 
 #[cfg(nunatak_seeded_bugs)]
 #[test]
 fn every_seeded_bug_is_found() {
-    use nunatak::seeded::{Bug, seed};
+    use nunatak::seeded::Bug;
     let bugs = [
         Bug::HitWithoutHeaderRecheck,
         Bug::MissWithoutHeaderRecheck,
@@ -259,18 +233,5 @@ fn every_seeded_bug_is_found() {
         Bug::MovedRelaxed,
         Bug::HeaderRecheckRelaxed,
     ];
-    let silent = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| ()));
-    let mut missed = Vec::new();
-    for bug in bugs {
-        seed(Some(bug));
-        let found = MODELS.iter().find(|(_, model)| std::panic::catch_unwind(model).is_err());
-        seed(None);
-        match found {
-            Some((name, _)) => println!("{bug:?}: {name}"),
-            None => missed.push(bug),
-        }
-    }
-    std::panic::set_hook(silent);
-    assert!(missed.is_empty(), "no model finds {missed:?}");
+    models::every_seeded_bug_is_found(&bugs, MODELS);
 }

@@ -10,7 +10,9 @@
 //! on is left out in turn, and a model must find it.
 #![cfg(loom)]
 
-use loom::thread;
+mod models;
+
+use models::{Model, check, spawn};
 use nunatak::{Blocks, IcebergMap};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -112,30 +114,6 @@ fn double(map: &Map) {
     let slots = rows * 2 * 10;
     map.reserve(slots + 1 - map.len()).unwrap();
     assert_eq!(map.stats().blocks, 4 * rows);
-}
-
-fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 100_000;
-    // Not the checker's: it counts across executions.
-    static EXECUTIONS: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
-    EXECUTIONS.store(0, core::sync::atomic::Ordering::Relaxed);
-    builder.check(move || {
-        EXECUTIONS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-        model();
-    });
-    let executions = EXECUTIONS.load(core::sync::atomic::Ordering::Relaxed);
-    println!("{executions} executions");
-    assert!(executions > 1, "nothing was explored");
-}
-
-fn spawn<T: 'static>(
-    map: &Arc<Map>,
-    operation: impl FnOnce(&Map) -> T + 'static,
-) -> thread::JoinHandle<T> {
-    let map = Arc::clone(map);
-    thread::spawn(move || operation(&map))
 }
 
 fn a_visible_key_stays_visible() {
@@ -393,7 +371,7 @@ fn a_snapshot_is_a_cut() {
     });
 }
 
-const MODELS: &[(&str, fn())] = &[
+const MODELS: &[Model] = &[
     ("a visible key stays visible", a_visible_key_stays_visible),
     ("a key that was seen is seen again", a_key_that_was_seen_is_seen_again),
     ("a key that was missed is not in its slot", a_key_that_was_missed_is_not_in_its_slot),
@@ -421,17 +399,13 @@ const MODELS: &[(&str, fn())] = &[
 #[cfg(not(nunatak_seeded_bugs))]
 #[test]
 fn every_property_holds() {
-    for (name, model) in MODELS {
-        let start = std::time::Instant::now();
-        model();
-        println!("{name}: {:?}", start.elapsed());
-    }
+    models::every_property_holds(MODELS);
 }
 
 #[cfg(nunatak_seeded_bugs)]
 #[test]
 fn every_seeded_bug_is_found() {
-    use nunatak::seeded::{Bug, seed};
+    use nunatak::seeded::Bug;
     let bugs = [
         Bug::FingerprintTakesLock,
         Bug::TagBeforeFingerprint,
@@ -451,18 +425,5 @@ fn every_seeded_bug_is_found() {
         Bug::MarkNotInherited,
         Bug::ReleaseWithoutGrace,
     ];
-    let silent = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| ()));
-    let mut missed = Vec::new();
-    for bug in bugs {
-        seed(Some(bug));
-        let found = MODELS.iter().find(|(_, model)| std::panic::catch_unwind(model).is_err());
-        seed(None);
-        match found {
-            Some((name, _)) => println!("{bug:?}: {name}"),
-            None => missed.push(bug),
-        }
-    }
-    std::panic::set_hook(silent);
-    assert!(missed.is_empty(), "no model finds {missed:?}");
+    models::every_seeded_bug_is_found(&bugs, MODELS);
 }

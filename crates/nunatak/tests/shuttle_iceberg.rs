@@ -11,358 +11,47 @@
 //! a weak memory order nor two threads within one step of each other.
 #![cfg(shuttle)]
 
-use nunatak::{Blocks, Compute, IcebergBoxedMap, IcebergMap, Op, Request, Stop};
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
-use shuttle::{Config, Runner, thread};
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hasher};
+mod schedules;
+
+use nunatak::{Blocks, BoxedMap, Iceberg, IcebergMap};
+use schedules::{Constant, Counted, Map, Subject, scenarios};
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Always the same, so that a schedule can be run again.
-type Fixed = BuildHasherDefault<DefaultHasher>;
-type Tiny = Blocks<8, 2>;
-type Map = IcebergMap<u64, u64, Fixed, Tiny>;
-
-/// Half of the schedules are random, half look for bugs that take a few changes
-/// of thread at the worst moments.
-fn check(schedules: usize, scenario: fn()) {
-    let mut config = Config::new();
-    config.max_steps = shuttle::MaxSteps::FailAfter(1_000_000);
-    config.stack_size = 1 << 17;
-    Runner::new(RandomScheduler::new(schedules), config.clone()).run(scenario);
-    Runner::new(PctScheduler::new(4, schedules), config).run(scenario);
-}
 
 /// Two blocks of each yard, twenty slots.
-fn small() -> Arc<Map> {
-    let builder = IcebergMap::<u64, u64>::builder().hasher(Fixed::default());
-    Arc::new(builder.blocks().max_load(0.95).build().unwrap())
-}
+struct Tiny;
 
-/// As above, with so many other keys that all levels are in use and the map doubles
-/// after a few more.
-fn nearly_full() -> Arc<Map> {
-    let map = small();
-    for key in 0..16 {
-        map.insert(1000 + key, 0);
+impl Subject for Tiny {
+    /// Always the same, so that a schedule can be run again.
+    type Hash = BuildHasherDefault<DefaultHasher>;
+    type Design = Iceberg<Blocks<8, 2>>;
+
+    fn small() -> Arc<Map<Self>> {
+        let builder = IcebergMap::<u64, u64>::builder().hasher(Self::Hash::default());
+        Arc::new(builder.blocks().max_load(0.95).build().unwrap())
     }
-    map
-}
 
-fn spawn<M: Send + Sync + 'static, T: Send + 'static>(
-    map: &Arc<M>,
-    operate: impl FnOnce(&M) -> T + Send + 'static,
-) -> thread::JoinHandle<T> {
-    let map = Arc::clone(map);
-    thread::spawn(move || operate(&map))
-}
-
-/// Threads insert and remove keys of their own while the map doubles from two blocks.
-fn growth_loses_nothing() {
-    let map = small();
-    let threads: Vec<_> = (0..3_u64)
-        .map(|thread| {
-            spawn(&map, move |map| {
-                for i in 0..12 {
-                    let key = 3 * i + thread;
-                    assert_eq!(map.insert(key, key + 100), None);
-                    assert_eq!(map.get(&key), Some(key + 100));
-                    if i % 2 == 1 {
-                        assert_eq!(map.remove(&key), Some(key + 100));
-                        assert_eq!(map.get(&key), None);
-                    }
-                }
-            })
-        })
-        .collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
-    for i in 0..12 {
-        for thread in 0..3 {
-            let key = 3 * i + thread;
-            assert_eq!(map.get(&key), (i % 2 == 0).then_some(key + 100));
-        }
+    /// With these all levels are in use.
+    fn fillers() -> Vec<u64> {
+        (1000..1016).collect()
     }
-    assert_eq!(map.len(), 18);
-}
 
-/// Increments of shared counters, by every kind of read-modify-write, add up.
-fn no_increment_is_lost() {
-    let map = nearly_full();
-    let threads: Vec<_> = (0..3_u64)
-        .map(|thread| {
-            spawn(&map, move |map| {
-                for key in [2, 4, 2, 6] {
-                    match thread {
-                        0 => drop(map.compute(key, |n| Compute::Put(n.copied().unwrap_or(0) + 1))),
-                        1 => {
-                            map.get_or_insert_with(key, || 0);
-                            while let Err(Some(_)) = map.fetch_update(&key, |n| Some(n + 1)) {}
-                        }
-                        _ => {
-                            let mut seen = map.get_or_insert_with(key, || 0);
-                            while let Err(now) = map.compare_exchange(&key, &seen, seen + 1) {
-                                seen = now.expect("nobody removes");
-                            }
-                        }
-                    }
-                    // Enough others that the map grows meanwhile.
-                    map.insert(100 + 10 * key + thread, 0);
-                }
-            })
-        })
-        .collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
-    assert_eq!([2, 4, 6].map(|key| map.get(&key)), [Some(6), Some(3), Some(3)]);
-}
-
-/// Of several inserts of one key one wins; of several removals one.
-fn one_wins() {
-    let map = nearly_full();
-    let threads: Vec<_> = (0..3_u64)
-        .map(|thread| spawn(&map, move |map| map.try_insert(2, thread).is_ok()))
-        .collect();
-    let wins = threads.into_iter().map(|thread| thread.join().unwrap());
-    assert_eq!(wins.filter(|&won| won).count(), 1);
-    let threads: Vec<_> = (0..3).map(|_| spawn(&map, |map| map.remove(&2).is_some())).collect();
-    let wins = threads.into_iter().map(|thread| thread.join().unwrap());
-    assert_eq!(wins.filter(|&won| won).count(), 1);
-    assert_eq!((map.get(&2), map.len()), (None, 16));
-}
-
-/// A key that is always there is found by gets, batches and iterators while the
-/// map doubles and halves.
-fn a_stable_key_is_never_missed() {
-    let map = nearly_full();
-    for key in [2, 4, 6] {
-        map.insert(key, key);
-    }
-    let writer = spawn(&map, |map| {
-        for key in 10..20 {
-            map.insert(2 * key, 0);
-        }
-        for key in 0..16 {
-            map.remove(&(1000 + key));
-        }
-        map.shrink_to_fit().unwrap();
-    });
-    let reader = spawn(&map, |map| {
-        for _ in 0..15 {
-            assert_eq!(map.get(&4), Some(4));
-            let mut values = [None; 3];
-            assert_eq!(map.get_many(&[2, 4, 6], &mut values), Ok(3));
-            assert_eq!(values, [Some(2), Some(4), Some(6)]);
-        }
-    });
-    for _ in 0..2 {
-        let mut seen: Vec<_> = map.iter().filter(|&(key, _)| key <= 6).collect();
-        seen.sort_unstable();
-        assert_eq!(seen, [(2, 2), (4, 4), (6, 6)]);
-    }
-    writer.join().unwrap();
-    reader.join().unwrap();
-}
-
-/// Threads that change keys while another halves the map and doubles it again.
-fn resizing_loses_nothing() {
-    let map = small();
-    for key in 0..12 {
-        map.insert(key, 0);
-    }
-    let resizer = spawn(&map, |map| {
-        for _ in 0..3 {
-            map.reserve(40).unwrap();
-            map.shrink_to_fit().unwrap();
-        }
-    });
-    let writers: Vec<_> = (0..2_u64)
-        .map(|thread| {
-            spawn(&map, move |map| {
-                for i in 0..12 {
-                    let key = 2 * (i % 6) + thread;
-                    assert_eq!(map.update(&key, i + 1), Some(if i < 6 { 0 } else { i - 5 }));
-                    assert_eq!(map.insert(100 + key, i), (i >= 6).then(|| i - 6));
-                }
-            })
-        })
-        .collect();
-    writers.into_iter().for_each(|thread| thread.join().unwrap());
-    resizer.join().unwrap();
-    assert_eq!(map.len(), 24);
-    assert!((0..12).all(|key| map.get(&key) == Some(7 + key / 2)));
-}
-
-/// Two keys that one thread keeps in step, the first ahead, are so in a snapshot.
-fn snapshots_are_cuts() {
-    let map = nearly_full();
-    map.insert(2, 0);
-    map.insert(3, 0);
-    let writer = spawn(&map, |map| {
-        for n in 1..6 {
-            map.insert(2, n);
-            map.insert(3, n);
-            map.insert(10 + n, n);
-        }
-    });
-    for _ in 0..2 {
-        let snapshot: std::collections::HashMap<_, _> = map.snapshot().unwrap().collect();
-        let (ahead, behind) = (snapshot[&2], snapshot[&3]);
-        assert!(ahead == behind || ahead == behind + 1, "{ahead} {behind}");
-        // What came before the last step is all there.
-        assert!((1..behind).all(|n| snapshot.get(&(10 + n)) == Some(&n)), "{snapshot:?}");
-    }
-    writer.join().unwrap();
-}
-
-/// A key that was seen to change before another does not change after it in a
-/// snapshot, whoever changes them.
-fn snapshots_are_cuts_of_several_writers() {
-    let map = small();
-    // The hashes of these are of both halves.
-    let counters = [2, 3, 4, 5];
-    for key in counters {
-        map.insert(key, 0);
-    }
-    let writers = counters.map(|key| {
-        spawn(&map, move |map| {
-            let mut seen = Vec::new();
-            for n in 1..3 {
-                map.update(&key, n);
-                seen.push(counters.map(|key| map.get(&key).unwrap()));
-            }
-            seen
-        })
-    });
-    let snapshot: std::collections::HashMap<_, _> = map.snapshot().unwrap().collect();
-    let cut = counters.map(|key| snapshot[&key]);
-    for (at, writer) in writers.into_iter().enumerate() {
-        for (n, seen) in (1..).zip(writer.join().unwrap()) {
-            // Of a change that the cut lacks all that was not there yet is later.
-            let is_later = cut[at] < n;
-            assert!(!is_later || (0..4).all(|other| cut[other] <= seen[other]), "{cut:?} {seen:?}");
-        }
+    fn colliding() -> Arc<BoxedMap<u64, Counted, Constant, Self::Design>> {
+        let builder = IcebergMap::<u64, u64>::builder().hasher(Constant);
+        Arc::new(builder.blocks().build_boxed().unwrap())
     }
 }
-
-/// A batch is its operations in order, whoever grows the map meanwhile.
-fn batches_keep_their_order() {
-    let map = nearly_full();
-    let other = spawn(&map, |map| {
-        for key in 0..6 {
-            map.insert(100 + 2 * key, 0);
-        }
-    });
-    let batch = spawn(&map, |map| {
-        let requests = [
-            Request::Insert(2, 1),
-            Request::Get(2),
-            Request::TryInsert(2, 9),
-            Request::Remove(2),
-            Request::Get(2),
-            Request::TryInsert(2, 3),
-        ];
-        let mut operations = requests.map(Op::new);
-        assert_eq!(map.execute(&mut operations, Stop::Never), 6);
-        operations.map(|operation| operation.outcome.is_success())
-    });
-    other.join().unwrap();
-    assert_eq!(batch.join().unwrap(), [true, true, false, true, false, true]);
-    assert_eq!(map.get(&2), Some(3));
-    assert_eq!(map.len(), 16 + 6 + 1);
-}
-
-#[derive(Clone, Default)]
-struct Constant;
-
-impl BuildHasher for Constant {
-    type Hasher = Self;
-    fn build_hasher(&self) -> Self {
-        Self
-    }
-}
-
-impl Hasher for Constant {
-    fn finish(&self) -> u64 {
-        7
-    }
-    fn write(&mut self, _bytes: &[u8]) {}
-}
-
-static LIVING: AtomicUsize = AtomicUsize::new(0);
-
-/// Counts how many of it there are.
-struct Counted(u64);
-
-impl Counted {
-    fn new(number: u64) -> Self {
-        LIVING.fetch_add(1, Ordering::SeqCst);
-        Self(number)
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        LIVING.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Boxed entries of one hash: they go to level 3 while others use it, guards see
-/// whole entries, and each is dropped once.
-fn colliding_boxed_entries_are_kept() {
-    LIVING.store(0, Ordering::SeqCst);
-    let map: IcebergBoxedMap<u64, Counted, Constant, Tiny> =
-        IcebergMap::<u64, u64>::builder().hasher(Constant).blocks().build_boxed().unwrap();
-    let map = Arc::new(map);
-    let threads: Vec<_> = (0..2_u64)
-        .map(|thread| {
-            spawn(&map, move |map| {
-                for i in 0..15 {
-                    let key = 2 * i + thread;
-                    assert!(map.try_insert(key, Counted::new(key)).is_ok());
-                    let guard = map.pin();
-                    assert_eq!(guard.get(&key).map(|value| value.0), Some(key));
-                    drop(guard);
-                    if i % 3 == 0 {
-                        assert!(map.remove_entry(&key).is_some());
-                    }
-                }
-            })
-        })
-        .collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
-    assert_eq!(map.len(), 20);
-    let guard = map.pin();
-    assert!((0..30).all(|key| guard.get(&key).is_some() == (key / 2 % 3 != 0)));
-    drop(guard);
-    drop(map);
-    assert_eq!(LIVING.load(Ordering::SeqCst), 0);
-}
-
-const SCENARIOS: [(&str, usize, fn()); 9] = [
-    ("growth loses nothing", 6_000, growth_loses_nothing),
-    ("no increment is lost", 6_000, no_increment_is_lost),
-    ("one wins", 10_000, one_wins),
-    ("a stable key is never missed", 4_000, a_stable_key_is_never_missed),
-    ("resizing loses nothing", 4_000, resizing_loses_nothing),
-    ("snapshots are cuts", 6_000, snapshots_are_cuts),
-    ("snapshots are cuts of several writers", 10_000, snapshots_are_cuts_of_several_writers),
-    ("batches keep their order", 6_000, batches_keep_their_order),
-    ("colliding boxed entries are kept", 4_000, colliding_boxed_entries_are_kept),
-];
 
 #[cfg(not(nunatak_seeded_bugs))]
 #[test]
 fn every_scenario_holds() {
-    for (name, schedules, scenario) in SCENARIOS {
-        let start = std::time::Instant::now();
-        check(schedules, scenario);
-        println!("{name}: {:?}", start.elapsed());
-    }
+    schedules::every_scenario_holds(&scenarios::<Tiny>());
 }
 
 #[cfg(nunatak_seeded_bugs)]
 #[test]
 fn seeded_bugs_are_found() {
-    use nunatak::seeded::{Bug, seed};
+    use nunatak::seeded::Bug;
     let bugs = [
         Bug::MissWithoutStateRecheck,
         Bug::LockWithoutStateRecheck,
@@ -373,20 +62,5 @@ fn seeded_bugs_are_found() {
         Bug::MarkNotInherited,
         Bug::SnapshotWithoutGrace,
     ];
-    let loud = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| ()));
-    let mut missed = Vec::new();
-    for bug in bugs {
-        seed(Some(bug));
-        let found = SCENARIOS.iter().find(|&&(_, schedules, scenario)| {
-            std::panic::catch_unwind(|| check(schedules, scenario)).is_err()
-        });
-        seed(None);
-        match found {
-            Some((name, ..)) => println!("{bug:?}: {name}"),
-            None => missed.push(bug),
-        }
-    }
-    std::panic::set_hook(loud);
-    assert!(missed.is_empty(), "no scenario finds {missed:?}");
+    schedules::seeded_bugs_are_found(&bugs, &scenarios::<Tiny>());
 }

@@ -142,7 +142,7 @@ fn physical_memory() -> u64 {
 
 impl<P: Placement, B: BlockSizes> Table<P, B> {
     /// How many items may be in a table of so many rows.
-    fn most_items(&self, mask: u64) -> usize {
+    pub(super) fn most_items(&self, mask: u64) -> usize {
         let slots = self.geometry.blocks(mask) * Geometry::<B>::SLOTS;
         (slots as f64 * self.config.max_load) as usize
     }
@@ -292,6 +292,8 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
                 || self.iterators.load(Ordering::Acquire) > 0
                 || self.len() > self.most_items(half)
             {
+                // What was made ready for a doubling that did not come.
+                self.release(self.geometry.blocks(state.mask()));
                 return;
             }
             self.start(state, Phase::Halving, half + 1);
@@ -305,9 +307,15 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
                     backoff.wait();
                 }
             }
-            let blocks = self.geometry.blocks(half);
-            self.front.shrink(blocks);
-            self.back.shrink(blocks);
+            self.release(self.geometry.blocks(half));
         }
+    }
+
+    /// Gives back the memory of all blocks but so many, which nobody comes to. The
+    /// caller holds the migration lock.
+    fn release(&self, blocks: usize) {
+        self.front.shrink(blocks);
+        self.back.shrink(blocks);
+        self.migration.populated.store(0, Ordering::Relaxed);
     }
 }

@@ -308,6 +308,34 @@ fn a_table_halves_as_often_as_it_doubled() {
     }
 }
 
+/// A table that is full makes the memory for its next size ready before it doubles,
+/// and gives it back if that is not needed after all.
+#[test]
+fn memory_is_made_ready_by_the_piece() {
+    let mapped = |table: &Words| crate::table::PairTable::memory_usage(table).mapped;
+    let table = words::<Blocks>(0.91, 1_000_000);
+    let (before, blocks) = (mapped(&table), table.stats().blocks);
+    let most = table.most_items(table.state().mask()) as u64;
+    let mut word = most - 64;
+    (0..word).for_each(|word| put(&table, word));
+    while mapped(&table) == before {
+        put(&table, word);
+        word += 1;
+    }
+    // Sixteen MiB of slots and one of fingerprints: a piece of it for every 32nd insert.
+    assert!(table.state().is_stable(), "it doubles at once");
+    (0..1000).for_each(|word| take(&table, word));
+    table.shrink_to_fit();
+    assert_eq!((mapped(&table), table.stats().blocks), (before, blocks));
+    let full = word;
+    (0..1000).for_each(|word| put(&table, word));
+    while table.state().is_stable() {
+        put(&table, word);
+        word += 1;
+    }
+    assert!(word < full + 1000, "{} more", word - full);
+}
+
 /// A table that may not grow takes what comes, and finds it.
 #[test]
 fn a_table_at_its_limit_goes_on() {

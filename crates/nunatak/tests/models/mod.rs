@@ -1,0 +1,61 @@
+//! How models are run under loom: a name, and a property of a few operations of two
+//! threads.
+
+use loom::thread;
+use std::sync::Arc;
+
+pub(crate) type Model = (&'static str, fn());
+
+/// Runs a model on every interleaving with so many preemptions.
+pub(crate) fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 100_000;
+    // Not the checker's: it counts across executions.
+    static EXECUTIONS: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
+    EXECUTIONS.store(0, core::sync::atomic::Ordering::Relaxed);
+    builder.check(move || {
+        EXECUTIONS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+        model();
+    });
+    let executions = EXECUTIONS.load(core::sync::atomic::Ordering::Relaxed);
+    println!("{executions} executions");
+    assert!(executions > 1, "nothing was explored");
+}
+
+pub(crate) fn spawn<M: 'static, T: 'static>(
+    map: &Arc<M>,
+    operation: impl FnOnce(&M) -> T + 'static,
+) -> thread::JoinHandle<T> {
+    let map = Arc::clone(map);
+    thread::spawn(move || operation(&map))
+}
+
+#[cfg(not(nunatak_seeded_bugs))]
+pub(crate) fn every_property_holds(models: &[Model]) {
+    for (name, model) in models {
+        let start = std::time::Instant::now();
+        model();
+        println!("{name}: {:?}", start.elapsed());
+    }
+}
+
+/// Whether a model fails for each step that is left out.
+#[cfg(nunatak_seeded_bugs)]
+pub(crate) fn every_seeded_bug_is_found(bugs: &[nunatak::seeded::Bug], models: &[Model]) {
+    use nunatak::seeded::seed;
+    let silent = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let mut missed = Vec::new();
+    for &bug in bugs {
+        seed(Some(bug));
+        let found = models.iter().find(|(_, model)| std::panic::catch_unwind(model).is_err());
+        seed(None);
+        match found {
+            Some((name, _)) => println!("{bug:?}: {name}"),
+            None => missed.push(bug),
+        }
+    }
+    std::panic::set_hook(silent);
+    assert!(missed.is_empty(), "no model finds {missed:?}");
+}
