@@ -53,6 +53,7 @@ unsafe impl Sync for Probe {}
 struct Samples {
     accesses: BTreeMap<(AccessClass, u64), Vec<f64>>,
     chases: Vec<f64>,
+    pairs: BTreeMap<u64, Vec<f64>>,
 }
 
 /// The limits with one number of threads, in millions a second: medians of the
@@ -69,6 +70,12 @@ pub(crate) struct Limit {
     pub(crate) cas_best_distance: u64,
     /// Reads a second without prefetching, for comparison.
     pub(crate) unprefetched_reads_mops: f64,
+    /// Reads of a line that names another one, and of that: as a map does them that
+    /// keeps fingerprints. At the best prefetch distance, and without prefetching.
+    #[serde(default)]
+    pub(crate) pairs_mops: f64,
+    #[serde(default)]
+    pub(crate) unprefetched_pairs_mops: f64,
 }
 
 impl Limit {
@@ -128,10 +135,17 @@ impl Probe {
                 round.accesses.insert((class, distance), vec![mops]);
             }
         }
+        for distance in DISTANCES {
+            let mops = throughput(threads, |worker| Ok(self.pairs(worker, distance, time)))?;
+            round.pairs.insert(distance, vec![mops]);
+        }
         round.chases.push(throughput(threads, |worker| Ok(self.chase(worker, time)))?);
         let all = self.samples.entry(threads).or_default();
         for (key, samples) in round.accesses {
             all.accesses.entry(key).or_default().extend(samples);
+        }
+        for (distance, samples) in round.pairs {
+            all.pairs.entry(distance).or_default().extend(samples);
         }
         all.chases.extend(round.chases);
         Ok(())
@@ -196,6 +210,33 @@ impl Probe {
         span
     }
 
+    /// The second line is prefetched half as far ahead as the first.
+    fn pairs(&self, worker: &Worker<'_>, distance: u64, time: Duration) -> crate::threads::Span {
+        let lines = self.lines();
+        let shift = 64 - lines.len().trailing_zeros();
+        let mut at = ((worker.number as u64) << 40) + (distance << 32);
+        let mut sum = 0_u64;
+        // SAFETY: the place has as many bits as there are lines, and a line names one of
+        // them.
+        let first = |n| unsafe { lines.get_unchecked(place(n, shift)) };
+        // SAFETY: as above.
+        let second = |n| unsafe { lines.get_unchecked(first(n).next.load(Relaxed) as usize) };
+        let span = worker.repeat(time, || {
+            let end = at + BLOCK;
+            for n in at..end {
+                if distance > 0 {
+                    prefetch(first(n + distance));
+                    prefetch(second(n + distance / 2));
+                }
+                sum = sum.wrapping_add(second(n).modified.load(Relaxed));
+            }
+            at = end;
+            BLOCK
+        });
+        black_box(sum);
+        span
+    }
+
     fn chase(&self, worker: &Worker<'_>, time: Duration) -> crate::threads::Span {
         const STEPS: u64 = BLOCK / 8;
         let lines = self.lines();
@@ -223,6 +264,10 @@ impl Probe {
                     if candidate.0 > best.0 { candidate } else { best }
                 })
             };
+            let pairs = |distance| {
+                let samples = samples.pairs.get(&distance);
+                samples.and_then(|s| Summary::of(s)).map_or(0.0, |s| s.median)
+            };
             let (reads_mops, best_distance) = best(AccessClass::Reads);
             let (rmw_mops, rmw_best_distance) = best(AccessClass::Rmw);
             let (cas_mops, cas_best_distance) = best(AccessClass::Cas);
@@ -235,6 +280,8 @@ impl Probe {
                 rmw_best_distance,
                 cas_best_distance,
                 unprefetched_reads_mops: median(AccessClass::Reads, 0),
+                pairs_mops: DISTANCES.map(pairs).into_iter().fold(0.0, f64::max),
+                unprefetched_pairs_mops: pairs(0),
             }
         };
         self.samples.iter().map(|(&threads, samples)| (threads, limit(samples))).collect()
@@ -311,5 +358,7 @@ mod tests {
         let limit = limits[&2];
         assert!(AccessClass::ALL.iter().all(|&class| limit.of(class) > 0.0));
         assert!(limit.chase_mops > 0.0);
+        assert!(limit.pairs_mops >= limit.unprefetched_pairs_mops);
+        assert!(limit.unprefetched_pairs_mops > 0.0);
     }
 }

@@ -311,7 +311,10 @@ fn limits(html: &mut String, report: &Report) {
     for class in AccessClass::ALL {
         let _ = write!(html, "<th>{}</th>", class.description());
     }
-    html.push_str("<th>reads without prefetch</th><th>dependent chase</th></tr></thead><tbody>");
+    html.push_str(
+        "<th>reads without prefetch</th><th>pairs: a line, and one that it names</th>\
+         <th>pairs without prefetch</th><th>dependent chase</th></tr></thead><tbody>",
+    );
     for (threads, limit) in &report.limit {
         let distances = [limit.best_distance, limit.rmw_best_distance, limit.cas_best_distance];
         let _ = write!(html, "<tr><td>{threads}</td>");
@@ -324,8 +327,10 @@ fn limits(html: &mut String, report: &Report) {
         }
         let _ = write!(
             html,
-            "<td>{}</td><td>{}</td></tr>",
+            "<td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             number(limit.unprefetched_reads_mops),
+            number(limit.pairs_mops),
+            number(limit.unprefetched_pairs_mops),
             number(limit.chase_mops)
         );
     }

@@ -237,6 +237,8 @@ pub(crate) mod tests {
             rmw_best_distance: 16,
             cas_best_distance: 32,
             unprefetched_reads_mops: 80.0,
+            pairs_mops: 55.0,
+            unprefetched_pairs_mops: 25.0,
         };
         Report {
             experiment: "example".into(),

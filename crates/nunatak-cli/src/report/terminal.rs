@@ -176,11 +176,19 @@ fn space_table(rows: &[&Row]) -> Table {
 fn limit_table(report: &Report) -> Table {
     let names = AccessClass::ALL.map(AccessClass::description);
     let header = ["threads"].into_iter().chain(names);
-    let mut table = table(header.chain(["reads, no prefetch", "dependent chase", "best distance"]));
+    let mut table = table(header.chain([
+        "reads, no prefetch",
+        "pairs",
+        "pairs, no prefetch",
+        "dependent chase",
+        "best distance",
+    ]));
     for (threads, limit) in &report.limit {
         let mut cells = vec![right(threads)];
         cells.extend(AccessClass::ALL.map(|class| right(number(limit.of(class)))));
         cells.push(right(number(limit.unprefetched_reads_mops)));
+        cells.push(right(number(limit.pairs_mops)));
+        cells.push(right(number(limit.unprefetched_pairs_mops)));
         cells.push(right(number(limit.chase_mops)));
         cells.push(right(limit.best_distance));
         table.add_row(cells);
