@@ -388,12 +388,13 @@ const MODELS: &[Model] = &[
     ("no put is lost in a doubling", no_put_is_lost_in_a_doubling),
     ("no insert is lost in a doubling", no_insert_is_lost_in_a_doubling),
     ("no removal is lost in a doubling", no_removal_is_lost_in_a_doubling),
-    ("no put behind is lost in a doubling", no_put_behind_is_lost_in_a_doubling),
-    ("no insert behind is lost in a doubling", no_insert_behind_is_lost_in_a_doubling),
     ("no chained key is lost in a doubling", no_chained_key_is_lost_in_a_doubling),
     ("nothing is lost in a halving", nothing_is_lost_in_a_halving),
-    ("a block that is given up can be taken again", a_block_that_is_given_up_can_be_taken_again),
     ("a snapshot is a cut", a_snapshot_is_a_cut),
+    // Those that take longest are last.
+    ("no put behind is lost in a doubling", no_put_behind_is_lost_in_a_doubling),
+    ("no insert behind is lost in a doubling", no_insert_behind_is_lost_in_a_doubling),
+    ("a block that is given up can be taken again", a_block_that_is_given_up_can_be_taken_again),
 ];
 
 #[cfg(not(nunatak_seeded_bugs))]
