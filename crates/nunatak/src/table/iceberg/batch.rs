@@ -1,9 +1,11 @@
 //! Batches: the operations in order, the memory accesses overlapped. The paper has
 //! none.
 //!
-//! Prefetches run ahead of the execution in two windows: of the fingerprints, and
-//! closer, when those have arrived, of the slot that they tell of. So an operation
-//! finds both of its lines in the cache.
+//! Prefetches run ahead of the execution in three windows: of the fingerprints; closer,
+//! when those have arrived, of the slot that they tell of or of the fingerprints of
+//! the back yard; and closer still, of the slot there. So an operation finds its lines
+//! in the cache. What was looked at ahead is a hint: only a hit is good for itself,
+//! since a tag says whose it is.
 
 use super::Table;
 use super::back::Back;
@@ -36,7 +38,7 @@ pub(super) struct Ahead {
     is_full: bool,
     /// Whether its key seems to be behind the block or may go there, and where then.
     is_behind: bool,
-    pub(super) behind: [usize; 2],
+    behind: [usize; 2],
 }
 
 impl<P: Placement, B: BlockSizes> Table<P, B> {
