@@ -25,6 +25,8 @@
 //! environment variable `NUNATAK_EFFORT` multiplies it.
 
 pub mod closures;
+#[cfg(target_os = "linux")]
+pub mod crashes;
 pub mod drops;
 pub mod effort;
 pub mod failures;

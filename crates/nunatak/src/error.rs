@@ -29,6 +29,112 @@ pub enum Error {
         /// What the option accepts.
         expected: &'static str,
     },
+    /// A file of a durable map can't be used, or not any more.
+    File(FileError),
+}
+
+/// Why the file of a durable map can't be used.
+///
+/// ```
+/// use nunatak::{Error, FileError, durable};
+/// let path = std::env::temp_dir().join("nunatak-doc-error");
+/// std::fs::write(&path, "something else")?;
+/// let opened = durable::IcebergMap::<u64, u64>::open(&path);
+/// assert_eq!(opened.unwrap_err(), Error::File(FileError::NotAMap));
+/// # std::fs::remove_file(&path)
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileError {
+    /// The system refused an operation.
+    Io {
+        /// What was to be done.
+        action: &'static str,
+        /// The system's number of the error.
+        code: i32,
+    },
+    /// The file exists, and was to be created.
+    Exists,
+    /// The file is not one of a durable map.
+    NotAMap,
+    /// The file is of a later version of the format.
+    NewerVersion {
+        /// The file's version.
+        found: u32,
+        /// The latest version that is known.
+        known: u32,
+    },
+    /// The file was written by a machine that stores numbers the other way round.
+    OtherEndianness,
+    /// The file is of another kind of map, or of other types of keys and values.
+    OtherKind {
+        /// What is different.
+        what: &'static str,
+    },
+    /// The file ends before its contents do.
+    Truncated {
+        /// How many bytes it has.
+        bytes: u64,
+        /// How many it should have.
+        expected: u64,
+    },
+    /// The file's header contradicts itself.
+    Corrupt {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// Another map has the file open, in this process or in another.
+    InUse,
+    /// The map was opened to be read.
+    ReadOnly,
+    /// The file is not on persistent memory, which was asked for.
+    NotPersistentMemory,
+    /// The disk is full, and the map has no room left. Nothing was changed.
+    Full,
+    /// The system could not write something before. It is not known what is durable,
+    /// so nothing is changed or promised any more; what can be read still is what the
+    /// map holds in memory.
+    Poisoned,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { action, code } => {
+                let error = std::io::Error::from_raw_os_error(*code);
+                write!(f, "the system could not {action}: {error}")
+            }
+            Self::Exists => f.write_str("the file exists already"),
+            Self::NotAMap => f.write_str("the file is not one of a durable map"),
+            Self::NewerVersion { found, known } => write!(
+                f,
+                "the file is of version {found} of the format, and {known} is the latest known"
+            ),
+            Self::OtherEndianness => {
+                f.write_str("the file is of a machine of the other endianness")
+            }
+            Self::OtherKind { what } => write!(f, "the file is of another {what}"),
+            Self::Truncated { bytes, expected } => {
+                write!(f, "the file has {bytes} bytes and should have {expected}")
+            }
+            Self::Corrupt { what } => write!(f, "the file is corrupt: {what}"),
+            Self::InUse => f.write_str("the file is in use by another map"),
+            Self::ReadOnly => f.write_str("the map was opened to be read"),
+            Self::NotPersistentMemory => f.write_str("the file is not on persistent memory"),
+            Self::Full => f.write_str("the disk is full, and so is the map"),
+            Self::Poisoned => f.write_str(
+                "something could not be written before, and it is not known what is durable",
+            ),
+        }
+    }
+}
+
+impl core::error::Error for FileError {}
+
+impl From<FileError> for Error {
+    fn from(error: FileError) -> Self {
+        Self::File(error)
+    }
 }
 
 impl fmt::Display for Error {
@@ -44,6 +150,7 @@ impl fmt::Display for Error {
             Self::InvalidOption { option, expected } => {
                 write!(f, "the option `{option}` must be {expected}")
             }
+            Self::File(error) => error.fmt(f),
         }
     }
 }

@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub mod durable;
 pub mod entry;
 mod error;
 pub mod hash;
@@ -15,7 +17,7 @@ pub mod simd;
 mod sync;
 mod table;
 
-pub use error::{BatchError, Error};
+pub use error::{BatchError, Error, FileError};
 pub use hash::{Modulo, RandomState};
 pub use map::{
     BoxedGuard, BoxedMap, Compute, ConcurrentMap, DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap,

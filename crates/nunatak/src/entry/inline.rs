@@ -28,6 +28,14 @@ pub trait Inline: Copy + Send + Sync + 'static {
 
     /// The value that became this word.
     fn from_word(word: u64) -> Self;
+
+    /// Whether every word is a value's.
+    const EVERY_WORD: bool = false;
+
+    /// Whether a word that a file holds is a value's.
+    fn is_word(word: u64) -> bool {
+        Self::EVERY_WORD || word.checked_shr(Self::BITS).unwrap_or(0) == 0
+    }
 }
 
 /// An [`Inline`] type whose values are equal exactly if their words are, so
@@ -62,6 +70,8 @@ macro_rules! integers {
             fn from_word(word: u64) -> Self {
                 word as Self
             }
+
+            const EVERY_WORD: bool = Self::BITS == 64;
         }
 
         impl InlineKey for $integer {}
@@ -77,6 +87,10 @@ macro_rules! integers {
             #[inline(always)]
             fn from_word(word: u64) -> Self {
                 Self::new(<$integer>::from_word(word)).expect("the word of a nonzero number")
+            }
+
+            fn is_word(word: u64) -> bool {
+                <$integer>::is_word(word) && word != 0
             }
         }
 
@@ -106,7 +120,7 @@ integers! {
 }
 
 macro_rules! as_integers {
-    ($($type:ty, $bits:expr, $to:expr, $from:expr;)*) => {$(
+    ($($type:ty, $bits:expr, $to:expr, $from:expr, $is_word:expr;)*) => {$(
         impl Inline for $type {
             const BITS: u32 = $bits;
 
@@ -121,16 +135,22 @@ macro_rules! as_integers {
                 let from: fn(u64) -> $type = $from;
                 from(word)
             }
+
+            fn is_word(word: u64) -> bool {
+                let is_word: fn(u64) -> bool = $is_word;
+                is_word(word)
+            }
         }
     )*};
 }
 
 as_integers! {
-    (), 0, |()| 0, |_| ();
-    bool, 8, u64::from, |word| word != 0;
-    char, 32, u64::from, |word| char::from_u32(word as u32).expect("the word of a character");
-    f32, 32, |float| float.to_bits().into(), |word| f32::from_bits(word as u32);
-    f64, 64, f64::to_bits, f64::from_bits;
+    (), 0, |()| 0, |_| (), |word| word == 0;
+    bool, 8, u64::from, |word| word != 0, |word| word <= 1;
+    char, 32, u64::from, |word| char::from_u32(word as u32).expect("the word of a character"),
+        |word| u32::try_from(word).is_ok_and(|word| char::from_u32(word).is_some());
+    f32, 32, |float| float.to_bits().into(), |word| f32::from_bits(word as u32), |word| word >> 32 == 0;
+    f64, 64, f64::to_bits, f64::from_bits, |_| true;
 }
 
 impl InlineKey for () {}
@@ -157,6 +177,8 @@ impl<const N: usize> Inline for [u8; N] {
         bytes.copy_from_slice(&word.to_le_bytes()[..N]);
         bytes
     }
+
+    const EVERY_WORD: bool = N == 8;
 }
 
 impl<const N: usize> InlineKey for [u8; N] {}
@@ -178,6 +200,11 @@ impl<A: Inline, B: Inline> Inline for (A, B) {
     fn from_word(word: u64) -> Self {
         let low = if A::BITS == 64 { u64::MAX } else { (1 << A::BITS) - 1 };
         (A::from_word(word & low), B::from_word(word.checked_shr(A::BITS).unwrap_or(0)))
+    }
+
+    fn is_word(word: u64) -> bool {
+        let low = if A::BITS == 64 { u64::MAX } else { (1 << A::BITS) - 1 };
+        A::is_word(word & low) && B::is_word(word.checked_shr(A::BITS).unwrap_or(0))
     }
 }
 
@@ -223,6 +250,12 @@ macro_rules! inline_as {
                 let from: fn($image) -> $type = $from;
                 from(<$image as $crate::entry::Inline>::from_word(word))
             }
+
+            fn is_word(word: u64) -> bool {
+                <$image as $crate::entry::Inline>::is_word(word)
+            }
+
+            const EVERY_WORD: bool = <$image as $crate::entry::Inline>::EVERY_WORD;
         }
     };
 }

@@ -11,9 +11,15 @@
 
 mod permutation;
 mod placement;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+mod stable;
 mod state;
 
 pub(crate) use placement::{Decoder, HashPlacement, ModuloPlacement, Placement, WordPlacement};
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub use stable::StableHash;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub(crate) use stable::StablePlacement;
 pub use state::{Hashing, Modulo, RandomState};
 
 /// Spreads a hash to the high bits, which hashers that users bring may leave

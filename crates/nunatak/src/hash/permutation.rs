@@ -45,6 +45,17 @@ impl Permutation {
         Self { first: draw(1), second: draw(2) }
     }
 
+    /// By two odd numbers.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn of([first, second]: [u64; 2]) -> Self {
+        Self { first: first | 1, second: second | 1 }
+    }
+
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn multipliers(&self) -> [u64; 2] {
+        [self.first, self.second]
+    }
+
     #[inline(always)]
     pub(super) fn hash(&self, word: u64) -> u64 {
         let once = fold(word.wrapping_mul(self.first));

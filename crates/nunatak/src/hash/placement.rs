@@ -34,6 +34,12 @@ pub trait Placement: Send + Sync + 'static {
     /// caller's hasher does.
     fn hash_of_tag(&self, tag: u64, half: usize) -> u64;
 
+    /// Whether a word that a file holds can be a tag.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    fn is_tag(&self, tag: u64) -> bool {
+        tag != 0
+    }
+
     /// What turns tags back into words.
     fn decoder(&self) -> Decoder;
 
@@ -72,15 +78,20 @@ struct Marker {
     dead: u64,
 }
 
-const HIGHEST: u64 = 1 << 63;
+pub(super) const HIGHEST: u64 = 1 << 63;
 
 /// The hash whose highest bit is the half, of a tag whose highest bit is set.
 #[inline(always)]
-fn with_half(tag: u64, half: usize) -> u64 {
+pub(super) fn with_half(tag: u64, half: usize) -> u64 {
     tag & !HIGHEST | (half as u64) << 63
 }
 
 impl Decoder {
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn of_permutation(permutation: &Permutation) -> Self {
+        Self(Code::Permuted(permutation.inverse()))
+    }
+
     /// The word that a tag of a half stands for.
     #[inline]
     pub(crate) fn word(&self, tag: u64, half: usize) -> u64 {
@@ -105,7 +116,7 @@ impl Decoder {
 
 /// `h·n / 2^64`.
 #[inline(always)]
-fn scale(hash: u64, bins: usize) -> usize {
+pub(super) fn scale(hash: u64, bins: usize) -> usize {
     // The number of bins is even, so the lower half of the hashes is the lower
     // half of the bins.
     ((u128::from(hash) * bins as u128) >> 64) as usize
@@ -363,6 +374,12 @@ mod tests {
                 keeps_the_invariants(&WordPlacement::new(RandomState::default()), word, 2 * half, k);
                 keeps_the_invariants(&WordPlacement::new(Constant), word, 2 * half, k);
                 keeps_the_invariants(&ModuloPlacement, word, 2 * half, k);
+                #[cfg(all(target_os = "linux", not(miri)))]
+                {
+                    use crate::hash::StablePlacement;
+                    let stable = StablePlacement::new(StablePlacement::draw());
+                    keeps_the_invariants(&stable, word, 2 * half, k);
+                }
             }
         }
     }

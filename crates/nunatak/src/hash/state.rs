@@ -35,6 +35,8 @@ pub struct Modulo;
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Modulo {}
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    impl Sealed for crate::hash::StableHash {}
     impl<S: core::hash::BuildHasher> Sealed for S {}
 }
 

@@ -27,7 +27,7 @@ use core::marker::PhantomData;
 /// assert_eq!(map.get(&7), stable.get(&7));
 /// ```
 pub struct InlineMap<K, V, S: Hashing = RandomState, D: Hashes<S> = Dlht> {
-    pub(super) table: D::Table<S::Placement>,
+    pub(crate) table: D::Table<S::Placement>,
     entries: PhantomData<(K, V)>,
 }
 
@@ -100,7 +100,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> InlineMap<K, V, S, D> {
     }
 
     /// A map of a table that is built already.
-    pub(super) fn of(table: D::Table<S::Placement>) -> Self {
+    pub(crate) fn of(table: D::Table<S::Placement>) -> Self {
         Self { table, entries: PhantomData }
     }
 

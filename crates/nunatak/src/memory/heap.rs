@@ -91,10 +91,22 @@ impl Region for HeapRegion {
     fn usage(&self) -> MemoryUsage {
         self.block.usage(self.committed())
     }
+}
 
-    fn flush(&self, _offset: usize, _bytes: usize) {}
-
-    fn fence(&self) {}
+/// How many of the bytes of a mapping occupy memory.
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(super) fn resident(base: *const u8, mapped: usize) -> usize {
+    // A byte per page, a few thousand pages at a time.
+    const PAGES: usize = 4096;
+    let page = system::page_size();
+    let mut resident = 0;
+    let mut offset = 0;
+    while offset < mapped {
+        let bytes = (mapped - offset).min(PAGES * page);
+        resident += system::incore(base.wrapping_add(offset).cast_mut(), bytes) * page;
+        offset += bytes;
+    }
+    resident.min(mapped)
 }
 
 #[cfg(all(unix, not(miri)))]
@@ -237,16 +249,7 @@ mod system {
 
         #[cfg(target_os = "linux")]
         fn resident(&self, mapped: usize) -> usize {
-            // A byte per page, a few thousand pages at a time.
-            const PAGES: usize = 4096;
-            let mut resident = 0;
-            let mut offset = 0;
-            while offset < mapped {
-                let bytes = (mapped - offset).min(PAGES * page_size());
-                resident += incore(self.base.as_ptr().wrapping_add(offset), bytes) * page_size();
-                offset += bytes;
-            }
-            resident.min(mapped)
+            super::resident(self.base.as_ptr(), mapped)
         }
 
         #[cfg(not(target_os = "linux"))]
@@ -263,12 +266,12 @@ mod system {
         }
     }
 
-    fn page_size() -> usize {
+    pub(super) fn page_size() -> usize {
         rustix::param::page_size()
     }
 
     #[cfg(target_os = "linux")]
-    fn incore(start: *mut u8, bytes: usize) -> usize {
+    pub(super) fn incore(start: *mut u8, bytes: usize) -> usize {
         let pages = bytes.div_ceil(page_size());
         let mut present = vec![0_u8; pages];
         // SAFETY: `start` is page-aligned and the range is mapped; the kernel

@@ -2,9 +2,8 @@
 //!
 //! A table asks a [`Memory`] for a [`Region`]: a stretch of address space that
 //! is reserved once and committed from its beginning, so that it grows and
-//! shrinks in place and its base never moves. The heap memory is anonymous,
-//! huge-paged memory; a file or a persistent memory is a region whose
-//! [`flush`](Region::flush) and [`fence`](Region::fence) do something.
+//! shrinks in place and its base never moves. The heap is anonymous, huge-paged
+//! memory. What a durable table stores goes through its medium.
 //!
 //! Invariants
 //! 1. `base()` never changes while the region lives, and is aligned to
@@ -13,13 +12,17 @@
 //!    when it is committed for the first time or again after a shrink.
 //! 3. A region frees its address space when it is dropped, and not before.
 
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub(crate) mod durable;
 mod heap;
+mod medium;
 mod slab;
 mod stretch;
 #[cfg(test)]
 pub(crate) mod touched;
 
 pub use heap::{Heap, HeapRegion};
+pub(crate) use medium::{Medium, Part};
 pub(crate) use slab::{Slab, Zeroed};
 pub(crate) use stretch::Stretch;
 
@@ -187,25 +190,4 @@ pub trait Region: Send + Sync {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     fn usage(&self) -> MemoryUsage;
-
-    /// Starts writing a range back to where it is durable. Nothing in RAM.
-    ///
-    /// ```
-    /// use nunatak::memory::{Heap, Memory, Region};
-    /// let region = Heap.reserve(4096)?;
-    /// region.resize(4096)?;
-    /// region.flush(0, 64);
-    /// region.fence();
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    fn flush(&self, offset: usize, bytes: usize);
-
-    /// Orders all flushes before it before all stores after it. Nothing in RAM.
-    ///
-    /// ```
-    /// use nunatak::memory::{Heap, Memory, Region};
-    /// Heap.reserve(4096)?.fence();
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    fn fence(&self);
 }

@@ -74,35 +74,48 @@ mod released {
 #[cfg(not(any(loom, shuttle)))]
 mod backing {
     use super::{Error, MemoryUsage, Zeroed};
-    use crate::memory::{ALIGNMENT, Heap, HeapRegion, Memory, Region};
+    use crate::memory::{ALIGNMENT, Heap, Medium, Part, Region};
     use core::marker::PhantomData;
 
     /// What the system finds and clears at once, if it has huge pages.
     const PIECE: usize = 2 << 20;
 
     #[derive(Debug)]
-    pub(crate) struct Stretch<T> {
+    pub(crate) struct Stretch<T, M: Medium = Heap> {
         base: *const T,
-        region: HeapRegion,
+        region: M::Region,
         elements: PhantomData<T>,
     }
 
     // SAFETY: the stretch owns its elements, like a boxed slice.
-    unsafe impl<T: Send> Send for Stretch<T> {}
+    unsafe impl<T: Send, M: Medium> Send for Stretch<T, M> {}
     // SAFETY: it hands out shared references only, like a boxed slice.
-    unsafe impl<T: Sync> Sync for Stretch<T> {}
+    unsafe impl<T: Sync, M: Medium> Sync for Stretch<T, M> {}
 
     impl<T: Zeroed> Stretch<T> {
         /// `len` elements that can become `most`.
         pub(crate) fn new(len: usize, most: usize) -> Result<Self, Error> {
+            Self::within(&Heap, Part::Front, len, most)
+        }
+    }
+
+    impl<T: Zeroed, M: Medium> Stretch<T, M> {
+        /// `len` elements that can become `most`, of a part of a medium.
+        pub(crate) fn within(
+            medium: &M,
+            part: Part,
+            len: usize,
+            most: usize,
+        ) -> Result<Self, Error> {
             const { assert!(align_of::<T>() <= ALIGNMENT && size_of::<T>() > 0) };
             let bytes = |elements: usize| {
                 elements.checked_mul(size_of::<T>()).ok_or(Error::CapacityOverflow)
             };
-            let region = Heap.reserve(bytes(most)?)?;
-            region.resize(bytes(len)?)?;
+            let region = medium.region(part, bytes(most)?)?;
             let base = region.base().as_ptr().cast_const().cast();
-            Ok(Self { base, region, elements: PhantomData })
+            let stretch = Self { base, region, elements: PhantomData };
+            stretch.grow(len)?;
+            Ok(stretch)
         }
 
         pub(crate) fn len(&self) -> usize {
@@ -140,12 +153,6 @@ mod backing {
             self.region.usage()
         }
 
-        /// Makes every store to the elements a fault.
-        #[cfg(all(test, unix, not(miri)))]
-        pub(crate) fn forbid_stores(&self) {
-            self.region.forbid_stores();
-        }
-
         /// The address of an element, to prefetch it.
         #[inline(always)]
         pub(crate) fn address(&self, index: usize) -> *const T {
@@ -163,19 +170,30 @@ mod backing {
             unsafe { &*self.base.add(index) }
         }
     }
+
+    #[cfg(all(test, unix, not(miri)))]
+    impl<T> Stretch<T> {
+        /// Makes every store to the elements a fault.
+        pub(crate) fn forbid_stores(&self) {
+            self.region.forbid_stores();
+        }
+    }
 }
 
 #[cfg(any(loom, shuttle))]
 mod backing {
     use super::{Error, MemoryUsage, Released, Zeroed};
+    use crate::memory::{Heap, Medium, Part};
+    use core::marker::PhantomData;
 
     #[derive(Debug)]
-    pub(crate) struct Stretch<T> {
+    pub(crate) struct Stretch<T, M: Medium = Heap> {
         elements: Box<[T]>,
         len: std::sync::atomic::AtomicUsize,
+        medium: PhantomData<M>,
     }
 
-    impl<T> Stretch<T> {
+    impl<T, M: Medium> Stretch<T, M> {
         pub(crate) fn pieces(&self, _from: usize) -> usize {
             0
         }
@@ -185,11 +203,22 @@ mod backing {
 
     impl<T: Zeroed + Released> Stretch<T> {
         pub(crate) fn new(len: usize, most: usize) -> Result<Self, Error> {
+            Self::within(&Heap, Part::Front, len, most)
+        }
+    }
+
+    impl<T: Zeroed + Released, M: Medium> Stretch<T, M> {
+        pub(crate) fn within(
+            _medium: &M,
+            _part: Part,
+            len: usize,
+            most: usize,
+        ) -> Result<Self, Error> {
             if most > 1 << 16 {
                 return Err(Error::CapacityOverflow);
             }
             let elements = (0..most).map(|_| T::zeroed()).collect();
-            Ok(Self { elements, len: len.into() })
+            Ok(Self { elements, len: len.into(), medium: PhantomData })
         }
 
         pub(crate) fn len(&self) -> usize {

@@ -3,11 +3,12 @@
 use super::Table;
 use super::back::Back;
 use super::batch::Ahead;
-use super::front::{first_from, put_pair};
+use super::front::first_from;
 use super::geometry::{
     BlockSizes, Phase, State, back_fingerprint, choices, fingerprint, preferred_slot,
 };
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, FastPin, OpPin, Ordering, Shared, fence};
 use crate::table::prefetch::prefetch_to_write;
@@ -35,6 +36,23 @@ enum Attempt {
     Stale,
     /// This value word has the key's hash, and is not known to be the key's or not.
     Unknown(u64),
+    /// There is no room for the key, and none to be had.
+    NoRoom,
+    /// There will be room when a resize has ended.
+    Crowded,
+}
+
+/// What became of a pair that was to be put behind its front block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Put {
+    Done,
+    /// Nothing: the state has changed.
+    Stale,
+    /// Nothing: there is no room.
+    NoRoom,
+    /// Nothing: there is room in level 3 only, which gets too full, while others are
+    /// about to have some.
+    Crowded,
 }
 
 /// What is known of value words whose hash is the key's. The caller's code that
@@ -49,7 +67,7 @@ impl Known {
     }
 }
 
-impl<P: Placement, B: BlockSizes> Table<P, B> {
+impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// Changes a key by its value word, or inserts it; see
     /// [`PairTable::apply`](crate::table::PairTable::apply).
     ///
@@ -130,13 +148,13 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             return None;
         }
         if let Some((slot, second)) = self.find_locked::<FETCHED, T, F>(block, request) {
-            let done = self.change_front(block, slot, second, request.change);
+            let done = self.change_front(state, (block, slot), second, request);
             self.front.unlock(block);
             return Some(done);
         }
         match self.apply_behind(state, block, request, &Known::default()) {
             Attempt::Done(done) => Some(done),
-            Attempt::Stale | Attempt::Unknown(_) => None,
+            Attempt::Stale | Attempt::Unknown(_) | Attempt::NoRoom | Attempt::Crowded => None,
         }
     }
 
@@ -169,19 +187,18 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
     }
 
     #[inline(always)]
-    fn change_front(
+    fn change_front<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
-        block: usize,
-        slot: usize,
+        state: State,
+        (block, slot): (usize, usize),
         second: u64,
-        change: &impl Fn(u64) -> Change,
+        request: &Request<'_, T, F>,
     ) -> Done {
-        match change(second) {
+        match (request.change)(second) {
             Change::Keep => {}
-            // Release: what it points to is there. The tag stays, so readers have
-            // this value or the one before.
-            Change::To(new) => self.front.slot(block, slot).store_second(new, Ordering::Release),
+            Change::To(new) => self.front.replace(block, slot, new),
             Change::Remove => {
+                self.clear_leftovers(state, request.hash, request.tag);
                 self.front.clear(block, slot);
                 return (Some(second), -1);
             }
@@ -207,7 +224,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
                 backoff.wait();
                 continue;
             }
-            if !state.is_stable() {
+            if state.is_settling() {
                 if !seeded(Bug::SettleForgotten) {
                     self.settle(state, request.hash);
                 }
@@ -230,6 +247,8 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
                 Attempt::Unknown(second) => {
                     let _ = known.0.insert(second, request.test.accepts(second));
                 }
+                Attempt::NoRoom => panic!("the map's file is full and can't grow"),
+                Attempt::Crowded => self.wait_for_clean(),
             }
         }
     }
@@ -251,7 +270,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
                 let second = pair.load_second(Ordering::Relaxed);
                 match known.is::<T>(second) {
                     Some(true) => {
-                        let done = self.change_front(block, slot, second, request.change);
+                        let done = self.change_front(state, (block, slot), second, request);
                         self.front.unlock(block);
                         return Attempt::Done(done);
                     }
@@ -284,15 +303,19 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
                 Some(value) => {
                     let pair = (request.tag, value);
                     let fingerprint = fingerprint(request.hash);
-                    let empty = self.front.empty_for(block, fingerprint);
+                    let leftovers = self.leftovers_of_front(state, block);
+                    let empty = self.front.empty_for(block, fingerprint) & !leftovers;
                     if empty != 0 {
                         let slot = first_from(empty, preferred_slot::<B>(request.hash));
                         self.front.put(block, slot, fingerprint, pair);
                         Attempt::Done((None, 1))
-                    } else if self.put_behind(state, block, request.hash, pair) {
-                        Attempt::Done((None, 1))
                     } else {
-                        Attempt::Stale
+                        match self.put_behind(state, block, request.hash, pair) {
+                            Put::Done => Attempt::Done((None, 1)),
+                            Put::Stale => Attempt::Stale,
+                            Put::NoRoom => Attempt::NoRoom,
+                            Put::Crowded => Attempt::Crowded,
+                        }
                     }
                 }
             },
@@ -316,7 +339,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         let blocks = choices(request.hash).map(|hash| self.geometry.block(hash, state.mask()));
         let words = blocks.map(|block| self.back.word(block));
         let may_be_there =
-            !Back::<B>::matching_two(words, back_fingerprint(request.hash)).is_empty();
+            !Back::<B, M>::matching_two(words, back_fingerprint(request.hash)).is_empty();
         let may_be_chained = words[0].is_overflowed() && words[1].is_overflowed();
         if may_be_there || may_be_chained {
             let attempt = self.change_where_it_is(state, blocks, request, known);
@@ -343,7 +366,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         let is = |second| known.is::<T>(second);
         for block in blocks {
             let word = self.back.word(block);
-            for slot in Back::<B>::matching(word, back_fingerprint(request.hash)) {
+            for slot in Back::<B, M>::matching(word, back_fingerprint(request.hash)) {
                 let pair = self.back.slot(block, slot).load_whole(self.front.pairs_load_whole);
                 if pair.0 != request.tag {
                     continue;
@@ -371,6 +394,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
                             (Some(second), 0)
                         }
                         Change::Remove => {
+                            self.clear_leftovers(state, request.hash, request.tag);
                             self.chains.remove(request.hash, pair);
                             (Some(second), -1)
                         }
@@ -405,11 +429,11 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         let added = match change {
             Change::Keep => 0,
             Change::To(new) => {
-                // Release: as in the front yard.
-                self.back.slot(block, slot).store_second(new, Ordering::Release);
+                self.back.replace(block, slot, new);
                 0
             }
             Change::Remove => {
+                self.clear_leftovers(state, request.hash, request.tag);
                 self.back.clear(block, slot);
                 -1
             }
@@ -420,8 +444,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
 
     /// Puts a pair into the emptier of its blocks of the back yard, or into level 3.
     /// The caller holds the lock of the key's front block, has found the key absent,
-    /// and has settled its blocks. False, and nothing done, if the state is not what
-    /// it was.
+    /// and has settled its blocks.
     #[inline(never)]
     pub(super) fn put_behind(
         &self,
@@ -429,13 +452,13 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         block: usize,
         hash: u64,
         pair: (u64, u64),
-    ) -> bool {
+    ) -> Put {
         if !seeded(Bug::FrontMarkForgotten) {
             self.front.mark_overflowed(block);
         }
         let blocks = choices(hash).map(|hash| self.geometry.block(hash, state.mask()));
         let fingerprint = back_fingerprint(hash);
-        let empty = blocks.map(|block| Back::<B>::empties(self.back.word(block)).count());
+        let empty = blocks.map(|block| Back::<B, M>::empties(self.back.word(block)).count());
         let fuller_first = empty[0] < empty[1];
         let order = if fuller_first != seeded(Bug::FullerBlockChosen) {
             [blocks[1], blocks[0]]
@@ -443,24 +466,35 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             blocks
         };
         for block in order {
-            let Some(slot) = self.back.lock_empty_slot(block, fingerprint) else { continue };
+            // In RAM one instruction does it, which sets the fingerprint besides.
+            let slot = match M::IS_DURABLE {
+                true => self.back.lock_unused_slot(block),
+                false => self.back.lock_empty_slot(block, fingerprint),
+            };
+            let Some(slot) = slot else { continue };
             let is_still = self.is_still(state) || seeded(Bug::BackLockWithoutStateRecheck);
-            if is_still {
-                put_pair(self.back.slot(block, slot), pair);
-            } else {
-                self.back.clear_fingerprint(block, slot);
+            match (is_still, M::IS_DURABLE) {
+                (true, true) => self.back.put(block, slot, fingerprint, pair),
+                (true, false) => self.back.put_pair(block, slot, pair),
+                (false, true) => {}
+                (false, false) => self.back.clear_fingerprint(block, slot),
             }
             self.back.unlock(block);
-            return is_still;
+            return if is_still { Put::Done } else { Put::Stale };
+        }
+        if self.is_crowded(state) {
+            return Put::Crowded;
         }
         self.mark_choices(state, hash);
         if !self.is_still(state) && !seeded(Bug::BackLockWithoutStateRecheck) {
             // Whoever settles these blocks may have come before the marks.
-            return false;
+            return Put::Stale;
         }
-        self.chains.push(hash, pair);
+        if self.chains.push(hash, pair).is_err() {
+            return Put::NoRoom;
+        }
         self.grow_if_full();
-        true
+        Put::Done
     }
 
     /// Asks the caller's test about all value words that have the key's hash.

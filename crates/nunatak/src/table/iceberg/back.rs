@@ -17,7 +17,7 @@
 use super::front::{populate, put_pair};
 use super::geometry::BlockSizes;
 use crate::error::Error;
-use crate::memory::{MemoryUsage, Stretch};
+use crate::memory::{Medium, MemoryUsage, Part, Stretch};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering};
 use core::marker::PhantomData;
@@ -38,7 +38,7 @@ impl Word {
         self.0 & OVERFLOWED != 0
     }
 
-    fn is_locked(self) -> bool {
+    pub(super) fn is_locked(self) -> bool {
         self.0 & LOCK != 0
     }
 }
@@ -94,10 +94,11 @@ impl Iterator for Slots {
 }
 
 #[derive(Debug)]
-pub(super) struct Back<B> {
+pub(super) struct Back<B, M: Medium> {
     words: Stretch<AtomicU64>,
-    slots: Stretch<AtomicPair>,
+    slots: Stretch<AtomicPair, M>,
     settled: Stretch<AtomicU8>,
+    medium: M,
     sizes: PhantomData<B>,
 }
 
@@ -107,16 +108,17 @@ fn bits_of(slot: usize) -> u64 {
     if slot >= 6 { 0x7F } else { 0xFF }
 }
 
-impl<B: BlockSizes> Back<B> {
+impl<B: BlockSizes, M: Medium> Back<B, M> {
     /// The highest bits of the bytes that are slots.
     const VALID: u64 = (ONES << 7) >> (64 - 8 * B::BACK);
 
-    pub(super) fn new(blocks: usize, most: usize) -> Result<Self, Error> {
+    pub(super) fn new(medium: &M, blocks: usize, most: usize) -> Result<Self, Error> {
         let all = most.checked_mul(B::BACK).ok_or(Error::CapacityOverflow)?;
         Ok(Self {
             words: Stretch::new(blocks, most)?,
-            slots: Stretch::new(blocks * B::BACK, all)?,
+            slots: Stretch::within(medium, Part::Back, blocks * B::BACK, all)?,
             settled: Stretch::new(blocks, most)?,
+            medium: medium.clone(),
             sizes: PhantomData,
         })
     }
@@ -254,6 +256,21 @@ impl<B: BlockSizes> Back<B> {
         }
     }
 
+    /// Locks a block that has a slot without a fingerprint and without a tag, which is
+    /// returned; nothing if there is none.
+    pub(super) fn lock_unused_slot(&self, block: usize) -> Option<usize> {
+        if Self::empties(self.word(block)).count() == 0 {
+            return None;
+        }
+        self.lock(block);
+        let is_unused = |slot: &usize| self.slot(block, *slot).load_first(Ordering::Relaxed) == 0;
+        let slot = Self::empties(self.word(block)).find(is_unused);
+        if slot.is_none() {
+            self.unlock(block);
+        }
+        slot
+    }
+
     /// Clears the fingerprint of a slot whose tag is zero. The caller holds the
     /// lock.
     pub(super) fn clear_fingerprint(&self, block: usize, slot: usize) {
@@ -262,12 +279,51 @@ impl<B: BlockSizes> Back<B> {
         self.words.at(block).fetch_and(cleared, Ordering::Release);
     }
 
+    /// Sets the fingerprint of a slot. The caller holds the lock.
+    pub(super) fn set_fingerprint(&self, block: usize, slot: usize, fingerprint: u8) {
+        let set = (u64::from(fingerprint) & bits_of(slot)) << (slot * 8);
+        // Release: what is found is durable. Where it need not be, the tag's store
+        // releases it.
+        let order = if M::IS_DURABLE { Ordering::Release } else { Ordering::Relaxed };
+        self.words.at(block).fetch_or(set, order);
+    }
+
     /// Puts a pair into an empty slot. The caller holds the lock.
     pub(super) fn put(&self, block: usize, slot: usize, fingerprint: u8, pair: (u64, u64)) {
-        let set = (u64::from(fingerprint) & bits_of(slot)) << (slot * 8);
-        // Relaxed: the tag's store releases it.
-        self.words.at(block).fetch_or(set, Ordering::Relaxed);
-        put_pair(self.slot(block, slot), pair);
+        if M::IS_DURABLE {
+            self.put_pair(block, slot, pair);
+            self.set_fingerprint(block, slot, fingerprint);
+        } else {
+            self.set_fingerprint(block, slot, fingerprint);
+            self.put_pair(block, slot, pair);
+        }
+    }
+
+    /// Puts a pair into a slot that has its fingerprint, or will get it. The caller
+    /// holds the lock.
+    pub(super) fn put_pair(&self, block: usize, slot: usize, pair: (u64, u64)) {
+        put_pair(&self.medium, self.slot(block, slot), pair);
+        self.flush(block, slot);
+        self.medium.fence();
+    }
+
+    /// Replaces the value of a slot. The caller holds the lock.
+    pub(super) fn replace(&self, block: usize, slot: usize, second: u64) {
+        // Release: as in the front yard.
+        self.medium.store_second(self.slot(block, slot), second, Ordering::Release);
+        self.flush(block, slot);
+        self.medium.fence();
+    }
+
+    /// Starts to make a slot durable.
+    pub(super) fn flush(&self, block: usize, slot: usize) {
+        self.medium.flush(self.slot_address(block, slot), 1);
+    }
+
+    /// As in the front yard.
+    pub(super) fn leftovers(&self, block: usize) -> impl Iterator<Item = usize> {
+        let tag = move |slot: &usize| self.slot(block, *slot).load_first(Ordering::Relaxed);
+        Self::empties(self.word(block)).filter(move |slot| tag(slot) != 0)
     }
 
     /// Empties a slot. The caller holds the lock.
@@ -276,7 +332,9 @@ impl<B: BlockSizes> Back<B> {
             self.clear_fingerprint(block, slot);
         }
         // Release: who misses the key by it sees what happened before.
-        self.slot(block, slot).store_first(0, Ordering::Release);
+        self.medium.store_first(self.slot(block, slot), 0, Ordering::Release);
+        self.flush(block, slot);
+        self.medium.fence();
         self.clear_fingerprint(block, slot);
     }
 
@@ -288,6 +346,12 @@ impl<B: BlockSizes> Back<B> {
         self.words.at(block).fetch_or(OVERFLOWED, Ordering::AcqRel);
     }
 
+    /// The slots that there is memory for behind so many blocks.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn slots_behind(&self, blocks: usize) -> impl Iterator<Item = &AtomicPair> {
+        (blocks * B::BACK..self.slots.len()).map(|at| self.slots.at(at))
+    }
+
     pub(super) fn is_settled(&self, block: usize, mark: u8) -> bool {
         // Acquire: pairs with the release of whoever settled it.
         self.settled.at(block).load(Ordering::Acquire) == mark
@@ -297,8 +361,10 @@ impl<B: BlockSizes> Back<B> {
         // Release: all of the block has been done.
         self.settled.at(block).store(mark, Ordering::Release);
     }
+}
 
-    #[cfg(all(test, unix, not(any(loom, shuttle, miri))))]
+#[cfg(all(test, unix, not(any(loom, shuttle, miri))))]
+impl<B> Back<B, crate::memory::Heap> {
     pub(super) fn forbid_stores(&self) {
         self.words.forbid_stores();
         self.slots.forbid_stores();
@@ -309,9 +375,12 @@ impl<B: BlockSizes> Back<B> {
 mod tests {
     use super::super::geometry::Blocks;
     use super::*;
+    use crate::memory::Heap;
+
+    type Back<B> = super::Back<B, Heap>;
 
     fn slots_of<B: BlockSizes>() {
-        let back: Back<B> = Back::new(2, 2).unwrap();
+        let back: Back<B> = Back::new(&Heap, 2, 2).unwrap();
         assert_eq!(Back::<B>::empties(back.word(1)).count() as usize, B::BACK);
         for slot in 0..B::BACK {
             let fingerprint = 0x82 + slot as u8;

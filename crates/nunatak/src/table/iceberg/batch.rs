@@ -12,6 +12,7 @@ use super::back::Back;
 use super::front::first_from;
 use super::geometry::{BlockSizes, State, back_fingerprint, choices, fingerprint, preferred_slot};
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::table::prefetch::{prefetch, prefetch_to_write};
 use crate::table::{Change, KeyTest};
 use core::hint::select_unpredictable;
@@ -41,7 +42,7 @@ pub(super) struct Ahead {
     behind: [usize; 2],
 }
 
-impl<P: Placement, B: BlockSizes> Table<P, B> {
+impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// Runs `step` for every operation of a batch, in order, while the lines of later
     /// ones are fetched.
     #[inline(always)]
@@ -129,11 +130,11 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
     #[inline(always)]
     fn fetch_behind(&self, ahead: &Ahead) {
         let words = ahead.behind.map(|block| self.back.word(block));
-        for (at, slot) in Back::<B>::matching_two(words, back_fingerprint(ahead.hash)) {
+        for (at, slot) in Back::<B, M>::matching_two(words, back_fingerprint(ahead.hash)) {
             prefetch(self.back.slot_address(ahead.behind[at], slot));
         }
         if ahead.is_full {
-            let empty = words.map(Back::<B>::empties);
+            let empty = words.map(Back::<B, M>::empties);
             let emptier = usize::from(empty[0].count() < empty[1].count());
             let block = ahead.behind[emptier];
             prefetch_to_write(self.back.word_address(block));

@@ -5,14 +5,19 @@
 //! million and a half at 95 % of all slots, four of a thousand with the smallest
 //! blocks), but one of a hundred and fifty when keys come and go at the load at which
 //! the table grows, and all keys of hashes that collide. So they are in hash tables,
-//! of shards under locks, 25 bytes a place.
+//! of shards under locks, 33 bytes a place.
+//!
+//! Of a durable table, items are in [slots](super::slots::Slots) besides, and in the
+//! hash tables after that: what is found is durable.
 //!
 //! The chains of a key are changed only by who holds the lock of its front block, or
 //! settles one of its back blocks, which is before any change to the key. So a
 //! holder may read them, decide, and change them. The caller's code never runs under
 //! a shard's lock.
 
-use crate::memory::MemoryUsage;
+use super::slots::{NoRoom, Slots};
+use crate::error::Error;
+use crate::memory::{Medium, MemoryUsage};
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 use hashbrown::HashTable;
 
@@ -23,6 +28,8 @@ struct Item {
     hash: u64,
     /// Tag and value.
     pair: (u64, u64),
+    /// Its slot in a durable table.
+    slot: u32,
 }
 
 type Shard = HashTable<Item>;
@@ -32,15 +39,16 @@ fn hash_of(item: &Item) -> u64 {
 }
 
 #[derive(Debug)]
-pub(super) struct Chains {
+pub(super) struct Chains<M: Medium> {
     shards: Box<[Mutex<Shard>]>,
     len: AtomicUsize,
+    slots: Slots<M>,
 }
 
-impl Chains {
-    pub(super) fn new() -> Self {
+impl<M: Medium> Chains<M> {
+    pub(super) fn new(medium: &M) -> Result<Self, Error> {
         let shards = (0..SHARDS).map(|_| Mutex::new(Shard::new())).collect();
-        Self { shards, len: AtomicUsize::new(0) }
+        Ok(Self { shards, len: AtomicUsize::new(0), slots: Slots::new(medium)? })
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Shard> {
@@ -53,6 +61,11 @@ impl Chains {
         self.len.load(Ordering::Relaxed)
     }
 
+    /// Where the items of a durable table are.
+    pub(super) fn slots(&self) -> &Slots<M> {
+        &self.slots
+    }
+
     /// The values of a tag.
     pub(super) fn of(&self, hash: u64, tag: u64) -> Vec<u64> {
         let shard = self.shard(hash).lock();
@@ -61,8 +74,20 @@ impl Chains {
         candidates.filter(is_of_tag).map(|item| item.pair.1).collect()
     }
 
-    pub(super) fn push(&self, hash: u64, pair: (u64, u64)) {
-        self.shard(hash).lock().insert_unique(hash, Item { hash, pair }, hash_of);
+    pub(super) fn push(&self, hash: u64, pair: (u64, u64)) -> Result<(), NoRoom> {
+        let slot = self.slots.put((hash >> 63) as usize, pair)?;
+        self.insert(Item { hash, pair, slot });
+        Ok(())
+    }
+
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    /// Learns of an item that is in a slot already.
+    pub(super) fn restore(&self, hash: u64, pair: (u64, u64), slot: usize) {
+        self.insert(Item { hash, pair, slot: slot as u32 });
+    }
+
+    fn insert(&self, item: Item) {
+        self.shard(item.hash).lock().insert_unique(item.hash, item, hash_of);
         self.len.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -71,6 +96,7 @@ impl Chains {
         let mut shard = self.shard(hash).lock();
         let is_it = |item: &Item| item.hash == hash && item.pair == current;
         if let Some(item) = shard.find_mut(hash, is_it) {
+            self.slots.replace(item.slot, new);
             item.pair.1 = new;
         }
     }
@@ -80,6 +106,7 @@ impl Chains {
         let mut shard = self.shard(hash).lock();
         let is_it = |item: &Item| item.hash == hash && item.pair == pair;
         let Ok(entry) = shard.find_entry(hash, is_it) else { return };
+        self.slots.clear(entry.get().slot);
         entry.remove();
         // A shard that held many does not stay large.
         if shard.len() * 8 < shard.capacity() {
@@ -99,7 +126,7 @@ impl Chains {
 
     pub(super) fn usage(&self) -> MemoryUsage {
         let bytes = self.shards.iter().map(|shard| shard.lock().allocation_size()).sum();
-        MemoryUsage { mapped: bytes, resident: bytes }
+        MemoryUsage { mapped: bytes, resident: bytes } + self.slots.usage()
     }
 
     /// The most items that share a hash.

@@ -6,12 +6,13 @@ use super::batch::Ahead;
 use super::front::first_from;
 use super::geometry::{BlockSizes, State, back_fingerprint, choices, fingerprint, preferred_slot};
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, Ordering, fence};
 use crate::table::KeyTest;
 use crate::table::prefetch::prefetch;
 
-impl<P: Placement, B: BlockSizes> Table<P, B> {
+impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// The value word of a key. A hit in the front yard, which nine of ten are,
     /// touches two cache lines; a miss one of the front yard and two of the back
     /// yard's fingerprints, which are a hundred and fiftieth of the table.
@@ -37,9 +38,16 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             // time, and would wait for the line to arrive from memory. If nothing
             // does, the slot that is loaded is the preferred one, whose line is on its
             // way.
-            let (first, second) = self.load(block, first_from(matching, preferred));
+            let slot = first_from(matching, preferred);
+            // What is stored but has no fingerprint yet is not durable.
+            let is_slot = !M::IS_DURABLE || matching != 0;
+            let (first, second) = self.load_pair(self.front.slot_or_none(block, slot, is_slot));
             if first == tag && test.accepts(second) {
+                self.persist_front(block, slot);
                 return Some(second);
+            }
+            if matching & matching.wrapping_sub(1) == 0 && M::IS_DURABLE && first == 0 {
+                self.persist_front_if(matching != 0, block, slot);
             }
             if matching & matching.wrapping_sub(1) == 0 {
                 if !self.front.is_overflowed(block) && self.is_still_after_miss(state) {
@@ -68,6 +76,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             let slot = self.front.slot_or_none(block, usize::from(ahead.slot), ahead.is_found);
             let (first, second) = self.load_pair(slot);
             if first == tag && test.accepts(second) {
+                self.persist_front(block, usize::from(ahead.slot));
                 return Some(second);
             }
         }
@@ -80,7 +89,11 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         let (mut first, mut second) = self.load_pair(slot);
         loop {
             if first == tag && test.accepts(second) {
+                self.persist_front(block, first_from(matching, preferred));
                 return Some(second);
+            }
+            if M::IS_DURABLE && first == 0 {
+                self.persist_front_if(matching != 0, block, first_from(matching, preferred));
             }
             if matching & matching.wrapping_sub(1) == 0 {
                 break;
@@ -109,8 +122,11 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
     ) -> Option<Option<u64>> {
         let blocks = choices(hash).map(|hash| self.geometry.block(hash, state.mask()));
         let words = blocks.map(|block| self.back.word(block));
-        for (at, slot) in Back::<B>::matching_two(words, back_fingerprint(hash)) {
+        for (at, slot) in Back::<B, M>::matching_two(words, back_fingerprint(hash)) {
             let pair = self.back_pair(blocks[at], slot);
+            if pair.0 == tag || M::IS_DURABLE && pair.0 == 0 {
+                self.persist_back(blocks[at], slot);
+            }
             if pair.0 == tag && test.accepts(pair.1) {
                 return Some(Some(pair.1));
             }
@@ -140,6 +156,9 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         while matching != 0 {
             let slot = matching.trailing_zeros() as usize;
             let (first, second) = self.front.pair(block, slot);
+            if first == tag || M::IS_DURABLE && first == 0 {
+                self.persist_front(block, slot);
+            }
             if first == tag && test.accepts(second) {
                 return Some(second);
             }
@@ -169,8 +188,11 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         tag: u64,
         test: &T,
     ) -> Option<u64> {
-        Back::<B>::matching(self.back.word(block), fingerprint).find_map(|slot| {
+        Back::<B, M>::matching(self.back.word(block), fingerprint).find_map(|slot| {
             let pair = self.back_pair(block, slot);
+            if pair.0 == tag || M::IS_DURABLE && pair.0 == 0 {
+                self.persist_back(block, slot);
+            }
             (pair.0 == tag && test.accepts(pair.1)).then_some(pair.1)
         })
     }

@@ -13,7 +13,7 @@
 
 use super::geometry::{BlockSizes, needs_all_bits};
 use crate::error::Error;
-use crate::memory::{MemoryUsage, Stretch, Zeroed};
+use crate::memory::{Medium, MemoryUsage, Part, Stretch, Zeroed};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering, pairs_load_whole};
 use core::marker::PhantomData;
@@ -24,9 +24,9 @@ const OVERFLOWED: u64 = 1 << 55;
 const LENDING: usize = 2;
 
 #[derive(Debug)]
-pub(super) struct Front<B> {
+pub(super) struct Front<B, M: Medium> {
     words: Stretch<AtomicU64>,
-    slots: Stretch<AtomicPair>,
+    slots: Stretch<AtomicPair, M>,
     /// The mark of the last resize or snapshot that a block has been settled in.
     settled: Stretch<AtomicU8>,
     #[cfg(not(any(loom, shuttle)))]
@@ -37,6 +37,7 @@ pub(super) struct Front<B> {
     pub(super) pairs_load_whole: bool,
     /// Holds no tag.
     no_pair: AtomicPair,
+    medium: M,
     sizes: PhantomData<B>,
 }
 
@@ -63,10 +64,10 @@ fn has_avx512() -> bool {
     }
 }
 
-impl<B: BlockSizes> Front<B> {
+impl<B: BlockSizes, M: Medium> Front<B, M> {
     const WORDS: usize = B::FRONT / 8;
 
-    pub(super) fn new(blocks: usize, most: usize) -> Result<Self, Error> {
+    pub(super) fn new(medium: &M, blocks: usize, most: usize) -> Result<Self, Error> {
         let stretch = |elements: usize| -> Result<(usize, usize), Error> {
             let all = most.checked_mul(elements).ok_or(Error::CapacityOverflow)?;
             Ok((blocks * elements, all))
@@ -74,13 +75,14 @@ impl<B: BlockSizes> Front<B> {
         let (words, slots) = (stretch(Self::WORDS)?, stretch(B::FRONT)?);
         Ok(Self {
             words: Stretch::new(words.0, words.1)?,
-            slots: Stretch::new(slots.0, slots.1)?,
+            slots: Stretch::within(medium, Part::Front, slots.0, slots.1)?,
             settled: Stretch::new(blocks, most)?,
             #[cfg(not(any(loom, shuttle)))]
             level: crate::simd::Level::detect(),
             has_avx512: B::FRONT == 64 && has_avx512() && pairs_load_whole(),
             pairs_load_whole: pairs_load_whole(),
             no_pair: AtomicPair::default(),
+            medium: medium.clone(),
             sizes: PhantomData,
         })
     }
@@ -241,6 +243,13 @@ impl<B: BlockSizes> Front<B> {
         store_locked(word, word.load(Ordering::Relaxed) & !LOCK, Ordering::Release);
     }
 
+    /// Whether somebody is changing the block.
+    #[inline(always)]
+    pub(super) fn is_locked(&self, block: usize) -> bool {
+        // Relaxed: whoever has read what the holder stored reads this after it.
+        self.lock_word(block).load(Ordering::Relaxed) & LOCK != 0
+    }
+
     /// Whether a key of the block may be behind it. The caller holds the lock, or
     /// takes the answer for a hint.
     #[inline(always)]
@@ -271,13 +280,51 @@ impl<B: BlockSizes> Front<B> {
     /// Puts a pair into an empty slot. The caller holds the lock.
     #[inline(always)]
     pub(super) fn put(&self, block: usize, slot: usize, fingerprint: u8, pair: (u64, u64)) {
+        if M::IS_DURABLE {
+            return self.put_all(block, [(slot, fingerprint, pair)].into_iter());
+        }
         if !seeded(Bug::TagBeforeFingerprint) {
             self.set_fingerprint(block, slot, fingerprint);
         }
-        put_pair(self.slot(block, slot), pair);
+        put_pair(&self.medium, self.slot(block, slot), pair);
         if seeded(Bug::TagBeforeFingerprint) {
             self.set_fingerprint(block, slot, fingerprint);
         }
+    }
+
+    /// Puts pairs into empty slots, of each its slot and its fingerprint. The caller
+    /// holds the lock.
+    pub(super) fn put_all(
+        &self,
+        block: usize,
+        pairs: impl Iterator<Item = (usize, u8, (u64, u64))> + Clone,
+    ) {
+        if !M::IS_DURABLE {
+            return pairs.for_each(|(slot, fingerprint, pair)| {
+                self.put(block, slot, fingerprint, pair);
+            });
+        }
+        for (slot, _, pair) in pairs.clone() {
+            put_pair(&self.medium, self.slot(block, slot), pair);
+        }
+        for (slot, ..) in pairs.clone() {
+            self.flush(block, slot);
+        }
+        self.fence();
+        // Last: what is found is durable.
+        for (slot, fingerprint, _) in pairs {
+            self.set_fingerprint(block, slot, fingerprint);
+        }
+    }
+
+    /// Replaces the value of a slot. The caller holds the lock.
+    #[inline(always)]
+    pub(super) fn replace(&self, block: usize, slot: usize, second: u64) {
+        // Release: what it points to is there. The tag stays, so readers have this
+        // value or the one before.
+        self.medium.store_second(self.slot(block, slot), second, Ordering::Release);
+        self.flush(block, slot);
+        self.fence();
     }
 
     /// Empties a slot. The caller holds the lock.
@@ -287,8 +334,64 @@ impl<B: BlockSizes> Front<B> {
             self.set_fingerprint(block, slot, 0);
         }
         // Release: who misses the key by it sees what happened before.
-        self.slot(block, slot).store_first(0, Ordering::Release);
+        self.medium.store_first(self.slot(block, slot), 0, Ordering::Release);
+        self.flush(block, slot);
+        self.fence();
         self.set_fingerprint(block, slot, 0);
+    }
+
+    /// Empties slots. The caller holds the lock.
+    pub(super) fn clear_all(&self, block: usize, slots: impl Iterator<Item = usize> + Clone) {
+        for slot in slots.clone() {
+            self.medium.store_first(self.slot(block, slot), 0, Ordering::Release);
+        }
+        slots.clone().for_each(|slot| self.flush(block, slot));
+        self.fence();
+        slots.for_each(|slot| self.set_fingerprint(block, slot, 0));
+    }
+
+    /// Starts to make a slot durable.
+    #[inline(always)]
+    pub(super) fn flush(&self, block: usize, slot: usize) {
+        self.medium.flush(self.slot_address(block, slot), 1);
+    }
+
+    #[inline(always)]
+    pub(super) fn fence(&self) {
+        self.medium.fence();
+    }
+
+    /// The slots that hold a tag without being found: what was moved elsewhere and
+    /// stays until that is durable. The caller holds the lock.
+    pub(super) fn leftovers(&self, block: usize) -> u64 {
+        let is_left = |slot: &usize| self.slot(block, *slot).load_first(Ordering::Relaxed) != 0;
+        let unused = crate::simd::BitIter::new(self.matching(block, 0));
+        unused.filter(is_left).fold(0, |slots, slot| slots | 1 << slot)
+    }
+
+    /// Stores the fingerprints of a block whose pairs were found.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn restore(&self, block: usize, fingerprints: &[u8; 64]) {
+        for (at, bytes) in fingerprints.chunks_exact(8).take(Self::WORDS).enumerate() {
+            let word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+            let lent = if at == Self::WORDS - 1 { LOCK | OVERFLOWED } else { 0 };
+            // Relaxed: nobody else is there yet.
+            self.words.at(block * Self::WORDS + at).store(word & !lent, Ordering::Relaxed);
+        }
+    }
+
+    /// As [`mark_overflowed`](Self::mark_overflowed), by threads that hold no lock.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn restore_overflowed(&self, block: usize) {
+        if !self.is_overflowed(block) {
+            self.lock_word(block).fetch_or(OVERFLOWED, Ordering::Relaxed);
+        }
+    }
+
+    /// The slots that there is memory for behind so many blocks.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn slots_behind(&self, blocks: usize) -> impl Iterator<Item = &AtomicPair> {
+        (blocks * B::FRONT..self.slots.len()).map(|at| self.slots.at(at))
     }
 
     #[inline(always)]
@@ -301,8 +404,10 @@ impl<B: BlockSizes> Front<B> {
         // Release: all of the block has been done.
         self.settled.at(block).store(mark, Ordering::Release);
     }
+}
 
-    #[cfg(all(test, unix, not(any(loom, shuttle, miri))))]
+#[cfg(all(test, unix, not(any(loom, shuttle, miri))))]
+impl<B> Front<B, crate::memory::Heap> {
     pub(super) fn forbid_stores(&self) {
         self.words.forbid_stores();
         self.slots.forbid_stores();
@@ -311,8 +416,8 @@ impl<B: BlockSizes> Front<B> {
 
 /// Makes a piece of a stretch resident, if it has so many; otherwise the number that
 /// the piece has among those of the next.
-pub(super) fn populate<T: Zeroed>(
-    stretch: &Stretch<T>,
+pub(super) fn populate<T: Zeroed, M: Medium>(
+    stretch: &Stretch<T, M>,
     from: usize,
     piece: usize,
 ) -> Result<(), usize> {
@@ -336,15 +441,16 @@ fn store_locked(word: &AtomicU64, new: u64, order: Ordering) {
     word.store(new, order);
 }
 
-/// Stores a pair into a slot whose tag is zero.
+/// Stores a pair into a slot whose tag is zero. Both words are of one cache line,
+/// which persists in this order: what a crash leaves of it is all or nothing.
 #[inline(always)]
-pub(super) fn put_pair(slot: &AtomicPair, (tag, second): (u64, u64)) {
+pub(super) fn put_pair<M: Medium>(medium: &M, slot: &AtomicPair, (tag, second): (u64, u64)) {
     if seeded(Bug::TagBeforeValue) {
-        slot.store_first(tag, Ordering::Release);
+        medium.store_first(slot, tag, Ordering::Release);
     }
-    slot.store_second(second, Ordering::Relaxed);
+    medium.store_second(slot, second, Ordering::Relaxed);
     // Release: who finds the tag finds the value and the fingerprint.
-    slot.store_first(tag, Ordering::Release);
+    medium.store_first(slot, tag, Ordering::Release);
 }
 
 /// The first slot of a mask at or after another, around the end; that one itself if
@@ -391,10 +497,11 @@ unsafe fn matching_of_line(line: *const AtomicU64, fingerprint: u8) -> u64 {
 mod tests {
     use super::super::geometry::Blocks;
     use super::*;
+    use crate::memory::Heap;
 
     #[test]
     fn all_ways_to_match_agree_whether_locked_or_not() {
-        let front: Front<Blocks<64, 8>> = Front::new(2, 2).unwrap();
+        let front: Front<Blocks<64, 8>, Heap> = Front::new(&Heap, 2, 2).unwrap();
         let fingerprints = |slot: usize| (slot as u8).wrapping_mul(37) | 2;
         for slot in 0..64 {
             if slot % 3 != 0 {
@@ -424,7 +531,7 @@ mod tests {
 
     #[test]
     fn small_blocks_have_no_other_slots() {
-        let front: Front<Blocks<32, 8>> = Front::new(2, 2).unwrap();
+        let front: Front<Blocks<32, 8>, Heap> = Front::new(&Heap, 2, 2).unwrap();
         front.lock(1);
         front.put(1, 31, 0x85, (5, 7));
         assert_eq!(front.matching(1, 0x85), 1 << 31);

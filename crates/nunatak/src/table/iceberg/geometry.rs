@@ -81,8 +81,12 @@ pub(super) enum Phase {
     Freezing = 1,
     /// Blocks are copied for a snapshot before they change.
     Copying = 2,
+    /// A doubling is over, but for what it has left where keys were.
+    Doubled = 3,
     Doubling = 4,
     Halving = 5,
+    /// As after a doubling.
+    Halved = 6,
 }
 
 /// The size of a table and what is going on in it, in one word, which is never
@@ -93,7 +97,7 @@ pub(super) struct State(pub(super) u64);
 const MASK_BITS: u32 = 34;
 const PHASE_BITS: u32 = 3;
 const PHASES: u64 = 7 << MASK_BITS;
-/// Of the phases in which keys move.
+/// Of the phases in which keys move, and the one after a halving.
 const MOVING: u64 = 4 << MASK_BITS;
 /// The processor lacks what the short paths need; asked together with the phase.
 const SLOW: u64 = 1 << 63;
@@ -112,6 +116,22 @@ impl State {
         self.0 >> (MASK_BITS + PHASE_BITS) & GENERATIONS
     }
 
+    /// What a durable table remembers of its state.
+    pub(super) fn root(phase: Phase, rows: u64) -> u64 {
+        (phase as u64) << MASK_BITS | (rows - 1)
+    }
+
+    /// The state of a table that is opened.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn of_root(root: u64) -> Option<(Phase, u64)> {
+        let state = Self(root);
+        let phase = state.phase();
+        let is_sound = Self::root(phase, state.rows()) == root
+            && state.rows().is_power_of_two()
+            && matches!(phase, Phase::Stable | Phase::Doubling | Phase::Halving);
+        is_sound.then_some((phase, state.rows()))
+    }
+
     /// The next state: another phase, and after it or already so many rows.
     pub(super) fn next(self, phase: Phase, rows: u64) -> Self {
         let generation = (self.generation() + 1) & GENERATIONS;
@@ -124,8 +144,10 @@ impl State {
             0 => Phase::Stable,
             1 => Phase::Freezing,
             2 => Phase::Copying,
+            3 => Phase::Doubled,
             4 => Phase::Doubling,
-            _ => Phase::Halving,
+            5 => Phase::Halving,
+            _ => Phase::Halved,
         }
     }
 
@@ -148,7 +170,21 @@ impl State {
 
     /// Whether keys may be where they do not belong any more.
     pub(super) fn is_moving(self) -> bool {
-        self.0 & MOVING != 0
+        matches!(self.phase(), Phase::Doubling | Phase::Halving)
+    }
+
+    /// Whether blocks have to be settled.
+    pub(super) fn is_settling(self) -> bool {
+        self.is_moving() || self.phase() == Phase::Copying
+    }
+
+    /// Rows less one of the size at which what keys have left behind is where it is.
+    pub(super) fn mask_of_leftovers(self) -> Option<u64> {
+        match self.phase() {
+            Phase::Doubling | Phase::Doubled => Some(self.mask() >> 1),
+            Phase::Halving | Phase::Halved => Some(self.mask() << 1 | 1),
+            _ => None,
+        }
     }
 
     /// Rows less one: of the size that a resize leads to.

@@ -6,6 +6,7 @@ use super::front::Front;
 use super::geometry::{BlockSizes, Geometry, MOST_ROWS, Phase, State};
 use crate::error::Error;
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicUsize, Backoff, Ordering, operations_ended, retire_tag};
 use core::sync::atomic::Ordering::Relaxed;
@@ -59,11 +60,11 @@ pub(super) const fn bytes_of_block<B: BlockSizes>() -> usize {
 
 /// Reserves addresses for as many rows as the caller wants, or as the machine
 /// could need.
-pub(super) fn reserve_rows<B: BlockSizes>(
-    columns: usize,
-    rows: u64,
+pub(super) fn reserve_rows<B: BlockSizes, M: Medium>(
+    medium: &M,
+    (columns, rows): (usize, u64),
     config: &super::Config,
-) -> Result<(Front<B>, Back<B>, u64, Addresses), Error> {
+) -> Result<(Front<B, M>, Back<B, M>, u64, Addresses), Error> {
     let mut most = match config.max_capacity {
         Some(items) => {
             let blocks = blocks_for::<B>(items, config)?;
@@ -78,8 +79,8 @@ pub(super) fn reserve_rows<B: BlockSizes>(
     let blocks = columns * rows as usize;
     loop {
         let all = columns * most as usize;
-        let reserved =
-            Front::new(blocks, all).and_then(|front| Ok((front, Back::new(blocks, all)?)));
+        let reserved = Front::new(medium, blocks, all)
+            .and_then(|front| Ok((front, Back::new(medium, blocks, all)?)));
         match reserved {
             Ok((front, back)) => {
                 let addresses = Addresses::count((all * bytes_of_block::<B>()) as u64);
@@ -140,11 +141,27 @@ fn physical_memory() -> u64 {
     u64::try_from(pages).ok().filter(|&pages| pages > 0).unwrap_or(1 << 26) * 4096
 }
 
-impl<P: Placement, B: BlockSizes> Table<P, B> {
+impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// How many items may be in a table of so many rows.
     pub(super) fn most_items(&self, mask: u64) -> usize {
         let slots = self.geometry.blocks(mask) * Geometry::<B>::SLOTS;
         (slots as f64 * self.config.max_load) as usize
+    }
+
+    /// As [`grow_if_full`](Self::grow_if_full), by who holds no lock: a doubling that
+    /// waits for a barrier ends first.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn clean_or_grow_if_full(&self) {
+        let state = self.state();
+        if state.phase() == Phase::Doubled
+            && self.len() > self.most_items(state.mask())
+            && let Some(_held) = self.migrating.try_lock()
+        {
+            // If it fails, the table gets fuller, and the map's owner is told.
+            let _ = self.clean();
+        }
+        self.grow_if_full();
     }
 
     /// Starts to double the table if it holds more than it should.
@@ -207,6 +224,9 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         self.migration.remaining.store(2 * self.units(next), Ordering::Relaxed);
         self.migration.cursor.store(0, Ordering::Relaxed);
         self.migration.populated.store(0, Ordering::Relaxed);
+        if next.is_moving() {
+            self.medium.set_root(State::root(phase, rows));
+        }
         self.enter(next);
     }
 
@@ -227,7 +247,15 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         // Acquire, release: who ends the phase has all that was done in it behind
         // it.
         if self.migration.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.enter(state.next(Phase::Stable, state.rows()));
+            let phase = match state.phase() {
+                Phase::Doubling if self.leaves_pairs() => Phase::Doubled,
+                Phase::Halving if self.leaves_pairs() => Phase::Halved,
+                _ => Phase::Stable,
+            };
+            if phase == Phase::Stable && state.is_moving() {
+                self.medium.set_root(State::root(phase, state.rows()));
+            }
+            self.enter(state.next(phase, state.rows()));
         }
     }
 
@@ -245,20 +273,20 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
 
     /// Ends the phase that the table is in. The caller holds the migration lock,
     /// so that no other begins.
-    pub(super) fn complete(&self) {
+    pub(super) fn complete(&self) -> Result<(), Error> {
         let state = self.state();
-        if state.is_stable() {
-            return;
+        if state.is_settling() {
+            for unit in 0..self.units(state) {
+                self.settle_front(state, unit);
+                self.settle_back(state, unit);
+            }
+            // Others may be about to count the last block.
+            let mut backoff = Backoff::new();
+            while self.is_still(state) {
+                backoff.wait();
+            }
         }
-        for unit in 0..self.units(state) {
-            self.settle_front(state, unit);
-            self.settle_back(state, unit);
-        }
-        // Others may be about to count the last block.
-        let mut backoff = Backoff::new();
-        while self.is_still(state) {
-            backoff.wait();
-        }
+        self.clean()
     }
 
     pub(super) fn reserve(&self, additional: usize) -> Result<(), Error> {
@@ -270,7 +298,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         }
         let _held = self.migrating.lock();
         loop {
-            self.complete();
+            self.complete()?;
             let state = self.state();
             if state.rows() >= rows {
                 return Ok(());
@@ -280,9 +308,9 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
     }
 
     /// Halves the table as often as its items fit half of it well.
-    pub(super) fn shrink_to_fit(&self) {
+    pub(super) fn shrink_to_fit(&self) -> Result<(), Error> {
         let _held = self.migrating.lock();
-        self.complete();
+        self.complete()?;
         loop {
             let state = self.state();
             let half = state.mask() >> 1;
@@ -294,10 +322,15 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             {
                 // What was made ready for a doubling that did not come.
                 self.release(self.geometry.blocks(state.mask()));
-                return;
+                return Ok(());
+            }
+            if M::IS_DURABLE {
+                self.chains.slots().reserve(self.most_chained_by_halving(half))?;
             }
             self.start(state, Phase::Halving, half + 1);
-            self.complete();
+            let completed = self.complete();
+            self.chains.slots().reserve(0)?;
+            completed?;
             // Who computed a block of the half that is no more may be about to lock
             // it, or have done so and found out. When they are gone nobody touches it.
             if !seeded(Bug::ReleaseWithoutGrace) {
@@ -311,9 +344,24 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         }
     }
 
+    /// How many keys may have to go to level 3 when the table halves: those that find
+    /// no room in their front block and those of the back yard.
+    fn most_chained_by_halving(&self, mask: u64) -> usize {
+        let blocks = self.geometry.blocks(mask);
+        let used = |block| B::FRONT - self.front.matching(block, 0).count_ones() as usize;
+        let behind =
+            |block| B::BACK - Back::<B, M>::empties(self.back.word(block)).count() as usize;
+        (0..blocks)
+            .map(|low| {
+                let both = used(low) + used(low + blocks);
+                (both + 2).saturating_sub(B::FRONT) + behind(low + blocks)
+            })
+            .sum()
+    }
+
     /// Gives back the memory of all blocks but so many, which nobody comes to. The
     /// caller holds the migration lock.
-    fn release(&self, blocks: usize) {
+    pub(super) fn release(&self, blocks: usize) {
         self.front.shrink(blocks);
         self.back.shrink(blocks);
         self.migration.populated.store(0, Ordering::Relaxed);

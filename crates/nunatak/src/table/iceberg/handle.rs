@@ -5,6 +5,7 @@ use super::Table;
 use super::back::Back;
 use super::geometry::{BlockSizes, back_fingerprint, choices, fingerprint};
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::table::KeyTest;
 
 /// The place of an item in an [`IcebergMap`](crate::IcebergMap), as its
@@ -50,7 +51,7 @@ impl SlotHandle {
     }
 }
 
-impl<P: Placement, B: BlockSizes> Table<P, B> {
+impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// Where a key is.
     pub(crate) fn slot_of<T: KeyTest>(&self, word: u64, test: &T) -> Option<SlotHandle> {
         let hash = self.placement.hash(word);
@@ -72,7 +73,9 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             }
             for mask in [state.mask_before(), state.mask()] {
                 for block in choices(hash).map(|hash| self.geometry.block(hash, mask)) {
-                    for slot in Back::<B>::matching(self.back.word(block), back_fingerprint(hash)) {
+                    for slot in
+                        Back::<B, M>::matching(self.back.word(block), back_fingerprint(hash))
+                    {
                         if found(self.back_pair(block, slot)) {
                             return Some(SlotHandle {
                                 place: Place::Back { block, slot: slot as u8 },
@@ -99,10 +102,18 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         let blocks = self.geometry.blocks(self.state().larger_mask());
         let (half, pair) = match handle.place {
             Place::Front { block, slot } if block < blocks && usize::from(slot) < B::FRONT => {
-                (self.geometry.half(block), self.front.pair(block, usize::from(slot)))
+                let is_used = self.front.matching(block, 0) >> slot & 1 == 0;
+                (is_used || !M::IS_DURABLE).then_some(())?;
+                let pair = self.front.pair(block, usize::from(slot));
+                self.persist_front(block, usize::from(slot));
+                (self.geometry.half(block), pair)
             }
             Place::Back { block, slot } if block < blocks && usize::from(slot) < B::BACK => {
-                (self.geometry.half(block), self.back_pair(block, usize::from(slot)))
+                let mut empties = Back::<B, M>::empties(self.back.word(block));
+                (!M::IS_DURABLE || empties.all(|empty| empty != usize::from(slot))).then_some(())?;
+                let pair = self.back_pair(block, usize::from(slot));
+                self.persist_back(block, usize::from(slot));
+                (self.geometry.half(block), pair)
             }
             Place::Chain { hash } => {
                 let second = self.chains.of(hash, handle.tag).into_iter().next()?;

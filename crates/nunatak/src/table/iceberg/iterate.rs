@@ -8,8 +8,10 @@
 //! the levels that come first, a tenth of all, are remembered.
 
 use super::Table;
+use super::back::Back;
 use super::geometry::BlockSizes;
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::sync::{AtomicPair, Ordering};
 use std::collections::HashSet;
 
@@ -22,8 +24,8 @@ enum Level {
 
 /// The pairs of a table, which does not shrink while it lives.
 #[derive(Debug)]
-pub struct PairIter<'t, P: Placement, B: BlockSizes> {
-    table: &'t Table<P, B>,
+pub struct PairIter<'t, P: Placement, B: BlockSizes, M: Medium> {
+    table: &'t Table<P, B, M>,
     level: Level,
     /// Rows less one of the size at the start.
     mask: u64,
@@ -34,8 +36,8 @@ pub struct PairIter<'t, P: Placement, B: BlockSizes> {
     yielded: HashSet<u64, foldhash::fast::FixedState>,
 }
 
-impl<'t, P: Placement, B: BlockSizes> PairIter<'t, P, B> {
-    pub(super) fn new(table: &'t Table<P, B>) -> Self {
+impl<'t, P: Placement, B: BlockSizes, M: Medium> PairIter<'t, P, B, M> {
+    pub(super) fn new(table: &'t Table<P, B, M>) -> Self {
         // Under the lock, so that no halving is under way.
         let _held = table.migrating.lock();
         table.iterators.fetch_add(1, Ordering::Relaxed);
@@ -79,27 +81,31 @@ impl<'t, P: Placement, B: BlockSizes> PairIter<'t, P, B> {
     fn copy(&mut self, block: usize) {
         let table = self.table;
         let half = table.geometry.half(block);
-        let mut keep = |slot: &AtomicPair| {
+        let mut keep = |slot: &AtomicPair, is_used: bool| {
             // Acquire: the entry behind it is at least as new.
             let (tag, second) =
                 (slot.load_first(Ordering::Relaxed), slot.load_second(Ordering::Acquire));
-            if tag != 0 {
+            if tag != 0 && is_used {
                 self.buffer.push((table.decoder.word(tag, half), second));
             }
         };
         if self.level == Level::Front {
             table.front.lock(block);
-            (0..B::FRONT).for_each(|slot| keep(table.front.slot(block, slot)));
+            let unused = table.front.matching(block, 0);
+            (0..B::FRONT)
+                .for_each(|slot| keep(table.front.slot(block, slot), unused >> slot & 1 == 0));
             table.front.unlock(block);
         } else {
             table.back.lock(block);
-            (0..B::BACK).for_each(|slot| keep(table.back.slot(block, slot)));
+            let unused: Vec<usize> = Back::<B, M>::empties(table.back.word(block)).collect();
+            (0..B::BACK)
+                .for_each(|slot| keep(table.back.slot(block, slot), !unused.contains(&slot)));
             table.back.unlock(block);
         }
     }
 }
 
-impl<P: Placement, B: BlockSizes> Iterator for PairIter<'_, P, B> {
+impl<P: Placement, B: BlockSizes, M: Medium> Iterator for PairIter<'_, P, B, M> {
     type Item = (u64, u64);
 
     fn next(&mut self) -> Option<(u64, u64)> {
@@ -138,7 +144,7 @@ impl<P: Placement, B: BlockSizes> Iterator for PairIter<'_, P, B> {
     }
 }
 
-impl<P: Placement, B: BlockSizes> Drop for PairIter<'_, P, B> {
+impl<P: Placement, B: BlockSizes, M: Medium> Drop for PairIter<'_, P, B, M> {
     fn drop(&mut self) {
         // Release: what the iterator read is given back after it.
         self.table.iterators.fetch_sub(1, Ordering::Release);

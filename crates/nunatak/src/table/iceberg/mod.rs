@@ -56,25 +56,33 @@ mod apply;
 mod back;
 mod batch;
 mod chains;
+mod durable;
 mod find;
 mod front;
 mod geometry;
 mod growth;
 mod handle;
 mod iterate;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+mod recovery;
 mod settle;
+mod slots;
 mod snapshot;
 mod stats;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+mod verify;
 
 pub use geometry::{BlockSizes, Blocks};
 pub use handle::SlotHandle;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub use recovery::Recovery;
 pub use stats::IcebergStats;
 
 use crate::error::Error;
 use crate::hash::{Decoder, Placement};
-use crate::memory::MemoryUsage;
+use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::sync::{
     AtomicU64, AtomicUsize, Mutex, Ordering, Registry, Shared, double_word_cas_is_lock_free,
 };
@@ -101,14 +109,15 @@ impl Default for Config {
 
 /// The table: pairs of words, found by the first.
 #[derive(Debug)]
-pub struct Table<P: Placement, B: BlockSizes> {
+pub struct Table<P: Placement, B: BlockSizes, M: Medium = Heap> {
     state: AtomicU64,
     geometry: Geometry<B>,
-    front: Front<B>,
-    back: Back<B>,
+    front: Front<B, M>,
+    back: Back<B, M>,
     placement: P,
     registry: Registry,
-    chains: Chains,
+    chains: Chains<M>,
+    medium: M,
     decoder: Decoder,
     config: Config,
     /// The most rows that there are addresses for.
@@ -124,24 +133,34 @@ pub struct Table<P: Placement, B: BlockSizes> {
 
 impl<P: Placement, B: BlockSizes> Table<P, B> {
     pub(crate) fn new(placement: P, config: Config, capacity: usize) -> Result<Self, Error> {
+        let shape = Geometry::<B>::shape(growth::blocks_for::<B>(capacity, &config)?);
+        Self::within(Heap, placement, config, shape)
+    }
+}
+
+impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
+    /// A table of so many columns and rows, which the medium may hold pairs of.
+    fn within(
+        medium: M,
+        placement: P,
+        config: Config,
+        (columns, rows): (usize, u64),
+    ) -> Result<Self, Error> {
         if !double_word_cas_is_lock_free() {
             return Err(Error::NoDoubleWordCas);
         }
-        let (columns, rows) = Geometry::<B>::shape(growth::blocks_for::<B>(capacity, &config)?);
-        let geometry = Geometry::new(columns);
-        let blocks = geometry.blocks(rows - 1);
         let (front, back, most_rows, addresses) =
-            growth::reserve_rows::<B>(columns, rows, &config)?;
-        debug_assert!(blocks <= columns * most_rows as usize);
+            growth::reserve_rows::<B, M>(&medium, (columns, rows), &config)?;
         Ok(Self {
             state: AtomicU64::new(State::new(rows, !front.is_fast()).0),
-            geometry,
+            geometry: Geometry::new(columns),
             front,
             back,
             decoder: placement.decoder(),
             placement,
             registry: Registry::new(),
-            chains: Chains::new(),
+            chains: Chains::new(&medium)?,
+            medium,
             config,
             most_rows,
             _addresses: addresses,
@@ -188,14 +207,14 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
     fn count(&self, added: i64) {
         let sum = self.registry.count::<Shared>(added);
         if added > 0 && sum.is_multiple_of(growth::CHECKED_EVERY) {
-            self.grow_if_full();
+            self.clean_or_grow_if_full();
         }
     }
 }
 
-impl<P: Placement, B: BlockSizes> PairTable for Table<P, B> {
+impl<P: Placement, B: BlockSizes, M: Medium> PairTable for Table<P, B, M> {
     type Stats = IcebergStats;
-    type Iter<'t> = iterate::PairIter<'t, P, B>;
+    type Iter<'t> = iterate::PairIter<'t, P, B, M>;
     type Snapshot = snapshot::PairSnapshot;
 
     #[inline(always)]
@@ -266,8 +285,7 @@ impl<P: Placement, B: BlockSizes> PairTable for Table<P, B> {
     }
 
     fn shrink_to_fit(&self) -> Result<(), Error> {
-        self.shrink_to_fit();
-        Ok(())
+        self.shrink_to_fit()
     }
 
     fn load_factor(&self) -> f64 {

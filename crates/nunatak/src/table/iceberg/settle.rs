@@ -5,9 +5,11 @@
 //! may be the caller's; what has changed until then is computed again.
 
 use super::Table;
+use super::apply::Put;
 use super::back::Back;
 use super::geometry::{BlockSizes, Phase, State, back_fingerprint, choices, fingerprint};
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
 
@@ -24,7 +26,7 @@ enum Attempt {
 /// The tags of a block and their hashes; tag zero for a slot that is empty.
 type Hashes<const N: usize> = [(u64, u64); N];
 
-impl<P: Placement, B: BlockSizes> Table<P, B> {
+impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// Settles all blocks that a key may be in.
     pub(super) fn settle(&self, state: State, hash: u64) {
         let mask = state.smaller_mask();
@@ -42,7 +44,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
                 Phase::Doubling => self.double_front(state, block),
                 Phase::Halving => self.halve_front(state, block),
                 Phase::Copying => self.copy_front(state, block),
-                Phase::Stable | Phase::Freezing => return,
+                Phase::Stable | Phase::Freezing | Phase::Doubled | Phase::Halved => return,
             };
             match attempt {
                 Attempt::Settled => return self.settled_one(state),
@@ -59,7 +61,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
                 Phase::Doubling => self.double_back(state, block),
                 Phase::Halving => self.halve_back(state, block),
                 Phase::Copying => self.copy_back(state, block),
-                Phase::Stable | Phase::Freezing => return,
+                Phase::Stable | Phase::Freezing | Phase::Doubled | Phase::Halved => return,
             };
             match attempt {
                 Attempt::Settled => return self.settled_one(state),
@@ -130,15 +132,16 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         if seeded(Bug::CountedBeforeMoved) {
             self.enter(state.next(Phase::Stable, state.rows()));
         }
-        for slot in moving() {
-            let second = self.front.slot(low, slot).load_second(Ordering::Relaxed);
-            if seeded(Bug::MoveErasesFirst) {
-                self.front.clear(low, slot);
-            }
-            let (tag, hash) = hashes[slot];
-            self.front.put(high, slot, fingerprint(hash), (tag, second));
+        if seeded(Bug::MoveErasesFirst) {
+            self.front.clear_all(low, moving());
         }
-        moving().for_each(|slot| self.front.clear(low, slot));
+        let pairs = moving().map(|slot| {
+            let (tag, hash) = hashes[slot];
+            let second = self.front.slot(low, slot).load_second(Ordering::Relaxed);
+            (slot, fingerprint(hash), (tag, second))
+        });
+        self.front.put_all(high, pairs);
+        self.vacate_front(low, moving());
         if self.front.is_overflowed(low) && !seeded(Bug::FrontMarkNotInherited) {
             self.front.mark_overflowed(high);
         }
@@ -199,16 +202,17 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             let pair = (tag, self.front.slot(high, slot).load_second(Ordering::Relaxed));
             match self.front.empty_for(low, fingerprint(hash)) {
                 0 => {
-                    // The phase can't end before this block is settled.
-                    let is_put = self.put_behind(state, low, hash, pair);
-                    debug_assert!(is_put, "the phase ended before its blocks");
+                    // The phase can't end before this block is settled, and slots of
+                    // level 3 were kept for it.
+                    let put = self.put_behind(state, low, hash, pair);
+                    debug_assert_eq!(put, Put::Done);
                 }
                 free => {
                     self.front.put(low, free.trailing_zeros() as usize, fingerprint(hash), pair);
                 }
             }
         }
-        coming().for_each(|slot| self.front.clear(high, slot));
+        self.vacate_front(high, coming());
         self.mark_front(state, (low, high));
         Attempt::Settled
     }
@@ -247,7 +251,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             let second = self.back.slot(low, slot).load_second(Ordering::Relaxed);
             self.back.put(high, slot, back_fingerprint(hash), (tag, second));
         }
-        moving().for_each(|slot| self.back.clear(low, slot));
+        self.vacate_back(low, moving());
         if self.back.word(low).is_overflowed() && !seeded(Bug::MarkNotInherited) {
             self.back.mark_overflowed(high);
         }
@@ -290,13 +294,13 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         for slot in coming() {
             let (tag, hash) = hashes[slot];
             let pair = (tag, self.back.slot(high, slot).load_second(Ordering::Relaxed));
-            match Back::<B>::empties(self.back.word(low)).next() {
+            match Back::<B, M>::empties(self.back.word(low)).next() {
                 Some(free) => self.back.put(low, free, back_fingerprint(hash), pair),
                 // Not to the other choice, whose lock may not be taken now.
                 None => self.chain(state, hash, pair),
             }
         }
-        coming().for_each(|slot| self.back.clear(high, slot));
+        self.vacate_back(high, coming());
         self.mark_back(state, (low, high));
         Attempt::Settled
     }
@@ -304,7 +308,8 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
     /// Puts a pair into level 3, after the marks by which it is found.
     pub(super) fn chain(&self, state: State, hash: u64, pair: (u64, u64)) {
         self.mark_choices(state, hash);
-        self.chains.push(hash, pair);
+        let pushed = self.chains.push(hash, pair);
+        debug_assert_eq!(pushed, Ok(()), "slots were kept for this");
     }
 
     pub(super) fn mark_choices(&self, state: State, hash: u64) {
@@ -312,6 +317,24 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             for hash in choices(hash) {
                 self.back.mark_overflowed(self.geometry.block(hash, state.mask()));
             }
+        }
+    }
+
+    /// Empties slots whose pairs have been stored elsewhere. Where that is not
+    /// durable before this, the pairs are left as they are, but are not found.
+    fn vacate_front(&self, block: usize, slots: impl Iterator<Item = usize> + Clone) {
+        if self.leaves_pairs() {
+            slots.for_each(|slot| self.front.set_fingerprint(block, slot, 0));
+        } else {
+            self.front.clear_all(block, slots);
+        }
+    }
+
+    fn vacate_back(&self, block: usize, slots: impl Iterator<Item = usize>) {
+        if self.leaves_pairs() {
+            slots.for_each(|slot| self.back.clear_fingerprint(block, slot));
+        } else {
+            slots.for_each(|slot| self.back.clear(block, slot));
         }
     }
 

@@ -9,7 +9,7 @@ use super::Table;
 use super::geometry::{BlockSizes, Phase};
 use crate::error::Error;
 use crate::hash::{Decoder, Placement};
-use crate::memory::MemoryUsage;
+use crate::memory::{Medium, MemoryUsage};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, Backoff, Mutex, Ordering, operations_ended, retire_tag};
 
@@ -63,10 +63,10 @@ impl Iterator for PairSnapshot {
     }
 }
 
-impl<P: Placement, B: BlockSizes> Table<P, B> {
+impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     pub(super) fn snapshot(&self) -> Result<PairSnapshot, Error> {
         let _held = self.migrating.lock();
-        self.complete();
+        self.complete()?;
         // Half of the pairs belong to either half, as far as hashes are random; a
         // sixteenth more is for chance and for what comes until the cut.
         let room = self.len() / 2 + self.len() / 16 + 64;
@@ -91,7 +91,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
         }
         *self.copy.halves.lock() = halves;
         self.start(self.state(), Phase::Copying, state.rows());
-        self.complete();
+        self.complete()?;
         let halves = core::mem::take(&mut *self.copy.halves.lock());
         Ok(PairSnapshot { halves, decoder: self.decoder })
     }

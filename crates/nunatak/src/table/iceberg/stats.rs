@@ -4,6 +4,7 @@ use super::Table;
 use super::back::Back;
 use super::geometry::{BlockSizes, Geometry};
 use crate::hash::Placement;
+use crate::memory::Medium;
 
 /// What an [`IcebergMap`](crate::IcebergMap) looks like inside.
 ///
@@ -54,7 +55,7 @@ impl IcebergStats {
     }
 }
 
-impl<P: Placement, B: BlockSizes> Table<P, B> {
+impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// Looks at the fingerprints of every block.
     pub(crate) fn stats(&self) -> IcebergStats {
         let state = self.state();
@@ -66,7 +67,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
             let taken = !self.front.matching(block, 0) & slots_of_front;
             levels[0] += taken.count_ones() as usize;
             let word = self.back.word(block);
-            levels[1] += B::BACK - Back::<B>::empties(word).count() as usize;
+            levels[1] += B::BACK - Back::<B, M>::empties(word).count() as usize;
             overflowed_blocks += usize::from(word.is_overflowed());
         }
         IcebergStats {

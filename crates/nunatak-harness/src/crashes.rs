@@ -1,0 +1,258 @@
+//! Crashes of durable maps: at every instant, and whatever they may leave.
+//!
+//! A map in a [`Simulation`] goes through a history of operations. For every moment of
+//! every operation the images that a crash may leave are opened, and what they hold is
+//! compared with what was acknowledged; then they are operated on, so that a map that
+//! only looks right is found out; and recovery is crashed, too.
+
+use crate::random::Random;
+use nunatak::durable::{DurableDesign, Map, Options, Persistency, Simulation};
+use std::collections::BTreeMap;
+
+/// What a map should hold.
+pub type Contents = BTreeMap<u64, u64>;
+
+/// An operation of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "they are the map's own")]
+pub enum Action {
+    Insert(u64, u64),
+    Update(u64, u64),
+    Remove(u64),
+    Sync,
+    Shrink,
+}
+
+impl Action {
+    /// What it makes of the contents.
+    fn apply(self, contents: &mut Contents) {
+        match self {
+            Self::Insert(key, value) => drop(contents.insert(key, value)),
+            Self::Update(key, value) => {
+                if let Some(present) = contents.get_mut(&key) {
+                    *present = value;
+                }
+            }
+            Self::Remove(key) => drop(contents.remove(&key)),
+            Self::Sync | Self::Shrink => {}
+        }
+    }
+
+    fn run<D: DurableDesign>(self, map: &Map<u64, u64, D>) {
+        match self {
+            Self::Insert(key, value) => drop(map.insert(key, value).expect("an insert")),
+            Self::Update(key, value) => drop(map.update(&key, value).expect("an update")),
+            Self::Remove(key) => drop(map.remove(&key).expect("a removal")),
+            Self::Sync => map.sync().expect("a sync"),
+            Self::Shrink => map.shrink_to_fit().expect("a shrink"),
+        }
+    }
+}
+
+/// How thoroughly crashes are looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Thoroughness {
+    /// All images of a moment up to this many, or so many drawn at random.
+    pub images: u64,
+    /// Of how many images one is operated on and recovered again after crashes of its
+    /// recovery.
+    pub second: usize,
+    /// Of how many moments one is looked at.
+    pub moments: usize,
+}
+
+/// A history of a random choice of actions: inserts at first, then as many removals,
+/// with syncs in between, and shrinks.
+pub fn history(seed: u64, actions: usize, keys: u64) -> Vec<Action> {
+    let mut random = Random::new(seed);
+    (0..actions)
+        .map(|at| {
+            let (key, value) = (random.below(keys), random.below(1000));
+            let inserts = if at < actions * 2 / 3 { 7 } else { 2 };
+            match random.below(32) {
+                0 => Action::Sync,
+                1 if at > actions / 2 => Action::Shrink,
+                choice if choice % 10 < inserts => Action::Insert(key, value),
+                choice if choice % 10 == 7 => Action::Update(key, value),
+                _ => Action::Remove(key),
+            }
+        })
+        .collect()
+}
+
+/// Crashes a history of a map at every moment.
+///
+/// # Panics
+/// If a crash loses something that was acknowledged, or invents something.
+pub fn crash_history<D: DurableDesign>(
+    actions: &[Action],
+    persistency: Persistency,
+    thoroughness: Thoroughness,
+) -> usize {
+    let simulation = Simulation::new(persistency);
+    let options = Options::new().threads(1);
+    let map: Map<u64, u64, D> = simulation.create(&options).expect("a new map");
+    map.sync().expect("a sync");
+    let mut checker = Checker::new(simulation.clone(), thoroughness);
+    for &action in actions {
+        let before = simulation.moment();
+        action.run(&map);
+        checker.check::<D>(before, action);
+    }
+    checker.images
+}
+
+struct Checker {
+    simulation: Simulation,
+    persistency: Persistency,
+    thoroughness: Thoroughness,
+    /// What the map holds.
+    contents: Contents,
+    /// What keys may have after a power cut, if not that: what they had at the last
+    /// sync and since.
+    since: BTreeMap<u64, Vec<Option<u64>>>,
+    images: usize,
+}
+
+impl Checker {
+    fn new(simulation: Simulation, thoroughness: Thoroughness) -> Self {
+        let persistency = simulation.persistency();
+        Self {
+            simulation,
+            persistency,
+            thoroughness,
+            contents: Contents::new(),
+            since: BTreeMap::new(),
+            images: 0,
+        }
+    }
+
+    /// Looks at all crashes of an action that has been done.
+    fn check<D: DurableDesign>(&mut self, before: usize, action: Action) {
+        let after = self.simulation.moment();
+        let mut next = self.contents.clone();
+        action.apply(&mut next);
+        if let Action::Insert(key, _) | Action::Update(key, _) | Action::Remove(key) = action {
+            let had = self.contents.get(&key).copied();
+            let values = self.since.entry(key).or_insert_with(|| vec![had]);
+            values.push(next.get(&key).copied());
+        }
+        for moment in (before..=after).step_by(self.thoroughness.moments).chain([after]) {
+            let crash = self.simulation.crash(moment);
+            let is_done = moment == after;
+            let killed = crash.latest();
+            self.examine::<D>(&killed, |found| {
+                *found == next || !is_done && *found == self.contents
+            });
+            for image in crash.images(self.thoroughness.images, moment as u64) {
+                match self.persistency {
+                    Persistency::Lines => self.examine::<D>(&image, |found| {
+                        *found == next || !is_done && *found == self.contents
+                    }),
+                    Persistency::Pages => {
+                        // In the middle of a sync, as before it.
+                        self.examine::<D>(&image, |found| self.may_be(found));
+                    }
+                }
+                self.images += 1;
+            }
+        }
+        if action == Action::Sync {
+            self.since.clear();
+            let image = self.simulation.crash(after).earliest();
+            self.examine::<D>(&image, |found| *found == next);
+        }
+        self.contents = next;
+    }
+
+    /// Whether a power cut may leave this.
+    fn may_be(&self, found: &Contents) -> bool {
+        let keys = found.keys().chain(self.contents.keys());
+        keys.chain(self.since.keys()).all(|key| {
+            let value = found.get(key).copied();
+            match self.since.get(key) {
+                Some(values) => values.contains(&value),
+                None => value == self.contents.get(key).copied(),
+            }
+        })
+    }
+
+    /// Opens an image, and looks whether it holds what it may.
+    fn examine<D: DurableDesign>(&self, image: &[u8], may_be: impl Fn(&Contents) -> bool) {
+        let simulation = Simulation::of(image, self.persistency);
+        let map: Map<u64, u64, D> = open(&simulation);
+        let found = contents_of(&map);
+        assert!(may_be(&found), "{}", self.difference(&found));
+        if self.images.is_multiple_of(self.thoroughness.second) {
+            let recovered = simulation.moment();
+            operate(&map, &found, self.images as u64);
+            drop(map);
+            self.crash_recovery::<D>(&simulation, recovered, &may_be);
+        }
+    }
+
+    /// Crashes the recovery of an image at some moments.
+    fn crash_recovery<D: DurableDesign>(
+        &self,
+        simulation: &Simulation,
+        recovered: usize,
+        may_be: &impl Fn(&Contents) -> bool,
+    ) {
+        let mut random = Random::new(self.images as u64);
+        for _ in 0..4.min(recovered) {
+            let moment = random.below(recovered as u64 + 1) as usize;
+            for image in simulation.crash(moment).images(4, moment as u64) {
+                let again = Simulation::of(&image, self.persistency);
+                let map: Map<u64, u64, D> = open(&again);
+                let found = contents_of(&map);
+                assert!(may_be(&found), "recovered twice: {}", self.difference(&found));
+                operate(&map, &found, moment as u64);
+            }
+        }
+    }
+
+    fn difference(&self, found: &Contents) -> String {
+        let keys = found.keys().chain(self.contents.keys()).chain(self.since.keys());
+        let different = keys.filter_map(|key| {
+            let (found, expected) = (found.get(key), self.contents.get(key));
+            let since = self.since.get(key);
+            (found != expected).then(|| format!("{key}: {found:?}, {expected:?}, {since:?}"))
+        });
+        let different: std::collections::BTreeSet<String> = different.collect();
+        format!("keys, with what they have, had before, and may have: {different:#?}")
+    }
+}
+
+fn open<D: DurableDesign>(simulation: &Simulation) -> Map<u64, u64, D> {
+    match simulation.open(&Options::new().threads(1)) {
+        Ok(map) => map,
+        Err(error) => panic!("a crash has left a file that can't be opened: {error}"),
+    }
+}
+
+/// What a map holds, by all ways to ask.
+fn contents_of<D: DurableDesign>(map: &Map<u64, u64, D>) -> Contents {
+    let found: Contents = map.iter().collect();
+    assert_eq!(map.len(), found.len(), "the number of entries: {:?} {:?} {:?}", map.verify(), map.recovery(), map.stats());
+    assert_eq!(map.verify(), Ok(found.len()));
+    assert_eq!(map.recovery().items, found.len());
+    found.iter().for_each(|(key, value)| assert_eq!(map.get(key), Some(*value)));
+    found
+}
+
+/// Uses a map for a while.
+fn operate<D: DurableDesign>(map: &Map<u64, u64, D>, found: &Contents, seed: u64) {
+    let mut contents = found.clone();
+    for action in history(seed, 60, 80) {
+        action.run(map);
+        action.apply(&mut contents);
+    }
+    assert_eq!(map.iter().collect::<Contents>(), contents);
+    assert_eq!(map.verify(), Ok(contents.len()));
+    // Whatever is removed stays away.
+    let keys: Vec<u64> = contents.keys().copied().collect();
+    for key in keys {
+        assert_eq!(map.remove(&key), Ok(contents.remove(&key)));
+        assert_eq!(map.remove(&key), Ok(None), "key {key} was there twice");
+    }
+}

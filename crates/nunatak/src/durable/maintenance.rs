@@ -1,0 +1,82 @@
+//! The thread of a durable map: syncs at intervals, and ends resizes.
+
+use super::map::{DurableDesign, FileTable};
+use super::options::Durability;
+use crate::entry::{Inline, InlineKey};
+use crate::error::Error;
+use crate::hash::StableHash;
+use crate::map::InlineMap;
+use core::time::Duration;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// How often it is looked whether a resize has left something. It waits for a sync,
+/// which takes longer.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Default)]
+struct Signal {
+    is_over: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// The thread, while it runs.
+#[derive(Debug)]
+pub(super) struct Maintenance {
+    signal: Arc<Signal>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Maintenance {
+    pub(super) fn start<K: InlineKey, V: Inline, D: DurableDesign>(
+        map: &Arc<InlineMap<K, V, StableHash, D>>,
+        durability: Durability,
+    ) -> Result<Option<Self>, Error> {
+        if D::file(&map.table).pool().backing().is_ordered() {
+            return Ok(None);
+        }
+        let signal = Arc::new(Signal::default());
+        let told = Arc::clone(&signal);
+        let thread = D::spawn(map, move |table| maintain(table, durability, &told));
+        let thread = thread.map_err(|error| crate::FileError::Io {
+            action: "start a thread",
+            code: error.raw_os_error().unwrap_or(0),
+        })?;
+        Ok(Some(Self { signal, thread: Some(thread) }))
+    }
+}
+
+impl Drop for Maintenance {
+    fn drop(&mut self) {
+        *self.signal.is_over.lock() = true;
+        self.signal.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn maintain(table: &impl FileTable, durability: Durability, signal: &Signal) {
+    let interval = match durability {
+        Durability::Interval(interval) => Some(interval),
+        _ => None,
+    };
+    let mut last = Instant::now();
+    let mut is_over = signal.is_over.lock();
+    while !*is_over {
+        let patience = interval.map_or(PATIENCE, |interval| interval.min(PATIENCE));
+        signal.changed.wait_for(&mut is_over, patience);
+        let is_due = interval.is_some_and(|interval| last.elapsed() >= interval);
+        if *is_over || !is_due && !table.needs_sync() {
+            continue;
+        }
+        // Without the lock, since it takes long.
+        drop(is_over);
+        // A failure poisons the map, which whoever changes it next is told.
+        let _ = table.sync();
+        last = Instant::now();
+        is_over = signal.is_over.lock();
+    }
+}

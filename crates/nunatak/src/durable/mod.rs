@@ -1,0 +1,57 @@
+//! Maps in files: the same maps, and they are still there when the process is not.
+//!
+//! ```
+//! use nunatak::durable::IcebergMap;
+//!
+//! # let path = std::env::temp_dir().join("nunatak-doc-durable");
+//! let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+//! map.insert(7, 49)?;
+//! map.close()?;
+//!
+//! let map: IcebergMap<u64, u64> = IcebergMap::open(&path)?;
+//! assert_eq!(map.get(&7), Some(49));
+//! # std::fs::remove_file(&path).unwrap();
+//! # Ok::<(), nunatak::Error>(())
+//! ```
+//!
+//! # What an acknowledged operation is worth
+//! An operation is acknowledged when it returns. [`Durability`] says what that means:
+//!
+//! | | `Process` | `Interval` | `Synced` | `PersistentMemory` |
+//! |---|---|---|---|---|
+//! | the process is killed, at any instruction | kept | kept | kept | kept |
+//! | the kernel panics, the power fails | kept up to the last [`sync`](Map::sync) | kept up to the last interval | kept | kept |
+//! | the system can't write (a failed sync) | the sync fails, and all that follow | the next change fails | the change fails, and all that follow | the change fails, and all that follow |
+//! | the disk is full | a change that finds no room fails, and changes nothing | the same | the same | the same |
+//! | what is read may be taken back by a power cut | yes | yes | yes, until its change is acknowledged | no: durably linearizable |
+//! | costs, beyond the map in RAM | the page cache | that, and a sync at times | a sync for a change, or for a batch | a write-back of one cache line, and a fence |
+//!
+//! Whatever is lost, the map is whole: every key has a value that it had at the last
+//! sync or since, or was absent then or since; a structural change (a doubling, a
+//! halving, recovery itself) is never seen half done. An operation that was not
+//! acknowledged took effect as a whole or not at all.
+//!
+//! A handle whose sync has failed is *poisoned*: it is not known what the disk holds,
+//! and a second attempt would succeed without meaning anything. Reads go on; changes
+//! and syncs fail until the file is opened again.
+//!
+//! # Files
+//! A file is of one map, of any size; it grows by itself, and its blocks are allocated
+//! beforehand, so that a full disk is an error and not a signal. It is locked
+//! (`flock`) while it is open: one map that writes, or any that
+//! [only read](Options::read_only). Do not make it shorter from outside while it is
+//! open: that is noticed at the next growth or sync, but a read or a store before that
+//! ends the process (`SIGBUS`). The format has a version; a file of a later one is
+//! refused. Files are of one endianness.
+
+mod concurrent;
+mod maintenance;
+mod map;
+mod operations;
+mod options;
+mod simulation;
+
+pub use crate::table::iceberg::Recovery;
+pub use map::{DurableDesign, IcebergMap, InFile, Map};
+pub use options::{Durability, Options};
+pub use simulation::{Counts, Crash, Persistency, Simulation};

@@ -1,0 +1,174 @@
+//! How a durable map is created and opened.
+
+use crate::error::Error;
+use core::time::Duration;
+
+/// What it means that an operation was acknowledged; the
+/// [module](crate::durable#what-an-acknowledged-operation-is-worth) has the table.
+///
+/// ```
+/// use nunatak::durable::{Durability, Options};
+/// use std::time::Duration;
+/// let options = Options::new().durability(Durability::Interval(Duration::from_millis(100)));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Durability {
+    /// It survives the process; [`sync`](crate::durable::Map::sync) makes all of it
+    /// survive a power cut.
+    #[default]
+    Process,
+    /// As `Process`, with a sync in the background, this long after the last one.
+    Interval(Duration),
+    /// It survives a power cut: every change, or batch of changes, returns after a
+    /// sync, which changes of several threads share.
+    Synced,
+    /// It survives a power cut: the file is on persistent memory (a file system that
+    /// is mounted with `dax`), and every change writes its cache line back. What is
+    /// read survives as well.
+    PersistentMemory,
+}
+
+/// How a durable map is created or opened.
+///
+/// ```
+/// use nunatak::durable::{IcebergMap, Options};
+/// # let path = std::env::temp_dir().join("nunatak-doc-options");
+/// let options = Options::new().capacity(100_000).max_load(0.95);
+/// let map: IcebergMap<u64, u64> = IcebergMap::create_with(&path, &options)?;
+/// # drop(map);
+/// # std::fs::remove_file(&path).unwrap();
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub(super) capacity: usize,
+    pub(super) max_load: f64,
+    pub(super) max_capacity: Option<usize>,
+    pub(super) durability: Durability,
+    pub(super) read_only: bool,
+    pub(super) threads: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            capacity: 0,
+            max_load: crate::table::iceberg::Config::default().max_load,
+            max_capacity: None,
+            durability: Durability::default(),
+            read_only: false,
+            threads: None,
+        }
+    }
+}
+
+impl Options {
+    /// As [`create`](crate::durable::Map::create) and
+    /// [`open`](crate::durable::Map::open) take them.
+    ///
+    /// ```
+    /// # use nunatak::durable::Options;
+    /// let options = Options::new();
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes room for so many entries when the file is created.
+    ///
+    /// ```
+    /// # use nunatak::durable::Options;
+    /// let options = Options::new().capacity(1_000_000);
+    /// ```
+    #[must_use]
+    pub fn capacity(mut self, entries: usize) -> Self {
+        self.capacity = entries;
+        self
+    }
+
+    /// The share of the slots that entries may take before the map doubles: 0.1 to
+    /// 0.95, by default 0.91. A file keeps what it was created with.
+    ///
+    /// ```
+    /// # use nunatak::durable::Options;
+    /// let options = Options::new().max_load(0.85);
+    /// ```
+    #[must_use]
+    pub fn max_load(mut self, share: f64) -> Self {
+        self.max_load = share;
+        self
+    }
+
+    /// Reserves addresses for so many entries, beyond which the map does not grow. By
+    /// default more than the machine has memory for.
+    ///
+    /// ```
+    /// # use nunatak::durable::Options;
+    /// let options = Options::new().max_capacity(1 << 40);
+    /// ```
+    #[must_use]
+    pub fn max_capacity(mut self, entries: usize) -> Self {
+        self.max_capacity = Some(entries);
+        self
+    }
+
+    /// What it means that an operation was acknowledged.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Durability, Options};
+    /// let options = Options::new().durability(Durability::Synced);
+    /// ```
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Opens the file to be read: nothing of it is changed, not even if it has to be
+    /// recovered, and others may read it, too. Changes are errors.
+    ///
+    /// ```
+    /// # use nunatak::durable::Options;
+    /// let options = Options::new().read_only(true);
+    /// ```
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
+    /// How many threads open a file; by default as many as there are processors.
+    ///
+    /// ```
+    /// # use nunatak::durable::Options;
+    /// let options = Options::new().threads(1);
+    /// ```
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if !(0.1..=0.95).contains(&self.max_load) {
+            return Err(Error::InvalidOption { option: "max_load", expected: "from 0.1 to 0.95" });
+        }
+        if self.durability == Durability::Interval(Duration::ZERO) {
+            return Err(Error::InvalidOption {
+                option: "durability",
+                expected: "an interval that is not zero",
+            });
+        }
+        if self.threads == Some(0) {
+            return Err(Error::InvalidOption { option: "threads", expected: "one or more" });
+        }
+        Ok(())
+    }
+
+    pub(super) fn threads_to_open(&self) -> usize {
+        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.unwrap_or_else(all)
+    }
+}

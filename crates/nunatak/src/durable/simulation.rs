@@ -1,0 +1,476 @@
+//! A file that can lose its power at any instant, for tests.
+
+use super::map::{DurableDesign, Map};
+use super::options::{Durability, Options};
+use crate::entry::{Inline, InlineKey};
+use crate::error::Error;
+use crate::memory::durable::{Backing, Event, Recorder};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::thread::ThreadId;
+
+/// What a power cut leaves of stores that nothing has made durable.
+///
+/// ```
+/// use nunatak::durable::{Persistency, Simulation};
+/// let simulation = Simulation::new(Persistency::Lines);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Persistency {
+    /// Of persistent memory: cache lines in any order, the stores to one in the order
+    /// of the program, eight bytes at once. What was flushed is durable after a fence
+    /// of the same thread.
+    Lines,
+    /// Of the page cache: sectors of 512 bytes as they were at any moment since the
+    /// last barrier, each by itself; changes of the file's size in their order.
+    Pages,
+}
+
+impl Persistency {
+    fn unit(self) -> u64 {
+        match self {
+            Self::Lines => 64,
+            Self::Pages => 512,
+        }
+    }
+}
+
+/// A file in memory that remembers every store, flush and fence, so that it can be had
+/// as a crash at any instant could have left it.
+///
+/// ```
+/// use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
+///
+/// let simulation = Simulation::new(Persistency::Lines);
+/// let map: IcebergMap<u64, u64> = simulation.create(&Options::new())?;
+/// let before = simulation.moment();
+/// map.insert(7, 49)?;
+/// for moment in before..=simulation.moment() {
+///     for image in simulation.crash(moment).images(100, 0) {
+///         let again = Simulation::of(&image, Persistency::Lines);
+///         let map: IcebergMap<u64, u64> = again.open(&Options::new())?;
+///         let is_there = map.get(&7) == Some(49);
+///         assert!(is_there || map.is_empty() && moment < simulation.moment());
+///     }
+/// }
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Simulation {
+    recorder: Arc<Recorder>,
+    persistency: Persistency,
+    before: Arc<Vec<u8>>,
+}
+
+impl Simulation {
+    /// An empty file.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Persistency, Simulation};
+    /// assert_eq!(Simulation::new(Persistency::Pages).moment(), 0);
+    /// ```
+    pub fn new(persistency: Persistency) -> Self {
+        Self::of(&[], persistency)
+    }
+
+    /// A file with these contents, all of them durable.
+    ///
+    /// ```
+    /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
+    /// let nonsense = Simulation::of(&[7; 100_000], Persistency::Lines);
+    /// assert!(nonsense.open::<u64, u64, nunatak::durable::InFile<nunatak::Iceberg>>(
+    ///     &Options::new()
+    /// ).is_err());
+    /// ```
+    pub fn of(contents: &[u8], persistency: Persistency) -> Self {
+        Self { recorder: Arc::default(), persistency, before: Arc::new(contents.to_vec()) }
+    }
+
+    /// What a power cut leaves.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Persistency, Simulation};
+    /// assert_eq!(Simulation::new(Persistency::Lines).persistency(), Persistency::Lines);
+    /// ```
+    pub fn persistency(&self) -> Persistency {
+        self.persistency
+    }
+
+    fn backing(&self) -> Result<Backing, Error> {
+        let is_ordered = self.persistency == Persistency::Lines;
+        Backing::simulated(&self.before, is_ordered, Arc::clone(&self.recorder))
+    }
+
+    fn options(&self, options: &Options) -> Options {
+        let options = options.clone();
+        match self.persistency {
+            Persistency::Lines => options.durability(Durability::PersistentMemory),
+            Persistency::Pages => options,
+        }
+    }
+
+    /// Creates a map in the file, which is taken for empty.
+    ///
+    /// # Errors
+    /// As [`Map::create_with`].
+    ///
+    /// ```
+    /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
+    /// let simulation = Simulation::new(Persistency::Lines);
+    /// let map: IcebergMap<u64, u64> = simulation.create(&Options::new())?;
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn create<K: InlineKey, V: Inline, D: DurableDesign>(
+        &self,
+        options: &Options,
+    ) -> Result<Map<K, V, D>, Error> {
+        Map::create_in(self.backing()?, &self.options(options))
+    }
+
+    /// Opens the map that the file held at the beginning.
+    ///
+    /// # Errors
+    /// As [`Map::open_with`].
+    ///
+    /// ```
+    /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
+    /// let simulation = Simulation::new(Persistency::Lines);
+    /// drop(simulation.create::<u64, u64, nunatak::durable::InFile<nunatak::Iceberg>>(
+    ///     &Options::new()
+    /// )?);
+    /// let image = simulation.crash(simulation.moment()).latest();
+    /// let again = Simulation::of(&image, Persistency::Lines);
+    /// let map: IcebergMap<u64, u64> = again.open(&Options::new())?;
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn open<K: InlineKey, V: Inline, D: DurableDesign>(
+        &self,
+        options: &Options,
+    ) -> Result<Map<K, V, D>, Error> {
+        Map::open_in(self.backing()?, &self.options(options))
+    }
+
+    /// Lets the sync after so many others fail.
+    ///
+    /// ```
+    /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
+    /// let simulation = Simulation::new(Persistency::Pages);
+    /// let map: IcebergMap<u64, u64> = simulation.create(&Options::new())?;
+    /// simulation.fail_sync_after(0);
+    /// assert!(map.sync().is_err());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn fail_sync_after(&self, syncs: usize) {
+        self.recorder.fail_after(syncs);
+    }
+
+    /// Lets the disk be full when the file has so many bytes, or not any more.
+    ///
+    /// ```
+    /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
+    /// let simulation = Simulation::new(Persistency::Pages);
+    /// let map: IcebergMap<u64, u64> = simulation.create(&Options::new())?;
+    /// simulation.fill_disk_at(Some(map.file_bytes()));
+    /// assert!(map.reserve(1_000_000).is_err());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn fill_disk_at(&self, bytes: Option<u64>) {
+        self.recorder.full_at(bytes);
+    }
+
+    /// How many events there were: the moments are before the first, after the first,
+    /// and so on.
+    ///
+    /// ```
+    /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
+    /// let simulation = Simulation::new(Persistency::Lines);
+    /// let map: IcebergMap<u64, u64> = simulation.create(&Options::new())?;
+    /// let before = simulation.moment();
+    /// map.insert(7, 49)?;
+    /// assert_eq!(simulation.moment() - before, 4, "value, key, flush, fence");
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn moment(&self) -> usize {
+        self.recorder.len()
+    }
+
+    /// What happened between two moments, counted.
+    ///
+    /// ```
+    /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
+    /// let simulation = Simulation::new(Persistency::Lines);
+    /// let map: IcebergMap<u64, u64> = simulation.create(&Options::new())?;
+    /// let before = simulation.moment();
+    /// map.insert(7, 49)?;
+    /// let counts = simulation.count(before..simulation.moment());
+    /// assert_eq!((counts.lines_written, counts.lines_flushed, counts.fences), (1, 1, 1));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn count(&self, moments: core::ops::Range<usize>) -> Counts {
+        let mut counts = Counts::default();
+        let (mut lines, mut blocks) = (BTreeMap::new(), BTreeMap::new());
+        for event in &self.recorder.events()[moments] {
+            match *event {
+                Event::Store { offset, .. } => {
+                    counts.stores += 1;
+                    lines.insert(offset / 64, ());
+                    blocks.insert(offset / 256, ());
+                }
+                Event::Flush { .. } => counts.lines_flushed += 1,
+                Event::Fence { .. } => counts.fences += 1,
+                Event::BarrierEnded { .. } => counts.barriers += 1,
+                Event::BarrierBegan | Event::Resized { .. } | Event::GivenBack { .. } => {}
+            }
+        }
+        (counts.lines_written, counts.blocks_written) = (lines.len(), blocks.len());
+        counts
+    }
+
+    /// What a crash at a moment may leave.
+    ///
+    /// ```
+    /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
+    /// let simulation = Simulation::new(Persistency::Lines);
+    /// let map: IcebergMap<u64, u64> = simulation.create(&Options::new())?;
+    /// map.insert(7, 49)?;
+    /// assert_eq!(simulation.crash(simulation.moment()).possibilities(), 1);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn crash(&self, moment: usize) -> Crash {
+        Crash::new(&self.recorder.events()[..moment], self.persistency, Arc::clone(&self.before))
+    }
+}
+
+/// What has happened to a file.
+///
+/// ```
+/// # use nunatak::durable::Counts;
+/// assert_eq!(Counts::default().stores, 0);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Words that were stored.
+    pub stores: usize,
+    /// Lines of 64 bytes, each counted once.
+    pub lines_written: usize,
+    /// Blocks of 256 bytes, each counted once: the unit of some persistent memories.
+    pub blocks_written: usize,
+    /// Lines that were written back, as often as they were.
+    pub lines_flushed: usize,
+    /// Fences.
+    pub fences: usize,
+    /// Barriers: syncs of the file.
+    pub barriers: usize,
+}
+
+/// The stores to one unit of a file.
+#[derive(Debug, Default)]
+struct Unit {
+    /// Of each its event, where, and what.
+    stores: Vec<(usize, u64, u64)>,
+    /// How many of them are durable for sure.
+    durable: usize,
+}
+
+/// A change of what the file has blocks for.
+#[derive(Debug, Clone, Copy)]
+enum Resize {
+    To(u64),
+    GivenBack { from: u64, to: u64, is_last: bool },
+}
+
+/// All that a crash at one moment may leave.
+///
+/// ```
+/// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
+/// let simulation = Simulation::new(Persistency::Pages);
+/// let map: IcebergMap<u64, u64> = simulation.create(&Options::new())?;
+/// map.insert(7, 49)?;
+/// let crash = simulation.crash(simulation.moment());
+/// assert_eq!(crash.possibilities(), 3, "nothing, the value, the value and the key");
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Crash {
+    before: Arc<Vec<u8>>,
+    /// By their numbers.
+    units: BTreeMap<u64, Unit>,
+    resizes: Vec<(usize, Resize)>,
+    durable_resizes: usize,
+}
+
+impl Crash {
+    fn new(events: &[Event], persistency: Persistency, before: Arc<Vec<u8>>) -> Self {
+        let mut units: BTreeMap<u64, Unit> = BTreeMap::new();
+        let (mut resizes, mut durable_resizes) = (Vec::new(), 0);
+        // Of each thread the units that it has flushed and not fenced, with how many
+        // stores they had then.
+        let mut flushed: HashMap<ThreadId, Vec<(u64, usize)>> = HashMap::new();
+        for (at, event) in events.iter().enumerate() {
+            match *event {
+                Event::Store { offset, word } => {
+                    let unit = units.entry(offset / persistency.unit()).or_default();
+                    unit.stores.push((at, offset, word));
+                }
+                Event::Flush { offset, thread } if persistency == Persistency::Lines => {
+                    let unit = offset / persistency.unit();
+                    let stores = units.get(&unit).map_or(0, |unit| unit.stores.len());
+                    flushed.entry(thread).or_default().push((unit, stores));
+                }
+                Event::Fence { thread } => {
+                    for (unit, stores) in flushed.remove(&thread).unwrap_or_default() {
+                        if let Some(unit) = units.get_mut(&unit) {
+                            unit.durable = unit.durable.max(stores);
+                        }
+                    }
+                }
+                Event::BarrierEnded { began } => {
+                    for unit in units.values_mut() {
+                        let stores = unit.stores.partition_point(|&(at, ..)| at < began);
+                        unit.durable = unit.durable.max(stores);
+                    }
+                    let count = resizes.partition_point(|&(at, _)| at < began);
+                    durable_resizes = durable_resizes.max(count);
+                }
+                Event::Resized { bytes } => resizes.push((at, Resize::To(bytes))),
+                Event::GivenBack { from, to, is_last } => {
+                    resizes.push((at, Resize::GivenBack { from, to, is_last }));
+                }
+                Event::Flush { .. } | Event::BarrierBegan => {}
+            }
+        }
+        Self { before, units, resizes, durable_resizes }
+    }
+
+    /// How many images there are, of which some may be alike.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Persistency, Simulation};
+    /// assert_eq!(Simulation::new(Persistency::Lines).crash(0).possibilities(), 1);
+    /// ```
+    pub fn possibilities(&self) -> u64 {
+        self.options().fold(1, |all: u64, options| all.saturating_mul(options as u64))
+    }
+
+    /// How many choices there are for the sizes, and for each unit.
+    fn options(&self) -> impl Iterator<Item = usize> {
+        let resizes = self.resizes.len() - self.durable_resizes + 1;
+        let units = self.units.values().map(|unit| unit.stores.len() - unit.durable + 1);
+        core::iter::once(resizes).chain(units)
+    }
+
+    /// The image in which everything has arrived: what a killed process leaves.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Persistency, Simulation};
+    /// assert!(Simulation::new(Persistency::Lines).crash(0).latest().is_empty());
+    /// ```
+    pub fn latest(&self) -> Vec<u8> {
+        self.image(|options| options - 1)
+    }
+
+    /// The image in which nothing has arrived that need not.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Persistency, Simulation};
+    /// assert!(Simulation::new(Persistency::Lines).crash(0).earliest().is_empty());
+    /// ```
+    pub fn earliest(&self) -> Vec<u8> {
+        self.image(|_| 0)
+    }
+
+    /// All images, if there are at most so many, or else as many that are drawn at
+    /// random, the earliest and the latest among them.
+    ///
+    /// ```
+    /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
+    /// let simulation = Simulation::new(Persistency::Pages);
+    /// let map: IcebergMap<u64, u64> = simulation.create(&Options::new())?;
+    /// (0..100).for_each(|key| drop(map.insert(key, key)));
+    /// assert_eq!(simulation.crash(simulation.moment()).images(10, 7).count(), 10);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn images(&self, most: u64, seed: u64) -> impl Iterator<Item = Vec<u8>> {
+        let all = self.possibilities();
+        let draw = foldhash::fast::FixedState::with_seed(seed);
+        (0..all.min(most)).map(move |number| {
+            if all <= most {
+                let mut rest = number;
+                return self.image(|options| {
+                    let choice = rest % options as u64;
+                    rest /= options as u64;
+                    choice as usize
+                });
+            }
+            match number {
+                0 => self.earliest(),
+                1 => self.latest(),
+                _ => {
+                    // Some nearly as late as can be, some nearly as early.
+                    let share = number % 8;
+                    let mut at = 0_u64;
+                    self.image(|options| {
+                        use core::hash::BuildHasher;
+                        at += 1;
+                        let drawn = draw.hash_one((number, at));
+                        match (drawn >> 32) % 8 {
+                            side if side < share => options - 1,
+                            side if side == share => drawn as u32 as usize % options,
+                            _ => 0,
+                        }
+                    })
+                }
+            }
+        })
+    }
+
+    fn image(&self, mut choose: impl FnMut(usize) -> usize) -> Vec<u8> {
+        let arrived = self.durable_resizes + choose(self.resizes.len() - self.durable_resizes + 1);
+        let mut image = Vec::clone(&self.before);
+        for (at, (_, resize)) in self.resizes.iter().enumerate() {
+            match *resize {
+                Resize::To(bytes) if at < arrived => {
+                    image.resize(image.len().max(bytes as usize), 0);
+                }
+                Resize::GivenBack { from, to, is_last } if at < arrived => {
+                    let (from, to) = (from as usize, image.len().min(to as usize));
+                    if is_last {
+                        image.truncate(from);
+                    } else if from < to {
+                        image[from..to].fill(0);
+                    }
+                }
+                _ => {}
+            }
+        }
+        for unit in self.units.values() {
+            let stores = unit.durable + choose(unit.stores.len() - unit.durable + 1);
+            for &(at, offset, word) in &unit.stores[..stores] {
+                if self.is_there(at, offset, arrived) {
+                    let end = offset as usize + 8;
+                    if image.len() < end {
+                        // The first page, which a new file has at once.
+                        if end > 64 << 10 {
+                            continue;
+                        }
+                        image.resize(64 << 10, 0);
+                    }
+                    image[offset as usize..end].copy_from_slice(&word.to_ne_bytes());
+                }
+            }
+        }
+        image
+    }
+
+    /// Whether a store went to bytes that the file still has, if so many resizes have
+    /// arrived.
+    fn is_there(&self, store: usize, offset: u64, arrived: usize) -> bool {
+        self.resizes.iter().enumerate().all(|(number, (at, resize))| match *resize {
+            Resize::GivenBack { from, to, .. } if (from..to).contains(&offset) => {
+                if number < arrived { store > *at } else { store < *at }
+            }
+            _ => true,
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! A hash that files can rely on.
+
+use super::permutation::Permutation;
+use super::placement::{Decoder, HIGHEST, Placement, scale, with_half};
+use super::{Hashing, RandomState};
+use crate::error::Error;
+
+/// For words that are keys and files that outlast the process: permuted by numbers
+/// that the file knows.
+#[derive(Debug, Clone, Copy)]
+pub struct StablePlacement(Permutation);
+
+impl StablePlacement {
+    /// By two odd numbers.
+    pub(crate) fn new(multipliers: [u64; 2]) -> Self {
+        Self(Permutation::of(multipliers))
+    }
+
+    /// Numbers for a new file, as random as the default hasher.
+    pub(crate) fn draw() -> [u64; 2] {
+        Permutation::drawn_from(&RandomState::default()).multipliers()
+    }
+}
+
+impl Placement for StablePlacement {
+    const WORDS_ARE_KEYS: bool = true;
+
+    #[inline(always)]
+    fn hash(&self, word: u64) -> u64 {
+        self.0.hash(word)
+    }
+
+    #[inline(always)]
+    fn place(hash: u64, bins: usize) -> usize {
+        scale(hash, bins)
+    }
+
+    #[inline(always)]
+    fn tag(&self, _word: u64, hash: u64) -> u64 {
+        hash | HIGHEST
+    }
+
+    #[inline(always)]
+    fn hash_of_tag(&self, tag: u64, half: usize) -> u64 {
+        with_half(tag, half)
+    }
+
+    #[inline(always)]
+    fn is_tag(&self, tag: u64) -> bool {
+        tag & HIGHEST != 0
+    }
+
+    fn decoder(&self) -> Decoder {
+        Decoder::of_permutation(&self.0)
+    }
+
+    #[inline(always)]
+    fn child(bin: usize, _bins: usize, k: usize, j: usize) -> usize {
+        bin * k + j
+    }
+
+    #[inline(always)]
+    fn parent(child: usize, _bins: usize, k: usize) -> usize {
+        child / k
+    }
+
+    #[inline(always)]
+    fn half_of(bin: usize, bins: usize) -> usize {
+        usize::from(bin >= bins / 2)
+    }
+}
+
+/// How the keys of a durable map are hashed: permuted by two numbers that are drawn
+/// when the file is created, and which it keeps. Version 1 of it, as files say.
+///
+/// ```
+/// use nunatak::hash::StableHash;
+/// # let hash: Option<StableHash> = None;
+/// # assert!(hash.is_none());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StableHash {
+    pub(crate) multipliers: [u64; 2],
+}
+
+impl StableHash {
+    /// What files call it.
+    pub(crate) const VERSION: u64 = 1;
+
+    /// For a new file.
+    pub(crate) fn draw() -> Self {
+        Self { multipliers: StablePlacement::draw() }
+    }
+}
+
+impl Hashing for StableHash {
+    type Placement = StablePlacement;
+
+    fn into_placement(self) -> Result<StablePlacement, Error> {
+        Ok(StablePlacement::new(self.multipliers))
+    }
+}

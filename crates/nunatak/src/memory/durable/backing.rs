@@ -1,0 +1,332 @@
+//! Where a pool's file is, and how what is stored in it becomes durable.
+
+use super::PAGE;
+use super::flush;
+use super::recorder::Recorder;
+use crate::error::{Error, FileError};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file, and how it is backing.
+#[derive(Debug)]
+pub struct Backing {
+    file: OwnedFd,
+    is_read_only: bool,
+    /// Whether it is on persistent memory, and is to be used as such.
+    is_persistent_memory: bool,
+    /// Of a simulation: it is told everything.
+    recorder: Option<Arc<Recorder>>,
+    /// While the file is made: where it is, and where it goes.
+    temporary: Option<Unpublished>,
+}
+
+/// A file that has no name yet but one that nobody looks for.
+#[derive(Debug)]
+pub(crate) struct Unpublished {
+    temporary: PathBuf,
+    path: PathBuf,
+    is_published: bool,
+}
+
+impl Backing {
+    /// A new file that appears at `path` when it is [published](Self::publish), and not
+    /// before: nobody finds one that is half made.
+    pub(crate) fn create(path: &Path, persistent_memory: bool) -> Result<Self, Error> {
+        if path.symlink_metadata().is_ok() {
+            return Err(FileError::Exists.into());
+        }
+        let Some(name) = path.file_name() else {
+            return Err(error_of("create the file", Errno::ISDIR));
+        };
+        let mut temporary = std::ffi::OsString::from(".");
+        temporary.push(name);
+        temporary.push(format!(".{}.new", std::process::id()));
+        let temporary = path.with_file_name(temporary);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&temporary, flags, Mode::from_raw_mode(0o644))
+            .map_err(|error| error_of("create the file", error))?;
+        let temporary = Some(Unpublished { temporary, path: path.to_owned(), is_published: false });
+        let backing = Self {
+            file,
+            is_read_only: false,
+            is_persistent_memory: persistent_memory,
+            recorder: None,
+            temporary,
+        };
+        backing.lock(FlockOperation::NonBlockingLockExclusive)?;
+        backing.extend(0, PAGE as u64)?;
+        backing.check_persistent_memory()?;
+        Ok(backing)
+    }
+
+    /// A file that is there.
+    pub(crate) fn open(
+        path: &Path,
+        is_read_only: bool,
+        persistent_memory: bool,
+    ) -> Result<Self, Error> {
+        let access = if is_read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        // Without waiting for the other end of what is no file.
+        let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|error| error_of("open the file", error))?;
+        let backing = Self {
+            file,
+            is_read_only,
+            is_persistent_memory: persistent_memory && !is_read_only,
+            recorder: None,
+            temporary: None,
+        };
+        let stat =
+            rustix::fs::fstat(&backing.file).map_err(|error| error_of("open the file", error))?;
+        if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {
+            return Err(FileError::NotAMap.into());
+        }
+        backing.lock(match is_read_only {
+            true => FlockOperation::NonBlockingLockShared,
+            false => FlockOperation::NonBlockingLockExclusive,
+        })?;
+        if stat.st_size >= PAGE as i64 {
+            backing.check_persistent_memory()?;
+        }
+        Ok(backing)
+    }
+
+    /// A file that is nowhere, with these contents, of which a recorder is told
+    /// everything.
+    pub(crate) fn simulated(
+        contents: &[u8],
+        is_persistent_memory: bool,
+        recorder: Arc<Recorder>,
+    ) -> Result<Self, Error> {
+        let simulate = |error| error_of("simulate a file", error);
+        let file = rustix::fs::memfd_create("nunatak", rustix::fs::MemfdFlags::CLOEXEC);
+        let file = file.map_err(simulate)?;
+        rustix::fs::ftruncate(&file, (contents.len() as u64).max(PAGE as u64)).map_err(simulate)?;
+        let mut at = 0;
+        while at < contents.len() {
+            at += rustix::io::pwrite(&file, &contents[at..], at as u64).map_err(simulate)?;
+        }
+        let recorder = Some(recorder);
+        Ok(Self { file, is_read_only: false, is_persistent_memory, recorder, temporary: None })
+    }
+
+    fn lock(&self, operation: FlockOperation) -> Result<(), Error> {
+        rustix::fs::flock(&self.file, operation).map_err(|error| error_of("lock the file", error))
+    }
+
+    /// Whether a synchronous mapping is to be had, if it is asked for.
+    fn check_persistent_memory(&self) -> Result<(), Error> {
+        if !self.is_persistent_memory {
+            return Ok(());
+        }
+        if !flush::is_supported() {
+            return Err(FileError::NotPersistentMemory.into());
+        }
+        // SAFETY: a new mapping at an address of the kernel's choice, which nothing
+        // refers to.
+        unsafe {
+            let flags = self.map_flags();
+            let page = rustix::mm::mmap(
+                core::ptr::null_mut(),
+                PAGE,
+                ProtFlags::READ,
+                flags,
+                &self.file,
+                0,
+            );
+            let page = page.map_err(|_| FileError::NotPersistentMemory)?;
+            let _ = rustix::mm::munmap(page, PAGE);
+        }
+        Ok(())
+    }
+
+    /// What gives a file that was created its name, when it is whole.
+    pub(crate) fn unpublished(&mut self) -> Option<Unpublished> {
+        self.temporary.take()
+    }
+}
+
+impl Unpublished {
+    /// Gives the file its name, durably.
+    pub(crate) fn publish(mut self) -> Result<(), Error> {
+        let renamed = rename(&self.temporary, &self.path);
+        renamed.map_err(|error| error_of("name the file", error))?;
+        self.is_published = true;
+        let directory = match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let synced = rustix::fs::open(directory, flags, Mode::empty()).and_then(rustix::fs::fsync);
+        synced.map_err(|error| error_of("make the file's name durable", error))
+    }
+}
+
+impl Drop for Unpublished {
+    fn drop(&mut self) {
+        if !self.is_published {
+            let _ = std::fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Renames a file to a name that is not taken.
+fn rename(from: &Path, to: &Path) -> Result<(), Errno> {
+    let here = rustix::fs::CWD;
+    match rustix::fs::renameat_with(here, from, here, to, RenameFlags::NOREPLACE) {
+        // Not every file system can do that at once; a link can't replace anything.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            rustix::fs::link(from, to).and_then(|()| rustix::fs::unlink(from))
+        }
+        other => other,
+    }
+}
+
+impl Backing {
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Whether stores stay in this process.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// Whether fences order what becomes durable.
+    #[inline(always)]
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.is_persistent_memory
+    }
+
+    pub(super) fn map_flags(&self) -> MapFlags {
+        if self.is_read_only {
+            // What recovery changes stays here.
+            MapFlags::PRIVATE
+        } else if self.is_persistent_memory && self.recorder.is_none() {
+            MapFlags::SHARED_VALIDATE | MapFlags::SYNC
+        } else {
+            MapFlags::SHARED
+        }
+    }
+
+    /// So many bytes from an offset of the file are mapped at an address from here on.
+    pub(super) fn mapped(&self, address: usize, bytes: usize, offset: u64) {
+        if let Some(recorder) = &self.recorder {
+            recorder.mapped(address, bytes, offset);
+        }
+    }
+
+    /// Writes the beginning of a new file.
+    pub(super) fn write_header(&self, header: &[u8]) -> Result<(), Error> {
+        let written = rustix::io::pwrite(&self.file, header, 0);
+        if written.map_err(|error| error_of("write the header", error))? != header.len() {
+            return Err(FileError::Full.into());
+        }
+        if let Some(recorder) = &self.recorder {
+            recorder.wrote(header);
+        }
+        Ok(())
+    }
+
+    /// Stores a word, which `store` does.
+    #[inline(always)]
+    pub(super) fn store(&self, address: *const u8, word: u64, store: impl FnOnce()) {
+        match &self.recorder {
+            None => store(),
+            Some(recorder) => recorder.store(address, word, store),
+        }
+    }
+
+    /// Starts to make the lines of a range durable.
+    #[inline(always)]
+    pub(super) fn flush(&self, address: *const u8, bytes: usize) {
+        if self.is_persistent_memory {
+            match &self.recorder {
+                None => flush::flush(address, bytes),
+                Some(recorder) => recorder.flush(address, bytes),
+            }
+        }
+    }
+
+    /// What this thread has flushed is durable after it.
+    #[inline(always)]
+    pub(super) fn fence(&self) {
+        if self.is_persistent_memory {
+            match &self.recorder {
+                None => flush::fence(),
+                Some(recorder) => recorder.fence(),
+            }
+        }
+    }
+
+    /// All of the file is durable after it, with its size.
+    pub(super) fn barrier(&self) -> Result<(), Errno> {
+        match &self.recorder {
+            _ if self.is_read_only => Ok(()),
+            None => rustix::fs::fdatasync(&self.file),
+            Some(recorder) => recorder.barrier(),
+        }
+    }
+
+    /// The file is to have so many bytes, of which those from `from` on are new, and
+    /// exist on the disk.
+    pub(super) fn extend(&self, from: u64, to: u64) -> Result<(), Error> {
+        let file = self.file();
+        if let Some(recorder) = &self.recorder {
+            recorder.resized(to)?;
+        }
+        let extended = match rustix::fs::fallocate(file, FallocateFlags::empty(), from, to - from) {
+            // Not every file system can promise blocks; all can be written to.
+            Err(Errno::OPNOTSUPP) => write_zeros(file, from, to),
+            other => other,
+        };
+        extended.map_err(|error| {
+            // What came of it is given back; if that fails, too, it is trimmed when the
+            // file is opened next.
+            let _ = rustix::fs::ftruncate(file, from);
+            error_of("extend the file", error)
+        })
+    }
+
+    /// Gives bytes of the file back, by its end if they are the last.
+    pub(super) fn give_back(&self, from: u64, to: u64, is_last: bool) -> Result<(), Errno> {
+        if let Some(recorder) = &self.recorder {
+            recorder.given_back(from, to, is_last);
+        }
+        if is_last {
+            return rustix::fs::ftruncate(self.file(), from);
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(self.file(), flags, from, to - from) {
+            // Then the blocks stay.
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+fn write_zeros(file: BorrowedFd<'_>, from: u64, to: u64) -> Result<(), Errno> {
+    const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+    let mut at = from;
+    while at < to {
+        let bytes = (to - at).min(ZEROS.len() as u64) as usize;
+        at += rustix::io::pwrite(file, &ZEROS[..bytes], at)? as u64;
+    }
+    Ok(())
+}
+
+/// What an error of the system means to the caller.
+pub(super) fn error_of(action: &'static str, error: Errno) -> Error {
+    match error {
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => FileError::Full,
+        Errno::EXIST => FileError::Exists,
+        Errno::WOULDBLOCK => FileError::InUse,
+        other => FileError::Io { action, code: other.raw_os_error() },
+    }
+    .into()
+}

@@ -1,0 +1,566 @@
+//! A file that is mapped: its header, and parts that grow by extents.
+//!
+//! Invariants
+//! 1. The header's page stays mapped while the pool lives; a region holds the pool.
+//! 2. The bytes of a region from its base to what is committed are the extents of its
+//!    part, in order, each mapped once.
+//! 3. An extent's pages exist on the disk before it is mapped, so that a store fails
+//!    only if somebody else has made the file shorter.
+//! 4. An entry is stored when its pages are part of the file, and taken out before
+//!    they are given back. Pages that are given back read as zero when they come
+//!    again, also after a crash: a barrier is in between.
+
+use super::PAGE;
+use super::backing::{Backing, error_of};
+use super::extents::{Extent, Table};
+use super::header::{self, Description, Kind, Page};
+use crate::error::{Error, FileError};
+use crate::memory::{Medium, MemoryUsage, Part, Region};
+use crate::sync::{AtomicPair, AtomicU64, Mutex, Ordering};
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicUsize};
+use rustix::mm::{MapFlags, ProtFlags};
+use std::sync::Arc;
+
+/// Where huge pages can begin.
+const ALIGNMENT: usize = 2 << 20;
+/// The extents that are worth a hole in the file for that.
+const HUGE_FROM: usize = 16 * ALIGNMENT;
+
+/// A file that is open.
+#[derive(Debug)]
+pub struct Pool {
+    backing: Backing,
+    page: Page,
+    mapping: *mut c_void,
+    extents: Mutex<Table>,
+    description: Description,
+    was_closed: bool,
+    is_poisoned: AtomicBool,
+    /// Neither poisoned nor opened to be read.
+    is_open_to_changes: AtomicBool,
+}
+
+// SAFETY: the pool owns its mapping, whose words are atomic.
+unsafe impl Send for Pool {}
+// SAFETY: as above.
+unsafe impl Sync for Pool {}
+
+impl Pool {
+    /// A pool in a file of one page.
+    pub(crate) fn create(
+        backing: Backing,
+        kind: Kind,
+        description: &Description,
+    ) -> Result<Self, Error> {
+        let header = header::encode(kind, description);
+        backing.write_header(&header)?;
+        Self::open(backing, kind)
+    }
+
+    /// The pool of a file of this kind of table.
+    pub(crate) fn open(backing: Backing, kind: Kind) -> Result<Self, Error> {
+        let read = |error| error_of("read the header", error);
+        let stat = rustix::fs::fstat(backing.file()).map_err(read)?;
+        let bytes = stat.st_size as u64;
+        let mut page = [0; header::HEADER];
+        let mut filled = 0;
+        while filled < page.len() {
+            let rest = &mut page[filled..];
+            match rustix::io::pread(backing.file(), rest, filled as u64).map_err(read)? {
+                0 => break,
+                more => filled += more,
+            }
+        }
+        let description = header::decode(&page, kind)?;
+        if bytes < PAGE as u64 {
+            return Err(FileError::Truncated { bytes, expected: PAGE as u64 }.into());
+        }
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let mapping = unsafe {
+            rustix::mm::mmap(
+                core::ptr::null_mut(),
+                PAGE,
+                ProtFlags::READ | ProtFlags::WRITE,
+                backing.map_flags(),
+                backing.file(),
+                0,
+            )
+        };
+        let mapping = mapping.map_err(|error| error_of("map the file", error))?;
+        backing.mapped(mapping.addr(), PAGE, 0);
+        // SAFETY: just mapped, and until the pool is dropped.
+        let page = unsafe { Page::new(mapping.cast_const().cast()) };
+        let is_read_only = backing.is_read_only();
+        let was_closed = page.session().load(Ordering::Relaxed) == header::session(false);
+        let mut pool = Self {
+            backing,
+            page,
+            mapping,
+            extents: Mutex::new(Table::default()),
+            description,
+            was_closed,
+            is_poisoned: AtomicBool::new(false),
+            is_open_to_changes: AtomicBool::new(!is_read_only),
+        };
+        pool.extents = Mutex::new(Table::read(|number| page.entry(number), bytes)?);
+        Ok(pool)
+    }
+
+    pub(crate) fn description(&self) -> &Description {
+        &self.description
+    }
+
+    pub(crate) fn backing(&self) -> &Backing {
+        &self.backing
+    }
+
+    pub(crate) fn backing_mut(&mut self) -> &mut Backing {
+        &mut self.backing
+    }
+
+    /// Reads a range of what is mapped from the disk, if need be, and maps it at once.
+    pub(crate) fn populate(&self, address: *const u8, bytes: usize) {
+        let page = rustix::param::page_size();
+        let first = address.addr() / page * page;
+        // SAFETY: the range is mapped; the advice changes no content. A kernel that
+        // does not know it refuses it.
+        let _ = unsafe {
+            let start = address.with_addr(first).cast_mut().cast();
+            let bytes = address.addr() + bytes - first;
+            rustix::mm::madvise(start, bytes, rustix::mm::Advice::LinuxPopulateRead)
+        };
+    }
+
+    /// Whether the file was closed when it was open last.
+    pub(crate) fn was_closed(&self) -> bool {
+        self.was_closed
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.is_poisoned.load(Ordering::Relaxed)
+    }
+
+    fn poison(&self) {
+        self.is_poisoned.store(true, Ordering::Relaxed);
+        self.is_open_to_changes.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the file may be changed.
+    #[inline(always)]
+    pub(crate) fn is_open_to_changes(&self) -> bool {
+        self.is_open_to_changes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the file says that it was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.page.session().load(Ordering::Relaxed) == header::session(false)
+    }
+
+    /// The word that a table has stored with [`Medium::set_root`].
+    pub(crate) fn root(&self) -> u64 {
+        self.page.root().load(Ordering::Relaxed)
+    }
+
+    /// How many bytes of a part there are.
+    pub(crate) fn bytes_of(&self, part: Part) -> usize {
+        self.extents.lock().of(part).map(|extent| extent.bytes()).sum()
+    }
+
+    /// The bytes of the file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.extents.lock().end()
+    }
+
+    /// How many bytes the file has, which somebody else may have changed.
+    fn actual_bytes(&self) -> Result<u64, Error> {
+        let stat = rustix::fs::fstat(self.backing.file());
+        Ok(stat.map_err(|error| error_of("ask for the file's size", error))?.st_size as u64)
+    }
+
+    /// Gives back what a crash has left behind the last extent, and forgets extents
+    /// that are not there. Before anything grows.
+    pub(crate) fn trim(&self) -> Result<(), Error> {
+        if self.backing.is_read_only() {
+            return Ok(());
+        }
+        let table = self.extents.lock();
+        for &number in &table.unused {
+            self.store_entry(number, (0, 0));
+        }
+        let (end, actual) = (table.end(), self.actual_bytes()?);
+        if actual > end {
+            let given = self.backing.give_back(end, actual, true);
+            given.map_err(|error| error_of("shorten the file", error))?;
+        }
+        drop(table);
+        self.set_session(true);
+        self.barrier()
+    }
+
+    /// Says in the file that it is open, or that it was closed and all of it is
+    /// durable.
+    pub(crate) fn set_session(&self, is_open: bool) {
+        self.store_word(self.page.session(), header::session(is_open));
+        self.flush_word(self.page.session());
+        self.backing.fence();
+    }
+
+    pub(crate) fn barrier(&self) -> Result<(), Error> {
+        if self.is_poisoned() {
+            return Err(FileError::Poisoned.into());
+        }
+        let expected = self.extents.lock().end();
+        let bytes = self.actual_bytes()?;
+        if bytes < expected {
+            // Somebody else has made the file shorter: what was there is lost.
+            self.poison();
+            return Err(FileError::Truncated { bytes, expected }.into());
+        }
+        self.backing.barrier().map_err(|error| {
+            // The system forgets what it could not write: a second attempt would
+            // succeed and mean nothing.
+            self.poison();
+            error_of("write the file", error)
+        })
+    }
+
+    fn store_word(&self, word: &AtomicU64, value: u64) {
+        let address = core::ptr::from_ref(word).cast();
+        // Release: in the order of the program, which is that of its line.
+        self.backing.store(address, value, || word.store(value, Ordering::Release));
+    }
+
+    fn flush_word(&self, word: &AtomicU64) {
+        self.backing.flush(core::ptr::from_ref(word).cast(), 8);
+    }
+
+    fn store_entry(&self, number: usize, (first, second): (u64, u64)) {
+        let entry = self.page.entry(number);
+        self.store_word(entry.second, second);
+        self.store_word(entry.first, first);
+        self.flush_word(entry.first);
+        self.backing.fence();
+    }
+
+    fn clear_entry(&self, number: usize) {
+        let entry = self.page.entry(number);
+        self.store_word(entry.first, 0);
+        self.flush_word(entry.first);
+        self.backing.fence();
+    }
+
+    /// Maps an extent at an address that a region has reserved.
+    fn map(&self, address: *mut u8, extent: &Extent) -> Result<(), Error> {
+        let flags = self.backing.map_flags() | MapFlags::FIXED;
+        // SAFETY: the addresses are a region's own, and hold nothing yet.
+        let mapped = unsafe {
+            rustix::mm::mmap(
+                address.cast(),
+                extent.bytes(),
+                ProtFlags::READ | ProtFlags::WRITE,
+                flags,
+                self.backing.file(),
+                extent.offset(),
+            )
+        };
+        mapped.map_err(|error| error_of("map the file", error))?;
+        self.backing.mapped(address.addr(), extent.bytes(), extent.offset());
+        Ok(())
+    }
+
+    /// Adds pages to a part, mapped at an address.
+    fn extend(&self, part: Part, address: *mut u8, bytes: usize) -> Result<(), Error> {
+        if self.backing.is_read_only() {
+            return Err(FileError::ReadOnly.into());
+        }
+        if self.is_poisoned() {
+            return Err(FileError::Poisoned.into());
+        }
+        let mut table = self.extents.lock();
+        let Some(&entry) = table.unused.last() else { return Err(Error::CapacityOverflow) };
+        let end = table.end();
+        let actual = self.actual_bytes()?;
+        if actual < end {
+            self.poison();
+            return Err(FileError::Truncated { bytes: actual, expected: end }.into());
+        }
+        let number = table.of(part).count() as u16;
+        let mut start = end;
+        if bytes >= HUGE_FROM {
+            // Huge pages of persistent memory begin at such places of both.
+            let ahead = (address.addr() as u64).wrapping_sub(end) % ALIGNMENT as u64;
+            start += ahead;
+        }
+        let (start, pages) = (start / PAGE as u64, (bytes / PAGE) as u64);
+        let extent = Extent { part: part as u8, number, start, pages };
+        self.backing.extend(extent.offset(), extent.end())?;
+        if self.backing.is_ordered() {
+            // The size that the entry relies on.
+            self.backing.barrier().map_err(|error| error_of("extend the file", error))?;
+        }
+        self.map(address, &extent)?;
+        self.store_entry(entry, extent.encode());
+        table.unused.pop();
+        table.extents.push((entry, extent));
+        table.extents.sort_by_key(|(_, extent)| (extent.part, extent.number));
+        Ok(())
+    }
+
+    /// Takes away the last extents of a part as far as they are not within its first
+    /// bytes. The bytes beyond read as zero, or as what was stored there since, and
+    /// are nobody else's.
+    fn give_back(&self, part: Part, base: *mut u8, bytes: usize) -> Result<usize, Error> {
+        if self.backing.is_read_only() {
+            return Ok(self.bytes_of(part));
+        }
+        let mut table = self.extents.lock();
+        let mut committed: usize = table.of(part).map(|extent| extent.bytes()).sum();
+        let mut has_changed = false;
+        while let Some(at) = table.extents.iter().rposition(|(_, e)| e.part == part as u8)
+            && committed - table.extents[at].1.bytes() >= bytes
+        {
+            let (entry, extent) = table.extents[at];
+            committed -= extent.bytes();
+            self.clear_entry(entry);
+            // SAFETY: the range is the region's own, and nobody relies on what it holds.
+            let forgotten = unsafe {
+                rustix::mm::mmap_anonymous(
+                    base.add(committed).cast(),
+                    extent.bytes(),
+                    ProtFlags::READ | ProtFlags::WRITE,
+                    MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED,
+                )
+            };
+            let is_last = extent.end() == table.end();
+            table.extents.remove(at);
+            table.unused.push(entry);
+            let given = forgotten
+                .and_then(|_| self.backing.give_back(extent.offset(), extent.end(), is_last));
+            given.map_err(|error| error_of("give pages of the file back", error))?;
+            has_changed = true;
+        }
+        drop(table);
+        if has_changed {
+            self.barrier()?;
+        }
+        Ok(committed)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `open`; regions hold the pool, so nobody uses it.
+        let _ = unsafe { rustix::mm::munmap(self.mapping, PAGE) };
+    }
+}
+
+/// The medium of a table in a pool.
+#[derive(Debug)]
+pub struct Durable(Arc<Pool>);
+
+impl Durable {
+    pub(crate) fn new(pool: Pool) -> Self {
+        Self(Arc::new(pool))
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.0
+    }
+}
+
+impl Clone for Durable {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl Medium for Durable {
+    const IS_DURABLE: bool = true;
+
+    type Region = PoolRegion;
+
+    fn region(&self, part: Part, bytes: usize) -> Result<PoolRegion, Error> {
+        PoolRegion::reserve(&self.0, part, bytes)
+    }
+
+    #[inline(always)]
+    fn is_ordered(&self) -> bool {
+        self.0.backing.is_ordered()
+    }
+
+    #[inline(always)]
+    fn store_first(&self, slot: &AtomicPair, word: u64, order: Ordering) {
+        let address = core::ptr::from_ref(slot).cast();
+        self.0.backing.store(address, word, || slot.store_first(word, order));
+    }
+
+    #[inline(always)]
+    fn store_second(&self, slot: &AtomicPair, word: u64, order: Ordering) {
+        let address = core::ptr::from_ref(slot).cast::<u8>().wrapping_add(8);
+        self.0.backing.store(address, word, || slot.store_second(word, order));
+    }
+
+    fn clear_first(&self, slot: &AtomicPair, current: u64) {
+        // Looked at first, so that what is recorded has happened.
+        if slot.load_first(Ordering::Relaxed) == current {
+            let address = core::ptr::from_ref(slot).cast();
+            self.0.backing.store(address, 0, || {
+                slot.compare_exchange_first(current, 0);
+            });
+        }
+    }
+
+    #[inline(always)]
+    fn flush<T>(&self, first: *const T, count: usize) {
+        self.0.backing.flush(first.cast(), count * size_of::<T>());
+    }
+
+    #[inline(always)]
+    fn fence(&self) {
+        self.0.backing.fence();
+    }
+
+    fn barrier(&self) -> Result<(), Error> {
+        self.0.barrier()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.0.is_poisoned()
+    }
+
+    fn set_root(&self, word: u64) {
+        self.0.store_word(self.0.page.root(), word);
+        self.0.flush_word(self.0.page.root());
+        self.0.backing.fence();
+    }
+}
+
+/// A part of a pool.
+#[derive(Debug)]
+pub struct PoolRegion {
+    pool: Arc<Pool>,
+    part: Part,
+    mapping: *mut c_void,
+    mapped: usize,
+    base: NonNull<u8>,
+    reserved: usize,
+    committed: AtomicUsize,
+}
+
+// SAFETY: the region owns its mapping and has no state of a thread.
+unsafe impl Send for PoolRegion {}
+// SAFETY: its methods only read the fields, or change atomic ones; the pool orders
+// what changes the mapping.
+unsafe impl Sync for PoolRegion {}
+
+impl PoolRegion {
+    fn reserve(pool: &Arc<Pool>, part: Part, bytes: usize) -> Result<Self, Error> {
+        if bytes > isize::MAX as usize - 2 * ALIGNMENT {
+            return Err(Error::CapacityOverflow);
+        }
+        let reserved = bytes.max(1).next_multiple_of(PAGE);
+        let mapped = reserved + ALIGNMENT;
+        // SAFETY: a new mapping at an address of the kernel's choice, of no memory.
+        let mapping = unsafe {
+            rustix::mm::mmap_anonymous(
+                core::ptr::null_mut(),
+                mapped,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        };
+        let mapping = mapping.map_err(|_| Error::OutOfMemory { bytes })?;
+        let skip = mapping.addr().next_multiple_of(ALIGNMENT) - mapping.addr();
+        // SAFETY: the mapping is longer by the alignment.
+        let base = NonNull::new(unsafe { mapping.cast::<u8>().add(skip) });
+        let base = base.ok_or(Error::OutOfMemory { bytes })?;
+        let region = Self {
+            pool: Arc::clone(pool),
+            part,
+            mapping,
+            mapped,
+            base,
+            reserved,
+            committed: AtomicUsize::new(0),
+        };
+        let extents: Vec<Extent> = pool.extents.lock().of(part).collect();
+        for extent in extents {
+            let committed = region.committed();
+            if extent.bytes() > reserved - committed {
+                return Err(Error::CapacityOverflow);
+            }
+            // SAFETY: within the reservation, as was just looked at.
+            let address = unsafe { base.as_ptr().add(committed) };
+            pool.map(address, &extent)?;
+            region.committed.store(committed + extent.bytes(), Ordering::Release);
+        }
+        Ok(region)
+    }
+}
+
+impl Drop for PoolRegion {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is the region's own.
+        let _ = unsafe { rustix::mm::munmap(self.mapping, self.mapped) };
+    }
+}
+
+impl Region for PoolRegion {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    fn committed(&self) -> usize {
+        // Acquire: pairs with the release in `resize`.
+        self.committed.load(Ordering::Acquire)
+    }
+
+    fn reserved(&self) -> usize {
+        self.reserved
+    }
+
+    /// Grows by whole pages; a shrink is a [`release`](Region::release).
+    fn resize(&self, bytes: usize) -> Result<(), Error> {
+        let committed = self.committed();
+        if bytes > self.reserved {
+            return Err(Error::CapacityOverflow);
+        }
+        if bytes <= committed {
+            self.release(bytes);
+            return Ok(());
+        }
+        let more = bytes.next_multiple_of(PAGE) - committed;
+        // SAFETY: within the reservation, which is whole pages.
+        let address = unsafe { self.base.as_ptr().add(committed) };
+        self.pool.extend(self.part, address, more)?;
+        self.committed.store(committed + more, Ordering::Release);
+        Ok(())
+    }
+
+    fn release(&self, bytes: usize) {
+        // If the system refuses, the pages stay in the file, and the pool knows that
+        // they are its own.
+        let left = self.pool.give_back(self.part, self.base.as_ptr(), bytes);
+        let left = left.unwrap_or_else(|_| self.pool.bytes_of(self.part));
+        self.committed.store(left, Ordering::Release);
+    }
+
+    fn populate(&self, range: core::ops::Range<usize>) {
+        let (start, end) = (range.start / PAGE * PAGE, range.end.min(self.committed()));
+        if start < end {
+            // SAFETY: the range is mapped; the advice changes no content.
+            let _ = unsafe {
+                let address = self.base.as_ptr().add(start).cast();
+                rustix::mm::madvise(address, end - start, rustix::mm::Advice::LinuxPopulateWrite)
+            };
+        }
+    }
+
+    fn usage(&self) -> MemoryUsage {
+        let committed = self.committed();
+        let resident = crate::memory::heap::resident(self.base.as_ptr(), committed);
+        MemoryUsage { mapped: committed, resident }
+    }
+}

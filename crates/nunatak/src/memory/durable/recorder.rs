@@ -1,0 +1,133 @@
+//! What a simulated file is told: every store, flush and fence, in one order.
+
+use crate::error::{Error, FileError};
+use crate::sync::Mutex;
+use rustix::io::Errno;
+use std::thread::ThreadId;
+
+/// What has happened to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A word was stored at an offset of the file.
+    Store { offset: u64, word: u64 },
+    /// The line at an offset was flushed by a thread.
+    Flush { offset: u64, thread: ThreadId },
+    /// A thread has fenced.
+    Fence { thread: ThreadId },
+    /// A barrier was asked for.
+    BarrierBegan,
+    /// Of the barriers that were asked for, one has ended.
+    BarrierEnded { began: usize },
+    /// The file got so many bytes, those that are new being zero.
+    Resized { bytes: u64 },
+    /// Bytes were given back, and are zero if they come again.
+    GivenBack { from: u64, to: u64, is_last: bool },
+}
+
+#[derive(Debug, Default)]
+struct State {
+    events: Vec<Event>,
+    /// Addresses, and the offsets that are mapped there.
+    mappings: Vec<(core::ops::Range<usize>, u64)>,
+    /// After how many more barriers one fails.
+    fails_after: Option<usize>,
+    /// Beyond which size the disk is full.
+    full_at: Option<u64>,
+}
+
+/// Who is told.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder(Mutex<State>);
+
+impl State {
+    /// The latest mapping counts, since addresses are used again.
+    fn offset(&self, address: usize) -> Option<u64> {
+        let mapping = self.mappings.iter().rev().find(|(range, _)| range.contains(&address));
+        mapping.map(|(range, offset)| offset + (address - range.start) as u64)
+    }
+}
+
+impl Recorder {
+    /// Lets the barrier after so many others fail.
+    pub(crate) fn fail_after(&self, barriers: usize) {
+        self.0.lock().fails_after = Some(barriers);
+    }
+
+    /// Lets the disk be full at a size of the file.
+    pub(crate) fn full_at(&self, bytes: Option<u64>) {
+        self.0.lock().full_at = bytes;
+    }
+
+    /// How many events there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().events.len()
+    }
+
+    /// All events so far.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        self.0.lock().events.clone()
+    }
+
+    pub(super) fn wrote(&self, header: &[u8]) {
+        let mut state = self.0.lock();
+        for (at, bytes) in header.chunks_exact(8).enumerate() {
+            let word = u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
+            state.events.push(Event::Store { offset: 8 * at as u64, word });
+        }
+    }
+
+    pub(super) fn mapped(&self, address: usize, bytes: usize, offset: u64) {
+        self.0.lock().mappings.push((address..address + bytes, offset));
+    }
+
+    pub(super) fn store(&self, address: *const u8, word: u64, store: impl FnOnce()) {
+        let mut state = self.0.lock();
+        // Under the lock: the order of the record is the order of the stores.
+        store();
+        if let Some(offset) = state.offset(address.addr()) {
+            state.events.push(Event::Store { offset, word });
+        }
+    }
+
+    pub(super) fn flush(&self, address: *const u8, bytes: usize) {
+        let mut state = self.0.lock();
+        let thread = std::thread::current().id();
+        for line in (address.addr() & !63..address.addr() + bytes).step_by(64) {
+            if let Some(offset) = state.offset(line) {
+                state.events.push(Event::Flush { offset, thread });
+            }
+        }
+    }
+
+    pub(super) fn fence(&self) {
+        self.0.lock().events.push(Event::Fence { thread: std::thread::current().id() });
+    }
+
+    pub(super) fn barrier(&self) -> Result<(), Errno> {
+        let mut state = self.0.lock();
+        if let Some(left) = &mut state.fails_after {
+            if *left == 0 {
+                state.fails_after = None;
+                return Err(Errno::IO);
+            }
+            *left -= 1;
+        }
+        let began = state.events.len();
+        state.events.push(Event::BarrierBegan);
+        state.events.push(Event::BarrierEnded { began });
+        Ok(())
+    }
+
+    pub(super) fn resized(&self, bytes: u64) -> Result<(), Error> {
+        let mut state = self.0.lock();
+        if state.full_at.is_some_and(|full| bytes > full) {
+            return Err(FileError::Full.into());
+        }
+        state.events.push(Event::Resized { bytes });
+        Ok(())
+    }
+
+    pub(super) fn given_back(&self, from: u64, to: u64, is_last: bool) {
+        self.0.lock().events.push(Event::GivenBack { from, to, is_last });
+    }
+}

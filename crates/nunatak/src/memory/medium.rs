@@ -1,0 +1,113 @@
+//! What a table's slots are stored in, and how stores become durable.
+//!
+//! A table says what has to be durable before what, and compiles to nothing of
+//! it in RAM. There are two kinds of durable media. In an *ordered* one, what was
+//! [flushed](Medium::flush) before a [fence](Medium::fence) is durable before what
+//! is stored after it, and both are cheap: persistent memory. In one that is not,
+//! everything survives the process in the order in which it was stored, but what a
+//! power cut leaves is, page by page, of any moment since the last
+//! [barrier](Medium::barrier), which is expensive: a file in the page cache.
+
+use super::Heap;
+#[cfg(not(any(loom, shuttle)))]
+use super::{Memory, Region};
+use crate::error::Error;
+use crate::sync::{AtomicPair, Ordering};
+use core::fmt::Debug;
+
+/// Parts of a medium: what grows by itself. Numbers are written to files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Slots of the first level.
+    Front = 1,
+    /// Slots of the second level.
+    Back = 2,
+    /// Slots of whatever finds no room in those.
+    Chains = 3,
+}
+
+/// A medium for slots.
+pub trait Medium: Clone + Debug + Send + Sync + 'static {
+    /// Whether anything is left of it when the process ends.
+    const IS_DURABLE: bool;
+
+    /// Where the bytes of a part are.
+    #[cfg(not(any(loom, shuttle)))]
+    type Region: Region + Debug;
+
+    /// Addresses for so many bytes of a part; with the bytes in it that there are.
+    #[cfg(not(any(loom, shuttle)))]
+    fn region(&self, part: Part, bytes: usize) -> Result<Self::Region, Error>;
+
+    /// Whether fences order what becomes durable; barriers do in every medium.
+    fn is_ordered(&self) -> bool;
+
+    /// Stores the first word of a slot.
+    #[inline(always)]
+    fn store_first(&self, slot: &AtomicPair, word: u64, order: Ordering) {
+        slot.store_first(word, order);
+    }
+
+    /// Stores the second word of a slot.
+    #[inline(always)]
+    fn store_second(&self, slot: &AtomicPair, word: u64, order: Ordering) {
+        slot.store_second(word, order);
+    }
+
+    /// Stores zero to the first word of a slot if it is `current`.
+    fn clear_first(&self, slot: &AtomicPair, current: u64) {
+        slot.compare_exchange_first(current, 0);
+    }
+
+    /// Starts to make the lines of so many elements durable.
+    fn flush<T>(&self, first: *const T, count: usize);
+
+    /// What this thread has flushed is durable before what it stores from here on,
+    /// if the medium is ordered.
+    fn fence(&self);
+
+    /// All that was stored before is durable after it.
+    ///
+    /// # Errors
+    /// If the system could not write it. It is not known then what is durable.
+    fn barrier(&self) -> Result<(), Error>;
+
+    /// Whether a barrier has failed: none will succeed any more.
+    fn has_failed(&self) -> bool {
+        false
+    }
+
+    /// Stores the word by which the table finds itself again, and makes it durable
+    /// if the medium is ordered.
+    fn set_root(&self, word: u64);
+}
+
+impl Medium for Heap {
+    const IS_DURABLE: bool = false;
+
+    #[cfg(not(any(loom, shuttle)))]
+    type Region = super::HeapRegion;
+
+    #[cfg(not(any(loom, shuttle)))]
+    fn region(&self, _part: Part, bytes: usize) -> Result<super::HeapRegion, Error> {
+        self.reserve(bytes)
+    }
+
+    #[inline(always)]
+    fn is_ordered(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn flush<T>(&self, _first: *const T, _count: usize) {}
+
+    #[inline(always)]
+    fn fence(&self) {}
+
+    fn barrier(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn set_root(&self, _word: u64) {}
+}

@@ -1,0 +1,442 @@
+//! Creating and opening tables in durable memory.
+//!
+//! A file holds slots and one word that says how many rows there are and whether that
+//! is changing. All else is built anew: fingerprints and marks, by one sequential scan
+//! that any number of threads share (section 6), and level 3.
+//!
+//! The scan does not trust what it finds, since a crash may have come in the middle of
+//! anything, recovery included, and a power cut of a file in the page cache leaves
+//! pages of different moments:
+//!
+//! - A pair where its key does not belong is what a move has left, or what has not been
+//!   moved yet. If the key is found where it belongs, that copy is the newer one, and
+//!   this one is dropped. Otherwise it is stored where it belongs, and dropped when that
+//!   is durable.
+//! - Of two pairs of a key that both are where it belongs, one is dropped: the key was
+//!   taken out of one slot and put into another since the last barrier, and the pages
+//!   that tell of it were written in another order. Either value was the key's since.
+//! - What is behind the rows is cleared before the rows can become more.
+
+use super::apply::Request;
+use super::back::Back;
+use super::geometry::{
+    BlockSizes, Geometry, Phase, State, back_fingerprint, choices, fingerprint, needs_all_bits,
+};
+use super::{Config, Table, growth};
+use crate::error::{Error, FileError};
+use crate::hash::Placement;
+use crate::memory::durable::{Durable, Pool};
+use crate::memory::{Medium, Part};
+use crate::sync::{Mutex, Ordering, Shared};
+use crate::table::prefetch::prefetch;
+use crate::table::{ByWord, Change};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// What opening a durable map has found and done.
+///
+/// ```
+/// # let path = std::env::temp_dir().join("nunatak-doc-recovery");
+/// use nunatak::durable::IcebergMap;
+/// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+/// map.insert(1, 10)?;
+/// map.close()?;
+/// let map: IcebergMap<u64, u64> = IcebergMap::open(&path)?;
+/// assert!(map.recovery().was_closed);
+/// assert_eq!((map.recovery().items, map.recovery().moved), (1, 0));
+/// # std::fs::remove_file(&path).unwrap();
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// Whether the file was closed when it was open last. If not, the process or the
+    /// machine has ended before.
+    pub was_closed: bool,
+    /// Slots that were read.
+    pub slots: usize,
+    /// Keys that were found.
+    pub items: usize,
+    /// Keys that a resize had yet to move, and that were moved now.
+    pub moved: usize,
+    /// Copies of keys that were dropped.
+    pub dropped: usize,
+}
+
+/// Where a pair is that is not to stay there.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Front(usize, usize),
+    Back(usize, usize),
+    Chain(usize),
+}
+
+/// What a scan has come upon.
+#[derive(Debug, Default)]
+struct Found {
+    items: usize,
+    misplaced: Vec<Place>,
+    doubled: Vec<Place>,
+}
+
+impl Found {
+    fn add(&mut self, mut other: Self) {
+        self.items += other.items;
+        self.misplaced.append(&mut other.misplaced);
+        self.doubled.append(&mut other.doubled);
+    }
+}
+
+/// How many blocks a thread takes at once: four megabytes of slots.
+const CHUNK: usize = 4096;
+
+impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
+    /// The columns of a table for so many items.
+    pub(crate) fn columns_for(capacity: usize, config: &Config) -> Result<(usize, u64), Error> {
+        Ok(Geometry::<B>::shape(growth::blocks_for::<B>(capacity, config)?))
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        self.medium.pool()
+    }
+
+    /// A table in a medium that holds nothing.
+    pub(crate) fn create(
+        medium: Durable,
+        placement: P,
+        config: Config,
+        (columns, rows): (usize, u64),
+    ) -> Result<Self, Error> {
+        let table = Self::within(medium, placement, config, (columns, rows))?;
+        table.has_room()?;
+        table.medium.set_root(State::root(Phase::Stable, rows));
+        Ok(table)
+    }
+
+    /// The table that a medium holds, as far as it is certain that it does.
+    pub(crate) fn open(
+        medium: Durable,
+        placement: P,
+        config: Config,
+        columns: usize,
+        threads: usize,
+    ) -> Result<(Self, Recovery), Error> {
+        let corrupt = |what| Error::File(FileError::Corrupt { what });
+        let pool = medium.pool();
+        let (phase, rows) =
+            State::of_root(pool.root()).ok_or(corrupt("the number of rows is none"))?;
+        if columns < 2 || columns > 128 || !columns.is_multiple_of(2) {
+            return Err(corrupt("the number of columns is none"));
+        }
+        let bytes_of = |rows: u64, slots: usize| {
+            (columns as u64).checked_mul(rows)?.checked_mul(slots as u64 * 16)
+        };
+        let holds = |rows: u64| {
+            let parts = [(Part::Front, B::FRONT), (Part::Back, B::BACK)];
+            parts.iter().all(|&(part, slots)| {
+                bytes_of(rows, slots).is_some_and(|bytes| bytes <= pool.bytes_of(part) as u64)
+            })
+        };
+        let (phase, rows) = match phase {
+            // Of the larger size nothing but its name was durable, so nothing has been
+            // taken out of the smaller one.
+            Phase::Doubling if !holds(rows) && holds(rows / 2) => (Phase::Stable, rows / 2),
+            // The other half was given back, when all of it had been moved.
+            Phase::Halving if !holds(2 * rows) => (Phase::Stable, rows),
+            other => (other, rows),
+        };
+        if !holds(rows) {
+            let expected = bytes_of(rows, B::FRONT + B::BACK).unwrap_or(u64::MAX);
+            return Err(FileError::Truncated { bytes: pool.file_bytes(), expected }.into());
+        }
+        pool.trim()?;
+        let was_closed = pool.was_closed();
+        let present = if phase == Phase::Halving { 2 * rows } else { rows };
+        let mut table = Self::within(medium, placement, config, (columns, present))?;
+        if phase == Phase::Halving {
+            let state = State::new(rows, !table.front.is_fast());
+            table.state = crate::sync::AtomicU64::new(state.0);
+        }
+        let recovery = table.recover(present, threads.max(1))?;
+        Ok((table, Recovery { was_closed, ..recovery }))
+    }
+
+    /// Builds all that is not durable, and mends what a crash has left.
+    fn recover(&self, present: u64, threads: usize) -> Result<Recovery, Error> {
+        // Nothing may grow meanwhile.
+        let _held = self.migrating.lock();
+        let blocks = self.geometry.blocks(present - 1);
+        let mut found = self.scan(blocks, threads, |range, found| {
+            self.populate(range.clone());
+            for block in range {
+                self.restore_front(block, found);
+                self.restore_back(block, found);
+            }
+        });
+        found.add(self.scan(blocks, threads, |range, found| self.check_back(range, found)));
+        self.restore_chains(&mut found);
+        let slots = blocks * Geometry::<B>::SLOTS + self.chains.slots().len();
+        self.registry.count::<Shared>(found.items as i64);
+        let misplaced = found.misplaced.len();
+        let (state, rows) = (self.state(), self.state().rows());
+        // Slots without a fingerprint may hold what has yet to be moved or dropped.
+        self.enter(state.next(Phase::Halved, rows));
+        let moved = self.mend(&found)?;
+        self.enter(state.next(Phase::Stable, rows));
+        self.medium.set_root(State::root(Phase::Stable, rows));
+        // The other half of what was halved, or what a doubling that did not come to
+        // anything has brought.
+        self.release(self.geometry.blocks(rows - 1));
+        let has_changed = self.clear_behind(self.geometry.blocks(rows - 1));
+        if has_changed || misplaced + found.doubled.len() > 0 {
+            self.medium.barrier()?;
+        }
+        if !self.pool().backing().is_read_only() {
+            self.has_room()?;
+        }
+        Ok(Recovery {
+            was_closed: false,
+            slots,
+            items: found.items + moved,
+            moved,
+            dropped: misplaced - moved + found.doubled.len(),
+        })
+    }
+
+    /// Gives chunks of all blocks to threads.
+    fn scan(
+        &self,
+        blocks: usize,
+        threads: usize,
+        read: impl Fn(core::ops::Range<usize>, &mut Found) + Sync,
+    ) -> Found {
+        let next = AtomicUsize::new(0);
+        let all = Mutex::new(Found::default());
+        let work = || {
+            let mut found = Found::default();
+            loop {
+                let from = next.fetch_add(CHUNK, Relaxed);
+                if from >= blocks {
+                    break all.lock().add(found);
+                }
+                read(from..blocks.min(from + CHUNK), &mut found);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads.min(blocks.div_ceil(CHUNK)) {
+                // If there is no other thread to be had, this one does it all.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
+        all.into_inner()
+    }
+
+    /// Reads the pages of blocks from the disk, if need be, and maps them at once.
+    fn populate(&self, blocks: core::ops::Range<usize>) {
+        let front = self.front.slot_address(blocks.start, 0);
+        let back = self.back.slot_address(blocks.start, 0);
+        self.medium.pool().populate(front.cast(), blocks.len() * B::FRONT * 16);
+        self.medium.pool().populate(back.cast(), blocks.len() * B::BACK * 16);
+    }
+
+    fn hash_at(&self, block: usize, tag: u64) -> u64 {
+        self.placement.hash_of_tag(tag, self.geometry.half(block))
+    }
+
+    fn restore_front(&self, block: usize, found: &mut Found) {
+        let mask = self.state().mask();
+        let mut fingerprints = [0_u8; 64];
+        // Which fingerprints have been seen, since only those can be of a key that was.
+        let mut seen = [0_u64; 4];
+        for slot in 0..B::FRONT {
+            let tag = self.front.slot(block, slot).load_first(Relaxed);
+            if tag == 0 {
+                continue;
+            }
+            let hash = self.hash_at(block, tag);
+            let byte = fingerprint(hash);
+            let fits = slot < B::FRONT - 2 || !needs_all_bits(byte);
+            if !self.placement.is_tag(tag) || self.geometry.block(hash, mask) != block || !fits {
+                found.misplaced.push(Place::Front(block, slot));
+                continue;
+            }
+            let (word, bit) = (usize::from(byte / 64), 1 << (byte % 64));
+            if seen[word] & bit != 0 {
+                let is_it = |other: &usize| {
+                    fingerprints[*other] == byte
+                        && self.front.slot(block, *other).load_first(Relaxed) == tag
+                };
+                if (0..slot).any(|other| is_it(&other)) {
+                    found.doubled.push(Place::Front(block, slot));
+                    continue;
+                }
+            }
+            seen[word] |= bit;
+            fingerprints[slot] = byte;
+            found.items += 1;
+        }
+        self.front.restore(block, &fingerprints);
+    }
+
+    fn restore_back(&self, block: usize, found: &mut Found) {
+        let mask = self.state().mask();
+        for slot in 0..B::BACK {
+            let tag = self.back.slot(block, slot).load_first(Relaxed);
+            if tag == 0 {
+                continue;
+            }
+            let hash = self.hash_at(block, tag);
+            let is_its = |hash| self.geometry.block(hash, mask) == block;
+            let is_there_before =
+                (0..slot).any(|other| self.back.slot(block, other).load_first(Relaxed) == tag);
+            if !self.placement.is_tag(tag) || !choices(hash).into_iter().any(is_its) {
+                found.misplaced.push(Place::Back(block, slot));
+            } else if is_there_before {
+                found.doubled.push(Place::Back(block, slot));
+            } else {
+                self.back.set_fingerprint(block, slot, back_fingerprint(hash));
+                found.items += 1;
+            }
+        }
+    }
+
+    /// Marks the front blocks of keys that are in the back yard, and looks whether the
+    /// keys are somewhere else, too.
+    fn check_back(&self, blocks: core::ops::Range<usize>, found: &mut Found) {
+        let mask = self.state().mask();
+        // Of one block, looked at while the lines of the next are fetched.
+        let mut waiting: Vec<(usize, usize, u64, u64)> = Vec::new();
+        for block in blocks {
+            let mut next = Vec::with_capacity(B::BACK);
+            let empties: Vec<usize> = Back::<B, Durable>::empties(self.back.word(block)).collect();
+            for slot in (0..B::BACK).filter(|slot| !empties.contains(slot)) {
+                let tag = self.back.slot(block, slot).load_first(Relaxed);
+                let hash = self.hash_at(block, tag);
+                prefetch(self.front.line_address(self.geometry.block(hash, mask)));
+                for hash in choices(hash) {
+                    prefetch(self.back.word_address(self.geometry.block(hash, mask)));
+                }
+                next.push((block, slot, tag, hash));
+            }
+            waiting.drain(..).for_each(|item| self.check_back_item(mask, item, found));
+            waiting = next;
+        }
+        waiting.drain(..).for_each(|item| self.check_back_item(mask, item, found));
+    }
+
+    fn check_back_item(
+        &self,
+        mask: u64,
+        (block, slot, tag, hash): (usize, usize, u64, u64),
+        found: &mut Found,
+    ) {
+        let front = self.geometry.block(hash, mask);
+        self.front.restore_overflowed(front);
+        let mut in_front = crate::simd::BitIter::new(self.front.matching(front, fingerprint(hash)));
+        let is_in_front =
+            in_front.any(|slot| self.front.slot(front, slot).load_first(Relaxed) == tag);
+        // Of two in the back yard the one of the lower block stays.
+        let other = choices(hash).map(|hash| self.geometry.block(hash, mask));
+        let is_behind = other.iter().any(|&other| {
+            other < block
+                && Back::<B, Durable>::matching(self.back.word(other), back_fingerprint(hash))
+                    .any(|slot| self.back.slot(other, slot).load_first(Relaxed) == tag)
+        });
+        if is_in_front || is_behind {
+            found.items -= 1;
+            found.doubled.push(Place::Back(block, slot));
+        }
+    }
+
+    fn restore_chains(&self, found: &mut Found) {
+        let state = self.state();
+        let slots = self.chains.slots();
+        for slot in (0..slots.len()).rev() {
+            let (tag, second) = slots.pair(slot);
+            if tag == 0 {
+                slots.add_free(slot);
+                continue;
+            }
+            let hash = self.placement.hash_of_tag(tag, slot % 2);
+            if !self.placement.is_tag(tag) || self.find_tag(hash, tag, &ByWord).is_some() {
+                found.doubled.push(Place::Chain(slot));
+                continue;
+            }
+            self.front.restore_overflowed(self.geometry.block(hash, state.mask()));
+            self.mark_choices(state, hash);
+            self.chains.restore(hash, (tag, second), slot);
+            found.items += 1;
+        }
+    }
+
+    /// Moves what is misplaced, and drops what is left; how many keys were moved.
+    fn mend(&self, found: &Found) -> Result<usize, Error> {
+        // First, so that what is found is what stays.
+        found.doubled.iter().for_each(|&place| self.hide(place));
+        let mut moved = 0;
+        for &place in &found.misplaced {
+            let (half, tag, second) = self.pair_at(place);
+            if !self.placement.is_tag(tag) {
+                continue;
+            }
+            let hash = self.placement.hash_of_tag(tag, half);
+            if self.is_tight() {
+                self.has_room()?;
+            }
+            let keep = |_| Change::Keep;
+            let request = Request { hash, tag, test: &ByWord, fresh: Some(second), change: &keep };
+            moved += usize::from(self.apply_slowly(&request).is_none());
+        }
+        if moved > 0 {
+            // What was stored, before what is taken away.
+            self.medium.barrier()?;
+        }
+        for &place in found.misplaced.iter().chain(&found.doubled) {
+            self.drop_pair(place);
+        }
+        Ok(moved)
+    }
+
+    fn pair_at(&self, place: Place) -> (usize, u64, u64) {
+        let (half, slot) = match place {
+            Place::Front(block, slot) => (self.geometry.half(block), self.front.slot(block, slot)),
+            Place::Back(block, slot) => (self.geometry.half(block), self.back.slot(block, slot)),
+            Place::Chain(slot) => {
+                let (tag, second) = self.chains.slots().pair(slot);
+                return (slot % 2, tag, second);
+            }
+        };
+        (half, slot.load_first(Relaxed), slot.load_second(Relaxed))
+    }
+
+    /// Takes away the fingerprint of a pair that is to be dropped.
+    fn hide(&self, place: Place) {
+        if let Place::Back(block, slot) = place {
+            self.back.clear_fingerprint(block, slot);
+        }
+    }
+
+    fn drop_pair(&self, place: Place) {
+        match place {
+            Place::Front(block, slot) => self.front.clear(block, slot),
+            Place::Back(block, slot) => self.back.clear(block, slot),
+            Place::Chain(slot) => self.chains.slots().clear(slot as u32),
+        }
+    }
+
+    /// Clears all slots behind so many blocks; whether there was anything.
+    fn clear_behind(&self, blocks: usize) -> bool {
+        let mut has_changed = false;
+        let mut clear = |slot: &crate::sync::AtomicPair| {
+            if slot.load_first(Relaxed) != 0 {
+                self.medium.store_first(slot, 0, Ordering::Release);
+                self.medium.flush(slot, 1);
+                has_changed = true;
+            }
+        };
+        self.front.slots_behind(blocks).for_each(&mut clear);
+        self.back.slots_behind(blocks).for_each(&mut clear);
+        self.medium.fence();
+        has_changed
+    }
+}

@@ -1,0 +1,176 @@
+//! Where level 3 of a durable table keeps its items: slots in no order.
+//!
+//! The paper has lists of nodes. Since the hash tables of [`chains`](super::chains)
+//! are in RAM and are built anew when a table is opened, items need no order and no
+//! links: an item of level 3 is a slot as of any other level, and is stored and
+//! taken out by one line and one fence. Which slots are free is known in RAM only.
+//! Even slots hold items of one half of the hashes, odd ones of the other, which
+//! together with a tag says the hash.
+//!
+//! Invariants
+//! 1. A slot is free, and in the list of those, or its item is in the hash tables, or
+//!    an operation is about to make it either.
+//! 2. Nothing at all is stored in RAM: `most` is zero then.
+
+use crate::error::Error;
+use crate::memory::{Medium, MemoryUsage, Part, Stretch};
+use crate::sync::{AtomicPair, AtomicUsize, Mutex, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use super::front::put_pair;
+
+/// There is no free slot, and the medium gives no room for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoRoom;
+
+/// The slots that there are from the start.
+const FIRST: usize = if cfg!(any(loom, shuttle)) { 16 } else { 4096 };
+/// All that there are addresses for.
+const MOST: usize = if cfg!(any(loom, shuttle)) { 64 } else { 1 << 32 };
+/// How many are kept free for operations that are under way when the medium is full.
+pub(super) const MARGIN: usize = if cfg!(any(loom, shuttle)) { 4 } else { 1024 };
+
+#[derive(Debug)]
+pub(super) struct Slots<M: Medium> {
+    slots: Option<Stretch<AtomicPair, M>>,
+    /// Of each half of the hashes.
+    free: [Mutex<Vec<u32>>; 2],
+    growing: Mutex<()>,
+    /// Slots that are kept for a halving.
+    reserved: AtomicUsize,
+    /// Whether fewer are free than should be, and no more could be had.
+    is_tight: AtomicBool,
+    medium: M,
+}
+
+impl<M: Medium> Slots<M> {
+    pub(super) fn new(medium: &M) -> Result<Self, Error> {
+        let slots = match M::IS_DURABLE {
+            true => Some(Stretch::within(medium, Part::Chains, 0, MOST)?),
+            false => None,
+        };
+        Ok(Self {
+            slots,
+            free: [Mutex::new(Vec::new()), Mutex::new(Vec::new())],
+            growing: Mutex::new(()),
+            reserved: AtomicUsize::new(0),
+            is_tight: AtomicBool::new(false),
+            medium: medium.clone(),
+        })
+    }
+
+    /// How many slots there are.
+    pub(super) fn len(&self) -> usize {
+        self.slots.as_ref().map_or(0, Stretch::len)
+    }
+
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn pair(&self, slot: usize) -> (u64, u64) {
+        self.slots.as_ref().map_or((0, 0), |slots| {
+            let slot = slots.at(slot);
+            (slot.load_first(Ordering::Relaxed), slot.load_second(Ordering::Relaxed))
+        })
+    }
+
+    /// Learns of a slot that is free.
+    pub(super) fn add_free(&self, slot: usize) {
+        self.free[slot % 2].lock().push(slot as u32);
+    }
+
+    fn free_slots(&self) -> usize {
+        self.free[0].lock().len().min(self.free[1].lock().len())
+    }
+
+    /// Sees to it that enough slots are free for whatever is under way.
+    pub(super) fn has_room(&self) -> Result<(), Error> {
+        self.has_room_for(MARGIN + self.reserved.load(Ordering::Relaxed))
+    }
+
+    /// Keeps so many slots of either half free until all are let go again.
+    pub(super) fn reserve(&self, slots: usize) -> Result<(), Error> {
+        self.has_room_for(MARGIN + slots)?;
+        self.reserved.store(slots, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn has_room_for(&self, slots: usize) -> Result<(), Error> {
+        while M::IS_DURABLE && self.free_slots() < slots {
+            let grown = self.grow(self.len());
+            if grown.is_err() {
+                self.is_tight.store(true, Relaxed);
+                return grown;
+            }
+        }
+        self.is_tight.store(false, Relaxed);
+        Ok(())
+    }
+
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    /// Whether [`has_room`](Self::has_room) said no the last time that it was asked,
+    /// as it is whenever few are left.
+    #[inline(always)]
+    pub(super) fn is_tight(&self) -> bool {
+        // Relaxed: the margin is for those who have not read of it yet.
+        self.is_tight.load(Relaxed)
+    }
+
+    /// Doubles the number of slots, if it is still `len`.
+    fn grow(&self, len: usize) -> Result<(), Error> {
+        let Some(slots) = &self.slots else { return Ok(()) };
+        let _held = self.growing.lock();
+        if slots.len() != len {
+            return Ok(());
+        }
+        let more = (2 * len).max(FIRST);
+        if more > MOST {
+            return Err(Error::CapacityOverflow);
+        }
+        slots.grow(more)?;
+        // The lowest are taken first.
+        (len..slots.len()).rev().for_each(|slot| self.add_free(slot));
+        Ok(())
+    }
+
+    /// Stores a pair, durably; which slot it is in.
+    pub(super) fn put(&self, half: usize, pair: (u64, u64)) -> Result<u32, NoRoom> {
+        let Some(slots) = &self.slots else { return Ok(0) };
+        loop {
+            let len = self.len();
+            let Some(free) = self.free[half].lock().pop() else {
+                self.grow(len).map_err(|_| NoRoom)?;
+                continue;
+            };
+            put_pair(&self.medium, slots.at(free as usize), pair);
+            self.make_durable(slots, free);
+            if self.free_slots() < MARGIN + self.reserved.load(Ordering::Relaxed) {
+                let _ = self.has_room();
+            }
+            return Ok(free);
+        }
+    }
+
+    pub(super) fn replace(&self, slot: u32, second: u64) {
+        if let Some(slots) = &self.slots {
+            self.medium.store_second(slots.at(slot as usize), second, Ordering::Release);
+            self.make_durable(slots, slot);
+        }
+    }
+
+    /// Empties a slot, durably, and then makes it free.
+    pub(super) fn clear(&self, slot: u32) {
+        if let Some(slots) = &self.slots {
+            self.medium.store_first(slots.at(slot as usize), 0, Ordering::Release);
+            self.make_durable(slots, slot);
+            self.add_free(slot as usize);
+        }
+    }
+
+    fn make_durable(&self, slots: &Stretch<AtomicPair, M>, slot: u32) {
+        self.medium.flush(slots.address(slot as usize), 1);
+        self.medium.fence();
+    }
+
+    pub(super) fn usage(&self) -> MemoryUsage {
+        self.slots.as_ref().map_or(MemoryUsage::default(), Stretch::usage)
+    }
+}
