@@ -21,30 +21,42 @@ pub enum Action {
     Remove(u64),
     Sync,
     Shrink,
+    Reserve(usize),
 }
 
 impl Action {
     /// What it makes of the contents.
     fn apply(self, contents: &mut Contents) {
         match self {
-            Self::Insert(key, value) => drop(contents.insert(key, value)),
+            Self::Insert(key, value) => {
+                contents.insert(key, value);
+            }
             Self::Update(key, value) => {
                 if let Some(present) = contents.get_mut(&key) {
                     *present = value;
                 }
             }
-            Self::Remove(key) => drop(contents.remove(&key)),
-            Self::Sync | Self::Shrink => {}
+            Self::Remove(key) => {
+                contents.remove(&key);
+            }
+            Self::Sync | Self::Shrink | Self::Reserve(_) => {}
         }
     }
 
     fn run<D: DurableDesign>(self, map: &Map<u64, u64, D>) {
         match self {
-            Self::Insert(key, value) => drop(map.insert(key, value).expect("an insert")),
-            Self::Update(key, value) => drop(map.update(&key, value).expect("an update")),
-            Self::Remove(key) => drop(map.remove(&key).expect("a removal")),
+            Self::Insert(key, value) => {
+                map.insert(key, value).expect("an insert");
+            }
+            Self::Update(key, value) => {
+                map.update(&key, value).expect("an update");
+            }
+            Self::Remove(key) => {
+                map.remove(&key).expect("a removal");
+            }
             Self::Sync => map.sync().expect("a sync"),
             Self::Shrink => map.shrink_to_fit().expect("a shrink"),
+            Self::Reserve(entries) => map.reserve(entries).expect("room"),
         }
     }
 }
@@ -80,6 +92,24 @@ pub fn history(seed: u64, actions: usize, keys: u64) -> Vec<Action> {
         .collect()
 }
 
+/// A history in which blocks of a table that has just begun to double are settled by
+/// operations that store nothing themselves, before their keys are removed.
+pub fn settled_by_others(keys: u64) -> Vec<Action> {
+    let inserts = (0..keys).map(|key| Action::Insert(key, key + 1));
+    let absent = (0..16).map(|key| Action::Update(1000 + key, 0));
+    inserts.chain(absent).chain((0..keys).map(Action::Remove)).collect()
+}
+
+/// A history in which the file grows and shrinks by extents.
+pub fn extents() -> Vec<Action> {
+    let mut actions: Vec<Action> = (0..40).map(|key| Action::Insert(key, key + 1)).collect();
+    actions.push(Action::Reserve(12_000));
+    actions.extend((0..8).map(|key| Action::Insert(key, key + 2)));
+    actions.push(Action::Shrink);
+    actions.extend((0..8).map(|key| Action::Update(key, key + 3)));
+    actions
+}
+
 /// Crashes a history of a map at every moment.
 ///
 /// # Panics
@@ -88,7 +118,10 @@ pub fn crash_history<D: DurableDesign>(
     actions: &[Action],
     persistency: Persistency,
     thoroughness: Thoroughness,
-) -> usize {
+) -> usize
+where
+    Map<u64, u64, D>: Sync,
+{
     let simulation = Simulation::new(persistency);
     let options = Options::new().threads(1);
     let map: Map<u64, u64, D> = simulation.create(&options).expect("a new map");
@@ -96,7 +129,8 @@ pub fn crash_history<D: DurableDesign>(
     let mut checker = Checker::new(simulation.clone(), thoroughness);
     for &action in actions {
         let before = simulation.moment();
-        action.run(&map);
+        // A thread of its own, so that no later fence makes up for one that is missing.
+        std::thread::scope(|scope| scope.spawn(|| action.run(&map)).join()).expect("an action");
         checker.check::<D>(before, action);
     }
     checker.images
@@ -233,7 +267,14 @@ fn open<D: DurableDesign>(simulation: &Simulation) -> Map<u64, u64, D> {
 /// What a map holds, by all ways to ask.
 fn contents_of<D: DurableDesign>(map: &Map<u64, u64, D>) -> Contents {
     let found: Contents = map.iter().collect();
-    assert_eq!(map.len(), found.len(), "the number of entries: {:?} {:?} {:?}", map.verify(), map.recovery(), map.stats());
+    assert_eq!(
+        map.len(),
+        found.len(),
+        "the number of entries: {:?} {:?} {:?}",
+        map.verify(),
+        map.recovery(),
+        map.stats()
+    );
     assert_eq!(map.verify(), Ok(found.len()));
     assert_eq!(map.recovery().items, found.len());
     found.iter().for_each(|(key, value)| assert_eq!(map.get(key), Some(*value)));

@@ -3,7 +3,9 @@
 
 use nunatak::durable::{InFile, Persistency};
 use nunatak::{Blocks, Iceberg};
-use nunatak_harness::crashes::{Action, Thoroughness, crash_history, history};
+use nunatak_harness::crashes::{
+    Action, Thoroughness, crash_history, extents, history, settled_by_others,
+};
 
 /// Blocks so small that a hundred keys double the table again and again, and fill all
 /// three levels.
@@ -31,6 +33,17 @@ fn short_operations_in_the_page_cache() {
     actions.extend((0..2).map(|key| Action::Insert(key, key)));
     let images = crash_history::<Small>(&actions, Persistency::Pages, EVERY_IMAGE);
     assert!(images > 100, "{images}");
+}
+
+/// What is long is looked at by samples.
+const FEW_MOMENTS: Thoroughness = Thoroughness { images: 5, second: 17, moments: 401 };
+
+#[test]
+fn files_that_grow_and_shrink() {
+    for persistency in [Persistency::Lines, Persistency::Pages] {
+        crash_history::<Small>(&extents(), persistency, FEW_MOMENTS);
+        crash_history::<Small>(&settled_by_others(33), persistency, SOME_IMAGES);
+    }
 }
 
 #[test]

@@ -192,6 +192,10 @@ impl Backing {
         self.file.as_fd()
     }
 
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.recorder.is_some()
+    }
+
     /// Whether stores stay in this process.
     pub(crate) fn is_read_only(&self) -> bool {
         self.is_read_only
@@ -311,7 +315,7 @@ impl Backing {
 }
 
 fn write_zeros(file: BorrowedFd<'_>, from: u64, to: u64) -> Result<(), Errno> {
-    const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+    static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
     let mut at = from;
     while at < to {
         let bytes = (to - at).min(ZEROS.len() as u64) as usize;

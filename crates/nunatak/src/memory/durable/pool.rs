@@ -16,6 +16,7 @@ use super::extents::{Extent, Table};
 use super::header::{self, Description, Kind, Page};
 use crate::error::{Error, FileError};
 use crate::memory::{Medium, MemoryUsage, Part, Region};
+use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicU64, Mutex, Ordering};
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -218,6 +219,9 @@ impl Pool {
             self.poison();
             return Err(FileError::Truncated { bytes, expected }.into());
         }
+        if seeded(Bug::SyncOmitted) {
+            return Ok(());
+        }
         self.backing.barrier().map_err(|error| {
             // The system forgets what it could not write: a second attempt would
             // succeed and mean nothing.
@@ -240,7 +244,9 @@ impl Pool {
         let entry = self.page.entry(number);
         self.store_word(entry.second, second);
         self.store_word(entry.first, first);
-        self.flush_word(entry.first);
+        if !seeded(Bug::ExtentUnflushed) {
+            self.flush_word(entry.first);
+        }
         self.backing.fence();
     }
 
@@ -296,8 +302,11 @@ impl Pool {
         let (start, pages) = (start / PAGE as u64, (bytes / PAGE) as u64);
         let extent = Extent { part: part as u8, number, start, pages };
         self.backing.extend(extent.offset(), extent.end())?;
-        if self.backing.is_ordered() {
+        if self.backing.is_ordered() && !seeded(Bug::ExtentBeforeSize) {
             // The size that the entry relies on.
+            if seeded(Bug::SyncOmitted) {
+                return Ok(());
+            }
             self.backing.barrier().map_err(|error| error_of("extend the file", error))?;
         }
         self.map(address, &extent)?;
@@ -432,8 +441,12 @@ impl Medium for Durable {
 
     fn set_root(&self, word: u64) {
         self.0.store_word(self.0.page.root(), word);
-        self.0.flush_word(self.0.page.root());
-        self.0.backing.fence();
+        if !seeded(Bug::RootUnflushed) {
+            self.0.flush_word(self.0.page.root());
+        }
+        if !seeded(Bug::RootUnfenced) {
+            self.0.backing.fence();
+        }
     }
 }
 

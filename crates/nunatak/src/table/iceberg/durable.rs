@@ -21,6 +21,7 @@ use super::geometry::{BlockSizes, Phase, State, choices};
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;
+use crate::seeded::{Bug, seeded};
 use crate::simd::BitIter;
 use crate::sync::Ordering;
 
@@ -29,7 +30,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// stored it may not have done so.
     #[inline(always)]
     pub(super) fn persist_front(&self, block: usize, slot: usize) {
-        if M::IS_DURABLE && self.front.is_locked(block) {
+        if M::IS_DURABLE && self.front.is_locked(block) && !seeded(Bug::ReadUnpersisted) {
             self.front.flush(block, slot);
             self.front.fence();
         }
@@ -53,13 +54,14 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// Whether pairs that are moved are left where they were, for a time.
     #[inline(always)]
     pub(super) fn leaves_pairs(&self) -> bool {
-        M::IS_DURABLE && !self.medium.is_ordered()
+        M::IS_DURABLE && !self.medium.is_ordered() && !seeded(Bug::MovedAtOnce)
     }
 
     /// The slots of a front block, which is locked, that look empty and are not.
     #[inline(always)]
     pub(super) fn leftovers_of_front(&self, state: State, block: usize) -> u64 {
-        if M::IS_DURABLE && state.mask_of_leftovers().is_some() {
+        let may_be_there = M::IS_DURABLE && state.mask_of_leftovers().is_some();
+        if may_be_there && !seeded(Bug::LeftoverOverwritten) {
             self.front.leftovers(block)
         } else {
             0
@@ -71,6 +73,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     #[inline(always)]
     pub(super) fn clear_leftovers(&self, state: State, hash: u64, tag: u64) {
         if self.leaves_pairs()
+            && !seeded(Bug::LeftoverOutlivesRemoval)
             && let Some(mask) = state.mask_of_leftovers()
         {
             self.clear_leftovers_at(mask, hash, tag);
@@ -99,16 +102,17 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         if !matches!(state.phase(), Phase::Doubled | Phase::Halved) {
             return Ok(());
         }
-        self.medium.barrier()?;
+        if !seeded(Bug::CleanWithoutBarrier) {
+            self.medium.barrier()?;
+        }
         let mask = state.mask_of_leftovers().unwrap_or(state.mask());
         let smaller = self.geometry.blocks(state.mask().min(mask));
         if state.phase() == Phase::Doubled {
             (0..smaller).for_each(|block| self.clean_block(block));
         } else {
+            // A later doubling takes what it finds there for its own. If these stores are
+            // lost, that is what keys had at the barrier, which is late enough.
             (smaller..2 * smaller).for_each(|block| self.clean_block(block));
-            // Before the root says that nothing is there, since a later doubling takes
-            // what is there for its own.
-            self.medium.barrier()?;
         }
         self.medium.set_root(State::root(Phase::Stable, state.rows()));
         self.enter(state.next(Phase::Stable, state.rows()));

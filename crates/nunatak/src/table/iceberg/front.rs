@@ -307,10 +307,17 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         for (slot, _, pair) in pairs.clone() {
             put_pair(&self.medium, self.slot(block, slot), pair);
         }
-        for (slot, ..) in pairs.clone() {
-            self.flush(block, slot);
+        if seeded(Bug::FoundBeforeDurable) {
+            for (slot, fingerprint, _) in pairs.clone() {
+                self.set_fingerprint(block, slot, fingerprint);
+            }
         }
-        self.fence();
+        if !seeded(Bug::InsertUnflushed) {
+            pairs.clone().for_each(|(slot, ..)| self.flush(block, slot));
+        }
+        if !seeded(Bug::InsertUnfenced) {
+            self.fence();
+        }
         // Last: what is found is durable.
         for (slot, fingerprint, _) in pairs {
             self.set_fingerprint(block, slot, fingerprint);
@@ -323,8 +330,12 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         // Release: what it points to is there. The tag stays, so readers have this
         // value or the one before.
         self.medium.store_second(self.slot(block, slot), second, Ordering::Release);
-        self.flush(block, slot);
-        self.fence();
+        if !seeded(Bug::ReplaceUnflushed) {
+            self.flush(block, slot);
+        }
+        if !seeded(Bug::ReplaceUnfenced) {
+            self.fence();
+        }
     }
 
     /// Empties a slot. The caller holds the lock.
@@ -335,8 +346,12 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         }
         // Release: who misses the key by it sees what happened before.
         self.medium.store_first(self.slot(block, slot), 0, Ordering::Release);
-        self.flush(block, slot);
-        self.fence();
+        if !seeded(Bug::RemoveUnflushed) {
+            self.flush(block, slot);
+        }
+        if !seeded(Bug::RemoveUnfenced) {
+            self.fence();
+        }
         self.set_fingerprint(block, slot, 0);
     }
 
@@ -345,8 +360,12 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         for slot in slots.clone() {
             self.medium.store_first(self.slot(block, slot), 0, Ordering::Release);
         }
-        slots.clone().for_each(|slot| self.flush(block, slot));
-        self.fence();
+        if !seeded(Bug::VacateUnflushed) {
+            slots.clone().for_each(|slot| self.flush(block, slot));
+        }
+        if !seeded(Bug::VacateUnfenced) {
+            self.fence();
+        }
         slots.for_each(|slot| self.set_fingerprint(block, slot, 0));
     }
 

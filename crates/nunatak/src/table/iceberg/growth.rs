@@ -58,13 +58,16 @@ pub(super) const fn bytes_of_block<B: BlockSizes>() -> usize {
     B::FRONT * 17 + 1 + B::BACK * 16 + 8 + 1
 }
 
+/// Both yards, the most rows that there are addresses for, and those addresses.
+type Reserved<B, M> = (Front<B, M>, Back<B, M>, u64, Addresses);
+
 /// Reserves addresses for as many rows as the caller wants, or as the machine
 /// could need.
 pub(super) fn reserve_rows<B: BlockSizes, M: Medium>(
     medium: &M,
     (columns, rows): (usize, u64),
     config: &super::Config,
-) -> Result<(Front<B, M>, Back<B, M>, u64, Addresses), Error> {
+) -> Result<Reserved<B, M>, Error> {
     let mut most = match config.max_capacity {
         Some(items) => {
             let blocks = blocks_for::<B>(items, config)?;

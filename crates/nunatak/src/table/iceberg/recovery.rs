@@ -27,6 +27,7 @@ use crate::error::{Error, FileError};
 use crate::hash::Placement;
 use crate::memory::durable::{Durable, Pool};
 use crate::memory::{Medium, Part};
+use crate::seeded::{Bug, seeded};
 use crate::sync::{Mutex, Ordering, Shared};
 use crate::table::prefetch::prefetch;
 use crate::table::{ByWord, Change};
@@ -124,7 +125,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
         let pool = medium.pool();
         let (phase, rows) =
             State::of_root(pool.root()).ok_or(corrupt("the number of rows is none"))?;
-        if columns < 2 || columns > 128 || !columns.is_multiple_of(2) {
+        if !(2..=128).contains(&columns) || !columns.is_multiple_of(2) {
             return Err(corrupt("the number of columns is none"));
         }
         let bytes_of = |rows: u64, slots: usize| {
@@ -342,7 +343,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
                 && Back::<B, Durable>::matching(self.back.word(other), back_fingerprint(hash))
                     .any(|slot| self.back.slot(other, slot).load_first(Relaxed) == tag)
         });
-        if is_in_front || is_behind {
+        if (is_in_front || is_behind) && !seeded(Bug::DoubledKept) {
             found.items -= 1;
             found.doubled.push(Place::Back(block, slot));
         }
@@ -387,7 +388,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
             let request = Request { hash, tag, test: &ByWord, fresh: Some(second), change: &keep };
             moved += usize::from(self.apply_slowly(&request).is_none());
         }
-        if moved > 0 {
+        if moved > 0 && !seeded(Bug::MendWithoutBarrier) {
             // What was stored, before what is taken away.
             self.medium.barrier()?;
         }
@@ -428,7 +429,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
     fn clear_behind(&self, blocks: usize) -> bool {
         let mut has_changed = false;
         let mut clear = |slot: &crate::sync::AtomicPair| {
-            if slot.load_first(Relaxed) != 0 {
+            if slot.load_first(Relaxed) != 0 && !seeded(Bug::BehindRowsKept) {
                 self.medium.store_first(slot, 0, Ordering::Release);
                 self.medium.flush(slot, 1);
                 has_changed = true;

@@ -14,6 +14,7 @@
 
 use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage, Part, Stretch};
+use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicUsize, Mutex, Ordering};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -166,8 +167,12 @@ impl<M: Medium> Slots<M> {
     }
 
     fn make_durable(&self, slots: &Stretch<AtomicPair, M>, slot: u32) {
-        self.medium.flush(slots.address(slot as usize), 1);
-        self.medium.fence();
+        if !seeded(Bug::ChainUnflushed) {
+            self.medium.flush(slots.address(slot as usize), 1);
+        }
+        if !seeded(Bug::ChainUnfenced) {
+            self.medium.fence();
+        }
     }
 
     pub(super) fn usage(&self) -> MemoryUsage {

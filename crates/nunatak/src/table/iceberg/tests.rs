@@ -86,7 +86,7 @@ fn levels_are_as_good_after_doublings() {
     // doubling.
     let keys = (blocks * 4 * 72) as u64 * 848 / 1000;
     (0..keys).for_each(|word| put(&table, word));
-    table.complete();
+    table.complete().unwrap();
     assert_eq!(table.stats().blocks, 4 * blocks);
     let [first, second, third] = percentages(&table);
     println!("{first:.2} {second:.2} {third:.6}");
@@ -158,7 +158,7 @@ fn bytes_are_few_at_every_moment() {
         (word..word + 1000).for_each(|word| put(&table, word));
         word += 1000;
     }
-    table.complete();
+    table.complete().unwrap();
     let before = bytes_per_item(&table) * table.len() as f64;
     let (mut fewest, mut most) = (f64::MAX, 0.0_f64);
     while table.state().is_stable() {
@@ -299,7 +299,7 @@ fn a_table_halves_as_often_as_it_doubled() {
         (0..100_000).for_each(|word| put(&table, word));
         assert!(table.stats().blocks >= 1024);
         (100..100_000).for_each(|word| take(&table, word));
-        table.shrink_to_fit();
+        table.shrink_to_fit().unwrap();
         assert_eq!(table.stats().blocks, 2, "round {round}");
         assert!((0..100).all(|word| table.find(word, &ByWord) == Some(!word)));
         let usage = crate::table::PairTable::memory_usage(&table);
@@ -325,7 +325,7 @@ fn memory_is_made_ready_by_the_piece() {
     // Sixteen MiB of slots and one of fingerprints: a piece of it for every 32nd insert.
     assert!(table.state().is_stable(), "it doubles at once");
     (0..1000).for_each(|word| take(&table, word));
-    table.shrink_to_fit();
+    table.shrink_to_fit().unwrap();
     assert_eq!((mapped(&table), table.stats().blocks), (before, blocks));
     let full = word;
     (0..1000).for_each(|word| put(&table, word));

@@ -1,0 +1,430 @@
+//! Files of durable maps: what is in them, what may be wrong with them, and what the
+//! system may refuse.
+#![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
+
+use nunatak::durable::{Durability, IcebergMap, InFile, Options, Persistency, Simulation};
+use nunatak::{Blocks, Error, FileError, Iceberg};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+type Map = IcebergMap<u64, u64>;
+type Small = IcebergMap<u64, u64, Blocks<8, 2>>;
+
+/// A path that nobody else has, and that is gone in the end.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str) -> Self {
+        let name = format!("nunatak-test-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = fs::remove_file(&path);
+        Self(path)
+    }
+}
+
+impl AsRef<Path> for Temporary {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn error(file: FileError) -> Error {
+    Error::File(file)
+}
+
+#[test]
+fn a_map_is_there_again() {
+    let path = Temporary::new("again");
+    let map: Map = IcebergMap::create(&path).unwrap();
+    for key in 0..100_000 {
+        assert_eq!(map.insert(key, key * 2), Ok(None));
+    }
+    assert_eq!(map.remove(&7), Ok(Some(14)));
+    map.close().unwrap();
+    for threads in [1, 2, 5] {
+        let map: Map = IcebergMap::open_with(&path, &Options::new().threads(threads)).unwrap();
+        assert_eq!((map.len(), map.verify()), (99_999, Ok(99_999)));
+        let recovery = map.recovery();
+        assert!(recovery.was_closed && recovery.items == 99_999, "{recovery:?}");
+        assert_eq!((recovery.moved, recovery.dropped), (0, 0));
+        (0..100_000).for_each(|key| {
+            assert_eq!(map.get(&key), (key != 7).then_some(key * 2));
+        });
+    }
+}
+
+#[test]
+fn every_key_and_value_can_be_stored() {
+    let path = Temporary::new("extremes");
+    let words = [0, 1, 2, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1, 1 << 62];
+    let map: Map = IcebergMap::create(&path).unwrap();
+    for key in words {
+        words.iter().for_each(|value| {
+            map.insert(key, *value).unwrap();
+        });
+    }
+    drop(map);
+    let map: Map = IcebergMap::open(&path).unwrap();
+    assert!(words.iter().all(|key| map.get(key) == Some(1 << 62)));
+    assert_eq!(map.len(), words.len());
+}
+
+#[test]
+fn files_of_other_kinds_are_refused() {
+    let path = Temporary::new("foreign");
+    for contents in [&b""[..], b"NUNATAK", &[0; 100_000], &[0xFF; 5000], b"SQLite format 3\0"] {
+        fs::write(&path, contents).unwrap();
+        assert_eq!(Map::open(&path).unwrap_err(), error(FileError::NotAMap));
+    }
+    assert_eq!(Map::create(&path).unwrap_err(), error(FileError::Exists));
+    assert_eq!(Map::open(std::env::temp_dir()).unwrap_err().to_string(), {
+        let code = rustix::io::Errno::ISDIR.raw_os_error();
+        error(FileError::Io { action: "open the file", code }).to_string()
+    });
+    assert!(matches!(
+        Map::open("/nonexistent/map"),
+        Err(Error::File(FileError::Io { action: "open the file", .. }))
+    ));
+    assert!(matches!(
+        Map::create("/nonexistent/map"),
+        Err(Error::File(FileError::Io { action: "create the file", .. }))
+    ));
+    assert_eq!(Map::open("/dev/null").unwrap_err(), error(FileError::NotAMap));
+}
+
+#[test]
+fn files_of_other_types_are_refused() {
+    let path = Temporary::new("types");
+    drop(IcebergMap::<u64, u32>::create(&path).unwrap());
+    let what = |error: Error| match error {
+        Error::File(FileError::OtherKind { what }) => what,
+        other => panic!("{other}"),
+    };
+    assert_eq!(what(Map::open(&path).unwrap_err()), "type of keys or values");
+    let other: Result<IcebergMap<u64, u32, Blocks<32, 4>>, Error> = IcebergMap::open(&path);
+    assert_eq!(what(other.unwrap_err()), "size of blocks");
+}
+
+#[test]
+fn a_file_is_open_once() {
+    let path = Temporary::new("locked");
+    let map: Map = IcebergMap::create(&path).unwrap();
+    assert_eq!(Map::open(&path).unwrap_err(), error(FileError::InUse));
+    let reading = Options::new().read_only(true);
+    assert_eq!(Map::open_with(&path, &reading).unwrap_err(), error(FileError::InUse));
+    map.insert(1, 10).unwrap();
+    drop(map);
+    let first: Map = IcebergMap::open_with(&path, &reading).unwrap();
+    let second: Map = IcebergMap::open_with(&path, &reading).unwrap();
+    assert_eq!((first.get(&1), second.get(&1)), (Some(10), Some(10)));
+    assert_eq!(Map::open(&path).unwrap_err(), error(FileError::InUse));
+    for refused in [
+        first.insert(2, 20).map(drop),
+        first.remove(&1).map(drop),
+        first.insert_many(&[(3, 3)], &mut [None]).map(drop),
+        first.clear(),
+        first.reserve(1000),
+    ] {
+        assert_eq!(refused, Err(error(FileError::ReadOnly)));
+    }
+    assert_eq!(first.get(&1), Some(10));
+}
+
+#[test]
+fn a_file_that_may_be_read_only_is_read() {
+    let path = Temporary::new("read-only");
+    let map: Map = IcebergMap::create(&path).unwrap();
+    (0..1000).for_each(|key| {
+        map.insert(key, key).unwrap();
+    });
+    drop(map);
+    let mut permissions = fs::metadata(&path).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(&path, permissions).unwrap();
+    let before = fs::read(&path).unwrap();
+    let map: Map = IcebergMap::open_with(&path, &Options::new().read_only(true)).unwrap();
+    assert_eq!(map.len(), 1000);
+    map.sync().unwrap();
+    drop(map);
+    assert!(fs::read(&path).unwrap() == before);
+}
+
+/// A file that was cut off, wherever that is: an error, and the file is as it was.
+#[test]
+fn truncated_files_are_refused() {
+    let path = Temporary::new("truncated");
+    let map: Map = IcebergMap::create(&path).unwrap();
+    (0..20_000).for_each(|key| {
+        map.insert(key, key).unwrap();
+    });
+    map.close().unwrap();
+    let whole = fs::read(&path).unwrap();
+    for length in (0..whole.len()).step_by(64 << 10).flat_map(|at| [at, at + 1, at + 4096]) {
+        if length >= whole.len() {
+            continue;
+        }
+        fs::write(&path, &whole[..length]).unwrap();
+        match Map::open(&path) {
+            Err(Error::File(FileError::Truncated { .. } | FileError::NotAMap)) => {
+                assert_eq!(fs::metadata(&path).unwrap().len() as usize, length);
+            }
+            // Of level 3 nothing may be left that says so.
+            Ok(map) => assert_eq!(map.verify(), Ok(map.len())),
+            Err(other) => panic!("cut off at {length}: {other}"),
+        }
+    }
+}
+
+/// Every bit of the header and random ones of the rest: an error, or a map that is
+/// whole.
+#[test]
+fn damaged_files_are_refused_or_mended() {
+    let simulation = Simulation::new(Persistency::Pages);
+    let map: Small = simulation.create(&Options::new()).unwrap();
+    (0..60).for_each(|key| {
+        map.insert(key, key).unwrap();
+    });
+    map.close().unwrap();
+    let whole = simulation.crash(simulation.moment()).latest();
+    let try_image = |image: &[u8]| {
+        let simulation = Simulation::of(image, Persistency::Pages);
+        match simulation.open::<u64, u64, InFile<Iceberg<Blocks<8, 2>>>>(&Options::new().threads(1))
+        {
+            Err(Error::File(_) | Error::CapacityOverflow | Error::OutOfMemory { .. }) => {}
+            Err(other) => panic!("{other}"),
+            Ok(map) => {
+                assert_eq!(map.verify(), Ok(map.iter().count()));
+                (0..100).for_each(|key| {
+                    map.insert(key, key).unwrap();
+                });
+                assert_eq!(map.verify(), Ok(map.len()));
+            }
+        }
+    };
+    let mut image = whole.clone();
+    let header = (0..1024 * 8).chain((1024 * 8..4096 * 8).step_by(101));
+    let rest = (4096 * 8..whole.len() * 8).step_by(1009).take(3000);
+    for bit in header.chain(rest) {
+        image[bit / 8] ^= 1 << (bit % 8);
+        try_image(&image);
+        image[bit / 8] ^= 1 << (bit % 8);
+    }
+    // Words that look like something.
+    for at in (0..4096).step_by(8) {
+        for word in [0, 1, u64::MAX, 1 << 63, 1 << 34, 3 << 34, 4 << 34 | 1, 5 << 34 | 0xFF] {
+            image[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+            try_image(&image);
+        }
+        image[at..at + 8].copy_from_slice(&whole[at..at + 8]);
+    }
+}
+
+/// Values that are none of their type are found when the file is opened.
+#[test]
+fn values_of_no_type_are_refused() {
+    let simulation = Simulation::new(Persistency::Pages);
+    let map: IcebergMap<u64, char> = simulation.create(&Options::new()).unwrap();
+    map.insert(1, '\u{10FFFF}').unwrap();
+    map.close().unwrap();
+    let mut image = simulation.crash(simulation.moment()).latest();
+    let word = 0x10_FFFF_u64.to_ne_bytes();
+    let at = (0..image.len()).step_by(8).find(|&at| image[at..at + 8] == word).unwrap();
+    image[at..at + 8].copy_from_slice(&0xD800_u64.to_ne_bytes());
+    let opened = Simulation::of(&image, Persistency::Pages)
+        .open::<u64, char, InFile<Iceberg>>(&Options::new());
+    assert!(matches!(opened.unwrap_err(), Error::File(FileError::Corrupt { .. })));
+}
+
+/// When the disk is full the map goes on as far as it has room, then it says so, and
+/// everything that it has acknowledged is there.
+#[test]
+fn a_full_disk_is_an_error() {
+    let simulation = Simulation::new(Persistency::Pages);
+    let map: Small = simulation.create(&Options::new()).unwrap();
+    simulation.fill_disk_at(Some(map.file_bytes()));
+    let mut stored = 0_u64;
+    let refused = loop {
+        match map.insert(stored, stored + 1) {
+            Ok(None) => stored += 1,
+            Ok(other) => panic!("{other:?}"),
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(refused, error(FileError::Full));
+    assert!(stored > 1000, "{stored}");
+    assert_eq!((map.len() as u64, map.verify()), (stored, Ok(stored as usize)));
+    assert!((0..stored).all(|key| map.get(&key) == Some(key + 1)));
+    // What needs no room goes on, and what makes room.
+    assert_eq!(map.update(&0, 7), Ok(Some(1)));
+    assert_eq!(map.reserve(1 << 20), Err(error(FileError::Full)));
+    let mut previous = vec![None; 600];
+    let batch: Vec<(u64, u64)> = (0..600).map(|key| (1 << 40 | key, 1)).collect();
+    assert_eq!(map.insert_many(&batch, &mut previous), Err(error(FileError::Full)));
+    assert_eq!(map.len() as u64, stored);
+    (0..stored / 2).for_each(|key| {
+        map.remove(&key).unwrap();
+    });
+    assert_eq!(map.insert(1 << 40, 1), Ok(None));
+    simulation.fill_disk_at(None);
+    (0..stored).for_each(|key| {
+        map.insert(key, key).unwrap();
+    });
+    assert_eq!(map.verify(), Ok(stored as usize + 1));
+}
+
+/// After a sync that failed nothing is promised any more.
+#[test]
+fn a_failed_sync_poisons_the_map() {
+    let simulation = Simulation::new(Persistency::Pages);
+    let map: Map = simulation.create(&Options::new().durability(Durability::Synced)).unwrap();
+    map.insert(1, 10).unwrap();
+    simulation.fail_sync_after(1);
+    map.insert(2, 20).unwrap();
+    let failed = map.insert(3, 30).unwrap_err();
+    assert!(matches!(failed, Error::File(FileError::Io { action: "write the file", .. })));
+    for refused in [map.insert(4, 40).map(drop), map.remove(&1).map(drop), map.sync()] {
+        assert_eq!(refused, Err(error(FileError::Poisoned)));
+    }
+    assert_eq!((map.get(&1), map.get(&2), map.get(&4)), (Some(10), Some(20), None));
+    assert_eq!(map.close(), Err(error(FileError::Poisoned)));
+}
+
+#[test]
+fn a_file_that_gets_shorter_is_noticed() {
+    let path = Temporary::new("shorter");
+    let map: Map = IcebergMap::create(&path).unwrap();
+    map.insert(1, 10).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let bytes = map.file_bytes();
+    file.set_len(bytes - 4096).unwrap();
+    let expected = FileError::Truncated { bytes: bytes - 4096, expected: bytes };
+    assert_eq!(map.sync(), Err(error(expected)));
+    assert_eq!(map.insert(2, 20), Err(error(FileError::Poisoned)));
+    file.set_len(bytes).unwrap();
+}
+
+#[test]
+fn ordinary_files_are_no_persistent_memory() {
+    let path = Temporary::new("memory");
+    let options = Options::new().durability(Durability::PersistentMemory);
+    let created = Map::create_with(&path, &options);
+    if let Err(refused) = created {
+        assert_eq!(refused, error(FileError::NotPersistentMemory));
+        assert!(!path.as_ref().exists(), "a file was left");
+    }
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    let path = Temporary::new("options");
+    for options in [
+        Options::new().max_load(0.0),
+        Options::new().max_load(f64::NAN),
+        Options::new().durability(Durability::Interval(Duration::ZERO)),
+        Options::new().threads(0),
+    ] {
+        assert!(matches!(Map::create_with(&path, &options), Err(Error::InvalidOption { .. })));
+    }
+    let huge = Options::new().capacity(usize::MAX);
+    assert_eq!(Map::create_with(&path, &huge).unwrap_err(), Error::CapacityOverflow);
+    assert!(!path.as_ref().exists());
+}
+
+#[test]
+fn a_background_sync_comes_in_time() {
+    let path = Temporary::new("interval");
+    let options = Options::new().durability(Durability::Interval(Duration::from_millis(20)));
+    let map: Map = IcebergMap::create_with(&path, &options).unwrap();
+    let begin = Instant::now();
+    // Doublings end without anybody asking for it.
+    (0..200_000).for_each(|key| {
+        map.insert(key, key).unwrap();
+    });
+    while map.stats().unsettled_blocks > 0 && begin.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(map.stats().unsettled_blocks, 0);
+    assert_eq!(map.verify(), Ok(200_000));
+}
+
+/// One line, flushed once, and one fence for whatever changes an entry outside of
+/// level 3 (and in level 3 here).
+#[test]
+fn a_change_writes_one_line() {
+    let simulation = Simulation::new(Persistency::Lines);
+    let map: Map = simulation.create(&Options::new().capacity(10_000)).unwrap();
+    let count = |change: &dyn Fn()| {
+        let before = simulation.moment();
+        change();
+        let counts = simulation.count(before..simulation.moment());
+        (counts.lines_written, counts.lines_flushed, counts.fences, counts.blocks_written)
+    };
+    for key in 0..9000 {
+        assert_eq!(
+            count(&|| {
+                map.insert(key, 1).unwrap();
+            }),
+            (1, 1, 1, 1),
+            "insert {key}"
+        );
+    }
+    assert!(map.stats().levels[1] > 100);
+    for key in 0..9000 {
+        assert_eq!(
+            count(&|| {
+                map.insert(key, 2).unwrap();
+            }),
+            (1, 1, 1, 1),
+            "update {key}"
+        );
+        assert_eq!(
+            count(&|| {
+                map.get(&key);
+            }),
+            (0, 0, 0, 0),
+            "get {key}"
+        );
+        assert_eq!(
+            count(&|| {
+                assert_eq!(map.try_insert(key, 3), Ok(Err(2)));
+            }),
+            (0, 0, 0, 0)
+        );
+    }
+    for key in 0..9000 {
+        assert_eq!(
+            count(&|| {
+                map.remove(&key).unwrap();
+            }),
+            (1, 1, 1, 1),
+            "remove {key}"
+        );
+        assert_eq!(
+            count(&|| {
+                map.remove(&key).unwrap();
+            }),
+            (0, 0, 0, 0)
+        );
+    }
+}
+
+/// Table 3 of the paper: 85 % of the file are entries; here more, since fingerprints
+/// are in RAM.
+#[test]
+fn most_of_a_file_is_entries() {
+    let path = Temporary::new("space");
+    let capacity = 1 << 20;
+    let map: Map = IcebergMap::create_with(&path, &Options::new().capacity(capacity)).unwrap();
+    (0..capacity as u64).for_each(|key| {
+        map.insert(key, key).unwrap();
+    });
+    let share = 16.0 * capacity as f64 / map.file_bytes() as f64;
+    assert!(share > 0.85, "{share}");
+}
