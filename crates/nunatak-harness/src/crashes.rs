@@ -100,6 +100,16 @@ pub fn settled_by_others(keys: u64) -> Vec<Action> {
     inserts.chain(absent).chain((0..keys).map(Action::Remove)).collect()
 }
 
+/// A history in which keys that were in a later level are taken out and put into an
+/// earlier one.
+pub fn reinserted() -> Vec<Action> {
+    let mut actions: Vec<Action> = (0..18).map(|key| Action::Insert(key, key + 1)).collect();
+    actions.push(Action::Sync);
+    actions.extend((0..6).map(Action::Remove));
+    actions.extend((6..18).flat_map(|key| [Action::Remove(key), Action::Insert(key, key + 2)]));
+    actions
+}
+
 /// A history in which the file grows and shrinks by extents.
 pub fn extents() -> Vec<Action> {
     let mut actions: Vec<Action> = (0..40).map(|key| Action::Insert(key, key + 1)).collect();

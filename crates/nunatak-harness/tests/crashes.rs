@@ -3,9 +3,12 @@
 
 use nunatak::durable::{InFile, Persistency};
 use nunatak::{Blocks, Iceberg};
+use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
     Action, Thoroughness, crash_history, extents, history, settled_by_others,
 };
+
+use std::time::Duration;
 
 /// Blocks so small that a hundred keys double the table again and again, and fill all
 /// three levels.
@@ -58,4 +61,10 @@ fn histories_in_the_page_cache() {
     for seed in 0..4 {
         crash_history::<Small>(&history(seed, 300, 150), Persistency::Pages, SOME_IMAGES);
     }
+}
+
+#[test]
+fn crashed_histories_are_linearizable() {
+    crashed_histories::<Small>(60, 40, Duration::ZERO);
+    crashed_histories::<Small>(20, 40, Duration::from_micros(20));
 }

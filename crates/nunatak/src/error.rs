@@ -37,11 +37,12 @@ pub enum Error {
 ///
 /// ```
 /// use nunatak::{Error, FileError, durable};
-/// let path = std::env::temp_dir().join("nunatak-doc-error");
+/// # let directory = tempfile::tempdir()?;
+/// let path = directory.path().join("file");
 /// std::fs::write(&path, "something else")?;
 /// let opened = durable::IcebergMap::<u64, u64>::open(&path);
 /// assert_eq!(opened.unwrap_err(), Error::File(FileError::NotAMap));
-/// # std::fs::remove_file(&path)
+/// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

@@ -68,10 +68,10 @@ impl<P: Placement, B: BlockSizes> FileTable for Table<P, B, Durable> {
 /// fn count<D: DurableDesign>(map: &Map<u64, u64, D>) -> usize {
 ///     map.len()
 /// }
-/// # let path = std::env::temp_dir().join("nunatak-doc-design");
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
 /// let map: Map<u64, u64, InFile<nunatak::Iceberg>> = Map::create(&path)?;
 /// assert_eq!(count(&map), 0);
-/// # std::fs::remove_file(&path).unwrap();
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 pub trait DurableDesign: Hashes<StableHash> {
@@ -107,10 +107,10 @@ pub trait DurableDesign: Hashes<StableHash> {
 /// ```
 /// use nunatak::Iceberg;
 /// use nunatak::durable::{InFile, Map};
-/// # let path = std::env::temp_dir().join("nunatak-doc-in-file");
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
 /// let map: Map<u64, u64, InFile<Iceberg>> = Map::create(&path)?;
 /// # drop(map);
-/// # std::fs::remove_file(&path).unwrap();
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 #[derive(Debug)]
@@ -165,7 +165,11 @@ impl<B: BlockSizes> DurableDesign for InFile<crate::table::Iceberg<B>> {
     fn create(backing: Backing, options: &Options, bits: (u32, u32)) -> Result<Self::File, Error> {
         let config = Config { max_load: options.max_load, max_capacity: options.max_capacity };
         let shape = Self::File::columns_for(options.capacity, &config)?;
-        let hash = StableHash::draw();
+        // A simulation is to do the same every time.
+        let hash = match backing.is_simulated() {
+            true => StableHash::EXAMPLE,
+            false => StableHash::draw(),
+        };
         let description = describe::<B>(shape.0, hash, options, bits);
         let mut pool = Pool::create(backing, Kind::Iceberg, &description)?;
         // The name last, so that what has it is whole; but before the pool is shared.
@@ -224,14 +228,14 @@ impl<B: BlockSizes> DurableDesign for InFile<crate::table::Iceberg<B>> {
 /// ```
 /// use nunatak::durable::{Durability, IcebergMap, Options};
 ///
-/// # let path = std::env::temp_dir().join("nunatak-doc-map");
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
 /// let options = Options::new().durability(Durability::Synced);
 /// let map: IcebergMap<u64, u64> = IcebergMap::create_with(&path, &options)?;
 /// let mut previous = [None; 2];
 /// map.insert_many(&[(1, 10), (2, 20)], &mut previous)?;   // one sync for both
 /// assert_eq!(map.get(&2), Some(20));
 /// # drop(map);
-/// # std::fs::remove_file(&path).unwrap();
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 pub struct Map<K: InlineKey, V: Inline, D: DurableDesign> {
@@ -248,11 +252,11 @@ pub struct Map<K: InlineKey, V: Inline, D: DurableDesign> {
 ///
 /// ```
 /// use nunatak::durable::IcebergMap;
-/// # let path = std::env::temp_dir().join("nunatak-doc-iceberg");
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
 /// let map: IcebergMap<u64, u64> = IcebergMap::open_or_create(&path)?;
 /// map.insert(7, 49)?;
 /// map.sync()?;
-/// # std::fs::remove_file(&path).unwrap();
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 pub type IcebergMap<K, V, B = Blocks> = Map<K, V, InFile<crate::table::Iceberg<B>>>;
@@ -274,11 +278,11 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     ///
     /// ```
     /// # use nunatak::{Error, FileError, durable::IcebergMap};
-    /// # let path = std::env::temp_dir().join("nunatak-doc-create");
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
     /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
     /// let again = IcebergMap::<u64, u64>::create(&path);
     /// assert_eq!(again.unwrap_err(), Error::File(FileError::Exists));
-    /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn create(path: impl AsRef<Path>) -> Result<Self, Error> {
@@ -292,11 +296,11 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     ///
     /// ```
     /// # use nunatak::durable::{IcebergMap, Options};
-    /// # let path = std::env::temp_dir().join("nunatak-doc-create-with");
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
     /// let options = Options::new().capacity(1000);
     /// let map: IcebergMap<u64, u64> = IcebergMap::create_with(&path, &options)?;
     /// # drop(map);
-    /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn create_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
@@ -318,11 +322,11 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     ///
     /// ```
     /// # use nunatak::{Error, FileError, durable::IcebergMap};
-    /// # let path = std::env::temp_dir().join("nunatak-doc-open");
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
     /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
     /// let again = IcebergMap::<u64, u64>::open(&path);
     /// assert_eq!(again.unwrap_err(), Error::File(FileError::InUse));
-    /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
@@ -336,13 +340,13 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     ///
     /// ```
     /// # use nunatak::{Error, FileError, durable::{IcebergMap, Options}};
-    /// # let path = std::env::temp_dir().join("nunatak-doc-open-with");
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
     /// # IcebergMap::<u64, u64>::create(&path)?.insert(1, 10)?;
     /// let options = Options::new().read_only(true);
     /// let map: IcebergMap<u64, u64> = IcebergMap::open_with(&path, &options)?;
     /// assert_eq!(map.get(&1), Some(10));
     /// assert_eq!(map.insert(1, 11), Err(Error::File(FileError::ReadOnly)));
-    /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
@@ -359,12 +363,12 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
-    /// # let path = std::env::temp_dir().join("nunatak-doc-open-or-create");
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
     /// for expected in [None, Some(10)] {
     ///     let map: IcebergMap<u64, u64> = IcebergMap::open_or_create(&path)?;
     ///     assert_eq!(map.insert(1, 10)?, expected);
     /// }
-    /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn open_or_create(path: impl AsRef<Path>) -> Result<Self, Error> {
@@ -378,11 +382,11 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     ///
     /// ```
     /// # use nunatak::durable::{IcebergMap, Options};
-    /// # let path = std::env::temp_dir().join("nunatak-doc-open-or-create-with");
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
     /// let options = Options::new().capacity(1000);
     /// let map: IcebergMap<u64, u64> = IcebergMap::open_or_create_with(&path, &options)?;
     /// # drop(map);
-    /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn open_or_create_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
@@ -441,11 +445,11 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
-    /// # let path = std::env::temp_dir().join("nunatak-doc-sync");
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
     /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
     /// map.insert(1, 10)?;
     /// map.sync()?;
-    /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn sync(&self) -> Result<(), Error> {
@@ -460,10 +464,10 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
-    /// # let path = std::env::temp_dir().join("nunatak-doc-close");
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
     /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
     /// map.close()?;
-    /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn close(mut self) -> Result<(), Error> {
@@ -493,11 +497,11 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
-    /// # let path = std::env::temp_dir().join("nunatak-doc-verify");
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
     /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
     /// map.insert(1, 10)?;
     /// assert_eq!(map.verify()?, 1);
-    /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn verify(&self) -> Result<usize, Error> {
@@ -508,10 +512,10 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
-    /// # let path = std::env::temp_dir().join("nunatak-doc-recovery-of");
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
     /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
     /// assert_eq!(map.recovery().items, 0);
-    /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn recovery(&self) -> Recovery {
@@ -522,10 +526,10 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
-    /// # let path = std::env::temp_dir().join("nunatak-doc-file-bytes");
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
     /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
     /// assert_eq!(map.file_bytes(), std::fs::metadata(&path).unwrap().len());
-    /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn file_bytes(&self) -> u64 {

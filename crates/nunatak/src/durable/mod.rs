@@ -3,14 +3,14 @@
 //! ```
 //! use nunatak::durable::IcebergMap;
 //!
-//! # let path = std::env::temp_dir().join("nunatak-doc-durable");
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let path = directory.path().join("map");
 //! let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
 //! map.insert(7, 49)?;
 //! map.close()?;
 //!
 //! let map: IcebergMap<u64, u64> = IcebergMap::open(&path)?;
 //! assert_eq!(map.get(&7), Some(49));
-//! # std::fs::remove_file(&path).unwrap();
 //! # Ok::<(), nunatak::Error>(())
 //! ```
 //!
@@ -50,6 +50,7 @@ mod map;
 mod operations;
 mod options;
 mod simulation;
+mod whole;
 
 pub use crate::table::iceberg::Recovery;
 pub use map::{DurableDesign, IcebergMap, InFile, Map};

@@ -33,11 +33,11 @@ pub enum Durability {
 ///
 /// ```
 /// use nunatak::durable::{IcebergMap, Options};
-/// # let path = std::env::temp_dir().join("nunatak-doc-options");
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
 /// let options = Options::new().capacity(100_000).max_load(0.95);
 /// let map: IcebergMap<u64, u64> = IcebergMap::create_with(&path, &options)?;
 /// # drop(map);
-/// # std::fs::remove_file(&path).unwrap();
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 #[derive(Debug, Clone)]

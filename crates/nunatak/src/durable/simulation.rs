@@ -150,6 +150,23 @@ impl Simulation {
         Map::open_in(self.backing()?, &self.options(options))
     }
 
+    /// Lets every flush of a line take so long, as that of a slow device does.
+    ///
+    /// ```
+    /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
+    /// use std::time::{Duration, Instant};
+    /// let simulation = Simulation::new(Persistency::Lines);
+    /// let map: IcebergMap<u64, u64> = simulation.create(&Options::new())?;
+    /// simulation.set_latency(Duration::from_millis(2));
+    /// let begin = Instant::now();
+    /// map.insert(7, 49)?;
+    /// assert!(begin.elapsed() >= Duration::from_millis(2));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn set_latency(&self, latency: core::time::Duration) {
+        self.recorder.set_latency(latency);
+    }
+
     /// Lets the sync after so many others fail.
     ///
     /// ```

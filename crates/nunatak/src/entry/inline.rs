@@ -30,9 +30,19 @@ pub trait Inline: Copy + Send + Sync + 'static {
     fn from_word(word: u64) -> Self;
 
     /// Whether every word is a value's.
+    ///
+    /// ```
+    /// use nunatak::entry::Inline;
+    /// assert!(u64::EVERY_WORD && !u32::EVERY_WORD);
+    /// ```
     const EVERY_WORD: bool = false;
 
     /// Whether a word that a file holds is a value's.
+    ///
+    /// ```
+    /// use nunatak::entry::Inline;
+    /// assert!(char::is_word(0x41) && !char::is_word(0xD800));
+    /// ```
     fn is_word(word: u64) -> bool {
         Self::EVERY_WORD || word.checked_shr(Self::BITS).unwrap_or(0) == 0
     }

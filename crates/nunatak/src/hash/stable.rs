@@ -87,6 +87,10 @@ impl StableHash {
     /// What files call it.
     pub(crate) const VERSION: u64 = 1;
 
+    /// One that is always the same.
+    pub(crate) const EXAMPLE: Self =
+        Self { multipliers: [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93] };
+
     /// For a new file.
     pub(crate) fn draw() -> Self {
         Self { multipliers: StablePlacement::draw() }

@@ -19,6 +19,8 @@ mod flush;
 mod header;
 mod pool;
 mod recorder;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use backing::Backing;
 pub(crate) use header::{Description, Kind};

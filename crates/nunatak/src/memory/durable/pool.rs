@@ -302,7 +302,7 @@ impl Pool {
         let (start, pages) = (start / PAGE as u64, (bytes / PAGE) as u64);
         let extent = Extent { part: part as u8, number, start, pages };
         self.backing.extend(extent.offset(), extent.end())?;
-        if self.backing.is_ordered() && !seeded(Bug::ExtentBeforeSize) {
+        if self.backing.is_ordered() {
             // The size that the entry relies on.
             if seeded(Bug::SyncOmitted) {
                 return Ok(());

@@ -4,6 +4,7 @@ use crate::error::{Error, FileError};
 use crate::sync::Mutex;
 use rustix::io::Errno;
 use std::thread::ThreadId;
+use std::time::{Duration, Instant};
 
 /// What has happened to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,8 @@ struct State {
     fails_after: Option<usize>,
     /// Beyond which size the disk is full.
     full_at: Option<u64>,
+    /// How long a flush of a line takes.
+    latency: Duration,
 }
 
 /// Who is told.
@@ -56,6 +59,11 @@ impl Recorder {
     /// Lets the disk be full at a size of the file.
     pub(crate) fn full_at(&self, bytes: Option<u64>) {
         self.0.lock().full_at = bytes;
+    }
+
+    /// Lets a flush take so long.
+    pub(crate) fn set_latency(&self, latency: Duration) {
+        self.0.lock().latency = latency;
     }
 
     /// How many events there are.
@@ -90,6 +98,13 @@ impl Recorder {
     }
 
     pub(super) fn flush(&self, address: *const u8, bytes: usize) {
+        let latency = self.0.lock().latency;
+        if !latency.is_zero() {
+            let begin = Instant::now();
+            while begin.elapsed() < latency {
+                std::thread::yield_now();
+            }
+        }
         let mut state = self.0.lock();
         let thread = std::thread::current().id();
         for line in (address.addr() & !63..address.addr() + bytes).step_by(64) {

@@ -307,11 +307,6 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         for (slot, _, pair) in pairs.clone() {
             put_pair(&self.medium, self.slot(block, slot), pair);
         }
-        if seeded(Bug::FoundBeforeDurable) {
-            for (slot, fingerprint, _) in pairs.clone() {
-                self.set_fingerprint(block, slot, fingerprint);
-            }
-        }
         if !seeded(Bug::InsertUnflushed) {
             pairs.clone().for_each(|(slot, ..)| self.flush(block, slot));
         }

@@ -36,7 +36,8 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// What opening a durable map has found and done.
 ///
 /// ```
-/// # let path = std::env::temp_dir().join("nunatak-doc-recovery");
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
 /// use nunatak::durable::IcebergMap;
 /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
 /// map.insert(1, 10)?;
@@ -44,7 +45,6 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// let map: IcebergMap<u64, u64> = IcebergMap::open(&path)?;
 /// assert!(map.recovery().was_closed);
 /// assert_eq!((map.recovery().items, map.recovery().moved), (1, 0));
-/// # std::fs::remove_file(&path).unwrap();
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

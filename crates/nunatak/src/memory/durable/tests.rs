@@ -1,0 +1,67 @@
+//! The order in which a pool does what a crash may cut.
+
+use super::{Backing, Durable, Event, Kind, PAGE, Pool, Recorder};
+use crate::memory::{Medium, Part, Region};
+use std::sync::Arc;
+
+fn pool(is_ordered: bool) -> (Durable, Arc<Recorder>) {
+    let recorder = Arc::new(Recorder::default());
+    let backing = Backing::simulated(&[], is_ordered, Arc::clone(&recorder)).unwrap();
+    (Durable::new(Pool::create(backing, Kind::Iceberg, &[0; 12]).unwrap()), recorder)
+}
+
+/// Of some events the first from a moment on.
+fn first(events: &[Event], from: usize, is_it: impl Fn(&Event) -> bool) -> usize {
+    from + events[from..].iter().position(is_it).expect("the event")
+}
+
+#[test]
+fn an_extent_is_entered_when_the_file_has_it() {
+    let (medium, recorder) = pool(true);
+    let region = medium.region(Part::Front, 1 << 20).unwrap();
+    let begin = recorder.len();
+    region.resize(1).unwrap();
+    let events = recorder.events();
+    let resized = first(&events, begin, |event| matches!(event, Event::Resized { .. }));
+    let durable = first(&events, resized, |event| matches!(event, Event::BarrierEnded { .. }));
+    assert!(resized < durable);
+    assert!(!events[begin..durable].iter().any(|event| matches!(event, Event::Store { .. })));
+    assert_eq!(medium.pool().file_bytes(), 2 * PAGE as u64);
+}
+
+#[test]
+fn what_is_given_back_is_gone_before_it_is_used_again() {
+    let (medium, recorder) = pool(false);
+    let front = medium.region(Part::Front, 1 << 20).unwrap();
+    let back = medium.region(Part::Back, 1 << 20).unwrap();
+    front.resize(PAGE).unwrap();
+    front.resize(2 * PAGE).unwrap();
+    let begin = recorder.len();
+    front.release(PAGE);
+    back.resize(PAGE).unwrap();
+    let events = recorder.events();
+    // Out of the table, then out of the file, durably, then another part's.
+    let taken_out = first(&events, begin, |event| matches!(event, Event::Store { word: 0, .. }));
+    let given = first(&events, taken_out, |event| matches!(event, Event::GivenBack { .. }));
+    let durable = first(&events, given, |event| matches!(event, Event::BarrierEnded { .. }));
+    let entered = first(&events, given, |event| matches!(event, Event::Store { .. }));
+    assert!(durable < entered, "{:?}", &events[begin..]);
+    assert_eq!((front.committed(), back.committed()), (PAGE, PAGE));
+}
+
+#[test]
+fn pages_come_again_empty_and_stay_accessible() {
+    let (medium, _recorder) = pool(false);
+    let region = medium.region(Part::Front, 1 << 20).unwrap();
+    region.resize(PAGE).unwrap();
+    region.resize(3 * PAGE).unwrap();
+    // SAFETY: within what is committed, and nobody else uses it.
+    let byte = unsafe { &mut *region.base().as_ptr().add(2 * PAGE) };
+    *byte = 7;
+    region.release(PAGE);
+    assert_eq!((region.committed(), *byte), (PAGE, 0));
+    *byte = 8;
+    region.resize(3 * PAGE).unwrap();
+    assert_eq!(*byte, 0, "the page of another file was kept");
+    assert!(region.resize((1 << 20) + 1).is_err());
+}
