@@ -39,8 +39,7 @@ fn operate<M: ConcurrentMap<u64, u64>>(map: &M, number: u64) {
 fn choose(number: u64) -> (u64, u64) {
     let mut random = Random::new(number);
     let phase = number / 20_000;
-    let keys = if phase % 2 == 0 { 30_000 } else { 3000 };
-    let shift = if phase % 2 == 0 { 0 } else { 4 };
+    let (keys, shift) = if phase.is_multiple_of(2) { (30_000, 0) } else { (3000, 4) };
     (random.below(keys), (random.below(10) + shift).min(9))
 }
 
