@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Compares concurrent hash maps.
+/// Compares concurrent hash maps, and handles map files.
 ///
 /// Without a subcommand: a comparison of the core operations in about a minute,
 /// and a page with its result.
@@ -37,6 +37,9 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Draw the page of a saved run.
     Report(ReportArgs),
+    /// Create, fill, read, check and crash map files.
+    #[cfg(target_os = "linux")]
+    File(crate::file::FileArgs),
     /// Measure one map's memory in this process and print it as JSON.
     #[command(name = space::SUBCOMMAND, hide = true)]
     MeasureSpace(SpaceRequest),

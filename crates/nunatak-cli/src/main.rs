@@ -1,9 +1,12 @@
 //! The `nunatak` command: compares concurrent hash maps, with each other and
-//! with the limit that memory sets, and reports what it measured.
+//! with the limit that memory sets, reports what it measured, and handles the files
+//! of durable maps.
 
 mod backing;
 mod cli;
 mod clock;
+#[cfg(target_os = "linux")]
+mod file;
 mod keys;
 mod machine;
 mod probe;
@@ -36,6 +39,8 @@ fn main() -> ExitCode {
         Some(Command::Bench(args)) if args.list => list(),
         Some(Command::Bench(args)) => bench_with(args),
         Some(Command::Report(args)) => draw(args),
+        #[cfg(target_os = "linux")]
+        Some(Command::File(args)) => return file::run(args),
         Some(Command::MeasureSpace(request)) => measure_space(request),
     };
     match done {

@@ -25,6 +25,8 @@ pub use map::{
     Outcome, Removed, Request, Stop,
 };
 pub use memory::MemoryUsage;
+#[cfg(any(loom, shuttle))]
+pub use table::CheckedIceberg;
 pub use table::dlht::DlhtStats;
 pub use table::iceberg::{BlockSizes, Blocks, IcebergStats, SlotHandle};
 pub use table::{Design, Dlht, Hashes, Iceberg};

@@ -60,6 +60,23 @@ fn a_map_is_there_again() {
     }
 }
 
+/// A file that version 1 of the format has written, with the squares of the numbers
+/// below a thousand: it can be read for ever.
+#[test]
+fn a_file_of_version_1_is_read() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/iceberg-1.map");
+    let read = Options::new().read_only(true);
+    let map: Map = IcebergMap::open_with(&golden, &read).unwrap();
+    assert_eq!((map.len(), map.verify()), (1000, Ok(1000)));
+    assert!((0..1000).all(|key| map.get(&key) == Some(key * key)));
+    // And changed: a copy.
+    let path = Temporary::new("golden");
+    fs::copy(&golden, &path).unwrap();
+    let map: Map = IcebergMap::open(&path).unwrap();
+    (0..5000).for_each(|key| assert!(map.insert(key, key).is_ok()));
+    assert_eq!(map.verify(), Ok(5000));
+}
+
 #[test]
 fn every_key_and_value_can_be_stored() {
     let path = Temporary::new("extremes");

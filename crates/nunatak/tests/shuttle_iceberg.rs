@@ -42,10 +42,40 @@ impl Subject for Tiny {
     }
 }
 
+/// The same in a durable medium, which is ordered or not.
+#[cfg(not(nunatak_seeded_bugs))]
+struct Durable<const ORDERED: bool>;
+
+#[cfg(not(nunatak_seeded_bugs))]
+impl<const ORDERED: bool> Subject for Durable<ORDERED> {
+    type Hash = <Tiny as Subject>::Hash;
+    type Design = nunatak::CheckedIceberg<Blocks<8, 2>, ORDERED>;
+
+    fn small() -> Arc<Map<Self>> {
+        Arc::new(Map::<Self>::with_hasher(Self::Hash::default()))
+    }
+
+    fn fillers() -> Vec<u64> {
+        Tiny::fillers()
+    }
+
+    fn colliding() -> Arc<BoxedMap<u64, Counted, Constant, Self::Design>> {
+        unreachable!("what is boxed is not durable")
+    }
+}
+
 #[cfg(not(nunatak_seeded_bugs))]
 #[test]
 fn every_scenario_holds() {
     schedules::every_scenario_holds(&scenarios::<Tiny>());
+}
+
+#[cfg(not(nunatak_seeded_bugs))]
+#[test]
+fn every_scenario_holds_in_durable_media() {
+    // All but the last, which is about boxed entries.
+    schedules::every_scenario_holds(&scenarios::<Durable<true>>()[..8]);
+    schedules::every_scenario_holds(&scenarios::<Durable<false>>()[..8]);
 }
 
 #[cfg(nunatak_seeded_bugs)]

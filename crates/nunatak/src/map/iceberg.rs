@@ -344,3 +344,23 @@ impl<K: Hash + Eq, V, S: BuildHasher, B: BlockSizes> BoxedGuard<'_, K, V, S, Ice
         Some(self.entry(word))
     }
 }
+
+#[cfg(any(loom, shuttle))]
+impl<K, V, S, B, const ORDERED: bool> InlineMap<K, V, S, crate::table::CheckedIceberg<B, ORDERED>>
+where
+    K: InlineKey,
+    V: Inline,
+    S: BuildHasher + Send + Sync + 'static,
+    B: BlockSizes,
+{
+    /// As of a map in RAM.
+    pub fn slot(&self, key: &K) -> Option<SlotHandle> {
+        self.table.slot_of(key.to_word(), &ByWord)
+    }
+
+    /// As of a map in RAM.
+    pub fn get_at(&self, slot: &SlotHandle) -> Option<(K, V)> {
+        let (key, value) = self.table.read_slot(slot)?;
+        Some((K::from_word(key), V::from_word(value)))
+    }
+}

@@ -111,3 +111,27 @@ impl Medium for Heap {
     #[inline(always)]
     fn set_root(&self, _word: u64) {}
 }
+
+/// Durable media for model checkers, of which only the order of stores is checked.
+#[cfg(any(loom, shuttle))]
+#[derive(Debug, Clone, Copy)]
+pub struct Checked<const ORDERED: bool>;
+
+#[cfg(any(loom, shuttle))]
+impl<const ORDERED: bool> Medium for Checked<ORDERED> {
+    const IS_DURABLE: bool = true;
+
+    fn is_ordered(&self) -> bool {
+        ORDERED
+    }
+
+    fn flush<T>(&self, _first: *const T, _count: usize) {}
+
+    fn fence(&self) {}
+
+    fn barrier(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn set_root(&self, _word: u64) {}
+}

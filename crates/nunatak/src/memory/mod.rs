@@ -22,6 +22,8 @@ mod stretch;
 pub(crate) mod touched;
 
 pub use heap::{Heap, HeapRegion};
+#[cfg(any(loom, shuttle))]
+pub(crate) use medium::Checked;
 pub(crate) use medium::{Medium, Part};
 pub(crate) use slab::{Slab, Zeroed};
 pub(crate) use stretch::Stretch;

@@ -17,3 +17,11 @@ pub(crate) fn lines_of(operation: impl FnOnce()) -> usize {
     operation();
     LINES.with_borrow(BTreeSet::len)
 }
+
+/// How many lines of these ranges of addresses `operation` touches.
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(crate) fn lines_in(ranges: &[core::ops::Range<usize>], operation: impl FnOnce()) -> usize {
+    lines_of(operation);
+    let is_in = |line: &&usize| ranges.iter().any(|range| range.contains(&(**line * 64)));
+    LINES.with_borrow(|lines| lines.iter().filter(is_in).count())
+}

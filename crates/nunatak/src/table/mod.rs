@@ -227,3 +227,27 @@ where
     B: BlockSizes,
 {
 }
+
+/// An [`Iceberg`] in a durable medium that is ordered or not, for model checkers.
+#[cfg(any(loom, shuttle))]
+#[derive(Debug)]
+pub struct CheckedIceberg<B: BlockSizes, const ORDERED: bool>(PhantomData<B>);
+
+#[cfg(any(loom, shuttle))]
+impl<B: BlockSizes, const ORDERED: bool> Design for CheckedIceberg<B, ORDERED> {
+    type Stats = iceberg::IcebergStats;
+    type Table<P: Placement> = iceberg::Table<P, B, crate::memory::Checked<ORDERED>>;
+
+    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        let config = iceberg::Config { max_load: 0.95, ..iceberg::Config::default() };
+        iceberg::Table::checked(crate::memory::Checked, placement, config, capacity)
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+impl<S, B, const ORDERED: bool> Hashes<S> for CheckedIceberg<B, ORDERED>
+where
+    S: BuildHasher + Send + Sync + 'static,
+    B: BlockSizes,
+{
+}

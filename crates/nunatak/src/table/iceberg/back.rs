@@ -282,21 +282,14 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
     /// Sets the fingerprint of a slot. The caller holds the lock.
     pub(super) fn set_fingerprint(&self, block: usize, slot: usize, fingerprint: u8) {
         let set = (u64::from(fingerprint) & bits_of(slot)) << (slot * 8);
-        // Release: what is found is durable. Where it need not be, the tag's store
-        // releases it.
-        let order = if M::IS_DURABLE { Ordering::Release } else { Ordering::Relaxed };
-        self.words.at(block).fetch_or(set, order);
+        // Relaxed: the tag's store releases it.
+        self.words.at(block).fetch_or(set, Ordering::Relaxed);
     }
 
     /// Puts a pair into an empty slot. The caller holds the lock.
     pub(super) fn put(&self, block: usize, slot: usize, fingerprint: u8, pair: (u64, u64)) {
-        if M::IS_DURABLE {
-            self.put_pair(block, slot, pair);
-            self.set_fingerprint(block, slot, fingerprint);
-        } else {
-            self.set_fingerprint(block, slot, fingerprint);
-            self.put_pair(block, slot, pair);
-        }
+        self.set_fingerprint(block, slot, fingerprint);
+        self.put_pair(block, slot, pair);
     }
 
     /// Puts a pair into a slot that has its fingerprint, or will get it. The caller

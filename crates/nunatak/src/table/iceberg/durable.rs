@@ -1,10 +1,11 @@
 //! What a durable table does beyond one in RAM.
 //!
-//! **Reads.** What a read returns must not be taken back by a crash. What is stored
-//! gets its fingerprint when it is durable, so it is found after that. A value that is
-//! replaced and a tag that is cleared are seen at once; whoever does it holds the
-//! block's lock until it is durable. So a read that finds a block locked after it has
-//! read the slot makes the slot durable itself.
+//! **Reads.** What a read returns must not be taken back by a crash. What is stored is
+//! seen at once; whoever stores it holds the block's lock until it is durable. So a
+//! read that finds a block locked after it has read the slot makes the slot durable
+//! itself. (To give a pair its fingerprint only when it is durable is not enough, and
+//! wrong: the slot's last key may have left one that is the same to whoever has read
+//! it, so that one lookup finds the pair, and the next does not.)
 //!
 //! **Moves.** Of a pair that is moved, the copy must be durable before the original is
 //! gone. In a medium that is ordered that takes a fence. In others it would take a

@@ -39,7 +39,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
             // does, the slot that is loaded is the preferred one, whose line is on its
             // way.
             let slot = first_from(matching, preferred);
-            // What is stored but has no fingerprint yet is not durable.
+            // Of a durable table a miss reads no line of slots.
             let is_slot = !M::IS_DURABLE || matching != 0;
             let (first, second) = self.load_pair(self.front.slot_or_none(block, slot, is_slot));
             if first == tag && test.accepts(second) {
@@ -71,8 +71,10 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         test: &T,
     ) -> Option<u64> {
         let &Ahead { hash, state, block, .. } = ahead;
-        if state.is_fast_to_find() {
-            // A tag says whose it is, wherever it is and whatever the state is now.
+        // A tag says whose it is, wherever it is and whatever the state is now; but that
+        // of a durable table may be what a resize has left, and older than what operations
+        // of this batch have read.
+        if state.is_fast_to_find() && (!M::IS_DURABLE || self.state() == state) {
             let slot = self.front.slot_or_none(block, usize::from(ahead.slot), ahead.is_found);
             let (first, second) = self.load_pair(slot);
             if first == tag && test.accepts(second) {

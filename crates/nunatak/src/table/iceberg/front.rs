@@ -304,18 +304,19 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
                 self.put(block, slot, fingerprint, pair);
             });
         }
+        // As in RAM, so that it is the tag by which a key is present. Who finds it sees
+        // that the block is locked, and makes the pair durable himself.
+        for (slot, fingerprint, _) in pairs.clone() {
+            self.set_fingerprint(block, slot, fingerprint);
+        }
         for (slot, _, pair) in pairs.clone() {
             put_pair(&self.medium, self.slot(block, slot), pair);
         }
         if !seeded(Bug::InsertUnflushed) {
-            pairs.clone().for_each(|(slot, ..)| self.flush(block, slot));
+            pairs.for_each(|(slot, ..)| self.flush(block, slot));
         }
         if !seeded(Bug::InsertUnfenced) {
             self.fence();
-        }
-        // Last: what is found is durable.
-        for (slot, fingerprint, _) in pairs {
-            self.set_fingerprint(block, slot, fingerprint);
         }
     }
 

@@ -57,6 +57,8 @@ mod back;
 mod batch;
 mod chains;
 mod durable;
+#[cfg(all(test, target_os = "linux", not(any(loom, shuttle, miri))))]
+mod durable_tests;
 mod find;
 mod front;
 mod geometry;
@@ -139,6 +141,18 @@ impl<P: Placement, B: BlockSizes> Table<P, B> {
 }
 
 impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
+    /// An empty table in a medium of a model checker.
+    #[cfg(any(loom, shuttle))]
+    pub(crate) fn checked(
+        medium: M,
+        placement: P,
+        config: Config,
+        capacity: usize,
+    ) -> Result<Self, Error> {
+        let shape = Geometry::<B>::shape(growth::blocks_for::<B>(capacity, &config)?);
+        Self::within(medium, placement, config, shape)
+    }
+
     /// A table of so many columns and rows, which the medium may hold pairs of.
     fn within(
         medium: M,

@@ -74,7 +74,8 @@ enum Place {
 /// What a scan has come upon.
 #[derive(Debug, Default)]
 struct Found {
-    items: usize,
+    /// Less those that turn out to be doubled.
+    items: i64,
     misplaced: Vec<Place>,
     doubled: Vec<Place>,
 }
@@ -176,7 +177,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
         found.add(self.scan(blocks, threads, |range, found| self.check_back(range, found)));
         self.restore_chains(&mut found);
         let slots = blocks * Geometry::<B>::SLOTS + self.chains.slots().len();
-        self.registry.count::<Shared>(found.items as i64);
+        self.registry.count::<Shared>(found.items);
         let misplaced = found.misplaced.len();
         let (state, rows) = (self.state(), self.state().rows());
         // Slots without a fingerprint may hold what has yet to be moved or dropped.
@@ -197,7 +198,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
         Ok(Recovery {
             was_closed: false,
             slots,
-            items: found.items + moved,
+            items: found.items as usize + moved,
             moved,
             dropped: misplaced - moved + found.doubled.len(),
         })

@@ -1,0 +1,169 @@
+//! `nunatak file crash-test`: processes that are killed, and what they leave.
+//!
+//! A child changes a map, one operation after the other, each of which follows from its
+//! number, and notes in a second file how many were acknowledged. The parent kills it
+//! at a random instant, opens the map, and compares it with what those operations come
+//! to; the next child goes on from there.
+
+use super::{Done, Failure, Map, at, open_to_read};
+use clap::Args;
+use indicatif::ProgressBar;
+use rand::{RngExt as _, SeedableRng as _, rngs::SmallRng};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+pub(super) struct CrashArgs {
+    /// Where the file is to be: a directory, by default that of temporary files.
+    directory: Option<PathBuf>,
+    /// How many processes are killed.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: u64,
+    /// How long a process may live at most, in milliseconds.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    milliseconds: u64,
+}
+
+type Contents = BTreeMap<u64, u64>;
+
+#[derive(Debug, Clone, Copy)]
+enum Action {
+    Insert,
+    Update,
+    Remove,
+    Shrink,
+}
+
+/// The operation of a number: keys come and go, so that the file grows and shrinks.
+fn choose(number: u64) -> (u64, Action) {
+    let mut random = SmallRng::seed_from_u64(number);
+    let grows = (number / 50_000).is_multiple_of(2);
+    let key = random.random_range(0..100_000);
+    let action = match random.random_range(0..10) {
+        _ if number % 50_000 == 49_999 => Action::Shrink,
+        0..6 if grows => Action::Insert,
+        0..3 => Action::Insert,
+        6..8 => Action::Update,
+        _ => Action::Remove,
+    };
+    (key, action)
+}
+
+fn apply(contents: &mut Contents, number: u64) {
+    let (key, action) = choose(number);
+    match action {
+        Action::Insert => {
+            contents.insert(key, number);
+        }
+        Action::Update => {
+            if let Some(value) = contents.get_mut(&key) {
+                *value = number;
+            }
+        }
+        Action::Remove => {
+            contents.remove(&key);
+        }
+        Action::Shrink => {}
+    }
+}
+
+fn operate(map: &Map, number: u64) -> Result<(), nunatak::Error> {
+    let (key, action) = choose(number);
+    match action {
+        Action::Insert => map.insert(key, number).map(drop_value),
+        Action::Update => map.update(&key, number).map(drop_value),
+        Action::Remove => map.remove(&key).map(drop_value),
+        Action::Shrink => map.shrink_to_fit(),
+    }
+}
+
+fn drop_value(_: Option<u64>) {}
+
+/// The file that counts the operations of a map.
+fn counter(map: &Path) -> PathBuf {
+    map.with_extension("count")
+}
+
+fn acknowledged(count: &File) -> std::io::Result<u64> {
+    let mut bytes = [0; 8];
+    count.read_exact_at(&mut bytes, 0)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// What is killed.
+pub(super) fn child(path: &Path) -> Done {
+    let failed = |error| Failure::Io(counter(path), error);
+    let map = at(path, Map::open_or_create(path))?;
+    let count = OpenOptions::new().read(true).write(true).open(counter(path)).map_err(failed)?;
+    for number in acknowledged(&count).map_err(failed)?.. {
+        at(path, operate(&map, number))?;
+        count.write_all_at(&(number + 1).to_le_bytes(), 0).map_err(failed)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn test(args: &CrashArgs) -> Done {
+    let directory = args.directory.clone().unwrap_or_else(std::env::temp_dir);
+    let path = directory.join(format!("nunatak-crash-test-{}.map", std::process::id()));
+    let failed = |error| Failure::Io(counter(&path), error);
+    std::fs::write(counter(&path), [0; 8]).map_err(failed)?;
+    let result = kill_and_look(args, &path);
+    // What is wrong is kept, to be looked at.
+    if result.is_ok() {
+        let _ = std::fs::remove_file(&path);
+        let _ = std::fs::remove_file(counter(&path));
+    }
+    let operations = result?;
+    println!(
+        "{} processes were killed after {operations} operations: nothing is lost",
+        args.rounds
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn kill_and_look(args: &CrashArgs, path: &Path) -> Result<u64, Failure> {
+    let failed = |error| Failure::Io(counter(path), error);
+    let count = File::open(counter(path)).map_err(failed)?;
+    let program = std::env::current_exe().map_err(failed)?;
+    let (mut contents, mut done) = (Contents::new(), 0);
+    let mut random = SmallRng::seed_from_u64(42);
+    let bar = ProgressBar::new(args.rounds);
+    for round in 0..args.rounds {
+        let mut child = Command::new(&program)
+            .args(["file", "crash-child"])
+            .arg(path)
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(failed)?;
+        std::thread::sleep(Duration::from_micros(random.random_range(0..args.milliseconds * 1000)));
+        child.kill().map_err(failed)?;
+        child.wait().map_err(failed)?;
+        bar.inc(1);
+        if !path.exists() {
+            continue;
+        }
+        let acknowledged = acknowledged(&count).map_err(failed)?;
+        (done..acknowledged).for_each(|number| apply(&mut contents, number));
+        done = acknowledged;
+        let map = open_to_read(path)?;
+        at(path, map.verify())?;
+        let found: Contents = map.iter().collect();
+        // The operation that was under way may have happened, or not.
+        if found != contents {
+            let mut next = contents.clone();
+            apply(&mut next, done);
+            if found != next {
+                return Err(Failure::Test(format!(
+                    "{}: after {done} operations and {round} kills the map is not what was acknowledged",
+                    path.display()
+                )));
+            }
+        }
+    }
+    bar.finish_and_clear();
+    Ok(done)
+}

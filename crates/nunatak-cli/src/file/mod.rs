@@ -1,0 +1,391 @@
+//! `nunatak file`: map files from the shell.
+
+mod crash;
+mod pairs;
+
+use clap::{Args, Subcommand, ValueEnum};
+use nunatak::Error;
+use nunatak::durable::{Durability, IcebergMap, Options};
+use pairs::{Format, Pairs};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Keys and values are numbers of 64 bits.
+type Map = IcebergMap<u64, u64>;
+
+/// A key that was asked for is absent.
+const ABSENT: u8 = 1;
+/// The file can't be used, or not as it was asked for. (2 is a wrong command line.)
+const UNUSABLE: u8 = 3;
+
+/// Map files: keys and values are numbers from 0 to 2^64 - 1, in decimal or, after 0x,
+/// in hexadecimal.
+///
+/// The exit code is 0 if all went well, 1 if a key is absent, 2 if the command line is
+/// wrong, and 3 if the file can't be used.
+#[derive(Debug, Args)]
+pub(crate) struct FileArgs {
+    #[command(subcommand)]
+    command: FileCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum FileCommand {
+    /// Create a file with an empty map.
+    Create(CreateArgs),
+    /// Store pairs from a file or from standard input.
+    Load(LoadArgs),
+    /// Print the values of keys.
+    Get(KeyArgs),
+    /// Store a value for a key.
+    Put(PutArgs),
+    /// Take keys out.
+    Del(KeyArgs),
+    /// Print all pairs, in no order, as lines of a key, a tab and a value.
+    Scan(ScanArgs),
+    /// Print what is known of the file and its map.
+    Stats(PathArgs),
+    /// Look at every slot, and whether it is sound.
+    Verify(PathArgs),
+    /// Make the file as small as its pairs allow.
+    Compact(PathArgs),
+    /// Write all pairs, as they were at one moment.
+    Dump(DumpArgs),
+    /// Create a file from what `dump` wrote.
+    Restore(RestoreArgs),
+    /// Kill processes that change a map, again and again, and see whether anything is
+    /// lost. The map is in a new file, which is removed in the end.
+    CrashTest(crash::CrashArgs),
+    /// What crash-test kills.
+    #[command(hide = true)]
+    CrashChild(PathArgs),
+}
+
+#[derive(Debug, Args)]
+struct PathArgs {
+    /// The file.
+    path: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct CreateArgs {
+    /// The file, which does not exist.
+    path: PathBuf,
+    /// Make room for so many pairs.
+    #[arg(long, default_value_t = 0)]
+    capacity: usize,
+    /// The share of the slots that pairs may take before the file doubles.
+    #[arg(long, default_value_t = 0.91)]
+    max_load: f64,
+}
+
+#[derive(Debug, Args)]
+struct KeyArgs {
+    /// The file.
+    path: PathBuf,
+    /// The keys.
+    #[arg(required = true, value_parser = number)]
+    keys: Vec<u64>,
+}
+
+#[derive(Debug, Args)]
+struct PutArgs {
+    /// The file.
+    path: PathBuf,
+    #[arg(value_parser = number)]
+    key: u64,
+    #[arg(value_parser = number)]
+    value: u64,
+}
+
+#[derive(Debug, Args)]
+struct ScanArgs {
+    /// The file.
+    path: PathBuf,
+    /// Print no more than so many.
+    #[arg(long)]
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+struct LoadArgs {
+    /// The file; it is created if there is none.
+    path: PathBuf,
+    /// Where the pairs are; standard input if nothing or `-`.
+    input: Option<PathBuf>,
+    /// How they are written.
+    #[arg(long, value_enum, default_value_t = Format::Tsv)]
+    format: Format,
+    /// What survives what: see the documentation of the library.
+    #[arg(long, value_enum, default_value_t = Level::Process)]
+    durability: Level,
+}
+
+#[derive(Debug, Args)]
+struct DumpArgs {
+    /// The file.
+    path: PathBuf,
+    /// Where the pairs go; standard output if nothing or `-`.
+    output: Option<PathBuf>,
+    /// How they are written.
+    #[arg(long, value_enum, default_value_t = Format::Binary)]
+    format: Format,
+}
+
+#[derive(Debug, Args)]
+struct RestoreArgs {
+    /// The file, which does not exist.
+    path: PathBuf,
+    /// What `dump` wrote; standard input if nothing or `-`.
+    input: Option<PathBuf>,
+    /// How it is written.
+    #[arg(long, value_enum, default_value_t = Format::Binary)]
+    format: Format,
+}
+
+/// The levels of durability that make sense for a process that ends with a sync.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Level {
+    /// Everything is durable when the command ends.
+    Process,
+    /// Every thousand pairs are durable before the next.
+    Synced,
+    /// Every pair is durable, in persistent memory.
+    PersistentMemory,
+}
+
+impl Level {
+    fn durability(self) -> Durability {
+        match self {
+            Self::Process => Durability::Process,
+            Self::Synced => Durability::Synced,
+            Self::PersistentMemory => Durability::PersistentMemory,
+        }
+    }
+}
+
+/// A number in decimal or hexadecimal.
+fn number(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|error| error.to_string())
+}
+
+/// Why a command could not be done.
+#[derive(Debug)]
+enum Failure {
+    Map(PathBuf, Error),
+    Io(PathBuf, io::Error),
+    Line { path: PathBuf, line: u64, what: &'static str },
+    Test(String),
+}
+
+impl core::fmt::Display for Failure {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Map(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Line { path, line, what } => write!(f, "{}:{line}: {what}", path.display()),
+            Self::Test(what) => f.write_str(what),
+        }
+    }
+}
+
+type Done = Result<ExitCode, Failure>;
+
+/// Does a command, and says how it ended.
+pub(crate) fn run(args: &FileArgs) -> ExitCode {
+    let done = match &args.command {
+        FileCommand::Create(args) => create(args),
+        FileCommand::Load(args) => load(args),
+        FileCommand::Get(args) => get(args),
+        FileCommand::Put(args) => put(args),
+        FileCommand::Del(args) => del(args),
+        FileCommand::Scan(args) => scan(args),
+        FileCommand::Stats(args) => stats(args),
+        FileCommand::Verify(args) => verify(args),
+        FileCommand::Compact(args) => compact(args),
+        FileCommand::Dump(args) => dump(args),
+        FileCommand::Restore(args) => restore(args),
+        FileCommand::CrashTest(args) => crash::test(args),
+        FileCommand::CrashChild(args) => crash::child(&args.path),
+    };
+    match done {
+        Ok(code) => code,
+        // Whoever reads has read enough.
+        Err(Failure::Io(_, error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            eprintln!("nunatak: {failure}");
+            ExitCode::from(UNUSABLE)
+        }
+    }
+}
+
+/// Names the file in an error.
+fn at<T>(path: &Path, result: Result<T, Error>) -> Result<T, Failure> {
+    result.map_err(|error| Failure::Map(path.to_owned(), error))
+}
+
+fn open(path: &Path) -> Result<Map, Failure> {
+    at(path, Map::open(path))
+}
+
+fn open_to_read(path: &Path) -> Result<Map, Failure> {
+    at(path, Map::open_with(path, &Options::new().read_only(true)))
+}
+
+fn create(args: &CreateArgs) -> Done {
+    let options = Options::new().capacity(args.capacity).max_load(args.max_load);
+    let map = at(&args.path, Map::create_with(&args.path, &options))?;
+    at(&args.path, map.close())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn load(args: &LoadArgs) -> Done {
+    let options = Options::new().durability(args.durability.durability());
+    let map = at(&args.path, Map::open_or_create_with(&args.path, &options))?;
+    let new = store(&map, &args.path, args.input.as_deref(), args.format)?;
+    let pairs = map.len();
+    at(&args.path, map.close())?;
+    eprintln!("{new} keys were new; the map has {pairs}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How many pairs are stored at once.
+const BATCH: usize = 1000;
+
+/// Stores all pairs of an input; how many keys were new.
+fn store(map: &Map, path: &Path, input: Option<&Path>, format: Format) -> Result<usize, Failure> {
+    let mut pairs = Pairs::open(input, format)?;
+    let (mut batch, mut previous) = (Vec::with_capacity(BATCH), vec![None; BATCH]);
+    let mut new = 0;
+    loop {
+        batch.clear();
+        while batch.len() < BATCH
+            && let Some(pair) = pairs.next()?
+        {
+            batch.push(pair);
+        }
+        if batch.is_empty() {
+            pairs.finish();
+            return Ok(new);
+        }
+        new += at(path, map.insert_many(&batch, &mut previous))?;
+    }
+}
+
+fn get(args: &KeyArgs) -> Done {
+    let map = open_to_read(&args.path)?;
+    let mut code = ExitCode::SUCCESS;
+    let mut out = io::stdout().lock();
+    for key in &args.keys {
+        match map.get(key) {
+            Some(value) => writeln!(out, "{value}").map_err(pairs::to_stdout)?,
+            None => {
+                eprintln!("nunatak: {key} is absent");
+                code = ExitCode::from(ABSENT);
+            }
+        }
+    }
+    Ok(code)
+}
+
+fn put(args: &PutArgs) -> Done {
+    let map = at(&args.path, Map::open_or_create(&args.path))?;
+    at(&args.path, map.insert(args.key, args.value))?;
+    at(&args.path, map.close())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn del(args: &KeyArgs) -> Done {
+    let map = open(&args.path)?;
+    let mut code = ExitCode::SUCCESS;
+    for key in &args.keys {
+        if at(&args.path, map.remove(key))?.is_none() {
+            eprintln!("nunatak: {key} is absent");
+            code = ExitCode::from(ABSENT);
+        }
+    }
+    at(&args.path, map.close())?;
+    Ok(code)
+}
+
+fn scan(args: &ScanArgs) -> Done {
+    let map = open_to_read(&args.path)?;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for (key, value) in map.iter().take(args.limit.unwrap_or(usize::MAX)) {
+        writeln!(out, "{key}\t{value}").map_err(pairs::to_stdout)?;
+    }
+    out.flush().map_err(pairs::to_stdout)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn stats(args: &PathArgs) -> Done {
+    let map = open_to_read(&args.path)?;
+    let (stats, recovery) = (map.stats(), map.recovery());
+    let bytes = map.file_bytes();
+    let mut out = io::stdout().lock();
+    let mut line =
+        |name: &str, value: String| writeln!(out, "{name:<20} {value}").map_err(pairs::to_stdout);
+    line("map", "IcebergHT, 64-bit keys and values".to_owned())?;
+    line("pairs", stats.len.to_string())?;
+    line("file bytes", bytes.to_string())?;
+    if stats.len > 0 {
+        line("bytes per pair", format!("{:.2}", bytes as f64 / stats.len as f64))?;
+    }
+    line("slots", stats.slots.to_string())?;
+    line("load factor", format!("{:.4}", stats.load_factor))?;
+    line("levels", format!("{:?}", stats.levels))?;
+    line("longest chain", stats.longest_chain.to_string())?;
+    line("was closed", recovery.was_closed.to_string())?;
+    line("moved by recovery", recovery.moved.to_string())?;
+    line("dropped by recovery", recovery.dropped.to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verify(args: &PathArgs) -> Done {
+    let map = open_to_read(&args.path)?;
+    let pairs = at(&args.path, map.verify())?;
+    println!("{pairs} pairs, all where they belong");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compact(args: &PathArgs) -> Done {
+    let map = open(&args.path)?;
+    let before = map.file_bytes();
+    at(&args.path, map.shrink_to_fit())?;
+    println!("{before} bytes before, {} now", map.file_bytes());
+    at(&args.path, map.close())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn dump(args: &DumpArgs) -> Done {
+    let map = open_to_read(&args.path)?;
+    let all = at(&args.path, map.snapshot())?;
+    pairs::write(args.output.as_deref(), args.format, map.len() as u64, all)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn restore(args: &RestoreArgs) -> Done {
+    let options = Options::new();
+    let map = at(&args.path, Map::create_with(&args.path, &options))?;
+    let stored = store(&map, &args.path, args.input.as_deref(), args.format);
+    match stored {
+        Ok(pairs) => {
+            at(&args.path, map.close())?;
+            eprintln!("{pairs} pairs");
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(failure) => {
+            // Half of it would look like all of it.
+            drop(map);
+            let _ = std::fs::remove_file(&args.path);
+            Err(failure)
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `nunatak file`, as a shell sees it.
+#![cfg(target_os = "linux")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn nunatak(arguments: &[&str], directory: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nunatak"));
+    command.arg("file").args(arguments).current_dir(directory);
+    command.output().expect("the command runs")
+}
+
+/// The output of a command that ends with this code.
+fn ends_with(code: i32, arguments: &[&str], directory: &Path) -> (String, String) {
+    let output = nunatak(arguments, directory);
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    let (out, error) = (text(output.stdout), text(output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {out} {error}");
+    (out, error)
+}
+
+#[test]
+fn pairs_are_stored_and_found() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    ends_with(0, &["create", "a.map", "--capacity", "1000"], at);
+    ends_with(0, &["put", "a.map", "7", "49"], at);
+    ends_with(0, &["put", "a.map", "0xff", "1"], at);
+    assert_eq!(ends_with(0, &["get", "a.map", "7", "255"], at).0, "49\n1\n");
+    assert!(ends_with(1, &["get", "a.map", "8"], at).1.contains("8 is absent"));
+    ends_with(0, &["del", "a.map", "7"], at);
+    ends_with(1, &["del", "a.map", "7"], at);
+    assert_eq!(ends_with(0, &["scan", "a.map"], at).0, "255\t1\n");
+    assert!(ends_with(0, &["verify", "a.map"], at).0.starts_with("1 pairs"));
+    assert!(ends_with(0, &["stats", "a.map"], at).0.contains("pairs                1\n"));
+}
+
+#[test]
+fn what_was_dumped_is_restored() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    let text: String = (0..5000_u64).map(|key| format!("{key}\t{}\n", key * key)).collect();
+    std::fs::write(at.join("pairs.tsv"), text).expect("a file");
+    assert!(ends_with(0, &["load", "a.map", "pairs.tsv"], at).1.contains("5000 keys were new"));
+    ends_with(0, &["load", "a.map", "pairs.tsv", "--durability", "synced"], at);
+    for format in ["tsv", "binary"] {
+        let dump = format!("dump.{format}");
+        let copy = format!("{format}.map");
+        ends_with(0, &["dump", "a.map", &dump, "--format", format], at);
+        ends_with(0, &["restore", &copy, &dump, "--format", format], at);
+        assert_eq!(ends_with(0, &["get", &copy, "70"], at).0, "4900\n");
+        assert!(ends_with(0, &["verify", &copy], at).0.starts_with("5000 pairs"));
+    }
+    let keys: Vec<String> = (10..5000_u64).map(|key| key.to_string()).collect();
+    let mut arguments = vec!["del", "a.map"];
+    arguments.extend(keys.iter().map(String::as_str));
+    ends_with(0, &arguments, at);
+    ends_with(0, &["compact", "a.map"], at);
+    assert_eq!(ends_with(0, &["scan", "a.map", "--limit", "3"], at).0.lines().count(), 3);
+}
+
+#[test]
+fn errors_say_what_is_wrong_and_lose_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    let refused = |arguments: &[&str], why: &str| {
+        let (_, error) = ends_with(3, arguments, at);
+        assert!(error.contains(why), "{error}");
+    };
+    refused(&["get", "none.map", "1"], "No such file");
+    std::fs::write(at.join("other"), "something else").expect("a file");
+    refused(&["verify", "other"], "not one of a durable map");
+    refused(&["create", "other"], "exists already");
+    std::fs::write(at.join("wrong.tsv"), "1\t2\n3 4\n").expect("a file");
+    refused(&["load", "a.map", "wrong.tsv"], "wrong.tsv:2: a line is");
+    refused(&["restore", "b.map", "wrong.tsv"], "the last pair is not whole");
+    assert!(!at.join("b.map").exists(), "half of a dump was kept");
+    assert_eq!(std::fs::read(at.join("other")).expect("the file"), b"something else");
+    assert_eq!(nunatak(&["get", "a.map"], at).status.code(), Some(2));
+    assert_eq!(nunatak(&["put", "a.map", "x", "1"], at).status.code(), Some(2));
+}
+
+#[test]
+fn killed_processes_lose_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = ["crash-test", ".", "--rounds", "20", "--milliseconds", "30"];
+    let (out, _) = ends_with(0, &arguments, directory.path());
+    assert!(out.contains("20 processes were killed"), "{out}");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("the directory").count(), 0);
+}
