@@ -1,14 +1,16 @@
 //! Each flush, fence, barrier and order that durability rests on, left out: a crash
-//! shows it.
+//! shows it. (One test, since a bug is the whole process's.)
 #![cfg(all(nunatak_seeded_bugs, target_os = "linux"))]
 
-use nunatak::durable::{InFile, Persistency};
+use nunatak::durable::{InFile, Map, Options, Persistency};
 use nunatak::seeded::{Bug, seed};
 use nunatak::{Blocks, Iceberg};
+use nunatak_harness::Subject;
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
     Action, Thoroughness, crash_history, extents, history, reinserted, settled_by_others,
 };
+use nunatak_harness::stress::cuts::reads_keep_the_order;
 use std::panic::catch_unwind;
 
 type Small = InFile<Iceberg<Blocks<8, 2>>>;
@@ -20,6 +22,28 @@ fn is_found_by_threads(bug: Bug) -> bool {
     seed(Some(bug));
     let latency = std::time::Duration::from_micros(20);
     let found = catch_unwind(|| crashed_histories::<Small>(40, 60, latency)).is_err();
+    seed(None);
+    found
+}
+
+/// Maps in files that have no name any more.
+struct File;
+
+impl Subject<u64, u64> for File {
+    type Map = Map<u64, u64, InFile<Iceberg>>;
+
+    fn build(&self, capacity: usize) -> Self::Map {
+        let directory = tempfile::tempdir().expect("a directory");
+        let options = Options::new().capacity(capacity);
+        Map::create_with(directory.path().join("map"), &options).expect("a new file")
+    }
+}
+
+/// Whether batches that read one key after the other show a bug.
+fn is_found_by_batches(bug: Bug) -> bool {
+    seed(Some(bug));
+    let found =
+        (0..30).any(|_| catch_unwind(|| reads_keep_the_order::<u64, u64, _>(&File)).is_err());
     seed(None);
     found
 }
@@ -90,6 +114,8 @@ fn seeded_bugs_are_found() {
             !found
         })
         .collect();
+    let is_found = is_found_by_batches(Bug::BatchReadsLeftovers);
     let _ = std::panic::take_hook();
+    assert!(is_found, "no batch has read what a resize has left");
     assert!(missed.is_empty(), "not found: {missed:?}");
 }

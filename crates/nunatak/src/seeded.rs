@@ -65,6 +65,7 @@ pub enum Bug {
     RootUnfenced,
     ExtentUnflushed,
     ReadUnpersisted,
+    BatchReadsLeftovers,
     MovedAtOnce,
     CleanWithoutBarrier,
     LeftoverOutlivesRemoval,

@@ -41,7 +41,9 @@
 //! (`flock`) while it is open: one map that writes, or any that
 //! [only read](Options::read_only). Do not make it shorter from outside while it is
 //! open: that is noticed at the next growth or sync, but a read or a store before that
-//! ends the process (`SIGBUS`). The format has a version; a file of a later one is
+//! ends the process (`SIGBUS`). A file has its name from the moment on when it is whole;
+//! a process that is killed while it creates one may leave another, whose name begins
+//! with a dot and ends with `.new`. The format has a version; a file of a later one is
 //! refused. Files are of one endianness.
 
 mod concurrent;

@@ -25,7 +25,10 @@ pub trait Placement: Send + Sync + 'static {
     fn hash(&self, word: u64) -> u64;
 
     /// The bin of a hash.
-    fn place(hash: u64, bins: usize) -> usize;
+    #[inline(always)]
+    fn place(hash: u64, bins: usize) -> usize {
+        scale(hash, bins)
+    }
 
     /// What a slot stores for a word of this hash.
     fn tag(&self, word: u64, hash: u64) -> u64;
@@ -45,13 +48,22 @@ pub trait Placement: Send + Sync + 'static {
 
     /// The `j`th of the `k` bins that bin `bin` of `bins` becomes when their
     /// number is multiplied by `k`.
-    fn child(bin: usize, bins: usize, k: usize, j: usize) -> usize;
+    #[inline(always)]
+    fn child(bin: usize, _bins: usize, k: usize, j: usize) -> usize {
+        bin * k + j
+    }
 
     /// Of which of `bins` bins `child` is the child in a table `k` times the size.
-    fn parent(child: usize, bins: usize, k: usize) -> usize;
+    #[inline(always)]
+    fn parent(child: usize, _bins: usize, k: usize) -> usize {
+        child / k
+    }
 
     /// The half of the words of a bin.
-    fn half_of(bin: usize, bins: usize) -> usize;
+    #[inline(always)]
+    fn half_of(bin: usize, bins: usize) -> usize {
+        usize::from(bin >= bins / 2)
+    }
 }
 
 /// Turns tags back into words, and knows the tags that no word has.
@@ -116,7 +128,7 @@ impl Decoder {
 
 /// `h·n / 2^64`.
 #[inline(always)]
-pub(super) fn scale(hash: u64, bins: usize) -> usize {
+fn scale(hash: u64, bins: usize) -> usize {
     // The number of bins is even, so the lower half of the hashes is the lower
     // half of the bins.
     ((u128::from(hash) * bins as u128) >> 64) as usize
@@ -135,11 +147,6 @@ impl Placement for HashPlacement {
     }
 
     #[inline(always)]
-    fn place(hash: u64, bins: usize) -> usize {
-        scale(hash, bins)
-    }
-
-    #[inline(always)]
     fn tag(&self, _word: u64, hash: u64) -> u64 {
         hash | HIGHEST
     }
@@ -151,21 +158,6 @@ impl Placement for HashPlacement {
 
     fn decoder(&self) -> Decoder {
         Decoder(Code::Hash)
-    }
-
-    #[inline(always)]
-    fn child(bin: usize, _bins: usize, k: usize, j: usize) -> usize {
-        bin * k + j
-    }
-
-    #[inline(always)]
-    fn parent(child: usize, _bins: usize, k: usize) -> usize {
-        child / k
-    }
-
-    #[inline(always)]
-    fn half_of(bin: usize, bins: usize) -> usize {
-        usize::from(bin >= bins / 2)
     }
 }
 
@@ -233,11 +225,6 @@ impl<S: BuildHasher + Send + Sync + 'static> Placement for WordPlacement<S> {
     }
 
     #[inline(always)]
-    fn place(hash: u64, bins: usize) -> usize {
-        scale(hash, bins)
-    }
-
-    #[inline(always)]
     fn tag(&self, word: u64, hash: u64) -> u64 {
         if Self::permutes() {
             hash | HIGHEST
@@ -261,21 +248,6 @@ impl<S: BuildHasher + Send + Sync + 'static> Placement for WordPlacement<S> {
         } else {
             Code::Marked(self.markers)
         })
-    }
-
-    #[inline(always)]
-    fn child(bin: usize, _bins: usize, k: usize, j: usize) -> usize {
-        bin * k + j
-    }
-
-    #[inline(always)]
-    fn parent(child: usize, _bins: usize, k: usize) -> usize {
-        child / k
-    }
-
-    #[inline(always)]
-    fn half_of(bin: usize, bins: usize) -> usize {
-        usize::from(bin >= bins / 2)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A hash that files can rely on.
 
 use super::permutation::Permutation;
-use super::placement::{Decoder, HIGHEST, Placement, scale, with_half};
+use super::placement::{Decoder, HIGHEST, Placement, with_half};
 use super::{Hashing, RandomState};
 use crate::error::Error;
 
@@ -31,11 +31,6 @@ impl Placement for StablePlacement {
     }
 
     #[inline(always)]
-    fn place(hash: u64, bins: usize) -> usize {
-        scale(hash, bins)
-    }
-
-    #[inline(always)]
     fn tag(&self, _word: u64, hash: u64) -> u64 {
         hash | HIGHEST
     }
@@ -52,21 +47,6 @@ impl Placement for StablePlacement {
 
     fn decoder(&self) -> Decoder {
         Decoder::of_permutation(&self.0)
-    }
-
-    #[inline(always)]
-    fn child(bin: usize, _bins: usize, k: usize, j: usize) -> usize {
-        bin * k + j
-    }
-
-    #[inline(always)]
-    fn parent(child: usize, _bins: usize, k: usize) -> usize {
-        child / k
-    }
-
-    #[inline(always)]
-    fn half_of(bin: usize, bins: usize) -> usize {
-        usize::from(bin >= bins / 2)
     }
 }
 

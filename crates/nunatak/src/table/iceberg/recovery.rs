@@ -16,6 +16,10 @@
 //!   taken out of one slot and put into another since the last barrier, and the pages
 //!   that tell of it were written in another order. Either value was the key's since.
 //! - What is behind the rows is cleared before the rows can become more.
+//!
+//! Loads are relaxed throughout: no map has the table yet, and the threads of a scan
+//! read what was there before they were started, or what threads stored that have
+//! ended since.
 
 use super::apply::Request;
 use super::back::Back;

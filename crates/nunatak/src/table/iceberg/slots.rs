@@ -10,7 +10,11 @@
 //! Invariants
 //! 1. A slot is free, and in the list of those, or its item is in the hash tables, or
 //!    an operation is about to make it either.
-//! 2. Nothing at all is stored in RAM: `most` is zero then.
+//! 2. In RAM there are no slots at all.
+//!
+//! A slot's words are read when the table is opened only. How many slots are reserved
+//! and whether they are few are hints, read and stored relaxed: the margin is for those
+//! who act on an old one.
 
 use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage, Part, Stretch};
