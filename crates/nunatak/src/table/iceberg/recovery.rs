@@ -32,10 +32,12 @@ use crate::hash::Placement;
 use crate::memory::durable::{Durable, Pool};
 use crate::memory::{Medium, Part};
 use crate::seeded::{Bug, seeded};
+use crate::simd::BitIter;
 use crate::sync::{Mutex, Ordering, Shared};
 use crate::table::prefetch::prefetch;
 use crate::table::{ByWord, Change};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::collections::VecDeque;
 
 /// What opening a durable map has found and done.
 ///
@@ -91,6 +93,18 @@ impl Found {
         self.doubled.append(&mut other.doubled);
     }
 }
+
+/// A key in the back yard.
+#[derive(Debug, Clone, Copy)]
+struct Behind {
+    block: usize,
+    slot: usize,
+    tag: u64,
+    hash: u64,
+}
+
+/// For how many keys lines are fetched at once: as many as hide the way to memory.
+const LINES_AHEAD: usize = 24;
 
 /// How many blocks a thread takes at once: four megabytes of slots.
 const CHUNK: usize = 4096;
@@ -249,39 +263,44 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
         self.placement.hash_of_tag(tag, self.geometry.half(block))
     }
 
+    /// Looks at a block's tags without a branch that depends on them: at the loads of
+    /// this table, one in twenty slots is empty and one in ten has the fingerprint of
+    /// another, neither of which a processor foresees.
     fn restore_front(&self, block: usize, found: &mut Found) {
-        let mask = self.state().mask();
+        let (mask, half) = (self.state().mask(), self.geometry.half(block));
         let mut fingerprints = [0_u8; 64];
         // Which fingerprints have been seen, since only those can be of a key that was.
         let mut seen = [0_u64; 4];
+        let (mut present, mut misplaced, mut seen_before) = (0_u64, 0_u64, 0_u64);
         for slot in 0..B::FRONT {
             let tag = self.front.slot(block, slot).load_first(Relaxed);
-            if tag == 0 {
-                continue;
-            }
-            let hash = self.hash_at(block, tag);
+            let hash = self.placement.hash_of_tag(tag, half);
             let byte = fingerprint(hash);
-            let fits = slot < B::FRONT - 2 || !needs_all_bits(byte);
-            if !self.placement.is_tag(tag) || self.geometry.block(hash, mask) != block || !fits {
-                found.misplaced.push(Place::Front(block, slot));
-                continue;
-            }
-            let (word, bit) = (usize::from(byte / 64), 1 << (byte % 64));
-            if seen[word] & bit != 0 {
-                let is_it = |other: &usize| {
-                    fingerprints[*other] == byte
-                        && self.front.slot(block, *other).load_first(Relaxed) == tag
-                };
-                if (0..slot).any(|other| is_it(&other)) {
-                    found.doubled.push(Place::Front(block, slot));
-                    continue;
-                }
-            }
-            seen[word] |= bit;
-            fingerprints[slot] = byte;
-            found.items += 1;
+            let fits = (slot < B::FRONT - 2) | !needs_all_bits(byte);
+            let belongs = self.geometry.block(hash, mask) == block;
+            let is_its = self.placement.is_tag(tag) & belongs & fits;
+            present |= u64::from(is_its) << slot;
+            misplaced |= u64::from((tag != 0) & !is_its) << slot;
+            fingerprints[slot] = byte & 0_u8.wrapping_sub(u8::from(is_its));
+            let (word, bit) = (usize::from(byte / 64), byte % 64);
+            seen_before |= (seen[word] >> bit & u64::from(is_its)) << slot;
+            seen[word] |= u64::from(is_its) << bit;
         }
         self.front.restore(block, &fingerprints);
+        found.items += i64::from(present.count_ones());
+        for slot in BitIter::new(misplaced) {
+            found.misplaced.push(Place::Front(block, slot));
+        }
+        for slot in BitIter::new(seen_before) {
+            let tag = self.front.slot(block, slot).load_first(Relaxed);
+            let before = self.front.matching(block, fingerprints[slot]) & ((1 << slot) - 1);
+            let is_it = |other| self.front.slot(block, other).load_first(Relaxed) == tag;
+            if BitIter::new(before).any(is_it) {
+                found.items -= 1;
+                found.doubled.push(Place::Front(block, slot));
+                self.front.set_fingerprint(block, slot, 0);
+            }
+        }
     }
 
     fn restore_back(&self, block: usize, found: &mut Found) {
@@ -310,47 +329,76 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
     /// keys are somewhere else, too.
     fn check_back(&self, blocks: core::ops::Range<usize>, found: &mut Found) {
         let mask = self.state().mask();
-        // Of one block, looked at while the lines of the next are fetched.
-        let mut waiting: Vec<(usize, usize, u64, u64)> = Vec::new();
+        // Of which the lines of fingerprints are being fetched, and of which slots are.
+        let mut ahead = VecDeque::with_capacity(LINES_AHEAD + 1);
+        let mut suspects = VecDeque::with_capacity(LINES_AHEAD + 1);
         for block in blocks {
-            let mut next = Vec::with_capacity(B::BACK);
-            let empties: Vec<usize> = Back::<B, Durable>::empties(self.back.word(block)).collect();
-            for slot in (0..B::BACK).filter(|slot| !empties.contains(slot)) {
+            let empties = Back::<B, Durable>::empties(self.back.word(block));
+            let empties = empties.fold(0_u32, |slots, slot| slots | 1 << slot);
+            for slot in (0..B::BACK).filter(|slot| empties >> slot & 1 == 0) {
                 let tag = self.back.slot(block, slot).load_first(Relaxed);
-                let hash = self.hash_at(block, tag);
-                prefetch(self.front.line_address(self.geometry.block(hash, mask)));
-                for hash in choices(hash) {
+                let item = Behind { block, slot, tag, hash: self.hash_at(block, tag) };
+                prefetch(self.front.line_address(self.geometry.block(item.hash, mask)));
+                for hash in choices(item.hash) {
                     prefetch(self.back.word_address(self.geometry.block(hash, mask)));
                 }
-                next.push((block, slot, tag, hash));
+                ahead.push_back(item);
+                if ahead.len() > LINES_AHEAD
+                    && let Some(item) = ahead.pop_front()
+                {
+                    self.mark(mask, item, &mut suspects);
+                }
             }
-            waiting.drain(..).for_each(|item| self.check_back_item(mask, item, found));
-            waiting = next;
+            while suspects.len() > LINES_AHEAD
+                && let Some(item) = suspects.pop_front()
+            {
+                self.check_suspect(mask, item, found);
+            }
         }
-        waiting.drain(..).for_each(|item| self.check_back_item(mask, item, found));
+        ahead.into_iter().for_each(|item| self.mark(mask, item, &mut suspects));
+        suspects.into_iter().for_each(|item| self.check_suspect(mask, item, found));
     }
 
-    fn check_back_item(
-        &self,
-        mask: u64,
-        (block, slot, tag, hash): (usize, usize, u64, u64),
-        found: &mut Found,
-    ) {
-        let front = self.geometry.block(hash, mask);
+    /// Marks the front block of a key, and suspects it if a slot elsewhere has its
+    /// fingerprint.
+    fn mark(&self, mask: u64, item: Behind, suspects: &mut VecDeque<Behind>) {
+        let front = self.geometry.block(item.hash, mask);
         self.front.restore_overflowed(front);
-        let mut in_front = crate::simd::BitIter::new(self.front.matching(front, fingerprint(hash)));
-        let is_in_front =
-            in_front.any(|slot| self.front.slot(front, slot).load_first(Relaxed) == tag);
-        // Of two in the back yard the one of the lower block stays.
-        let other = choices(hash).map(|hash| self.geometry.block(hash, mask));
-        let is_behind = other.iter().any(|&other| {
-            other < block
-                && Back::<B, Durable>::matching(self.back.word(other), back_fingerprint(hash))
-                    .any(|slot| self.back.slot(other, slot).load_first(Relaxed) == tag)
+        let in_front = self.front.matching(front, fingerprint(item.hash));
+        BitIter::new(in_front).for_each(|slot| prefetch(self.front.slot_address(front, slot)));
+        let mut is_suspect = in_front != 0;
+        self.each_lower_match(mask, item, |block, slot| {
+            prefetch(self.back.slot_address(block, slot));
+            is_suspect = true;
         });
-        if (is_in_front || is_behind) && !seeded(Bug::DoubledKept) {
+        if is_suspect {
+            suspects.push_back(item);
+        }
+    }
+
+    /// The slots with a key's fingerprint in those of its blocks in the back yard that
+    /// come before the one where it was found: of two there that of the lower stays.
+    fn each_lower_match(&self, mask: u64, item: Behind, mut visit: impl FnMut(usize, usize)) {
+        for hash in choices(item.hash) {
+            let other = self.geometry.block(hash, mask);
+            if other < item.block {
+                Back::<B, Durable>::matching(self.back.word(other), back_fingerprint(item.hash))
+                    .for_each(|slot| visit(other, slot));
+            }
+        }
+    }
+
+    fn check_suspect(&self, mask: u64, item: Behind, found: &mut Found) {
+        let front = self.geometry.block(item.hash, mask);
+        let mut in_front = BitIter::new(self.front.matching(front, fingerprint(item.hash)));
+        let mut is_doubled =
+            in_front.any(|slot| self.front.slot(front, slot).load_first(Relaxed) == item.tag);
+        self.each_lower_match(mask, item, |block, slot| {
+            is_doubled |= self.back.slot(block, slot).load_first(Relaxed) == item.tag;
+        });
+        if is_doubled && !seeded(Bug::DoubledKept) {
             found.items -= 1;
-            found.doubled.push(Place::Back(block, slot));
+            found.doubled.push(Place::Back(item.block, item.slot));
         }
     }
 
