@@ -21,6 +21,7 @@ pub(crate) struct Results {
     latencies: BTreeMap<(usize, MapName), Latencies>,
     spaces: BTreeMap<Key, Space>,
     levels: BTreeMap<Key, [f64; 3]>,
+    times: BTreeMap<Key, Vec<f64>>,
     failed: Vec<Key>,
     failures: Vec<String>,
 }
@@ -63,6 +64,17 @@ impl Results {
         self.levels.insert((operation, threads, map), levels);
     }
 
+    /// How long something took that is done once, in milliseconds.
+    pub(crate) fn add_time(
+        &mut self,
+        operation: Operation,
+        map: MapName,
+        threads: usize,
+        milliseconds: f64,
+    ) {
+        self.times.entry((operation, threads, map)).or_default().push(milliseconds);
+    }
+
     /// Voids the row, whatever other repetitions measured.
     pub(crate) fn fail(&mut self, operation: Operation, map: MapName, threads: usize, why: &str) {
         self.failed.push((operation, threads, map));
@@ -101,6 +113,10 @@ impl Results {
         }
         for (key, levels) in self.levels {
             rows.entry(key).or_insert_with(|| row(key)).levels = Some(levels);
+        }
+        for (key, samples) in self.times {
+            let milliseconds = Summary::of(&samples).map(|summary| summary.median);
+            rows.entry(key).or_insert_with(|| row(key)).milliseconds = milliseconds;
         }
         for key in self.failed {
             rows.remove(&key);

@@ -14,7 +14,7 @@ use crate::threads::CheckFailed;
 use crate::workloads::mixed::{Mix, mixed};
 use crate::workloads::space::{SpaceRequest, in_new_process};
 use crate::workloads::{Mixed, Operation, Variant, Workload};
-use crate::workloads::{delete, fill, insdel, latency, lookup, populate, words};
+use crate::workloads::{delete, fill, insdel, latency, lookup, populate, recovery, synced, words};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io;
 
@@ -43,7 +43,7 @@ pub(crate) fn run(settings: &Settings, text: Option<&Text>) -> io::Result<Report
         for &name in &settings.maps {
             with_target!(name, Map, Words => {
                 run.numbers::<Map>(name);
-                if let Some(text) = text {
+                if let Some(text) = text.filter(|_| !name.is_durable()) {
                     run.words::<Words>(name, text);
                 }
             });
@@ -123,6 +123,12 @@ impl Run<'_> {
             {
                 self.levels(place, Operation::new(Workload::Levels, Variant::Only), &filled);
                 self.on_items(place, &filled);
+                if self.wants(Workload::Synced) && map.is_durable() {
+                    let operation = Operation::new(Workload::Synced, Variant::Only);
+                    self.throughput(place, operation, |bench| {
+                        synced::insert(&filled, bench, threads)
+                    });
+                }
                 self.delete(place, &filled, false);
             }
             if self.wants(Workload::Fill) {
@@ -136,14 +142,17 @@ impl Run<'_> {
                     let operation = Operation::new(Workload::Grow, Variant::Only).batched(batched);
                     back_free_memory(self.settings.items);
                     self.throughput(place, operation, |bench| {
-                        populate::fill(&T::empty(), bench, threads, batched)
+                        populate::fill(&T::empty(map), bench, threads, batched)
                     });
                 }
+            }
+            if self.wants(Workload::Recovery) && map.is_durable() {
+                self.recovery::<T>(place);
             }
             if self.wants(Workload::Latency) {
                 self.announce(place, "latency");
                 back_free_memory(self.settings.items);
-                match latency::while_growing::<T>(&self.bench, &self.clock, threads) {
+                match latency::while_growing::<T>(map, &self.bench, &self.clock, threads) {
                     Ok(latencies) => self.results.add_latencies(map, threads, &latencies),
                     Err(error) => {
                         for variant in [Variant::OfInsert, Variant::OfGet] {
@@ -160,7 +169,7 @@ impl Run<'_> {
         let operation = Operation::new(Workload::Insert, Variant::Only).batched(batched);
         self.announce(place, &operation.to_string());
         back_free_memory(self.settings.items);
-        let map = T::with_capacity(self.settings.items as usize);
+        let map = T::with_capacity(place.map, self.settings.items as usize);
         match populate::fill(&map, &self.bench, place.threads, batched) {
             Ok(mops) => {
                 if self.wants(Workload::Insert) {
@@ -172,6 +181,20 @@ impl Run<'_> {
                 self.fail(place, operation, &error);
                 None
             }
+        }
+    }
+
+    fn recovery<T: Target>(&mut self, place: Place) {
+        let operation = |items| Operation::new(Workload::Recovery, Variant::Items(items));
+        self.announce(place, "recovery");
+        match recovery::by_size::<T>(place.map, &self.bench, place.threads) {
+            Ok(times) => {
+                for (items, time) in times {
+                    let milliseconds = time.as_secs_f64() * 1e3;
+                    self.results.add_time(operation(items), place.map, place.threads, milliseconds);
+                }
+            }
+            Err(error) => self.fail(place, operation(self.settings.items), &error),
         }
     }
 
@@ -197,7 +220,7 @@ impl Run<'_> {
         let operation = |percent| Operation::new(Workload::Fill, Variant::Filled(percent));
         self.announce(place, "fill");
         back_free_memory(self.settings.items);
-        match fill::in_steps::<T>(&self.bench, place.threads) {
+        match fill::in_steps::<T>(place.map, &self.bench, place.threads) {
             Ok(steps) => {
                 for (percent, mops) in steps {
                     self.results.add_mops(operation(percent), place.map, place.threads, mops);
@@ -245,7 +268,8 @@ impl Run<'_> {
         let threads = place.threads;
         let operation = |variant| Operation::new(Workload::YcsbLoad, variant);
         back_free_memory(self.settings.items);
-        let map = T::with_capacity((self.settings.items as f64 / 4.0 * 1.003) as usize);
+        let quarter = (self.settings.items as f64 / 4.0 * 1.003) as usize;
+        let map = T::with_capacity(place.map, quarter);
         self.throughput(place, operation(Variant::Only), |bench| {
             populate::fill(&map, bench, threads, false)
         });
@@ -383,5 +407,8 @@ fn modes<T: Target>() -> &'static [bool] {
 
 fn needs_items(workload: Workload) -> bool {
     use Workload as W;
-    !matches!(workload, W::Grow | W::Fill | W::YcsbLoad | W::Latency | W::Space | W::Words)
+    !matches!(
+        workload,
+        W::Grow | W::Fill | W::YcsbLoad | W::Latency | W::Space | W::Recovery | W::Words
+    )
 }

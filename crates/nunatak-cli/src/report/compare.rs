@@ -10,8 +10,14 @@ pub(crate) fn is_own(row: &Row) -> bool {
     MapName::value_variants().iter().find(is_it).is_some_and(|name| name.is_own())
 }
 
+/// Whether the row is about a map whose items outlast the process.
+fn is_durable(row: &Row) -> bool {
+    let is_it = |name: &&MapName| name.name() == row.map;
+    MapName::value_variants().iter().find(is_it).is_some_and(|name| name.is_durable())
+}
+
 /// Throughput over that of the best other map: same operation, same number of
-/// threads. A batched row is compared with the others' unbatched ones, as they
+/// threads, durable if it is. A batched row is compared with the others' unbatched ones, as they
 /// have no batches.
 pub(crate) fn ratio_to_best_peer(report: &Report, row: &Row) -> Option<f64> {
     if !is_own(row) {
@@ -28,6 +34,7 @@ pub(crate) fn best_peer<'a>(report: &'a Report, row: &Row) -> Option<&'a Row> {
         .iter()
         .filter(|peer| !is_own(peer) && peer.mops.is_some() && peer.threads == row.threads)
         .filter(|peer| peer.base_operation() == row.base_operation())
+        .filter(|peer| is_durable(peer) == is_durable(row))
         .max_by(|a, b| mops(a).total_cmp(&mops(b)))
 }
 

@@ -81,6 +81,9 @@ pub(crate) struct Row {
     /// The shares of the items in levels 1, 2 and 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) levels: Option<[f64; 3]>,
+    /// How long it took, if it is done once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) milliseconds: Option<f64>,
 }
 
 /// The names of the percentiles of a row.

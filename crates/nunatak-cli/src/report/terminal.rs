@@ -43,6 +43,14 @@ pub(crate) fn tables(report: &Report) -> String {
     if !levels.is_empty() {
         let _ = writeln!(text, "\nShares of the items by level\n{}", levels_table(&levels));
     }
+    let times = with(|row| row.milliseconds.is_some());
+    if !times.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nOpening of a map that was closed, by how many items it has\n{}",
+            times_table(&times)
+        );
+    }
     let latency = with(|row| row.latencies().is_some());
     if !latency.is_empty() {
         let _ = writeln!(
@@ -145,6 +153,23 @@ fn levels_table(rows: &[&Row]) -> Table {
         let mut cells = vec![Cell::new(&row.operation), right(row.threads), Cell::new(&row.map)];
         cells.extend(row.levels.into_iter().flatten().map(|share| right(percent(share))));
         table.add_row(cells);
+    }
+    table
+}
+
+fn times_table(rows: &[&Row]) -> Table {
+    let mut table = table(["operation", "threads", "map", "time", "items/s"]);
+    for row in rows {
+        let ms = row.milliseconds.unwrap_or_default();
+        let items = row.operation.rsplit('/').next().and_then(|items| items.parse::<f64>().ok());
+        let speed = items.map_or(String::new(), |items| format!("{} M", number(items / ms / 1e3)));
+        table.add_row([
+            Cell::new(&row.operation),
+            right(row.threads),
+            Cell::new(&row.map),
+            right(nanoseconds(ms * 1e6)),
+            right(speed),
+        ]);
     }
     table
 }

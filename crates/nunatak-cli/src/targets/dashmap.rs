@@ -1,17 +1,17 @@
 //! `dashmap::DashMap`: shards of a hash table, each behind a lock.
 
-use super::{Hasher, Target, WordTarget};
+use super::{Hasher, MapName, Target, WordTarget};
 use dashmap::DashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) struct Dashmap(DashMap<u64, u64, Hasher>);
 
 impl Target for Dashmap {
-    fn with_capacity(items: usize) -> Self {
+    fn with_capacity(_: MapName, items: usize) -> Self {
         Self(DashMap::with_capacity_and_hasher(items, Hasher::default()))
     }
 
-    fn empty() -> Self {
+    fn empty(_: MapName) -> Self {
         Self(DashMap::with_hasher(Hasher::default()))
     }
 

@@ -1,17 +1,17 @@
 //! `flurry::HashMap`: Java's `ConcurrentHashMap` in Rust.
 
-use super::{Hasher, Target, WordTarget};
+use super::{Hasher, MapName, Target, WordTarget};
 use flurry::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) struct Flurry(HashMap<u64, u64, Hasher>);
 
 impl Target for Flurry {
-    fn with_capacity(items: usize) -> Self {
+    fn with_capacity(_: MapName, items: usize) -> Self {
         Self(HashMap::with_capacity_and_hasher(items, Hasher::default()))
     }
 
-    fn empty() -> Self {
+    fn empty(_: MapName) -> Self {
         Self(HashMap::with_hasher(Hasher::default()))
     }
 

@@ -5,18 +5,24 @@
 //! Everything is generic, so that the compiler sees through the adapter.
 
 mod dashmap;
+#[cfg(target_os = "linux")]
+mod file;
 mod flurry;
 mod nunatak;
 mod papaya;
 mod scc;
 mod sharded;
+mod stores;
 
 pub(crate) use self::dashmap::{Dashmap, DashmapWords};
+#[cfg(target_os = "linux")]
+pub(crate) use self::file::Filed;
 pub(crate) use self::flurry::{Flurry, FlurryWords};
 pub(crate) use self::nunatak::{Full, Numbers, Words};
 pub(crate) use self::papaya::{Papaya, PapayaWords};
 pub(crate) use self::scc::{Scc, SccWords};
 pub(crate) use self::sharded::{Sharded, ShardedWords};
+pub(crate) use self::stores::Stored;
 
 use clap::ValueEnum;
 use std::fmt;
@@ -30,11 +36,12 @@ pub(crate) trait Target: Sync + Sized {
     /// methods on many keys do one after the other.
     const BATCHED: bool = false;
 
-    /// An empty map with room for so many items.
-    fn with_capacity(items: usize) -> Self;
+    /// An empty map with room for so many items; of those that the adapter is for, the
+    /// one of this name.
+    fn with_capacity(name: MapName, items: usize) -> Self;
 
     /// A map as its default constructor makes it.
-    fn empty() -> Self;
+    fn empty(name: MapName) -> Self;
 
     /// A copy of the key's value.
     fn get(&self, key: u64) -> Option<u64>;
@@ -78,7 +85,19 @@ pub(crate) trait Target: Sync + Sized {
         }
     }
 
-    /// How many bytes the map holds, if it knows.
+    /// Inserts entries and returns when all of them survive a power cut. Asked of
+    /// [durable](MapName::is_durable) maps only.
+    fn insert_synced(&self, _: &[(u64, u64)]) {
+        unreachable!("the map is not durable");
+    }
+
+    /// Closes the map and opens it again, with so many threads if it can use them.
+    /// Asked of [durable](MapName::is_durable) maps only.
+    fn reopen(&mut self, _threads: usize) {
+        unreachable!("the map is not durable");
+    }
+
+    /// How many bytes the map holds, in memory or in its files, if it knows.
     fn bytes(&self) -> Option<usize> {
         None
     }
@@ -141,6 +160,21 @@ pub(crate) enum MapName {
     /// The same with blocks of 32 and 4 slots.
     #[value(name = "iceberg-32x4")]
     Iceberg32x4,
+    /// `nunatak::durable::IcebergMap` in a file.
+    #[cfg(target_os = "linux")]
+    #[value(name = "iceberg-file")]
+    IcebergFile,
+    /// LMDB by `heed`.
+    Lmdb,
+    /// `redb`.
+    Redb,
+    /// `fjall`.
+    Fjall,
+    /// `sled`.
+    Sled,
+    /// `rocksdb`.
+    #[cfg(feature = "rocksdb")]
+    Rocksdb,
 }
 
 impl MapName {
@@ -170,6 +204,26 @@ impl MapName {
             Self::Iceberg32x8 => "iceberg-32x8",
             Self::Iceberg32x6 => "iceberg-32x6",
             Self::Iceberg32x4 => "iceberg-32x4",
+            #[cfg(target_os = "linux")]
+            Self::IcebergFile => "iceberg-file",
+            Self::Lmdb => "lmdb",
+            Self::Redb => "redb",
+            Self::Fjall => "fjall",
+            Self::Sled => "sled",
+            #[cfg(feature = "rocksdb")]
+            Self::Rocksdb => "rocksdb",
+        }
+    }
+
+    /// Whether its items outlast the process.
+    pub(crate) fn is_durable(self) -> bool {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::IcebergFile => true,
+            #[cfg(feature = "rocksdb")]
+            Self::Rocksdb => true,
+            Self::Lmdb | Self::Redb | Self::Fjall | Self::Sled => true,
+            _ => false,
         }
     }
 
@@ -193,6 +247,22 @@ impl MapName {
             Self::Iceberg32x8 => "the same with blocks of 32 and 8 slots",
             Self::Iceberg32x6 => "the same with blocks of 32 and 6 slots",
             Self::Iceberg32x4 => "the same with blocks of 32 and 4 slots",
+            #[cfg(target_os = "linux")]
+            Self::IcebergFile => "nunatak::durable::IcebergMap; an operation survives the process",
+            Self::Lmdb => {
+                "LMDB by heed, a transaction an operation, not synced, stored to the mapped \
+                 file; an operation survives the process"
+            }
+            Self::Redb => {
+                "redb, a transaction an operation, of durability None; an operation is lost \
+                 with the process"
+            }
+            Self::Fjall => "fjall, puts that do not look first; an operation survives the process",
+            Self::Sled => "sled 0.34; an operation of the last half second may be lost",
+            #[cfg(feature = "rocksdb")]
+            Self::Rocksdb => {
+                "RocksDB, puts that do not look first; an operation survives the process"
+            }
         }
     }
 }
@@ -204,7 +274,7 @@ impl fmt::Display for MapName {
 }
 
 /// Evaluates an expression with `$Map` standing for the adapter of `$name`, and
-/// `$Words` for that of words.
+/// `$Words` for that of words. Durable maps have none: who asks for it asks first.
 macro_rules! with_target {
     ($name:expr, $Map:ident, $Words:ident => $body:expr) => {{
         use ::nunatak::{Blocks, Dlht, Iceberg};
@@ -240,6 +310,13 @@ macro_rules! with_target {
             MapName::Iceberg32x8 => of_blocks!(32, 8),
             MapName::Iceberg32x6 => of_blocks!(32, 6),
             MapName::Iceberg32x4 => of_blocks!(32, 4),
+            #[cfg(target_os = "linux")]
+            MapName::IcebergFile => body!(targets::Filed, targets::ShardedWords),
+            MapName::Lmdb | MapName::Redb | MapName::Fjall | MapName::Sled => {
+                body!(targets::Stored, targets::ShardedWords)
+            }
+            #[cfg(feature = "rocksdb")]
+            MapName::Rocksdb => body!(targets::Stored, targets::ShardedWords),
         }
     }};
 }
@@ -250,9 +327,9 @@ mod tests {
     use super::*;
 
     /// What every adapter must do, so that the workloads measure the same.
-    fn behaves<T: Target>(map: &T) {
+    fn behaves<T: Target>(map: &T, tells_what_was_replaced: bool) {
         assert_eq!(map.insert(1, 10), None);
-        assert_eq!(map.insert(1, 11), Some(10));
+        assert_eq!(map.insert(1, 11), tells_what_was_replaced.then_some(10));
         assert_eq!((map.get(1), map.get(2)), (Some(11), None));
         assert_eq!((map.update(1, 12), map.update(2, 20)), (true, false));
         assert_eq!(map.get(2), None);
@@ -260,12 +337,22 @@ mod tests {
         assert_eq!((map.remove(1), map.remove(1)), (Some(13), None));
         let entries = [(5, 50), (6, 60), (5, 51)];
         let mut results = [None; 3];
-        assert_eq!(map.insert_many(&entries, &mut results), 2);
+        let new = map.insert_many(&entries, &mut results);
+        assert_eq!(new, 2 + usize::from(!tells_what_was_replaced));
         assert_eq!(map.update_many(&[(5, 52), (7, 70)], &mut results), 1);
         map.get_many(&[7, 6, 5], &mut results);
         assert_eq!(results, [None, Some(60), Some(52)]);
         map.remove_many(&[5, 6, 6], &mut results);
         assert_eq!(results, [Some(52), Some(60), None]);
+    }
+
+    fn stays<T: Target>(name: MapName) {
+        let mut map = T::empty(name);
+        map.insert_synced(&[(1, 10), (2, 20), (1, 11)]);
+        map.insert(3, 30);
+        map.reopen(2);
+        assert_eq!([1, 2, 3, 4].map(|key| map.get(key)), [Some(11), Some(20), Some(30), None]);
+        assert!(map.bytes().is_some_and(|bytes| bytes > 0));
     }
 
     fn counts<W: WordTarget>() {
@@ -281,9 +368,14 @@ mod tests {
     fn every_adapter_behaves() {
         for &name in MapName::value_variants() {
             with_target!(name, Map, Words => {
-                behaves(&Map::empty());
-                behaves(&Map::with_capacity(1000));
-                counts::<Words>();
+                let tells = !matches!(name.name(), "lmdb" | "fjall" | "rocksdb");
+                behaves(&Map::empty(name), tells);
+                behaves(&Map::with_capacity(name, 1000), tells);
+                if name.is_durable() {
+                    stays::<Map>(name);
+                } else {
+                    counts::<Words>();
+                }
             });
         }
     }

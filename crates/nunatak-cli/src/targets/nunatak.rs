@@ -1,7 +1,7 @@
 //! The maps of every design: `nunatak::DlhtMap`, `nunatak::IcebergMap`, with batches;
 //! and the boxed maps of the same tables, for words.
 
-use super::{Hasher, Target, WordTarget};
+use super::{Hasher, MapName, Target, WordTarget};
 use nunatak::{BlockSizes, Blocks, BoxedMap, Design, Dlht, Hashes, Iceberg, IcebergMap, InlineMap};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,11 +66,11 @@ where
 {
     const BATCHED: bool = true;
 
-    fn with_capacity(items: usize) -> Self {
+    fn with_capacity(_: MapName, items: usize) -> Self {
         Self(M::with_capacity(items))
     }
 
-    fn empty() -> Self {
+    fn empty(_: MapName) -> Self {
         Self(InlineMap::new())
     }
 

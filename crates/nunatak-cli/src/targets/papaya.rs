@@ -1,17 +1,17 @@
 //! `papaya::HashMap`: open addressing of pointers to entries, lock-free.
 
-use super::{Hasher, Target, WordTarget};
+use super::{Hasher, MapName, Target, WordTarget};
 use papaya::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) struct Papaya(HashMap<u64, u64, Hasher>);
 
 impl Target for Papaya {
-    fn with_capacity(items: usize) -> Self {
+    fn with_capacity(_: MapName, items: usize) -> Self {
         Self(HashMap::with_capacity_and_hasher(items, Hasher::default()))
     }
 
-    fn empty() -> Self {
+    fn empty(_: MapName) -> Self {
         Self(HashMap::with_hasher(Hasher::default()))
     }
 

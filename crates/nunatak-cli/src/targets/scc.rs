@@ -1,17 +1,17 @@
 //! `scc::HashMap`: buckets of entries, each behind a lock.
 
-use super::{Hasher, Target, WordTarget};
+use super::{Hasher, MapName, Target, WordTarget};
 use scc::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) struct Scc(HashMap<u64, u64, Hasher>);
 
 impl Target for Scc {
-    fn with_capacity(items: usize) -> Self {
+    fn with_capacity(_: MapName, items: usize) -> Self {
         Self(HashMap::with_capacity_and_hasher(items, Hasher::default()))
     }
 
-    fn empty() -> Self {
+    fn empty(_: MapName) -> Self {
         Self(HashMap::with_hasher(Hasher::default()))
     }
 

@@ -1,7 +1,7 @@
 //! What many programs write themselves: a power of two of hash tables, each
 //! behind a reader-writer lock on cache lines of its own.
 
-use super::{Hasher, Target, WordTarget};
+use super::{Hasher, MapName, Target, WordTarget};
 use hashbrown::HashMap;
 use parking_lot::RwLock;
 use std::hash::{BuildHasher, Hash};
@@ -45,12 +45,12 @@ impl<K, V> Shards<K, V> {
 pub(crate) struct Sharded(Shards<u64, u64>);
 
 impl Target for Sharded {
-    fn with_capacity(items: usize) -> Self {
+    fn with_capacity(_: MapName, items: usize) -> Self {
         Self(Shards::with_capacity(items))
     }
 
-    fn empty() -> Self {
-        Self::with_capacity(0)
+    fn empty(name: MapName) -> Self {
+        Self::with_capacity(name, 0)
     }
 
     #[inline]

@@ -5,7 +5,7 @@
 use super::check;
 use crate::keys::value_of;
 use crate::settings::Bench;
-use crate::targets::Target;
+use crate::targets::{MapName, Target};
 use crate::threads::{CheckFailed, share, throughput};
 
 /// The ends of the steps: in percents of the slots that all items fill to 95 %.
@@ -23,12 +23,13 @@ pub(crate) fn items_at(percent: u8, all: u64) -> u64 {
 /// Inserts all items in nineteen steps. Of each step its end, and the millions of
 /// inserts a second.
 pub(crate) fn in_steps<T: Target>(
+    map: MapName,
     bench: &Bench<'_>,
     threads: usize,
 ) -> Result<Vec<(u8, f64)>, CheckFailed> {
     let space = bench.keys;
     let all = bench.settings.items;
-    let map = T::with_capacity(all as usize);
+    let map = T::with_capacity(map, all as usize);
     let step = |percent: u8| {
         let first = items_at(percent - 5, all);
         let items = items_at(percent, all) - first;

@@ -6,7 +6,7 @@ use super::{check, difference};
 use crate::clock::Clock;
 use crate::keys::value_of;
 use crate::settings::Bench;
-use crate::targets::Target;
+use crate::targets::{MapName, Target};
 use crate::threads::{CheckFailed, share, throughput};
 use hdrhistogram::Histogram;
 use std::sync::Mutex;
@@ -35,11 +35,12 @@ impl Latencies {
 
 /// Grows a map from empty and times every operation.
 pub(crate) fn while_growing<T: Target>(
+    map: MapName,
     bench: &Bench<'_>,
     clock: &Clock,
     threads: usize,
 ) -> Result<Latencies, CheckFailed> {
-    let map = T::empty();
+    let map = T::empty(map);
     let space = bench.keys;
     let sum = Mutex::new(Latencies::new());
     throughput(threads, |worker| {

@@ -8,7 +8,9 @@ pub(crate) mod latency;
 pub(crate) mod lookup;
 pub(crate) mod mixed;
 pub(crate) mod populate;
+pub(crate) mod recovery;
 pub(crate) mod space;
+pub(crate) mod synced;
 pub(crate) mod words;
 
 use crate::keys::CHECKED_BITS;
@@ -57,6 +59,11 @@ pub(crate) enum Workload {
     Space,
     /// The shares of the items in each level of a map that has levels.
     Levels,
+    /// Insert new keys in transactions of 1000, each durable before the next; durable
+    /// maps only.
+    Synced,
+    /// Open a map that was closed, at three sizes; durable maps only.
+    Recovery,
     /// Count the words of text files.
     Words,
 }
@@ -84,6 +91,8 @@ impl Workload {
             Self::Latency => "latency",
             Self::Space => "space",
             Self::Levels => "levels",
+            Self::Synced => "synced",
+            Self::Recovery => "recovery",
             Self::Words => "words",
         }
     }
@@ -106,6 +115,8 @@ impl Workload {
             Self::Latency => "Time of single operations while the map grows from empty",
             Self::Space => "Resident bytes per item of 16 bytes",
             Self::Levels => "Shares of the items in levels 1, 2 and 3",
+            Self::Synced => "New keys, a thousand at a time, durable before the next thousand",
+            Self::Recovery => "Opening of a map that was closed, by how many items it has",
             Self::Words => "Occurrences of every word in real text, checked",
         }
     }
@@ -130,6 +141,8 @@ pub(crate) enum Variant {
     Filled(u8),
     /// A mix that runs on what was loaded.
     Loaded(Mixed),
+    /// How many items there are.
+    Items(u64),
 }
 
 /// The mixes of YCSB that run on what was loaded.
@@ -171,7 +184,7 @@ impl Operation {
             W::Insert | W::Grow | W::Delete | W::Fill => Some(A::Rmw),
             W::PutHeavy | W::YcsbLoad | W::YcsbA | W::YcsbF => Some(A::Rmw),
             W::Insdel => Some(A::Cas),
-            W::Latency | W::Space | W::Levels | W::Words => None,
+            W::Latency | W::Space | W::Levels | W::Synced | W::Recovery | W::Words => None,
         }
     }
 }
@@ -181,6 +194,7 @@ impl fmt::Display for Operation {
         f.write_str(self.workload.name())?;
         f.write_str(match self.variant {
             Variant::Filled(percent) => return write!(f, "/{percent:02}"),
+            Variant::Items(items) => return write!(f, "/{items}"),
             Variant::Loaded(Mixed::A) => "/a",
             Variant::Loaded(Mixed::B) => "/b",
             Variant::Loaded(Mixed::C) => "/c",

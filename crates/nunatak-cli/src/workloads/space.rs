@@ -71,13 +71,18 @@ pub(crate) fn in_this_process(request: &SpaceRequest) -> Result<Vec<Space>, Chec
 fn measure<T: Target>(request: &SpaceRequest) -> Result<Vec<Space>, CheckFailed> {
     let keys = KeySpace::new(request.seed, request.sequential);
     let before = resident_bytes();
-    let map = if request.grown { T::empty() } else { T::with_capacity(request.items as usize) };
+    let map = match request.grown {
+        true => T::empty(request.map),
+        false => T::with_capacity(request.map, request.items as usize),
+    };
     let look_every = (request.items / LOOKS).max(1);
     let mut highest = None;
     let mut present = 0;
     let space = |items: u64, load_factor| {
         let resident =
             before.zip(resident_bytes()).map(|(before, after)| after.saturating_sub(before));
+        // What is in files is not the process's.
+        let resident = resident.filter(|_| !request.map.is_durable());
         let bytes = resident.or_else(|| map.bytes()).ok_or_else(|| {
             CheckFailed("this system does not tell how much memory is used".into())
         })?;

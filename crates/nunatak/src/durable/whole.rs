@@ -59,6 +59,33 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
         self.acknowledge(new)
     }
 
+    /// Replaces the values of all keys that are present, in order, and returns how many
+    /// were; a crash may keep a part of it.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update), or `previous` is too short.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// let mut previous = [None; 2];
+    /// assert_eq!(map.update_many(&[(1, 11), (2, 20)], &mut previous)?, 1);
+    /// assert_eq!(previous, [Some(10), None]);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn update_many(
+        &self,
+        entries: &[(K, V)],
+        previous: &mut [Option<V>],
+    ) -> Result<usize, Error> {
+        check(entries.len(), previous.len())?;
+        self.admit()?;
+        self.acknowledge(self.map.update_many(entries, previous).unwrap_or(0))
+    }
+
     /// [`ConcurrentMap::remove_many`](crate::ConcurrentMap::remove_many).
     ///
     /// # Errors

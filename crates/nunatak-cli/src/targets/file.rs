@@ -1,0 +1,111 @@
+//! `nunatak::durable::IcebergMap` in a file that goes with it.
+
+use super::{MapName, Target};
+use nunatak::durable::{IcebergMap, Options};
+use tempfile::TempDir;
+
+pub(crate) struct Filed {
+    map: Option<IcebergMap<u64, u64>>,
+    directory: TempDir,
+}
+
+const WORKS: &str = "the disk has room for the file";
+const LONG_ENOUGH: &str = "the results are as many as the requests";
+
+impl Filed {
+    fn map(&self) -> &IcebergMap<u64, u64> {
+        self.map.as_ref().expect("it is open but while it is opened again")
+    }
+
+    fn create(options: &Options) -> Self {
+        let directory = tempfile::tempdir().expect(WORKS);
+        let map = IcebergMap::create_with(directory.path().join("map"), options);
+        Self { map: Some(map.expect(WORKS)), directory }
+    }
+}
+
+impl Target for Filed {
+    const BATCHED: bool = true;
+
+    fn with_capacity(_: MapName, items: usize) -> Self {
+        Self::create(&Options::new().capacity(items))
+    }
+
+    fn empty(_: MapName) -> Self {
+        Self::create(&Options::new())
+    }
+
+    #[inline]
+    fn get(&self, key: u64) -> Option<u64> {
+        self.map().get(&key)
+    }
+
+    #[inline]
+    fn insert(&self, key: u64, value: u64) -> Option<u64> {
+        self.map().insert(key, value).expect(WORKS)
+    }
+
+    #[inline]
+    fn update(&self, key: u64, value: u64) -> bool {
+        self.map().update(&key, value).expect(WORKS).is_some()
+    }
+
+    #[inline]
+    fn modify(&self, key: u64, change: impl Fn(u64) -> u64) -> bool {
+        let change = |value: &u64| Some(change(*value));
+        self.map().fetch_update(&key, change).expect(WORKS).is_ok()
+    }
+
+    #[inline]
+    fn remove(&self, key: u64) -> Option<u64> {
+        self.map().remove(&key).expect(WORKS)
+    }
+
+    #[inline]
+    fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) {
+        self.map().get_many(keys, values).expect(LONG_ENOUGH);
+    }
+
+    #[inline]
+    fn insert_many(&self, entries: &[(u64, u64)], previous: &mut [Option<u64>]) -> usize {
+        self.map().insert_many(entries, previous).expect(WORKS)
+    }
+
+    #[inline]
+    fn update_many(&self, entries: &[(u64, u64)], previous: &mut [Option<u64>]) -> usize {
+        self.map().update_many(entries, previous).expect(WORKS)
+    }
+
+    #[inline]
+    fn remove_many(&self, keys: &[u64], removed: &mut [Option<u64>]) {
+        self.map().remove_many(keys, removed).expect(WORKS);
+    }
+
+    fn insert_synced(&self, entries: &[(u64, u64)]) {
+        let mut previous = vec![None; entries.len()];
+        self.insert_many(entries, &mut previous);
+        self.map().sync().expect(WORKS);
+    }
+
+    fn reopen(&mut self, threads: usize) {
+        if let Some(map) = self.map.take() {
+            map.close().expect(WORKS);
+        }
+        let options = Options::new().threads(threads);
+        let map = IcebergMap::open_with(self.directory.path().join("map"), &options);
+        self.map = Some(map.expect(WORKS));
+    }
+
+    fn bytes(&self) -> Option<usize> {
+        Some(self.map().file_bytes() as usize)
+    }
+
+    fn load_factor(&self) -> Option<f64> {
+        Some(self.map().load_factor())
+    }
+
+    fn levels(&self) -> Option<[f64; 3]> {
+        let stats = self.map().stats();
+        Some([1, 2, 3].map(|level| stats.share(level)))
+    }
+}

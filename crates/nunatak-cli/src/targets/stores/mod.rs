@@ -1,0 +1,127 @@
+//! Stores that keep their items in files, one adapter a file: called as their
+//! documentation says for the fastest operation that still does what is asked.
+//!
+//! Single operations are not synced. What they are worth when the process ends differs,
+//! and is never more than what a map in a file gives: see [`MapName::description`].
+
+mod fjall;
+mod lmdb;
+mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+mod sled;
+
+use super::{MapName, Target};
+use std::path::Path;
+use tempfile::TempDir;
+
+/// What goes wrong is a failure of the disk, and ends the measurement.
+pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// A store of `u64` to `u64`.
+pub(crate) trait Store: Send + Sync {
+    fn get(&self, key: u64) -> Outcome<Option<u64>>;
+
+    /// Stores a value. What it replaced, if the store tells that without being asked.
+    fn put(&self, key: u64, value: u64) -> Outcome<Option<u64>>;
+
+    /// Replaces a value if the key is present, which is returned. Atomically.
+    fn modify(&self, key: u64, change: &dyn Fn(u64) -> u64) -> Outcome<bool>;
+
+    fn remove(&self, key: u64) -> Outcome<Option<u64>>;
+
+    /// Stores values in one transaction, which survives a power cut afterwards.
+    fn put_synced(&self, entries: &[(u64, u64)]) -> Outcome<()>;
+}
+
+fn open(name: MapName, directory: &Path, items: usize) -> Outcome<Box<dyn Store>> {
+    Ok(match name {
+        MapName::Redb => Box::new(redb::Redb::create(directory)?),
+        MapName::Fjall => Box::new(fjall::Fjall::create(directory)?),
+        MapName::Sled => Box::new(sled::Sled::create(directory)?),
+        #[cfg(feature = "rocksdb")]
+        MapName::Rocksdb => Box::new(rocksdb::Rocksdb::create(directory)?),
+        _ => Box::new(lmdb::Lmdb::create(directory, items)?),
+    })
+}
+
+/// A store in a directory of its own, which goes with it. All stores are one type: a
+/// virtual call is little beside their operations.
+pub(crate) struct Stored {
+    store: Option<Box<dyn Store>>,
+    name: MapName,
+    items: usize,
+    directory: TempDir,
+}
+
+const WORKS: &str = "the disk takes what the store writes";
+
+impl Stored {
+    fn store(&self) -> &dyn Store {
+        self.store.as_deref().expect("it is open but while it is opened again")
+    }
+}
+
+impl Target for Stored {
+    fn with_capacity(name: MapName, items: usize) -> Self {
+        let directory = tempfile::tempdir().expect(WORKS);
+        let store = Some(open(name, directory.path(), items).expect(WORKS));
+        Self { store, name, items, directory }
+    }
+
+    fn empty(name: MapName) -> Self {
+        Self::with_capacity(name, 0)
+    }
+
+    fn get(&self, key: u64) -> Option<u64> {
+        self.store().get(key).expect(WORKS)
+    }
+
+    fn insert(&self, key: u64, value: u64) -> Option<u64> {
+        self.store().put(key, value).expect(WORKS)
+    }
+
+    fn update(&self, key: u64, value: u64) -> bool {
+        self.store().modify(key, &|_| value).expect(WORKS)
+    }
+
+    fn modify(&self, key: u64, change: impl Fn(u64) -> u64) -> bool {
+        self.store().modify(key, &change).expect(WORKS)
+    }
+
+    fn remove(&self, key: u64) -> Option<u64> {
+        self.store().remove(key).expect(WORKS)
+    }
+
+    fn insert_synced(&self, entries: &[(u64, u64)]) {
+        self.store().put_synced(entries).expect(WORKS);
+    }
+
+    fn reopen(&mut self, _threads: usize) {
+        self.store = None;
+        self.store = Some(open(self.name, self.directory.path(), self.items).expect(WORKS));
+    }
+
+    fn bytes(&self) -> Option<usize> {
+        let entries = std::fs::read_dir(self.directory.path()).ok()?;
+        let blocks = entries.filter_map(|entry| blocks_in(&entry.ok()?.path()));
+        Some(blocks.sum::<u64>() as usize * 512)
+    }
+}
+
+/// How many blocks of 512 bytes of the disk a file has, or all files of a directory.
+#[cfg(unix)]
+fn blocks_in(path: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = std::fs::metadata(path).ok()?;
+    if !metadata.is_dir() {
+        return Some(metadata.blocks());
+    }
+    let entries = std::fs::read_dir(path).ok()?;
+    Some(entries.filter_map(|entry| blocks_in(&entry.ok()?.path())).sum())
+}
+
+#[cfg(not(unix))]
+fn blocks_in(path: &Path) -> Option<u64> {
+    Some(std::fs::metadata(path).ok()?.len().div_ceil(512))
+}
