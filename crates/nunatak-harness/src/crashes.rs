@@ -71,6 +71,15 @@ pub struct Thoroughness {
     pub second: usize,
     /// Of how many moments one is looked at.
     pub moments: usize,
+    /// How many bytes the journal has, if not none.
+    pub journal: u64,
+}
+
+impl Thoroughness {
+    /// How the map that is crashed is created.
+    fn options(&self) -> Options {
+        Options::new().threads(1).journal(self.journal)
+    }
 }
 
 /// A history of a random choice of actions: inserts at first, then as many removals,
@@ -98,6 +107,25 @@ pub fn settled_by_others(keys: u64) -> Vec<Action> {
     let inserts = (0..keys).map(|key| Action::Insert(key, key + 1));
     let absent = (0..16).map(|key| Action::Update(1000 + key, 0));
     inserts.chain(absent).chain((0..keys).map(Action::Remove)).collect()
+}
+
+/// A history in which keys get values, which are synced, while a table doubles, before
+/// they are taken out: what a move has left of them is older than that. And what comes
+/// before it: so many keys that the two places of a key are in different sectors.
+pub fn synced_while_moving() -> (Vec<Action>, Vec<Action>) {
+    const BEFORE: u64 = 560;
+    let of_key = |key: u64| {
+        let old = key * 7 % BEFORE;
+        [
+            Action::Insert(BEFORE + key, key),
+            Action::Update(old, 1000 + key),
+            Action::Sync,
+            Action::Remove(old),
+            Action::Insert(old, 2000 + key),
+        ]
+    };
+    let inserts = (0..BEFORE).map(|key| Action::Insert(key, key));
+    (inserts.collect(), (0..40).flat_map(of_key).collect())
 }
 
 /// A history in which keys that were in a later level are taken out and put into an
@@ -132,11 +160,30 @@ pub fn crash_history<D: DurableDesign>(
 where
     Map<u64, u64, D>: Sync,
 {
+    crash_after::<D>(&[], actions, persistency, thoroughness)
+}
+
+/// As [`crash_history`], after actions that are not crashed.
+///
+/// # Panics
+/// As it does.
+pub fn crash_after<D: DurableDesign>(
+    before: &[Action],
+    actions: &[Action],
+    persistency: Persistency,
+    thoroughness: Thoroughness,
+) -> usize
+where
+    Map<u64, u64, D>: Sync,
+{
     let simulation = Simulation::new(persistency);
-    let options = Options::new().threads(1);
-    let map: Map<u64, u64, D> = simulation.create(&options).expect("a new map");
-    map.sync().expect("a sync");
+    let map: Map<u64, u64, D> = simulation.create(&thoroughness.options()).expect("a new map");
     let mut checker = Checker::new(simulation.clone(), thoroughness);
+    for action in before {
+        action.run(&map);
+        action.apply(&mut checker.contents);
+    }
+    map.sync().expect("a sync");
     for &action in actions {
         let before = simulation.moment();
         // A thread of its own, so that no later fence makes up for one that is missing.
@@ -185,10 +232,12 @@ impl Checker {
             let crash = self.simulation.crash(moment);
             let is_done = moment == after;
             let killed = crash.latest();
+            let killed = Simulation::of(&killed, self.persistency).of_killed();
             self.examine::<D>(&killed, |found| {
                 *found == next || !is_done && *found == self.contents
             });
             for image in crash.images(self.thoroughness.images, moment as u64) {
+                let image = Simulation::of(&image, self.persistency);
                 match self.persistency {
                     Persistency::Lines => self.examine::<D>(&image, |found| {
                         *found == next || !is_done && *found == self.contents
@@ -204,6 +253,7 @@ impl Checker {
         if action == Action::Sync {
             self.since.clear();
             let image = self.simulation.crash(after).earliest();
+            let image = Simulation::of(&image, self.persistency);
             self.examine::<D>(&image, |found| *found == next);
         }
         self.contents = next;
@@ -222,16 +272,19 @@ impl Checker {
     }
 
     /// Opens an image, and looks whether it holds what it may.
-    fn examine<D: DurableDesign>(&self, image: &[u8], may_be: impl Fn(&Contents) -> bool) {
-        let simulation = Simulation::of(image, self.persistency);
-        let map: Map<u64, u64, D> = open(&simulation);
+    fn examine<D: DurableDesign>(
+        &self,
+        simulation: &Simulation,
+        may_be: impl Fn(&Contents) -> bool,
+    ) {
+        let map: Map<u64, u64, D> = self.open(simulation);
         let found = contents_of(&map);
         assert!(may_be(&found), "{}", self.difference(&found));
         if self.images.is_multiple_of(self.thoroughness.second) {
             let recovered = simulation.moment();
             operate(&map, &found, self.images as u64);
             drop(map);
-            self.crash_recovery::<D>(&simulation, recovered, &may_be);
+            self.crash_recovery::<D>(simulation, recovered, &may_be);
         }
     }
 
@@ -246,12 +299,26 @@ impl Checker {
         for _ in 0..4.min(recovered) {
             let moment = random.below(recovered as u64 + 1) as usize;
             for image in simulation.crash(moment).images(4, moment as u64) {
-                let again = Simulation::of(&image, self.persistency);
-                let map: Map<u64, u64, D> = open(&again);
+                // Of what a killed process has left, recovery is killed again: that its
+                // contents survive a power cut was never said.
+                let again = simulation.again(&image);
+                let map: Map<u64, u64, D> = self.open(&again);
                 let found = contents_of(&map);
                 assert!(may_be(&found), "recovered twice: {}", self.difference(&found));
                 operate(&map, &found, moment as u64);
             }
+        }
+    }
+
+    /// Opens an image, with the journal and, as often, without.
+    fn open<D: DurableDesign>(&self, simulation: &Simulation) -> Map<u64, u64, D> {
+        let options = match self.images.is_multiple_of(2) {
+            true => self.thoroughness.options(),
+            false => Options::new().threads(1),
+        };
+        match simulation.open(&options) {
+            Ok(map) => map,
+            Err(error) => panic!("a crash has left a file that can't be opened: {error}"),
         }
     }
 
@@ -264,13 +331,6 @@ impl Checker {
         });
         let different: std::collections::BTreeSet<String> = different.collect();
         format!("keys, with what they have, had before, and may have: {different:#?}")
-    }
-}
-
-fn open<D: DurableDesign>(simulation: &Simulation) -> Map<u64, u64, D> {
-    match simulation.open(&Options::new().threads(1)) {
-        Ok(map) => map,
-        Err(error) => panic!("a crash has left a file that can't be opened: {error}"),
     }
 }
 

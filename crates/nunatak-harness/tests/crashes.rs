@@ -5,7 +5,8 @@ use nunatak::durable::{InFile, Persistency};
 use nunatak::{Blocks, Iceberg};
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
-    Action, Thoroughness, crash_history, extents, history, settled_by_others,
+    Action, Thoroughness, crash_after, crash_history, extents, history, settled_by_others,
+    synced_while_moving,
 };
 
 use std::time::Duration;
@@ -14,8 +15,8 @@ use std::time::Duration;
 /// three levels.
 type Small = InFile<Iceberg<Blocks<8, 2>>>;
 
-const EVERY_IMAGE: Thoroughness = Thoroughness { images: 4096, second: 7, moments: 1 };
-const SOME_IMAGES: Thoroughness = Thoroughness { images: 6, second: 37, moments: 3 };
+const EVERY_IMAGE: Thoroughness = Thoroughness { images: 4096, second: 7, moments: 1, journal: 0 };
+const SOME_IMAGES: Thoroughness = Thoroughness { images: 6, second: 37, moments: 3, journal: 0 };
 
 #[test]
 fn short_operations_in_persistent_memory() {
@@ -39,13 +40,21 @@ fn short_operations_in_the_page_cache() {
 }
 
 /// What is long is looked at by samples.
-const FEW_MOMENTS: Thoroughness = Thoroughness { images: 5, second: 17, moments: 401 };
+const FEW_MOMENTS: Thoroughness = Thoroughness { images: 5, second: 17, moments: 401, journal: 0 };
 
 #[test]
 fn files_that_grow_and_shrink() {
     for persistency in [Persistency::Lines, Persistency::Pages] {
         crash_history::<Small>(&extents(), persistency, FEW_MOMENTS);
         crash_history::<Small>(&settled_by_others(33), persistency, SOME_IMAGES);
+    }
+}
+
+#[test]
+fn syncs_while_keys_move() {
+    let (before, actions) = synced_while_moving();
+    for persistency in [Persistency::Lines, Persistency::Pages] {
+        crash_after::<Small>(&before, &actions, persistency, SOME_IMAGES);
     }
 }
 
@@ -61,6 +70,34 @@ fn histories_in_the_page_cache() {
     for seed in 0..4 {
         crash_history::<Small>(&history(seed, 300, 150), Persistency::Pages, SOME_IMAGES);
     }
+}
+
+/// Room for some transactions, so that it is full again and again.
+const JOURNAL: u64 = 64 << 10;
+
+#[test]
+fn short_operations_with_a_journal() {
+    let mut actions: Vec<Action> = (0..5).map(|key| Action::Insert(key, key * 3)).collect();
+    actions.push(Action::Sync);
+    for key in 0..4 {
+        actions.extend([Action::Update(key, key * 5), Action::Sync, Action::Remove(key)]);
+        actions.extend([Action::Sync, Action::Insert(key, key)]);
+    }
+    let look = Thoroughness { images: 32, journal: JOURNAL, ..EVERY_IMAGE };
+    let images = crash_history::<Small>(&actions, Persistency::Pages, look);
+    assert!(images > 100, "{images}");
+}
+
+#[test]
+fn histories_with_a_journal() {
+    let look = Thoroughness { journal: JOURNAL, ..SOME_IMAGES };
+    for seed in 0..2 {
+        crash_history::<Small>(&history(seed, 300, 150), Persistency::Pages, look);
+    }
+    let (before, actions) = synced_while_moving();
+    crash_after::<Small>(&before, &actions, Persistency::Pages, look);
+    let look = Thoroughness { journal: JOURNAL, ..FEW_MOMENTS };
+    crash_history::<Small>(&extents(), Persistency::Pages, look);
 }
 
 #[test]

@@ -8,14 +8,18 @@ use nunatak::{Blocks, Iceberg};
 use nunatak_harness::Subject;
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
-    Action, Thoroughness, crash_history, extents, history, reinserted, settled_by_others,
+    Action, Thoroughness, crash_after, extents, history, reinserted, settled_by_others,
+    synced_while_moving,
 };
 use nunatak_harness::stress::cuts::reads_keep_the_order;
 use std::panic::catch_unwind;
 
 type Small = InFile<Iceberg<Blocks<8, 2>>>;
 
-const LOOK: Thoroughness = Thoroughness { images: 12, second: 11, moments: 1 };
+/// Room for some transactions.
+const JOURNAL: u64 = 64 << 10;
+
+const LOOK: Thoroughness = Thoroughness { images: 12, second: 11, moments: 1, journal: 0 };
 
 /// Whether a history of several threads shows a bug.
 fn is_found_by_threads(bug: Bug) -> bool {
@@ -49,16 +53,20 @@ fn is_found_by_batches(bug: Bug) -> bool {
 }
 
 /// What is long is looked at by samples.
-const GLANCE: Thoroughness = Thoroughness { images: 6, second: 11, moments: 401 };
+const GLANCE: Thoroughness = Thoroughness { images: 6, second: 11, moments: 401, journal: 0 };
 
 /// Whether some history shows a bug.
-fn is_found(persistency: Persistency, bug: Bug) -> bool {
-    let is_found_in = |actions: &[Action], look| {
+fn is_found(persistency: Persistency, journal: u64, bug: Bug) -> bool {
+    let is_found_after = |before: &[Action], actions: &[Action], look| {
+        let look = Thoroughness { journal, ..look };
         seed(Some(bug));
-        let found = catch_unwind(|| crash_history::<Small>(actions, persistency, look)).is_err();
+        let crash = || crash_after::<Small>(before, actions, persistency, look);
+        let found = catch_unwind(crash).is_err();
         seed(None);
         found
     };
+    let is_found_in = |actions: &[Action], look| is_found_after(&[], actions, look);
+    let (before, moving) = synced_while_moving();
     // What is short first: most bugs are found in it.
     is_found_in(&extents(), GLANCE)
         || is_found_in(&reinserted(), LOOK)
@@ -67,6 +75,7 @@ fn is_found(persistency: Persistency, bug: Bug) -> bool {
             let (actions, keys) = ([60, 200, 400][number % 3], [30, 120, 250][number % 3]);
             is_found_in(&history(number as u64, actions, keys), LOOK)
         })
+        || is_found_after(&before, &moving, LOOK)
 }
 
 #[test]
@@ -94,23 +103,39 @@ fn seeded_bugs_are_found() {
         (Pages, Bug::MovedAtOnce),
         (Pages, Bug::CleanWithoutBarrier),
         (Pages, Bug::LeftoverOutlivesRemoval),
+        (Pages, Bug::LeftoverOutlivesUpdate),
         (Pages, Bug::LeftoverOverwritten),
         (Pages, Bug::MendWithoutBarrier),
         (Pages, Bug::DoubledKept),
         (Pages, Bug::BehindRowsKept),
         (Pages, Bug::SyncOmitted),
     ];
+    // Of a sync that writes what was noted.
+    let of_journals = [
+        Bug::InsertUnflushed,
+        Bug::ReplaceUnflushed,
+        Bug::RemoveUnflushed,
+        Bug::ChainUnflushed,
+        Bug::JournalUnsynced,
+        Bug::JournalNotEnded,
+        Bug::JournalEndsEarly,
+        Bug::JournalTornRepeated,
+        Bug::JournalAlwaysRepeated,
+    ];
+    let bugs = bugs.map(|(persistency, bug)| (persistency, 0, bug));
+    let of_journals = of_journals.map(|bug| (Pages, JOURNAL, bug));
     let begin = std::time::Instant::now();
-    let of_threads = [(Lines, Bug::ReadUnpersisted)];
+    let of_threads = [(Lines, 0, Bug::ReadUnpersisted)];
     let missed: Vec<_> = bugs
         .into_iter()
+        .chain(of_journals)
         .chain(of_threads)
-        .filter(|&(persistency, bug)| {
-            let found = match of_threads.contains(&(persistency, bug)) {
+        .filter(|&(persistency, journal, bug)| {
+            let found = match of_threads.contains(&(persistency, journal, bug)) {
                 true => is_found_by_threads(bug),
-                false => is_found(persistency, bug),
+                false => is_found(persistency, journal, bug),
             };
-            println!("{:?}: {bug:?} in {persistency:?}: {found}", begin.elapsed());
+            println!("{:?}: {bug:?} in {persistency:?}, {journal}: {found}", begin.elapsed());
             !found
         })
         .collect();

@@ -60,6 +60,7 @@ pub struct Simulation {
     recorder: Arc<Recorder>,
     persistency: Persistency,
     before: Arc<Vec<u8>>,
+    was_started_again: bool,
 }
 
 impl Simulation {
@@ -73,7 +74,7 @@ impl Simulation {
         Self::of(&[], persistency)
     }
 
-    /// A file with these contents, all of them durable.
+    /// A file with these contents, all of them durable, after a power cut.
     ///
     /// ```
     /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
@@ -83,7 +84,45 @@ impl Simulation {
     /// ).is_err());
     /// ```
     pub fn of(contents: &[u8], persistency: Persistency) -> Self {
-        Self { recorder: Arc::default(), persistency, before: Arc::new(contents.to_vec()) }
+        Self {
+            recorder: Arc::default(),
+            persistency,
+            before: Arc::new(contents.to_vec()),
+            was_started_again: true,
+        }
+    }
+
+    /// The same, but not after a power cut: the machine has run since the contents were
+    /// stored, and only the process has ended.
+    ///
+    /// ```
+    /// # use nunatak::durable::{InFile, Options, Persistency, Simulation};
+    /// # type Iceberg = InFile<nunatak::Iceberg>;
+    /// let simulation = Simulation::new(Persistency::Pages);
+    /// let map = simulation.create::<u64, u64, Iceberg>(&Options::new())?;
+    /// map.insert(7, 49)?;
+    /// let image = simulation.crash(simulation.moment()).latest();
+    /// let again = Simulation::of(&image, Persistency::Pages).of_killed();
+    /// assert_eq!(again.open::<u64, u64, Iceberg>(&Options::new())?.get(&7), Some(49));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn of_killed(mut self) -> Self {
+        self.was_started_again = false;
+        self
+    }
+
+    /// Another simulation of the same kind, with other contents.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Persistency, Simulation};
+    /// let again = Simulation::new(Persistency::Pages).again(&[]);
+    /// assert_eq!(again.persistency(), Persistency::Pages);
+    /// ```
+    #[must_use]
+    pub fn again(&self, contents: &[u8]) -> Self {
+        let was_started_again = self.was_started_again;
+        Self { was_started_again, ..Self::of(contents, self.persistency) }
     }
 
     /// What a power cut leaves.
@@ -98,7 +137,8 @@ impl Simulation {
 
     fn backing(&self) -> Result<Backing, Error> {
         let is_ordered = self.persistency == Persistency::Lines;
-        Backing::simulated(&self.before, is_ordered, Arc::clone(&self.recorder))
+        let recorder = Arc::clone(&self.recorder);
+        Backing::simulated(&self.before, is_ordered, self.was_started_again, recorder)
     }
 
     fn options(&self, options: &Options) -> Options {
@@ -235,7 +275,7 @@ impl Simulation {
                 }
                 Event::Flush { .. } => counts.lines_flushed += 1,
                 Event::Fence { .. } => counts.fences += 1,
-                Event::BarrierEnded { .. } => counts.barriers += 1,
+                Event::BarrierEnded { .. } | Event::RangeSynced { .. } => counts.syncs += 1,
                 Event::BarrierBegan | Event::Resized { .. } | Event::GivenBack { .. } => {}
             }
         }
@@ -277,8 +317,8 @@ pub struct Counts {
     pub lines_flushed: usize,
     /// Fences.
     pub fences: usize,
-    /// Barriers: syncs of the file.
-    pub barriers: usize,
+    /// Syncs of the file, or of a part of it.
+    pub syncs: usize,
 }
 
 /// The stores to one unit of a file.
@@ -349,6 +389,12 @@ impl Crash {
                     }
                     let count = resizes.partition_point(|&(at, _)| at < began);
                     durable_resizes = durable_resizes.max(count);
+                }
+                Event::RangeSynced { from, to } => {
+                    let size = persistency.unit();
+                    for unit in units.range_mut(from / size..to.div_ceil(size)) {
+                        unit.1.durable = unit.1.stores.len();
+                    }
                 }
                 Event::Resized { bytes } => resizes.push((at, Resize::To(bytes))),
                 Event::GivenBack { from, to, is_last } => {

@@ -24,6 +24,8 @@ pub enum Part {
     Back = 2,
     /// Slots of whatever finds no room in those.
     Chains = 3,
+    /// What was changed since all of it was written.
+    Journal = 4,
 }
 
 /// A medium for slots.
@@ -59,6 +61,11 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         slot.compare_exchange_first(current, 0);
     }
 
+    /// Stores the second word of a slot if its first one is `first`.
+    fn replace_second(&self, slot: &AtomicPair, first: u64, second: u64) {
+        replace_second(slot, first, second);
+    }
+
     /// Starts to make the lines of so many elements durable.
     fn flush<T>(&self, first: *const T, count: usize);
 
@@ -72,6 +79,15 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
     /// If the system could not write it. It is not known then what is durable.
     fn barrier(&self) -> Result<(), Error>;
 
+    /// All that was flushed before survives a power cut after it. Cheaper than a
+    /// barrier, and in a medium that is not ordered it orders nothing.
+    ///
+    /// # Errors
+    /// As [`barrier`](Self::barrier).
+    fn persist(&self) -> Result<(), Error> {
+        self.barrier()
+    }
+
     /// Whether a barrier has failed: none will succeed any more.
     fn has_failed(&self) -> bool {
         false
@@ -80,6 +96,20 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
     /// Stores the word by which the table finds itself again, and makes it durable
     /// if the medium is ordered.
     fn set_root(&self, word: u64);
+}
+
+/// Stores the second word of a slot if its first one is `first`; whether it was.
+pub(crate) fn replace_second(slot: &AtomicPair, first: u64, second: u64) -> bool {
+    loop {
+        let current = slot.load_second(Ordering::Relaxed);
+        // Relaxed: the exchange looks at both words again.
+        if slot.load_first(Ordering::Relaxed) != first {
+            return false;
+        }
+        if slot.compare_exchange((first, current), (first, second)) {
+            return true;
+        }
+    }
 }
 
 impl Medium for Heap {

@@ -8,7 +8,7 @@ mod mode;
 mod operation;
 mod pair;
 mod registry;
-mod thread_index;
+pub(crate) mod thread_index;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use mode::Mode;

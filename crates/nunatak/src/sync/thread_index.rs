@@ -91,4 +91,4 @@ mod checked {
 #[cfg(any(loom, shuttle))]
 pub(super) use checked::current;
 #[cfg(not(any(loom, shuttle)))]
-pub(super) use real::current;
+pub(crate) use real::current;

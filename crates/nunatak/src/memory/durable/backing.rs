@@ -1,8 +1,8 @@
 //! Where a pool's file is, and how what is stored in it becomes durable.
 
 use super::PAGE;
-use super::flush;
 use super::recorder::Recorder;
+use super::{flush, header};
 use crate::error::{Error, FileError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags};
@@ -20,6 +20,8 @@ pub struct Backing {
     is_persistent_memory: bool,
     /// Of a simulation: it is told everything.
     recorder: Option<Arc<Recorder>>,
+    /// A number for the time since the machine was started, if that is known.
+    boot: Option<u64>,
     /// While the file is made: where it is, and where it goes.
     temporary: Option<Unpublished>,
 }
@@ -55,6 +57,7 @@ impl Backing {
             is_read_only: false,
             is_persistent_memory: persistent_memory,
             recorder: None,
+            boot: boot(),
             temporary,
         };
         backing.lock(FlockOperation::NonBlockingLockExclusive)?;
@@ -79,6 +82,7 @@ impl Backing {
             is_read_only,
             is_persistent_memory: persistent_memory && !is_read_only,
             recorder: None,
+            boot: boot(),
             temporary: None,
         };
         let stat =
@@ -97,10 +101,11 @@ impl Backing {
     }
 
     /// A file that is nowhere, with these contents, of which a recorder is told
-    /// everything.
+    /// everything. The machine was started again since they were stored, or was not.
     pub(crate) fn simulated(
         contents: &[u8],
         is_persistent_memory: bool,
+        was_started_again: bool,
         recorder: Arc<Recorder>,
     ) -> Result<Self, Error> {
         let simulate = |error| error_of("simulate a file", error);
@@ -111,8 +116,16 @@ impl Backing {
         while at < contents.len() {
             at += rustix::io::pwrite(&file, &contents[at..], at as u64).map_err(simulate)?;
         }
-        let recorder = Some(recorder);
-        Ok(Self { file, is_read_only: false, is_persistent_memory, recorder, temporary: None })
+        let word = contents.get(header::BOOT..header::BOOT + 8);
+        let before = word.map_or(0, |word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
+        Ok(Self {
+            file,
+            is_read_only: false,
+            is_persistent_memory,
+            recorder: Some(recorder),
+            boot: Some(before.wrapping_add(u64::from(was_started_again)).max(1)),
+            temporary: None,
+        })
     }
 
     fn lock(&self, operation: FlockOperation) -> Result<(), Error> {
@@ -175,6 +188,13 @@ impl Drop for Unpublished {
     }
 }
 
+/// A number that is another one whenever the machine is started, and not zero.
+fn boot() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    u64::from_str_radix(&digits, 16).ok().filter(|&boot| boot != 0)
+}
+
 /// Renames a file to a name that is not taken.
 fn rename(from: &Path, to: &Path) -> Result<(), Errno> {
     let here = rustix::fs::CWD;
@@ -205,6 +225,12 @@ impl Backing {
     #[inline(always)]
     pub(crate) fn is_ordered(&self) -> bool {
         self.is_persistent_memory
+    }
+
+    /// A number for the time since the machine was started, if that is known: what was
+    /// stored since is in the page cache still.
+    pub(super) fn boot(&self) -> Option<u64> {
+        self.boot
     }
 
     pub(super) fn map_flags(&self) -> MapFlags {
@@ -242,6 +268,19 @@ impl Backing {
     pub(super) fn store(&self, address: *const u8, word: u64, store: impl FnOnce()) {
         match &self.recorder {
             None => store(),
+            Some(_) => self.store_if(address, word, || {
+                store();
+                true
+            }),
+        }
+    }
+
+    /// Stores a word, if `store` does, which says so.
+    pub(super) fn store_if(&self, address: *const u8, word: u64, store: impl FnOnce() -> bool) {
+        match &self.recorder {
+            None => {
+                store();
+            }
             Some(recorder) => recorder.store(address, word, store),
         }
     }
@@ -274,6 +313,27 @@ impl Backing {
             _ if self.is_read_only => Ok(()),
             None => rustix::fs::fdatasync(&self.file),
             Some(recorder) => recorder.barrier(),
+        }
+    }
+
+    /// So many bytes that are mapped at an address, from an offset of the file, are
+    /// durable after it; the file's size may not be.
+    pub(super) fn sync_range(
+        &self,
+        address: *const u8,
+        bytes: usize,
+        offset: u64,
+    ) -> Result<(), Errno> {
+        if let Some(recorder) = &self.recorder {
+            return recorder.sync_range(offset, offset + bytes as u64);
+        }
+        let page = rustix::param::page_size();
+        let first = address.addr() / page * page;
+        // SAFETY: the pages are mapped; their contents stay as they are.
+        unsafe {
+            let start = address.with_addr(first).cast_mut().cast();
+            let bytes = address.addr() + bytes - first;
+            rustix::mm::msync(start, bytes, rustix::mm::MsyncFlags::SYNC)
         }
     }
 

@@ -6,6 +6,8 @@
 //!       120  checksum of all that                         the checksum
 //!       128  session: whether the file was closed
 //!       192  root: the word by which a table finds itself again
+//!       256  journal: the first transaction that counts, and since which start of the
+//!            machine
 //!       512  extents, 16 bytes each
 //! ```
 //!
@@ -28,6 +30,8 @@ const DESCRIPTION: usize = 12;
 const CHECKSUM_AT: usize = 120;
 const SESSION: usize = 128;
 const ROOT: usize = 192;
+const JOURNAL: usize = 256;
+pub(super) const BOOT: usize = 264;
 const EXTENTS: usize = 512;
 
 /// The session word of a file that was closed.
@@ -119,6 +123,18 @@ impl Page {
 
     pub(super) fn root(&self) -> &AtomicU64 {
         self.word(ROOT)
+    }
+
+    pub(super) fn journal(&self) -> &AtomicU64 {
+        self.word(JOURNAL)
+    }
+
+    pub(super) fn boot(&self) -> &AtomicU64 {
+        self.word(BOOT)
+    }
+
+    pub(super) fn address(&self) -> *const u8 {
+        self.0
     }
 
     /// Both words of an entry.

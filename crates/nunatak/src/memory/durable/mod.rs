@@ -17,8 +17,10 @@ mod backing;
 mod extents;
 mod flush;
 mod header;
+mod journal;
 mod pool;
 mod recorder;
+mod sync;
 #[cfg(test)]
 mod tests;
 

@@ -14,7 +14,10 @@ use super::PAGE;
 use super::backing::{Backing, error_of};
 use super::extents::{Extent, Table};
 use super::header::{self, Description, Kind, Page};
+use super::journal::Journal;
+use super::sync::Repeat;
 use crate::error::{Error, FileError};
+use crate::memory::medium::replace_second;
 use crate::memory::{Medium, MemoryUsage, Part, Region};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicU64, Mutex, Ordering};
@@ -22,7 +25,7 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 use rustix::mm::{MapFlags, ProtFlags};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Where huge pages can begin.
 const ALIGNMENT: usize = 2 << 20;
@@ -32,12 +35,18 @@ const HUGE_FROM: usize = 16 * ALIGNMENT;
 /// A file that is open.
 #[derive(Debug)]
 pub struct Pool {
-    backing: Backing,
-    page: Page,
+    pub(super) backing: Backing,
+    pub(super) page: Page,
     mapping: *mut c_void,
-    extents: Mutex<Table>,
+    pub(super) extents: Mutex<Table>,
     description: Description,
     was_closed: bool,
+    pub(super) journal: OnceLock<Journal>,
+    pub(super) repeat: Mutex<Repeat>,
+    /// Whether what the journal said was repeated.
+    pub(super) is_repeated: AtomicBool,
+    /// How large a journal is wanted.
+    journal_bytes: u64,
     is_poisoned: AtomicBool,
     /// Neither poisoned nor opened to be read.
     is_open_to_changes: AtomicBool,
@@ -54,14 +63,18 @@ impl Pool {
         backing: Backing,
         kind: Kind,
         description: &Description,
+        journal_bytes: u64,
     ) -> Result<Self, Error> {
         let header = header::encode(kind, description);
         backing.write_header(&header)?;
-        Self::open(backing, kind)
+        let pool = Self::open(backing, kind, journal_bytes)?;
+        pool.start_journal(journal_bytes)?;
+        pool.end_repeat();
+        Ok(pool)
     }
 
     /// The pool of a file of this kind of table.
-    pub(crate) fn open(backing: Backing, kind: Kind) -> Result<Self, Error> {
+    pub(crate) fn open(backing: Backing, kind: Kind, journal_bytes: u64) -> Result<Self, Error> {
         let read = |error| error_of("read the header", error);
         let stat = rustix::fs::fstat(backing.file()).map_err(read)?;
         let bytes = stat.st_size as u64;
@@ -102,10 +115,15 @@ impl Pool {
             extents: Mutex::new(Table::default()),
             description,
             was_closed,
+            journal: OnceLock::new(),
+            repeat: Mutex::new(Repeat::default()),
+            is_repeated: AtomicBool::new(false),
+            journal_bytes,
             is_poisoned: AtomicBool::new(false),
             is_open_to_changes: AtomicBool::new(!is_read_only),
         };
         pool.extents = Mutex::new(Table::read(|number| page.entry(number), bytes)?);
+        pool.repeat = Mutex::new(pool.read_journal()?);
         Ok(pool)
     }
 
@@ -143,7 +161,7 @@ impl Pool {
         self.is_poisoned.load(Ordering::Relaxed)
     }
 
-    fn poison(&self) {
+    pub(super) fn poison(&self) {
         self.is_poisoned.store(true, Ordering::Relaxed);
         self.is_open_to_changes.store(false, Ordering::Relaxed);
     }
@@ -175,7 +193,7 @@ impl Pool {
     }
 
     /// How many bytes the file has, which somebody else may have changed.
-    fn actual_bytes(&self) -> Result<u64, Error> {
+    pub(super) fn actual_bytes(&self) -> Result<u64, Error> {
         let stat = rustix::fs::fstat(self.backing.file());
         Ok(stat.map_err(|error| error_of("ask for the file's size", error))?.st_size as u64)
     }
@@ -197,6 +215,7 @@ impl Pool {
         }
         drop(table);
         self.set_session(true);
+        self.start_journal(self.journal_bytes)?;
         self.barrier()
     }
 
@@ -208,32 +227,13 @@ impl Pool {
         self.backing.fence();
     }
 
-    pub(crate) fn barrier(&self) -> Result<(), Error> {
-        if self.is_poisoned() {
-            return Err(FileError::Poisoned.into());
-        }
-        let expected = self.extents.lock().end();
-        let bytes = self.actual_bytes()?;
-        if bytes < expected {
-            // Somebody else has made the file shorter: what was there is lost.
-            self.poison();
-            return Err(FileError::Truncated { bytes, expected }.into());
-        }
-        if seeded(Bug::SyncOmitted) {
-            return Ok(());
-        }
-        self.backing.barrier().map_err(|error| {
-            // The system forgets what it could not write: a second attempt would
-            // succeed and mean nothing.
-            self.poison();
-            error_of("write the file", error)
-        })
-    }
-
     fn store_word(&self, word: &AtomicU64, value: u64) {
         let address = core::ptr::from_ref(word).cast();
         // Release: in the order of the program, which is that of its line.
         self.backing.store(address, value, || word.store(value, Ordering::Release));
+        if let Some(journal) = self.journal.get() {
+            journal.note_unknown();
+        }
     }
 
     fn flush_word(&self, word: &AtomicU64) {
@@ -278,6 +278,17 @@ impl Pool {
 
     /// Adds pages to a part, mapped at an address.
     fn extend(&self, part: Part, address: *mut u8, bytes: usize) -> Result<(), Error> {
+        let extent = self.add_extent(part, address.addr(), bytes)?;
+        self.map(address, &extent)
+    }
+
+    /// Adds pages to a part that are to be mapped at an address.
+    pub(super) fn add_extent(
+        &self,
+        part: Part,
+        address: usize,
+        bytes: usize,
+    ) -> Result<Extent, Error> {
         if self.backing.is_read_only() {
             return Err(FileError::ReadOnly.into());
         }
@@ -296,7 +307,7 @@ impl Pool {
         let mut start = end;
         if bytes >= HUGE_FROM {
             // Huge pages of persistent memory begin at such places of both.
-            let ahead = (address.addr() as u64).wrapping_sub(end) % ALIGNMENT as u64;
+            let ahead = (address as u64).wrapping_sub(end) % ALIGNMENT as u64;
             start += ahead;
         }
         let (start, pages) = (start / PAGE as u64, (bytes / PAGE) as u64);
@@ -306,12 +317,11 @@ impl Pool {
             // The size that the entry relies on.
             self.backing.barrier().map_err(|error| error_of("extend the file", error))?;
         }
-        self.map(address, &extent)?;
         self.store_entry(entry, extent.encode());
         table.unused.pop();
         table.extents.push((entry, extent));
         table.extents.sort_by_key(|(_, extent)| (extent.part, extent.number));
-        Ok(())
+        Ok(extent)
     }
 
     /// Takes away the last extents of a part as far as they are not within its first
@@ -359,6 +369,10 @@ impl Drop for Pool {
     fn drop(&mut self) {
         // SAFETY: mapped in `open`; regions hold the pool, so nobody uses it.
         let _ = unsafe { rustix::mm::munmap(self.mapping, PAGE) };
+        if let Some(journal) = self.journal.get() {
+            // SAFETY: the journal's own mapping, which goes with it.
+            let _ = unsafe { rustix::mm::munmap(journal.base.cast(), journal.bytes) };
+        }
     }
 }
 
@@ -409,18 +423,23 @@ impl Medium for Durable {
     }
 
     fn clear_first(&self, slot: &AtomicPair, current: u64) {
-        // Looked at first, so that what is recorded has happened.
-        if slot.load_first(Ordering::Relaxed) == current {
-            let address = core::ptr::from_ref(slot).cast();
-            self.0.backing.store(address, 0, || {
-                slot.compare_exchange_first(current, 0);
-            });
-        }
+        let address = core::ptr::from_ref(slot).cast();
+        self.0.backing.store_if(address, 0, || slot.compare_exchange_first(current, 0));
+        self.flush(slot, 1);
+    }
+
+    fn replace_second(&self, slot: &AtomicPair, first: u64, second: u64) {
+        let address = core::ptr::from_ref(slot).cast::<u8>().wrapping_add(8);
+        self.0.backing.store_if(address, second, || replace_second(slot, first, second));
+        self.flush(slot, 1);
     }
 
     #[inline(always)]
     fn flush<T>(&self, first: *const T, count: usize) {
         self.0.backing.flush(first.cast(), count * size_of::<T>());
+        if let Some(journal) = self.0.journal.get() {
+            journal.note(first.addr(), count * size_of::<T>());
+        }
     }
 
     #[inline(always)]
@@ -430,6 +449,10 @@ impl Medium for Durable {
 
     fn barrier(&self) -> Result<(), Error> {
         self.0.barrier()
+    }
+
+    fn persist(&self) -> Result<(), Error> {
+        self.0.persist()
     }
 
     fn has_failed(&self) -> bool {
@@ -506,12 +529,19 @@ impl PoolRegion {
             pool.map(address, &extent)?;
             region.committed.store(committed + extent.bytes(), Ordering::Release);
         }
+        pool.repeat(part, base.as_ptr(), region.committed());
+        if let Some(journal) = pool.journal.get() {
+            journal.add_region(part, base.addr().get(), reserved);
+        }
         Ok(region)
     }
 }
 
 impl Drop for PoolRegion {
     fn drop(&mut self) {
+        if let Some(journal) = self.pool.journal.get() {
+            journal.remove_region(self.base.addr().get());
+        }
         // SAFETY: the mapping is the region's own.
         let _ = unsafe { rustix::mm::munmap(self.mapping, self.mapped) };
     }

@@ -19,6 +19,8 @@ pub(crate) enum Event {
     BarrierBegan,
     /// Of the barriers that were asked for, one has ended.
     BarrierEnded { began: usize },
+    /// All that was stored before to a range of offsets is durable.
+    RangeSynced { from: u64, to: u64 },
     /// The file got so many bytes, those that are new being zero.
     Resized { bytes: u64 },
     /// Bytes were given back, and are zero if they come again.
@@ -47,6 +49,19 @@ impl State {
     fn offset(&self, address: usize) -> Option<u64> {
         let mapping = self.mappings.iter().rev().find(|(range, _)| range.contains(&address));
         mapping.map(|(range, offset)| offset + (address - range.start) as u64)
+    }
+
+    /// An error if this sync is the one that fails.
+    fn count_sync(&mut self) -> Result<(), Errno> {
+        match self.fails_after {
+            Some(0) => {
+                self.fails_after = None;
+                return Err(Errno::IO);
+            }
+            Some(left) => self.fails_after = Some(left - 1),
+            None => {}
+        }
+        Ok(())
     }
 }
 
@@ -88,11 +103,12 @@ impl Recorder {
         self.0.lock().mappings.push((address..address + bytes, offset));
     }
 
-    pub(super) fn store(&self, address: *const u8, word: u64, store: impl FnOnce()) {
+    pub(super) fn store(&self, address: *const u8, word: u64, store: impl FnOnce() -> bool) {
         let mut state = self.0.lock();
         // Under the lock: the order of the record is the order of the stores.
-        store();
-        if let Some(offset) = state.offset(address.addr()) {
+        if store()
+            && let Some(offset) = state.offset(address.addr())
+        {
             state.events.push(Event::Store { offset, word });
         }
     }
@@ -118,15 +134,16 @@ impl Recorder {
         self.0.lock().events.push(Event::Fence { thread: std::thread::current().id() });
     }
 
+    pub(super) fn sync_range(&self, from: u64, to: u64) -> Result<(), Errno> {
+        let mut state = self.0.lock();
+        state.count_sync()?;
+        state.events.push(Event::RangeSynced { from, to });
+        Ok(())
+    }
+
     pub(super) fn barrier(&self) -> Result<(), Errno> {
         let mut state = self.0.lock();
-        if let Some(left) = &mut state.fails_after {
-            if *left == 0 {
-                state.fails_after = None;
-                return Err(Errno::IO);
-            }
-            *left -= 1;
-        }
+        state.count_sync()?;
         let began = state.events.len();
         state.events.push(Event::BarrierBegan);
         state.events.push(Event::BarrierEnded { began });

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 fn pool(is_ordered: bool) -> (Durable, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
-    let backing = Backing::simulated(&[], is_ordered, Arc::clone(&recorder)).unwrap();
-    (Durable::new(Pool::create(backing, Kind::Iceberg, &[0; 12]).unwrap()), recorder)
+    let backing = Backing::simulated(&[], is_ordered, true, Arc::clone(&recorder)).unwrap();
+    (Durable::new(Pool::create(backing, Kind::Iceberg, &[0; 12], 0).unwrap()), recorder)
 }
 
 /// Of some events the first from a moment on.

@@ -196,9 +196,12 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     ) -> Done {
         match (request.change)(second) {
             Change::Keep => {}
-            Change::To(new) => self.front.replace(block, slot, new),
+            Change::To(new) => {
+                self.change_leftovers(state, request.hash, request.tag, Some(new));
+                self.front.replace(block, slot, new);
+            }
             Change::Remove => {
-                self.clear_leftovers(state, request.hash, request.tag);
+                self.change_leftovers(state, request.hash, request.tag, None);
                 self.front.clear(block, slot);
                 return (Some(second), -1);
             }
@@ -390,11 +393,12 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
                     return Some(Attempt::Done(match (request.change)(second) {
                         Change::Keep => (Some(second), 0),
                         Change::To(new) => {
+                            self.change_leftovers(state, request.hash, request.tag, Some(new));
                             self.chains.replace(request.hash, pair, new);
                             (Some(second), 0)
                         }
                         Change::Remove => {
-                            self.clear_leftovers(state, request.hash, request.tag);
+                            self.change_leftovers(state, request.hash, request.tag, None);
                             self.chains.remove(request.hash, pair);
                             (Some(second), -1)
                         }
@@ -429,11 +433,12 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         let added = match change {
             Change::Keep => 0,
             Change::To(new) => {
+                self.change_leftovers(state, request.hash, request.tag, Some(new));
                 self.back.replace(block, slot, new);
                 0
             }
             Change::Remove => {
-                self.clear_leftovers(state, request.hash, request.tag);
+                self.change_leftovers(state, request.hash, request.tag, None);
                 self.back.clear(block, slot);
                 -1
             }

@@ -14,7 +14,10 @@
 //! settled (the phases `Doubled` and `Halved`), and then they are cleared. After a
 //! crash in between, a pair that is where it belongs is right, and one of the same key
 //! where it does not is what was left. Therefore whoever removes a key meanwhile
-//! clears what was left of it first.
+//! clears what was left of it first; and whoever gives it a value gives that to what
+//! was left, too: a barrier may come before the removal, and then a crash that loses
+//! the removal of the one and not the clearing of the other must not go back behind
+//! it.
 
 use super::Table;
 use super::back::Back;
@@ -69,29 +72,36 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
     }
 
-    /// Clears what a resize has left of a key that is about to be removed. The caller
-    /// holds the lock of its front block.
+    /// Clears what a resize has left of a key that is about to be removed, or gives it
+    /// the key's new value. The caller holds the lock of its front block.
     #[inline(always)]
-    pub(super) fn clear_leftovers(&self, state: State, hash: u64, tag: u64) {
+    pub(super) fn change_leftovers(&self, state: State, hash: u64, tag: u64, new: Option<u64>) {
         if self.leaves_pairs()
-            && !seeded(Bug::LeftoverOutlivesRemoval)
             && let Some(mask) = state.mask_of_leftovers()
+            && !seeded(match new {
+                None => Bug::LeftoverOutlivesRemoval,
+                Some(_) => Bug::LeftoverOutlivesUpdate,
+            })
         {
-            self.clear_leftovers_at(mask, hash, tag);
+            self.change_leftovers_at(mask, hash, tag, new);
         }
     }
 
     #[cold]
-    fn clear_leftovers_at(&self, mask: u64, hash: u64, tag: u64) {
+    fn change_leftovers_at(&self, mask: u64, hash: u64, tag: u64, new: Option<u64>) {
         // By compare-and-swap, since no lock of these blocks is held: whoever cleans
         // up clears the same, and nobody stores in a slot that has a tag.
+        let change = |slot| match new {
+            None => self.medium.clear_first(slot, tag),
+            Some(second) => self.medium.replace_second(slot, tag, second),
+        };
         let block = self.geometry.block(hash, mask);
         for slot in BitIter::new(self.front.matching(block, 0)) {
-            self.medium.clear_first(self.front.slot(block, slot), tag);
+            change(self.front.slot(block, slot));
         }
         for block in choices(hash).map(|hash| self.geometry.block(hash, mask)) {
             for slot in Back::<B, M>::empties(self.back.word(block)) {
-                self.medium.clear_first(self.back.slot(block, slot), tag);
+                change(self.back.slot(block, slot));
             }
         }
     }
@@ -157,13 +167,13 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// All that was acknowledged before is durable after it, whatever the medium.
     pub(crate) fn sync(&self) -> Result<(), Error> {
         if !matches!(self.state().phase(), Phase::Doubled | Phase::Halved) {
-            return self.medium.barrier();
+            return self.medium.persist();
         }
         let _held = self.migrating.lock();
         match self.state().phase() {
             // The barrier is part of it.
             Phase::Doubled | Phase::Halved => self.clean(),
-            _ => self.medium.barrier(),
+            _ => self.medium.persist(),
         }
     }
 

@@ -15,8 +15,8 @@ type Words = Table<StablePlacement, Blocks, Durable>;
 /// slots.
 fn filled(capacity: usize, share: f64) -> (Words, u64) {
     let recorder = Arc::new(Recorder::default());
-    let backing = Backing::simulated(&[], true, recorder).unwrap();
-    let medium = Durable::new(Pool::create(backing, Kind::Iceberg, &[0; 12]).unwrap());
+    let backing = Backing::simulated(&[], true, true, recorder).unwrap();
+    let medium = Durable::new(Pool::create(backing, Kind::Iceberg, &[0; 12], 0).unwrap());
     let config = Config { max_load: 0.95, ..Config::default() };
     let shape = Words::columns_for(capacity, &config).unwrap();
     let placement = StablePlacement::new(StablePlacement::draw());

@@ -176,7 +176,12 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
             let state = State::new(rows, !table.front.is_fast());
             table.state = crate::sync::AtomicU64::new(state.0);
         }
+        let is_repeated = table.pool().end_repeat();
         let recovery = table.recover(present, threads.max(1))?;
+        if is_repeated {
+            // So that the journal has room again.
+            table.medium.barrier()?;
+        }
         Ok((table, Recovery { was_closed, ..recovery }))
     }
 

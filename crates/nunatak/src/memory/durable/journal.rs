@@ -1,0 +1,293 @@
+//! What was changed since all of a file was written: so that a sync writes as much as
+//! was changed, and not every page that has something of it.
+//!
+//! ```text
+//! transaction   32 bytes   sequence number, count, checksum of all of it, 0
+//!               24 each    part and granule, both words of the granule
+//!               up to the next 512 bytes
+//! ```
+//!
+//! Whoever flushes slots of a medium that is not ordered notes their granules (16
+//! bytes). A sync writes what these hold by then into a transaction behind the last
+//! one, and makes that durable. When it finds no room, or if something was changed that
+//! is no slot, it is a barrier instead; after each barrier the header says that no
+//! transaction before it counts, and the first place is the next.
+//!
+//! **Why that is enough.** A power cut leaves each granule as it was at some moment
+//! since the last barrier; recovery expects no more. A transaction that is repeated
+//! puts a granule to another moment since then: not before the sync that wrote it
+//! began. So what recovery finds is of the kind that it knows, and not older than the
+//! last sync. Repeating it once more changes nothing, so a crash of recovery is no
+//! matter either.
+//!
+//! That is for a power cut only. When a process ends, what it stored is in the page
+//! cache, and newer than what the journal says; so the header names the start of the
+//! machine that transactions were written after (its boot id), and they are repeated
+//! after another one.
+//!
+//! Invariants
+//! 1. The header names the first transaction that counts, durably before another is
+//!    written to the first place, and not before all that it had to say is durable
+//!    without it.
+//! 2. A granule that is flushed is noted before the change is acknowledged; what was
+//!    noted is taken away before it is read.
+//! 3. Both words of a granule are read at one instant: a key with another's value is
+//!    of no moment.
+
+use super::PAGE;
+use crate::memory::Part;
+use crate::sync::{AtomicPair, Mutex, pairs_load_whole, thread_index};
+
+/// What is noted and read at once.
+pub(super) const GRANULE: usize = size_of::<AtomicPair>();
+/// Where transactions begin: what was synced is in no sector that is written again.
+pub(super) const SECTOR: usize = 512;
+const HEADER_WORDS: usize = 4;
+const RECORD_WORDS: usize = 3;
+const PART_SHIFT: u32 = 56;
+const STRIPES: usize = 16;
+
+/// A granule of a part, and what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) part: u8,
+    pub(super) granule: u64,
+    pub(super) words: [u64; 2],
+}
+
+/// The words of a transaction.
+pub(super) fn encode(sequence: u64, records: &[Record]) -> Vec<u64> {
+    let mut words = vec![sequence, records.len() as u64, 0, 0];
+    for record in records {
+        let place = u64::from(record.part) << PART_SHIFT | record.granule;
+        words.extend([place, record.words[0], record.words[1]]);
+    }
+    words[2] = checksum(&words);
+    words
+}
+
+/// How many bytes a transaction of so many records takes.
+pub(super) fn bytes_of(records: usize) -> usize {
+    ((HEADER_WORDS + RECORD_WORDS * records) * 8).next_multiple_of(SECTOR)
+}
+
+/// Of all but the word that is for it.
+fn checksum(words: &[u64]) -> u64 {
+    let mut hasher = crc32fast::Hasher::new();
+    for (_, word) in words.iter().enumerate().filter(|&(at, _)| at != 2) {
+        hasher.update(&word.to_ne_bytes());
+    }
+    // So that zeros are none.
+    1 << 32 | u64::from(hasher.finalize())
+}
+
+/// The records of all transactions that count, in order, and how many transactions
+/// these are. What was not written in full is none, and is the end.
+pub(super) fn read(words: &[u64], first: u64) -> (Vec<Record>, u64) {
+    let mut records = Vec::new();
+    let (mut at, mut transactions) = (0, 0);
+    while let Some(rest) = words.get(at..).filter(|rest| rest.len() >= HEADER_WORDS) {
+        let count = rest[1] as usize;
+        let length = count.checked_mul(RECORD_WORDS).map(|length| length + HEADER_WORDS);
+        let Some(transaction) = length.and_then(|length| rest.get(..length)) else { break };
+        let is_whole = transaction[2] == checksum(transaction)
+            || crate::seeded::seeded(crate::seeded::Bug::JournalTornRepeated);
+        if rest[0] != first + transactions || !is_whole {
+            break;
+        }
+        records.extend(transaction[HEADER_WORDS..].chunks_exact(RECORD_WORDS).map(|record| {
+            Record {
+                part: (record[0] >> PART_SHIFT) as u8,
+                granule: record[0] & ((1 << PART_SHIFT) - 1),
+                words: [record[1], record[2]],
+            }
+        }));
+        transactions += 1;
+        at += bytes_of(count) / 8;
+    }
+    (records, transactions)
+}
+
+/// The granules that threads have changed, of each of a few threads by itself.
+#[derive(Debug)]
+struct Changes {
+    stripes: Box<[Mutex<Stripe>]>,
+    /// How many a stripe holds: together more than a transaction can have.
+    most: usize,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Stripe {
+    granules: Vec<usize>,
+    /// Something is missing.
+    is_incomplete: bool,
+}
+
+impl Changes {
+    fn new(most: usize) -> Self {
+        Self { stripes: (0..STRIPES).map(|_| Mutex::default()).collect(), most }
+    }
+
+    fn note(&self, addresses: impl Iterator<Item = usize>) {
+        let mut stripe = self.stripes[thread_index::current() % STRIPES].lock();
+        if stripe.is_incomplete {
+            return;
+        }
+        stripe.granules.extend(addresses);
+        if stripe.granules.len() > self.most {
+            *stripe = Stripe { granules: Vec::new(), is_incomplete: true };
+        }
+    }
+
+    fn note_unknown(&self) {
+        self.stripes[0].lock().is_incomplete = true;
+    }
+
+    /// All that was noted, once each; nothing if something is missing.
+    fn take(&self) -> Option<Vec<usize>> {
+        let mut is_complete = true;
+        let mut granules = Vec::new();
+        for stripe in &self.stripes {
+            let mut stripe = stripe.lock();
+            is_complete &= !stripe.is_incomplete;
+            granules.append(&mut stripe.granules);
+            stripe.is_incomplete = false;
+        }
+        granules.sort_unstable();
+        granules.dedup();
+        is_complete.then_some(granules)
+    }
+}
+
+/// Where transactions go.
+#[derive(Debug)]
+pub(super) struct Journal {
+    /// Of `bytes` bytes of the file.
+    pub(super) base: *mut u8,
+    pub(super) bytes: usize,
+    changes: Changes,
+    /// Where parts are mapped.
+    regions: Mutex<Vec<(Part, core::ops::Range<usize>)>>,
+    pub(super) end: Mutex<End>,
+    pairs_load_whole: bool,
+}
+
+/// Where the next transaction goes. Who holds it is the only one to write any.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) at: usize,
+    pub(super) sequence: u64,
+}
+
+// SAFETY: the mapping is the journal's own, and written under the lock of its end.
+unsafe impl Send for Journal {}
+// SAFETY: as above.
+unsafe impl Sync for Journal {}
+
+impl Journal {
+    /// A journal in so many bytes that are mapped at `base`, whose next transaction is
+    /// of this number.
+    pub(super) fn new(base: *mut u8, bytes: usize, sequence: u64) -> Self {
+        debug_assert!(bytes.is_multiple_of(PAGE));
+        Self {
+            base,
+            bytes,
+            changes: Changes::new(bytes / (RECORD_WORDS * 8)),
+            regions: Mutex::default(),
+            end: Mutex::new(End { at: 0, sequence }),
+            pairs_load_whole: pairs_load_whole(),
+        }
+    }
+
+    pub(super) fn add_region(&self, part: Part, base: usize, bytes: usize) {
+        self.regions.lock().push((part, base..base + bytes));
+    }
+
+    pub(super) fn remove_region(&self, base: usize) {
+        self.regions.lock().retain(|(_, range)| range.start != base);
+    }
+
+    /// Notes a change of what is at an address, which was stored.
+    #[inline]
+    pub(super) fn note(&self, address: usize, bytes: usize) {
+        self.changes.note((address / GRANULE * GRANULE..address + bytes).step_by(GRANULE));
+    }
+
+    /// Notes that something was changed which no transaction can tell of.
+    pub(super) fn note_unknown(&self) {
+        self.changes.note_unknown();
+    }
+
+    /// What was noted, as it is now; nothing if a transaction can't tell.
+    pub(super) fn take(&self) -> Option<Vec<Record>> {
+        let granules = self.changes.take()?;
+        let regions = self.regions.lock();
+        let record = |address: usize| {
+            let (part, range) = regions.iter().find(|(_, range)| range.contains(&address))?;
+            // SAFETY: the granule is of a region that is mapped while it is on the list,
+            // and regions hold nothing but pairs and other atomic words.
+            let granule = unsafe { &*(address as *const AtomicPair) };
+            let (first, second) = granule.load_whole(self.pairs_load_whole);
+            let number = (address - range.start) / GRANULE;
+            Some(Record { part: *part as u8, granule: number as u64, words: [first, second] })
+        };
+        granules.into_iter().map(record).collect()
+    }
+
+    /// Forgets what was noted: a barrier follows.
+    pub(super) fn forget(&self) {
+        drop(self.changes.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(granule: u64) -> Record {
+        Record { part: 2, granule, words: [granule * 3, !granule] }
+    }
+
+    #[test]
+    fn transactions_are_read_as_they_were_written() {
+        let mut words = Vec::new();
+        let lists: Vec<Vec<Record>> =
+            [3, 0, 100].iter().map(|&count| (0..count).map(record).collect()).collect();
+        for (number, records) in lists.iter().enumerate() {
+            let mut transaction = encode(7 + number as u64, records);
+            transaction.resize(bytes_of(records.len()) / 8, 0);
+            words.extend(transaction);
+        }
+        words.resize(words.len() + 100, 0);
+        assert_eq!(read(&words, 7), (lists.concat(), 3));
+        assert_eq!(read(&words, 8), (vec![], 0));
+        assert_eq!(read(&words[..70], 7), (lists[0].clone(), 2));
+        assert_eq!(read(&[], 7), (vec![], 0));
+        assert_eq!(read(&[0; 64], 0), (vec![], 0), "zeros are no transaction");
+        // Whatever is damaged ends it, and nothing else happens.
+        for at in 0..128 {
+            let mut damaged = words.clone();
+            damaged[at] ^= 1 << (at % 64);
+            let (records, transactions) = read(&damaged, 7);
+            assert!(transactions <= 3 && records.len() <= 103);
+            assert!(records.iter().zip(lists.concat()).all(|(found, before)| *found == before));
+        }
+    }
+
+    #[test]
+    fn changes_are_noted_once_or_given_up() {
+        let changes = Changes::new(4);
+        changes.note([16, 32, 16].into_iter());
+        assert_eq!(changes.take(), Some(vec![16, 32]));
+        assert_eq!(changes.take(), Some(vec![]));
+        changes.note([16, 32, 48].into_iter());
+        changes.note([64, 80].into_iter());
+        changes.note([96].into_iter());
+        assert_eq!(changes.take(), None);
+        changes.note([96].into_iter());
+        assert_eq!(changes.take(), Some(vec![96]));
+        changes.note_unknown();
+        assert_eq!(changes.take(), None);
+    }
+}

@@ -1,0 +1,236 @@
+//! How what was stored in a pool outlasts a power cut, where fences don't do it: the
+//! barrier, and the [journal](super::journal).
+
+use super::PAGE;
+use super::backing::error_of;
+use super::extents::Extent;
+use super::journal::{self, End, Journal, Record, SECTOR};
+use super::pool::Pool;
+use crate::error::{Error, FileError};
+use crate::memory::Part;
+use crate::seeded::{Bug, seeded};
+use crate::sync::{AtomicU64, Ordering};
+use parking_lot::MutexGuard;
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// What the journal of a file that is opened says.
+#[derive(Debug, Default)]
+pub(super) struct Repeat {
+    records: Vec<Record>,
+    /// The number of the transaction behind the last one.
+    pub(super) next: u64,
+}
+
+impl Pool {
+    /// All that was stored before is durable after it.
+    pub(crate) fn barrier(&self) -> Result<(), Error> {
+        let end = self.journal.get().map(|journal| journal.end.lock());
+        self.barrier_with(end)
+    }
+
+    /// A barrier whose caller has seen to it that no transaction is written meanwhile.
+    fn barrier_with(&self, end: Option<MutexGuard<'_, End>>) -> Result<(), Error> {
+        self.check()?;
+        if let Some(journal) = self.journal.get() {
+            // Before: what is noted from here on may come too late for the barrier.
+            journal.forget();
+        }
+        let next = end.as_ref().map_or(self.repeat.lock().next, |end| end.sequence);
+        if seeded(Bug::JournalEndsEarly) {
+            self.end_journal(next)?;
+        }
+        if !seeded(Bug::SyncOmitted) {
+            self.backing.barrier().map_err(|error| self.failed(error))?;
+        }
+        self.end_journal(next)?;
+        if let Some(mut end) = end {
+            end.at = 0;
+        }
+        Ok(())
+    }
+
+    /// Says durably that no transaction before this one counts any more.
+    fn end_journal(&self, next: u64) -> Result<(), Error> {
+        let (first, boot) = (self.page.journal(), self.page.boot());
+        let since = match self.journal.get() {
+            Some(_) => self.backing.boot().unwrap_or(0),
+            None => boot.load(Ordering::Relaxed),
+        };
+        let is_repeated = self.is_repeated.load(Ordering::Relaxed);
+        let is_said =
+            first.load(Ordering::Relaxed) == next && boot.load(Ordering::Relaxed) == since;
+        if is_said || !is_repeated || self.backing.is_read_only() || seeded(Bug::JournalNotEnded) {
+            return Ok(());
+        }
+        // Both in one line, and the number first: before the machine is started again,
+        // no transaction is repeated anyway.
+        self.store(first, next);
+        self.store(boot, since);
+        let page = self.page.address();
+        self.backing.sync_range(page, SECTOR, 0).map_err(|error| self.failed(error))
+    }
+
+    /// All that was acknowledged before survives a power cut after it.
+    pub(crate) fn persist(&self) -> Result<(), Error> {
+        let Some(journal) = self.journal.get() else { return self.barrier() };
+        let mut end = journal.end.lock();
+        self.check()?;
+        match journal.take() {
+            Some(records) if records.is_empty() => Ok(()),
+            Some(records) if journal::bytes_of(records.len()) <= journal.bytes - end.at => {
+                self.write_transaction(journal, &mut end, &records)
+            }
+            _ => self.barrier_with(Some(end)),
+        }
+    }
+
+    fn write_transaction(
+        &self,
+        journal: &Journal,
+        end: &mut End,
+        records: &[Record],
+    ) -> Result<(), Error> {
+        let words = journal::encode(end.sequence, records);
+        let from = journal.base.wrapping_add(end.at);
+        for (at, &word) in words.iter().enumerate() {
+            // SAFETY: within the journal's mapping, as the caller has looked at, and
+            // aligned; others only look at it when the file is opened.
+            self.store(unsafe { &*from.add(8 * at).cast::<AtomicU64>() }, word);
+        }
+        let bytes = journal::bytes_of(records.len());
+        if !seeded(Bug::JournalUnsynced) {
+            let offset = self.journal_extent().map_or(0, |extent| extent.offset());
+            let synced = self.backing.sync_range(from, bytes, offset + end.at as u64);
+            synced.map_err(|error| self.failed(error))?;
+        }
+        end.at += bytes;
+        end.sequence += 1;
+        Ok(())
+    }
+
+    /// Stores a word of the header or the journal whose durability the caller sees to.
+    fn store(&self, word: &AtomicU64, value: u64) {
+        let address = core::ptr::from_ref(word).cast();
+        // Release: in the order of the program, which is that of its line.
+        self.backing.store(address, value, || word.store(value, Ordering::Release));
+    }
+
+    /// Whether the file can still be written to.
+    fn check(&self) -> Result<(), Error> {
+        if self.is_poisoned() {
+            return Err(FileError::Poisoned.into());
+        }
+        let expected = self.file_bytes();
+        let bytes = self.actual_bytes()?;
+        if bytes < expected {
+            // Somebody else has made the file shorter: what was there is lost.
+            self.poison();
+            return Err(FileError::Truncated { bytes, expected }.into());
+        }
+        Ok(())
+    }
+
+    /// The system forgets what it could not write: a second attempt would succeed and
+    /// mean nothing.
+    fn failed(&self, error: rustix::io::Errno) -> Error {
+        self.poison();
+        error_of("write the file", error)
+    }
+
+    fn journal_extent(&self) -> Option<Extent> {
+        self.extents.lock().of(Part::Journal).next()
+    }
+
+    /// Reads what the journal says, before anything is mapped.
+    pub(super) fn read_journal(&self) -> Result<Repeat, Error> {
+        let first = self.page.journal().load(Ordering::Relaxed);
+        let none = Repeat { records: Vec::new(), next: first };
+        let Some(extent) = self.journal_extent().filter(|_| first != 0) else { return Ok(none) };
+        let read = |bytes: usize| -> Result<Vec<u64>, Error> {
+            let mut buffer = vec![0; bytes];
+            let mut at = 0;
+            while at < bytes {
+                let offset = extent.offset() + at as u64;
+                let more = rustix::io::pread(self.backing.file(), &mut buffer[at..], offset);
+                match more.map_err(|error| error_of("read the journal", error))? {
+                    0 => break,
+                    more => at += more,
+                }
+            }
+            let words = buffer.chunks_exact(8).map(|word| word.try_into().unwrap_or_default());
+            Ok(words.map(u64::from_ne_bytes).collect())
+        };
+        // Of a file that was closed nothing counts, and this is all there is to read.
+        if read(SECTOR)?.first() != Some(&first) {
+            return Ok(none);
+        }
+        let (records, transactions) = journal::read(&read(extent.bytes())?, first);
+        let next = first.saturating_add(transactions);
+        // If only the process has ended, all that was stored is there, and newer.
+        let boot = self.page.boot().load(Ordering::Relaxed);
+        let is_there = self.backing.boot() == Some(boot) && !seeded(Bug::JournalAlwaysRepeated);
+        Ok(Repeat { records: if is_there { Vec::new() } else { records }, next })
+    }
+
+    /// Repeats what the journal says of a part that was mapped at `base`.
+    pub(super) fn repeat(&self, part: Part, base: *mut u8, bytes: usize) {
+        let repeat = self.repeat.lock();
+        for record in repeat.records.iter().filter(|record| record.part == part as u8) {
+            let Some(offset) = (record.granule as usize).checked_mul(journal::GRANULE) else {
+                continue;
+            };
+            // What was given back since has nothing to say.
+            if offset >= bytes {
+                continue;
+            }
+            for (at, &word) in record.words.iter().enumerate() {
+                // SAFETY: both words are within what is mapped, whole pages, and nobody
+                // else has it yet.
+                self.store(unsafe { &*base.add(offset + 8 * at).cast::<AtomicU64>() }, word);
+            }
+        }
+    }
+
+    /// All parts are mapped: from here on a barrier ends what the journal has said.
+    /// Whether it has said anything.
+    pub(crate) fn end_repeat(&self) -> bool {
+        self.is_repeated.store(true, Ordering::Relaxed);
+        let records = core::mem::take(&mut self.repeat.lock().records);
+        !records.is_empty()
+    }
+
+    /// Maps a journal of about so many bytes, which is made if the file has none.
+    pub(super) fn start_journal(&self, bytes: u64) -> Result<(), Error> {
+        if bytes == 0 || self.backing.is_ordered() || self.backing.boot().is_none() {
+            return Ok(());
+        }
+        let bytes = usize::try_from(bytes).ok().and_then(|b| b.checked_next_multiple_of(PAGE));
+        let bytes = bytes.ok_or(Error::CapacityOverflow)?;
+        let extent = match self.journal_extent() {
+            Some(extent) => extent,
+            None => self.add_extent(Part::Journal, 0, bytes)?,
+        };
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let base = unsafe {
+            rustix::mm::mmap(
+                core::ptr::null_mut(),
+                extent.bytes(),
+                protection,
+                flags,
+                self.backing.file(),
+                extent.offset(),
+            )
+        };
+        let base = base.map_err(|error| error_of("map the file", error))?.cast::<u8>();
+        self.backing.mapped(base.addr(), extent.bytes(), extent.offset());
+        // The first transaction of all is the first.
+        let next = self.repeat.lock().next.max(1);
+        self.repeat.lock().next = next;
+        let journal = Journal::new(base, extent.bytes(), next);
+        // What has happened so far, the extent among it, is for a barrier.
+        journal.note_unknown();
+        let _ = self.journal.set(journal);
+        Ok(())
+    }
+}
