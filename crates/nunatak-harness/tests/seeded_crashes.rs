@@ -56,7 +56,7 @@ fn is_found_by_batches(bug: Bug) -> bool {
 const GLANCE: Thoroughness = Thoroughness { images: 6, second: 11, moments: 401, journal: 0 };
 
 /// Whether some history shows a bug.
-fn is_found(persistency: Persistency, journal: u64, bug: Bug) -> bool {
+fn is_found(persistency: Persistency, journal: u64, bug: Bug, first: usize) -> bool {
     let is_found_after = |before: &[Action], actions: &[Action], look| {
         let look = Thoroughness { journal, ..look };
         seed(Some(bug));
@@ -67,15 +67,33 @@ fn is_found(persistency: Persistency, journal: u64, bug: Bug) -> bool {
     };
     let is_found_in = |actions: &[Action], look| is_found_after(&[], actions, look);
     let (before, moving) = synced_while_moving();
-    // What is short first: most bugs are found in it.
-    is_found_in(&extents(), GLANCE)
-        || is_found_in(&reinserted(), LOOK)
-        || is_found_in(&settled_by_others(38), LOOK)
-        || (0..3).any(|number| {
-            let (actions, keys) = ([60, 200, 400][number % 3], [30, 120, 250][number % 3]);
-            is_found_in(&history(number as u64, actions, keys), LOOK)
-        })
-        || is_found_after(&before, &moving, LOOK)
+    // What is short first, unless it is known what shows the bug.
+    let mut order: Vec<usize> = (0..7).collect();
+    order.swap(0, first);
+    order.into_iter().any(|number| match number {
+        0 => is_found_in(&extents(), GLANCE),
+        1 => is_found_in(&reinserted(), LOOK),
+        2 => is_found_in(&settled_by_others(38), LOOK),
+        3 => is_found_after(&before, &moving, LOOK),
+        4 => is_found_in(&history(0, 60, 30), LOOK),
+        5 => is_found_in(&history(1, 200, 120), LOOK),
+        _ => is_found_in(&history(2, 400, 250), LOOK),
+    })
+}
+
+/// The number of the history that is known to show a bug, so that the others are not
+/// gone through for nothing.
+fn first_for(journal: u64, bug: Bug) -> usize {
+    match bug {
+        Bug::RemoveUnflushed | Bug::RemoveUnfenced if journal == 0 => 1,
+        Bug::DoubledKept => 1,
+        Bug::VacateUnfenced | Bug::LeftoverOutlivesRemoval | Bug::BehindRowsKept => 2,
+        Bug::LeftoverOutlivesUpdate | Bug::MendWithoutBarrier => 3,
+        Bug::ReplaceUnflushed | Bug::ChainUnflushed if journal > 0 => 3,
+        Bug::RemoveUnflushed => 4,
+        _ if journal > 0 => 1,
+        _ => 0,
+    }
 }
 
 #[test]
@@ -133,7 +151,7 @@ fn seeded_bugs_are_found() {
         .filter(|&(persistency, journal, bug)| {
             let found = match of_threads.contains(&(persistency, journal, bug)) {
                 true => is_found_by_threads(bug),
-                false => is_found(persistency, journal, bug),
+                false => is_found(persistency, journal, bug, first_for(journal, bug)),
             };
             println!("{:?}: {bug:?} in {persistency:?}, {journal}: {found}", begin.elapsed());
             !found

@@ -82,6 +82,8 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
                 None => Bug::LeftoverOutlivesRemoval,
                 Some(_) => Bug::LeftoverOutlivesUpdate,
             })
+            // Which is seen if what is left has another value only.
+            && (new.is_none() || !seeded(Bug::BatchReadsLeftovers))
         {
             self.change_leftovers_at(mask, hash, tag, new);
         }
