@@ -26,7 +26,7 @@ pub enum Action {
 
 impl Action {
     /// What it makes of the contents.
-    fn apply(self, contents: &mut Contents) {
+    pub fn apply(self, contents: &mut Contents) {
         match self {
             Self::Insert(key, value) => {
                 contents.insert(key, value);
@@ -43,7 +43,11 @@ impl Action {
         }
     }
 
-    fn run<D: DurableDesign>(self, map: &Map<u64, u64, D>) {
+    /// Does it.
+    ///
+    /// # Panics
+    /// If the map refuses it.
+    pub fn run<D: DurableDesign>(self, map: &Map<u64, u64, D>) {
         match self {
             Self::Insert(key, value) => {
                 map.insert(key, value).expect("an insert");

@@ -6,7 +6,13 @@ use tempfile::TempDir;
 
 pub(crate) struct Filed {
     map: Option<IcebergMap<u64, u64>>,
+    journal: u64,
     directory: TempDir,
+}
+
+/// How many bytes the journal of a map of this name has.
+fn journal_of(name: MapName) -> u64 {
+    if name == MapName::IcebergJournal { 64 << 20 } else { 0 }
 }
 
 const WORKS: &str = "the disk has room for the file";
@@ -17,22 +23,24 @@ impl Filed {
         self.map.as_ref().expect("it is open but while it is opened again")
     }
 
-    fn create(options: &Options) -> Self {
+    fn create(name: MapName, options: Options) -> Self {
         let directory = tempfile::tempdir().expect(WORKS);
-        let map = IcebergMap::create_with(directory.path().join("map"), options);
-        Self { map: Some(map.expect(WORKS)), directory }
+        let journal = journal_of(name);
+        let options = options.journal(journal);
+        let map = IcebergMap::create_with(directory.path().join("map"), &options);
+        Self { map: Some(map.expect(WORKS)), journal, directory }
     }
 }
 
 impl Target for Filed {
     const BATCHED: bool = true;
 
-    fn with_capacity(_: MapName, items: usize) -> Self {
-        Self::create(&Options::new().capacity(items))
+    fn with_capacity(name: MapName, items: usize) -> Self {
+        Self::create(name, Options::new().capacity(items))
     }
 
-    fn empty(_: MapName) -> Self {
-        Self::create(&Options::new())
+    fn empty(name: MapName) -> Self {
+        Self::create(name, Options::new())
     }
 
     #[inline]
@@ -91,7 +99,7 @@ impl Target for Filed {
         if let Some(map) = self.map.take() {
             map.close().expect(WORKS);
         }
-        let options = Options::new().threads(threads);
+        let options = Options::new().threads(threads).journal(self.journal);
         let map = IcebergMap::open_with(self.directory.path().join("map"), &options);
         self.map = Some(map.expect(WORKS));
     }

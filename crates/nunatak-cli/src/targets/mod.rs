@@ -164,6 +164,10 @@ pub(crate) enum MapName {
     #[cfg(target_os = "linux")]
     #[value(name = "iceberg-file")]
     IcebergFile,
+    /// The same with a journal of 64 MiB, for syncs.
+    #[cfg(target_os = "linux")]
+    #[value(name = "iceberg-journal")]
+    IcebergJournal,
     /// LMDB by `heed`.
     Lmdb,
     /// `redb`.
@@ -206,6 +210,8 @@ impl MapName {
             Self::Iceberg32x4 => "iceberg-32x4",
             #[cfg(target_os = "linux")]
             Self::IcebergFile => "iceberg-file",
+            #[cfg(target_os = "linux")]
+            Self::IcebergJournal => "iceberg-journal",
             Self::Lmdb => "lmdb",
             Self::Redb => "redb",
             Self::Fjall => "fjall",
@@ -219,7 +225,7 @@ impl MapName {
     pub(crate) fn is_durable(self) -> bool {
         match self {
             #[cfg(target_os = "linux")]
-            Self::IcebergFile => true,
+            Self::IcebergFile | Self::IcebergJournal => true,
             #[cfg(feature = "rocksdb")]
             Self::Rocksdb => true,
             Self::Lmdb | Self::Redb | Self::Fjall | Self::Sled => true,
@@ -247,6 +253,8 @@ impl MapName {
             Self::Iceberg32x8 => "the same with blocks of 32 and 8 slots",
             Self::Iceberg32x6 => "the same with blocks of 32 and 6 slots",
             Self::Iceberg32x4 => "the same with blocks of 32 and 4 slots",
+            #[cfg(target_os = "linux")]
+            Self::IcebergJournal => "the same with a journal of 64 MiB",
             #[cfg(target_os = "linux")]
             Self::IcebergFile => "nunatak::durable::IcebergMap; an operation survives the process",
             Self::Lmdb => {
@@ -311,7 +319,9 @@ macro_rules! with_target {
             MapName::Iceberg32x6 => of_blocks!(32, 6),
             MapName::Iceberg32x4 => of_blocks!(32, 4),
             #[cfg(target_os = "linux")]
-            MapName::IcebergFile => body!(targets::Filed, targets::ShardedWords),
+            MapName::IcebergFile | MapName::IcebergJournal => {
+                body!(targets::Filed, targets::ShardedWords)
+            }
             MapName::Lmdb | MapName::Redb | MapName::Fjall | MapName::Sled => {
                 body!(targets::Stored, targets::ShardedWords)
             }
