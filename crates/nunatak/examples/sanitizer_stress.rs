@@ -1,4 +1,4 @@
-//! Threads against both kinds of map of every table while they grow, shrink and are cut, for
+//! Threads against every kind of map of every table while they grow, shrink and are cut, for
 //! the sanitizers (`.ci/sanitizers`).
 //!
 //! The threads are the system's own: under ThreadSanitizer the standard
@@ -18,9 +18,9 @@ mod stress {
     };
     use std::ffi::c_void;
 
-    const THREADS: usize = 4;
-    const ROUNDS: u64 = 60_000;
-    const KEYS: u64 = 512;
+    pub(super) const THREADS: usize = 4;
+    pub(super) const ROUNDS: u64 = 60_000;
+    pub(super) const KEYS: u64 = 512;
 
     struct Maps<D: Hashes<RandomState>> {
         inline: InlineMap<u64, u64, RandomState, D>,
@@ -33,7 +33,7 @@ mod stress {
     }
 
     /// A value that says whose it is.
-    fn value(key: u64, n: u64) -> u64 {
+    pub(super) fn value(key: u64, n: u64) -> u64 {
         key << 32 | (n & 0xFFFF_FFFF)
     }
 
@@ -121,11 +121,15 @@ mod stress {
             inline: iceberg().build().expect("valid options"),
             boxed: iceberg().build_boxed().expect("valid options"),
         });
+        #[cfg(target_os = "linux")]
+        super::durable::run();
     }
 
-    fn run_on<D: Hashes<RandomState>>(maps: &Maps<D>) {
-        let mut tasks: Vec<Task<'_, D>> =
-            (0..THREADS as u64).map(|seed| Task { maps, seed: seed * 7919 + 1 }).collect();
+    /// Runs each task in a thread of its own.
+    pub(super) fn run_threads<T>(
+        tasks: &mut [T],
+        thread: extern "C" fn(*mut c_void) -> *mut c_void,
+    ) {
         let handles: Vec<libc::pthread_t> = tasks
             .iter_mut()
             .map(|task| {
@@ -133,7 +137,7 @@ mod stress {
                 let argument = std::ptr::from_mut(task).cast();
                 // SAFETY: the task outlives the thread, which is joined below.
                 let created = unsafe {
-                    libc::pthread_create(&raw mut handle, std::ptr::null(), thread::<D>, argument)
+                    libc::pthread_create(&raw mut handle, std::ptr::null(), thread, argument)
                 };
                 assert_eq!(created, 0, "no thread");
                 handle
@@ -144,11 +148,92 @@ mod stress {
             let joined = unsafe { libc::pthread_join(handle, std::ptr::null_mut()) };
             assert_eq!(joined, 0, "a thread that can't be joined");
         }
+    }
+
+    fn run_on<D: Hashes<RandomState>>(maps: &Maps<D>) {
+        let mut tasks: Vec<Task<'_, D>> =
+            (0..THREADS as u64).map(|seed| Task { maps, seed: seed * 7919 + 1 }).collect();
+        run_threads(&mut tasks, thread::<D>);
         for key in 0..KEYS {
             assert!(maps.inline.get(&key).is_none_or(|value| value >> 32 == key));
         }
         assert_eq!(maps.inline.len(), maps.inline.iter().count());
         assert_eq!(maps.boxed.len(), maps.boxed.pin().iter().count());
         println!("{} and {} entries, nothing wrong", maps.inline.len(), maps.boxed.len());
+    }
+}
+
+/// The same with maps in files, of every durability that this machine has.
+#[cfg(target_os = "linux")]
+mod durable {
+    use super::stress::{KEYS, ROUNDS, THREADS, run_threads, value};
+    use nunatak::Blocks;
+    use nunatak::durable::{Durability, IcebergMap, Options};
+    use std::ffi::c_void;
+    use std::time::Duration;
+
+    type Map = IcebergMap<u64, u64, Blocks<8, 2>>;
+
+    struct Task<'m> {
+        map: &'m Map,
+        seed: u64,
+    }
+
+    fn step(map: &Map, random: u64, round: u64) -> Result<(), nunatak::Error> {
+        let key = random >> 40 & (KEYS - 1);
+        let is_its = |found: u64| assert_eq!(found >> 32, key, "a value of another key");
+        match random >> 32 & 15 {
+            0..=4 => map.get(&key).into_iter().for_each(is_its),
+            5..=8 => map.insert(key, value(key, round))?.into_iter().for_each(is_its),
+            9..=11 => map.remove(&key)?.into_iter().for_each(is_its),
+            12 => map.update(&key, value(key, round))?.into_iter().for_each(is_its),
+            // Keys of this round alone, so that the map grows.
+            13 => map.insert(KEYS + round, value(KEYS + round, 0)).map(drop)?,
+            14 if round.is_multiple_of(512) => {
+                map.retain(|&key, _| key < KEYS)?;
+                map.shrink_to_fit()?;
+            }
+            15 if round % 512 == 1 => {
+                map.snapshot()?.for_each(|(key, value)| assert_eq!(value >> 32, key));
+                map.sync()?;
+            }
+            _ => {
+                let entries = [key, key ^ 1].map(|key| (key, value(key, round)));
+                map.insert_many(&entries, &mut [None; 2])?;
+                let mut values = [None; 2];
+                map.get_many(&[key, key ^ 1], &mut values).expect("as many results");
+                values[0].into_iter().for_each(is_its);
+            }
+        }
+        Ok(())
+    }
+
+    extern "C" fn thread(task: *mut c_void) -> *mut c_void {
+        // SAFETY: `run` keeps the tasks until it has joined the threads.
+        let task = unsafe { &*task.cast::<Task<'_>>() };
+        let mut random = task.seed;
+        for round in 0..ROUNDS / 4 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            step(task.map, random, round).expect("a disk that works");
+        }
+        std::ptr::null_mut()
+    }
+
+    pub(super) fn run() {
+        let often = Durability::Interval(Duration::from_millis(3));
+        for options in [Options::new(), Options::new().durability(often).journal(1 << 20)] {
+            let directory = tempfile::tempdir().expect("a directory");
+            let path = directory.path().join("map");
+            let map: Map = IcebergMap::create_with(&path, &options).expect("a new file");
+            let task = |seed| Task { map: &map, seed: seed * 7919 + 1 };
+            let mut tasks: Vec<Task<'_>> = (0..THREADS as u64).map(task).collect();
+            run_threads(&mut tasks, thread);
+            let found = map.iter().count();
+            assert_eq!((map.len(), map.verify()), (found, Ok(found)));
+            map.close().expect("closed");
+            let map: Map = IcebergMap::open(&path).expect("opened");
+            assert_eq!((map.len(), map.recovery().was_closed), (found, true));
+            println!("{found} entries in a file, nothing wrong");
+        }
     }
 }
