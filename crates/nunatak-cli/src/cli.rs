@@ -37,6 +37,9 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Draw the page of a saved run.
     Report(ReportArgs),
+    /// Count the cache lines and blocks that operations read, write and flush.
+    #[cfg(target_os = "linux")]
+    Accounting(crate::accounting::AccountingArgs),
     /// Create, fill, read, check and crash map files.
     #[cfg(target_os = "linux")]
     File(crate::file::FileArgs),

@@ -2,6 +2,8 @@
 //! with the limit that memory sets, reports what it measured, and handles the files
 //! of durable maps.
 
+#[cfg(target_os = "linux")]
+mod accounting;
 mod backing;
 mod cli;
 mod clock;
@@ -39,6 +41,8 @@ fn main() -> ExitCode {
         Some(Command::Bench(args)) if args.list => list(),
         Some(Command::Bench(args)) => bench_with(args),
         Some(Command::Report(args)) => draw(args),
+        #[cfg(target_os = "linux")]
+        Some(Command::Accounting(args)) => accounting::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(target_os = "linux")]
         Some(Command::File(args)) => return file::run(args),
         Some(Command::MeasureSpace(request)) => measure_space(request),

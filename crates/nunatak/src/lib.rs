@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "accounting")]
+pub mod accounting;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub mod durable;
 pub mod entry;

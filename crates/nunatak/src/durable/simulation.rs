@@ -266,19 +266,17 @@ impl Simulation {
     pub fn count(&self, moments: core::ops::Range<usize>) -> Counts {
         let mut counts = Counts::default();
         let (mut lines, mut blocks) = (BTreeMap::new(), BTreeMap::new());
-        for event in &self.recorder.events()[moments] {
-            match *event {
-                Event::Store { offset, .. } => {
-                    counts.stores += 1;
-                    lines.insert(offset / 64, ());
-                    blocks.insert(offset / 256, ());
-                }
-                Event::Flush { .. } => counts.lines_flushed += 1,
-                Event::Fence { .. } => counts.fences += 1,
-                Event::BarrierEnded { .. } | Event::RangeSynced { .. } => counts.syncs += 1,
-                Event::BarrierBegan | Event::Resized { .. } | Event::GivenBack { .. } => {}
+        self.recorder.each_event(moments, |event| match event {
+            Event::Store { offset, .. } => {
+                counts.stores += 1;
+                lines.insert(offset / 64, ());
+                blocks.insert(offset / 256, ());
             }
-        }
+            Event::Flush { .. } => counts.lines_flushed += 1,
+            Event::Fence { .. } => counts.fences += 1,
+            Event::BarrierEnded { .. } | Event::RangeSynced { .. } => counts.syncs += 1,
+            Event::BarrierBegan | Event::Resized { .. } | Event::GivenBack { .. } => {}
+        });
         (counts.lines_written, counts.blocks_written) = (lines.len(), blocks.len());
         counts
     }

@@ -18,7 +18,7 @@ mod heap;
 mod medium;
 mod slab;
 mod stretch;
-#[cfg(test)]
+#[cfg(any(test, feature = "accounting"))]
 pub(crate) mod touched;
 
 pub use heap::{Heap, HeapRegion};

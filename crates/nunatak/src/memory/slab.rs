@@ -75,8 +75,8 @@ mod backing {
         #[inline(always)]
         pub(crate) fn at(&self, index: usize) -> &T {
             debug_assert!(index < self.len);
-            #[cfg(test)]
-            crate::memory::touched::record(self.base.wrapping_add(index).addr());
+            #[cfg(any(test, feature = "accounting"))]
+            crate::memory::touched::record(self.base.wrapping_add(index).addr(), false);
             // SAFETY: every caller computes the index from a place in this very
             // slab (a bin number below the number of bins, a link that its
             // cursor handed out), so it is below `len`; invariants 1 and 2.

@@ -162,8 +162,8 @@ mod backing {
         #[inline(always)]
         pub(crate) fn at(&self, index: usize) -> &T {
             debug_assert!((index + 1) * size_of::<T>() <= self.region.reserved());
-            #[cfg(test)]
-            crate::memory::touched::record(self.base.wrapping_add(index).addr());
+            #[cfg(any(test, feature = "accounting"))]
+            crate::memory::touched::record(self.base.wrapping_add(index).addr(), M::IS_DURABLE);
             // SAFETY: every caller computes the index from a block number under a
             // size that the table has published, for which the elements were
             // committed before; invariants 1 to 3.

@@ -1,27 +1,32 @@
-//! Which cache lines of tables a test's operations touch: counted, not assumed.
+//! Which cache lines of tables operations touch: counted, not assumed.
 
 use core::cell::RefCell;
 use std::collections::BTreeSet;
 
 thread_local! {
-    static LINES: RefCell<BTreeSet<usize>> = const { RefCell::new(BTreeSet::new()) };
+    /// Lines, and whether they are durable.
+    static LINES: RefCell<BTreeSet<(usize, bool)>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-pub(crate) fn record(address: usize) {
-    LINES.with_borrow_mut(|lines| lines.insert(address / 64));
+pub(crate) fn record(address: usize, is_durable: bool) {
+    LINES.with_borrow_mut(|lines| lines.insert((address / 64, is_durable)));
+}
+
+/// The lines that `operation` touches, and whether they are durable.
+pub(crate) fn places_of(operation: impl FnOnce()) -> BTreeSet<(usize, bool)> {
+    LINES.with_borrow_mut(BTreeSet::clear);
+    operation();
+    LINES.take()
 }
 
 /// How many lines `operation` touches.
+#[cfg(test)]
 pub(crate) fn lines_of(operation: impl FnOnce()) -> usize {
-    LINES.with_borrow_mut(BTreeSet::clear);
-    operation();
-    LINES.with_borrow(BTreeSet::len)
+    places_of(operation).len()
 }
 
-/// How many lines of these ranges of addresses `operation` touches.
-#[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) fn lines_in(ranges: &[core::ops::Range<usize>], operation: impl FnOnce()) -> usize {
-    lines_of(operation);
-    let is_in = |line: &&usize| ranges.iter().any(|range| range.contains(&(**line * 64)));
-    LINES.with_borrow(|lines| lines.iter().filter(is_in).count())
+/// How many durable lines `operation` touches.
+#[cfg(all(test, target_os = "linux", not(miri)))]
+pub(crate) fn durable_lines_of(operation: impl FnOnce()) -> usize {
+    places_of(operation).into_iter().filter(|(_, is_durable)| *is_durable).count()
 }

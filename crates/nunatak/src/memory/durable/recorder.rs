@@ -91,6 +91,11 @@ impl Recorder {
         self.0.lock().events.clone()
     }
 
+    /// Calls `visit` with those of a range.
+    pub(crate) fn each_event(&self, range: core::ops::Range<usize>, visit: impl FnMut(Event)) {
+        self.0.lock().events[range].iter().copied().for_each(visit);
+    }
+
     pub(super) fn wrote(&self, header: &[u8]) {
         let mut state = self.0.lock();
         for (at, bytes) in header.chunks_exact(8).enumerate() {

@@ -5,7 +5,7 @@ use super::geometry::Blocks;
 use super::{Config, Table};
 use crate::hash::StablePlacement;
 use crate::memory::durable::{Backing, Durable, Kind, Pool, Recorder};
-use crate::memory::touched::lines_in;
+use crate::memory::touched::durable_lines_of;
 use crate::table::{ByWord, Change};
 use std::sync::Arc;
 
@@ -34,14 +34,10 @@ fn filled(capacity: usize, share: f64) -> (Words, u64) {
 #[test]
 fn queries_read_as_few_durable_lines_as_promised() {
     let (table, words) = filled(1 << 15, 0.85);
-    let blocks = table.geometry.blocks(table.state().mask());
-    let front = table.front.slot_address(0, 0).addr();
-    let back = table.back.slot_address(0, 0).addr();
-    let durable = [front..front + blocks * 64 * 16, back..back + blocks * 8 * 16];
     let mean = |first: u64, batched: bool| {
         let lines: usize = (first..first + words)
             .map(|word| {
-                lines_in(&durable, || {
+                durable_lines_of(|| {
                     if batched {
                         table.find_many(
                             1,

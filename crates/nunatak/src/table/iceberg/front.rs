@@ -129,16 +129,16 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
     /// A slot, or one that is always empty and always in the cache; without a branch.
     #[inline(always)]
     pub(super) fn slot_or_none(&self, block: usize, slot: usize, is_slot: bool) -> &AtomicPair {
-        #[cfg(any(test, loom, shuttle))]
+        #[cfg(any(test, feature = "accounting", loom, shuttle))]
         return if is_slot { self.slot(block, slot) } else { &self.no_pair };
-        #[cfg(not(any(test, loom, shuttle)))]
+        #[cfg(not(any(test, feature = "accounting", loom, shuttle)))]
         core::hint::select_unpredictable(is_slot, self.slot(block, slot), &self.no_pair)
     }
 
     /// As [`matching`](Self::matching), where [`is_fast`](Self::is_fast) is known.
     #[inline(always)]
     pub(super) fn matching_fast(&self, block: usize, fingerprint: u8) -> u64 {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "accounting"))]
         let _ = self.words.at(block * Self::WORDS);
         #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
         {
@@ -175,7 +175,7 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
     /// The slots whose fingerprint is this one; the empty ones of zero.
     #[inline(always)]
     pub(super) fn matching(&self, block: usize, fingerprint: u8) -> u64 {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "accounting"))]
         let _ = self.words.at(block * Self::WORDS);
         #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
         if self.has_avx512 {
