@@ -445,3 +445,73 @@ fn most_of_a_file_is_entries() {
     let share = 16.0 * capacity as f64 / map.file_bytes() as f64;
     assert!(share > 0.85, "{share}");
 }
+
+/// Growing brings all parts of a file, and shrinking takes them away again.
+#[test]
+fn an_emptied_map_returns_its_file_to_the_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("map");
+    let map: IcebergMap<u64, u64> = IcebergMap::create(&path).unwrap();
+    let first = map.file_bytes();
+    for round in 0..3 {
+        // Faster than the disk takes them, so that level 3 is used, too.
+        (0..400_000).for_each(|key| drop(map.insert(key, round).unwrap()));
+        assert!(map.file_bytes() > 400_000 * 16);
+        map.retain(|key, _| *key == 7).unwrap();
+        map.shrink_to_fit().unwrap();
+        assert_eq!((map.file_bytes(), map.len()), (first, 1));
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), first);
+    }
+    map.close().unwrap();
+    let map: IcebergMap<u64, u64> = IcebergMap::open(&path).unwrap();
+    assert_eq!((map.get(&7), map.verify()), (Some(2), Ok(1)));
+}
+
+/// What a journal says is repeated after the machine was started again, and only then;
+/// what it does not say in full is not.
+#[test]
+fn journals_are_repeated_after_another_start_of_the_machine() {
+    const BOOT: usize = 264;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("map");
+    let options = Options::new().journal(1 << 20);
+    let map: IcebergMap<u64, u64> = IcebergMap::create_with(&path, &options).unwrap();
+    (0..100).for_each(|key| drop(map.insert(key, 0).unwrap()));
+    map.sync().unwrap();
+    for key in 0..50 {
+        map.insert(key, 1).unwrap();
+        map.remove(&(key + 50)).unwrap();
+        map.sync().unwrap();
+    }
+    (0..100).for_each(|key| drop(map.insert(key, 2).unwrap()));
+    // As a killed process leaves it.
+    let image = std::fs::read(&path).unwrap();
+    drop(map);
+    let open = |image: &[u8]| -> IcebergMap<u64, u64> {
+        std::fs::write(&path, image).unwrap();
+        IcebergMap::open(&path).unwrap()
+    };
+    let map = open(&image);
+    assert!((0..100).all(|key| map.get(&key) == Some(2)));
+    drop(map);
+    // As a power cut may leave it: what was not synced is taken back here, since the
+    // pages were all written.
+    let mut other = image.clone();
+    other[BOOT] ^= 1;
+    let map = open(&other);
+    assert!((0..50).all(|key| map.get(&key) == Some(1)));
+    assert!((50..100).all(|key| map.get(&key).is_none_or(|value| value == 2)));
+    assert!(map.verify().is_ok());
+    drop(map);
+    // Damaged anywhere in its first transactions: those before are repeated.
+    let word = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().unwrap());
+    let is_first = |&at: &usize| word(at) == word(256) && word(at + 16) >> 32 == 1;
+    let journal = (0..image.len()).step_by(512).find(is_first).expect("a transaction");
+    for at in (journal..journal + 3000).step_by(41) {
+        let mut damaged = other.clone();
+        damaged[at] ^= 0x10;
+        let map = open(&damaged);
+        assert!((0..50).all(|key| map.get(&key).is_some()));
+        assert!(map.verify().is_ok());
+    }
+}

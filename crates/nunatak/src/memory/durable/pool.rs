@@ -352,8 +352,9 @@ impl Pool {
             let is_last = extent.end() == table.end();
             table.extents.remove(at);
             table.unused.push(entry);
-            let given = forgotten
-                .and_then(|_| self.backing.give_back(extent.offset(), extent.end(), is_last));
+            // With what was given back before in front of it, if nothing is behind it.
+            let from = if is_last { table.end() } else { extent.offset() };
+            let given = forgotten.and_then(|_| self.backing.give_back(from, extent.end(), is_last));
             given.map_err(|error| error_of("give pages of the file back", error))?;
             has_changed = true;
         }

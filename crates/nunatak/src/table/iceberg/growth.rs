@@ -325,6 +325,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
             {
                 // What was made ready for a doubling that did not come.
                 self.release(self.geometry.blocks(state.mask()));
+                self.chains.slots().shrink();
                 return Ok(());
             }
             if M::IS_DURABLE {

@@ -136,6 +136,32 @@ impl<M: Medium> Slots<M> {
         Ok(())
     }
 
+    /// Gives slots back that are not needed, by halves, as they came: the upper one must
+    /// be free, and enough of the lower.
+    pub(super) fn shrink(&self) {
+        let Some(slots) = &self.slots else { return };
+        let _held = self.growing.lock();
+        let mut free = [self.free[0].lock(), self.free[1].lock()];
+        let needed = MARGIN + self.reserved.load(Ordering::Relaxed);
+        let is_spare = |free: &[Vec<u32>; 2], half: usize| {
+            let upper = |free: &[u32]| free.iter().filter(|&&slot| slot as usize >= half).count();
+            let is_left = |free: &[u32]| free.len() - half / 2 >= needed;
+            half >= FIRST && free.iter().all(|free| upper(free) == half / 2 && is_left(free))
+        };
+        let mut lists = [core::mem::take(&mut *free[0]), core::mem::take(&mut *free[1])];
+        let mut len = slots.len();
+        while is_spare(&lists, len / 2) {
+            len /= 2;
+            lists.iter_mut().for_each(|free| free.retain(|&slot| (slot as usize) < len));
+        }
+        for (free, list) in free.iter_mut().zip(lists) {
+            **free = list;
+        }
+        if len < slots.len() {
+            slots.shrink(len);
+        }
+    }
+
     /// Stores a pair, durably; which slot it is in.
     pub(super) fn put(&self, half: usize, pair: (u64, u64)) -> Result<u32, NoRoom> {
         let Some(slots) = &self.slots else { return Ok(0) };
