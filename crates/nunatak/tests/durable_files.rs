@@ -455,7 +455,7 @@ fn an_emptied_map_returns_its_file_to_the_disk() {
     let first = map.file_bytes();
     for round in 0..3 {
         // Faster than the disk takes them, so that level 3 is used, too.
-        (0..400_000).for_each(|key| drop(map.insert(key, round).unwrap()));
+        (0..400_000).for_each(|key| assert!(map.insert(key, round).is_ok()));
         assert!(map.file_bytes() > 400_000 * 16);
         map.retain(|key, _| *key == 7).unwrap();
         map.shrink_to_fit().unwrap();
@@ -476,14 +476,14 @@ fn journals_are_repeated_after_another_start_of_the_machine() {
     let path = directory.path().join("map");
     let options = Options::new().journal(1 << 20);
     let map: IcebergMap<u64, u64> = IcebergMap::create_with(&path, &options).unwrap();
-    (0..100).for_each(|key| drop(map.insert(key, 0).unwrap()));
+    (0..100).for_each(|key| assert!(map.insert(key, 0).is_ok()));
     map.sync().unwrap();
     for key in 0..50 {
         map.insert(key, 1).unwrap();
         map.remove(&(key + 50)).unwrap();
         map.sync().unwrap();
     }
-    (0..100).for_each(|key| drop(map.insert(key, 2).unwrap()));
+    (0..100).for_each(|key| assert!(map.insert(key, 2).is_ok()));
     // As a killed process leaves it.
     let image = std::fs::read(&path).unwrap();
     drop(map);

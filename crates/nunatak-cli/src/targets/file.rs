@@ -6,13 +6,17 @@ use tempfile::TempDir;
 
 pub(crate) struct Filed {
     map: Option<IcebergMap<u64, u64>>,
-    journal: u64,
+    options: Options,
     directory: TempDir,
 }
 
-/// How many bytes the journal of a map of this name has.
-fn journal_of(name: MapName) -> u64 {
-    if name == MapName::IcebergJournal { 64 << 20 } else { 0 }
+/// How a map of this name is created and opened.
+fn options_of(name: MapName) -> Options {
+    match name {
+        MapName::IcebergJournal => Options::new().journal(64 << 20),
+        MapName::IcebergHugePages => Options::new().huge_pages(true),
+        _ => Options::new(),
+    }
 }
 
 const WORKS: &str = "the disk has room for the file";
@@ -23,12 +27,10 @@ impl Filed {
         self.map.as_ref().expect("it is open but while it is opened again")
     }
 
-    fn create(name: MapName, options: Options) -> Self {
+    fn create(options: Options) -> Self {
         let directory = tempfile::tempdir().expect(WORKS);
-        let journal = journal_of(name);
-        let options = options.journal(journal);
         let map = IcebergMap::create_with(directory.path().join("map"), &options);
-        Self { map: Some(map.expect(WORKS)), journal, directory }
+        Self { map: Some(map.expect(WORKS)), options, directory }
     }
 }
 
@@ -36,11 +38,11 @@ impl Target for Filed {
     const BATCHED: bool = true;
 
     fn with_capacity(name: MapName, items: usize) -> Self {
-        Self::create(name, Options::new().capacity(items))
+        Self::create(options_of(name).capacity(items))
     }
 
     fn empty(name: MapName) -> Self {
-        Self::create(name, Options::new())
+        Self::create(options_of(name))
     }
 
     #[inline]
@@ -99,7 +101,7 @@ impl Target for Filed {
         if let Some(map) = self.map.take() {
             map.close().expect(WORKS);
         }
-        let options = Options::new().threads(threads).journal(self.journal);
+        let options = self.options.clone().threads(threads);
         let map = IcebergMap::open_with(self.directory.path().join("map"), &options);
         self.map = Some(map.expect(WORKS));
     }

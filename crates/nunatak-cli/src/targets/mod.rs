@@ -168,6 +168,10 @@ pub(crate) enum MapName {
     #[cfg(target_os = "linux")]
     #[value(name = "iceberg-journal")]
     IcebergJournal,
+    /// The same in huge pages.
+    #[cfg(target_os = "linux")]
+    #[value(name = "iceberg-file-huge")]
+    IcebergHugePages,
     /// LMDB by `heed`.
     Lmdb,
     /// `redb`.
@@ -212,6 +216,8 @@ impl MapName {
             Self::IcebergFile => "iceberg-file",
             #[cfg(target_os = "linux")]
             Self::IcebergJournal => "iceberg-journal",
+            #[cfg(target_os = "linux")]
+            Self::IcebergHugePages => "iceberg-file-huge",
             Self::Lmdb => "lmdb",
             Self::Redb => "redb",
             Self::Fjall => "fjall",
@@ -225,7 +231,7 @@ impl MapName {
     pub(crate) fn is_durable(self) -> bool {
         match self {
             #[cfg(target_os = "linux")]
-            Self::IcebergFile | Self::IcebergJournal => true,
+            Self::IcebergFile | Self::IcebergJournal | Self::IcebergHugePages => true,
             #[cfg(feature = "rocksdb")]
             Self::Rocksdb => true,
             Self::Lmdb | Self::Redb | Self::Fjall | Self::Sled => true,
@@ -255,6 +261,8 @@ impl MapName {
             Self::Iceberg32x4 => "the same with blocks of 32 and 4 slots",
             #[cfg(target_os = "linux")]
             Self::IcebergJournal => "the same with a journal of 64 MiB",
+            #[cfg(target_os = "linux")]
+            Self::IcebergHugePages => "the same in huge pages, if the file system has them",
             #[cfg(target_os = "linux")]
             Self::IcebergFile => "nunatak::durable::IcebergMap; an operation survives the process",
             Self::Lmdb => {
@@ -319,7 +327,7 @@ macro_rules! with_target {
             MapName::Iceberg32x6 => of_blocks!(32, 6),
             MapName::Iceberg32x4 => of_blocks!(32, 4),
             #[cfg(target_os = "linux")]
-            MapName::IcebergFile | MapName::IcebergJournal => {
+            MapName::IcebergFile | MapName::IcebergJournal | MapName::IcebergHugePages => {
                 body!(targets::Filed, targets::ShardedWords)
             }
             MapName::Lmdb | MapName::Redb | MapName::Fjall | MapName::Sled => {

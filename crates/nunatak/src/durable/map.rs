@@ -171,7 +171,7 @@ impl<B: BlockSizes> DurableDesign for InFile<crate::table::Iceberg<B>> {
             false => StableHash::draw(),
         };
         let description = describe::<B>(shape.0, hash, options, bits);
-        let mut pool = Pool::create(backing, Kind::Iceberg, &description, options.journal_bytes())?;
+        let mut pool = Pool::create(backing, Kind::Iceberg, &description, options.wanted())?;
         // The name last, so that what has it is whole; but before the pool is shared.
         let placement = StablePlacement::new(hash.multipliers);
         let unpublished = pool.backing_mut().unpublished();
@@ -190,7 +190,7 @@ impl<B: BlockSizes> DurableDesign for InFile<crate::table::Iceberg<B>> {
         options: &Options,
         bits: (u32, u32),
     ) -> Result<(Self::File, Recovery), Error> {
-        let pool = Pool::open(backing, Kind::Iceberg, options.journal_bytes())?;
+        let pool = Pool::open(backing, Kind::Iceberg, options.wanted())?;
         let words = *pool.description();
         let other = |what| Error::File(FileError::OtherKind { what });
         let max_load = f64::from_bits(words[6]);

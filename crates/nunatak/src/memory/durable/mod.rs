@@ -26,7 +26,7 @@ mod tests;
 
 pub(crate) use backing::Backing;
 pub(crate) use header::{Description, Kind};
-pub(crate) use pool::{Durable, Pool};
+pub(crate) use pool::{Durable, Pool, Wanted};
 pub(crate) use recorder::{Event, Recorder};
 
 /// The unit of mapping and of extents: the largest page of any system, so that a file

@@ -32,6 +32,15 @@ const ALIGNMENT: usize = 2 << 20;
 /// The extents that are worth a hole in the file for that.
 const HUGE_FROM: usize = 16 * ALIGNMENT;
 
+/// What is wanted of a file beside its contents.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted {
+    /// How large a journal, if one.
+    pub(crate) journal: u64,
+    /// Whether the system is to map it by large pages.
+    pub(crate) huge_pages: bool,
+}
+
 /// A file that is open.
 #[derive(Debug)]
 pub struct Pool {
@@ -45,8 +54,7 @@ pub struct Pool {
     pub(super) repeat: Mutex<Repeat>,
     /// Whether what the journal said was repeated.
     pub(super) is_repeated: AtomicBool,
-    /// How large a journal is wanted.
-    journal_bytes: u64,
+    wanted: Wanted,
     is_poisoned: AtomicBool,
     /// Neither poisoned nor opened to be read.
     is_open_to_changes: AtomicBool,
@@ -63,18 +71,18 @@ impl Pool {
         backing: Backing,
         kind: Kind,
         description: &Description,
-        journal_bytes: u64,
+        wanted: Wanted,
     ) -> Result<Self, Error> {
         let header = header::encode(kind, description);
         backing.write_header(&header)?;
-        let pool = Self::open(backing, kind, journal_bytes)?;
-        pool.start_journal(journal_bytes)?;
+        let pool = Self::open(backing, kind, wanted)?;
+        pool.start_journal(wanted.journal)?;
         pool.end_repeat();
         Ok(pool)
     }
 
     /// The pool of a file of this kind of table.
-    pub(crate) fn open(backing: Backing, kind: Kind, journal_bytes: u64) -> Result<Self, Error> {
+    pub(crate) fn open(backing: Backing, kind: Kind, wanted: Wanted) -> Result<Self, Error> {
         let read = |error| error_of("read the header", error);
         let stat = rustix::fs::fstat(backing.file()).map_err(read)?;
         let bytes = stat.st_size as u64;
@@ -118,7 +126,7 @@ impl Pool {
             journal: OnceLock::new(),
             repeat: Mutex::new(Repeat::default()),
             is_repeated: AtomicBool::new(false),
-            journal_bytes,
+            wanted,
             is_poisoned: AtomicBool::new(false),
             is_open_to_changes: AtomicBool::new(!is_read_only),
         };
@@ -215,7 +223,7 @@ impl Pool {
         }
         drop(table);
         self.set_session(true);
-        self.start_journal(self.journal_bytes)?;
+        self.start_journal(self.wanted.journal)?;
         self.barrier()
     }
 
@@ -272,6 +280,14 @@ impl Pool {
             )
         };
         mapped.map_err(|error| error_of("map the file", error))?;
+        if self.wanted.huge_pages {
+            // SAFETY: just mapped; the advice changes no content. A kernel or a file
+            // system that has none refuses it, and all is as before.
+            let _ = unsafe {
+                let advice = rustix::mm::Advice::LinuxHugepage;
+                rustix::mm::madvise(address.cast(), extent.bytes(), advice)
+            };
+        }
         self.backing.mapped(address.addr(), extent.bytes(), extent.offset());
         Ok(())
     }

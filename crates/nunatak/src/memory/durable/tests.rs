@@ -1,13 +1,16 @@
 //! The order in which a pool does what a crash may cut.
 
-use super::{Backing, Durable, Event, Kind, PAGE, Pool, Recorder};
+use super::{Backing, Durable, Event, Kind, PAGE, Pool, Recorder, Wanted};
 use crate::memory::{Medium, Part, Region};
 use std::sync::Arc;
 
 fn pool(is_ordered: bool) -> (Durable, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
     let backing = Backing::simulated(&[], is_ordered, true, Arc::clone(&recorder)).unwrap();
-    (Durable::new(Pool::create(backing, Kind::Iceberg, &[0; 12], 0).unwrap()), recorder)
+    (
+        Durable::new(Pool::create(backing, Kind::Iceberg, &[0; 12], Wanted::default()).unwrap()),
+        recorder,
+    )
 }
 
 /// Of some events the first from a moment on.

@@ -4,7 +4,7 @@
 use super::geometry::Blocks;
 use super::{Config, Table};
 use crate::hash::StablePlacement;
-use crate::memory::durable::{Backing, Durable, Kind, Pool, Recorder};
+use crate::memory::durable::{Backing, Durable, Kind, Pool, Recorder, Wanted};
 use crate::memory::touched::durable_lines_of;
 use crate::table::{ByWord, Change};
 use std::sync::Arc;
@@ -16,7 +16,8 @@ type Words = Table<StablePlacement, Blocks, Durable>;
 fn filled(capacity: usize, share: f64) -> (Words, u64) {
     let recorder = Arc::new(Recorder::default());
     let backing = Backing::simulated(&[], true, true, recorder).unwrap();
-    let medium = Durable::new(Pool::create(backing, Kind::Iceberg, &[0; 12], 0).unwrap());
+    let medium =
+        Durable::new(Pool::create(backing, Kind::Iceberg, &[0; 12], Wanted::default()).unwrap());
     let config = Config { max_load: 0.95, ..Config::default() };
     let shape = Words::columns_for(capacity, &config).unwrap();
     let placement = StablePlacement::new(StablePlacement::draw());
