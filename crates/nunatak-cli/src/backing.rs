@@ -39,6 +39,13 @@ pub(crate) fn back_free_memory(items: u64) {
     let _ = unsafe { munmap(base, bytes) };
 }
 
+/// Waits until the disk has what earlier maps have stored: the system writes it when it
+/// likes, and lets whoever stores meanwhile wait.
+pub(crate) fn quiet_disk() {
+    #[cfg(unix)]
+    rustix::fs::sync();
+}
+
 /// How many bytes the system says it can hand out.
 fn available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;

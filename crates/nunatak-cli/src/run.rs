@@ -1,7 +1,7 @@
 //! A run: repetitions, interleaved between the probe and the maps (probe, A, B,
 //! C, probe, A, B, C, …), so that a disturbance of the machine meets them all.
 
-use crate::backing::back_free_memory;
+use crate::backing::{back_free_memory, quiet_disk};
 use crate::clock::Clock;
 use crate::machine::Machine;
 use crate::probe::Probe;
@@ -112,6 +112,9 @@ impl Run<'_> {
     fn numbers<T: Target>(&mut self, map: MapName) {
         for &threads in &self.settings.threads {
             let place = Place { map, threads };
+            if map.is_durable() {
+                quiet_disk();
+            }
             if T::BATCHED
                 && (self.wants(Workload::Insert) || self.wants(Workload::Delete))
                 && let Some(filled) = self.fill::<T>(place, true)

@@ -194,6 +194,9 @@ where
         std::thread::scope(|scope| scope.spawn(|| action.run(&map)).join()).expect("an action");
         checker.check::<D>(before, action);
     }
+    let before = simulation.moment();
+    drop(map);
+    checker.check_close::<D>(before);
     checker.images
 }
 
@@ -261,6 +264,24 @@ impl Checker {
             self.examine::<D>(&image, |found| *found == next);
         }
         self.contents = next;
+    }
+
+    /// Looks at all crashes of the closing of the map.
+    fn check_close<D: DurableDesign>(&mut self, before: usize) {
+        let after = self.simulation.moment();
+        for moment in before..=after {
+            let crash = self.simulation.crash(moment);
+            for image in crash.images(self.thoroughness.images, moment as u64) {
+                let image = Simulation::of(&image, self.persistency);
+                self.examine::<D>(&image, |found| match self.persistency {
+                    Persistency::Pages if moment < after => self.may_be(found),
+                    _ => *found == self.contents,
+                });
+                self.images += 1;
+            }
+        }
+        let closed = Simulation::of(&self.simulation.crash(after).earliest(), self.persistency);
+        assert!(self.open::<D>(&closed).recovery().was_closed);
     }
 
     /// Whether a power cut may leave this.

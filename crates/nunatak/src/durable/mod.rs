@@ -26,6 +26,13 @@
 //! | what is read may be taken back by a power cut | yes | yes | yes, until its change is acknowledged | no: durably linearizable |
 //! | costs, beyond the map in RAM | the page cache | that, and a sync at times | a sync for a change, or for a batch | a write-back of one cache line, and a fence |
 //!
+//! A sync writes every page that has something changed, or with a
+//! [journal](Options::journal) just what was changed. With one, "the power fails" is
+//! told from "the process is killed" by the boot id of the machine: what was changed
+//! after the last sync is there after the latter, and may be gone after the former. A
+//! device that is unplugged and comes back to a running machine is neither; close the
+//! map first.
+//!
 //! Whatever is lost, the map is whole: every key has a value that it had at the last
 //! sync or since, or was absent then or since; a structural change (a doubling, a
 //! halving, recovery itself) is never seen half done. An operation that was not
@@ -43,7 +50,8 @@
 //! open: that is noticed at the next growth or sync, but a read or a store before that
 //! ends the process (`SIGBUS`). A file has its name from the moment on when it is whole;
 //! a process that is killed while it creates one may leave another, whose name begins
-//! with a dot and ends with `.new`. The format has a version; a file of a later one is
+//! with a dot and ends with `.new`. (A process that forks holds the lock in its child,
+//! too, until that runs another program.) The format has a version; a file of a later one is
 //! refused. Files are of one endianness.
 
 mod concurrent;

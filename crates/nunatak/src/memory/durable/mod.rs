@@ -3,13 +3,14 @@
 //!
 //! A [`Pool`] is one file, mapped: a page that says what it is, and parts that grow
 //! by extents behind it. Its [`Backing`] says where the file is and how stores become
-//! durable, and tells a [`Recorder`] of them if it is simulated. All of a table's stores go through its [`Medium`](super::Medium),
-//! [`Durable`].
+//! durable, and tells a [`Recorder`] of them if it is simulated. All of a table's stores
+//! go through its [`Medium`](super::Medium), [`Durable`].
 //!
 //! | | page cache | persistent memory |
 //! |---|---|---|
 //! | flush, fence | nothing | CLWB (or CLFLUSHOPT, CLFLUSH), SFENCE |
 //! | barrier | fdatasync | fdatasync |
+//! | persist | a [`journal`] and msync, or a barrier | fdatasync |
 //! | survives the process | every store | every store |
 //! | survives a power cut | what a barrier came after | what was flushed and fenced |
 
@@ -20,14 +21,16 @@ mod header;
 mod journal;
 mod pool;
 mod recorder;
+mod region;
 mod sync;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use backing::Backing;
 pub(crate) use header::{Description, Kind};
-pub(crate) use pool::{Durable, Pool, Wanted};
+pub(crate) use pool::{Pool, Wanted};
 pub(crate) use recorder::{Event, Recorder};
+pub(crate) use region::Durable;
 
 /// The unit of mapping and of extents: the largest page of any system, so that a file
 /// can be mapped on all of them.

@@ -277,7 +277,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
         // Which fingerprints have been seen, since only those can be of a key that was.
         let mut seen = [0_u64; 4];
         let (mut present, mut misplaced, mut seen_before) = (0_u64, 0_u64, 0_u64);
-        for slot in 0..B::FRONT {
+        for (slot, fingerprint_of_slot) in fingerprints[..B::FRONT].iter_mut().enumerate() {
             let tag = self.front.slot(block, slot).load_first(Relaxed);
             let hash = self.placement.hash_of_tag(tag, half);
             let byte = fingerprint(hash);
@@ -286,7 +286,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
             let is_its = self.placement.is_tag(tag) & belongs & fits;
             present |= u64::from(is_its) << slot;
             misplaced |= u64::from((tag != 0) & !is_its) << slot;
-            fingerprints[slot] = byte & 0_u8.wrapping_sub(u8::from(is_its));
+            *fingerprint_of_slot = byte & 0_u8.wrapping_sub(u8::from(is_its));
             let (word, bit) = (usize::from(byte / 64), byte % 64);
             seen_before |= (seen[word] >> bit & u64::from(is_its)) << slot;
             seen[word] |= u64::from(is_its) << bit;

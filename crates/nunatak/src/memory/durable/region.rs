@@ -1,0 +1,247 @@
+//! What a table has of a pool: the medium of its stores, and its parts, which grow.
+
+use super::PAGE;
+use super::extents::Extent;
+use super::pool::Pool;
+use crate::error::Error;
+use crate::memory::medium::replace_second;
+use crate::memory::{Medium, MemoryUsage, Part, Region};
+use crate::seeded::{Bug, seeded};
+use crate::sync::{AtomicPair, Ordering};
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicUsize;
+use rustix::mm::{MapFlags, ProtFlags};
+use std::sync::Arc;
+
+/// Where huge pages can begin.
+pub(super) const ALIGNMENT: usize = 2 << 20;
+
+/// The medium of a table in a pool.
+#[derive(Debug)]
+pub struct Durable(Arc<Pool>);
+
+impl Durable {
+    pub(crate) fn new(pool: Pool) -> Self {
+        Self(Arc::new(pool))
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.0
+    }
+}
+
+impl Clone for Durable {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl Medium for Durable {
+    const IS_DURABLE: bool = true;
+
+    type Region = PoolRegion;
+
+    fn region(&self, part: Part, bytes: usize) -> Result<PoolRegion, Error> {
+        PoolRegion::reserve(&self.0, part, bytes)
+    }
+
+    #[inline(always)]
+    fn is_ordered(&self) -> bool {
+        self.0.backing.is_ordered()
+    }
+
+    #[inline(always)]
+    fn store_first(&self, slot: &AtomicPair, word: u64, order: Ordering) {
+        let address = core::ptr::from_ref(slot).cast();
+        self.0.backing.store(address, word, || slot.store_first(word, order));
+    }
+
+    #[inline(always)]
+    fn store_second(&self, slot: &AtomicPair, word: u64, order: Ordering) {
+        let address = core::ptr::from_ref(slot).cast::<u8>().wrapping_add(8);
+        self.0.backing.store(address, word, || slot.store_second(word, order));
+    }
+
+    fn clear_first(&self, slot: &AtomicPair, current: u64) {
+        let address = core::ptr::from_ref(slot).cast();
+        self.0.backing.store_if(address, 0, || slot.compare_exchange_first(current, 0));
+        self.flush(slot, 1);
+    }
+
+    fn replace_second(&self, slot: &AtomicPair, first: u64, second: u64) {
+        let address = core::ptr::from_ref(slot).cast::<u8>().wrapping_add(8);
+        self.0.backing.store_if(address, second, || replace_second(slot, first, second));
+        self.flush(slot, 1);
+    }
+
+    #[inline(always)]
+    fn flush<T>(&self, first: *const T, count: usize) {
+        self.0.backing.flush(first.cast(), count * size_of::<T>());
+        if let Some(journal) = self.0.journal.get() {
+            journal.note(first.addr(), count * size_of::<T>());
+        }
+    }
+
+    #[inline(always)]
+    fn fence(&self) {
+        self.0.backing.fence();
+    }
+
+    fn barrier(&self) -> Result<(), Error> {
+        self.0.barrier()
+    }
+
+    fn persist(&self) -> Result<(), Error> {
+        self.0.persist()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.0.is_poisoned()
+    }
+
+    fn set_root(&self, word: u64) {
+        self.0.store_word(self.0.page.root(), word);
+        if !seeded(Bug::RootUnflushed) {
+            self.0.flush_word(self.0.page.root());
+        }
+        if !seeded(Bug::RootUnfenced) {
+            self.0.backing.fence();
+        }
+    }
+}
+
+/// A part of a pool.
+#[derive(Debug)]
+pub struct PoolRegion {
+    pool: Arc<Pool>,
+    part: Part,
+    mapping: *mut c_void,
+    mapped: usize,
+    base: NonNull<u8>,
+    reserved: usize,
+    committed: AtomicUsize,
+}
+
+// SAFETY: the region owns its mapping and has no state of a thread.
+unsafe impl Send for PoolRegion {}
+// SAFETY: its methods only read the fields, or change atomic ones; the pool orders
+// what changes the mapping.
+unsafe impl Sync for PoolRegion {}
+
+impl PoolRegion {
+    fn reserve(pool: &Arc<Pool>, part: Part, bytes: usize) -> Result<Self, Error> {
+        if bytes > isize::MAX as usize - 2 * ALIGNMENT {
+            return Err(Error::CapacityOverflow);
+        }
+        let reserved = bytes.max(1).next_multiple_of(PAGE);
+        let mapped = reserved + ALIGNMENT;
+        // SAFETY: a new mapping at an address of the kernel's choice, of no memory.
+        let mapping = unsafe {
+            rustix::mm::mmap_anonymous(
+                core::ptr::null_mut(),
+                mapped,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        };
+        let mapping = mapping.map_err(|_| Error::OutOfMemory { bytes })?;
+        let skip = mapping.addr().next_multiple_of(ALIGNMENT) - mapping.addr();
+        // SAFETY: the mapping is longer by the alignment.
+        let base = NonNull::new(unsafe { mapping.cast::<u8>().add(skip) });
+        let base = base.ok_or(Error::OutOfMemory { bytes })?;
+        let region = Self {
+            pool: Arc::clone(pool),
+            part,
+            mapping,
+            mapped,
+            base,
+            reserved,
+            committed: AtomicUsize::new(0),
+        };
+        let extents: Vec<Extent> = pool.extents.lock().of(part).collect();
+        for extent in extents {
+            let committed = region.committed();
+            if extent.bytes() > reserved - committed {
+                return Err(Error::CapacityOverflow);
+            }
+            // SAFETY: within the reservation, as was just looked at.
+            let address = unsafe { base.as_ptr().add(committed) };
+            pool.map(address, &extent)?;
+            region.committed.store(committed + extent.bytes(), Ordering::Release);
+        }
+        pool.repeat(part, base.as_ptr(), region.committed());
+        if let Some(journal) = pool.journal.get() {
+            journal.add_region(part, base.addr().get(), reserved);
+        }
+        Ok(region)
+    }
+}
+
+impl Drop for PoolRegion {
+    fn drop(&mut self) {
+        if let Some(journal) = self.pool.journal.get() {
+            journal.remove_region(self.base.addr().get());
+        }
+        // SAFETY: the mapping is the region's own.
+        let _ = unsafe { rustix::mm::munmap(self.mapping, self.mapped) };
+    }
+}
+
+impl Region for PoolRegion {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    fn committed(&self) -> usize {
+        // Acquire: pairs with the release in `resize`.
+        self.committed.load(Ordering::Acquire)
+    }
+
+    fn reserved(&self) -> usize {
+        self.reserved
+    }
+
+    /// Grows by whole pages; a shrink is a [`release`](Region::release).
+    fn resize(&self, bytes: usize) -> Result<(), Error> {
+        let committed = self.committed();
+        if bytes > self.reserved {
+            return Err(Error::CapacityOverflow);
+        }
+        if bytes <= committed {
+            self.release(bytes);
+            return Ok(());
+        }
+        let more = bytes.next_multiple_of(PAGE) - committed;
+        // SAFETY: within the reservation, which is whole pages.
+        let address = unsafe { self.base.as_ptr().add(committed) };
+        self.pool.extend(self.part, address, more)?;
+        self.committed.store(committed + more, Ordering::Release);
+        Ok(())
+    }
+
+    fn release(&self, bytes: usize) {
+        // If the system refuses, the pages stay in the file, and the pool knows that
+        // they are its own.
+        let left = self.pool.give_back(self.part, self.base.as_ptr(), bytes);
+        let left = left.unwrap_or_else(|_| self.pool.bytes_of(self.part));
+        self.committed.store(left, Ordering::Release);
+    }
+
+    fn populate(&self, range: core::ops::Range<usize>) {
+        let (start, end) = (range.start / PAGE * PAGE, range.end.min(self.committed()));
+        if start < end {
+            // SAFETY: the range is mapped; the advice changes no content.
+            let _ = unsafe {
+                let address = self.base.as_ptr().add(start).cast();
+                rustix::mm::madvise(address, end - start, rustix::mm::Advice::LinuxPopulateWrite)
+            };
+        }
+    }
+
+    fn usage(&self) -> MemoryUsage {
+        let committed = self.committed();
+        let resident = crate::memory::heap::resident(self.base.as_ptr(), committed);
+        MemoryUsage { mapped: committed, resident }
+    }
+}
