@@ -84,6 +84,11 @@ pub enum Bug {
     DoubledKept,
     BehindRowsKept,
     SyncOmitted,
+    EntryNotAskedAgain,
+    LockedWithoutEntry,
+    StashForgotten,
+    SecondUnflagged,
+    ChainedNotInherited,
 }
 
 #[cfg(nunatak_seeded_bugs)]

@@ -132,6 +132,8 @@ pub(crate) enum MapName {
     Nunatak,
     /// `nunatak::IcebergMap`, and `IcebergBoxedMap` for words.
     Iceberg,
+    /// `nunatak::PeaMap`, and `PeaBoxedMap` for words.
+    Pea,
     /// `dashmap::DashMap`.
     Dashmap,
     /// `papaya::HashMap`.
@@ -187,9 +189,10 @@ pub(crate) enum MapName {
 
 impl MapName {
     /// Those that are compared unless others are asked for.
-    pub(crate) const COMPARED: [Self; 7] = [
+    pub(crate) const COMPARED: [Self; 8] = [
         Self::Nunatak,
         Self::Iceberg,
+        Self::Pea,
         Self::Dashmap,
         Self::Papaya,
         Self::Scc,
@@ -201,6 +204,7 @@ impl MapName {
         match self {
             Self::Nunatak => "nunatak",
             Self::Iceberg => "iceberg",
+            Self::Pea => "pea",
             Self::Dashmap => "dashmap",
             Self::Papaya => "papaya",
             Self::Scc => "scc",
@@ -241,13 +245,14 @@ impl MapName {
 
     /// Whether it is a map of this project.
     pub(crate) fn is_own(self) -> bool {
-        self == Self::Nunatak || self.name().starts_with("iceberg")
+        matches!(self, Self::Nunatak | Self::Pea) || self.name().starts_with("iceberg")
     }
 
     pub(crate) const fn description(self) -> &'static str {
         match self {
             Self::Nunatak => "nunatak::DlhtMap, and nunatak::DlhtBoxedMap for words",
             Self::Iceberg => "nunatak::IcebergMap, and nunatak::IcebergBoxedMap for words",
+            Self::Pea => "nunatak::PeaMap, and nunatak::PeaBoxedMap for words",
             Self::Dashmap => "dashmap::DashMap",
             Self::Papaya => "papaya::HashMap, a pin an operation",
             Self::Scc => "scc::HashMap",
@@ -293,7 +298,7 @@ impl fmt::Display for MapName {
 /// `$Words` for that of words. Durable maps have none: who asks for it asks first.
 macro_rules! with_target {
     ($name:expr, $Map:ident, $Words:ident => $body:expr) => {{
-        use ::nunatak::{Blocks, Dlht, Iceberg};
+        use ::nunatak::{Blocks, Dlht, Iceberg, Pea};
         use $crate::targets::{self, MapName};
         macro_rules! of_blocks {
             ($front:literal, $back:literal) => {
@@ -315,6 +320,7 @@ macro_rules! with_target {
         match $name {
             MapName::Nunatak => body!(targets::Numbers<Dlht>, targets::Words<Dlht>),
             MapName::Iceberg => body!(targets::Numbers<Iceberg>, targets::Words<Iceberg>),
+            MapName::Pea => body!(targets::Numbers<Pea>, targets::Words<Pea>),
             MapName::Dashmap => body!(targets::Dashmap, targets::DashmapWords),
             MapName::Papaya => body!(targets::Papaya, targets::PapayaWords),
             MapName::Scc => body!(targets::Scc, targets::SccWords),

@@ -1,8 +1,10 @@
-//! The maps of every design: `nunatak::DlhtMap`, `nunatak::IcebergMap`, with batches;
-//! and the boxed maps of the same tables, for words.
+//! The maps of every design: `nunatak::DlhtMap`, `nunatak::IcebergMap` and
+//! `nunatak::PeaMap`, with batches; and the boxed maps of the same tables, for words.
 
 use super::{Hasher, MapName, Target, WordTarget};
-use nunatak::{BlockSizes, Blocks, BoxedMap, Design, Dlht, Hashes, Iceberg, IcebergMap, InlineMap};
+use nunatak::{
+    BlockSizes, Blocks, BoxedMap, Design, Dlht, Hashes, Iceberg, IcebergMap, InlineMap, Pea,
+};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,6 +26,10 @@ pub(crate) trait Make: 'static {
 }
 
 impl Make for Dlht {
+    type Design = Self;
+}
+
+impl Make for Pea {
     type Design = Self;
 }
 

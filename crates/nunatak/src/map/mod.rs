@@ -9,6 +9,7 @@ mod dlht;
 mod iceberg;
 mod inline;
 mod inline_whole;
+mod pea;
 mod set;
 #[cfg(feature = "rayon")]
 mod with_rayon;
@@ -21,6 +22,7 @@ pub use boxed_guard::{BoxedGuard, Removed};
 pub use dlht::{DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet};
 pub use iceberg::{IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet};
 pub use inline::InlineMap;
+pub use pea::{PeaBoxedMap, PeaBuilder, PeaMap, PeaSet};
 pub use set::InlineSet;
 
 use crate::error::{BatchError, Error};

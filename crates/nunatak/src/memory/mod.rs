@@ -26,6 +26,8 @@ pub use heap::{Heap, HeapRegion};
 pub(crate) use medium::Checked;
 pub(crate) use medium::{Medium, Part};
 pub(crate) use slab::{Slab, Zeroed};
+#[cfg(any(loom, shuttle))]
+pub(crate) use stretch::Released;
 pub(crate) use stretch::Stretch;
 
 use crate::error::Error;

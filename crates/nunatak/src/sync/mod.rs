@@ -27,11 +27,13 @@ pub(crate) use shuttle::sync::atomic::{
 };
 
 #[cfg(loom)]
-pub(crate) use mutex::Mutex;
-#[cfg(shuttle)]
+pub(crate) use loom::sync::MutexGuard;
+#[cfg(any(loom, shuttle))]
 pub(crate) use mutex::Mutex;
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use parking_lot::Mutex;
+pub(crate) use parking_lot::{Mutex, MutexGuard};
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::MutexGuard;
 
 /// The order of a load whose value is validated or dereferenced after an
 /// acquire fence. ThreadSanitizer does not see fences, so there the load itself

@@ -4,8 +4,11 @@
 //! a [`Design`], so that each method is written once, and compile to what a map
 //! written for one table would be.
 
+mod addresses;
 pub(crate) mod dlht;
 pub(crate) mod iceberg;
+mod known;
+pub(crate) mod pea;
 mod prefetch;
 
 use crate::error::Error;
@@ -138,8 +141,8 @@ pub trait PairTable: Send + Sized {
     fn stats(&self) -> Self::Stats;
 }
 
-/// A table's design, by which the generic maps choose it: [`Dlht`] or
-/// [`Iceberg`]. It has no values.
+/// A table's design, by which the generic maps choose it: [`Dlht`], [`Iceberg`] or
+/// [`Pea`]. It has no values.
 ///
 /// ```
 /// use nunatak::{Dlht, InlineMap, RandomState};
@@ -176,7 +179,7 @@ pub trait Design: Sized + 'static {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't hash with `{S}`",
-    note = "DLHT takes any `BuildHasher` and `Modulo`, IcebergHT any `BuildHasher`"
+    note = "DLHT takes any `BuildHasher` and `Modulo`, the others any `BuildHasher`"
 )]
 pub trait Hashes<S: Hashing>: Design {}
 
@@ -227,6 +230,27 @@ where
     B: BlockSizes,
 {
 }
+
+/// The design of [`PeaMap`](crate::PeaMap).
+///
+/// ```
+/// use nunatak::{InlineMap, Pea, PeaMap, RandomState};
+/// let map: InlineMap<u64, u64, RandomState, Pea> = PeaMap::new();
+/// # assert!(map.is_empty());
+/// ```
+#[derive(Debug)]
+pub struct Pea(());
+
+impl Design for Pea {
+    type Stats = pea::PeaStats;
+    type Table<P: Placement> = pea::Table<P>;
+
+    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        pea::Table::new(placement, pea::Config::default(), capacity)
+    }
+}
+
+impl<S: BuildHasher + Send + Sync + 'static> Hashes<S> for Pea {}
 
 /// An [`Iceberg`] in a durable medium that is ordered or not, for model checkers.
 #[cfg(any(loom, shuttle))]

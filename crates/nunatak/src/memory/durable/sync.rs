@@ -9,8 +9,7 @@ use super::pool::Pool;
 use crate::error::{Error, FileError};
 use crate::memory::Part;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{AtomicU64, Ordering};
-use parking_lot::MutexGuard;
+use crate::sync::{AtomicU64, MutexGuard, Ordering};
 use rustix::mm::{MapFlags, ProtFlags};
 
 /// What the journal of a file that is opened says.

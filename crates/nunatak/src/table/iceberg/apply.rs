@@ -11,9 +11,9 @@ use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, FastPin, OpPin, Ordering, Shared, fence};
+use crate::table::known::Known;
 use crate::table::prefetch::prefetch_to_write;
 use crate::table::{Change, KeyTest};
-use std::collections::HashMap;
 
 /// An operation on one key: what becomes of it if it is present, and the value
 /// word to insert if it is not.
@@ -53,18 +53,6 @@ pub(super) enum Put {
     /// Nothing: there is room in level 3 only, which gets too full, while others are
     /// about to have some.
     Crowded,
-}
-
-/// What is known of value words whose hash is the key's. The caller's code that
-/// tells must not run under a lock.
-#[derive(Debug, Default)]
-struct Known(HashMap<u64, bool, foldhash::fast::FixedState>);
-
-impl Known {
-    #[inline(always)]
-    fn is<T: KeyTest>(&self, second: u64) -> Option<bool> {
-        if T::BY_WORD { Some(true) } else { self.0.get(&second).copied() }
-    }
 }
 
 impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
@@ -218,7 +206,9 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         let mut backoff = Backoff::new();
         loop {
             if !T::BY_WORD {
-                self.learn(request, &mut known);
+                known.learn(request.test, |test| {
+                    self.find_tag(request.hash, request.tag, test);
+                });
             }
             let pin = OpPin::<Shared>::new();
             let state = self.state();
@@ -248,7 +238,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
                 }
                 Attempt::Stale => {}
                 Attempt::Unknown(second) => {
-                    let _ = known.0.insert(second, request.test.accepts(second));
+                    known.insert(second, request.test.accepts(second));
                 }
                 Attempt::NoRoom => panic!("the map's file is full and can't grow"),
                 Attempt::Crowded => self.wait_for_clean(),
@@ -500,27 +490,5 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
         self.grow_if_full();
         Put::Done
-    }
-
-    /// Asks the caller's test about all value words that have the key's hash.
-    fn learn<T: KeyTest, F>(&self, request: &Request<'_, T, F>, known: &mut Known) {
-        /// A test that remembers.
-        struct Learning<'t, T>(&'t T, core::cell::RefCell<&'t mut Known>);
-
-        impl<T: KeyTest> KeyTest for Learning<'_, T> {
-            const BY_WORD: bool = false;
-
-            fn accepts(&self, second: u64) -> bool {
-                if let Some(is) = self.1.borrow().is::<T>(second) {
-                    return is;
-                }
-                let is = self.0.accepts(second);
-                self.1.borrow_mut().0.insert(second, is);
-                is
-            }
-        }
-
-        let test = Learning(request.test, known.into());
-        self.find_tag(request.hash, request.tag, &test);
     }
 }

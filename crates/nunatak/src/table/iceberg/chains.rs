@@ -39,14 +39,14 @@ fn hash_of(item: &Item) -> u64 {
 }
 
 #[derive(Debug)]
-pub(super) struct Chains<M: Medium> {
+pub(in crate::table) struct Chains<M: Medium> {
     shards: Box<[Mutex<Shard>]>,
     len: AtomicUsize,
     slots: Slots<M>,
 }
 
 impl<M: Medium> Chains<M> {
-    pub(super) fn new(medium: &M) -> Result<Self, Error> {
+    pub(in crate::table) fn new(medium: &M) -> Result<Self, Error> {
         let shards = (0..SHARDS).map(|_| Mutex::new(Shard::new())).collect();
         Ok(Self { shards, len: AtomicUsize::new(0), slots: Slots::new(medium)? })
     }
@@ -56,25 +56,25 @@ impl<M: Medium> Chains<M> {
         &self.shards[(hash >> 16) as usize % SHARDS]
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::table) fn len(&self) -> usize {
         // Relaxed: a statistic.
         self.len.load(Ordering::Relaxed)
     }
 
     /// Where the items of a durable table are.
-    pub(super) fn slots(&self) -> &Slots<M> {
+    pub(in crate::table) fn slots(&self) -> &Slots<M> {
         &self.slots
     }
 
     /// The values of a tag.
-    pub(super) fn of(&self, hash: u64, tag: u64) -> Vec<u64> {
+    pub(in crate::table) fn of(&self, hash: u64, tag: u64) -> Vec<u64> {
         let shard = self.shard(hash).lock();
         let candidates = shard.iter_hash(hash);
         let is_of_tag = |item: &&Item| item.hash == hash && item.pair.0 == tag;
         candidates.filter(is_of_tag).map(|item| item.pair.1).collect()
     }
 
-    pub(super) fn push(&self, hash: u64, pair: (u64, u64)) -> Result<(), NoRoom> {
+    pub(in crate::table) fn push(&self, hash: u64, pair: (u64, u64)) -> Result<(), NoRoom> {
         let slot = self.slots.put((hash >> 63) as usize, pair)?;
         self.insert(Item { hash, pair, slot });
         Ok(())
@@ -82,7 +82,7 @@ impl<M: Medium> Chains<M> {
 
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     /// Learns of an item that is in a slot already.
-    pub(super) fn restore(&self, hash: u64, pair: (u64, u64), slot: usize) {
+    pub(in crate::table) fn restore(&self, hash: u64, pair: (u64, u64), slot: usize) {
         self.insert(Item { hash, pair, slot: slot as u32 });
     }
 
@@ -92,7 +92,7 @@ impl<M: Medium> Chains<M> {
     }
 
     /// Replaces the value of a pair that is there.
-    pub(super) fn replace(&self, hash: u64, current: (u64, u64), new: u64) {
+    pub(in crate::table) fn replace(&self, hash: u64, current: (u64, u64), new: u64) {
         let mut shard = self.shard(hash).lock();
         let is_it = |item: &Item| item.hash == hash && item.pair == current;
         if let Some(item) = shard.find_mut(hash, is_it) {
@@ -102,7 +102,7 @@ impl<M: Medium> Chains<M> {
     }
 
     /// Takes out a pair that is there.
-    pub(super) fn remove(&self, hash: u64, pair: (u64, u64)) {
+    pub(in crate::table) fn remove(&self, hash: u64, pair: (u64, u64)) {
         let mut shard = self.shard(hash).lock();
         let is_it = |item: &Item| item.hash == hash && item.pair == pair;
         let Ok(entry) = shard.find_entry(hash, is_it) else { return };
@@ -116,7 +116,7 @@ impl<M: Medium> Chains<M> {
     }
 
     /// Hashes and pairs of all items.
-    pub(super) fn all(&self) -> Vec<(u64, (u64, u64))> {
+    pub(in crate::table) fn all(&self) -> Vec<(u64, (u64, u64))> {
         let mut all = Vec::new();
         for shard in &self.shards {
             all.extend(shard.lock().iter().map(|item| (item.hash, item.pair)));
@@ -124,13 +124,13 @@ impl<M: Medium> Chains<M> {
         all
     }
 
-    pub(super) fn usage(&self) -> MemoryUsage {
+    pub(in crate::table) fn usage(&self) -> MemoryUsage {
         let bytes = self.shards.iter().map(|shard| shard.lock().allocation_size()).sum();
         MemoryUsage { mapped: bytes, resident: bytes } + self.slots.usage()
     }
 
     /// The most items that share a hash.
-    pub(super) fn longest(&self) -> usize {
+    pub(in crate::table) fn longest(&self) -> usize {
         let longest = |shard: &Mutex<Shard>| {
             let mut hashes: Vec<u64> = shard.lock().iter().map(hash_of).collect();
             hashes.sort_unstable();

@@ -9,7 +9,7 @@ use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicUsize, Backoff, Ordering, operations_ended, retire_tag};
-use core::sync::atomic::Ordering::Relaxed;
+use crate::table::addresses::Addresses;
 
 /// After how many inserts a thread looks whether the table is full. A power of two.
 pub(super) const CHECKED_EVERY: u64 = if cfg!(any(loom, shuttle)) { 1 } else { 32 };
@@ -94,54 +94,6 @@ pub(super) fn reserve_rows<B: BlockSizes, M: Medium>(
             Err(error) => return Err(error),
         }
     }
-}
-
-/// The addresses that tables of this process have reserved.
-#[derive(Debug)]
-pub(super) struct Addresses {
-    bytes: u64,
-}
-
-impl Addresses {
-    /// Half of what processors give a process.
-    const ALL: u64 = 1 << 46;
-
-    /// How many a new table may take: more than the machine has memory for, but
-    /// of what is left only so much that thousands of tables find some.
-    fn share() -> u64 {
-        if cfg!(any(loom, shuttle)) {
-            return 1 << 11;
-        }
-        // Where what is reserved is allocated, a table grows to a fixed size.
-        if cfg!(any(miri, not(unix), not(target_pointer_width = "64"))) {
-            return 256 << 20;
-        }
-        let left = Self::ALL.saturating_sub(RESERVED.load(Relaxed));
-        (left / 64).min(2 * physical_memory())
-    }
-
-    fn count(bytes: u64) -> Self {
-        RESERVED.fetch_add(bytes, Relaxed);
-        Self { bytes }
-    }
-}
-
-impl Drop for Addresses {
-    fn drop(&mut self) {
-        RESERVED.fetch_sub(self.bytes, Relaxed);
-    }
-}
-
-static RESERVED: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
-
-fn physical_memory() -> u64 {
-    #[cfg(unix)]
-    // SAFETY: the call only reads a constant of the system.
-    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-    #[cfg(not(unix))]
-    let pages = 0;
-    // Where it is not told: what a large machine has.
-    u64::try_from(pages).ok().filter(|&pages| pages > 0).unwrap_or(1 << 26) * 4096
 }
 
 impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {

@@ -55,7 +55,7 @@
 mod apply;
 mod back;
 mod batch;
-mod chains;
+pub(in crate::table) mod chains;
 mod durable;
 #[cfg(all(test, target_os = "linux", not(any(loom, shuttle, miri))))]
 mod durable_tests;
@@ -88,6 +88,7 @@ use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::sync::{
     AtomicU64, AtomicUsize, Mutex, Ordering, Registry, Shared, double_word_cas_is_lock_free,
 };
+use crate::table::addresses::Addresses;
 use crate::table::{Change, KeyTest, PairTable};
 use back::Back;
 use chains::Chains;
@@ -124,7 +125,7 @@ pub struct Table<P: Placement, B: BlockSizes, M: Medium = Heap> {
     config: Config,
     /// The most rows that there are addresses for.
     most_rows: u64,
-    _addresses: growth::Addresses,
+    _addresses: Addresses,
     migration: growth::Migration,
     /// Held by who starts a resize, and for all of it by who waits for its end.
     migrating: Mutex<()>,

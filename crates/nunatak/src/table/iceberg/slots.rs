@@ -26,7 +26,7 @@ use super::front::put_pair;
 
 /// There is no free slot, and the medium gives no room for more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NoRoom;
+pub(in crate::table) struct NoRoom;
 
 /// The slots that there are from the start.
 const FIRST: usize = if cfg!(any(loom, shuttle)) { 16 } else { 4096 };
@@ -36,7 +36,7 @@ const MOST: usize = if cfg!(any(loom, shuttle)) { 64 } else { 1 << 32 };
 pub(super) const MARGIN: usize = if cfg!(any(loom, shuttle)) { 4 } else { 1024 };
 
 #[derive(Debug)]
-pub(super) struct Slots<M: Medium> {
+pub(in crate::table) struct Slots<M: Medium> {
     slots: Option<Stretch<AtomicPair, M>>,
     /// Of each half of the hashes.
     free: [Mutex<Vec<u32>>; 2],

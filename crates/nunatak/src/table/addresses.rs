@@ -1,0 +1,51 @@
+//! How many addresses a table may reserve.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+/// The addresses that tables of this process have reserved.
+#[derive(Debug)]
+pub(super) struct Addresses {
+    bytes: u64,
+}
+
+impl Addresses {
+    /// Half of what processors give a process.
+    const ALL: u64 = 1 << 46;
+
+    /// How many a new table may take: more than the machine has memory for, but
+    /// of what is left only so much that thousands of tables find some.
+    pub(super) fn share() -> u64 {
+        if cfg!(any(loom, shuttle)) {
+            return 1 << 11;
+        }
+        // Where what is reserved is allocated, a table grows to a fixed size.
+        if cfg!(any(miri, not(unix), not(target_pointer_width = "64"))) {
+            return 256 << 20;
+        }
+        let left = Self::ALL.saturating_sub(RESERVED.load(Relaxed));
+        (left / 64).min(2 * physical_memory())
+    }
+
+    pub(super) fn count(bytes: u64) -> Self {
+        RESERVED.fetch_add(bytes, Relaxed);
+        Self { bytes }
+    }
+}
+
+impl Drop for Addresses {
+    fn drop(&mut self) {
+        RESERVED.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+static RESERVED: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
+
+fn physical_memory() -> u64 {
+    #[cfg(unix)]
+    // SAFETY: the call only reads a constant of the system.
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    #[cfg(not(unix))]
+    let pages = 0;
+    // Where it is not told: what a large machine has.
+    u64::try_from(pages).ok().filter(|&pages| pages > 0).unwrap_or(1 << 26) * 4096
+}

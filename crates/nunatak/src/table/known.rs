@@ -1,0 +1,42 @@
+//! What operations learn of value words whose hash is their key's.
+
+use super::KeyTest;
+use core::cell::RefCell;
+use std::collections::HashMap;
+
+/// What is known of value words whose hash is the key's. The caller's code that
+/// tells must not run under a lock.
+#[derive(Debug, Default)]
+pub(super) struct Known(HashMap<u64, bool, foldhash::fast::FixedState>);
+
+/// A test that remembers.
+pub(super) struct Learning<'t, T>(&'t T, RefCell<&'t mut Known>);
+
+impl<T: KeyTest> KeyTest for Learning<'_, T> {
+    const BY_WORD: bool = false;
+
+    fn accepts(&self, second: u64) -> bool {
+        if let Some(is) = self.1.borrow().is::<T>(second) {
+            return is;
+        }
+        let is = self.0.accepts(second);
+        self.1.borrow_mut().insert(second, is);
+        is
+    }
+}
+
+impl Known {
+    #[inline(always)]
+    pub(super) fn is<T: KeyTest>(&self, second: u64) -> Option<bool> {
+        if T::BY_WORD { Some(true) } else { self.0.get(&second).copied() }
+    }
+
+    pub(super) fn insert(&mut self, second: u64, is: bool) {
+        self.0.insert(second, is);
+    }
+
+    /// Asks a test about all value words that a lookup comes upon.
+    pub(super) fn learn<T: KeyTest>(&mut self, test: &T, look_up: impl FnOnce(&Learning<'_, T>)) {
+        look_up(&Learning(test, RefCell::new(self)));
+    }
+}

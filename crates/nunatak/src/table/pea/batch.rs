@@ -1,0 +1,86 @@
+//! Batches: the operations in order, the memory accesses overlapped. The paper has none.
+//!
+//! Prefetches run ahead of the execution in two windows: of a key's first header; and
+//! closer, when that has arrived, of the slot that it tells of, or of a free one.
+
+use super::Table;
+use super::geometry::{fingerprint, first_bucket};
+use crate::hash::Placement;
+use crate::table::prefetch::{prefetch, prefetch_to_write};
+use crate::table::{Change, KeyTest};
+
+/// How far ahead of its execution an operation's header is fetched, and its slot.
+const HEADER_DISTANCE: usize = 32;
+const SLOT_DISTANCE: usize = 16;
+/// A power of two above the distance.
+const RING: usize = 32;
+
+impl<P: Placement> Table<P> {
+    /// Runs `step` for every operation of a batch, in order, while the lines of later
+    /// ones are fetched.
+    #[inline(always)]
+    fn for_each_fetched<const CHANGES: bool>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        mut step: impl FnMut(usize, u64, u64) -> bool,
+    ) {
+        let mut ring = [(0_u64, 0_usize); RING];
+        for time in 0..count + HEADER_DISTANCE {
+            let at = time.wrapping_sub(HEADER_DISTANCE);
+            if at < count && !step(at, word(at), ring[at % RING].0) {
+                return;
+            }
+            if time < count {
+                let hash = self.placement.hash(word(time));
+                let segment = self.locate(hash).entry.segment();
+                ring[time % RING] = (hash, segment);
+                let address = self.segments.address(segment, first_bucket(hash, self.mask()));
+                if CHANGES { prefetch_to_write(address) } else { prefetch(address) }
+            }
+            let at = time.wrapping_sub(HEADER_DISTANCE - SLOT_DISTANCE);
+            if at < count {
+                let (hash, segment) = ring[at % RING];
+                let bucket = self.segments.bucket(segment, first_bucket(hash, self.mask()));
+                let header = bucket.header();
+                let slot = header.matching(fingerprint(hash)).next();
+                if CHANGES {
+                    let slot = slot.or_else(|| header.matching(0).next());
+                    prefetch_to_write(bucket.slot(slot.unwrap_or(0)));
+                } else {
+                    prefetch(bucket.slot(slot.unwrap_or(0)));
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn find_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        mut found: impl FnMut(usize, Option<u64>),
+    ) {
+        self.for_each_fetched::<false>(count, word, |at, word, hash| {
+            found(at, self.find_tag(hash, self.placement.tag(word, hash), &test(at)));
+            true
+        });
+    }
+
+    #[inline(always)]
+    pub(super) fn apply_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        fresh: impl Fn(usize) -> Option<u64>,
+        change: impl Fn(usize, u64) -> Change,
+        mut done: impl FnMut(usize, Option<u64>) -> bool,
+    ) {
+        self.for_each_fetched::<true>(count, word, |at, word, _| {
+            let change = |second| change(at, second);
+            done(at, self.apply(word, &test(at), fresh(at), change))
+        });
+    }
+}

@@ -1,0 +1,242 @@
+//! A bucket: four cache lines, the first of which tells what the others hold.
+//!
+//! ```text
+//! byte 0     14 fingerprints, one for each slot but the last
+//!     14     the last slot's
+//!     15     flags: lock, second, stashed, chained
+//!     16     15 slots of 16 bytes: tag, value
+//! ```
+//!
+//! The paper has 14 fingerprints and a bitmap of 16 bits (3.3). Here a slot is free if
+//! its tag is zero, so that no bitmap is needed, and the last slot has a fingerprint,
+//! too.
+//!
+//! Invariants
+//! 1. Who holds the lock is the only one to write fingerprints and tags of the bucket,
+//!    and flags but the lock.
+//! 2. While a slot holds a tag its byte holds the tag's fingerprint: the fingerprint is
+//!    set before the tag and cleared after it.
+//! 3. A flag is set before what it tells of is stored, and stays as long as the segment.
+
+use crate::memory::Zeroed;
+use crate::simd::BitIter;
+use crate::sync::{AtomicPair, AtomicU64, Backoff, Ordering};
+
+/// The slots of a bucket.
+pub(super) const SLOTS: usize = if cfg!(any(loom, shuttle)) { 3 } else { 15 };
+
+const FLAGS_SHIFT: u32 = 56;
+const LOCK: u64 = 1 << 63;
+
+/// What a bucket tells of keys whose first bucket it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub(super) enum Flag {
+    /// One may be in its second bucket.
+    Second = 1 << FLAGS_SHIFT,
+    /// One may be in the stash.
+    Stashed = 2 << FLAGS_SHIFT,
+    /// One may be in the table's chains.
+    Chained = 4 << FLAGS_SHIFT,
+}
+
+const ALL_FLAGS: u64 = 7 << FLAGS_SHIFT;
+
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub(super) struct Bucket {
+    words: [AtomicU64; 2],
+    slots: [AtomicPair; SLOTS],
+}
+
+// SAFETY: zero bytes are zero words; there is nothing to drop.
+unsafe impl Zeroed for Bucket {
+    #[cfg(any(loom, shuttle))]
+    fn zeroed() -> Self {
+        Self::default()
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+impl crate::memory::Released for Bucket {
+    fn release(&self) {
+        self.empty();
+    }
+}
+
+/// The words of a header, as they were loaded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Header([u64; 2]);
+
+impl Header {
+    /// The slots that have a fingerprint; the free ones of zero.
+    #[inline(always)]
+    pub(super) fn matching(self, fingerprint: u8) -> BitIter {
+        BitIter::new(u64::from(self.bytes_that_are(fingerprint)))
+    }
+
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[inline(always)]
+    fn bytes_that_are(self, fingerprint: u8) -> u32 {
+        use core::arch::x86_64::*;
+        // SAFETY: every x86-64 processor has SSE2.
+        unsafe {
+            let header = _mm_set_epi64x(self.0[1].cast_signed(), self.0[0].cast_signed());
+            let wanted = _mm_set1_epi8(fingerprint.cast_signed());
+            _mm_movemask_epi8(_mm_cmpeq_epi8(header, wanted)).cast_unsigned() & ((1 << SLOTS) - 1)
+        }
+    }
+
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    fn bytes_that_are(self, fingerprint: u8) -> u32 {
+        let byte = |slot: usize| (self.0[slot / 8] >> (slot % 8 * 8)) as u8;
+        (0..SLOTS).fold(0, |bits, slot| bits | u32::from(byte(slot) == fingerprint) << slot)
+    }
+
+    #[inline(always)]
+    pub(super) fn has(self, flag: Flag) -> bool {
+        self.0[1] & flag as u64 != 0
+    }
+
+    /// Whether keys whose first bucket it is are in it or nowhere.
+    #[inline(always)]
+    pub(super) fn has_no_flag(self) -> bool {
+        self.0[1] & ALL_FLAGS == 0
+    }
+
+    pub(super) fn free_slots(self) -> u32 {
+        self.bytes_that_are(0).count_ones()
+    }
+}
+
+impl Bucket {
+    /// Fingerprints and flags; the flags not after the fingerprints.
+    #[inline(always)]
+    pub(super) fn header(&self) -> Header {
+        // Acquire: what was stored before a fingerprint was cleared or a flag was set is
+        // seen.
+        let second = self.words[1].load(Ordering::Acquire);
+        Header([self.words[0].load(Ordering::Acquire), second])
+    }
+
+    #[inline(always)]
+    pub(super) fn slot(&self, slot: usize) -> &AtomicPair {
+        &self.slots[slot]
+    }
+
+    #[inline(always)]
+    pub(super) fn try_lock(&self) -> bool {
+        // Acquire: pairs with the unlocking.
+        self.words[1].fetch_or(LOCK, Ordering::Acquire) & LOCK == 0
+    }
+
+    pub(super) fn lock(&self) {
+        let mut backoff = Backoff::new();
+        while !self.try_lock() {
+            while self.words[1].load(Ordering::Relaxed) & LOCK != 0 {
+                backoff.wait();
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn unlock(&self) {
+        // Release: who locks next sees all that was done.
+        store(&self.words[1], self.words[1].load(Ordering::Relaxed) & !LOCK, Ordering::Release);
+    }
+
+    /// Sets a flag. The caller holds the lock.
+    pub(super) fn set(&self, flag: Flag) {
+        let word = self.words[1].load(Ordering::Relaxed);
+        // Release: before what it tells of.
+        store(&self.words[1], word | flag as u64, Ordering::Release);
+    }
+
+    fn set_fingerprint(&self, slot: usize, fingerprint: u8) {
+        let (word, shift) = (&self.words[slot / 8], slot % 8 * 8);
+        let others = word.load(Ordering::Relaxed) & !(0xFF << shift);
+        // Release: who finds it cleared knows that the tag is.
+        store(word, others | u64::from(fingerprint) << shift, Ordering::Release);
+    }
+
+    /// Puts a pair into a free slot. The caller holds the lock.
+    #[inline(always)]
+    pub(super) fn put(&self, slot: usize, fingerprint: u8, (tag, second): (u64, u64)) {
+        self.set_fingerprint(slot, fingerprint);
+        self.slots[slot].store_second(second, Ordering::Relaxed);
+        // Release: who finds the tag finds the value and the fingerprint.
+        self.slots[slot].store_first(tag, Ordering::Release);
+    }
+
+    /// Replaces the value of a slot, whose key nobody else changes.
+    #[inline(always)]
+    pub(super) fn replace(&self, slot: usize, second: u64) {
+        // Release: what it points to is there.
+        self.slots[slot].store_second(second, Ordering::Release);
+    }
+
+    /// Empties a slot. The caller holds the lock.
+    #[inline(always)]
+    pub(super) fn clear(&self, slot: usize) {
+        // Release: who misses the key by it sees what happened before.
+        self.slots[slot].store_first(0, Ordering::Release);
+        self.set_fingerprint(slot, 0);
+    }
+
+    /// Makes a bucket that nobody else has as new.
+    pub(super) fn empty(&self) {
+        for slot in &self.slots {
+            slot.store_first(0, Ordering::Relaxed);
+        }
+        self.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+    }
+
+    /// All pairs of a bucket that does not change.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.slots.iter().filter_map(|slot| {
+            let tag = slot.load_first(Ordering::Relaxed);
+            (tag != 0).then(|| (tag, slot.load_second(Ordering::Relaxed)))
+        })
+    }
+}
+
+/// Stores a word whose lock the caller holds.
+#[inline(always)]
+fn store(word: &AtomicU64, new: u64, order: Ordering) {
+    // As in the front yard of IcebergHT: loom does not know that what others have stored
+    // since the locking they stored in its place.
+    #[cfg(loom)]
+    word.swap(new, order);
+    #[cfg(not(loom))]
+    word.store(new, order);
+}
+
+const _: () = assert!(cfg!(any(loom, shuttle)) || size_of::<Bucket>() == 256);
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_slot_is_found_by_its_fingerprint() {
+        let bucket = Bucket::default();
+        bucket.lock();
+        for slot in 0..SLOTS {
+            bucket.put(slot, slot as u8 + 1, (slot as u64 + 100, 7));
+        }
+        bucket.set(Flag::Stashed);
+        bucket.unlock();
+        let header = bucket.header();
+        for slot in 0..SLOTS {
+            assert_eq!(header.matching(slot as u8 + 1).collect::<Vec<_>>(), [slot]);
+        }
+        assert!(header.has(Flag::Stashed) && !header.has(Flag::Second) && !header.has_no_flag());
+        assert_eq!((header.free_slots(), bucket.pairs().count()), (0, SLOTS));
+        bucket.lock();
+        assert!(!bucket.try_lock());
+        bucket.clear(14);
+        bucket.unlock();
+        assert_eq!(bucket.header().matching(0).collect::<Vec<_>>(), [14]);
+        assert!(bucket.header().has(Flag::Stashed));
+    }
+}

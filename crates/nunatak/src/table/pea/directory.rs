@@ -1,0 +1,138 @@
+//! The directory: which segment a key is in, by the highest bits of its hash.
+//!
+//! Invariants
+//! 1. Only who holds the structure's lock writes entries or makes another directory the
+//!    current one.
+//! 2. Directories live as long as the table, one of each depth; together they are less
+//!    than twice the largest. So readers need not say that they are here. Who reads an
+//!    entry of one that is not current any more finds out by asking again.
+
+use super::geometry::{Entry, MOST_DEPTH, place};
+use crate::error::Error;
+use crate::sync::{AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering};
+
+#[derive(Debug)]
+pub(super) struct Directory {
+    pub(super) depth: u32,
+    entries: Box<[AtomicU64]>,
+}
+
+impl Directory {
+    fn new(depth: u32) -> Result<Self, Error> {
+        let count = 1_usize << depth;
+        let mut entries = Vec::new();
+        let bytes = count * size_of::<AtomicU64>();
+        entries.try_reserve_exact(count).map_err(|_| Error::OutOfMemory { bytes })?;
+        entries.extend((0..count).map(|_| AtomicU64::new(0)));
+        Ok(Self { depth, entries: entries.into() })
+    }
+
+    #[inline(always)]
+    pub(super) fn entry(&self, place: usize) -> Entry {
+        // Acquire: pairs with the release of who published the segment.
+        Entry(self.entries[place].load(Ordering::Acquire))
+    }
+
+    /// Makes an entry that of all places of a hash's highest bits, as many of which count
+    /// as it says.
+    pub(super) fn publish(&self, hash: u64, entry: Entry) {
+        let shift = self.depth - entry.depth();
+        let first = place(hash, self.depth) >> shift << shift;
+        for word in &self.entries[first..first + (1 << shift)] {
+            // Release: the segment holds all of its keys.
+            word.store(entry.0, Ordering::Release);
+        }
+    }
+}
+
+/// What an operation has found in the directory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found<'t> {
+    directory: &'t Directory,
+    place: usize,
+    pub(super) entry: Entry,
+}
+
+#[derive(Debug)]
+pub(super) struct Directories {
+    current: AtomicPtr<Directory>,
+    /// By their depths. Held by who changes the structure.
+    #[allow(clippy::vec_box, reason = "the current one is known by its address")]
+    all: Mutex<Vec<Option<Box<Directory>>>>,
+}
+
+/// The right to change entries, and the current directory.
+pub(super) struct Structure<'t> {
+    all: MutexGuard<'t, Vec<Option<Box<Directory>>>>,
+    directories: &'t Directories,
+}
+
+impl Directories {
+    pub(super) fn new(depth: u32) -> Result<Self, Error> {
+        debug_assert!((1..=MOST_DEPTH).contains(&depth));
+        let mut first = Box::new(Directory::new(depth)?);
+        let current = AtomicPtr::new(&raw mut *first);
+        let mut all: Vec<_> = (0..=MOST_DEPTH).map(|_| None).collect();
+        all[depth as usize] = Some(first);
+        Ok(Self { current, all: Mutex::new(all) })
+    }
+
+    #[inline(always)]
+    pub(super) fn current(&self) -> &Directory {
+        // Acquire: pairs with the release of who filled it.
+        // SAFETY: directories live as long as the table (invariant 2).
+        unsafe { &*self.current.load(Ordering::Acquire) }
+    }
+
+    #[inline(always)]
+    pub(super) fn find(&self, hash: u64) -> Found<'_> {
+        let directory = self.current();
+        let place = place(hash, directory.depth);
+        Found { directory, place, entry: directory.entry(place) }
+    }
+
+    /// Whether a key's entry is what it was. Loads before it must acquire.
+    #[inline(always)]
+    pub(super) fn is_still(&self, found: Found<'_>) -> bool {
+        // Relaxed: who acts on a newer entry releases what it does.
+        core::ptr::eq(self.current.load(Ordering::Relaxed), found.directory)
+            && found.directory.entries[found.place].load(Ordering::Relaxed) == found.entry.0
+    }
+
+    pub(super) fn change(&self) -> Structure<'_> {
+        Structure { all: self.all.lock(), directories: self }
+    }
+}
+
+impl Structure<'_> {
+    pub(super) fn current(&self) -> &Directory {
+        self.directories.current()
+    }
+
+    /// Makes the directory deeper, or as shallow as its segments allow.
+    pub(super) fn set_depth(&mut self, depth: u32) -> Result<(), Error> {
+        let before = self.directories.current();
+        if depth == before.depth {
+            return Ok(());
+        }
+        if depth > MOST_DEPTH {
+            return Err(Error::CapacityOverflow);
+        }
+        let slot = &mut self.all[depth as usize];
+        if slot.is_none() {
+            *slot = Some(Box::new(Directory::new(depth)?));
+        }
+        let Some(next) = slot else { return Ok(()) };
+        for (place, word) in next.entries.iter().enumerate() {
+            let of_before = match depth > before.depth {
+                true => place >> (depth - before.depth),
+                false => place << (before.depth - depth),
+            };
+            // Relaxed: published by the pointer; who reads it early asks again.
+            word.store(before.entry(of_before).0, Ordering::Relaxed);
+        }
+        // Release: with its entries.
+        self.directories.current.store(&raw mut **next, Ordering::Release);
+        Ok(())
+    }
+}

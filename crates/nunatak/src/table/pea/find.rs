@@ -1,0 +1,88 @@
+//! Looking keys up.
+
+use super::Table;
+use super::bucket::{Bucket, Flag};
+use super::geometry::{fingerprint, first_bucket, second_bucket};
+use crate::hash::Placement;
+use crate::seeded::{Bug, seeded};
+use crate::sync::{Ordering, fence};
+use crate::table::KeyTest;
+use crate::table::prefetch::prefetch;
+
+impl<P: Placement> Table<P> {
+    /// The value word of a key. A hit touches the line of its bucket's header and that of
+    /// its slot, which may be the same; a miss the former, but for fingerprints that are
+    /// another key's; more of either if the segment is so full that keys are elsewhere.
+    #[inline(always)]
+    pub(super) fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
+        let hash = self.placement.hash(word);
+        self.find_tag(hash, self.placement.tag(word, hash), test)
+    }
+
+    #[inline(always)]
+    pub(super) fn find_tag<T: KeyTest>(&self, hash: u64, tag: u64, test: &T) -> Option<u64> {
+        loop {
+            let found = self.locate(hash);
+            let second = self.find_in_segment(found.entry.segment(), hash, tag, test);
+            // Pairs with the releases of who published another entry: what was read of a
+            // segment that is not the key's any more does not count.
+            fence(Ordering::Acquire);
+            if self.directories.is_still(found) || seeded(Bug::EntryNotAskedAgain) {
+                return second;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn find_in_segment<T: KeyTest>(
+        &self,
+        segment: usize,
+        hash: u64,
+        tag: u64,
+        test: &T,
+    ) -> Option<u64> {
+        let bucket = self.segments.bucket(segment, first_bucket(hash, self.mask()));
+        // Before the fingerprints: who finds no flag finds the key here, if anywhere.
+        let header = bucket.header();
+        for slot in header.matching(fingerprint(hash)) {
+            let (first, second) = bucket.slot(slot).load_whole(self.pairs_load_whole);
+            if first == tag && test.accepts(second) {
+                return Some(second);
+            }
+        }
+        if header.has_no_flag() { None } else { self.find_elsewhere(segment, hash, tag, test) }
+    }
+
+    /// The rest of a lookup, for a key that is not in its first bucket.
+    fn find_elsewhere<T: KeyTest>(
+        &self,
+        segment: usize,
+        hash: u64,
+        tag: u64,
+        test: &T,
+    ) -> Option<u64> {
+        let mask = self.mask();
+        let header = self.segments.bucket(segment, first_bucket(hash, mask)).header();
+        let find_in = |bucket: &Bucket| {
+            bucket.header().matching(fingerprint(hash)).find_map(|slot| {
+                let (first, second) = bucket.slot(slot).load_whole(self.pairs_load_whole);
+                (first == tag && test.accepts(second)).then_some(second)
+            })
+        };
+        let in_second = || find_in(self.segments.bucket(segment, second_bucket(hash, mask)));
+        let in_stash = || self.segments.stash(segment).into_iter().find_map(find_in);
+        // Of a copy, since the caller's code must not run under the lock.
+        let in_chain =
+            || self.chains.of(hash, tag).into_iter().find(|&second| test.accepts(second));
+        None.or_else(|| if header.has(Flag::Second) { in_second() } else { None })
+            .or_else(|| if header.has(Flag::Stashed) { in_stash() } else { None })
+            .or_else(|| if header.has(Flag::Chained) { in_chain() } else { None })
+    }
+
+    /// Fetches the line that every operation on a key looks at first.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, hash: u64) {
+        let segment = self.locate(hash).entry.segment();
+        prefetch(self.segments.address(segment, first_bucket(hash, self.mask())));
+    }
+}

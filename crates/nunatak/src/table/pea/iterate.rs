@@ -1,0 +1,77 @@
+//! Weakly consistent iteration, in the order of the hashes' highest bits.
+//!
+//! A segment's pairs are copied while it is locked, all at once; the next segment is the
+//! one that holds what comes behind it by then, whatever was split or merged meanwhile.
+//! So no key is yielded twice, and one that stays present is yielded.
+
+use super::Table;
+use super::bucket::Flag;
+use crate::hash::Placement;
+use crate::sync::{OpPin, Shared};
+
+/// The pairs of a table.
+#[derive(Debug)]
+pub struct PairIter<'t, P: Placement> {
+    table: &'t Table<P>,
+    /// Where the hashes begin that have not been looked at.
+    next: Option<u64>,
+    /// Words and values, to be yielded.
+    buffer: Vec<(u64, u64)>,
+}
+
+impl<'t, P: Placement> PairIter<'t, P> {
+    pub(super) fn new(table: &'t Table<P>) -> Self {
+        Self { table, next: Some(0), buffer: Vec::new() }
+    }
+}
+
+impl<P: Placement> Table<P> {
+    /// Copies the pairs, by their words, of the segment that a hash is in, from that
+    /// hash on; where the hashes behind it begin.
+    pub(super) fn read_segment(&self, from: u64, pairs: &mut Vec<(u64, u64)>) -> Option<u64> {
+        loop {
+            let _pin = OpPin::<Shared>::new();
+            let found = self.locate(from);
+            let (segment, depth) = (found.entry.segment(), found.entry.depth());
+            self.segments.lock(segment);
+            if !self.directories.is_still(found) {
+                self.segments.unlock(segment);
+                continue;
+            }
+            let (half, first) = ((from >> 63) as usize, from >> (64 - depth) << (64 - depth));
+            let mut is_chained = false;
+            for bucket in self.segments.all(segment) {
+                is_chained |= bucket.header().has(Flag::Chained);
+                for (tag, second) in bucket.pairs() {
+                    // After a merge a part of the segment may have been looked at.
+                    if first == from || self.placement.hash_of_tag(tag, half) >= from {
+                        pairs.push((self.decoder.word(tag, half), second));
+                    }
+                }
+            }
+            let next = first.checked_add(1 << (64 - depth));
+            if is_chained {
+                for (hash, (tag, second)) in self.chains.all() {
+                    if hash >= from && next.is_none_or(|next| hash < next) {
+                        pairs.push((self.decoder.word(tag, half), second));
+                    }
+                }
+            }
+            self.segments.unlock(segment);
+            return next;
+        }
+    }
+}
+
+impl<P: Placement> Iterator for PairIter<'_, P> {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        loop {
+            if let Some(pair) = self.buffer.pop() {
+                return Some(pair);
+            }
+            self.next = self.table.read_segment(self.next?, &mut self.buffer);
+        }
+    }
+}

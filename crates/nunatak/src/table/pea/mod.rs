@@ -1,0 +1,279 @@
+//! Pea Hash: extendible hashing whose segments handle collisions the more thoroughly
+//! the fuller they are (Wang et al., SIGMOD '23), in RAM.
+//!
+//! # The picture
+//! The [directory](directory) names a segment for each value of a hash's highest bits.
+//! A [segment](segments) is a table of [buckets](bucket) of 256 bytes. In a new one a
+//! key has one bucket; when that is full, the segment's [strategy](geometry::Strategy)
+//! becomes two choices, then a stash of two more buckets, and then the segment is split
+//! into four. No pair is moved for that but by the split.
+//!
+//! # The protocol
+//! **A key is present exactly while a slot of one of its buckets, in the segment that
+//! the directory names, holds its tag, or its chain holds it.** Fingerprints are hints
+//! that never miss it.
+//!
+//! - *Get*: the header of the first bucket; each slot that matches, by one load of both
+//!   words; the second bucket, the stash and the chains only if a flag of the first
+//!   bucket says that a key of it may be there. What was found counts if the directory's
+//!   entry is what it was. It writes nothing and waits for nobody.
+//! - *Changes* hold the lock of the key's first bucket for their whole length, and that
+//!   of another bucket while they change it. Each lock is followed by a look at the
+//!   entry: if that has changed, the segment may not be the key's any more.
+//! - *Split*: all buckets are locked; all pairs are stored in four new segments; then
+//!   the entries are changed. Readers go on in the old segment, which stays as it is
+//!   until nobody can know it.
+//!
+//! The paper locks 256 buckets at once, validates readers by bitmaps and fingerprints
+//! that are loaded one after the other, and asks the strategy for where to look. Flags
+//! in the first bucket's header tell more with less: a miss of a key looks into its
+//! second bucket only if one of its neighbours is there.
+//!
+//! # Invariants
+//! 1. Those of [`bucket`], [`segments`] and [`directory`].
+//! 2. A lock of a first bucket is good for changes to a key only if the entry read after
+//!    the locking is the one by which the bucket was computed.
+//! 3. Locks are taken in this order: buckets of a segment (ascending, stash last), or a
+//!    bucket against the order if it is to be had at once; the structure's lock; a shard
+//!    of chains. No code of the caller runs under any.
+//! 4. Pairs are stored in a segment that the directory names, or in a new one that
+//!    nobody else knows.
+
+mod apply;
+mod batch;
+mod bucket;
+mod directory;
+mod find;
+mod geometry;
+mod iterate;
+mod segments;
+mod snapshot;
+mod split;
+mod stats;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
+
+pub use geometry::Strategy;
+pub use stats::PeaStats;
+
+use crate::error::Error;
+use crate::hash::{Decoder, Placement};
+use crate::memory::{Heap, MemoryUsage};
+use crate::sync::{AtomicU64, Mutex, Registry, double_word_cas_is_lock_free, pairs_load_whole};
+use crate::table::iceberg::chains::Chains;
+use crate::table::{Change, KeyTest, PairTable};
+use bucket::SLOTS;
+use core::sync::atomic::AtomicBool;
+use directory::{Directories, Found};
+use geometry::Strategy as S;
+use segments::Segments;
+
+/// The constants that the paper varies.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// Buckets of a segment: a power of two. The paper: 2048, which are 512 KiB.
+    pub(crate) buckets: usize,
+    /// The strategies that a segment goes through, each containing the one before.
+    pub(crate) strategies: Vec<Strategy>,
+    /// Into how many segments one is split: two or four.
+    pub(crate) split_into: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            buckets: if cfg!(any(loom, shuttle)) { 2 } else { 2048 },
+            strategies: vec![S::Single, S::TwoChoice, S::Stash],
+            split_into: 4,
+        }
+    }
+}
+
+/// How full a table is that was made for so many pairs: single hashing holds them.
+const FILLED: f64 = 0.36;
+
+/// The table: pairs of words, found by the first.
+#[derive(Debug)]
+pub struct Table<P: Placement> {
+    directories: Directories,
+    segments: Segments,
+    placement: P,
+    registry: Registry,
+    chains: Chains<Heap>,
+    decoder: Decoder,
+    config: Config,
+    /// The depth that the table does not go below.
+    least_depth: u32,
+    pairs_load_whole: bool,
+    /// Not zero while changes wait for a snapshot.
+    freezing: AtomicU64,
+    /// Held by who takes a snapshot or merges.
+    exclusive: Mutex<()>,
+    splits: split::Counts,
+    /// Whether there was no memory for a new segment.
+    is_out_of_memory: AtomicBool,
+}
+
+impl<P: Placement> Table<P> {
+    pub(crate) fn new(placement: P, config: Config, capacity: usize) -> Result<Self, Error> {
+        if !double_word_cas_is_lock_free() {
+            return Err(Error::NoDoubleWordCas);
+        }
+        let per_segment = (config.buckets * SLOTS) as f64;
+        let segments = (capacity as f64 / (per_segment * FILLED)).ceil().max(2.0);
+        if segments > (1_u64 << geometry::MOST_DEPTH) as f64 {
+            return Err(Error::CapacityOverflow);
+        }
+        let depth = (segments as u64).next_power_of_two().ilog2();
+        let table = Self {
+            directories: Directories::new(depth)?,
+            segments: Segments::new(config.buckets)?,
+            decoder: placement.decoder(),
+            placement,
+            registry: Registry::new(),
+            chains: Chains::new(&Heap)?,
+            config,
+            least_depth: 1,
+            pairs_load_whole: pairs_load_whole(),
+            freezing: AtomicU64::new(0),
+            exclusive: Mutex::new(()),
+            splits: split::Counts::default(),
+            is_out_of_memory: AtomicBool::new(false),
+        };
+        let strategy = table.config.strategies[0];
+        for place in 0..1_u64 << depth {
+            let fresh = table.segments.take()?;
+            let structure = table.directories.change();
+            structure.current().publish(place << (64 - depth), fresh.entry(depth, strategy));
+        }
+        Ok(table)
+    }
+
+    #[inline(always)]
+    fn locate(&self, hash: u64) -> Found<'_> {
+        self.directories.find(hash)
+    }
+
+    /// The last bucket of a segment.
+    #[inline(always)]
+    fn mask(&self) -> usize {
+        self.segments.per_segment - 1
+    }
+
+    fn len(&self) -> usize {
+        // Concurrent counting may show a removal before its insert.
+        self.registry.added().cast_signed().max(0) as usize
+    }
+
+    /// The segments that the directory names, each once, with the highest bits of its
+    /// keys.
+    fn each_segment(&self, mut visit: impl FnMut(u64, geometry::Entry)) {
+        let mut hash = 0_u64;
+        loop {
+            let entry = self.locate(hash).entry;
+            visit(hash, entry);
+            let Some(next) = hash.checked_add(1 << (64 - entry.depth())) else { return };
+            hash = next;
+        }
+    }
+
+    /// The slots of all segments, stash included.
+    fn slots(&self) -> usize {
+        let mut segments = 0;
+        self.each_segment(|_, _| segments += 1);
+        segments * (self.segments.per_segment + segments::STASH) * SLOTS
+    }
+
+    fn load_factor(&self) -> f64 {
+        self.len().saturating_sub(self.chains.len()) as f64 / self.slots() as f64
+    }
+}
+
+impl<P: Placement> PairTable for Table<P> {
+    type Stats = PeaStats;
+    type Iter<'t> = iterate::PairIter<'t, P>;
+    type Snapshot = snapshot::PairSnapshot;
+
+    #[inline(always)]
+    fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
+        self.find(word, test)
+    }
+
+    #[inline(always)]
+    fn apply<T: KeyTest>(
+        &self,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64> {
+        self.apply(word, test, fresh, change)
+    }
+
+    #[inline(always)]
+    fn find_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        found: impl FnMut(usize, Option<u64>),
+    ) {
+        self.find_many(count, word, test, found);
+    }
+
+    #[inline(always)]
+    fn apply_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        fresh: impl Fn(usize) -> Option<u64>,
+        change: impl Fn(usize, u64) -> Change,
+        done: impl FnMut(usize, Option<u64>) -> bool,
+    ) {
+        self.apply_many(count, word, test, fresh, change, done);
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, word: u64) {
+        self.prefetch(self.placement.hash(word));
+    }
+
+    fn iter(&self) -> Self::Iter<'_> {
+        iterate::PairIter::new(self)
+    }
+
+    fn snapshot(&self) -> Result<Self::Snapshot, Error> {
+        self.snapshot()
+    }
+
+    fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    fn free_retired(&self) {}
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn reserve(&self, additional: usize) -> Result<(), Error> {
+        self.reserve(additional)
+    }
+
+    fn shrink_to_fit(&self) -> Result<(), Error> {
+        self.shrink_to_fit()
+    }
+
+    fn load_factor(&self) -> f64 {
+        self.load_factor()
+    }
+
+    fn memory_usage(&self) -> MemoryUsage {
+        self.segments.usage() + self.chains.usage()
+    }
+
+    fn stats(&self) -> PeaStats {
+        self.stats()
+    }
+}

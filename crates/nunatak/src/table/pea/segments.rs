@@ -1,0 +1,180 @@
+//! Segments: tables of buckets, each of which is split by itself.
+//!
+//! All segments are in one stretch of addresses, by their numbers, so that the system
+//! can back them by huge pages; so are their stash buckets, two for each.
+//!
+//! Invariants
+//! 1. A segment that was given back is not given out again before every operation has
+//!    ended that may have known it; its generation is another one then, so that who has
+//!    read of it without being counted as an operation finds out.
+//! 2. A segment that is given out is empty.
+//! 3. The lowest numbers are given out first, so that the end of the stretch can be given
+//!    back to the system.
+
+use super::bucket::Bucket;
+use super::geometry::{Entry, Strategy};
+use crate::error::Error;
+use crate::memory::{MemoryUsage, Stretch};
+use crate::sync::{Mutex, operations_ended, retire_tag};
+use crate::table::addresses::Addresses;
+use std::collections::BTreeMap;
+
+/// The stash buckets of a segment.
+pub(super) const STASH: usize = 2;
+
+#[derive(Debug)]
+pub(super) struct Segments {
+    buckets: Stretch<Bucket>,
+    stash: Stretch<Bucket>,
+    /// Buckets of a segment: a power of two.
+    pub(super) per_segment: usize,
+    most: usize,
+    numbers: Mutex<Numbers>,
+    _addresses: Addresses,
+}
+
+/// Which segments are in use.
+#[derive(Debug, Default)]
+struct Numbers {
+    /// By their numbers, with the tags of when they were given back.
+    free: BTreeMap<u32, u64>,
+    /// How many there is memory for.
+    len: usize,
+    /// Of all that there ever were.
+    generations: Vec<u16>,
+}
+
+/// A segment that nobody else knows yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fresh {
+    pub(super) number: u32,
+    generation: u16,
+}
+
+impl Fresh {
+    pub(super) fn entry(self, depth: u32, strategy: Strategy) -> Entry {
+        Entry::new(self.number, self.generation, depth, strategy)
+    }
+}
+
+impl Segments {
+    /// None yet, of so many buckets each, in as many addresses as the machine could
+    /// need.
+    pub(super) fn new(per_segment: usize) -> Result<Self, Error> {
+        debug_assert!(per_segment.is_power_of_two() && per_segment >= 2);
+        let bytes = (per_segment + STASH) * size_of::<Bucket>();
+        let least = if cfg!(shuttle) { 128 } else { 8 };
+        let mut most = (Addresses::share() as usize / bytes).clamp(least, 1 << 31);
+        loop {
+            let stretches = Stretch::new(0, most * per_segment)
+                .and_then(|buckets| Ok((buckets, Stretch::new(0, most * STASH)?)));
+            match stretches {
+                Ok((buckets, stash)) => {
+                    return Ok(Self {
+                        buckets,
+                        stash,
+                        per_segment,
+                        most,
+                        numbers: Mutex::default(),
+                        _addresses: Addresses::count((most * bytes) as u64),
+                    });
+                }
+                // The system may limit the addresses of a process.
+                Err(_) if most > 8 => most /= 2,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn bucket(&self, segment: usize, bucket: usize) -> &Bucket {
+        self.buckets.at(segment * self.per_segment + bucket)
+    }
+
+    #[inline(always)]
+    pub(super) fn address(&self, segment: usize, bucket: usize) -> *const Bucket {
+        self.buckets.address(segment * self.per_segment + bucket)
+    }
+
+    pub(super) fn stash(&self, segment: usize) -> [&Bucket; STASH] {
+        core::array::from_fn(|at| self.stash.at(segment * STASH + at))
+    }
+
+    /// All buckets of a segment, in the order in which they are locked.
+    pub(super) fn all(&self, segment: usize) -> impl Iterator<Item = &Bucket> + Clone {
+        let buckets = (0..self.per_segment).map(move |bucket| self.bucket(segment, bucket));
+        buckets.chain(self.stash(segment))
+    }
+
+    /// Keeps everybody from changing a segment.
+    pub(super) fn lock(&self, segment: usize) {
+        self.all(segment).for_each(Bucket::lock);
+    }
+
+    pub(super) fn unlock(&self, segment: usize) {
+        self.all(segment).for_each(Bucket::unlock);
+    }
+
+    /// An empty segment.
+    pub(super) fn take(&self) -> Result<Fresh, Error> {
+        let mut numbers = self.numbers.lock();
+        // Few, since asking is not for nothing.
+        let mut free = numbers.free.iter().take(8);
+        let unknown = free.find(|&(_, &tag)| operations_ended(tag, false));
+        let number = match unknown.map(|(&number, _)| number) {
+            Some(number) => {
+                numbers.free.remove(&number);
+                number as usize
+            }
+            None if numbers.len >= self.most => return Err(Error::CapacityOverflow),
+            None => {
+                let number = numbers.len;
+                self.buckets.grow((number + 1) * self.per_segment)?;
+                self.stash.grow((number + 1) * STASH)?;
+                numbers.len += 1;
+                number
+            }
+        };
+        let is_new = number == numbers.generations.len();
+        if is_new {
+            numbers.generations.push(0);
+        }
+        let generation = &mut numbers.generations[number];
+        *generation = generation.wrapping_add(u16::from(!is_new));
+        let fresh = Fresh { number: number as u32, generation: *generation };
+        drop(numbers);
+        if !is_new {
+            self.all(number).for_each(Bucket::empty);
+        }
+        Ok(fresh)
+    }
+
+    /// Takes segments back that nobody comes to know any more.
+    pub(super) fn give_back(&self, segments: impl IntoIterator<Item = usize>) {
+        let tag = retire_tag();
+        let mut numbers = self.numbers.lock();
+        numbers.free.extend(segments.into_iter().map(|segment| (segment as u32, tag)));
+    }
+
+    /// Gives the memory of the last segments back to the system, if they are free and
+    /// nobody knows them any more.
+    pub(super) fn trim(&self) {
+        let mut numbers = self.numbers.lock();
+        let before = numbers.len;
+        while let Some((&last, &tag)) = numbers.free.last_key_value()
+            && last as usize + 1 == numbers.len
+            && operations_ended(tag, false)
+        {
+            numbers.free.remove(&last);
+            numbers.len -= 1;
+        }
+        if numbers.len < before {
+            self.buckets.shrink(numbers.len * self.per_segment);
+            self.stash.shrink(numbers.len * STASH);
+        }
+    }
+
+    pub(super) fn usage(&self) -> MemoryUsage {
+        self.buckets.usage() + self.stash.usage()
+    }
+}

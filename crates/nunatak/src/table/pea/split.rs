@@ -1,0 +1,345 @@
+//! When a segment's strategy does not find room any more: the next strategy, or a split
+//! (section 3.2); and merges, which the paper does not have.
+
+use super::Table;
+use super::bucket::{Bucket, Flag, SLOTS};
+use super::directory::Found;
+use super::geometry::{Entry, MOST_DEPTH, Strategy, fingerprint, first_bucket, second_bucket};
+use super::segments::{Fresh, STASH};
+use crate::error::Error;
+use crate::hash::Placement;
+use crate::seeded::{Bug, seeded};
+use crate::sync::{AtomicUsize, Backoff, OpPin, Ordering, Shared, operations_ended, retire_tag};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// What has happened to segments, for the statistics of the paper.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Splits.
+    pub(super) splits: AtomicUsize,
+    /// Splits after which not all new segments hash singly.
+    pub(super) crowded: AtomicUsize,
+    /// Merges.
+    pub(super) merges: AtomicUsize,
+}
+
+/// A directory may have so many times the segments that its pairs need, before more
+/// pairs of one segment go to chains instead: hashes that agree in many bits could
+/// otherwise make it as large as memory.
+const SPARSE: usize = 64;
+
+impl<P: Placement> Table<P> {
+    pub(super) fn last_strategy(&self) -> Strategy {
+        self.config.strategies[self.config.strategies.len() - 1]
+    }
+
+    /// Whether splitting the segment of a hash is not worth a deeper directory.
+    pub(super) fn is_degenerate(&self, hash: u64) -> bool {
+        if self.is_out_of_memory.load(Relaxed) {
+            return true;
+        }
+        let depth = self.locate(hash).entry.depth() + self.config.split_into.ilog2();
+        let needed = self.len() / (self.segments.per_segment * SLOTS / 4) + 1;
+        depth > MOST_DEPTH || 1_usize << depth > SPARSE * needed.next_power_of_two()
+    }
+
+    /// Gives the segment of a hash the next strategy, or splits it, unless somebody else
+    /// has. The caller holds no lock.
+    #[cold]
+    pub(super) fn make_room(&self, found: Found<'_>, hash: u64) {
+        let strategies = &self.config.strategies;
+        let entry = found.entry;
+        let at = strategies.iter().position(|&strategy| strategy == entry.strategy());
+        match at.and_then(|at| strategies.get(at + 1)) {
+            Some(&next) => {
+                let structure = self.directories.change();
+                if self.directories.is_still(found) {
+                    structure.current().publish(hash, entry.with(next));
+                }
+            }
+            None => self.split(found, hash),
+        }
+    }
+
+    fn split(&self, found: Found<'_>, hash: u64) {
+        let segment = found.entry.segment();
+        self.segments.lock(segment);
+        if self.directories.is_still(found) {
+            // Without memory for it pairs go to chains, which need less.
+            let result = self.split_locked(found.entry, hash);
+            self.is_out_of_memory.store(result.is_err(), Relaxed);
+        }
+        self.segments.unlock(segment);
+    }
+
+    fn split_locked(&self, entry: Entry, hash: u64) -> Result<(), Error> {
+        let (segment, depth) = (entry.segment(), entry.depth());
+        let by = self.config.split_into.ilog2();
+        let mut children = Vec::with_capacity(self.config.split_into);
+        for _ in 0..self.config.split_into {
+            match self.segments.take() {
+                Ok(fresh) => children.push(Child::new(fresh, self.config.strategies[0])),
+                Err(error) => {
+                    let taken = children.iter().map(|child| child.fresh.number as usize);
+                    self.segments.give_back(taken.collect::<Vec<_>>());
+                    return Err(error);
+                }
+            }
+        }
+        let prefix = hash >> (64 - depth) << (64 - depth);
+        let half = (hash >> 63) as usize;
+        self.move_to(&mut children, segment, half, |hash| {
+            (hash >> (64 - depth - by)) as usize & ((1 << by) - 1)
+        });
+        let mut structure = self.directories.change();
+        let deep = structure.current().depth.max(depth + by);
+        if let Err(error) = structure.set_depth(deep) {
+            self.segments.give_back(children.iter().map(|child| child.fresh.number as usize));
+            return Err(error);
+        }
+        for (number, child) in children.iter().enumerate() {
+            let hash = prefix | (number as u64) << (64 - depth - by);
+            structure.current().publish(hash, child.fresh.entry(depth + by, child.strategy));
+        }
+        drop(structure);
+        // Relaxed: statistics.
+        self.splits.splits.fetch_add(1, Ordering::Relaxed);
+        let is_crowded = children.iter().any(|child| child.strategy > self.config.strategies[0]);
+        self.splits.crowded.fetch_add(usize::from(is_crowded), Ordering::Relaxed);
+        self.segments.give_back([segment]);
+        Ok(())
+    }
+
+    /// Stores all pairs of a segment, which is locked, in others that nobody else knows.
+    fn move_to(
+        &self,
+        children: &mut [Child],
+        segment: usize,
+        half: usize,
+        child_of: impl Fn(u64) -> usize,
+    ) {
+        for bucket in self.segments.all(segment) {
+            for (tag, second) in bucket.pairs() {
+                let hash = self.placement.hash_of_tag(tag, half);
+                self.store_in(&mut children[child_of(hash)], hash, (tag, second));
+            }
+        }
+        // What is in chains stays there.
+        for bucket in 0..self.segments.per_segment {
+            if self.segments.bucket(segment, bucket).header().has(Flag::Chained)
+                && !seeded(Bug::ChainedNotInherited)
+            {
+                for child in children.iter() {
+                    self.segments.bucket(child.fresh.number as usize, bucket).set(Flag::Chained);
+                }
+            }
+        }
+    }
+
+    /// Stores a pair in a segment that nobody else knows, by the simplest strategy that
+    /// finds room.
+    fn store_in(&self, child: &mut Child, hash: u64, pair: (u64, u64)) {
+        let (segment, mask) = (child.fresh.number as usize, self.mask());
+        let first = self.segments.bucket(segment, first_bucket(hash, mask));
+        let second = self.segments.bucket(segment, second_bucket(hash, mask));
+        let fingerprint = fingerprint(hash);
+        let put = |bucket: &Bucket| {
+            let slot = bucket.header().matching(0).next();
+            if let Some(slot) = slot {
+                bucket.put(slot, fingerprint, pair);
+            }
+            slot.is_some()
+        };
+        if child.strategy > Strategy::Single
+            && second.header().free_slots() > first.header().free_slots()
+            && put(second)
+        {
+            return first.set(Flag::Second);
+        }
+        if put(first) {
+            return;
+        }
+        while let Some(&next) =
+            self.config.strategies.iter().find(|&&strategy| strategy > child.strategy)
+        {
+            child.strategy = next;
+            if put(second) {
+                return first.set(Flag::Second);
+            }
+        }
+        if child.strategy == Strategy::Stash && self.segments.stash(segment).into_iter().any(put) {
+            return first.set(Flag::Stashed);
+        }
+        first.set(Flag::Chained);
+        // In RAM there is always room in chains.
+        let _ = self.chains.push(hash, pair);
+    }
+
+    /// Splits segments until so many pairs more find room by single hashing.
+    pub(super) fn reserve(&self, additional: usize) -> Result<(), Error> {
+        let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
+        let per_segment = (self.segments.per_segment * SLOTS) as f64 * super::FILLED;
+        let wanted = (all as f64 / per_segment).ceil().max(1.0);
+        if wanted > (1_u64 << MOST_DEPTH) as f64 {
+            return Err(Error::CapacityOverflow);
+        }
+        let depth = (wanted as u64).next_power_of_two().ilog2();
+        let mut hash = 0_u64;
+        loop {
+            // So that no segment is used for something else before it is locked.
+            let _pin = OpPin::<Shared>::new();
+            let found = self.locate(hash);
+            let entry = found.entry;
+            if entry.depth() < depth {
+                let segment = entry.segment();
+                self.segments.lock(segment);
+                let split = match self.directories.is_still(found) {
+                    true => self.split_locked(entry, hash),
+                    false => Ok(()),
+                };
+                self.segments.unlock(segment);
+                split?;
+                continue;
+            }
+            let Some(next) = hash.checked_add(1 << (64 - entry.depth())) else { return Ok(()) };
+            hash = next;
+        }
+    }
+
+    /// Merges neighbours that fit one segment by single hashing, as long as there are
+    /// any, and makes the directory as shallow as they allow.
+    pub(super) fn shrink_to_fit(&self) -> Result<(), Error> {
+        let _held = self.exclusive.lock();
+        let mut hash = 0_u64;
+        loop {
+            let depth = self.locate(hash).entry.depth();
+            let width = 1_u64 << (64 - depth);
+            if depth > self.least_depth && hash & width == 0 && self.merge(hash)? {
+                // What has become of it may fit its other neighbour.
+                let depth = depth - 1;
+                hash &= !(1_u64 << (64 - depth));
+                continue;
+            }
+            let Some(next) = hash.checked_add(width) else { break };
+            hash = next;
+        }
+        let mut structure = self.directories.change();
+        let mut deepest = self.least_depth;
+        self.each_segment(|_, entry| deepest = deepest.max(entry.depth()));
+        structure.set_depth(deepest)?;
+        drop(structure);
+        self.compact()
+    }
+
+    /// Moves segments to the lowest numbers, and gives the memory of the others back.
+    fn compact(&self) -> Result<(), Error> {
+        loop {
+            // What was given back is free when nobody knows it any more.
+            let tag = retire_tag();
+            let mut backoff = Backoff::new();
+            while !operations_ended(tag, false) {
+                backoff.wait();
+            }
+            self.segments.trim();
+            let mut segments = Vec::new();
+            self.each_segment(|hash, entry| segments.push((hash, entry)));
+            let live = segments.len();
+            segments.retain(|(_, entry)| entry.segment() >= live);
+            let mut is_any_moved = false;
+            for (hash, entry) in segments {
+                is_any_moved |= self.move_down(hash, entry)?;
+            }
+            if !is_any_moved {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Moves a segment to a lower number, if there is one; whether it did.
+    fn move_down(&self, hash: u64, entry: Entry) -> Result<bool, Error> {
+        let _pin = OpPin::<Shared>::new();
+        let found = self.locate(hash);
+        let segment = entry.segment();
+        self.segments.lock(segment);
+        let fresh = match found.entry == entry && self.directories.is_still(found) {
+            true => self.segments.take().map(Some),
+            false => Ok(None),
+        };
+        let is_lower = |fresh: &Fresh| (fresh.number as usize) < segment;
+        let moved = fresh.map(|fresh| match fresh {
+            Some(fresh) if is_lower(&fresh) => {
+                let mut child = [Child::new(fresh, self.config.strategies[0])];
+                self.move_to(&mut child, segment, (hash >> 63) as usize, |_| 0);
+                let [Child { fresh, strategy }] = child;
+                let entry = fresh.entry(entry.depth(), strategy);
+                self.directories.change().current().publish(hash, entry);
+                self.segments.give_back([segment]);
+                true
+            }
+            Some(fresh) => {
+                self.segments.give_back([fresh.number as usize]);
+                false
+            }
+            None => false,
+        });
+        self.segments.unlock(segment);
+        moved
+    }
+
+    /// Merges a segment with the one behind it, if both are of the same depth and few
+    /// pairs are in them; whether it did.
+    fn merge(&self, hash: u64) -> Result<bool, Error> {
+        let _pin = OpPin::<Shared>::new();
+        let low = self.locate(hash);
+        let depth = low.entry.depth();
+        if depth <= self.least_depth || hash & 1 << (64 - depth) != 0 {
+            return Ok(false);
+        }
+        let high = self.locate(hash | 1 << (64 - depth));
+        if high.entry.depth() != depth {
+            return Ok(false);
+        }
+        let mut pair = [low.entry.segment(), high.entry.segment()];
+        pair.sort_unstable();
+        pair.iter().for_each(|&segment| self.segments.lock(segment));
+        let is_still = self.directories.is_still(low) && self.directories.is_still(high);
+        let count = |&segment: &usize| {
+            let free = self.segments.all(segment).map(|bucket| bucket.header().free_slots());
+            (self.segments.per_segment + STASH) * SLOTS - free.sum::<u32>() as usize
+        };
+        let most = ((self.segments.per_segment * SLOTS) as f64 * super::FILLED / 2.0) as usize;
+        let merged = match is_still && pair.iter().map(count).sum::<usize>() <= most {
+            true => self.merge_locked(pair, depth, hash).map(|()| true),
+            false => Ok(false),
+        };
+        pair.iter().for_each(|&segment| self.segments.unlock(segment));
+        merged
+    }
+
+    fn merge_locked(&self, pair: [usize; 2], depth: u32, hash: u64) -> Result<(), Error> {
+        let mut child = [Child::new(self.segments.take()?, self.config.strategies[0])];
+        for segment in pair {
+            self.move_to(&mut child, segment, (hash >> 63) as usize, |_| 0);
+        }
+        let [Child { fresh, strategy }] = child;
+        let structure = self.directories.change();
+        structure.current().publish(hash, fresh.entry(depth - 1, strategy));
+        drop(structure);
+        self.splits.merges.fetch_add(1, Ordering::Relaxed);
+        self.segments.give_back(pair);
+        Ok(())
+    }
+}
+
+/// A segment that is being filled.
+#[derive(Debug)]
+struct Child {
+    fresh: Fresh,
+    strategy: Strategy,
+}
+
+impl Child {
+    fn new(fresh: Fresh, strategy: Strategy) -> Self {
+        Self { fresh, strategy }
+    }
+}

@@ -1,0 +1,68 @@
+//! The quantities that the paper reports of a table (sections 4.2 and 4.3).
+
+use super::Table;
+use super::bucket::SLOTS;
+use crate::hash::Placement;
+use crate::sync::Ordering;
+
+/// What a [`PeaMap`](crate::PeaMap) looks like inside.
+///
+/// ```
+/// use nunatak::PeaMap;
+/// let map: PeaMap<u64, u64> = (0..1000).map(|key| (key, key)).collect();
+/// let stats = map.stats();
+/// assert_eq!(stats.len, 1000);
+/// assert_eq!(stats.strategies.iter().sum::<usize>(), stats.segments);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct PeaStats {
+    /// Entries.
+    pub len: usize,
+    /// Segments.
+    pub segments: usize,
+    /// Segments that hash singly, by two choices, and by two choices with a stash.
+    pub strategies: [usize; 3],
+    /// The global depth.
+    pub depth: u32,
+    /// Slots of all segments, stash included.
+    pub slots: usize,
+    /// The share of the slots that hold an entry.
+    pub load_factor: f64,
+    /// Entries in stash buckets.
+    pub stashed: usize,
+    /// Entries in chains, since too many hashes agree in too many bits.
+    pub chained: usize,
+    /// Splits so far.
+    pub splits: usize,
+    /// Splits after which not every new segment hashed singly.
+    pub crowded_splits: usize,
+    /// Merges so far.
+    pub merges: usize,
+}
+
+impl<P: Placement> Table<P> {
+    /// Looks at every stash.
+    pub(super) fn stats(&self) -> PeaStats {
+        let (mut segments, mut strategies, mut stashed) = (0, [0; 3], 0);
+        self.each_segment(|_, entry| {
+            segments += 1;
+            strategies[entry.strategy() as usize] += 1;
+            let taken = self.segments.stash(entry.segment()).map(|b| b.header().free_slots());
+            stashed += taken.into_iter().map(|free| SLOTS - free as usize).sum::<usize>();
+        });
+        PeaStats {
+            len: self.len(),
+            segments,
+            strategies,
+            depth: self.directories.current().depth,
+            slots: self.slots(),
+            load_factor: self.load_factor(),
+            stashed,
+            chained: self.chains.len(),
+            splits: self.splits.splits.load(Ordering::Relaxed),
+            crowded_splits: self.splits.crowded.load(Ordering::Relaxed),
+            merges: self.splits.merges.load(Ordering::Relaxed),
+        }
+    }
+}

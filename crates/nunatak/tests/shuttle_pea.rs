@@ -1,0 +1,65 @@
+//! Pea Hash under a randomised scheduler: whole operations of several threads, through
+//! all strategies, splits, merges and snapshots, on schedules that a real machine seldom
+//! takes.
+//!
+//! ```sh
+//! RUSTFLAGS="--cfg shuttle" cargo test --release -p nunatak --test shuttle_pea
+//! ```
+//!
+//! With `--cfg nunatak_seeded_bugs` as well it must find the bugs that need neither
+//! a weak memory order nor two threads within one step of each other.
+#![cfg(shuttle)]
+
+mod schedules;
+
+use nunatak::{BoxedMap, Pea, PeaMap};
+use schedules::{Constant, Counted, Map, Subject, scenarios};
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+
+/// Two segments of two buckets of three slots.
+struct Tiny;
+
+impl Subject for Tiny {
+    /// Always the same, so that a schedule can be run again.
+    type Hash = BuildHasherDefault<DefaultHasher>;
+    type Design = Pea;
+
+    fn small() -> Arc<Map<Self>> {
+        let builder = PeaMap::<u64, u64>::builder().hasher(Self::Hash::default());
+        Arc::new(builder.build().unwrap())
+    }
+
+    /// With these all strategies are in use.
+    fn fillers() -> Vec<u64> {
+        (1000..1016).collect()
+    }
+
+    fn colliding() -> Arc<BoxedMap<u64, Counted, Constant, Self::Design>> {
+        let builder = PeaMap::<u64, u64>::builder().hasher(Constant);
+        Arc::new(builder.build_boxed().unwrap())
+    }
+}
+
+#[cfg(not(nunatak_seeded_bugs))]
+#[test]
+fn every_scenario_holds() {
+    schedules::every_scenario_holds(&scenarios::<Tiny>());
+}
+
+#[cfg(nunatak_seeded_bugs)]
+#[test]
+fn seeded_bugs_are_found() {
+    use nunatak::seeded::Bug;
+    // Each with those scenarios that are about it.
+    let scenarios = scenarios::<Tiny>();
+    let of_growth = [
+        Bug::StashForgotten,
+        Bug::SecondUnflagged,
+        Bug::LockedWithoutEntry,
+        Bug::EntryNotAskedAgain,
+    ];
+    schedules::seeded_bugs_are_found(&of_growth, &scenarios[..4]);
+    schedules::seeded_bugs_are_found(&[Bug::SnapshotWithoutGrace], &scenarios[5..7]);
+    schedules::seeded_bugs_are_found(&[Bug::ChainedNotInherited], &scenarios[8..]);
+}
