@@ -49,6 +49,6 @@ impl Store for Rocksdb {
         }
         let mut options = WriteOptions::default();
         options.set_sync(true);
-        Ok(self.database.write_opt(&batch, &options)?)
+        Ok(self.database.write_opt(batch, &options)?)
     }
 }
