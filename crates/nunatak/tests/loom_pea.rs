@@ -6,9 +6,9 @@
 //! RUSTFLAGS="--cfg loom" cargo test --release -p nunatak --test loom_pea
 //! ```
 //!
-//! With `--cfg nunatak_seeded_bugs` as well, steps that the protocol rests on are left
-//! out in turn, and a model must find it. (What only a table that is split and merged
-//! again and again shows, the scenarios of `shuttle_pea` find.)
+//! With `--cfg nunatak_seeded_bugs` as well, the step that rests on an interleaving is
+//! left out, and a model must find it. (The others are found by the scenarios of
+//! `shuttle_pea`.)
 #![cfg(loom)]
 
 mod models;
@@ -230,6 +230,5 @@ fn every_property_holds() {
 #[test]
 fn every_seeded_bug_is_found() {
     use nunatak::seeded::Bug;
-    let bugs = [Bug::LockedWithoutEntry, Bug::StashForgotten, Bug::SecondUnflagged];
-    models::every_seeded_bug_is_found(&bugs, MODELS);
+    models::every_seeded_bug_is_found(&[Bug::LockedWithoutEntry], MODELS);
 }
