@@ -1,7 +1,7 @@
 //! Crashes of durable maps, at every instant.
 #![cfg(target_os = "linux")]
 
-use nunatak::durable::{InFile, Persistency};
+use nunatak::durable::{InFile, Map, Options, Persistency, Simulation};
 use nunatak::{Blocks, Iceberg};
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
@@ -98,6 +98,35 @@ fn histories_with_a_journal() {
     crash_after::<Small>(&before, &actions, Persistency::Pages, look);
     let look = Thoroughness { journal: JOURNAL, ..FEW_MOMENTS };
     crash_history::<Small>(&extents(), Persistency::Pages, look);
+}
+
+/// A process is killed, its file is opened and changed by the next one, and then the
+/// power is cut: what was synced in between is there, as is what the first one synced.
+#[test]
+fn a_sync_after_a_killed_process_counts() {
+    let options = Options::new().journal(JOURNAL);
+    let first = Simulation::new(Persistency::Pages);
+    let map: Map<u64, u64, Small> = first.create(&options).unwrap();
+    for key in 0..10 {
+        assert_eq!(map.insert(key, key).unwrap(), None);
+        map.sync().unwrap();
+    }
+    let killed = first.crash(first.moment()).latest();
+    let second = Simulation::of(&killed, Persistency::Pages).of_killed();
+    let map: Map<u64, u64, Small> = second.open(&options).unwrap();
+    for key in 5..15 {
+        map.insert(key, key + 100).unwrap();
+        map.sync().unwrap();
+        for image in second.crash(second.moment()).images(8, key) {
+            let third = Simulation::of(&image, Persistency::Pages);
+            let map: Map<u64, u64, Small> = third.open(&options).unwrap();
+            let expected = |of: u64| if (5..=key).contains(&of) { of + 100 } else { of };
+            for of in 0..=key.max(9) {
+                assert_eq!(map.get(&of), Some(expected(of)));
+            }
+            assert_eq!(map.len() as u64, key.max(9) + 1);
+        }
+    }
 }
 
 #[test]

@@ -11,42 +11,14 @@
 //! `shuttle_pea`.)
 #![cfg(loom)]
 
+#[path = "models/chosen.rs"]
+mod chosen;
 mod models;
 
+use chosen::Chosen;
 use models::{Model, check, spawn};
 use nunatak::{PeaMap, Strategy};
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-
-/// Keys choose their hashes: see [`key`].
-#[derive(Debug, Clone, Copy, Default)]
-struct Chosen;
-
-impl BuildHasher for Chosen {
-    type Hasher = ChosenHasher;
-    fn build_hasher(&self) -> ChosenHasher {
-        ChosenHasher(0)
-    }
-}
-
-struct ChosenHasher(u64);
-
-impl Hasher for ChosenHasher {
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("keys are words");
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        // The lowest bit is the half of the directory that a key belongs to: words from
-        // zero on belong to both, which a map relies on.
-        self.0 = key.rotate_right(1);
-    }
-
-    fn finish(&self) -> u64 {
-        // The map multiplies by the golden ratio: by its inverse first.
-        self.0.wrapping_mul(0xF1DE_83E1_9937_733D)
-    }
-}
 
 /// The `n`th key of the first segment whose first bucket is this one, with a
 /// fingerprint, and with the bits by which a split tells them apart.

@@ -2,7 +2,7 @@
 //! limit is the process's.
 #![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
 
-use nunatak::{DlhtMap, IcebergMap};
+use nunatak::{DlhtMap, IcebergMap, PeaMap};
 
 /// Limits the address space to what is in use and `more` bytes; all if `None`.
 fn limit_address_space(more: Option<u64>) {
@@ -18,6 +18,39 @@ fn limit_address_space(more: Option<u64>) {
 fn maps_that_may_not_grow_keep_everything_and_grow_later() {
     dlht();
     iceberg();
+    pea();
+}
+
+/// The map whose segments are split one after the other; without memory for another
+/// its keys go to chains.
+fn pea() {
+    let map: PeaMap<u64, u64> = PeaMap::new();
+    (0..10_000).for_each(|key| assert_eq!(map.insert(key, !key), None));
+    limit_data(Some(4 << 20));
+    let mut keys = 10_000;
+    while map.stats().chained < 1000 {
+        assert_eq!(map.insert(keys, !keys), None);
+        keys += 1;
+        assert!(keys < 1 << 20, "the map has grown");
+    }
+    assert!(map.reserve(1 << 22).is_err());
+    assert!((0..keys).all(|key| map.get(&key) == Some(!key)));
+    assert_eq!(map.len() as u64, keys);
+    for key in (0..keys).step_by(7) {
+        assert_eq!(map.remove(&key), Some(!key));
+        assert_eq!(map.insert(key, key), None);
+    }
+
+    // As soon as there is memory the next key takes it.
+    limit_data(None);
+    let splits = map.stats().splits;
+    for key in keys..2 * keys {
+        assert_eq!(map.insert(key, !key), None);
+    }
+    assert!(map.stats().splits > splits + 1);
+    let expected = |key: u64| if key < keys && key % 7 == 0 { key } else { !key };
+    assert!((0..2 * keys).all(|key| map.get(&key) == Some(expected(key))));
+    assert_eq!(map.len() as u64, 2 * keys);
 }
 
 /// The map whose size is doubled in place, by pages that are refused.

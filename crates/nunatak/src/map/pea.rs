@@ -16,8 +16,8 @@ use core::hash::BuildHasher;
 /// header. A get touches the line of a header, and that of a slot if it hits, and up to
 /// three headers more if its segment is full. It writes nothing and waits for nobody. A
 /// change takes the lock of a bucket or two. A segment that has no room is split into
-/// four, for which changes to its keys wait, a thousandth of a second or less; reads
-/// don't. Source: Pea Hash (SIGMOD '23), sections 3.1 and 3.2.
+/// four, for which changes to its keys wait; reads don't. Source: Pea Hash (SIGMOD
+/// '23), sections 3.1 and 3.2.
 ///
 /// Memory is used by half on average: a segment is 23 % full after a split and 92 %
 /// before.

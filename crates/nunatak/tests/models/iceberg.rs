@@ -1,43 +1,16 @@
 //! What holds for IcebergHT, in RAM and in durable media: one model for each property.
 
+#[path = "chosen.rs"]
+mod chosen;
+
 use crate::Map;
 use crate::models::{self, Model, spawn};
-use std::hash::{BuildHasher, Hasher};
+pub(crate) use chosen::Chosen;
 use std::sync::Arc;
 
 /// As the other `check`, with no more preemptions than there is time for.
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     models::check(preemptions.min(crate::MOST_PREEMPTIONS), model);
-}
-
-/// Keys choose their hashes: see [`key`].
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Chosen;
-
-impl BuildHasher for Chosen {
-    type Hasher = ChosenHasher;
-    fn build_hasher(&self) -> ChosenHasher {
-        ChosenHasher(0)
-    }
-}
-
-pub(crate) struct ChosenHasher(u64);
-
-impl Hasher for ChosenHasher {
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("keys are words");
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        // The lowest bit is the half of the columns that a key belongs to: words from
-        // zero on belong to both, which a map relies on.
-        self.0 = key.rotate_right(1);
-    }
-
-    fn finish(&self) -> u64 {
-        // The map multiplies by the golden ratio: by its inverse first.
-        self.0.wrapping_mul(0xF1DE_83E1_9937_733D)
-    }
 }
 
 /// The hash that a key stands for.

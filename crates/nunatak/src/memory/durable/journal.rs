@@ -36,7 +36,9 @@
 
 use super::PAGE;
 use crate::memory::Part;
-use crate::sync::{AtomicPair, Mutex, pairs_load_whole, thread_index};
+use crate::sync::{
+    AtomicPair, AtomicUsize, Mutex, Ordering::Relaxed, pairs_load_whole, thread_index,
+};
 
 /// What is noted and read at once.
 pub(super) const GRANULE: usize = size_of::<AtomicPair>();
@@ -46,6 +48,8 @@ const HEADER_WORDS: usize = 4;
 const RECORD_WORDS: usize = 3;
 const PART_SHIFT: u32 = 56;
 const STRIPES: usize = 16;
+/// How many changes of a stripe are counted at once.
+const COUNTED: usize = 1024;
 
 /// A granule of a part, and what it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,8 +116,10 @@ pub(super) fn read(words: &[u64], first: u64) -> (Vec<Record>, u64) {
 #[derive(Debug)]
 struct Changes {
     stripes: Box<[Mutex<Stripe>]>,
-    /// How many a stripe holds: together more than a transaction can have.
+    /// How many there may be: as many as a transaction can have.
     most: usize,
+    /// How many there are, by thousands: a hint, counted and read relaxed.
+    count: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -126,7 +132,8 @@ struct Stripe {
 
 impl Changes {
     fn new(most: usize) -> Self {
-        Self { stripes: (0..STRIPES).map(|_| Mutex::default()).collect(), most }
+        let stripes = (0..STRIPES).map(|_| Mutex::default()).collect();
+        Self { stripes, most, count: AtomicUsize::new(0) }
     }
 
     fn note(&self, addresses: impl Iterator<Item = usize>) {
@@ -134,8 +141,11 @@ impl Changes {
         if stripe.is_incomplete {
             return;
         }
+        let before = stripe.granules.len();
         stripe.granules.extend(addresses);
-        if stripe.granules.len() > self.most {
+        // All threads together take no more memory than the journal is worth.
+        let more = (stripe.granules.len() / COUNTED - before / COUNTED) * COUNTED;
+        if more > 0 && self.count.fetch_add(more, Relaxed) + more > self.most {
             *stripe = Stripe { granules: Vec::new(), is_incomplete: true };
         }
     }
@@ -148,6 +158,7 @@ impl Changes {
     fn take(&self) -> Option<Vec<usize>> {
         let mut is_complete = true;
         let mut granules = Vec::new();
+        self.count.store(0, Relaxed);
         for stripe in &self.stripes {
             let mut stripe = stripe.lock();
             is_complete &= !stripe.is_incomplete;
@@ -277,14 +288,15 @@ mod tests {
 
     #[test]
     fn changes_are_noted_once_or_given_up() {
-        let changes = Changes::new(4);
+        let changes = Changes::new(COUNTED);
         changes.note([16, 32, 16].into_iter());
         assert_eq!(changes.take(), Some(vec![16, 32]));
         assert_eq!(changes.take(), Some(vec![]));
-        changes.note([16, 32, 48].into_iter());
-        changes.note([64, 80].into_iter());
+        changes.note(0..COUNTED + 5);
+        assert_eq!(changes.take().map(|granules| granules.len()), Some(COUNTED + 5));
+        changes.note(0..2 * COUNTED);
         changes.note([96].into_iter());
-        assert_eq!(changes.take(), None);
+        assert_eq!(changes.take(), None, "more than a journal has room for");
         changes.note([96].into_iter());
         assert_eq!(changes.take(), Some(vec![96]));
         changes.note_unknown();

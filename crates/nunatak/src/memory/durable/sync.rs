@@ -1,5 +1,8 @@
 //! How what was stored in a pool outlasts a power cut, where fences don't do it: the
 //! barrier, and the [journal](super::journal).
+//!
+//! Words of the header are loaded relaxed: they are changed under the lock of the
+//! journal's end, or before the pool is shared. So is whether the journal was repeated.
 
 use super::PAGE;
 use super::backing::error_of;
@@ -194,6 +197,11 @@ impl Pool {
     /// Whether it has said anything.
     pub(crate) fn end_repeat(&self) -> bool {
         self.is_repeated.store(true, Ordering::Relaxed);
+        if let Some(journal) = self.journal.get() {
+            // The header still names the transactions of before, whose place the next one
+            // would take: a barrier comes first.
+            journal.note_unknown();
+        }
         let records = core::mem::take(&mut self.repeat.lock().records);
         !records.is_empty()
     }

@@ -93,7 +93,7 @@ impl<P: Placement> Table<P> {
     fn run<T: KeyTest, F: Fn(u64) -> Change>(&self, request: &Request<'_, T, F>) -> Option<u64> {
         let mut known = Known::default();
         let mut backoff = Backoff::new();
-        let mut in_order = false;
+        let (mut in_order, mut is_refused) = (false, false);
         loop {
             if !T::BY_WORD {
                 known.learn(request.test, |test| {
@@ -113,7 +113,7 @@ impl<P: Placement> Table<P> {
                 buckets.unlock();
                 continue;
             }
-            let attempt = self.attempt(found, &mut buckets, request, &known);
+            let attempt = self.attempt(found, &mut buckets, request, (&known, is_refused));
             buckets.unlock();
             match attempt {
                 Attempt::Done(before, added) => {
@@ -128,7 +128,8 @@ impl<P: Placement> Table<P> {
                     known.insert(second, request.test.accepts(second));
                 }
                 Attempt::InOrder => in_order = true,
-                Attempt::Full => self.make_room(found, request.hash),
+                // Without memory for a segment the key goes to a chain, which needs less.
+                Attempt::Full => is_refused = self.make_room(found, request.hash).is_err(),
             }
         }
     }
@@ -156,7 +157,7 @@ impl<P: Placement> Table<P> {
         found: Found<'_>,
         buckets: &mut Buckets<'_>,
         request: &Request<'_, T, F>,
-        known: &Known,
+        (known, is_refused): (&Known, bool),
     ) -> Attempt {
         match self.place_of(buckets, request, known) {
             Err(unknown) => Attempt::Unknown(unknown),
@@ -175,7 +176,8 @@ impl<P: Placement> Table<P> {
                 None => Attempt::Done(None, 0),
                 Some(second) => {
                     let pair = (request.tag, second);
-                    self.insert(found.entry.strategy(), buckets, request.hash, pair)
+                    let strategy = found.entry.strategy();
+                    self.insert((strategy, is_refused), buckets, request.hash, pair)
                 }
             },
         }
@@ -272,16 +274,16 @@ impl<P: Placement> Table<P> {
         true
     }
 
-    /// Stores a new key as a strategy says.
+    /// Stores a new key as a strategy says; in a chain if that finds no room, and a split
+    /// was refused or is not worth it.
     fn insert(
         &self,
-        strategy: Strategy,
+        (strategy, is_refused): (Strategy, bool),
         buckets: &mut Buckets<'_>,
         hash: u64,
         pair: (u64, u64),
     ) -> Attempt {
         let fingerprint = fingerprint(hash);
-        let mut free = buckets.first.header().matching(0);
         if strategy > Strategy::Single {
             if !buckets.lock_second() {
                 return Attempt::InOrder;
@@ -298,7 +300,7 @@ impl<P: Placement> Table<P> {
                 return Attempt::Done(None, 1);
             }
         }
-        if let Some(slot) = free.next() {
+        if let Some(slot) = buckets.first.header().matching(0).next() {
             buckets.first.put(slot, fingerprint, pair);
             return Attempt::Done(None, 1);
         }
@@ -316,7 +318,7 @@ impl<P: Placement> Table<P> {
                 }
             }
         }
-        if strategy == self.last_strategy() && self.is_degenerate(hash) {
+        if strategy == self.last_strategy() && (is_refused || self.is_degenerate(hash)) {
             buckets.first.set(Flag::Chained);
             // In RAM there is always room in chains.
             let _ = self.chains.push(hash, pair);

@@ -17,6 +17,9 @@
 //! 2. While a slot holds a tag its byte holds the tag's fingerprint: the fingerprint is
 //!    set before the tag and cleared after it.
 //! 3. A flag is set before what it tells of is stored, and stays as long as the segment.
+//!
+//! Loads by who holds the lock are relaxed, as are stores to a bucket that nobody else
+//! has: what is published or unlocked afterwards releases them.
 
 use crate::memory::Zeroed;
 use crate::simd::BitIter;

@@ -128,8 +128,9 @@ impl Structure<'_> {
                 true => place >> (depth - before.depth),
                 false => place << (before.depth - depth),
             };
-            // Relaxed: published by the pointer; who reads it early asks again.
-            word.store(before.entry(of_before).0, Ordering::Relaxed);
+            // Release: who knows this directory from when it was the current one before
+            // may read the entry before the pointer, and then find that it is again.
+            word.store(before.entry(of_before).0, Ordering::Release);
         }
         // Release: with its entries.
         self.directories.current.store(&raw mut **next, Ordering::Release);

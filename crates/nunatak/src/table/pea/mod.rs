@@ -63,7 +63,6 @@ use crate::sync::{AtomicU64, Mutex, Registry, double_word_cas_is_lock_free, pair
 use crate::table::iceberg::chains::Chains;
 use crate::table::{Change, KeyTest, PairTable};
 use bucket::SLOTS;
-use core::sync::atomic::AtomicBool;
 use directory::{Directories, Found};
 use geometry::Strategy as S;
 use segments::Segments;
@@ -110,8 +109,6 @@ pub struct Table<P: Placement> {
     /// Held by who takes a snapshot or merges.
     exclusive: Mutex<()>,
     splits: split::Counts,
-    /// Whether there was no memory for a new segment.
-    is_out_of_memory: AtomicBool,
 }
 
 impl<P: Placement> Table<P> {
@@ -138,7 +135,6 @@ impl<P: Placement> Table<P> {
             freezing: AtomicU64::new(0),
             exclusive: Mutex::new(()),
             splits: split::Counts::default(),
-            is_out_of_memory: AtomicBool::new(false),
         };
         let strategy = table.config.strategies[0];
         for place in 0..1_u64 << depth {

@@ -3,16 +3,17 @@
 
 use super::Table;
 use super::bucket::{Bucket, Flag, SLOTS};
-use super::directory::Found;
+use super::directory::{Found, Structure};
 use super::geometry::{Entry, MOST_DEPTH, Strategy, fingerprint, first_bucket, second_bucket};
 use super::segments::{Fresh, STASH};
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{AtomicUsize, Backoff, OpPin, Ordering, Shared, operations_ended, retire_tag};
-use core::sync::atomic::Ordering::Relaxed;
+use crate::sync::Ordering::Relaxed;
+use crate::sync::{AtomicUsize, Backoff, OpPin, Shared, operations_ended, retire_tag};
 
-/// What has happened to segments, for the statistics of the paper.
+/// What has happened to segments, for the statistics of the paper: counted and read
+/// relaxed.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// Splits.
@@ -35,18 +36,15 @@ impl<P: Placement> Table<P> {
 
     /// Whether splitting the segment of a hash is not worth a deeper directory.
     pub(super) fn is_degenerate(&self, hash: u64) -> bool {
-        if self.is_out_of_memory.load(Relaxed) {
-            return true;
-        }
         let depth = self.locate(hash).entry.depth() + self.config.split_into.ilog2();
         let needed = self.len() / (self.segments.per_segment * SLOTS / 4) + 1;
         depth > MOST_DEPTH || 1_usize << depth > SPARSE * needed.next_power_of_two()
     }
 
     /// Gives the segment of a hash the next strategy, or splits it, unless somebody else
-    /// has. The caller holds no lock.
+    /// has; an error if there is no memory for that. The caller holds no lock.
     #[cold]
-    pub(super) fn make_room(&self, found: Found<'_>, hash: u64) {
+    pub(super) fn make_room(&self, found: Found<'_>, hash: u64) -> Result<(), Error> {
         let strategies = &self.config.strategies;
         let entry = found.entry;
         let at = strategies.iter().position(|&strategy| strategy == entry.strategy());
@@ -56,20 +54,21 @@ impl<P: Placement> Table<P> {
                 if self.directories.is_still(found) {
                     structure.current().publish(hash, entry.with(next));
                 }
+                Ok(())
             }
             None => self.split(found, hash),
         }
     }
 
-    fn split(&self, found: Found<'_>, hash: u64) {
+    fn split(&self, found: Found<'_>, hash: u64) -> Result<(), Error> {
         let segment = found.entry.segment();
         self.segments.lock(segment);
-        if self.directories.is_still(found) {
-            // Without memory for it pairs go to chains, which need less.
-            let result = self.split_locked(found.entry, hash);
-            self.is_out_of_memory.store(result.is_err(), Relaxed);
-        }
+        let split = match self.directories.is_still(found) {
+            true => self.split_locked(found.entry, hash),
+            false => Ok(()),
+        };
         self.segments.unlock(segment);
+        split
     }
 
     fn split_locked(&self, entry: Entry, hash: u64) -> Result<(), Error> {
@@ -97,17 +96,25 @@ impl<P: Placement> Table<P> {
             self.segments.give_back(children.iter().map(|child| child.fresh.number as usize));
             return Err(error);
         }
-        for (number, child) in children.iter().enumerate() {
+        let is_crowded = children.iter().any(|child| child.strategy > self.config.strategies[0]);
+        for (number, child) in children.into_iter().enumerate() {
             let hash = prefix | (number as u64) << (64 - depth - by);
-            structure.current().publish(hash, child.fresh.entry(depth + by, child.strategy));
+            self.publish(&structure, hash, depth + by, child);
         }
         drop(structure);
-        // Relaxed: statistics.
-        self.splits.splits.fetch_add(1, Ordering::Relaxed);
-        let is_crowded = children.iter().any(|child| child.strategy > self.config.strategies[0]);
-        self.splits.crowded.fetch_add(usize::from(is_crowded), Ordering::Relaxed);
+        self.splits.splits.fetch_add(1, Relaxed);
+        self.splits.crowded.fetch_add(usize::from(is_crowded), Relaxed);
         self.segments.give_back([segment]);
         Ok(())
+    }
+
+    /// Makes a segment that was filled the one of its keys.
+    fn publish(&self, structure: &Structure<'_>, hash: u64, depth: u32, child: Child) {
+        for (hash, pair) in child.homeless {
+            // In RAM there is always room in chains.
+            let _ = self.chains.push(hash, pair);
+        }
+        structure.current().publish(hash, child.fresh.entry(depth, child.strategy));
     }
 
     /// Stores all pairs of a segment, which is locked, in others that nobody else knows.
@@ -171,8 +178,7 @@ impl<P: Placement> Table<P> {
             return first.set(Flag::Stashed);
         }
         first.set(Flag::Chained);
-        // In RAM there is always room in chains.
-        let _ = self.chains.push(hash, pair);
+        child.homeless.push((hash, pair));
     }
 
     /// Splits segments until so many pairs more find room by single hashing.
@@ -191,14 +197,7 @@ impl<P: Placement> Table<P> {
             let found = self.locate(hash);
             let entry = found.entry;
             if entry.depth() < depth {
-                let segment = entry.segment();
-                self.segments.lock(segment);
-                let split = match self.directories.is_still(found) {
-                    true => self.split_locked(entry, hash),
-                    false => Ok(()),
-                };
-                self.segments.unlock(segment);
-                split?;
+                self.split(found, hash)?;
                 continue;
             }
             let Some(next) = hash.checked_add(1 << (64 - entry.depth())) else { return Ok(()) };
@@ -270,9 +269,8 @@ impl<P: Placement> Table<P> {
             Some(fresh) if is_lower(&fresh) => {
                 let mut child = [Child::new(fresh, self.config.strategies[0])];
                 self.move_to(&mut child, segment, (hash >> 63) as usize, |_| 0);
-                let [Child { fresh, strategy }] = child;
-                let entry = fresh.entry(entry.depth(), strategy);
-                self.directories.change().current().publish(hash, entry);
+                let [child] = child;
+                self.publish(&self.directories.change(), hash, entry.depth(), child);
                 self.segments.give_back([segment]);
                 true
             }
@@ -321,11 +319,9 @@ impl<P: Placement> Table<P> {
         for segment in pair {
             self.move_to(&mut child, segment, (hash >> 63) as usize, |_| 0);
         }
-        let [Child { fresh, strategy }] = child;
-        let structure = self.directories.change();
-        structure.current().publish(hash, fresh.entry(depth - 1, strategy));
-        drop(structure);
-        self.splits.merges.fetch_add(1, Ordering::Relaxed);
+        let [child] = child;
+        self.publish(&self.directories.change(), hash, depth - 1, child);
+        self.splits.merges.fetch_add(1, Relaxed);
         self.segments.give_back(pair);
         Ok(())
     }
@@ -336,10 +332,12 @@ impl<P: Placement> Table<P> {
 struct Child {
     fresh: Fresh,
     strategy: Strategy,
+    /// What goes to chains when it is published, and not before: it may come to nothing.
+    homeless: Vec<(u64, (u64, u64))>,
 }
 
 impl Child {
     fn new(fresh: Fresh, strategy: Strategy) -> Self {
-        Self { fresh, strategy }
+        Self { fresh, strategy, homeless: Vec::new() }
     }
 }

@@ -60,6 +60,7 @@ impl<P: Placement> Table<P> {
             load_factor: self.load_factor(),
             stashed,
             chained: self.chains.len(),
+            // Relaxed: statistics.
             splits: self.splits.splits.load(Ordering::Relaxed),
             crowded_splits: self.splits.crowded.load(Ordering::Relaxed),
             merges: self.splits.merges.load(Ordering::Relaxed),

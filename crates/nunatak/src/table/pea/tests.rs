@@ -2,14 +2,21 @@
 //! edges.
 
 use super::{Config, PeaStats, Strategy, Table};
-use crate::hash::{Placement as _, RandomState, WordPlacement};
+use crate::hash::{Placement as _, WordPlacement};
 use crate::memory::touched::lines_of;
 use crate::table::{ByWord, Change};
+use core::hash::BuildHasher as _;
+use foldhash::fast::FixedState;
 
-type Words = Table<WordPlacement<RandomState>>;
+type Words = Table<WordPlacement<FixedState>>;
 
 fn words(config: Config, capacity: usize) -> Words {
-    Table::new(WordPlacement::new(RandomState::default()), config, capacity).unwrap()
+    seeded(config, capacity, 1)
+}
+
+/// A table whose figures are the same whenever they are looked at.
+fn seeded(config: Config, capacity: usize, seed: u64) -> Words {
+    Table::new(WordPlacement::new(FixedState::with_seed(seed)), config, capacity).unwrap()
 }
 
 fn put(table: &Words, word: u64) -> Option<u64> {
@@ -23,11 +30,13 @@ fn of(strategies: &[Strategy]) -> Config {
 /// The load of all slots of a segment's buckets at which something happens to it, as a
 /// mean over some segments.
 fn load_at(rounds: u32, config: &Config, happens: impl Fn(&PeaStats) -> bool) -> f64 {
-    let loads = (0..rounds).map(|_| {
-        let table = words(config.clone(), 0);
+    let loads = (0..rounds).map(|round| {
+        let table = seeded(config.clone(), 0, u64::from(round));
         let of_first = |word: &u64| table.placement.hash(*word) >> 63 == 0;
         let mut count = 0;
-        (0..).filter(of_first).find(|&word| {
+        // Dense words would be spread more evenly than chance does it.
+        let random = |number: u64| FixedState::with_seed(round.into()).hash_one(number);
+        (0..).map(random).filter(of_first).find(|&word| {
             put(&table, word);
             count += 1;
             happens(&table.stats())
@@ -39,16 +48,18 @@ fn load_at(rounds: u32, config: &Config, happens: impl Fn(&PeaStats) -> bool) ->
 
 /// At which loads single hashing, 2-choice hashing and the stash give up: simulated
 /// 0.389, 0.874 and 0.921 of all slots, pure 2-choice at 0.879, with a stash at 0.925.
+/// (Over many segments the first is 0.382 with a standard deviation of 0.042: that is
+/// why there are so many rounds, and always the same.)
 #[test]
 fn strategies_give_up_at_the_loads_of_the_paper() {
     use Strategy::{Single, Stash, TwoChoice};
     let all = Config::default();
-    let single = load_at(200, &all, |stats| stats.strategies[0] < 2);
+    let single = load_at(500, &all, |stats| stats.strategies[0] < 2);
     let two_choice = load_at(24, &all, |stats| stats.strategies[2] > 0);
     let stash = load_at(24, &all, |stats| stats.splits > 0);
     let pure_two_choice = load_at(24, &of(&[TwoChoice]), |stats| stats.splits > 0);
     let pure_stash = load_at(24, &of(&[Stash]), |stats| stats.splits > 0);
-    let pure_single = load_at(200, &of(&[Single]), |stats| stats.splits > 0);
+    let pure_single = load_at(500, &of(&[Single]), |stats| stats.splits > 0);
     println!("{single:.3} {two_choice:.3} {stash:.3}");
     println!("{pure_two_choice:.3} {pure_stash:.3} {pure_single:.3}");
     for (load, expected) in [
@@ -59,7 +70,7 @@ fn strategies_give_up_at_the_loads_of_the_paper() {
         (pure_stash, 0.925),
         (pure_single, 0.389),
     ] {
-        assert!((load - expected).abs() < 0.012, "{load} instead of {expected}");
+        assert!((load - expected).abs() < 0.01, "{load} instead of {expected}");
     }
 }
 
@@ -89,19 +100,18 @@ fn half_of_the_memory_is_used_on_average() {
     assert_eq!((stats.segments - 8) / 3, stats.splits);
 }
 
-/// A hit touches the line of a header and that of a slot, a miss the former, while the
-/// segment hashes singly.
+/// A lookup touches one bucket while the segment hashes singly.
 #[test]
-fn lookups_touch_as_few_lines_as_promised() {
+fn lookups_touch_one_bucket() {
     let table = words(Config::default(), 100_000);
     (0..100_000).for_each(|word| assert_eq!(put(&table, word), None));
     let mean = |first: u64| {
-        let lines: usize = (first..first + 10_000)
+        // What is recorded is an element, which is a whole bucket here.
+        let buckets: usize = (first..first + 10_000)
             .map(|word| lines_of(|| assert_eq!(table.find(word, &ByWord).is_some(), first == 0)))
             .sum();
-        lines as f64 / 10_000.0
+        buckets as f64 / 10_000.0
     };
-    // Lines of buckets, as they are recorded: all of a bucket is one element.
     assert!(mean(0) < 1.05 && mean(1 << 40) < 1.05, "{} {}", mean(0), mean(1 << 40));
 }
 
@@ -126,25 +136,16 @@ fn an_emptied_table_is_as_small_as_a_new_one() {
 #[test]
 fn a_stashed_key_is_not_stored_twice() {
     let table = words(Config { buckets: 2, ..Config::default() }, 0);
-    let words: Vec<u64> = (0..2000).collect();
-    for &word in &words {
-        put(&table, word);
-    }
+    let words = 0..2000;
+    words.clone().for_each(|word| assert_eq!(put(&table, word), None));
     assert!(table.stats().stashed > 0);
-    for &word in &words {
-        let first = table.apply(word / 2, &ByWord, None, |_| Change::Remove);
-        if word % 2 == 0 {
-            assert!(first.is_some());
-            assert_eq!(put(&table, word), (word > word / 2).then_some(!word), "{word}");
-            put(&table, word / 2);
-        } else {
-            assert!(first.is_some());
-            put(&table, word / 2);
-        }
-    }
-    assert_eq!(table.len(), words.len());
-    for &word in &words {
-        assert!(table.apply(word, &ByWord, None, |_| Change::Remove).is_some());
+    let remove = |word: u64| table.apply(word, &ByWord, None, |_| Change::Remove);
+    // Half of them make room; of the others none is inserted again.
+    words.clone().step_by(2).for_each(|word| assert_eq!(remove(word), Some(!word)));
+    words.clone().skip(1).step_by(2).for_each(|word| assert_eq!(put(&table, word), Some(!word)));
+    assert_eq!(table.len(), 1000);
+    for word in words.skip(1).step_by(2) {
+        assert_eq!(remove(word), Some(!word));
         assert_eq!(table.find(word, &ByWord), None, "{word} was there twice");
     }
 }
