@@ -14,7 +14,7 @@ fn main() {}
 #[cfg(unix)]
 mod stress {
     use nunatak::{
-        Blocks, BoxedMap, DlhtBoxedMap, DlhtMap, Hashes, IcebergMap, InlineMap, RandomState,
+        Blocks, BoxedMap, DlhtBoxedMap, DlhtMap, Hashes, IcebergMap, InlineMap, PeaMap, RandomState,
     };
     use std::ffi::c_void;
 
@@ -121,6 +121,13 @@ mod stress {
             inline: iceberg().build().expect("valid options"),
             boxed: iceberg().build_boxed().expect("valid options"),
         });
+        for buckets in [2, 2048] {
+            let pea = || PeaMap::<u64, u64>::builder().segment_buckets(buckets);
+            run_on(&Maps {
+                inline: pea().build().expect("valid options"),
+                boxed: pea().build_boxed().expect("valid options"),
+            });
+        }
         #[cfg(target_os = "linux")]
         super::durable::run();
     }
