@@ -1,6 +1,20 @@
 //! What threads asked of a map, when, and what they were told.
 
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What can be asked of a key, and what answers are right if one thing happens after the
+/// other.
+pub trait Sequential: Clone + Eq + Debug {
+    /// What a key can hold; by default, what it holds at the beginning.
+    type State: Clone + Eq + Hash + Default;
+    /// What is answered.
+    type Answer: Clone + Eq + Debug;
+
+    /// What the call makes of a key that holds this, and the right answer.
+    fn apply(&self, state: &Self::State) -> (Self::State, Self::Answer);
+}
 
 /// What is asked of a key. Values stand for themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,20 +72,29 @@ impl Call {
     }
 }
 
+impl Sequential for Call {
+    type State = Option<u64>;
+    type Answer = Answer;
+
+    fn apply(&self, state: &Option<u64>) -> (Option<u64>, Answer) {
+        (*self).apply(*state)
+    }
+}
+
 /// An operation on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Operation {
+pub struct Operation<C: Sequential = Call> {
     /// Which key.
     pub key: u64,
     /// Which thread; only for people who read it.
     pub thread: usize,
     /// What was asked.
-    pub call: Call,
+    pub call: C,
     /// A stamp from before the call.
     pub invoked: u64,
     /// A stamp from after the return, and what was answered. `None` if it never
     /// returned: it may have taken effect at any time since, or not at all.
-    pub returned: Option<(u64, Answer)>,
+    pub returned: Option<(u64, C::Answer)>,
 }
 
 /// One clock for all threads of a history: of two stamps the one that was
@@ -88,13 +111,13 @@ impl Clock {
 
 /// What one thread does, as it happens.
 #[derive(Debug)]
-pub struct Recorder<'c> {
+pub struct Recorder<'c, C: Sequential = Call> {
     clock: &'c Clock,
     thread: usize,
-    operations: Vec<Operation>,
+    operations: Vec<Operation<C>>,
 }
 
-impl<'c> Recorder<'c> {
+impl<'c, C: Sequential> Recorder<'c, C> {
     /// A thread's record.
     pub fn new(clock: &'c Clock, thread: usize) -> Self {
         Self { clock, thread, operations: Vec::new() }
@@ -106,8 +129,8 @@ impl<'c> Recorder<'c> {
     /// If `run` panics, the operations are noted as never returned.
     pub fn record(
         &mut self,
-        calls: impl IntoIterator<Item = (u64, Call)>,
-        run: impl FnOnce() -> Vec<Answer>,
+        calls: impl IntoIterator<Item = (u64, C)>,
+        run: impl FnOnce() -> Vec<C::Answer>,
     ) {
         let first = self.operations.len();
         let invoked = self.clock.stamp();
@@ -129,7 +152,7 @@ impl<'c> Recorder<'c> {
     }
 
     /// The operations, in the order of their calls.
-    pub fn into_operations(self) -> Vec<Operation> {
+    pub fn into_operations(self) -> Vec<Operation<C>> {
         self.operations
     }
 }

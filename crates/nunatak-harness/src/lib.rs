@@ -37,6 +37,7 @@ pub mod hashers;
 pub mod history;
 pub mod linearizability;
 pub mod model;
+pub mod multi;
 mod random;
 pub mod record;
 mod reference;

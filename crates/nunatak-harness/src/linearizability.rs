@@ -6,12 +6,12 @@
 //! reached. Keys are independent, so each is searched alone (Herlihy and Wing:
 //! linearizability is local).
 
-use crate::history::Operation;
+use crate::history::{Call, Operation, Sequential};
 use std::collections::{BTreeMap, HashSet};
 
 /// What is known of a history.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Verdict<C: Sequential = Call> {
     /// There is an order that explains all answers.
     Linearizable,
     /// There is none.
@@ -20,7 +20,7 @@ pub enum Verdict {
         key: u64,
         /// As few of its operations as show it: up to the first answer that is
         /// wrong, which is the last one here.
-        operations: Vec<Operation>,
+        operations: Vec<Operation<C>>,
     },
     /// The search was given up.
     Unknown {
@@ -44,10 +44,10 @@ pub enum Verdict {
 /// assert_eq!(check(&[get(None)], 100), Verdict::Linearizable);
 /// assert!(matches!(check(&[get(Some(1))], 100), Verdict::NotLinearizable { .. }));
 /// ```
-pub fn check(history: &[Operation], budget: usize) -> Verdict {
-    let mut keys: BTreeMap<u64, Vec<Operation>> = BTreeMap::new();
+pub fn check<C: Sequential>(history: &[Operation<C>], budget: usize) -> Verdict<C> {
+    let mut keys: BTreeMap<u64, Vec<Operation<C>>> = BTreeMap::new();
     for operation in history {
-        keys.entry(operation.key).or_default().push(*operation);
+        keys.entry(operation.key).or_default().push(operation.clone());
     }
     let mut verdict = Verdict::Linearizable;
     for (key, mut operations) in keys {
@@ -65,22 +65,28 @@ pub fn check(history: &[Operation], budget: usize) -> Verdict {
     verdict
 }
 
+fn returned_at<C: Sequential>(operation: &Operation<C>) -> Option<u64> {
+    operation.returned.as_ref().map(|(at, _)| *at)
+}
+
 /// What happened until a moment: later calls are left out, and what had not
 /// returned has not.
-fn until(operations: &[Operation], moment: u64) -> Vec<Operation> {
-    let mut prefix: Vec<Operation> =
-        operations.iter().copied().filter(|operation| operation.invoked <= moment).collect();
+fn until<C: Sequential>(operations: &[Operation<C>], moment: u64) -> Vec<Operation<C>> {
+    let called = operations.iter().filter(|operation| operation.invoked <= moment);
+    let mut prefix: Vec<Operation<C>> = called.cloned().collect();
     for operation in &mut prefix {
-        operation.returned = operation.returned.filter(|(returned, _)| *returned <= moment);
+        operation.returned = operation.returned.take().filter(|(at, _)| *at <= moment);
     }
     prefix
 }
 
 /// The shortest part from the beginning that has no order: every part of a
 /// linearizable history is linearizable, so it can be bisected.
-fn shortest_failure(operations: Vec<Operation>, budget: usize) -> Vec<Operation> {
-    let mut returns: Vec<u64> =
-        operations.iter().filter_map(|operation| operation.returned).map(|(at, _)| at).collect();
+fn shortest_failure<C: Sequential>(
+    operations: Vec<Operation<C>>,
+    budget: usize,
+) -> Vec<Operation<C>> {
+    let mut returns: Vec<u64> = operations.iter().filter_map(returned_at).collect();
     returns.sort_unstable();
     let right = returns.partition_point(|&moment| {
         // One that is given up counts as right: the part is only longer then.
@@ -89,7 +95,7 @@ fn shortest_failure(operations: Vec<Operation>, budget: usize) -> Vec<Operation>
     let Some(&moment) = returns.get(right) else { return operations };
     let mut shortest = until(&operations, moment);
     // By their calls as before, but the wrong answer last.
-    let wrong = |operation: &Operation| operation.returned.is_some_and(|(at, _)| at == moment);
+    let wrong = |operation: &Operation<C>| returned_at(operation) == Some(moment);
     shortest.sort_by_key(wrong);
     shortest
 }
@@ -110,14 +116,14 @@ impl Done {
 
 /// Whether one key's operations, sorted by their calls, have an order; `None`
 /// if that took too long.
-fn search(operations: &[Operation], budget: usize) -> Option<bool> {
+fn search<C: Sequential>(operations: &[Operation<C>], budget: usize) -> Option<bool> {
     let completed = operations.iter().filter(|operation| operation.returned.is_some()).count();
     let mut done = Done(vec![0; operations.len().div_ceil(64)].into());
     let mut answered = 0;
-    let mut value = None;
-    let mut seen = HashSet::from([(done.clone(), value)]);
+    let mut value = C::State::default();
+    let mut seen = HashSet::from([(done.clone(), value.clone())]);
     // What was done, and the value before it.
-    let mut path: Vec<(usize, Option<u64>)> = Vec::new();
+    let mut path: Vec<(usize, C::State)> = Vec::new();
     let mut candidate = 0;
     let mut steps = 0;
     loop {
@@ -128,12 +134,11 @@ fn search(operations: &[Operation], budget: usize) -> Option<bool> {
         if steps > budget {
             return None;
         }
-        if let Some((at, after)) = next_step(operations, &done, value, candidate) {
+        if let Some((at, after)) = next_step(operations, &done, &value, candidate) {
             done.flip(at);
-            if seen.insert((done.clone(), after)) {
-                path.push((at, value));
+            if seen.insert((done.clone(), after.clone())) {
+                path.push((at, core::mem::replace(&mut value, after)));
                 answered += usize::from(operations[at].returned.is_some());
-                value = after;
                 candidate = 0;
             } else {
                 done.flip(at);
@@ -152,17 +157,16 @@ fn search(operations: &[Operation], budget: usize) -> Option<bool> {
 /// The next operation, from `candidate` on, that may come next: it was called
 /// before any that is left had returned, and its answer is right. With it the
 /// value after it.
-fn next_step(
-    operations: &[Operation],
+fn next_step<C: Sequential>(
+    operations: &[Operation<C>],
     done: &Done,
-    value: Option<u64>,
+    value: &C::State,
     candidate: usize,
-) -> Option<(usize, Option<u64>)> {
+) -> Option<(usize, C::State)> {
     let left = |at: &usize| !done.has(*at);
     let first_return = (0..operations.len())
         .filter(left)
-        .filter_map(|at| operations[at].returned)
-        .map(|(returned, _)| returned)
+        .filter_map(|at| returned_at(&operations[at]))
         .min()
         .unwrap_or(u64::MAX);
     (candidate..operations.len())
@@ -170,7 +174,7 @@ fn next_step(
         .filter(left)
         .find_map(|at| {
             let (after, right) = operations[at].call.apply(value);
-            let given = operations[at].returned.map(|(_, answer)| answer);
-            given.is_none_or(|given| given == right).then_some((at, after))
+            let given = operations[at].returned.as_ref().map(|(_, answer)| answer);
+            given.is_none_or(|given| *given == right).then_some((at, after))
         })
 }

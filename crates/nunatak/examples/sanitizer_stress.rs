@@ -128,6 +128,9 @@ mod stress {
                 boxed: pea().build_boxed().expect("valid options"),
             });
         }
+        for buckets in [2, 64] {
+            super::multi::run(buckets);
+        }
         #[cfg(target_os = "linux")]
         super::durable::run();
     }
@@ -167,6 +170,63 @@ mod stress {
         assert_eq!(maps.inline.len(), maps.inline.iter().count());
         assert_eq!(maps.boxed.len(), maps.boxed.pin().iter().count());
         println!("{} and {} entries, nothing wrong", maps.inline.len(), maps.boxed.len());
+    }
+}
+
+/// The same with maps of duplicate keys.
+#[cfg(unix)]
+mod multi {
+    use super::stress::{KEYS, ROUNDS, THREADS, run_threads, value};
+    use nunatak::{PeaMap, PeaMultiMap};
+    use std::ffi::c_void;
+
+    struct Task<'m> {
+        map: &'m PeaMultiMap<u64, u64>,
+        seed: u64,
+    }
+
+    fn step(map: &PeaMultiMap<u64, u64>, random: u64, round: u64) {
+        // A few keys have many values.
+        let key = if random & 1 == 0 { random >> 40 & 3 } else { random >> 40 & (KEYS - 1) };
+        let n = random >> 20 & 0xFF;
+        match random >> 32 & 15 {
+            0..=6 => map.insert(key, value(key, n)),
+            7..=9 => drop(map.remove_one(&key, &value(key, n))),
+            10 if round.is_multiple_of(8) => drop(map.remove_all(&key)),
+            11 => assert!(map.get(&key).is_none_or(|found| found >> 32 == key)),
+            12 if round.is_multiple_of(512) => map.shrink_to_fit().expect("memory for a merge"),
+            13 if round % 512 == 1 => {
+                let mut cut = map.snapshot().expect("memory for a cut");
+                assert!(cut.all(|(key, value)| value >> 32 == key));
+            }
+            // Keys of this round alone, so that the map grows.
+            14 => map.insert(KEYS + round, value(KEYS + round, 0)),
+            _ => {
+                assert!(map.get_all(&key).all(|found| found >> 32 == key));
+                let _ = (map.count(&key), map.contains_pair(&key, &value(key, n)));
+            }
+        }
+    }
+
+    extern "C" fn thread(task: *mut c_void) -> *mut c_void {
+        // SAFETY: `run` keeps the tasks until it has joined the threads.
+        let task = unsafe { &*task.cast::<Task<'_>>() };
+        let mut random = task.seed;
+        for round in 0..ROUNDS {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            step(task.map, random, round);
+        }
+        std::ptr::null_mut()
+    }
+
+    pub(super) fn run(buckets: usize) {
+        let builder = PeaMap::<u64, u64>::builder().segment_buckets(buckets);
+        let map = builder.build_multi().expect("valid options");
+        let task = |seed| Task { map: &map, seed: seed * 7919 + 1 };
+        let mut tasks: Vec<Task<'_>> = (0..THREADS as u64).map(task).collect();
+        run_threads(&mut tasks, thread);
+        assert_eq!(map.len(), map.iter().count());
+        println!("{} values, nothing wrong", map.len());
     }
 }
 

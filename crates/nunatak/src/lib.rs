@@ -24,12 +24,12 @@ pub use hash::{Modulo, RandomState};
 pub use map::{
     BoxedGuard, BoxedMap, Compute, ConcurrentMap, DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap,
     DlhtSet, IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet, InlineMap, InlineSet, Op,
-    Outcome, PeaBoxedMap, PeaBuilder, PeaMap, PeaSet, Removed, Request, Stop,
+    Outcome, PeaBoxedMap, PeaBuilder, PeaMap, PeaMultiMap, PeaSet, Removed, Request, Stop,
 };
 pub use memory::MemoryUsage;
 #[cfg(any(loom, shuttle))]
 pub use table::CheckedIceberg;
 pub use table::dlht::DlhtStats;
 pub use table::iceberg::{BlockSizes, Blocks, IcebergStats, SlotHandle};
-pub use table::pea::{PeaStats, Strategy};
+pub use table::pea::{PeaMultiStats, PeaStats, Strategy};
 pub use table::{Design, Dlht, Hashes, Iceberg, Pea};

@@ -89,6 +89,8 @@ pub enum Bug {
     StashForgotten,
     SecondUnflagged,
     ChainedNotInherited,
+    VersionNotAskedAgain,
+    SecondVersionNotAsked,
 }
 
 #[cfg(nunatak_seeded_bugs)]

@@ -48,7 +48,7 @@ fn pea() {
         assert_eq!(map.insert(key, !key), None);
     }
     assert!(map.stats().splits > splits + 1);
-    let expected = |key: u64| if key < keys && key % 7 == 0 { key } else { !key };
+    let expected = |key: u64| if key < keys && key.is_multiple_of(7) { key } else { !key };
     assert!((0..2 * keys).all(|key| map.get(&key) == Some(expected(key))));
     assert_eq!(map.len() as u64, 2 * keys);
 }

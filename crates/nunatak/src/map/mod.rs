@@ -9,6 +9,7 @@ mod dlht;
 mod iceberg;
 mod inline;
 mod inline_whole;
+mod multi;
 mod pea;
 mod set;
 #[cfg(feature = "rayon")]
@@ -22,6 +23,7 @@ pub use boxed_guard::{BoxedGuard, Removed};
 pub use dlht::{DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet};
 pub use iceberg::{IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet};
 pub use inline::InlineMap;
+pub use multi::PeaMultiMap;
 pub use pea::{PeaBoxedMap, PeaBuilder, PeaMap, PeaSet};
 pub use set::InlineSet;
 

@@ -2,6 +2,7 @@
 
 use super::boxed::BoxedMap;
 use super::inline::InlineMap;
+use super::multi::PeaMultiMap;
 use super::set::InlineSet;
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
@@ -54,7 +55,7 @@ pub type PeaSet<K, S = RandomState> = InlineSet<K, S, Pea>;
 /// ```
 pub type PeaBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Pea>;
 
-/// How to build a [`PeaMap`], [`PeaSet`] or [`PeaBoxedMap`]: capacity, hasher, and every
+/// How to build a [`PeaMap`], [`PeaSet`], [`PeaBoxedMap`] or [`PeaMultiMap`]: capacity, hasher, and every
 /// constant that the paper varies.
 ///
 /// ```
@@ -152,7 +153,7 @@ impl<S> PeaBuilder<S> {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let Config { buckets, strategies, split_into } = &self.config;
+        let Config { buckets, strategies, split_into, duplicates: _ } = &self.config;
         let invalid = |option, expected| Err(Error::InvalidOption { option, expected });
         if !(2..=1 << 16).contains(buckets) || !buckets.is_power_of_two() {
             return invalid("segment_buckets", "a power of two from 2 to 65,536");
@@ -203,6 +204,28 @@ impl<S> PeaBuilder<S> {
         S: BuildHasher + Send + Sync + 'static,
     {
         Ok(InlineSet::of(self.build()?))
+    }
+
+    /// Builds a map in which a key may have many values. A value buffer is as large as a
+    /// segment at most, so that smaller segments make for smaller buffers.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{PeaMap, PeaMultiMap};
+    /// let map: PeaMultiMap<u64, u64> = PeaMap::<u64, u64>::builder().build_multi()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_multi<K: InlineKey, V: Inline>(self) -> Result<PeaMultiMap<K, V, S>, Error>
+    where
+        S: Hashing,
+    {
+        self.check()?;
+        let config = Config { duplicates: true, ..self.config };
+        let placement = self.hasher.into_placement()?;
+        Ok(PeaMultiMap::of(Table::new(placement, config, self.capacity)?))
     }
 
     /// Builds a map of boxed entries.

@@ -3,7 +3,7 @@
 //! ```text
 //! byte 0     14 fingerprints, one for each slot but the last
 //!     14     the last slot's
-//!     15     flags: lock, second, stashed, chained
+//!     15     flags: second, stashed, chained; how many slots are pointers (4 bits); lock
 //!     16     15 slots of 16 bytes: tag, value
 //! ```
 //!
@@ -17,6 +17,8 @@
 //! 2. While a slot holds a tag its byte holds the tag's fingerprint: the fingerprint is
 //!    set before the tag and cleared after it.
 //! 3. A flag is set before what it tells of is stored, and stays as long as the segment.
+//! 4. Of duplicate keys, the slots before the number of pointers hold pointers to value
+//!    buffers; the others values or nothing.
 //!
 //! Loads by who holds the lock are relaxed, as are stores to a bucket that nobody else
 //! has: what is published or unlocked afterwards releases them.
@@ -29,6 +31,8 @@ use crate::sync::{AtomicPair, AtomicU64, Backoff, Ordering};
 pub(super) const SLOTS: usize = if cfg!(any(loom, shuttle)) { 3 } else { 15 };
 
 const FLAGS_SHIFT: u32 = 56;
+const POINTERS_SHIFT: u32 = FLAGS_SHIFT + 3;
+const POINTERS: u64 = 15 << POINTERS_SHIFT;
 const LOCK: u64 = 1 << 63;
 
 /// What a bucket tells of keys whose first bucket it is.
@@ -110,6 +114,26 @@ impl Header {
     pub(super) fn free_slots(self) -> u32 {
         self.bytes_that_are(0).count_ones()
     }
+
+    /// How many of the first slots hold pointers.
+    #[inline(always)]
+    pub(super) fn pointers(self) -> usize {
+        ((self.0[1] & POINTERS) >> POINTERS_SHIFT) as usize
+    }
+
+    fn fingerprint(self, slot: usize) -> u8 {
+        (self.0[slot / 8] >> (slot % 8 * 8)) as u8
+    }
+}
+
+/// What a slot of a table of duplicate keys holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) fingerprint: u8,
+    pub(super) tag: u64,
+    /// A value, or a pointer to many.
+    pub(super) second: u64,
+    pub(super) is_pointer: bool,
 }
 
 impl Bucket {
@@ -186,20 +210,80 @@ impl Bucket {
         self.set_fingerprint(slot, 0);
     }
 
+    fn set_pointers(&self, pointers: usize) {
+        let word = self.words[1].load(Ordering::Relaxed) & !POINTERS;
+        store(&self.words[1], word | (pointers as u64) << POINTERS_SHIFT, Ordering::Release);
+    }
+
+    /// What is in a slot that is taken. The caller holds the lock.
+    pub(super) fn item(&self, slot: usize) -> Item {
+        self.item_of(self.header(), slot)
+    }
+
+    #[inline(always)]
+    fn item_of(&self, header: Header, slot: usize) -> Item {
+        Item {
+            fingerprint: header.fingerprint(slot),
+            tag: self.slots[slot].load_first(Ordering::Relaxed),
+            second: self.slots[slot].load_second(Ordering::Relaxed),
+            is_pointer: slot < header.pointers(),
+        }
+    }
+
+    /// Puts something into the bucket, pointers before values; false if it is full. The
+    /// caller holds the lock, whose version tells readers of it.
+    pub(super) fn add(&self, item: Item) -> bool {
+        let header = self.header();
+        let Some(free) = header.matching(0).next() else { return false };
+        let pair = (item.tag, item.second);
+        if !item.is_pointer {
+            self.put(free, item.fingerprint, pair);
+            return true;
+        }
+        let place = header.pointers();
+        if free != place {
+            let value = self.item(place);
+            self.put(free, value.fingerprint, (value.tag, value.second));
+        }
+        self.put(place, item.fingerprint, pair);
+        self.set_pointers(place + 1);
+        true
+    }
+
+    /// Takes a pointer out. The caller holds the lock, whose version tells readers of it.
+    pub(super) fn clear_pointer(&self, slot: usize) {
+        let last = self.header().pointers() - 1;
+        if slot != last {
+            let other = self.item(last);
+            self.put(slot, other.fingerprint, (other.tag, other.second));
+        }
+        self.set_pointers(last);
+        self.clear(last);
+    }
+
+    /// All that is in a bucket that does not change.
+    pub(super) fn items(&self) -> impl Iterator<Item = Item> {
+        let header = self.header();
+        let is_taken = move |slot: &usize| header.fingerprint(*slot) != 0;
+        (0..SLOTS).filter(is_taken).map(move |slot| self.item_of(header, slot))
+    }
+
+    /// Replaces all that is in the bucket, pointers before values. The caller holds the
+    /// lock, whose version tells readers of it.
+    pub(super) fn rewrite(&self, items: impl Iterator<Item = Item>) {
+        (0..SLOTS).for_each(|slot| self.clear(slot));
+        self.set_pointers(0);
+        items.for_each(|item| {
+            self.add(item);
+        });
+    }
+
     /// Makes a bucket that nobody else has as new.
     pub(super) fn empty(&self) {
         for slot in &self.slots {
             slot.store_first(0, Ordering::Relaxed);
         }
         self.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
-    }
-
-    /// All pairs of a bucket that does not change.
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.slots.iter().filter_map(|slot| {
-            let tag = slot.load_first(Ordering::Relaxed);
-            (tag != 0).then(|| (tag, slot.load_second(Ordering::Relaxed)))
-        })
     }
 }
 
@@ -234,7 +318,7 @@ mod tests {
             assert_eq!(header.matching(slot as u8 + 1).collect::<Vec<_>>(), [slot]);
         }
         assert!(header.has(Flag::Stashed) && !header.has(Flag::Second) && !header.has_no_flag());
-        assert_eq!((header.free_slots(), bucket.pairs().count()), (0, SLOTS));
+        assert_eq!((header.free_slots(), bucket.items().count()), (0, SLOTS));
         bucket.lock();
         assert!(!bucket.try_lock());
         bucket.clear(14);

@@ -5,7 +5,8 @@
 //! So no key is yielded twice, and one that stays present is yielded.
 
 use super::Table;
-use super::bucket::Flag;
+use super::bucket::{Flag, Item};
+use super::values::Pointer;
 use crate::hash::Placement;
 use crate::sync::{OpPin, Shared};
 
@@ -42,23 +43,44 @@ impl<P: Placement> Table<P> {
             let mut is_chained = false;
             for bucket in self.segments.all(segment) {
                 is_chained |= bucket.header().has(Flag::Chained);
-                for (tag, second) in bucket.pairs() {
+                for item in bucket.items() {
                     // After a merge a part of the segment may have been looked at.
-                    if first == from || self.placement.hash_of_tag(tag, half) >= from {
-                        pairs.push((self.decoder.word(tag, half), second));
+                    if first == from || self.placement.hash_of_tag(item.tag, half) >= from {
+                        self.push_pairs(self.decoder.word(item.tag, half), item, pairs);
                     }
                 }
             }
             let next = first.checked_add(1 << (64 - depth));
             if is_chained {
+                let is_here = |hash: u64| hash >= from && next.is_none_or(|next| hash < next);
                 for (hash, (tag, second)) in self.chains.all() {
-                    if hash >= from && next.is_none_or(|next| hash < next) {
+                    if is_here(hash) {
                         pairs.push((self.decoder.word(tag, half), second));
+                    }
+                }
+                let duplicates = self.duplicates.iter();
+                for (hash, (tag, second)) in duplicates.flat_map(|d| d.pointers.all()) {
+                    if is_here(hash) {
+                        let pointer = Item { fingerprint: 0, tag, second, is_pointer: true };
+                        self.push_pairs(self.decoder.word(tag, half), pointer, pairs);
                     }
                 }
             }
             self.segments.unlock(segment);
             return next;
+        }
+    }
+}
+
+impl<P: Placement> Table<P> {
+    /// Of a pointer all values.
+    fn push_pairs(&self, word: u64, item: Item, pairs: &mut Vec<(u64, u64)>) {
+        match &self.duplicates {
+            Some(duplicates) if item.is_pointer => {
+                let pointer = Pointer(item.second);
+                duplicates.values.each(pointer, || true, |value| pairs.push((word, value)));
+            }
+            _ => pairs.push((word, item.second)),
         }
     }
 }

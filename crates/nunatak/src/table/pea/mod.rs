@@ -46,14 +46,18 @@ mod directory;
 mod find;
 mod geometry;
 mod iterate;
+mod multi;
 mod segments;
 mod snapshot;
 mod split;
 mod stats;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
+mod values;
+mod version;
 
 pub use geometry::Strategy;
+pub use multi::PeaMultiStats;
 pub use stats::PeaStats;
 
 use crate::error::Error;
@@ -65,6 +69,7 @@ use crate::table::{Change, KeyTest, PairTable};
 use bucket::SLOTS;
 use directory::{Directories, Found};
 use geometry::Strategy as S;
+use multi::Duplicates;
 use segments::Segments;
 
 /// The constants that the paper varies.
@@ -76,6 +81,8 @@ pub(crate) struct Config {
     pub(crate) strategies: Vec<Strategy>,
     /// Into how many segments one is split: two or four.
     pub(crate) split_into: usize,
+    /// Whether a key may have more values than one.
+    pub(crate) duplicates: bool,
 }
 
 impl Default for Config {
@@ -84,6 +91,7 @@ impl Default for Config {
             buckets: if cfg!(any(loom, shuttle)) { 2 } else { 2048 },
             strategies: vec![S::Single, S::TwoChoice, S::Stash],
             split_into: 4,
+            duplicates: false,
         }
     }
 }
@@ -101,6 +109,8 @@ pub struct Table<P: Placement> {
     chains: Chains<Heap>,
     decoder: Decoder,
     config: Config,
+    /// Of a table in which keys may have many values.
+    duplicates: Option<Duplicates>,
     /// The depth that the table does not go below.
     least_depth: u32,
     pairs_load_whole: bool,
@@ -122,13 +132,15 @@ impl<P: Placement> Table<P> {
             return Err(Error::CapacityOverflow);
         }
         let depth = (segments as u64).next_power_of_two().ilog2();
+        let duplicates = config.duplicates.then(|| Duplicates::new(config.buckets)).transpose()?;
         let table = Self {
             directories: Directories::new(depth)?,
-            segments: Segments::new(config.buckets)?,
+            segments: Segments::new(config.buckets, config.duplicates)?,
             decoder: placement.decoder(),
             placement,
             registry: Registry::new(),
             chains: Chains::new(&Heap)?,
+            duplicates,
             config,
             least_depth: 1,
             pairs_load_whole: pairs_load_whole(),
@@ -266,7 +278,8 @@ impl<P: Placement> PairTable for Table<P> {
     }
 
     fn memory_usage(&self) -> MemoryUsage {
-        self.segments.usage() + self.chains.usage()
+        let duplicates = self.duplicates.as_ref().map_or_else(MemoryUsage::default, |d| d.usage());
+        self.segments.usage() + self.chains.usage() + duplicates
     }
 
     fn stats(&self) -> PeaStats {

@@ -10,9 +10,12 @@
 //! 2. A segment that is given out is empty.
 //! 3. The lowest numbers are given out first, so that the end of the stretch can be given
 //!    back to the system.
+//! 4. Of a table of duplicate keys, buckets are locked by their groups' versions, and
+//!    stash buckets by one of their own; of another, by the bit in their headers.
 
 use super::bucket::Bucket;
 use super::geometry::{Entry, Strategy};
+use super::version::Version;
 use crate::error::Error;
 use crate::memory::{MemoryUsage, Stretch};
 use crate::sync::{Mutex, operations_ended, retire_tag};
@@ -22,10 +25,15 @@ use std::collections::BTreeMap;
 /// The stash buckets of a segment.
 pub(super) const STASH: usize = 2;
 
+/// How many neighbouring buckets have a version together.
+const GROUP: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
+
 #[derive(Debug)]
 pub(super) struct Segments {
     buckets: Stretch<Bucket>,
     stash: Stretch<Bucket>,
+    /// Of a table of duplicate keys.
+    versions: Option<Stretch<Version>>,
     /// Buckets of a segment: a power of two.
     pub(super) per_segment: usize,
     most: usize,
@@ -59,20 +67,25 @@ impl Fresh {
 
 impl Segments {
     /// None yet, of so many buckets each, in as many addresses as the machine could
-    /// need.
-    pub(super) fn new(per_segment: usize) -> Result<Self, Error> {
+    /// need; of duplicate keys or not.
+    pub(super) fn new(per_segment: usize, duplicates: bool) -> Result<Self, Error> {
         debug_assert!(per_segment.is_power_of_two() && per_segment >= 2);
         let bytes = (per_segment + STASH) * size_of::<Bucket>();
         let least = if cfg!(shuttle) { 128 } else { 8 };
         let mut most = (Addresses::share() as usize / bytes).clamp(least, 1 << 31);
         loop {
-            let stretches = Stretch::new(0, most * per_segment)
-                .and_then(|buckets| Ok((buckets, Stretch::new(0, most * STASH)?)));
+            let stretches = Stretch::new(0, most * per_segment).and_then(|buckets| {
+                let stash = Stretch::new(0, most * STASH)?;
+                let versions = most * versions_of(per_segment);
+                let versions = duplicates.then(|| Stretch::new(0, versions)).transpose()?;
+                Ok((buckets, stash, versions))
+            });
             match stretches {
-                Ok((buckets, stash)) => {
+                Ok((buckets, stash, versions)) => {
                     return Ok(Self {
                         buckets,
                         stash,
+                        versions,
                         per_segment,
                         most,
                         numbers: Mutex::default(),
@@ -108,11 +121,43 @@ impl Segments {
 
     /// Keeps everybody from changing a segment.
     pub(super) fn lock(&self, segment: usize) {
-        self.all(segment).for_each(Bucket::lock);
+        match self.versions(segment) {
+            Some(versions) => versions.for_each(Version::lock),
+            None => self.all(segment).for_each(Bucket::lock),
+        }
     }
 
     pub(super) fn unlock(&self, segment: usize) {
-        self.all(segment).for_each(Bucket::unlock);
+        match self.versions(segment) {
+            Some(versions) => versions.for_each(Version::unlock),
+            None => self.all(segment).for_each(Bucket::unlock),
+        }
+    }
+
+    /// All versions of a segment, in the order in which they are locked.
+    fn versions(&self, segment: usize) -> Option<impl Iterator<Item = &Version>> {
+        let count = versions_of(self.per_segment);
+        let versions = self.versions.as_ref()?;
+        Some((0..count).map(move |at| versions.at(segment * count + at)))
+    }
+
+    /// The version of a bucket's group, and its number in the segment.
+    #[inline(always)]
+    pub(super) fn version(&self, segment: usize, bucket: usize) -> (usize, &Version) {
+        self.version_at(segment, bucket / GROUP)
+    }
+
+    /// The version of a segment's stash.
+    pub(super) fn stash_version(&self, segment: usize) -> &Version {
+        self.version_at(segment, versions_of(self.per_segment) - 1).1
+    }
+
+    #[inline(always)]
+    fn version_at(&self, segment: usize, at: usize) -> (usize, &Version) {
+        match &self.versions {
+            Some(versions) => (at, versions.at(segment * versions_of(self.per_segment) + at)),
+            None => unreachable!("the keys of the table are unique"),
+        }
     }
 
     /// An empty segment.
@@ -131,6 +176,9 @@ impl Segments {
                 let number = numbers.len;
                 self.buckets.grow((number + 1) * self.per_segment)?;
                 self.stash.grow((number + 1) * STASH)?;
+                if let Some(versions) = &self.versions {
+                    versions.grow((number + 1) * versions_of(self.per_segment))?;
+                }
                 numbers.len += 1;
                 number
             }
@@ -171,10 +219,21 @@ impl Segments {
         if numbers.len < before {
             self.buckets.shrink(numbers.len * self.per_segment);
             self.stash.shrink(numbers.len * STASH);
+            if let Some(versions) = &self.versions {
+                // Their numbers begin again, but the generation is another one.
+                versions.shrink(numbers.len * versions_of(self.per_segment));
+            }
         }
     }
 
     pub(super) fn usage(&self) -> MemoryUsage {
-        self.buckets.usage() + self.stash.usage()
+        let versions = self.versions.as_ref().map_or_else(MemoryUsage::default, Stretch::usage);
+        self.buckets.usage() + self.stash.usage() + versions
     }
+}
+
+/// How many versions a segment of so many buckets has: the last is the stash's.
+#[inline(always)]
+fn versions_of(per_segment: usize) -> usize {
+    per_segment.div_ceil(GROUP) + 1
 }

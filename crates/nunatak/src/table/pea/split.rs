@@ -2,9 +2,9 @@
 //! (section 3.2); and merges, which the paper does not have.
 
 use super::Table;
-use super::bucket::{Bucket, Flag, SLOTS};
+use super::bucket::{Bucket, Flag, Item, SLOTS};
 use super::directory::{Found, Structure};
-use super::geometry::{Entry, MOST_DEPTH, Strategy, fingerprint, first_bucket, second_bucket};
+use super::geometry::{Entry, MOST_DEPTH, Strategy, first_bucket, second_bucket};
 use super::segments::{Fresh, STASH};
 use crate::error::Error;
 use crate::hash::Placement;
@@ -110,9 +110,13 @@ impl<P: Placement> Table<P> {
 
     /// Makes a segment that was filled the one of its keys.
     fn publish(&self, structure: &Structure<'_>, hash: u64, depth: u32, child: Child) {
-        for (hash, pair) in child.homeless {
+        for (hash, item) in child.homeless {
+            let chains = match &self.duplicates {
+                Some(duplicates) if item.is_pointer => &duplicates.pointers,
+                _ => &self.chains,
+            };
             // In RAM there is always room in chains.
-            let _ = self.chains.push(hash, pair);
+            let _ = chains.push(hash, (item.tag, item.second));
         }
         structure.current().publish(hash, child.fresh.entry(depth, child.strategy));
     }
@@ -126,9 +130,9 @@ impl<P: Placement> Table<P> {
         child_of: impl Fn(u64) -> usize,
     ) {
         for bucket in self.segments.all(segment) {
-            for (tag, second) in bucket.pairs() {
-                let hash = self.placement.hash_of_tag(tag, half);
-                self.store_in(&mut children[child_of(hash)], hash, (tag, second));
+            for item in bucket.items() {
+                let hash = self.placement.hash_of_tag(item.tag, half);
+                self.store_in(&mut children[child_of(hash)], hash, item);
             }
         }
         // What is in chains stays there.
@@ -145,18 +149,12 @@ impl<P: Placement> Table<P> {
 
     /// Stores a pair in a segment that nobody else knows, by the simplest strategy that
     /// finds room.
-    fn store_in(&self, child: &mut Child, hash: u64, pair: (u64, u64)) {
+    fn store_in(&self, child: &mut Child, hash: u64, item: Item) {
         let (segment, mask) = (child.fresh.number as usize, self.mask());
         let first = self.segments.bucket(segment, first_bucket(hash, mask));
         let second = self.segments.bucket(segment, second_bucket(hash, mask));
-        let fingerprint = fingerprint(hash);
-        let put = |bucket: &Bucket| {
-            let slot = bucket.header().matching(0).next();
-            if let Some(slot) = slot {
-                bucket.put(slot, fingerprint, pair);
-            }
-            slot.is_some()
-        };
+        let put =
+            |bucket: &Bucket| bucket.add(item) || self.compact_bucket(bucket) && bucket.add(item);
         if child.strategy > Strategy::Single
             && second.header().free_slots() > first.header().free_slots()
             && put(second)
@@ -178,7 +176,7 @@ impl<P: Placement> Table<P> {
             return first.set(Flag::Stashed);
         }
         first.set(Flag::Chained);
-        child.homeless.push((hash, pair));
+        child.homeless.push((hash, item));
     }
 
     /// Splits segments until so many pairs more find room by single hashing.
@@ -240,6 +238,9 @@ impl<P: Placement> Table<P> {
                 backoff.wait();
             }
             self.segments.trim();
+            if let Some(duplicates) = &self.duplicates {
+                duplicates.values.trim();
+            }
             let mut segments = Vec::new();
             self.each_segment(|hash, entry| segments.push((hash, entry)));
             let live = segments.len();
@@ -333,7 +334,7 @@ struct Child {
     fresh: Fresh,
     strategy: Strategy,
     /// What goes to chains when it is published, and not before: it may come to nothing.
-    homeless: Vec<(u64, (u64, u64))>,
+    homeless: Vec<(u64, Item)>,
 }
 
 impl Child {

@@ -1,0 +1,483 @@
+//! What a map must pass in which a key has any number of values.
+
+use crate::effort::scaled;
+use crate::history::{Clock, Operation, Recorder, Sequential};
+use crate::linearizability::{Verdict, check};
+use crate::random::Random;
+use crate::stress::{Running, together};
+use nunatak::PeaMultiMap;
+use nunatak::hash::Hashing;
+use std::collections::BTreeMap;
+
+/// A map of keys with any number of values.
+pub trait MultiMap: Sync {
+    /// Gives a key a value.
+    fn insert(&self, key: u64, value: u64);
+    /// Gives many keys values.
+    fn insert_many(&self, pairs: &[(u64, u64)]);
+    /// All values of a key.
+    fn all(&self, key: u64) -> Vec<u64>;
+    /// All values of many keys.
+    fn all_of_many(&self, keys: &[u64]) -> Vec<Vec<u64>>;
+    /// How many values a key has.
+    fn count(&self, key: u64) -> usize;
+    /// One value of a key.
+    fn get(&self, key: u64) -> Option<u64>;
+    /// Whether a key has a value.
+    fn contains_pair(&self, key: u64, value: u64) -> bool;
+    /// Takes a value of a key out.
+    fn remove_one(&self, key: u64, value: u64) -> bool;
+    /// Takes all values of a key out.
+    fn remove_all(&self, key: u64) -> usize;
+    /// Takes all values of a key out, and returns them.
+    fn drain(&self, key: u64) -> Vec<u64>;
+    /// All pairs.
+    fn pairs(&self) -> Vec<(u64, u64)>;
+    /// All pairs of a cut.
+    fn cut(&self) -> Vec<(u64, u64)>;
+    /// How many pairs there are.
+    fn len(&self) -> usize;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Makes it as small as it can be.
+    fn shrink(&self);
+}
+
+impl<S: Hashing> MultiMap for PeaMultiMap<u64, u64, S> {
+    fn insert(&self, key: u64, value: u64) {
+        self.insert(key, value);
+    }
+
+    fn insert_many(&self, pairs: &[(u64, u64)]) {
+        self.insert_many(pairs);
+    }
+
+    fn all(&self, key: u64) -> Vec<u64> {
+        self.get_all(&key).collect()
+    }
+
+    fn all_of_many(&self, keys: &[u64]) -> Vec<Vec<u64>> {
+        let (mut values, mut ends) = (Vec::new(), vec![0; keys.len()]);
+        self.copy_all_many(keys, &mut values, &mut ends).expect("as many ends");
+        let starts = core::iter::once(&0).chain(&ends);
+        starts.zip(&ends).map(|(&start, &end)| values[start..end].to_vec()).collect()
+    }
+
+    fn count(&self, key: u64) -> usize {
+        self.count(&key)
+    }
+
+    fn get(&self, key: u64) -> Option<u64> {
+        self.get(&key)
+    }
+
+    fn contains_pair(&self, key: u64, value: u64) -> bool {
+        self.contains_pair(&key, &value)
+    }
+
+    fn remove_one(&self, key: u64, value: u64) -> bool {
+        self.remove_one(&key, &value)
+    }
+
+    fn remove_all(&self, key: u64) -> usize {
+        self.remove_all(&key)
+    }
+
+    fn drain(&self, key: u64) -> Vec<u64> {
+        self.drain(&key).collect()
+    }
+
+    fn pairs(&self) -> Vec<(u64, u64)> {
+        self.iter().collect()
+    }
+
+    fn cut(&self) -> Vec<(u64, u64)> {
+        self.snapshot().expect("memory for a cut").collect()
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn shrink(&self) {
+        self.shrink_to_fit().expect("memory for a merge");
+    }
+}
+
+fn sorted(mut values: Vec<u64>) -> Vec<u64> {
+    values.sort_unstable();
+    values
+}
+
+/// Random operations do what they do to vectors in a tree: on keys with none, some, and
+/// very many values.
+///
+/// # Panics
+/// If the map is wrong.
+pub fn behaves_like_vectors<M: MultiMap>(build: impl Fn() -> M) {
+    for round in 0..scaled(12) as u64 {
+        let map = build();
+        let mut model: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        let mut random = Random::new(round);
+        for step in 0..6000_u64 {
+            step_of_both(&map, &mut model, &mut random, step);
+            if step % 1500 == 1499 {
+                compare(&map, &model);
+                if step % 3000 == 2999 {
+                    map.shrink();
+                    compare(&map, &model);
+                }
+            }
+        }
+    }
+}
+
+/// A few keys have most of the values.
+fn some_key(random: &mut Random) -> u64 {
+    match random.below(4) {
+        0 => random.below(3),
+        1 => 10 + random.below(30),
+        _ => (100 + random.below(1500)) << (random.below(2) * 40),
+    }
+}
+
+fn step_of_both<M: MultiMap>(
+    map: &M,
+    model: &mut BTreeMap<u64, Vec<u64>>,
+    random: &mut Random,
+    step: u64,
+) {
+    let key = some_key(random);
+    let value = random.below(1 << 20);
+    match random.below(16) {
+        0..=6 => {
+            map.insert(key, value);
+            model.entry(key).or_default().push(value);
+        }
+        7 => {
+            let pairs: Vec<(u64, u64)> =
+                (0..random.below(80)).map(|n| (some_key(random), step << 8 | n)).collect();
+            map.insert_many(&pairs);
+            pairs.iter().for_each(|&(key, value)| model.entry(key).or_default().push(value));
+        }
+        8..=10 => {
+            // Mostly one that is there.
+            let values = model.entry(key).or_default();
+            let at = random.below(values.len() as u64 + 1) as usize;
+            let (value, is_there) = match values.get(at) {
+                Some(&value) => (value, true),
+                None => (value, values.contains(&value)),
+            };
+            assert_eq!(map.remove_one(key, value), is_there);
+            if let Some(at) = values.iter().position(|&of| of == value) {
+                values.swap_remove(at);
+            }
+        }
+        11 if random.once_in(4) => {
+            let values = model.remove(&key).unwrap_or_default();
+            if random.once_in(2) {
+                assert_eq!(map.remove_all(key), values.len());
+            } else {
+                assert_eq!(sorted(map.drain(key)), sorted(values));
+            }
+        }
+        12 => {
+            let is_there = model.get(&key).is_some_and(|values| values.contains(&value));
+            assert_eq!(map.contains_pair(key, value), is_there);
+            if let Some(&value) = model.get(&key).and_then(|values| values.first()) {
+                assert!(map.contains_pair(key, value));
+            }
+        }
+        13 => {
+            let keys: Vec<u64> = (0..random.below(80)).map(|_| some_key(random)).collect();
+            for (key, values) in keys.iter().zip(map.all_of_many(&keys)) {
+                assert_eq!(sorted(values), sorted(model.get(key).cloned().unwrap_or_default()));
+            }
+        }
+        _ => {
+            let values = model.get(&key).cloned().unwrap_or_default();
+            assert_eq!(map.count(key), values.len());
+            assert!(map.get(key).map_or(values.is_empty(), |value| values.contains(&value)));
+            assert_eq!(sorted(map.all(key)), sorted(values));
+        }
+    }
+}
+
+fn compare<M: MultiMap>(map: &M, model: &BTreeMap<u64, Vec<u64>>) {
+    let pairs = model.iter().flat_map(|(&key, values)| values.iter().map(move |&v| (key, v)));
+    let mut expected: Vec<(u64, u64)> = pairs.collect();
+    expected.sort_unstable();
+    for mut found in [map.pairs(), map.cut()] {
+        found.sort_unstable();
+        assert_eq!(found, expected);
+    }
+    assert_eq!(map.len(), expected.len());
+    for (&key, values) in model {
+        assert_eq!(sorted(map.all(key)), sorted(values.clone()));
+    }
+}
+
+/// What is asked of a key with any number of values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MultiCall {
+    /// Another value.
+    Insert(u64),
+    /// One less.
+    RemoveOne(u64),
+    /// None any more.
+    RemoveAll,
+    /// Which are there.
+    All,
+    /// How many.
+    Count,
+    /// Whether this one is there.
+    ContainsPair(u64),
+}
+
+/// What is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MultiAnswer {
+    /// Nothing.
+    Done,
+    /// Whether there was one.
+    Was(bool),
+    /// How many there were.
+    Count(usize),
+    /// All of them, sorted.
+    All(Vec<u64>),
+}
+
+impl Sequential for MultiCall {
+    /// All values, sorted.
+    type State = Vec<u64>;
+    type Answer = MultiAnswer;
+
+    fn apply(&self, state: &Vec<u64>) -> (Vec<u64>, MultiAnswer) {
+        let mut after = state.clone();
+        let answer = match self {
+            Self::Insert(value) => {
+                after.insert(after.partition_point(|of| of < value), *value);
+                MultiAnswer::Done
+            }
+            Self::RemoveOne(value) => {
+                let at = after.iter().position(|of| of == value);
+                at.inspect(|&at| {
+                    after.remove(at);
+                });
+                MultiAnswer::Was(at.is_some())
+            }
+            Self::RemoveAll => MultiAnswer::Count(core::mem::take(&mut after).len()),
+            Self::All => MultiAnswer::All(after.clone()),
+            Self::Count => MultiAnswer::Count(after.len()),
+            Self::ContainsPair(value) => MultiAnswer::Was(after.contains(value)),
+        };
+        (after, answer)
+    }
+}
+
+impl MultiCall {
+    fn run<M: MultiMap>(self, map: &M, key: u64) -> MultiAnswer {
+        match self {
+            Self::Insert(value) => {
+                map.insert(key, value);
+                MultiAnswer::Done
+            }
+            Self::RemoveOne(value) => MultiAnswer::Was(map.remove_one(key, value)),
+            Self::RemoveAll => MultiAnswer::Count(map.remove_all(key)),
+            Self::All => MultiAnswer::All(sorted(map.all(key))),
+            Self::Count => MultiAnswer::Count(map.count(key)),
+            Self::ContainsPair(value) => MultiAnswer::Was(map.contains_pair(key, value)),
+        }
+    }
+}
+
+/// Histories of few keys with few values are linearizable, while other keys come and go,
+/// so that segments are split and merged and buckets compacted.
+///
+/// # Panics
+/// If one is not, with its operations.
+pub fn histories_are_linearizable<M: MultiMap>(build: impl Fn() -> M) {
+    let rounds = scaled(300);
+    let mut unknown = 0;
+    for round in 0..rounds as u64 {
+        let map = &build();
+        let threads = 3;
+        let (clock, running) = (Clock::default(), Running::new(threads));
+        let histories = together(threads + 1, |thread| {
+            let mut random = Random::new(round << 8 | thread as u64);
+            if thread == threads {
+                while running.any() {
+                    disturb(map, &mut random);
+                }
+                return Vec::new();
+            }
+            let _run = running.one();
+            let mut recorder = Recorder::new(&clock, thread);
+            for _ in 0..14 + random.below(10) {
+                let (key, call) = some_call(&mut random);
+                recorder.record([(key, call)], || vec![call.run(map, key)]);
+            }
+            recorder.into_operations()
+        });
+        match check(&histories.concat(), 200_000) {
+            Verdict::Linearizable => {}
+            Verdict::Unknown { .. } => unknown += 1,
+            Verdict::NotLinearizable { key, operations } => {
+                let lines: Vec<String> = operations
+                    .iter()
+                    .map(|operation: &Operation<_>| format!("{operation:?}"))
+                    .collect();
+                panic!("round {round}: key {key} is not linearizable:\n{}", lines.join("\n"));
+            }
+        }
+    }
+    assert!(unknown <= rounds / 20, "{unknown} of {rounds} histories are too hard to check");
+}
+
+fn some_call(random: &mut Random) -> (u64, MultiCall) {
+    let value = random.below(5);
+    let call = match random.below(12) {
+        0..=4 => MultiCall::Insert(value),
+        5..=6 => MultiCall::RemoveOne(value),
+        7 if random.once_in(3) => MultiCall::RemoveAll,
+        8 => MultiCall::Count,
+        9 => MultiCall::ContainsPair(value),
+        _ => MultiCall::All,
+    };
+    (random.below(2), call)
+}
+
+/// Other keys come and go.
+fn disturb<M: MultiMap>(map: &M, random: &mut Random) {
+    let first = 1000 + random.below(50);
+    for key in first..first + 60 {
+        (0..random.below(8)).for_each(|value| map.insert(key, value));
+    }
+    if random.once_in(3) {
+        (1000..1110).for_each(|key| {
+            map.remove_all(key);
+        });
+        if random.once_in(3) {
+            map.shrink();
+        }
+    }
+}
+
+/// Values that nobody takes out are found by every reader, whatever happens to other
+/// values of their keys and to other keys; and what is found is a value of its key.
+///
+/// # Panics
+/// If one is not.
+pub fn values_stay_visible<M: MultiMap>(build: impl Fn() -> M) {
+    const KEYS: u64 = 24;
+    /// Which of its values a value is, by its low bits.
+    fn value(key: u64, n: u64) -> u64 {
+        key << 32 | n
+    }
+    let map = &build();
+    // None, one, some and many that stay.
+    let staying = |key: u64| [0, 1, 5, 40, 300][key as usize % 5];
+    for key in 0..KEYS {
+        (0..staying(key)).for_each(|n| map.insert(key, value(key, n)));
+    }
+    let writers = 2;
+    let running = Running::new(writers);
+    together(writers + 2, |thread| {
+        let mut random = Random::new(thread as u64);
+        if thread >= writers {
+            while running.any() {
+                let key = random.below(KEYS);
+                let found = sorted(map.all(key));
+                assert!(found.iter().all(|of| of >> 32 == key), "a value of another key");
+                let stayed = found.iter().take_while(|&&of| of & 0xFFFF_FFFF < 1000).count();
+                assert_eq!(stayed as u64, staying(key), "of key {key}");
+                assert!(map.count(key) as u64 >= staying(key));
+                if staying(key) > 0 {
+                    let n = random.below(staying(key));
+                    assert!(map.contains_pair(key, value(key, n)));
+                    assert!(map.get(key).is_some());
+                }
+            }
+            return;
+        }
+        let _run = running.one();
+        for _ in 0..scaled(400) {
+            let key = random.below(KEYS);
+            let first = 1000 * (thread as u64 + 1);
+            let count = random.below(90);
+            for n in first..first + count {
+                map.insert(key, value(key, n));
+            }
+            for n in first..first + count {
+                assert!(map.remove_one(key, value(key, n)), "somebody else's");
+            }
+            let other = 1000 + random.below(400) * 2 + thread as u64;
+            (0..random.below(40)).for_each(|n| map.insert(other, value(other, n)));
+            if random.once_in(2) {
+                map.remove_all(other);
+            }
+        }
+    });
+    for key in 0..KEYS {
+        assert_eq!(map.all(key).len() as u64, staying(key));
+    }
+    assert_eq!(map.pairs().len(), map.len());
+}
+
+/// A cut has what was inserted before something that it has.
+///
+/// # Panics
+/// If it has not.
+pub fn cuts_are_consistent<M: MultiMap>(build: impl Fn() -> M) {
+    let map = &build();
+    let running = Running::new(1);
+    together(2, |thread| {
+        if thread == 0 {
+            let _run = running.one();
+            for n in 0..scaled(30_000) as u64 {
+                map.insert(n % 7, n);
+                map.insert(7 + n % 900, n);
+            }
+            return;
+        }
+        while running.any() {
+            let cut = map.cut();
+            let [first, second] = [true, false]
+                .map(|is_first| cut.iter().filter(|(key, _)| (*key < 7) == is_first).count());
+            assert!(first == second || first == second + 1, "{first} and {second}");
+        }
+    });
+}
+
+/// A map from which all has been taken is as small as a new one.
+///
+/// # Panics
+/// If it is not, by what `size` says of it.
+pub fn an_emptied_map_is_small<M: MultiMap>(build: impl Fn() -> M, size: impl Fn(&M) -> usize) {
+    let map = build();
+    let before = size(&map);
+    for _ in 0..2 {
+        for n in 0..scaled(60_000) as u64 {
+            map.insert(n % 5, n);
+            map.insert(10 + n % 3000, n);
+            map.insert(5000 + n, n);
+        }
+        assert!(size(&map) > before);
+        let keys: std::collections::BTreeSet<u64> =
+            map.pairs().into_iter().map(|(key, _)| key).collect();
+        for key in keys {
+            if key == 1 {
+                for value in map.all(key) {
+                    assert!(map.remove_one(key, value));
+                }
+            } else {
+                assert!(map.remove_all(key) > 0);
+            }
+        }
+        assert!(map.is_empty());
+        map.shrink();
+        assert_eq!(size(&map), before);
+    }
+}

@@ -1,0 +1,101 @@
+//! Every map of duplicate keys passes what it must.
+
+use nunatak::{PeaBuilder, PeaMultiMap, RandomState, Strategy};
+use nunatak_harness::Random;
+use nunatak_harness::hashers::{Distribution, TestHasher};
+use nunatak_harness::multi::{
+    an_emptied_map_is_small, behaves_like_vectors, cuts_are_consistent, histories_are_linearizable,
+    values_stay_visible,
+};
+
+type Map = PeaMultiMap<u64, u64>;
+
+/// Segments of so many buckets, which are the largest value buffers, too.
+fn of_buckets(buckets: usize) -> Map {
+    PeaBuilder::<RandomState>::default().segment_buckets(buckets).build_multi().expect("a map")
+}
+
+fn pure(strategy: Strategy) -> Map {
+    let builder = PeaBuilder::<RandomState>::default().segment_buckets(4).strategies(&[strategy]);
+    builder.split_into(2).build_multi().expect("a map")
+}
+
+#[test]
+fn maps_behave_like_vectors() {
+    for buckets in [2, 16, 64, 2048] {
+        behaves_like_vectors(|| of_buckets(buckets));
+    }
+    for strategy in [Strategy::Single, Strategy::TwoChoice, Strategy::Stash] {
+        behaves_like_vectors(|| pure(strategy));
+    }
+}
+
+/// Keys that collide go to chains, with all their values.
+#[test]
+fn keys_that_collide_keep_their_values() {
+    for distribution in [Distribution::Constant, Distribution::OneBit, Distribution::Identity] {
+        behaves_like_vectors(|| -> PeaMultiMap<u64, u64, TestHasher> {
+            let builder = PeaBuilder::<RandomState>::default().segment_buckets(2);
+            builder.hasher(TestHasher::new(distribution)).build_multi().expect("a map")
+        });
+    }
+}
+
+#[test]
+fn histories_of_threads_are_linearizable() {
+    histories_are_linearizable(|| of_buckets(2));
+    histories_are_linearizable(|| of_buckets(64));
+    histories_are_linearizable(|| pure(Strategy::Stash));
+}
+
+#[test]
+fn values_that_stay_are_visible() {
+    for buckets in [2, 64, 2048] {
+        values_stay_visible(|| of_buckets(buckets));
+    }
+    values_stay_visible(|| pure(Strategy::Stash));
+}
+
+#[test]
+fn snapshots_are_consistent() {
+    cuts_are_consistent(|| of_buckets(2));
+    cuts_are_consistent(|| of_buckets(2048));
+}
+
+#[test]
+fn memory_comes_back() {
+    let size = |map: &Map| {
+        let stats = map.stats();
+        stats.table.segments + stats.value_segments
+    };
+    an_emptied_map_is_small(|| of_buckets(16), size);
+    an_emptied_map_is_small(|| of_buckets(2048), |map| map.memory_usage().mapped);
+}
+
+/// Figure 9(a): the average utility of zipfian pairs, whatever their skew: here of 12.5
+/// million pairs from 8 segments. A pair counts 16 bytes, wherever it is.
+#[test]
+fn utility_is_flat_over_skew() {
+    let utilities = [0.0, 0.4, 0.8].map(|skew| {
+        let builder = PeaBuilder::<RandomState>::default().capacity(8 * 2048 * 15 * 30 / 100);
+        let map: Map = builder.build_multi().expect("a map");
+        let pairs = 12_500_000_u32;
+        // By the continuous distribution.
+        let key_of = |uniform: f64| (uniform.powf(1.0 / (1.0 - skew)) * f64::from(pairs)) as u64;
+        let mut random = Random::new(1);
+        let (mut held, mut used) = (0.0, 0.0);
+        for n in 0..pairs {
+            let uniform = (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
+            map.insert(key_of(uniform), n.into());
+            if n % 125_000 == 124_999 {
+                held += f64::from(n) * 16.0;
+                used += map.memory_usage().mapped as f64;
+            }
+        }
+        held / used
+    });
+    println!("{utilities:.3?}");
+    for utility in utilities {
+        assert!((utility - 0.485).abs() < 0.02, "{utilities:?}");
+    }
+}

@@ -1,0 +1,500 @@
+//! [`PeaMultiMap`]: keys with any number of values.
+
+use super::pea::PeaBuilder;
+use crate::entry::{Inline, InlineKey};
+use crate::error::{BatchError, Error};
+use crate::hash::{Hashing, RandomState};
+use crate::memory::MemoryUsage;
+use crate::table::PairTable;
+use crate::table::pea::{PeaMultiStats, Table};
+use core::fmt;
+use core::marker::PhantomData;
+
+/// A concurrent map in which a key has any number of values, equal ones among them: a
+/// secondary index, the build side of a join, the edges of a graph.
+///
+/// A bucket adapts to its keys. The first values of a key are in slots like those of a
+/// unique key, so that to get them touches the lines of one bucket. When the bucket is
+/// full, keys with several values in it get a value buffer each, which grows from 256
+/// bytes to 512 KiB and then becomes a chain of those. So the values of a key are side
+/// by side, and a key without duplicates costs what it costs in a
+/// [`PeaMap`](crate::PeaMap). Source: Pea Hash (SIGMOD '23), section 3.3.
+///
+/// **Consistency.** Every operation on one key is linearizable, those that return all
+/// of its values included: they return what it had at one moment. The order of a key's
+/// values is not kept. Two values are equal if their bits are.
+///
+/// **Progress.** A read takes no lock, unless the key has changed under it for dozens of
+/// attempts. A change holds a lock that sixteen buckets share.
+///
+/// ```
+/// use nunatak::PeaMultiMap;
+///
+/// let edges: PeaMultiMap<u32, u32> = PeaMultiMap::new();
+/// for (from, to) in [(1, 2), (1, 3), (2, 3), (1, 3)] {
+///     edges.insert(from, to);
+/// }
+/// let mut of_one: Vec<u32> = edges.get_all(&1).collect();
+/// of_one.sort_unstable();
+/// assert_eq!(of_one, [2, 3, 3]);
+/// assert!(edges.remove_one(&1, &3));
+/// assert_eq!((edges.count(&1), edges.len()), (2, 3));
+/// ```
+pub struct PeaMultiMap<K, V, S: Hashing = RandomState> {
+    table: Table<S::Placement>,
+    entries: PhantomData<(K, V)>,
+}
+
+impl<K: InlineKey, V: Inline> PeaMultiMap<K, V> {
+    /// How to build a map that differs from the default.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> =
+    ///     PeaMultiMap::<u64, u64>::builder().capacity(10).build_multi()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn builder() -> PeaBuilder {
+        PeaBuilder::default()
+    }
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing + Default> PeaMultiMap<K, V, S> {
+    /// An empty map of two segments.
+    ///
+    /// # Panics
+    /// If the memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// assert!(PeaMultiMap::<u64, u64>::new().is_empty());
+    /// ```
+    pub fn new() -> Self {
+        Self::with_capacity(0)
+    }
+
+    /// An empty map with room for `capacity` values.
+    ///
+    /// # Panics
+    /// If the memory is refused; see [`PeaBuilder::build_multi`].
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::with_capacity(100_000);
+    /// # assert!(map.is_empty());
+    /// ```
+    pub fn with_capacity(capacity: usize) -> Self {
+        match PeaBuilder::<S>::default().capacity(capacity).build_multi() {
+            Ok(map) => map,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing> PeaMultiMap<K, V, S> {
+    /// A map of a table that is built already.
+    pub(super) fn of(table: Table<S::Placement>) -> Self {
+        Self { table, entries: PhantomData }
+    }
+
+    /// Gives a key another value, whether it has that already or not. It touches the
+    /// lines of a version, a header and a slot, and if the key has a buffer, of its end.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::new();
+    /// map.insert(7, 1);
+    /// map.insert(7, 1);
+    /// assert_eq!(map.count(&7), 2);
+    /// ```
+    #[inline]
+    pub fn insert(&self, key: K, value: V) {
+        self.table.insert_value(key.to_word(), value.to_word());
+    }
+
+    /// One of the values of a key, if it has any.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = [(1, 10), (1, 20)].into_iter().collect();
+    /// assert!(map.get(&1).is_some_and(|value| value == 10 || value == 20));
+    /// assert_eq!(map.get(&2), None);
+    /// ```
+    #[inline]
+    pub fn get(&self, key: &K) -> Option<V> {
+        self.table.any_value(key.to_word()).map(V::from_word)
+    }
+
+    /// All values that a key has at one moment. They are copied before the first is
+    /// yielded; see [`copy_all`](Self::copy_all).
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = (0..100).map(|value| (7, value)).collect();
+    /// assert_eq!(map.get_all(&7).sum::<u64>(), 4950);
+    /// assert_eq!(map.get_all(&8).len(), 0);
+    /// ```
+    #[inline]
+    pub fn get_all(&self, key: &K) -> std::vec::IntoIter<V> {
+        let mut values = Vec::new();
+        self.copy_all(key, &mut values);
+        values.into_iter()
+    }
+
+    /// Appends all values that a key has at one moment to `values`, and returns how many
+    /// they are.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = [(1, 10), (1, 20), (2, 30)].into_iter().collect();
+    /// let mut values = vec![5];
+    /// assert_eq!(map.copy_all(&1, &mut values), 2);
+    /// assert_eq!((values.len(), values[0]), (3, 5));
+    /// ```
+    #[inline]
+    pub fn copy_all(&self, key: &K, values: &mut Vec<V>) -> usize {
+        self.table.copy_values(key.to_word(), values, V::from_word)
+    }
+
+    /// How many values a key has, without looking at them.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = (0..100).map(|value| (7, value)).collect();
+    /// assert_eq!((map.count(&7), map.count(&8)), (100, 0));
+    /// ```
+    #[inline]
+    pub fn count(&self, key: &K) -> usize {
+        self.table.count_values(key.to_word())
+    }
+
+    /// Whether a key has a value.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = [(1, 10)].into_iter().collect();
+    /// assert!(map.contains_key(&1) && !map.contains_key(&2));
+    /// ```
+    #[inline]
+    pub fn contains_key(&self, key: &K) -> bool {
+        self.table.any_value(key.to_word()).is_some()
+    }
+
+    /// Whether a key has this value: looks through all that it has.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = [(1, 10), (1, 20)].into_iter().collect();
+    /// assert!(map.contains_pair(&1, &20) && !map.contains_pair(&1, &30));
+    /// ```
+    #[inline]
+    pub fn contains_pair(&self, key: &K, value: &V) -> bool {
+        self.table.contains_value(key.to_word(), value.to_word())
+    }
+
+    /// Takes a value of a key out, once; whether it was there. Looks through all values
+    /// that the key has.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = [(1, 10), (1, 10), (1, 20)].into_iter().collect();
+    /// assert!(map.remove_one(&1, &10) && map.remove_one(&1, &10));
+    /// assert!(!map.remove_one(&1, &10));
+    /// assert_eq!(map.count(&1), 1);
+    /// ```
+    #[inline]
+    pub fn remove_one(&self, key: &K, value: &V) -> bool {
+        self.table.remove_value(key.to_word(), value.to_word())
+    }
+
+    /// Takes all values of a key out, at once; how many they were.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = (0..100).map(|value| (value % 2, value)).collect();
+    /// assert_eq!(map.remove_all(&1), 50);
+    /// assert_eq!((map.remove_all(&1), map.len()), (0, 50));
+    /// ```
+    #[inline]
+    pub fn remove_all(&self, key: &K) -> usize {
+        self.table.remove_values(key.to_word())
+    }
+
+    /// Takes all values of a key out, at once, and returns them.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = (0..100).map(|value| (7, value)).collect();
+    /// assert_eq!(map.drain(&7).sum::<u64>(), 4950);
+    /// assert!(map.is_empty());
+    /// ```
+    pub fn drain(&self, key: &K) -> impl ExactSizeIterator<Item = V> + use<K, V, S> {
+        self.table.drain_values(key.to_word()).into_iter().map(V::from_word)
+    }
+
+    /// Stores many values, in order: as many calls of [`insert`](Self::insert), whose
+    /// memory accesses overlap.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::new();
+    /// map.insert_many(&[(1, 10), (2, 20), (1, 30)]);
+    /// assert_eq!(map.count(&1), 2);
+    /// ```
+    #[inline]
+    pub fn insert_many(&self, entries: &[(K, V)]) {
+        let pair = |at: usize| (entries[at].0.to_word(), entries[at].1.to_word());
+        self.table.insert_values(entries.len(), pair);
+    }
+
+    /// Appends all values of many keys, in order; those of key `n` end at place `ends[n]`
+    /// of `values`. Each key's are those of a moment of its own.
+    ///
+    /// # Errors
+    /// If `ends` is shorter than `keys`; nothing was done.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = [(1, 10), (2, 20), (2, 20)].into_iter().collect();
+    /// let (mut values, mut ends) = (Vec::new(), [0; 3]);
+    /// map.copy_all_many(&[2, 3, 1], &mut values, &mut ends)?;
+    /// assert_eq!((values, ends), (vec![20, 20, 10], [2, 2, 3]));
+    /// # Ok::<(), nunatak::BatchError>(())
+    /// ```
+    #[inline]
+    pub fn copy_all_many(
+        &self,
+        keys: &[K],
+        values: &mut Vec<V>,
+        ends: &mut [usize],
+    ) -> Result<(), BatchError> {
+        super::inline_whole::check_batch(keys.len(), ends.len())?;
+        let word = |at: usize| keys[at].to_word();
+        self.table.copy_values_of(keys.len(), word, values, V::from_word, |at, end| {
+            ends[at] = end;
+        });
+        Ok(())
+    }
+
+    /// How many values each of many keys has.
+    ///
+    /// # Errors
+    /// If `counts` is shorter than `keys`; nothing was done.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = [(1, 10), (2, 20), (2, 20)].into_iter().collect();
+    /// let mut counts = [0; 3];
+    /// map.count_many(&[2, 3, 1], &mut counts)?;
+    /// assert_eq!(counts, [2, 0, 1]);
+    /// # Ok::<(), nunatak::BatchError>(())
+    /// ```
+    #[inline]
+    pub fn count_many(&self, keys: &[K], counts: &mut [usize]) -> Result<(), BatchError> {
+        super::inline_whole::check_batch(keys.len(), counts.len())?;
+        let word = |at: usize| keys[at].to_word();
+        self.table.count_values_of(keys.len(), word, |at, count| counts[at] = count);
+        Ok(())
+    }
+
+    /// Takes all values of many keys out, in order; how many each had.
+    ///
+    /// # Errors
+    /// If `removed` is shorter than `keys`; nothing was done.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = [(1, 10), (2, 20), (2, 20)].into_iter().collect();
+    /// let mut removed = [0; 3];
+    /// map.remove_all_many(&[2, 2, 1], &mut removed)?;
+    /// assert_eq!(removed, [2, 0, 1]);
+    /// # Ok::<(), nunatak::BatchError>(())
+    /// ```
+    #[inline]
+    pub fn remove_all_many(&self, keys: &[K], removed: &mut [usize]) -> Result<(), BatchError> {
+        super::inline_whole::check_batch(keys.len(), removed.len())?;
+        let word = |at: usize| keys[at].to_word();
+        self.table.remove_values_of(keys.len(), word, |at, count| removed[at] = count);
+        Ok(())
+    }
+
+    /// All keys with all of their values, weakly consistent: those of a segment are
+    /// copied at one moment, the next segment's at another one.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = (0..100).map(|value| (value % 3, value)).collect();
+    /// assert_eq!(map.iter().map(|(_, value)| value).sum::<u64>(), 4950);
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (K, V)> {
+        self.table.iter().map(|(key, value)| (K::from_word(key), V::from_word(value)))
+    }
+
+    /// A consistent cut of all pairs. Changes wait while it is made; reads don't. It
+    /// holds 16 bytes for each value.
+    ///
+    /// # Errors
+    /// If that memory is not to be had.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = (0..100).map(|value| (7, value)).collect();
+    /// let cut = map.snapshot()?;
+    /// map.clear();
+    /// assert_eq!(cut.count(), 100);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)> + use<K, V, S>, Error> {
+        let pairs = PairTable::snapshot(&self.table)?;
+        Ok(pairs.map(|(key, value)| (K::from_word(key), V::from_word(value))))
+    }
+
+    /// Takes out the pairs that `keep` rejects.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = (0..100).map(|value| (value % 2, value)).collect();
+    /// map.retain(|_, value| *value < 10);
+    /// assert_eq!((map.count(&0), map.count(&1)), (5, 5));
+    /// ```
+    pub fn retain<F: FnMut(&K, &V) -> bool>(&self, mut keep: F) {
+        for (key, value) in self.iter() {
+            if !keep(&key, &value) {
+                self.remove_one(&key, &value);
+            }
+        }
+    }
+
+    /// Takes out all pairs that it comes to.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = (0..100).map(|value| (value, value)).collect();
+    /// map.clear();
+    /// assert!(map.is_empty());
+    /// ```
+    pub fn clear(&self) {
+        for (key, _) in self.iter() {
+            self.remove_all(&key);
+        }
+    }
+
+    /// How many values there are, of all keys: one cache line for each thread that ever
+    /// used the map.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = (0..100).map(|value| (7, value)).collect();
+    /// assert_eq!(map.len(), 100);
+    /// ```
+    pub fn len(&self) -> usize {
+        PairTable::len(&self.table)
+    }
+
+    /// Whether no key has a value.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// assert!(PeaMultiMap::<u64, u64>::new().is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes room for so many values more, of as many keys.
+    ///
+    /// # Errors
+    /// If the memory is not to be had; the map is as it was.
+    ///
+    /// ```
+    /// # use nunatak::{Error, PeaMultiMap};
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::new();
+    /// map.reserve(100_000)?;
+    /// assert_eq!(map.reserve(usize::MAX), Err(Error::CapacityOverflow));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn reserve(&self, additional: usize) -> Result<(), Error> {
+        PairTable::reserve(&self.table, additional)
+    }
+
+    /// Merges segments that are not full, and gives memory back to the system.
+    ///
+    /// # Errors
+    /// If the memory for a merged segment is not to be had.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::with_capacity(1 << 20);
+    /// let before = map.memory_usage().mapped;
+    /// map.shrink_to_fit()?;
+    /// assert!(map.memory_usage().mapped < before / 10);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn shrink_to_fit(&self) -> Result<(), Error> {
+        PairTable::shrink_to_fit(&self.table)
+    }
+
+    /// What the map has of the system's memory.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::new();
+    /// assert!(map.memory_usage().mapped >= 1 << 20);
+    /// ```
+    pub fn memory_usage(&self) -> MemoryUsage {
+        PairTable::memory_usage(&self.table)
+    }
+
+    /// What the map looks like inside: reads every bucket.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = (0..100).map(|value| (7, value)).collect();
+    /// assert_eq!(map.stats().buffered, 100);
+    /// ```
+    pub fn stats(&self) -> PeaMultiStats {
+        self.table.multi_stats()
+    }
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing + Default> Default for PeaMultiMap<K, V, S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K, V, S: Hashing> fmt::Debug for PeaMultiMap<K, V, S>
+where
+    K: InlineKey + fmt::Debug,
+    V: Inline + fmt::Debug,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing + Default> FromIterator<(K, V)> for PeaMultiMap<K, V, S> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut map = Self::new();
+        map.extend(entries);
+        map
+    }
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing> Extend<(K, V)> for PeaMultiMap<K, V, S> {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        for (key, value) in entries {
+            self.insert(key, value);
+        }
+    }
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing> IntoIterator for PeaMultiMap<K, V, S> {
+    type Item = (K, V);
+    type IntoIter = std::vec::IntoIter<(K, V)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter().collect::<Vec<_>>().into_iter()
+    }
+}

@@ -1,0 +1,127 @@
+//! Batches over keys: the operations in order, the memory accesses overlapped.
+//!
+//! Prefetches run ahead of the execution in three windows: of a key's version and first
+//! header; of the slots that this tells of; of the buffer that a slot points to.
+
+use super::find::Count;
+use crate::hash::Placement;
+use crate::table::pea::Table;
+use crate::table::pea::geometry::{fingerprint, first_bucket};
+use crate::table::pea::values::Pointer;
+use crate::table::prefetch::{prefetch, prefetch_to_write};
+
+/// How far ahead of its execution an operation's header is fetched, its slot, and its
+/// buffer.
+const HEADER_DISTANCE: usize = 32;
+const SLOT_DISTANCE: usize = 20;
+const BUFFER_DISTANCE: usize = 10;
+const RING: usize = 32;
+
+impl<P: Placement> Table<P> {
+    /// Runs `step` for every key of a batch, in order, with its hash, while the lines of
+    /// later ones are fetched.
+    #[inline(always)]
+    fn for_each_key<const CHANGES: bool>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        mut step: impl FnMut(usize, u64, u64),
+    ) {
+        let mut ring = [(0_u64, 0_usize); RING];
+        for time in 0..count + HEADER_DISTANCE {
+            let at = time.wrapping_sub(HEADER_DISTANCE);
+            if at < count {
+                step(at, word(at), ring[at % RING].0);
+            }
+            if time < count {
+                let hash = self.placement.hash(word(time));
+                let segment = self.locate(hash).entry.segment();
+                ring[time % RING] = (hash, segment);
+                let place = first_bucket(hash, self.mask());
+                prefetch(core::ptr::from_ref(self.segments.version(segment, place).1));
+                let address = self.segments.address(segment, place);
+                if CHANGES { prefetch_to_write(address) } else { prefetch(address) }
+            }
+            let at = time.wrapping_sub(HEADER_DISTANCE - SLOT_DISTANCE);
+            if at < count {
+                self.prefetch_slot(ring[at % RING]);
+            }
+            let at = time.wrapping_sub(HEADER_DISTANCE - BUFFER_DISTANCE);
+            if at < count {
+                self.prefetch_buffer::<CHANGES>(ring[at % RING]);
+            }
+        }
+    }
+
+    fn prefetch_slot(&self, (hash, segment): (u64, usize)) {
+        let bucket = self.segments.bucket(segment, first_bucket(hash, self.mask()));
+        let header = bucket.header();
+        let slot = header.matching(fingerprint(hash)).chain(header.matching(0)).next();
+        prefetch(bucket.slot(slot.unwrap_or(0)));
+    }
+
+    fn prefetch_buffer<const CHANGES: bool>(&self, (hash, segment): (u64, usize)) {
+        let bucket = self.segments.bucket(segment, first_bucket(hash, self.mask()));
+        let header = bucket.header();
+        let slot = header.matching(fingerprint(hash)).next();
+        let Some(slot) = slot.filter(|&slot| slot < header.pointers()) else { return };
+        let pointer = Pointer(bucket.slot(slot).load_second(crate::sync::Ordering::Relaxed));
+        let values = self.values();
+        if CHANGES {
+            prefetch_to_write(values.end(pointer));
+        } else {
+            prefetch(values.address(pointer));
+        }
+    }
+
+    /// Stores values of keys, in order.
+    pub(crate) fn insert_values(&self, count: usize, pair: impl Fn(usize) -> (u64, u64)) {
+        self.for_each_key::<true>(
+            count,
+            |at| pair(at).0,
+            |at, word, _| {
+                self.insert_value(word, pair(at).1);
+            },
+        );
+    }
+
+    /// Appends all values of each key, and says after each how many there are.
+    pub(crate) fn copy_values_of<V>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        to: &mut Vec<V>,
+        decode: impl Fn(u64) -> V,
+        mut copied: impl FnMut(usize, usize),
+    ) {
+        self.for_each_key::<false>(count, word, |at, word, hash| {
+            let mut copy = super::find::Copy::new(to, &decode);
+            self.visit(hash, word, &mut copy);
+            copied(at, to.len());
+        });
+    }
+
+    /// How many values each key has.
+    pub(crate) fn count_values_of(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        mut counted: impl FnMut(usize, usize),
+    ) {
+        self.for_each_key::<false>(count, word, |at, word, hash| {
+            let mut count = Count::default();
+            self.visit(hash, word, &mut count);
+            counted(at, count.total());
+        });
+    }
+
+    /// Takes all values of each key out, and says how many there were.
+    pub(crate) fn remove_values_of(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        mut removed: impl FnMut(usize, usize),
+    ) {
+        self.for_each_key::<true>(count, word, |at, word, _| removed(at, self.remove_values(word)));
+    }
+}

@@ -1,0 +1,330 @@
+//! Looking at the values of keys.
+
+use super::Held;
+use crate::hash::Placement;
+use crate::seeded::{Bug, seeded};
+use crate::sync::{Backoff, OpPin, Ordering, Shared, fence};
+use crate::table::pea::Table;
+use crate::table::pea::bucket::{Bucket, Flag, Header};
+use crate::table::pea::directory::Found;
+use crate::table::pea::geometry::{fingerprint, first_bucket, second_bucket};
+use crate::table::pea::values::{Pointer, Values};
+use crate::table::pea::version::Version;
+
+/// After so many attempts a reader takes the locks.
+const ATTEMPTS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
+
+/// What a reader does with what it finds.
+pub(in crate::table::pea) trait Visitor {
+    /// What was seen so far does not count.
+    fn start(&mut self);
+
+    fn value(&mut self, value: u64);
+
+    /// Values in buffers, which may change meanwhile; see [`Values::each`].
+    fn buffer(&mut self, values: &Values, pointer: Pointer, is_still: impl Fn() -> bool);
+
+    /// Whether it has seen enough.
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+/// Counts values.
+#[derive(Debug, Default)]
+pub(in crate::table::pea) struct Count(usize);
+
+impl Count {
+    pub(in crate::table::pea) fn total(&self) -> usize {
+        self.0
+    }
+}
+
+impl Visitor for Count {
+    fn start(&mut self) {
+        self.0 = 0;
+    }
+
+    fn value(&mut self, _value: u64) {
+        self.0 += 1;
+    }
+
+    fn buffer(&mut self, values: &Values, pointer: Pointer, is_still: impl Fn() -> bool) {
+        self.0 += values.count(pointer, is_still);
+    }
+}
+
+/// Looks whether one of the values is this one.
+#[derive(Debug)]
+pub(in crate::table::pea) struct Contains {
+    value: u64,
+    is_found: bool,
+}
+
+impl Visitor for Contains {
+    fn start(&mut self) {
+        self.is_found = false;
+    }
+
+    fn value(&mut self, value: u64) {
+        self.is_found |= value == self.value;
+    }
+
+    fn buffer(&mut self, values: &Values, pointer: Pointer, is_still: impl Fn() -> bool) {
+        self.is_found = self.is_found || values.contains(pointer, self.value, is_still);
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_found
+    }
+}
+
+/// Takes the value that it comes to first.
+#[derive(Debug, Default)]
+pub(in crate::table::pea) struct Any(Option<u64>);
+
+impl Visitor for Any {
+    fn start(&mut self) {
+        self.0 = None;
+    }
+
+    fn value(&mut self, value: u64) {
+        self.0 = Some(value);
+    }
+
+    fn buffer(&mut self, values: &Values, pointer: Pointer, _is_still: impl Fn() -> bool) {
+        self.0 = values.newest(pointer);
+    }
+
+    fn is_done(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// Copies all values.
+#[derive(Debug)]
+pub(in crate::table::pea) struct Copy<'v, V, F> {
+    to: &'v mut Vec<V>,
+    /// What was there before.
+    kept: usize,
+    decode: F,
+}
+
+impl<'v, V, F: Fn(u64) -> V> Copy<'v, V, F> {
+    pub(in crate::table::pea) fn new(to: &'v mut Vec<V>, decode: F) -> Self {
+        Self { kept: to.len(), to, decode }
+    }
+}
+
+impl<V, F: Fn(u64) -> V> Visitor for Copy<'_, V, F> {
+    fn start(&mut self) {
+        self.to.truncate(self.kept);
+    }
+
+    fn value(&mut self, value: u64) {
+        self.to.push((self.decode)(value));
+    }
+
+    fn buffer(&mut self, values: &Values, pointer: Pointer, is_still: impl Fn() -> bool) {
+        values.each(pointer, is_still, |value| self.to.push((self.decode)(value)));
+    }
+}
+
+impl<P: Placement> Table<P> {
+    /// How many values a key has.
+    #[inline]
+    pub(crate) fn count_values(&self, word: u64) -> usize {
+        let mut count = Count::default();
+        self.visit(self.placement.hash(word), word, &mut count);
+        count.total()
+    }
+
+    /// Whether a key has a value.
+    #[inline]
+    pub(crate) fn contains_value(&self, word: u64, value: u64) -> bool {
+        let mut contains = Contains { value, is_found: false };
+        self.visit(self.placement.hash(word), word, &mut contains);
+        contains.is_found
+    }
+
+    /// One of the values of a key.
+    #[inline]
+    pub(crate) fn any_value(&self, word: u64) -> Option<u64> {
+        let mut any = Any::default();
+        self.visit(self.placement.hash(word), word, &mut any);
+        any.0
+    }
+
+    /// Appends all values of a key; how many they are.
+    #[inline]
+    pub(crate) fn copy_values<V>(
+        &self,
+        word: u64,
+        to: &mut Vec<V>,
+        decode: impl Fn(u64) -> V,
+    ) -> usize {
+        let mut copy = Copy::new(to, decode);
+        self.visit(self.placement.hash(word), word, &mut copy);
+        copy.to.len() - copy.kept
+    }
+
+    /// Shows a visitor the values that a key has at one moment. It touches the lines of
+    /// the version, the header and the slots of its first bucket, those of its others if
+    /// flags say so, and those of its value buffer.
+    #[inline(always)]
+    pub(super) fn visit(&self, hash: u64, word: u64, visitor: &mut impl Visitor) {
+        let tag = self.placement.tag(word, hash);
+        for _ in 0..ATTEMPTS {
+            if self.try_visit(hash, tag, visitor) {
+                return;
+            }
+        }
+        self.visit_locked(hash, tag, visitor);
+    }
+
+    #[inline(always)]
+    fn try_visit(&self, hash: u64, tag: u64, visitor: &mut impl Visitor) -> bool {
+        visitor.start();
+        let found = self.locate(hash);
+        let (segment, place) = (found.entry.segment(), first_bucket(hash, self.mask()));
+        let (_, version) = self.segments.version(segment, place);
+        let Some(number) = version.begin() else { return false };
+        let bucket = self.segments.bucket(segment, place);
+        let header = bucket.header();
+        self.visit_bucket((bucket, header), (hash, tag), (version, number), visitor);
+        if !header.has_no_flag() && !visitor.is_done() {
+            return self.visit_elsewhere(found, (hash, tag), (version, number), visitor);
+        }
+        // Pairs with the release fence of who has locked the version since.
+        fence(Ordering::Acquire);
+        (version.is_still(number) || seeded(Bug::VersionNotAskedAgain))
+            && self.directories.is_still(found)
+    }
+
+    #[inline(always)]
+    fn visit_bucket(
+        &self,
+        (bucket, header): (&Bucket, Header),
+        (hash, tag): (u64, u64),
+        (version, number): (&Version, u64),
+        visitor: &mut impl Visitor,
+    ) {
+        for slot in header.matching(fingerprint(hash)) {
+            let (first, second) = bucket.slot(slot).load_whole(self.pairs_load_whole);
+            if first != tag {
+                continue;
+            }
+            if slot >= header.pointers() {
+                visitor.value(second);
+            } else {
+                visitor.buffer(self.values(), Pointer(second), || {
+                    fence(Ordering::Acquire);
+                    version.is_still(number)
+                });
+            }
+            if visitor.is_done() {
+                return;
+            }
+        }
+    }
+
+    fn visit_elsewhere(
+        &self,
+        found: Found<'_>,
+        (hash, tag): (u64, u64),
+        first: (&Version, u64),
+        visitor: &mut impl Visitor,
+    ) -> bool {
+        let (segment, mask) = (found.entry.segment(), self.mask());
+        let header = self.segments.bucket(segment, first_bucket(hash, mask)).header();
+        let mut looked_at = [Some(first), None, None];
+        if header.has(Flag::Second) {
+            let place = second_bucket(hash, mask);
+            let (_, version) = self.segments.version(segment, place);
+            let Some(number) = version.begin() else { return false };
+            if !seeded(Bug::SecondVersionNotAsked) {
+                looked_at[1] = Some((version, number));
+            }
+            let bucket = self.segments.bucket(segment, place);
+            self.visit_bucket((bucket, bucket.header()), (hash, tag), (version, number), visitor);
+        }
+        if header.has(Flag::Stashed) && !visitor.is_done() {
+            let version = self.segments.stash_version(segment);
+            let Some(number) = version.begin() else { return false };
+            looked_at[2] = Some((version, number));
+            for bucket in self.segments.stash(segment) {
+                let of_bucket = (bucket, bucket.header());
+                self.visit_bucket(of_bucket, (hash, tag), (version, number), visitor);
+            }
+        }
+        if header.has(Flag::Chained) && !visitor.is_done() {
+            self.visit_chained((hash, tag), first, visitor);
+        }
+        fence(Ordering::Acquire);
+        let is_still = |(version, number): (&Version, u64)| version.is_still(number);
+        looked_at.into_iter().flatten().all(is_still) && self.directories.is_still(found)
+    }
+
+    fn visit_chained(
+        &self,
+        (hash, tag): (u64, u64),
+        (version, number): (&Version, u64),
+        visitor: &mut impl Visitor,
+    ) {
+        for value in self.chains.of(hash, tag) {
+            visitor.value(value);
+        }
+        for pointer in self.duplicates().pointers.of(hash, tag) {
+            visitor.buffer(self.values(), Pointer(pointer), || {
+                fence(Ordering::Acquire);
+                version.is_still(number)
+            });
+        }
+    }
+
+    /// Waits for changes, and keeps them out.
+    #[cold]
+    fn visit_locked(&self, hash: u64, tag: u64, visitor: &mut impl Visitor) {
+        let mut backoff = Backoff::new();
+        let mut both = false;
+        loop {
+            let _pin = OpPin::<Shared>::new();
+            let found = self.locate(hash);
+            let mut held = self.hold(found, (hash, tag), both);
+            let is_done =
+                self.directories.is_still(found) && self.visit_held(&mut held, visitor, &mut both);
+            self.let_go(&held);
+            if is_done {
+                return;
+            }
+            backoff.wait();
+        }
+    }
+
+    fn visit_held(&self, held: &mut Held<'_>, visitor: &mut impl Visitor, both: &mut bool) -> bool {
+        visitor.start();
+        let key = (held.hash, held.tag);
+        let header = held.first.header();
+        // The locks are held: nothing changes.
+        let version = held.locks[0].1;
+        let number = version.held();
+        let mut look = |bucket: &Bucket| {
+            self.visit_bucket((bucket, bucket.header()), key, (version, number), visitor);
+        };
+        look(held.first);
+        if header.has(Flag::Second) {
+            if held.lock_second().is_err() {
+                *both = true;
+                return false;
+            }
+            look(held.second);
+        }
+        if header.has(Flag::Stashed) {
+            self.lock_stash(held).into_iter().for_each(&mut look);
+        }
+        if header.has(Flag::Chained) {
+            self.visit_chained(key, (version, number), visitor);
+        }
+        true
+    }
+}

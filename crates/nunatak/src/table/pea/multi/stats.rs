@@ -1,0 +1,56 @@
+//! What a table of duplicate keys looks like inside.
+
+use crate::hash::Placement;
+use crate::table::pea::values::Pointer;
+use crate::table::pea::{PeaStats, Table};
+
+/// What a [`PeaMultiMap`](crate::PeaMultiMap) looks like inside.
+///
+/// ```
+/// use nunatak::PeaMultiMap;
+/// let map: PeaMultiMap<u64, u64> = (0..1000).map(|value| (7, value)).collect();
+/// let stats = map.stats();
+/// assert_eq!(stats.table.len, 1000);
+/// assert_eq!((stats.pointers, stats.buffers.iter().sum::<usize>()), (1, 1));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct PeaMultiStats {
+    /// Of the table: what slots hold are values and pointers.
+    pub table: PeaStats,
+    /// Keys that have a pointer to a value buffer, once for each bucket that it is in.
+    pub pointers: usize,
+    /// Values in buffers.
+    pub buffered: usize,
+    /// Value buffers in use, of each type: those of type k are 2^k blocks of 256 bytes.
+    pub buffers: Vec<usize>,
+    /// Segments that are divided into value buffers.
+    pub value_segments: usize,
+}
+
+impl<P: Placement> Table<P> {
+    /// Looks at every bucket.
+    pub(crate) fn multi_stats(&self) -> PeaMultiStats {
+        let (mut pointers, mut buffered) = (0, 0);
+        self.each_segment(|_, entry| {
+            for bucket in self.segments.all(entry.segment()) {
+                let is_pointer = bucket.items().filter(|item| item.is_pointer);
+                is_pointer.for_each(|item| {
+                    pointers += 1;
+                    let pointer = Pointer(item.second);
+                    buffered += self.values().count(pointer, || true);
+                });
+            }
+        });
+        for (_, (_, pointer)) in self.duplicates().pointers.all() {
+            pointers += 1;
+            let pointer = Pointer(pointer);
+            buffered += self.values().count(pointer, || true);
+        }
+        let (value_segments, buffers) = self.values().stats();
+        let mut table = self.stats();
+        let in_slots = (table.len + pointers).saturating_sub(buffered + table.chained);
+        table.load_factor = in_slots as f64 / table.slots as f64;
+        PeaMultiStats { table, pointers, buffered, buffers, value_segments }
+    }
+}

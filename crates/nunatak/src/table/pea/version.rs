@@ -1,0 +1,77 @@
+//! Locks by which readers find out that somebody has written: a number that is odd
+//! while the lock is held, and another one after that.
+
+use crate::memory::Zeroed;
+use crate::sync::{AtomicU64, Backoff, Ordering, fence};
+
+#[derive(Debug, Default)]
+pub(super) struct Version(AtomicU64);
+
+// SAFETY: zero bytes are zero words; there is nothing to drop.
+unsafe impl Zeroed for Version {
+    #[cfg(any(loom, shuttle))]
+    fn zeroed() -> Self {
+        Self::default()
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+impl crate::memory::Released for Version {
+    fn release(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Version {
+    pub(super) fn lock(&self) {
+        let mut backoff = Backoff::new();
+        while !self.try_lock() {
+            backoff.wait();
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn try_lock(&self) -> bool {
+        // Relaxed: only a hint.
+        let number = self.0.load(Ordering::Relaxed);
+        if number & 1 != 0 {
+            return false;
+        }
+        // Acquire: pairs with the unlocking.
+        let locked =
+            self.0.compare_exchange(number, number + 1, Ordering::Acquire, Ordering::Relaxed);
+        // Who reads something that is stored from here on, and then asks, finds the odd
+        // number or a later one.
+        fence(Ordering::Release);
+        locked.is_ok()
+    }
+
+    #[inline(always)]
+    pub(super) fn unlock(&self) {
+        // Relaxed: nobody else changes it meanwhile. Release: with all that was stored.
+        let number = self.0.load(Ordering::Relaxed);
+        debug_assert!(number & 1 != 0);
+        self.0.store(number + 1, Ordering::Release);
+    }
+
+    /// The number, if the lock is free.
+    #[inline(always)]
+    pub(super) fn begin(&self) -> Option<u64> {
+        // Acquire: what was stored before the last unlocking is seen.
+        let number = self.0.load(Ordering::Acquire);
+        (number & 1 == 0).then_some(number)
+    }
+
+    /// The number while the caller holds the lock.
+    pub(super) fn held(&self) -> u64 {
+        // Relaxed: nobody else changes it.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether nobody has locked it since. An acquire fence comes before.
+    #[inline(always)]
+    pub(super) fn is_still(&self, number: u64) -> bool {
+        // Relaxed: by the fence.
+        self.0.load(Ordering::Relaxed) == number
+    }
+}
