@@ -84,7 +84,6 @@ impl<K: Data, V: Data> HashedSubject<K, V> for Boxed {
 
 nunatak_harness::suite_inline!(inline, Inline);
 nunatak_harness::suite_inline!(default_segments, Default);
-nunatak_harness::suite_inline!(single, Pure(Strategy::Single));
 nunatak_harness::suite_inline!(stash, Pure(Strategy::Stash));
 nunatak_harness::suite_boxed!(boxed, Boxed);
 nunatak_harness::suite_hashers!(inline_hashed, u64, u64, Inline);

@@ -4,7 +4,8 @@
 //! closer, when that has arrived, of the slot that it tells of, or of a free one.
 
 use super::Table;
-use super::geometry::{fingerprint, first_bucket};
+use super::bucket::Flag;
+use super::geometry::{Entry, Strategy, fingerprint, first_bucket, second_bucket};
 use crate::hash::Placement;
 use crate::table::prefetch::{prefetch, prefetch_to_write};
 use crate::table::{Change, KeyTest};
@@ -25,7 +26,7 @@ impl<P: Placement> Table<P> {
         word: impl Fn(usize) -> u64,
         mut step: impl FnMut(usize, u64, u64) -> bool,
     ) {
-        let mut ring = [(0_u64, 0_usize); RING];
+        let mut ring = [(0_u64, Entry(0)); RING];
         for time in 0..count + HEADER_DISTANCE {
             let at = time.wrapping_sub(HEADER_DISTANCE);
             if at < count && !step(at, word(at), ring[at % RING].0) {
@@ -33,24 +34,39 @@ impl<P: Placement> Table<P> {
             }
             if time < count {
                 let hash = self.placement.hash(word(time));
-                let segment = self.locate(hash).entry.segment();
-                ring[time % RING] = (hash, segment);
-                let address = self.segments.address(segment, first_bucket(hash, self.mask()));
-                if CHANGES { prefetch_to_write(address) } else { prefetch(address) }
+                let entry = self.locate(hash).entry;
+                ring[time % RING] = (hash, entry);
+                let address = |bucket| self.segments.address(entry.segment(), bucket);
+                let first = address(first_bucket(hash, self.mask()));
+                if CHANGES {
+                    prefetch_to_write(first)
+                } else {
+                    prefetch(first)
+                }
+                if CHANGES && entry.strategy() > Strategy::Single {
+                    prefetch_to_write(address(second_bucket(hash, self.mask())));
+                }
             }
             let at = time.wrapping_sub(HEADER_DISTANCE - SLOT_DISTANCE);
             if at < count {
-                let (hash, segment) = ring[at % RING];
-                let bucket = self.segments.bucket(segment, first_bucket(hash, self.mask()));
-                let header = bucket.header();
-                let slot = header.matching(fingerprint(hash)).next();
-                if CHANGES {
-                    let slot = slot.or_else(|| header.matching(0).next());
-                    prefetch_to_write(bucket.slot(slot.unwrap_or(0)));
-                } else {
-                    prefetch(bucket.slot(slot.unwrap_or(0)));
-                }
+                self.prefetch_slot::<CHANGES>(ring[at % RING]);
             }
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_slot<const CHANGES: bool>(&self, (hash, entry): (u64, Entry)) {
+        let (segment, mask) = (entry.segment(), self.mask());
+        let bucket = self.segments.bucket(segment, first_bucket(hash, mask));
+        let header = bucket.header();
+        let slot = header.matching(fingerprint(hash)).next();
+        if CHANGES {
+            let slot = slot.or_else(|| header.matching(0).next());
+            prefetch_to_write(bucket.slot(slot.unwrap_or(0)));
+        } else if slot.is_none() && header.has(Flag::Second) {
+            prefetch(self.segments.address(segment, second_bucket(hash, mask)));
+        } else {
+            prefetch(bucket.slot(slot.unwrap_or(0)));
         }
     }
 

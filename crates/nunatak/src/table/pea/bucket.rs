@@ -278,6 +278,11 @@ impl Bucket {
         });
     }
 
+    /// Makes the page of a bucket that is new resident.
+    pub(super) fn touch(&self) {
+        self.words[0].store(0, Ordering::Relaxed);
+    }
+
     /// Makes a bucket that nobody else has as new.
     pub(super) fn empty(&self) {
         for slot in &self.slots {

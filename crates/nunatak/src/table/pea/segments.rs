@@ -163,8 +163,9 @@ impl Segments {
     /// An empty segment.
     pub(super) fn take(&self) -> Result<Fresh, Error> {
         let mut numbers = self.numbers.lock();
-        // Few, since asking is not for nothing.
-        let mut free = numbers.free.iter().take(8);
+        // Few, since asking is not for nothing; and of this thread's own operation it is
+        // known that it changes none.
+        let mut free = numbers.free.iter().take(4);
         let unknown = free.find(|&(_, &tag)| operations_ended(tag, false));
         let number = match unknown.map(|(&number, _)| number) {
             Some(number) => {
@@ -174,7 +175,8 @@ impl Segments {
             None if numbers.len >= self.most => return Err(Error::CapacityOverflow),
             None => {
                 let number = numbers.len;
-                self.buckets.grow((number + 1) * self.per_segment)?;
+                let bytes = self.per_segment * size_of::<Bucket>();
+                self.buckets.grow(room(number + 1, bytes) * self.per_segment)?;
                 self.stash.grow((number + 1) * STASH)?;
                 if let Some(versions) = &self.versions {
                     versions.grow((number + 1) * versions_of(self.per_segment))?;
@@ -195,6 +197,13 @@ impl Segments {
             self.all(number).for_each(Bucket::empty);
         }
         Ok(fresh)
+    }
+
+    /// Makes a segment that nobody else knows yet resident, so that nobody waits for
+    /// pages while pairs are moved there.
+    pub(super) fn populate(&self, fresh: Fresh) {
+        const PAGE: usize = 4096 / size_of::<Bucket>();
+        self.all(fresh.number as usize).step_by(PAGE.max(1)).for_each(Bucket::touch);
     }
 
     /// Takes segments back that nobody comes to know any more.
@@ -230,6 +239,16 @@ impl Segments {
         let versions = self.versions.as_ref().map_or_else(MemoryUsage::default, Stretch::usage);
         self.buckets.usage() + self.stash.usage() + versions
     }
+}
+
+/// For how many segments there shall be memory if so many are needed: the system finds
+/// and clears two MiB at once if it may, and of a large table that is little.
+pub(super) fn room(needed: usize, bytes: usize) -> usize {
+    const PIECE: usize = 2 << 20;
+    if needed * bytes < 4 * PIECE {
+        return needed;
+    }
+    needed.next_multiple_of((PIECE / bytes).max(1))
 }
 
 /// How many versions a segment of so many buckets has: the last is the stash's.

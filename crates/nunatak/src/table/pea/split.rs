@@ -11,6 +11,7 @@ use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicUsize, Backoff, OpPin, Shared, operations_ended, retire_tag};
+use crate::table::prefetch::prefetch_to_write;
 
 /// What has happened to segments, for the statistics of the paper: counted and read
 /// relaxed.
@@ -62,29 +63,39 @@ impl<P: Placement> Table<P> {
 
     fn split(&self, found: Found<'_>, hash: u64) -> Result<(), Error> {
         let segment = found.entry.segment();
-        self.segments.lock(segment);
-        let split = match self.directories.is_still(found) {
-            true => self.split_locked(found.entry, hash),
-            false => Ok(()),
-        };
-        self.segments.unlock(segment);
-        split
-    }
-
-    fn split_locked(&self, entry: Entry, hash: u64) -> Result<(), Error> {
-        let (segment, depth) = (entry.segment(), entry.depth());
-        let by = self.config.split_into.ilog2();
+        // Before the lock: to get memory takes as long as to move the pairs.
         let mut children = Vec::with_capacity(self.config.split_into);
+        let numbers = |children: &[Child]| -> Vec<usize> {
+            children.iter().map(|child| child.fresh.number as usize).collect()
+        };
         for _ in 0..self.config.split_into {
             match self.segments.take() {
-                Ok(fresh) => children.push(Child::new(fresh, self.config.strategies[0])),
+                Ok(fresh) => {
+                    self.segments.populate(fresh);
+                    children.push(Child::new(fresh, self.config.strategies[0]));
+                }
                 Err(error) => {
-                    let taken = children.iter().map(|child| child.fresh.number as usize);
-                    self.segments.give_back(taken.collect::<Vec<_>>());
+                    self.segments.give_back(numbers(&children));
                     return Err(error);
                 }
             }
         }
+        let taken = numbers(&children);
+        self.segments.lock(segment);
+        let split = match self.directories.is_still(found) {
+            true => self.split_locked(found.entry, hash, children).map(|()| true),
+            false => Ok(false),
+        };
+        self.segments.unlock(segment);
+        if !matches!(split, Ok(true)) {
+            self.segments.give_back(taken);
+        }
+        split.map(drop)
+    }
+
+    fn split_locked(&self, entry: Entry, hash: u64, mut children: Vec<Child>) -> Result<(), Error> {
+        let (segment, depth) = (entry.segment(), entry.depth());
+        let by = self.config.split_into.ilog2();
         let prefix = hash >> (64 - depth) << (64 - depth);
         let half = (hash >> 63) as usize;
         self.move_to(&mut children, segment, half, |hash| {
@@ -92,10 +103,7 @@ impl<P: Placement> Table<P> {
         });
         let mut structure = self.directories.change();
         let deep = structure.current().depth.max(depth + by);
-        if let Err(error) = structure.set_depth(deep) {
-            self.segments.give_back(children.iter().map(|child| child.fresh.number as usize));
-            return Err(error);
-        }
+        structure.set_depth(deep)?;
         let is_crowded = children.iter().any(|child| child.strategy > self.config.strategies[0]);
         for (number, child) in children.into_iter().enumerate() {
             let hash = prefix | (number as u64) << (64 - depth - by);
@@ -129,11 +137,23 @@ impl<P: Placement> Table<P> {
         half: usize,
         child_of: impl Fn(u64) -> usize,
     ) {
+        // Those of a bucket are stored when the places of the next one's are on their way.
+        let (mut waiting, mut next) = (Vec::with_capacity(SLOTS), Vec::with_capacity(SLOTS));
         for bucket in self.segments.all(segment) {
             for item in bucket.items() {
                 let hash = self.placement.hash_of_tag(item.tag, half);
-                self.store_in(&mut children[child_of(hash)], hash, item);
+                let child = child_of(hash);
+                let number = children[child].fresh.number as usize;
+                prefetch_to_write(self.segments.address(number, first_bucket(hash, self.mask())));
+                next.push((child, hash, item));
             }
+            for (child, hash, item) in waiting.drain(..) {
+                self.store_in(&mut children[child], hash, item);
+            }
+            core::mem::swap(&mut waiting, &mut next);
+        }
+        for (child, hash, item) in waiting {
+            self.store_in(&mut children[child], hash, item);
         }
         // What is in chains stays there.
         for bucket in 0..self.segments.per_segment {

@@ -18,6 +18,7 @@
 //! 2. A pointer's buffer is full up to the number of values that the pointer says, and
 //!    never empty; those before it in a chain are full.
 
+use super::segments::room;
 use crate::error::Error;
 use crate::memory::{MemoryUsage, Stretch, Zeroed};
 use crate::sync::{AtomicU64, DATA, Mutex, Ordering};
@@ -333,7 +334,8 @@ impl Values {
                     Some(number) => number,
                     None if segments.len() >= self.most => return Err(Error::CapacityOverflow),
                     None => {
-                        self.blocks.grow((segments.len() + 1) * self.per_segment)?;
+                        let bytes = self.per_segment * size_of::<Block>();
+                        self.blocks.grow(room(segments.len() + 1, bytes) * self.per_segment)?;
                         segments.push(Segment::default());
                         segments.len() - 1
                     }

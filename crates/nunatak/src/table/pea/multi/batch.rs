@@ -44,7 +44,7 @@ impl<P: Placement> Table<P> {
             }
             let at = time.wrapping_sub(HEADER_DISTANCE - SLOT_DISTANCE);
             if at < count {
-                self.prefetch_slot(ring[at % RING]);
+                self.prefetch_value(ring[at % RING]);
             }
             let at = time.wrapping_sub(HEADER_DISTANCE - BUFFER_DISTANCE);
             if at < count {
@@ -53,7 +53,7 @@ impl<P: Placement> Table<P> {
         }
     }
 
-    fn prefetch_slot(&self, (hash, segment): (u64, usize)) {
+    fn prefetch_value(&self, (hash, segment): (u64, usize)) {
         let bucket = self.segments.bucket(segment, first_bucket(hash, self.mask()));
         let header = bucket.header();
         let slot = header.matching(fingerprint(hash)).chain(header.matching(0)).next();
