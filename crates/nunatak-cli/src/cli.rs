@@ -1,5 +1,6 @@
 //! The command line, and the settings it comes to.
 
+use crate::duplicates::{self, DuplicatesArgs, MeasureArgs};
 use crate::settings::{KeyOrder, Settings};
 use crate::targets::MapName;
 use crate::workloads::Workload;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Draw the page of a saved run.
     Report(ReportArgs),
+    /// Measure maps whose keys have many values.
+    Duplicates(DuplicatesArgs),
     /// Count the cache lines and blocks that operations read, write and flush.
     #[cfg(target_os = "linux")]
     Accounting(crate::accounting::AccountingArgs),
@@ -46,6 +49,9 @@ pub(crate) enum Command {
     /// Measure one map's memory in this process and print it as JSON.
     #[command(name = space::SUBCOMMAND, hide = true)]
     MeasureSpace(SpaceRequest),
+    /// Measure one map of keys with many values in this process and print it as JSON.
+    #[command(name = duplicates::SUBCOMMAND, hide = true)]
+    MeasureDuplicates(MeasureArgs),
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ mod accounting;
 mod backing;
 mod cli;
 mod clock;
+mod duplicates;
 #[cfg(target_os = "linux")]
 mod file;
 mod keys;
@@ -41,6 +42,8 @@ fn main() -> ExitCode {
         Some(Command::Bench(args)) if args.list => list(),
         Some(Command::Bench(args)) => bench_with(args),
         Some(Command::Report(args)) => draw(args),
+        Some(Command::Duplicates(args)) => duplicates::run(args),
+        Some(Command::MeasureDuplicates(args)) => duplicates::measure(args),
         #[cfg(target_os = "linux")]
         Some(Command::Accounting(args)) => accounting::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(target_os = "linux")]

@@ -171,6 +171,16 @@ mod backing {
         }
     }
 
+    impl<T: Zeroed> Stretch<T> {
+        /// Elements side by side.
+        #[inline(always)]
+        pub(crate) fn slice(&self, from: usize, count: usize) -> &[T] {
+            debug_assert!((from + count) * size_of::<T>() <= self.region.reserved());
+            // SAFETY: as in `at`, of every index.
+            unsafe { core::slice::from_raw_parts(self.base.add(from), count) }
+        }
+    }
+
     #[cfg(all(test, unix, not(miri)))]
     impl<T> Stretch<T> {
         /// Makes every store to the elements a fault.
@@ -250,6 +260,10 @@ mod backing {
 
         pub(crate) fn at(&self, index: usize) -> &T {
             &self.elements[index]
+        }
+
+        pub(crate) fn slice(&self, from: usize, count: usize) -> &[T] {
+            &self.elements[from..from + count]
         }
     }
 }

@@ -8,7 +8,6 @@ use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Ordering, Shared};
 use crate::table::known::Known;
-use crate::table::prefetch::prefetch_to_write;
 use crate::table::{Change, KeyTest};
 
 /// An operation on one key: what becomes of it if it is present, and the value word to
@@ -109,11 +108,8 @@ impl<P: Placement> Table<P> {
                 continue;
             }
             let found = self.locate(request.hash);
-            if found.entry.strategy() > Strategy::Single {
-                // Both headers at once: behind a lock no load runs ahead.
-                let second = second_bucket(request.hash, self.mask());
-                prefetch_to_write(self.segments.address(found.entry.segment(), second));
-            }
+            // Before the lock, behind which no load runs ahead.
+            self.prefetch_buckets(found, request.hash);
             let mut buckets = self.lock_buckets(found, request.hash, in_order);
             if !self.directories.is_still(found) && !seeded(Bug::LockedWithoutEntry) {
                 buckets.unlock();

@@ -2,12 +2,13 @@
 
 use super::Table;
 use super::bucket::{Bucket, Flag};
-use super::geometry::{fingerprint, first_bucket, second_bucket};
+use super::directory::Found;
+use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering, fence};
 use crate::table::KeyTest;
-use crate::table::prefetch::prefetch;
+use crate::table::prefetch::{prefetch, prefetch_to_write};
 
 impl<P: Placement> Table<P> {
     /// The value word of a key. A hit touches the line of its bucket's header and that of
@@ -77,6 +78,16 @@ impl<P: Placement> Table<P> {
         None.or_else(|| if header.has(Flag::Second) { in_second() } else { None })
             .or_else(|| if header.has(Flag::Stashed) { in_stash() } else { None })
             .or_else(|| if header.has(Flag::Chained) { in_chain() } else { None })
+    }
+
+    /// Fetches the headers that a change looks at.
+    #[inline(always)]
+    pub(super) fn prefetch_buckets(&self, found: Found<'_>, hash: u64) {
+        let address = |bucket| self.segments.address(found.entry.segment(), bucket);
+        prefetch_to_write(address(first_bucket(hash, self.mask())));
+        if found.entry.strategy() > Strategy::Single {
+            prefetch_to_write(address(second_bucket(hash, self.mask())));
+        }
     }
 
     /// Fetches the line that every operation on a key looks at first.

@@ -20,7 +20,7 @@
 
 use super::segments::room;
 use crate::error::Error;
-use crate::memory::{MemoryUsage, Stretch, Zeroed};
+use crate::memory::{MemoryUsage, Stretch};
 use crate::sync::{AtomicU64, DATA, Mutex, Ordering};
 use crate::table::addresses::Addresses;
 use std::collections::BTreeSet;
@@ -28,25 +28,9 @@ use std::collections::BTreeSet;
 /// Words of a block.
 const WORDS: usize = if cfg!(any(loom, shuttle)) { 4 } else { 32 };
 
+const BLOCK_BYTES: usize = WORDS * size_of::<u64>();
 const BLOCK_BITS: u32 = 38;
 const COUNT_BITS: u32 = 21;
-
-#[derive(Debug, Default)]
-#[repr(C, align(64))]
-struct Block([AtomicU64; WORDS]);
-
-// SAFETY: zero bytes are zero words; there is nothing to drop.
-unsafe impl Zeroed for Block {
-    #[cfg(any(loom, shuttle))]
-    fn zeroed() -> Self {
-        Self::default()
-    }
-}
-
-#[cfg(any(loom, shuttle))]
-impl crate::memory::Released for Block {
-    fn release(&self) {}
-}
 
 /// The values of a key: where they are, and how many of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +69,8 @@ pub(super) enum Left {
 
 #[derive(Debug)]
 pub(super) struct Values {
-    blocks: Stretch<Block>,
+    /// Of all blocks.
+    words: Stretch<AtomicU64>,
     /// Blocks of a segment: a power of two.
     per_segment: usize,
     most: usize,
@@ -112,12 +97,12 @@ struct Segment {
 
 impl Values {
     pub(super) fn new(per_segment: usize) -> Result<Self, Error> {
-        let bytes = per_segment * size_of::<Block>();
+        let bytes = per_segment * BLOCK_BYTES;
         let most_blocks = 1_usize << BLOCK_BITS.min(usize::BITS - 2);
         let mut most = (Addresses::share() as usize / bytes).clamp(8, most_blocks / per_segment);
-        let blocks = loop {
-            match Stretch::new(0, most * per_segment) {
-                Ok(blocks) => break blocks,
+        let words = loop {
+            match Stretch::new(0, most * per_segment * WORDS) {
+                Ok(words) => break words,
                 // The system may limit the addresses of a process.
                 Err(_) if most > 8 => most /= 2,
                 Err(error) => return Err(error),
@@ -126,7 +111,7 @@ impl Values {
         let kinds = per_segment.ilog2() as usize + 1;
         let with_room = (0..kinds).map(|_| BTreeSet::new()).collect();
         Ok(Self {
-            blocks,
+            words,
             per_segment,
             most,
             state: Mutex::new(State { with_room, ..State::default() }),
@@ -150,7 +135,7 @@ impl Values {
     }
 
     fn word(&self, block: usize, word: usize) -> &AtomicU64 {
-        &self.blocks.at(block + word / WORDS).0[word % WORDS]
+        self.words.at(block * WORDS + word)
     }
 
     /// The place of a value.
@@ -175,7 +160,7 @@ impl Values {
     /// Whether a pointer that may be nonsense can be followed.
     fn is_mapped(&self, pointer: Pointer) -> bool {
         pointer.kind() <= self.last_kind()
-            && pointer.block() + (1 << pointer.kind()) <= self.blocks.len()
+            && (pointer.block() + (1 << pointer.kind())) * WORDS <= self.words.len()
             && pointer.count() <= self.capacity(pointer.kind())
     }
 
@@ -196,19 +181,30 @@ impl Values {
         self.chain(pointer, is_still).map(Pointer::count).sum()
     }
 
-    /// All values, the last of them first if they are in a chain.
+    /// All values, buffer by buffer, the last buffer first if there are more.
+    #[inline(always)]
+    pub(super) fn each_buffer(
+        &self,
+        pointer: Pointer,
+        is_still: impl Fn() -> bool,
+        mut visit: impl FnMut(&[AtomicU64]),
+    ) {
+        for buffer in self.chain(pointer, is_still) {
+            let first = buffer.block() * WORDS + self.first_word(buffer.kind());
+            visit(self.words.slice(first, buffer.count()));
+        }
+    }
+
+    /// All values.
     pub(super) fn each(
         &self,
         pointer: Pointer,
         is_still: impl Fn() -> bool,
         mut visit: impl FnMut(u64),
     ) {
-        for buffer in self.chain(pointer, is_still) {
-            let from = self.first_word(buffer.kind());
-            let blocks = (0..1 << buffer.kind()).map(|at| &self.blocks.at(buffer.block() + at).0);
-            let words = blocks.flatten().skip(from).take(buffer.count());
-            words.for_each(|word| visit(word.load(DATA)));
-        }
+        self.each_buffer(pointer, is_still, |words| {
+            words.iter().for_each(|word| visit(word.load(DATA)));
+        });
     }
 
     /// Whether a value is one of a key's.
@@ -228,12 +224,14 @@ impl Values {
     }
 
     fn find(&self, buffer: Pointer, value: u64) -> Option<usize> {
-        (0..buffer.count()).find(|&at| self.value(buffer, at).load(DATA) == value)
+        let first = buffer.block() * WORDS + self.first_word(buffer.kind());
+        let words = self.words.slice(first, buffer.count());
+        words.iter().position(|word| word.load(DATA) == value)
     }
 
     /// The lines that a reader of a buffer comes to first.
     pub(super) fn address(&self, pointer: Pointer) -> *const u8 {
-        self.blocks.address(pointer.block()).cast()
+        self.words.address(pointer.block() * WORDS).cast()
     }
 
     /// The line that the next value is stored in.
@@ -334,8 +332,9 @@ impl Values {
                     Some(number) => number,
                     None if segments.len() >= self.most => return Err(Error::CapacityOverflow),
                     None => {
-                        let bytes = self.per_segment * size_of::<Block>();
-                        self.blocks.grow(room(segments.len() + 1, bytes) * self.per_segment)?;
+                        let bytes = self.per_segment * BLOCK_BYTES;
+                        let room = room(segments.len() + 1, bytes);
+                        self.words.grow(room * self.per_segment * WORDS)?;
                         segments.push(Segment::default());
                         segments.len() - 1
                     }
@@ -389,12 +388,12 @@ impl Values {
             state.segments.pop();
         }
         if state.segments.len() < before {
-            self.blocks.shrink(state.segments.len() * self.per_segment);
+            self.words.shrink(state.segments.len() * self.per_segment * WORDS);
         }
     }
 
     pub(super) fn usage(&self) -> MemoryUsage {
-        self.blocks.usage()
+        self.words.usage()
     }
 
     /// How many segments there are, and of each type how many buffers are in use.
@@ -446,7 +445,7 @@ mod tests {
         assert_eq!(values.remove(pointer, 2998), Some(Left::One(2999)));
         assert_eq!(values.stats(), (0, vec![0; 4]));
         values.trim();
-        assert_eq!(values.blocks.len(), 0);
+        assert_eq!(values.words.len(), 0);
     }
 
     #[test]

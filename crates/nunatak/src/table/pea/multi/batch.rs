@@ -5,8 +5,9 @@
 
 use super::find::Count;
 use crate::hash::Placement;
+use crate::sync::Ordering;
 use crate::table::pea::Table;
-use crate::table::pea::geometry::{fingerprint, first_bucket};
+use crate::table::pea::geometry::{Entry, Strategy, fingerprint, first_bucket, second_bucket};
 use crate::table::pea::values::Pointer;
 use crate::table::prefetch::{prefetch, prefetch_to_write};
 
@@ -27,7 +28,7 @@ impl<P: Placement> Table<P> {
         word: impl Fn(usize) -> u64,
         mut step: impl FnMut(usize, u64, u64),
     ) {
-        let mut ring = [(0_u64, 0_usize); RING];
+        let mut ring = [(0_u64, Entry(0)); RING];
         for time in 0..count + HEADER_DISTANCE {
             let at = time.wrapping_sub(HEADER_DISTANCE);
             if at < count {
@@ -35,42 +36,58 @@ impl<P: Placement> Table<P> {
             }
             if time < count {
                 let hash = self.placement.hash(word(time));
-                let segment = self.locate(hash).entry.segment();
-                ring[time % RING] = (hash, segment);
-                let place = first_bucket(hash, self.mask());
-                prefetch(core::ptr::from_ref(self.segments.version(segment, place).1));
-                let address = self.segments.address(segment, place);
-                if CHANGES { prefetch_to_write(address) } else { prefetch(address) }
+                let entry = self.locate(hash).entry;
+                ring[time % RING] = (hash, entry);
+                for place in self.places(hash, entry) {
+                    prefetch(core::ptr::from_ref(self.segments.version(entry.segment(), place).1));
+                    let address = self.segments.address(entry.segment(), place);
+                    if CHANGES { prefetch_to_write(address) } else { prefetch(address) }
+                }
             }
             let at = time.wrapping_sub(HEADER_DISTANCE - SLOT_DISTANCE);
             if at < count {
-                self.prefetch_value(ring[at % RING]);
+                self.prefetch_values(ring[at % RING]);
             }
             let at = time.wrapping_sub(HEADER_DISTANCE - BUFFER_DISTANCE);
             if at < count {
-                self.prefetch_buffer::<CHANGES>(ring[at % RING]);
+                self.prefetch_buffers::<CHANGES>(ring[at % RING]);
             }
         }
     }
 
-    fn prefetch_value(&self, (hash, segment): (u64, usize)) {
-        let bucket = self.segments.bucket(segment, first_bucket(hash, self.mask()));
-        let header = bucket.header();
-        let slot = header.matching(fingerprint(hash)).chain(header.matching(0)).next();
-        prefetch(bucket.slot(slot.unwrap_or(0)));
+    /// The buckets that a key may be in, but for the stash.
+    #[inline(always)]
+    fn places(&self, hash: u64, entry: Entry) -> impl Iterator<Item = usize> {
+        let mask = self.mask();
+        let second = (entry.strategy() > Strategy::Single).then(|| second_bucket(hash, mask));
+        core::iter::once(first_bucket(hash, mask)).chain(second)
     }
 
-    fn prefetch_buffer<const CHANGES: bool>(&self, (hash, segment): (u64, usize)) {
-        let bucket = self.segments.bucket(segment, first_bucket(hash, self.mask()));
-        let header = bucket.header();
-        let slot = header.matching(fingerprint(hash)).next();
-        let Some(slot) = slot.filter(|&slot| slot < header.pointers()) else { return };
-        let pointer = Pointer(bucket.slot(slot).load_second(crate::sync::Ordering::Relaxed));
-        let values = self.values();
-        if CHANGES {
-            prefetch_to_write(values.end(pointer));
-        } else {
-            prefetch(values.address(pointer));
+    #[inline(always)]
+    fn prefetch_values(&self, (hash, entry): (u64, Entry)) {
+        for place in self.places(hash, entry) {
+            let bucket = self.segments.bucket(entry.segment(), place);
+            let header = bucket.header();
+            let slot = header.matching(fingerprint(hash)).chain(header.matching(0)).next();
+            prefetch(bucket.slot(slot.unwrap_or(0)));
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_buffers<const CHANGES: bool>(&self, (hash, entry): (u64, Entry)) {
+        for place in self.places(hash, entry) {
+            let bucket = self.segments.bucket(entry.segment(), place);
+            let header = bucket.header();
+            let slot = header.matching(fingerprint(hash)).next();
+            let Some(slot) = slot.filter(|&slot| slot < header.pointers()) else { continue };
+            // Relaxed: only an address to prefetch.
+            let pointer = Pointer(bucket.slot(slot).load_second(Ordering::Relaxed));
+            let values = self.values();
+            if CHANGES {
+                prefetch_to_write(values.end(pointer));
+            } else {
+                prefetch(values.address(pointer));
+            }
         }
     }
 

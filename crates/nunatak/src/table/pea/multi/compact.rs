@@ -5,7 +5,7 @@ use crate::table::pea::Table;
 use crate::table::pea::bucket::{Bucket, Item};
 
 /// How many values of a key are worth a buffer. The paper takes any two, which makes 32
-/// bytes 272.
+/// bytes 272: the average utility is 0.44 to 0.41 then, by skew, instead of 0.48 to 0.47.
 const LEAST: usize = if cfg!(any(loom, shuttle)) { 2 } else { 4 };
 
 impl<P: Placement> Table<P> {

@@ -3,13 +3,14 @@
 use super::Held;
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, OpPin, Ordering, Shared, fence};
+use crate::sync::{AtomicU64, Backoff, DATA, OpPin, Ordering, Shared, fence};
 use crate::table::pea::Table;
 use crate::table::pea::bucket::{Bucket, Flag, Header};
 use crate::table::pea::directory::Found;
-use crate::table::pea::geometry::{fingerprint, first_bucket, second_bucket};
+use crate::table::pea::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
 use crate::table::pea::values::{Pointer, Values};
 use crate::table::pea::version::Version;
+use crate::table::prefetch::prefetch;
 
 /// After so many attempts a reader takes the locks.
 const ATTEMPTS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
@@ -126,8 +127,25 @@ impl<V, F: Fn(u64) -> V> Visitor for Copy<'_, V, F> {
     }
 
     fn buffer(&mut self, values: &Values, pointer: Pointer, is_still: impl Fn() -> bool) {
-        values.each(pointer, is_still, |value| self.to.push((self.decode)(value)));
+        values.each_buffer(pointer, is_still, |words| {
+            // Stores of eight bytes fill the processor's queue before enough lines are on
+            // their way: to copy 422 values took 0.9 microseconds.
+            const LINE: usize = 8;
+            const AHEAD: usize = 24 * LINE;
+            words.iter().take(AHEAD).step_by(LINE).for_each(prefetch_word);
+            self.to.reserve(words.len());
+            for (at, line) in words.chunks(LINE).enumerate() {
+                if let Some(ahead) = words.get(at * LINE + AHEAD) {
+                    prefetch_word(ahead);
+                }
+                self.to.extend(line.iter().map(|word| (self.decode)(word.load(DATA))));
+            }
+        });
     }
+}
+
+fn prefetch_word(word: &AtomicU64) {
+    prefetch(core::ptr::from_ref(word));
 }
 
 impl<P: Placement> Table<P> {
@@ -187,6 +205,11 @@ impl<P: Placement> Table<P> {
         visitor.start();
         let found = self.locate(hash);
         let (segment, place) = (found.entry.segment(), first_bucket(hash, self.mask()));
+        if found.entry.strategy() > Strategy::Single {
+            // Most keys of such a segment have a neighbour there, which is all that the
+            // flag tells.
+            prefetch(self.segments.address(segment, second_bucket(hash, self.mask())));
+        }
         let (_, version) = self.segments.version(segment, place);
         let Some(number) = version.begin() else { return false };
         let bucket = self.segments.bucket(segment, place);

@@ -153,6 +153,8 @@ impl<P: Placement> Table<P> {
                 continue;
             }
             let found = self.locate(hash);
+            // Before the lock, behind which no load runs ahead.
+            self.prefetch_buckets(found, hash);
             let mut held = self.hold(found, key, in_order);
             let is_still = self.directories.is_still(found) || seeded(Bug::LockedWithoutEntry);
             let result = is_still.then(|| attempt(&mut held, is_refused));
