@@ -1,5 +1,5 @@
 //! Pea Hash: extendible hashing whose segments handle collisions the more thoroughly
-//! the fuller they are (Wang et al., SIGMOD '23), in RAM.
+//! the fuller they are (Liu and Chen, SIGMOD '23), in RAM.
 //!
 //! # The picture
 //! The [directory](directory) names a segment for each value of a hash's highest bits.
