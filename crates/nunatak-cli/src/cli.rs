@@ -1,6 +1,7 @@
 //! The command line, and the settings it comes to.
 
 use crate::duplicates::{self, DuplicatesArgs, MeasureArgs};
+use crate::growth::GrowthArgs;
 use crate::settings::{KeyOrder, Settings};
 use crate::targets::MapName;
 use crate::workloads::Workload;
@@ -40,6 +41,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Measure maps whose keys have many values.
     Duplicates(DuplicatesArgs),
+    /// Measure operations while maps grow, and how long their resizes take.
+    Growth(GrowthArgs),
     /// Count the cache lines and blocks that operations read, write and flush.
     #[cfg(target_os = "linux")]
     Accounting(crate::accounting::AccountingArgs),

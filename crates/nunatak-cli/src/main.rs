@@ -10,6 +10,7 @@ mod clock;
 mod duplicates;
 #[cfg(target_os = "linux")]
 mod file;
+mod growth;
 mod keys;
 mod machine;
 mod probe;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Some(Command::Bench(args)) => bench_with(args),
         Some(Command::Report(args)) => draw(args),
         Some(Command::Duplicates(args)) => duplicates::run(args),
+        Some(Command::Growth(args)) => growth::run(args),
         Some(Command::MeasureDuplicates(args)) => duplicates::measure(args),
         #[cfg(target_os = "linux")]
         Some(Command::Accounting(args)) => accounting::run(args).map(|()| ExitCode::SUCCESS),

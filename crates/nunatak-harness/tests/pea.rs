@@ -1,7 +1,7 @@
 //! Every map of Pea Hash passes the suite that fits it.
 
 use nunatak::{PeaBoxedMap, PeaBuilder, PeaMap, RandomState, Strategy};
-use nunatak_harness::hashers::TestHasher;
+use nunatak_harness::hashers::{Distribution, TestHasher};
 use nunatak_harness::{Data, HashedSubject, Subject};
 
 /// Segments of two buckets, so that all strategies are in use and segments are split
@@ -88,3 +88,35 @@ nunatak_harness::suite_inline!(stash, Pure(Strategy::Stash));
 nunatak_harness::suite_boxed!(boxed, Boxed);
 nunatak_harness::suite_hashers!(inline_hashed, u64, u64, Inline);
 nunatak_harness::suite_hashers!(boxed_hashed, String, String, Boxed);
+
+/// Keys whose hashes agree in all bits that tell buckets and segments apart go to chains:
+/// neither the directory nor the segments grow without end.
+#[test]
+fn keys_that_collide_take_no_more_memory_than_others() {
+    /// The map multiplies what the hasher returns by the golden ratio: its inverse first.
+    fn key(n: u64) -> u64 {
+        n.wrapping_mul(0xF1DE_83E1_9937_733D)
+    }
+    // The larger segments hold many by their second buckets.
+    for (buckets, count) in [(2, 20_000), (2048, 60_000)] {
+        let hasher = TestHasher::new(Distribution::Identity);
+        let builder = PeaBuilder::<RandomState>::default().hasher(hasher);
+        let map: PeaMap<u64, u64, TestHasher> =
+            builder.segment_buckets(buckets).build().expect("valid options");
+        for n in 0..count {
+            assert_eq!(map.insert(key(n), n), None);
+        }
+        let stats = map.stats();
+        // 64 entries for a segment that is a quarter full, and a split into four.
+        let needed = count as usize / (buckets * 15 / 4) + 1;
+        assert!(1 << stats.depth <= 64 * 4 * needed.next_power_of_two(), "{stats:?}");
+        let in_one = (buckets + 2) * 15;
+        assert!(stats.chained + 2 * in_one >= count as usize, "{stats:?}");
+        assert!(stats.segments < 100, "{stats:?}");
+        assert!((0..count).all(|n| map.get(&key(n)) == Some(n)));
+        (0..count).for_each(|n| assert_eq!(map.remove(&key(n)), Some(n)));
+        map.shrink_to_fit().expect("memory for a merge");
+        let stats = map.stats();
+        assert_eq!((stats.segments, stats.chained, stats.len), (2, 0, 0));
+    }
+}

@@ -18,7 +18,7 @@ pub(crate) use self::dashmap::{Dashmap, DashmapWords};
 #[cfg(target_os = "linux")]
 pub(crate) use self::file::Filed;
 pub(crate) use self::flurry::{Flurry, FlurryWords};
-pub(crate) use self::nunatak::{Full, Numbers, Words};
+pub(crate) use self::nunatak::{Full, Numbers, Strategies, Words};
 pub(crate) use self::papaya::{Papaya, PapayaWords};
 pub(crate) use self::scc::{Scc, SccWords};
 pub(crate) use self::sharded::{Sharded, ShardedWords};
@@ -162,6 +162,14 @@ pub(crate) enum MapName {
     /// The same with blocks of 32 and 4 slots.
     #[value(name = "iceberg-32x4")]
     Iceberg32x4,
+    /// `nunatak::PeaMap` by single hashing alone.
+    PeaSingle,
+    /// The same by two choices alone.
+    PeaTwoChoice,
+    /// The same by two choices with a stash alone.
+    PeaStash,
+    /// The same by single hashing, then two choices.
+    PeaNoStash,
     /// `nunatak::durable::IcebergMap` in a file.
     #[cfg(target_os = "linux")]
     #[value(name = "iceberg-file")]
@@ -216,6 +224,10 @@ impl MapName {
             Self::Iceberg32x8 => "iceberg-32x8",
             Self::Iceberg32x6 => "iceberg-32x6",
             Self::Iceberg32x4 => "iceberg-32x4",
+            Self::PeaSingle => "pea-single",
+            Self::PeaTwoChoice => "pea-two-choice",
+            Self::PeaStash => "pea-stash",
+            Self::PeaNoStash => "pea-no-stash",
             #[cfg(target_os = "linux")]
             Self::IcebergFile => "iceberg-file",
             #[cfg(target_os = "linux")]
@@ -245,7 +257,7 @@ impl MapName {
 
     /// Whether it is a map of this project.
     pub(crate) fn is_own(self) -> bool {
-        matches!(self, Self::Nunatak | Self::Pea) || self.name().starts_with("iceberg")
+        self == Self::Nunatak || ["iceberg", "pea"].iter().any(|own| self.name().starts_with(own))
     }
 
     pub(crate) const fn description(self) -> &'static str {
@@ -264,6 +276,10 @@ impl MapName {
             Self::Iceberg32x8 => "the same with blocks of 32 and 8 slots",
             Self::Iceberg32x6 => "the same with blocks of 32 and 6 slots",
             Self::Iceberg32x4 => "the same with blocks of 32 and 4 slots",
+            Self::PeaSingle => "nunatak::PeaMap by single hashing alone",
+            Self::PeaTwoChoice => "the same by two choices alone",
+            Self::PeaStash => "the same by two choices with a stash alone",
+            Self::PeaNoStash => "the same by single hashing, then two choices",
             #[cfg(target_os = "linux")]
             Self::IcebergJournal => "the same with a journal of 64 MiB",
             #[cfg(target_os = "linux")]
@@ -308,6 +324,11 @@ macro_rules! with_target {
                 )
             };
         }
+        macro_rules! of_strategies {
+            ($from:literal, $to:literal) => {
+                body!(targets::Numbers<targets::Strategies<$from, $to>>, targets::Words<Pea>)
+            };
+        }
         macro_rules! body {
             ($map:ty, $words:ty) => {{
                 #[allow(dead_code, reason = "most users need one of the two")]
@@ -332,6 +353,10 @@ macro_rules! with_target {
             MapName::Iceberg32x8 => of_blocks!(32, 8),
             MapName::Iceberg32x6 => of_blocks!(32, 6),
             MapName::Iceberg32x4 => of_blocks!(32, 4),
+            MapName::PeaSingle => of_strategies!(0, 0),
+            MapName::PeaTwoChoice => of_strategies!(1, 1),
+            MapName::PeaStash => of_strategies!(2, 2),
+            MapName::PeaNoStash => of_strategies!(0, 1),
             #[cfg(target_os = "linux")]
             MapName::IcebergFile | MapName::IcebergJournal | MapName::IcebergHugePages => {
                 body!(targets::Filed, targets::ShardedWords)

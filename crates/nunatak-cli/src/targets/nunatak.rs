@@ -4,6 +4,7 @@
 use super::{Hasher, MapName, Target, WordTarget};
 use nunatak::{
     BlockSizes, Blocks, BoxedMap, Design, Dlht, Hashes, Iceberg, IcebergMap, InlineMap, Pea,
+    PeaBuilder, PeaMap, Strategy,
 };
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,11 @@ pub(crate) trait Make: 'static {
         InlineMap::with_capacity(items)
     }
 
+    /// A map as its default constructor makes it.
+    fn empty() -> InlineMap<u64, u64, Hasher, Self::Design> {
+        InlineMap::new()
+    }
+
     /// The shares of the items that are in levels 1, 2 and 3, if there are levels.
     fn levels(_: &InlineMap<u64, u64, Hasher, Self::Design>) -> Option<[f64; 3]> {
         None
@@ -31,6 +37,23 @@ impl Make for Dlht {
 
 impl Make for Pea {
     type Design = Self;
+}
+
+/// Pea Hash by some of its strategies, from one to another: figure 7 of the paper.
+pub(crate) struct Strategies<const FROM: usize, const TO: usize>;
+
+impl<const FROM: usize, const TO: usize> Make for Strategies<FROM, TO> {
+    type Design = Pea;
+
+    fn with_capacity(items: usize) -> PeaMap<u64, u64, Hasher> {
+        let all = [Strategy::Single, Strategy::TwoChoice, Strategy::Stash];
+        let builder = PeaBuilder::<Hasher>::default().strategies(&all[FROM..=TO]);
+        builder.capacity(items).build().expect("memory for all items")
+    }
+
+    fn empty() -> PeaMap<u64, u64, Hasher> {
+        Self::with_capacity(0)
+    }
 }
 
 fn levels_of<B: BlockSizes>(map: &IcebergMap<u64, u64, Hasher, B>) -> Option<[f64; 3]> {
@@ -77,7 +100,7 @@ where
     }
 
     fn empty(_: MapName) -> Self {
-        Self(InlineMap::new())
+        Self(M::empty())
     }
 
     fn levels(&self) -> Option<[f64; 3]> {
