@@ -91,6 +91,9 @@ pub enum Bug {
     ChainedNotInherited,
     VersionNotAskedAgain,
     SecondVersionNotAsked,
+    PointersMovedAsValues,
+    BuffersNotFreed,
+    LastValueLost,
 }
 
 #[cfg(nunatak_seeded_bugs)]

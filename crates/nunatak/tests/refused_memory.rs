@@ -2,7 +2,7 @@
 //! limit is the process's.
 #![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
 
-use nunatak::{DlhtMap, IcebergMap, PeaMap};
+use nunatak::{DlhtMap, IcebergMap, PeaMap, PeaMultiMap};
 
 /// Limits the address space to what is in use and `more` bytes; all if `None`.
 fn limit_address_space(more: Option<u64>) {
@@ -19,6 +19,38 @@ fn maps_that_may_not_grow_keep_everything_and_grow_later() {
     dlht();
     iceberg();
     pea();
+    pea_multi();
+}
+
+/// Buffers that may not grow: values stay in slots, and then in chains.
+fn pea_multi() {
+    let map: PeaMultiMap<u64, u64> = PeaMultiMap::new();
+    (0..10_000).for_each(|value| map.insert(value % 10, value));
+    limit_data(Some(4 << 20));
+    let mut values = 10_000;
+    while map.stats().table.chained < 1000 {
+        for _ in 0..500 {
+            map.insert(values % 10, values);
+            values += 1;
+        }
+        assert!(values < 10_000_000, "the map has grown");
+    }
+    let is_whole = |values: u64| {
+        (0..10).all(|key| {
+            let mut found: Vec<u64> = map.get_all(&key).collect();
+            found.sort_unstable();
+            found.into_iter().eq((0..values).filter(|value| value % 10 == key))
+        })
+    };
+    limit_data(None);
+    assert!(is_whole(values));
+    for _ in 0..100_000 {
+        map.insert(values % 10, values);
+        values += 1;
+    }
+    assert!(is_whole(values));
+    assert_eq!(map.len() as u64, values);
+    (0..10).for_each(|key| assert_eq!(map.remove_all(&key) as u64, values / 10));
 }
 
 /// The map whose segments are split one after the other; without memory for another

@@ -61,5 +61,4 @@ fn seeded_bugs_are_found() {
     ];
     schedules::seeded_bugs_are_found(&of_growth, &scenarios[..4]);
     schedules::seeded_bugs_are_found(&[Bug::SnapshotWithoutGrace], &scenarios[5..7]);
-    schedules::seeded_bugs_are_found(&[Bug::ChainedNotInherited], &scenarios[8..]);
 }

@@ -1,6 +1,6 @@
 //! Maps in rayon's parallel iterators (feature `rayon`).
 
-use super::{BoxedMap, InlineMap, InlineSet};
+use super::{BoxedMap, InlineMap, InlineSet, PeaMultiMap};
 use crate::entry::{Inline, InlineKey};
 use crate::hash::{HashPlacement, Hashing};
 use crate::table::{Design, Hashes, PairTable};
@@ -109,6 +109,29 @@ where
         let mut set = Self::new();
         set.par_extend(keys);
         set
+    }
+}
+
+impl<K, V, S: Hashing> ParallelExtend<(K, V)> for PeaMultiMap<K, V, S>
+where
+    K: InlineKey + Send + Sync,
+    V: Inline + Send + Sync,
+{
+    fn par_extend<I: IntoParallelIterator<Item = (K, V)>>(&mut self, entries: I) {
+        let map = &*self;
+        entries.into_par_iter().for_each(|(key, value)| map.insert(key, value));
+    }
+}
+
+impl<K, V, S: Hashing + Default> FromParallelIterator<(K, V)> for PeaMultiMap<K, V, S>
+where
+    K: InlineKey + Send + Sync,
+    V: Inline + Send + Sync,
+{
+    fn from_par_iter<I: IntoParallelIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut map = Self::new();
+        map.par_extend(entries);
+        map
     }
 }
 

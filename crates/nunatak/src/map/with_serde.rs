@@ -3,7 +3,7 @@
 //! What is written is a snapshot: a consistent cut, so that a map can be written
 //! while it is in use, and its length is known beforehand.
 
-use super::{BoxedMap, InlineMap, InlineSet};
+use super::{BoxedMap, InlineMap, InlineSet, PeaMultiMap};
 use crate::entry::{Inline, InlineKey};
 use crate::hash::Hashing;
 use crate::table::{Design, Hashes};
@@ -47,6 +47,18 @@ impl<K: InlineKey + Serialize, S: Hashing, D: Hashes<S>> Serialize for InlineSet
     }
 }
 
+/// As a sequence of pairs: a key may be there more than once.
+impl<K, V, S: Hashing> Serialize for PeaMultiMap<K, V, S>
+where
+    K: InlineKey + Serialize,
+    V: Inline + Serialize,
+{
+    fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
+        let pairs: Vec<(K, V)> = self.snapshot().map_err(W::Error::custom)?.collect();
+        serializer.collect_seq(pairs)
+    }
+}
+
 /// Reads entries into a collection that `make` makes for so many.
 struct Entries<T, E, F> {
     make: F,
@@ -75,7 +87,7 @@ where
     }
 }
 
-/// Reads keys into a set that `make` makes for so many.
+/// Reads keys, or pairs, into a collection that `make` makes for so many.
 struct Keys<T, K, F> {
     make: F,
     what: PhantomData<fn() -> (T, K)>,
@@ -90,7 +102,7 @@ where
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a sequence of keys")
+        f.write_str("a sequence")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut keys: A) -> Result<T, A::Error> {
@@ -138,9 +150,21 @@ where
     }
 }
 
+impl<'de, K, V, S> Deserialize<'de> for PeaMultiMap<K, V, S>
+where
+    K: InlineKey + Deserialize<'de>,
+    V: Inline + Deserialize<'de>,
+    S: Hashing + Default,
+{
+    fn deserialize<R: Deserializer<'de>>(deserializer: R) -> Result<Self, R::Error> {
+        let make = Self::with_capacity;
+        deserializer.deserialize_seq(Keys { make, what: PhantomData::<fn() -> (Self, (K, V))> })
+    }
+}
+
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use crate::{DlhtBoxedMap, DlhtMap, DlhtSet};
+    use crate::{DlhtBoxedMap, DlhtMap, DlhtSet, PeaMultiMap};
 
     #[test]
     fn maps_and_sets_come_back() {
@@ -160,6 +184,11 @@ mod tests {
         let text = serde_json::to_string(&set).unwrap();
         let back: DlhtSet<u64> = serde_json::from_str(&text).unwrap();
         assert!(back.len() == 3 && [0, 7, u64::MAX].iter().all(|key| back.contains(key)));
+
+        let map: PeaMultiMap<u32, u32> = (0..100).map(|value| (value % 3, value)).collect();
+        let text = serde_json::to_string(&map).unwrap();
+        let back: PeaMultiMap<u32, u32> = serde_json::from_str(&text).unwrap();
+        assert_eq!((back.len(), back.get_all(&2).sum::<u32>()), (100, map.get_all(&2).sum()));
     }
 
     #[test]

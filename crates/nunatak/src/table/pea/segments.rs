@@ -119,17 +119,17 @@ impl Segments {
         buckets.chain(self.stash(segment))
     }
 
-    /// Keeps everybody from changing a segment.
+    /// Keeps everybody from changing a segment. For readers that is nothing.
     pub(super) fn lock(&self, segment: usize) {
         match self.versions(segment) {
-            Some(versions) => versions.for_each(Version::lock),
+            Some(versions) => versions.for_each(Version::hold_still),
             None => self.all(segment).for_each(Bucket::lock),
         }
     }
 
     pub(super) fn unlock(&self, segment: usize) {
         match self.versions(segment) {
-            Some(versions) => versions.for_each(Version::unlock),
+            Some(versions) => versions.for_each(Version::let_go),
             None => self.all(segment).for_each(Bucket::unlock),
         }
     }

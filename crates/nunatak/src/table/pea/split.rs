@@ -140,7 +140,8 @@ impl<P: Placement> Table<P> {
         // Those of a bucket are stored when the places of the next one's are on their way.
         let (mut waiting, mut next) = (Vec::with_capacity(SLOTS), Vec::with_capacity(SLOTS));
         for bucket in self.segments.all(segment) {
-            for item in bucket.items() {
+            for mut item in bucket.items() {
+                item.is_pointer &= !seeded(Bug::PointersMovedAsValues);
                 let hash = self.placement.hash_of_tag(item.tag, half);
                 let child = child_of(hash);
                 let number = children[child].fresh.number as usize;

@@ -373,7 +373,7 @@ impl Values {
             with_room[segment.kind].remove(&number);
             segment.free = Vec::new();
             free.insert(number);
-        } else {
+        } else if segment.free.len() == 1 {
             with_room[segment.kind].insert(number);
         }
     }

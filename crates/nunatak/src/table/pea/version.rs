@@ -1,8 +1,13 @@
 //! Locks by which readers find out that somebody has written: a number that is odd
 //! while the lock is held, and another one after that.
+//!
+//! Who only wants that nobody writes holds the lock still: for readers that is nothing.
 
 use crate::memory::Zeroed;
 use crate::sync::{AtomicU64, Backoff, Ordering, fence};
+
+/// Whether the lock is held by somebody who does not write.
+const STILL: u64 = 1 << 63;
 
 #[derive(Debug, Default)]
 pub(super) struct Version(AtomicU64);
@@ -34,7 +39,7 @@ impl Version {
     pub(super) fn try_lock(&self) -> bool {
         // Relaxed: only a hint.
         let number = self.0.load(Ordering::Relaxed);
-        if number & 1 != 0 {
+        if number & (STILL | 1) != 0 {
             return false;
         }
         // Acquire: pairs with the unlocking.
@@ -54,11 +59,36 @@ impl Version {
         self.0.store(number + 1, Ordering::Release);
     }
 
-    /// The number, if the lock is free.
+    /// Keeps everybody from writing, and reads on.
+    pub(super) fn hold_still(&self) {
+        let mut backoff = Backoff::new();
+        loop {
+            // Relaxed: only a hint.
+            let number = self.0.load(Ordering::Relaxed);
+            // Acquire: pairs with the unlocking.
+            if number & (STILL | 1) == 0
+                && self
+                    .0
+                    .compare_exchange(number, number | STILL, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return;
+            }
+            backoff.wait();
+        }
+    }
+
+    pub(super) fn let_go(&self) {
+        // Relaxed: nobody else changes it meanwhile. Release: who locks it next sees what
+        // was read before.
+        self.0.store(self.0.load(Ordering::Relaxed) & !STILL, Ordering::Release);
+    }
+
+    /// The number, if nobody writes.
     #[inline(always)]
     pub(super) fn begin(&self) -> Option<u64> {
         // Acquire: what was stored before the last unlocking is seen.
-        let number = self.0.load(Ordering::Acquire);
+        let number = self.0.load(Ordering::Acquire) & !STILL;
         (number & 1 == 0).then_some(number)
     }
 
@@ -68,10 +98,29 @@ impl Version {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody has locked it since. An acquire fence comes before.
+    /// Whether nobody has written since. An acquire fence comes before.
     #[inline(always)]
-    pub(super) fn is_still(&self, number: u64) -> bool {
+    pub(super) fn is_same(&self, number: u64) -> bool {
         // Relaxed: by the fence.
-        self.0.load(Ordering::Relaxed) == number
+        self.0.load(Ordering::Relaxed) & !STILL == number
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_notice_who_writes_and_nobody_else() {
+        let version = Version::default();
+        let number = version.begin().unwrap();
+        version.hold_still();
+        assert!(version.is_same(number) && version.begin() == Some(number));
+        assert!(!version.try_lock());
+        version.let_go();
+        assert!(version.is_same(number) && version.try_lock());
+        assert!(!version.is_same(number) && version.begin().is_none() && !version.try_lock());
+        version.unlock();
+        assert!(!version.is_same(number) && version.begin().is_some_and(|now| now != number));
     }
 }

@@ -220,7 +220,7 @@ impl<P: Placement> Table<P> {
         }
         // Pairs with the release fence of who has locked the version since.
         fence(Ordering::Acquire);
-        (version.is_still(number) || seeded(Bug::VersionNotAskedAgain))
+        (version.is_same(number) || seeded(Bug::VersionNotAskedAgain))
             && self.directories.is_still(found)
     }
 
@@ -242,7 +242,7 @@ impl<P: Placement> Table<P> {
             } else {
                 visitor.buffer(self.values(), Pointer(second), || {
                     fence(Ordering::Acquire);
-                    version.is_still(number)
+                    version.is_same(number)
                 });
             }
             if visitor.is_done() {
@@ -284,7 +284,7 @@ impl<P: Placement> Table<P> {
             self.visit_chained((hash, tag), first, visitor);
         }
         fence(Ordering::Acquire);
-        let is_still = |(version, number): (&Version, u64)| version.is_still(number);
+        let is_still = |(version, number): (&Version, u64)| version.is_same(number);
         looked_at.into_iter().flatten().all(is_still) && self.directories.is_still(found)
     }
 
@@ -300,7 +300,7 @@ impl<P: Placement> Table<P> {
         for pointer in self.duplicates().pointers.of(hash, tag) {
             visitor.buffer(self.values(), Pointer(pointer), || {
                 fence(Ordering::Acquire);
-                version.is_still(number)
+                version.is_same(number)
             });
         }
     }

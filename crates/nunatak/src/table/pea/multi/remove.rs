@@ -2,6 +2,7 @@
 
 use super::{Held, OutOfOrder};
 use crate::hash::Placement;
+use crate::seeded::{Bug, seeded};
 use crate::sync::Shared;
 use crate::table::pea::Table;
 use crate::table::pea::bucket::{Bucket, Flag, Item, SLOTS};
@@ -78,7 +79,9 @@ impl<P: Placement> Table<P> {
                 Some(Left::Many(left)) => bucket.replace(slot, left.0),
                 Some(Left::One(left)) => {
                     bucket.clear_pointer(slot);
-                    bucket.add(Item { second: left, is_pointer: false, ..item });
+                    if !seeded(Bug::LastValueLost) {
+                        bucket.add(Item { second: left, is_pointer: false, ..item });
+                    }
                 }
             }
             true
@@ -126,7 +129,9 @@ impl<P: Placement> Table<P> {
                     }
                     Taken::Buffer(pointer) => {
                         let count = buffer(self.values(), pointer);
-                        self.values().free(pointer);
+                        if !seeded(Bug::BuffersNotFreed) {
+                            self.values().free(pointer);
+                        }
                         count
                     }
                 };
@@ -153,10 +158,15 @@ impl<P: Placement> Table<P> {
 
     fn clear_in(held: &Held<'_>, bucket: &Bucket, take: &mut impl FnMut(Taken)) {
         let fingerprint = fingerprint(held.hash);
+        let (mut slots, mut count) = ([0; SLOTS], 0);
+        for slot in bucket.header().matching(fingerprint) {
+            slots[count] = slot;
+            count += 1;
+        }
         // From the last: what takes the place of a pointer comes from behind it.
-        for slot in (0..SLOTS).rev() {
+        for &slot in slots[..count].iter().rev() {
             let item = bucket.item(slot);
-            if item.fingerprint != fingerprint || item.tag != held.tag {
+            if item.tag != held.tag {
                 continue;
             }
             if item.is_pointer {

@@ -1,0 +1,99 @@
+//! The seeded bugs of Pea Hash that need no interleaving to be found: each is
+//! switched on in turn, and the check that belongs to it must fail.
+//!
+//! ```sh
+//! RUSTFLAGS="--cfg nunatak_seeded_bugs" cargo test --release -p nunatak --test seeded_pea
+//! ```
+#![cfg(all(nunatak_seeded_bugs, not(loom), not(shuttle)))]
+
+use nunatak::seeded::{Bug, seed};
+use nunatak::{PeaMap, PeaMultiMap};
+use std::hash::{BuildHasher, Hasher};
+use std::panic::catch_unwind;
+
+/// Of small segments; ten values for each of a thousand keys, most of them in buffers.
+fn filled() -> PeaMultiMap<u64, u64> {
+    let builder = PeaMap::<u64, u64>::builder().segment_buckets(16);
+    let map: PeaMultiMap<u64, u64> = builder.build_multi().unwrap();
+    (0..10_000).for_each(|n| map.insert(n % 1000, n));
+    assert!(map.stats().pointers > 500);
+    map
+}
+
+fn splits_keep_all_values() -> bool {
+    let map = filled();
+    map.reserve(50_000).unwrap();
+    (0..1000).all(|key| {
+        let mut values: Vec<u64> = map.get_all(&key).collect();
+        values.sort_unstable();
+        values.into_iter().eq((0..10).map(|n| 1000 * n + key))
+    })
+}
+
+fn removals_give_memory_back() -> bool {
+    let map = filled();
+    (0..1000).for_each(|key| assert_eq!(map.remove_all(&key), 10));
+    map.shrink_to_fit().unwrap();
+    map.stats().value_segments == 0
+}
+
+fn the_last_value_stays() -> bool {
+    let map = filled();
+    (1000..10_000).for_each(|n| assert!(map.remove_one(&(n % 1000), &n)));
+    (0..1000).all(|key| map.get_all(&key).eq([key]))
+}
+
+/// The hash of a key is the key, times the golden ratio.
+#[derive(Clone, Default)]
+struct Identity(u64);
+
+impl BuildHasher for Identity {
+    type Hasher = Self;
+    fn build_hasher(&self) -> Self {
+        Self(0)
+    }
+}
+
+impl Hasher for Identity {
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("keys are words");
+    }
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Keys that agree in all bits by which they could be told apart go to chains, and are
+/// found behind segments that are split again.
+fn splits_keep_keys_in_chains() -> bool {
+    let builder = PeaMap::<u64, u64>::builder().segment_buckets(2).hasher(Identity(0));
+    let map: PeaMap<u64, u64, Identity> = builder.build().unwrap();
+    // By the inverse of the golden ratio.
+    let key = |n: u64| n.wrapping_mul(0xF1DE_83E1_9937_733D);
+    (0..1000).for_each(|n| assert_eq!(map.insert(key(n), n), None));
+    let stats = map.stats();
+    assert!(stats.chained > 500);
+    map.reserve(400_000).unwrap();
+    assert!(map.stats().splits > stats.splits);
+    (0..1000).all(|n| map.get(&key(n)) == Some(n))
+}
+
+#[test]
+fn every_seeded_bug_is_found() {
+    let checks: [(Bug, fn() -> bool); 4] = [
+        (Bug::ChainedNotInherited, splits_keep_keys_in_chains),
+        (Bug::PointersMovedAsValues, splits_keep_all_values),
+        (Bug::BuffersNotFreed, removals_give_memory_back),
+        (Bug::LastValueLost, the_last_value_stays),
+    ];
+    for (bug, check) in checks {
+        assert!(catch_unwind(check).unwrap_or(false), "the check for {bug:?} fails without it");
+        seed(Some(bug));
+        let passed = catch_unwind(check).unwrap_or(false);
+        seed(None);
+        assert!(!passed, "{bug:?} is not found");
+    }
+}
