@@ -350,7 +350,8 @@ impl<K: InlineKey, V: Inline, S: Hashing> PeaMultiMap<K, V, S> {
         Ok(pairs.map(|(key, value)| (K::from_word(key), V::from_word(value))))
     }
 
-    /// Takes out the pairs that `keep` rejects.
+    /// Takes out the pairs that `keep` rejects, each as [`remove_one`](Self::remove_one)
+    /// does: of a key with very many values it takes long to take most of them out.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
