@@ -86,7 +86,10 @@ impl<P: Placement> Table<P> {
             if CHANGES {
                 prefetch_to_write(values.end(pointer));
             } else {
-                prefetch(values.address(pointer));
+                // The rest is fetched while it is copied.
+                let first = values.address(pointer);
+                let lines = (values.end(pointer).addr() - first.addr()).div_ceil(64);
+                (0..lines.min(8)).for_each(|line| prefetch(first.wrapping_add(line * 64)));
             }
         }
     }
