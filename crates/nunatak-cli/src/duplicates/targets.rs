@@ -1,12 +1,9 @@
 //! Maps of keys with many values, and what users of the other maps make of them.
 
-use crate::targets::Hasher;
+use crate::targets::{Hasher, Shards};
 use clap::ValueEnum;
 use dashmap::DashMap;
 use nunatak::PeaMultiMap;
-use parking_lot::RwLock;
-use std::collections::HashMap;
-use std::hash::BuildHasher as _;
 
 /// How many keys an operation on many is about.
 const BATCH: usize = 256;
@@ -152,36 +149,23 @@ impl Target for Scc {
     }
 }
 
-type Shard = RwLock<HashMap<u64, Vec<u64>, Hasher>>;
-
-pub(super) struct Sharded {
-    hasher: Hasher,
-    shards: Box<[Shard]>,
-}
-
-impl Sharded {
-    fn of(&self, key: u64) -> &Shard {
-        &self.shards[(self.hasher.hash_one(key) >> 49) as usize % self.shards.len()]
-    }
-}
+pub(super) struct Sharded(Shards<u64, Vec<u64>>);
 
 impl Target for Sharded {
     fn new() -> Self {
-        let hasher = Hasher::default();
-        let shard = || RwLock::new(HashMap::with_hasher(hasher.clone()));
-        Self { shards: (0..256).map(|_| shard()).collect(), hasher }
+        Self(Shards::with_capacity(0))
     }
 
     fn insert(&self, pairs: &[(u64, u64)]) {
         for &(key, value) in pairs {
-            self.of(key).write().entry(key).or_default().push(value);
+            self.0.of(&key).write().entry(key).or_default().push(value);
         }
     }
 
     fn copy(&self, keys: &[u64], values: &mut Vec<u64>) -> usize {
         let copy = |key: &u64| {
             values.clear();
-            if let Some(found) = self.of(*key).read().get(key) {
+            if let Some(found) = self.0.of(key).read().get(key) {
                 values.extend_from_slice(found);
             }
             values.len()
@@ -190,7 +174,7 @@ impl Target for Sharded {
     }
 
     fn remove(&self, keys: &[u64]) -> usize {
-        let remove = |key: &u64| self.of(*key).write().remove(key);
+        let remove = |key: &u64| self.0.of(key).write().remove(key);
         keys.iter().filter_map(remove).map(|values| values.len()).sum()
     }
 }

@@ -21,7 +21,7 @@ pub(crate) use self::flurry::{Flurry, FlurryWords};
 pub(crate) use self::nunatak::{Full, Numbers, Strategies, Words};
 pub(crate) use self::papaya::{Papaya, PapayaWords};
 pub(crate) use self::scc::{Scc, SccWords};
-pub(crate) use self::sharded::{Sharded, ShardedWords};
+pub(crate) use self::sharded::{Sharded, ShardedWords, Shards};
 pub(crate) use self::stores::Stored;
 
 use clap::ValueEnum;

@@ -13,13 +13,13 @@ const SHARD_BITS: u32 = 8;
 #[repr(align(128))]
 struct Shard<K, V>(RwLock<HashMap<K, V, Hasher>>);
 
-struct Shards<K, V> {
+pub(crate) struct Shards<K, V> {
     hasher: Hasher,
     shards: Box<[Shard<K, V>]>,
 }
 
 impl<K, V> Shards<K, V> {
-    fn with_capacity(items: usize) -> Self {
+    pub(crate) fn with_capacity(items: usize) -> Self {
         let hasher = Hasher::default();
         // The shards are not equally full: a sixteenth more, and some for when
         // they are small.
@@ -35,7 +35,7 @@ impl<K, V> Shards<K, V> {
     /// The table takes the lowest bits of the hash and the highest seven; the
     /// shard takes bits in between.
     #[inline]
-    fn of<Q: Hash + ?Sized>(&self, key: &Q) -> &RwLock<HashMap<K, V, Hasher>> {
+    pub(crate) fn of<Q: Hash + ?Sized>(&self, key: &Q) -> &RwLock<HashMap<K, V, Hasher>> {
         let hash = self.hasher.hash_one(key);
         let number = (hash >> (57 - SHARD_BITS)) as usize & (self.shards.len() - 1);
         &self.shards[number].0

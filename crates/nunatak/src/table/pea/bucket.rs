@@ -17,6 +17,8 @@
 //! 2. While a slot holds a tag its byte holds the tag's fingerprint: the fingerprint is
 //!    set before the tag and cleared after it.
 //! 3. A flag is set before what it tells of is stored, and stays as long as the segment.
+//!    (Of duplicate keys it may be set afterwards, under the same lock: its version keeps
+//!    readers from what is in between.)
 //! 4. Of duplicate keys, the slots before the number of pointers hold pointers to value
 //!    buffers; the others values or nothing.
 //!
@@ -212,6 +214,7 @@ impl Bucket {
 
     fn set_pointers(&self, pointers: usize) {
         let word = self.words[1].load(Ordering::Relaxed) & !POINTERS;
+        // Release: as of the fingerprints in the same word.
         store(&self.words[1], word | (pointers as u64) << POINTERS_SHIFT, Ordering::Release);
     }
 

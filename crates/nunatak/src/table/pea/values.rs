@@ -17,6 +17,9 @@
 //!    version afterwards whether that counts.
 //! 2. A pointer's buffer is full up to the number of values that the pointer says, and
 //!    never empty; those before it in a chain are full.
+//!
+//! Words are stored relaxed: what publishes them is the release of the pointer, or of the
+//! lock. Who has the lock loads them relaxed; readers validate what they have loaded.
 
 use super::segments::room;
 use crate::error::Error;

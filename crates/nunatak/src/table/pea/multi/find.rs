@@ -129,7 +129,8 @@ impl<V, F: Fn(u64) -> V> Visitor for Copy<'_, V, F> {
     fn buffer(&mut self, values: &Values, pointer: Pointer, is_still: impl Fn() -> bool) {
         values.each_buffer(pointer, is_still, |words| {
             // Stores of eight bytes fill the processor's queue before enough lines are on
-            // their way: to copy 422 values took 0.9 microseconds.
+            // their way: with prefetches 1.24 million copies of 422 values a second, 1.12
+            // without.
             const LINE: usize = 8;
             const AHEAD: usize = 24 * LINE;
             words.iter().take(AHEAD).step_by(LINE).for_each(prefetch_word);
