@@ -82,7 +82,8 @@ pub struct Thoroughness {
 impl Thoroughness {
     /// How the map that is crashed is created.
     fn options(&self) -> Options {
-        Options::new().threads(1).journal(self.journal)
+        // Segments so small that tens of keys split them.
+        Options::new().threads(1).journal(self.journal).segment_buckets(4)
     }
 }
 

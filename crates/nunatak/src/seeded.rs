@@ -94,6 +94,17 @@ pub enum Bug {
     PointersMovedAsValues,
     BuffersNotFreed,
     LastValueLost,
+    TornVersionsKept,
+    VersionOverwritten,
+    EpochBeforeBarrier,
+    EpochUnsynced,
+    RecycledNotAsked,
+    DescriptorUnflushed,
+    ChildrenUnfenced,
+    ParentUnfenced,
+    ParentForgottenFirst,
+    StashNotRestored,
+    ShallowestNotTaken,
 }
 
 #[cfg(nunatak_seeded_bugs)]

@@ -30,6 +30,16 @@ pub trait FileTable: Send + Sync {
     fn pool(&self) -> &Pool;
     #[doc(hidden)]
     fn check(&self, is_pair: &(dyn Fn(u64, u64) -> bool + Sync)) -> Result<usize, Error>;
+    /// Keys that were found since the file was opened, and not then.
+    #[doc(hidden)]
+    fn found(&self) -> usize {
+        0
+    }
+    /// Stores what the next one who opens the file wants to know.
+    #[doc(hidden)]
+    fn prepare_close(&self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 impl<P: Placement, B: BlockSizes> FileTable for Table<P, B, Durable> {
@@ -313,8 +323,9 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
         Self::create_in(backing, options)
     }
 
-    /// Opens a file, and recovers it if it was not closed. Takes about as long as it
-    /// takes to read the file.
+    /// Opens a file, and recovers it if it was not closed. That of an [`IcebergMap`] takes
+    /// about as long as it takes to read the file, that of a
+    /// [`PeaMap`](crate::durable::PeaMap) a few milliseconds.
     ///
     /// # Errors
     /// If the file can't be read or written, is in use, is none of such a map, or is
@@ -481,6 +492,7 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
         if pool.backing().is_read_only() || pool.is_closed() {
             return Ok(());
         }
+        self.file().prepare_close()?;
         self.sync()?;
         pool.set_session(false);
         pool.barrier()
@@ -508,7 +520,11 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
         self.file().check(&|key, value| K::is_word(key) && V::is_word(value))
     }
 
-    /// What opening the file has found; nothing if it was created.
+    /// What opening the file has found; nothing if it was created. Of a [`PeaMap`] that
+    /// was not closed the items are those of the segments that somebody has come to since:
+    /// all of them after [`len`](Self::len).
+    ///
+    /// [`PeaMap`]: crate::durable::PeaMap
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -519,7 +535,7 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn recovery(&self) -> Recovery {
-        self.recovery
+        Recovery { items: self.recovery.items + self.file().found(), ..self.recovery }
     }
 
     /// How many bytes the file has.

@@ -59,10 +59,12 @@ mod maintenance;
 mod map;
 mod operations;
 mod options;
+mod pea;
 mod simulation;
 mod whole;
 
 pub use crate::table::iceberg::Recovery;
 pub use map::{DurableDesign, IcebergMap, InFile, Map};
 pub use options::{Durability, Options};
+pub use pea::PeaMap;
 pub use simulation::{Counts, Crash, Persistency, Simulation};

@@ -51,6 +51,7 @@ pub struct Options {
     pub(super) threads: Option<usize>,
     pub(super) journal: Option<u64>,
     pub(super) huge_pages: bool,
+    pub(super) segment_buckets: usize,
 }
 
 impl Default for Options {
@@ -64,6 +65,7 @@ impl Default for Options {
             threads: None,
             journal: None,
             huge_pages: false,
+            segment_buckets: crate::table::pea::Config::default().buckets,
         }
     }
 }
@@ -189,6 +191,30 @@ impl Options {
         self
     }
 
+    /// How many buckets of 256 bytes a segment of a [`PeaMap`](crate::durable::PeaMap) has:
+    /// a power of two from 2 to 65,536, by default 2048. A file keeps what it was created
+    /// with.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Options, PeaMap};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let options = Options::new().segment_buckets(64);
+    /// let map: PeaMap<u64, u64> = PeaMap::create_with(&path, &options)?;
+    /// # drop(map);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn segment_buckets(mut self, buckets: usize) -> Self {
+        self.segment_buckets = buckets;
+        self
+    }
+
+    /// Of a file whose pages are copied: no journal, since a sync writes what was copied.
+    pub(super) fn wanted_by_copies(&self) -> Wanted {
+        Wanted { journal: 0, huge_pages: self.huge_pages }
+    }
+
     pub(super) fn wanted(&self) -> Wanted {
         let by_default = match self.durability {
             Durability::Synced | Durability::Interval(_) => 16 << 20,
@@ -207,6 +233,8 @@ impl Options {
                 expected: "an interval that is not zero",
             });
         }
+        let buckets = self.segment_buckets;
+        crate::table::pea::Config { buckets, ..Default::default() }.check()?;
         if self.threads == Some(0) {
             return Err(Error::InvalidOption { option: "threads", expected: "one or more" });
         }

@@ -272,6 +272,12 @@ impl Simulation {
                 lines.insert(offset / 64, ());
                 blocks.insert(offset / 256, ());
             }
+            Event::Page { offset, number } => {
+                let words = self.recorder.page(number).len() as u64;
+                counts.stores += words as usize;
+                lines.extend((0..words * 8).step_by(64).map(|at| ((offset + at) / 64, ())));
+                blocks.extend((0..words * 8).step_by(256).map(|at| ((offset + at) / 256, ())));
+            }
             Event::Flush { .. } => counts.lines_flushed += 1,
             Event::Fence { .. } => counts.fences += 1,
             Event::BarrierEnded { .. } | Event::RangeSynced { .. } => counts.syncs += 1,
@@ -292,7 +298,8 @@ impl Simulation {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn crash(&self, moment: usize) -> Crash {
-        Crash::new(&self.recorder.events()[..moment], self.persistency, Arc::clone(&self.before))
+        let before = Arc::clone(&self.before);
+        Crash::new(&self.recorder, moment, self.persistency, before)
     }
 }
 
@@ -356,17 +363,27 @@ pub struct Crash {
 }
 
 impl Crash {
-    fn new(events: &[Event], persistency: Persistency, before: Arc<Vec<u8>>) -> Self {
+    fn new(
+        recorder: &Recorder,
+        moment: usize,
+        persistency: Persistency,
+        before: Arc<Vec<u8>>,
+    ) -> Self {
         let mut units: BTreeMap<u64, Unit> = BTreeMap::new();
         let (mut resizes, mut durable_resizes) = (Vec::new(), 0);
         // Of each thread the units that it has flushed and not fenced, with how many
         // stores they had then.
         let mut flushed: HashMap<ThreadId, Vec<(u64, usize)>> = HashMap::new();
-        for (at, event) in events.iter().enumerate() {
+        for (at, event) in recorder.events()[..moment].iter().enumerate() {
+            let mut store = |offset: u64, word| {
+                let unit = units.entry(offset / persistency.unit()).or_default();
+                unit.stores.push((at, offset, word));
+            };
             match *event {
-                Event::Store { offset, word } => {
-                    let unit = units.entry(offset / persistency.unit()).or_default();
-                    unit.stores.push((at, offset, word));
+                Event::Store { offset, word } => store(offset, word),
+                Event::Page { offset, number } => {
+                    let words = recorder.page(number).into_iter().enumerate();
+                    words.for_each(|(at, word)| store(offset + 8 * at as u64, word));
                 }
                 Event::Flush { offset, thread } if persistency == Persistency::Lines => {
                     let unit = offset / persistency.unit();

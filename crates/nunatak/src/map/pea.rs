@@ -152,21 +152,6 @@ impl<S> PeaBuilder<S> {
         self
     }
 
-    fn check(&self) -> Result<(), Error> {
-        let Config { buckets, strategies, split_into, duplicates: _ } = &self.config;
-        let invalid = |option, expected| Err(Error::InvalidOption { option, expected });
-        if !(2..=1 << 16).contains(buckets) || !buckets.is_power_of_two() {
-            return invalid("segment_buckets", "a power of two from 2 to 65,536");
-        }
-        if strategies.is_empty() || !strategies.is_sorted_by(|a, b| a < b) {
-            return invalid("strategies", "one or more, each once and in their order");
-        }
-        if ![2, 4].contains(split_into) {
-            return invalid("split_into", "two or four");
-        }
-        Ok(())
-    }
-
     /// Builds the map.
     ///
     /// # Errors
@@ -183,7 +168,7 @@ impl<S> PeaBuilder<S> {
     where
         S: BuildHasher + Send + Sync + 'static,
     {
-        self.check()?;
+        self.config.check()?;
         let placement = self.hasher.into_placement()?;
         Ok(InlineMap::of(Table::new(placement, self.config, self.capacity)?))
     }
@@ -222,7 +207,7 @@ impl<S> PeaBuilder<S> {
     where
         S: Hashing,
     {
-        self.check()?;
+        self.config.check()?;
         let config = Config { duplicates: true, ..self.config };
         let placement = self.hasher.into_placement()?;
         Ok(PeaMultiMap::of(Table::new(placement, config, self.capacity)?))
@@ -241,7 +226,7 @@ impl<S> PeaBuilder<S> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn build_boxed<K, V>(self) -> Result<PeaBoxedMap<K, V, S>, Error> {
-        self.check()?;
+        self.config.check()?;
         let table = Table::new(HashPlacement, self.config, self.capacity)?;
         Ok(BoxedMap::of(table, self.hasher))
     }

@@ -12,11 +12,15 @@ use super::Heap;
 #[cfg(not(any(loom, shuttle)))]
 use super::{Memory, Region};
 use crate::error::Error;
-use crate::sync::{AtomicPair, Ordering};
+use crate::sync::{AtomicPair, AtomicU64, Ordering};
 use core::fmt::Debug;
 
 /// Parts of a medium: what grows by itself. Numbers are written to files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    any(not(target_os = "linux"), loom, shuttle, miri),
+    allow(dead_code, reason = "there are no files")
+)]
 pub enum Part {
     /// Slots of the first level.
     Front = 1,
@@ -25,17 +29,47 @@ pub enum Part {
     /// Slots of whatever finds no room in those.
     Chains = 3,
     /// What was changed since all of it was written.
-    #[cfg_attr(
-        any(not(target_os = "linux"), loom, shuttle, miri),
-        allow(dead_code, reason = "there are no files")
-    )]
     Journal = 4,
+    /// What segments there are, and which keys they are of.
+    Segments = 5,
+    /// Value buffers.
+    Values = 6,
+    /// What is about to be changed.
+    Log = 7,
+    /// Pages of all other parts, if these are copied before they are changed; those below
+    /// say where.
+    Pages = 8,
+    FrontMap = 9,
+    BackMap = 10,
+    ChainsMap = 11,
+    SegmentsMap = 13,
+    ValuesMap = 14,
+    LogMap = 15,
+}
+
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+impl Part {
+    /// What says where the pages of a part are.
+    pub(crate) fn map(self) -> Self {
+        match self {
+            Self::Front => Self::FrontMap,
+            Self::Back => Self::BackMap,
+            Self::Chains => Self::ChainsMap,
+            Self::Segments => Self::SegmentsMap,
+            Self::Values => Self::ValuesMap,
+            Self::Log => Self::LogMap,
+            other => other,
+        }
+    }
 }
 
 /// A medium for slots.
 pub trait Medium: Clone + Debug + Send + Sync + 'static {
     /// Whether anything is left of it when the process ends.
     const IS_DURABLE: bool;
+
+    /// Whether the bytes of a region are looked for page by page.
+    const IS_PAGED: bool = false;
 
     /// Where the bytes of a part are.
     #[cfg(not(any(loom, shuttle)))]
@@ -45,8 +79,82 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
     #[cfg(not(any(loom, shuttle)))]
     fn region(&self, part: Part, bytes: usize) -> Result<Self::Region, Error>;
 
+    /// The address of a byte of a region that begins at `base`.
+    #[cfg(not(any(loom, shuttle)))]
+    #[inline(always)]
+    fn address(region: &Self::Region, base: *const u8, offset: usize) -> *const u8 {
+        let _ = region;
+        base.wrapping_add(offset)
+    }
+
+    /// Sees to it that the page of a byte may be stored to. Its address may be another
+    /// one afterwards.
+    ///
+    /// # Errors
+    /// If there is no room for a copy of it.
+    #[cfg(not(any(loom, shuttle)))]
+    #[inline(always)]
+    fn make_writable(region: &Self::Region, offset: usize) -> Result<(), Error> {
+        let _ = (region, offset);
+        Ok(())
+    }
+
+    /// Gives whole pages of a region back, which read as zero from here on; whether it
+    /// can.
+    #[cfg(not(any(loom, shuttle)))]
+    fn discard(region: &Self::Region, bytes: core::ops::Range<usize>) -> bool {
+        let _ = (region, bytes);
+        false
+    }
+
+    /// Gives what is known of a region's pages behind its end back. What was changed is
+    /// durable, and nobody changes anything.
+    ///
+    /// # Errors
+    /// If memory is refused.
+    #[cfg(not(any(loom, shuttle)))]
+    fn trim(region: &Self::Region) -> Result<(), Error> {
+        let _ = region;
+        Ok(())
+    }
+
+    /// Moves pages to the beginning of where they are, while nobody changes anything.
+    ///
+    /// # Errors
+    /// If there is no room.
+    fn move_pages(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Gives what is behind the last page that is needed back to the system. What was
+    /// changed is durable, and nobody changes anything.
+    fn trim_pages(&self) {}
+
+    /// What the medium holds besides its regions.
+    fn usage(&self) -> super::MemoryUsage {
+        super::MemoryUsage::default()
+    }
+
+    /// Whether changes stay in this process.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    /// Another number after pages were given out again that somebody may be reading who
+    /// is in no operation.
+    #[inline(always)]
+    fn recycled(&self) -> u64 {
+        0
+    }
+
     /// Whether fences order what becomes durable; barriers do in every medium.
     fn is_ordered(&self) -> bool;
+
+    /// Stores a word.
+    #[inline(always)]
+    fn store_word(&self, word: &AtomicU64, value: u64, order: Ordering) {
+        word.store(value, order);
+    }
 
     /// Stores the first word of a slot.
     #[inline(always)]
@@ -90,6 +198,22 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
     /// As [`barrier`](Self::barrier).
     fn persist(&self) -> Result<(), Error> {
         self.barrier()
+    }
+
+    /// All that was changed before survives a power cut after it. `begin` is to keep
+    /// everybody from changing anything while it runs what it is given, if it is given
+    /// something.
+    ///
+    /// # Errors
+    /// As [`barrier`](Self::barrier).
+    fn sync(&self, begin: impl FnOnce(&dyn Fn())) -> Result<(), Error> {
+        let _ = begin;
+        self.persist()
+    }
+
+    /// Runs something while no page is copied.
+    fn while_nothing_moves<R>(&self, run: impl FnOnce() -> R) -> R {
+        run()
     }
 
     /// Whether a barrier has failed: none will succeed any more.

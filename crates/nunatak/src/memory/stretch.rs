@@ -133,6 +133,29 @@ mod backing {
             self.region.release(len * size_of::<T>());
         }
 
+        /// Where the elements are.
+        #[cfg(all(target_os = "linux", not(miri)))]
+        pub(crate) fn region(&self) -> &M::Region {
+            &self.region
+        }
+
+        /// Gives what is known of pages behind the end back: see [`Medium::trim`].
+        pub(crate) fn trim_map(&self) -> Result<(), Error> {
+            M::trim(&self.region)
+        }
+
+        /// Sees to it that an element may be stored to: see [`Medium::make_writable`].
+        #[inline(always)]
+        pub(crate) fn make_writable(&self, index: usize) -> Result<(), Error> {
+            M::make_writable(&self.region, index * size_of::<T>())
+        }
+
+        /// Makes elements zero by giving up their pages, if that can be.
+        pub(crate) fn discard(&self, elements: core::ops::Range<usize>) -> bool {
+            let bytes = elements.start * size_of::<T>()..elements.end * size_of::<T>();
+            M::discard(&self.region, bytes)
+        }
+
         /// How many pieces there are to populate of what a growth from `from` elements
         /// brings: none if that is less than one.
         pub(crate) fn pieces(&self, from: usize) -> usize {
@@ -156,18 +179,24 @@ mod backing {
         /// The address of an element, to prefetch it.
         #[inline(always)]
         pub(crate) fn address(&self, index: usize) -> *const T {
-            self.base.wrapping_add(index)
+            if M::IS_PAGED {
+                M::address(&self.region, self.base.cast(), index * size_of::<T>()).cast()
+            } else {
+                self.base.wrapping_add(index)
+            }
         }
 
         #[inline(always)]
         pub(crate) fn at(&self, index: usize) -> &T {
             debug_assert!((index + 1) * size_of::<T>() <= self.region.reserved());
+            let address = self.address(index);
             #[cfg(any(test, feature = "accounting"))]
-            crate::memory::touched::record(self.base.wrapping_add(index).addr(), M::IS_DURABLE);
+            crate::memory::touched::record(address.addr(), M::IS_DURABLE);
             // SAFETY: every caller computes the index from a block number under a
             // size that the table has published, for which the elements were
-            // committed before; invariants 1 to 3.
-            unsafe { &*self.base.add(index) }
+            // committed before; invariants 1 to 3. Pages that elements are in stay
+            // mapped, wherever they are.
+            unsafe { &*address }
         }
     }
 
@@ -241,6 +270,18 @@ mod backing {
             }
             self.len.fetch_max(len, std::sync::atomic::Ordering::SeqCst);
             Ok(())
+        }
+
+        pub(crate) fn make_writable(&self, _index: usize) -> Result<(), Error> {
+            Ok(())
+        }
+
+        pub(crate) fn trim_map(&self) -> Result<(), Error> {
+            Ok(())
+        }
+
+        pub(crate) fn discard(&self, _elements: core::ops::Range<usize>) -> bool {
+            false
         }
 
         pub(crate) fn shrink(&self, len: usize) {

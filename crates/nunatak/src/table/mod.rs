@@ -20,6 +20,14 @@ use core::hash::BuildHasher;
 use core::marker::PhantomData;
 use iceberg::{BlockSizes, Blocks};
 
+/// In how many bytes of addresses a file is mapped whose pages are copied: more than a
+/// table takes.
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub(crate) fn file_addresses() -> usize {
+    let share = addresses::Addresses::share() as usize;
+    (share + share / 4).next_multiple_of(1 << 20)
+}
+
 /// What tells a key from another whose word is the same.
 pub trait KeyTest {
     /// Whether the word is the key, so that there is nothing to test.

@@ -285,6 +285,14 @@ impl Backing {
         }
     }
 
+    /// Stores many words side by side, which `store` does.
+    pub(super) fn store_page(&self, address: *const u8, words: &[u64], store: impl FnOnce()) {
+        match &self.recorder {
+            None => store(),
+            Some(recorder) => recorder.store_page(address, words.to_vec(), store),
+        }
+    }
+
     /// Starts to make the lines of a range durable.
     #[inline(always)]
     pub(super) fn flush(&self, address: *const u8, bytes: usize) {

@@ -43,6 +43,8 @@ const OPEN: u64 = u64::from_le_bytes(*b"open\0\0\0\0");
 #[repr(u64)]
 pub(crate) enum Kind {
     Iceberg = 1,
+    Pea = 2,
+    PeaMulti = 3,
 }
 
 /// What a table wants to know of itself when it is opened: words whose meaning is

@@ -15,10 +15,12 @@
 //! | survives a power cut | what a barrier came after | what was flushed and fenced |
 
 mod backing;
+mod copies;
 mod extents;
 mod flush;
 mod header;
 mod journal;
+mod paged;
 mod pool;
 mod recorder;
 mod region;
@@ -28,6 +30,7 @@ mod tests;
 
 pub(crate) use backing::Backing;
 pub(crate) use header::{Description, Kind};
+pub(crate) use paged::Paged;
 pub(crate) use pool::{Pool, Wanted};
 pub(crate) use recorder::{Event, Recorder};
 pub(crate) use region::Durable;

@@ -218,7 +218,15 @@ impl Pool {
             let given = self.backing.give_back(end, actual, true);
             given.map_err(|error| error_of("shorten the file", error))?;
         }
-        drop(table);
+        Ok(())
+    }
+
+    /// As [`trim`](Self::trim), and says that the file is open.
+    pub(crate) fn trim_and_open(&self) -> Result<(), Error> {
+        if self.backing.is_read_only() {
+            return Ok(());
+        }
+        self.trim()?;
         self.set_session(true);
         self.start_journal(self.wanted.journal)?;
         self.barrier()
@@ -239,6 +247,13 @@ impl Pool {
         if let Some(journal) = self.journal.get() {
             journal.note_unknown();
         }
+    }
+
+    /// Stores a word of a table.
+    #[inline(always)]
+    pub(crate) fn store_table_word(&self, word: &AtomicU64, value: u64, order: Ordering) {
+        let address = core::ptr::from_ref(word).cast();
+        self.backing.store(address, value, || word.store(value, order));
     }
 
     pub(super) fn flush_word(&self, word: &AtomicU64) {

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 pub(crate) enum Event {
     /// A word was stored at an offset of the file.
     Store { offset: u64, word: u64 },
+    /// Many words were stored at an offset; which ones [`Recorder::page`] knows.
+    Page { offset: u64, number: usize },
     /// The line at an offset was flushed by a thread.
     Flush { offset: u64, thread: ThreadId },
     /// A thread has fenced.
@@ -30,6 +32,8 @@ pub(crate) enum Event {
 #[derive(Debug, Default)]
 struct State {
     events: Vec<Event>,
+    /// What pages held that were stored as a whole.
+    pages: Vec<Vec<u64>>,
     /// Addresses, and the offsets that are mapped there.
     mappings: Vec<(core::ops::Range<usize>, u64)>,
     /// After how many more barriers one fails.
@@ -93,7 +97,9 @@ impl Recorder {
 
     /// Calls `visit` with those of a range.
     pub(crate) fn each_event(&self, range: core::ops::Range<usize>, visit: impl FnMut(Event)) {
-        self.0.lock().events[range].iter().copied().for_each(visit);
+        // Of a copy, since who is shown an event may ask for its page.
+        let events = self.0.lock().events[range].to_vec();
+        events.into_iter().for_each(visit);
     }
 
     pub(super) fn wrote(&self, header: &[u8]) {
@@ -116,6 +122,22 @@ impl Recorder {
         {
             state.events.push(Event::Store { offset, word });
         }
+    }
+
+    /// Many words are stored, which `store` does.
+    pub(super) fn store_page(&self, address: *const u8, words: Vec<u64>, store: impl FnOnce()) {
+        let mut state = self.0.lock();
+        store();
+        if let Some(offset) = state.offset(address.addr()) {
+            let number = state.pages.len();
+            state.pages.push(words);
+            state.events.push(Event::Page { offset, number });
+        }
+    }
+
+    /// The words of a page.
+    pub(crate) fn page(&self, number: usize) -> Vec<u64> {
+        self.0.lock().pages[number].clone()
     }
 
     pub(super) fn flush(&self, address: *const u8, bytes: usize) {

@@ -29,6 +29,10 @@ impl Durable {
     pub(crate) fn pool(&self) -> &Pool {
         &self.0
     }
+
+    pub(super) fn shared(&self) -> &Arc<Pool> {
+        &self.0
+    }
 }
 
 impl Clone for Durable {
@@ -130,7 +134,7 @@ unsafe impl Send for PoolRegion {}
 unsafe impl Sync for PoolRegion {}
 
 impl PoolRegion {
-    fn reserve(pool: &Arc<Pool>, part: Part, bytes: usize) -> Result<Self, Error> {
+    pub(super) fn reserve(pool: &Arc<Pool>, part: Part, bytes: usize) -> Result<Self, Error> {
         if bytes > isize::MAX as usize - 2 * ALIGNMENT {
             return Err(Error::CapacityOverflow);
         }

@@ -384,12 +384,13 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
                         Change::Keep => (Some(second), 0),
                         Change::To(new) => {
                             self.change_leftovers(state, request.hash, request.tag, Some(new));
-                            self.chains.replace(request.hash, pair, new);
+                            // No medium of this table copies pages.
+                            let _ = self.chains.replace(request.hash, pair, new);
                             (Some(second), 0)
                         }
                         Change::Remove => {
                             self.change_leftovers(state, request.hash, request.tag, None);
-                            self.chains.remove(request.hash, pair);
+                            let _ = self.chains.remove(request.hash, pair);
                             (Some(second), -1)
                         }
                     }));

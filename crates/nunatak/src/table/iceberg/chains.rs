@@ -92,27 +92,34 @@ impl<M: Medium> Chains<M> {
     }
 
     /// Replaces the value of a pair that is there.
-    pub(in crate::table) fn replace(&self, hash: u64, current: (u64, u64), new: u64) {
+    pub(in crate::table) fn replace(
+        &self,
+        hash: u64,
+        current: (u64, u64),
+        new: u64,
+    ) -> Result<(), NoRoom> {
         let mut shard = self.shard(hash).lock();
         let is_it = |item: &Item| item.hash == hash && item.pair == current;
         if let Some(item) = shard.find_mut(hash, is_it) {
-            self.slots.replace(item.slot, new);
+            self.slots.replace(item.slot, new)?;
             item.pair.1 = new;
         }
+        Ok(())
     }
 
     /// Takes out a pair that is there.
-    pub(in crate::table) fn remove(&self, hash: u64, pair: (u64, u64)) {
+    pub(in crate::table) fn remove(&self, hash: u64, pair: (u64, u64)) -> Result<(), NoRoom> {
         let mut shard = self.shard(hash).lock();
         let is_it = |item: &Item| item.hash == hash && item.pair == pair;
-        let Ok(entry) = shard.find_entry(hash, is_it) else { return };
-        self.slots.clear(entry.get().slot);
+        let Ok(entry) = shard.find_entry(hash, is_it) else { return Ok(()) };
+        self.slots.clear(entry.get().slot)?;
         entry.remove();
         // A shard that held many does not stay large.
         if shard.len() * 8 < shard.capacity() {
             shard.shrink_to_fit(hash_of);
         }
         self.len.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Hashes and pairs of all items.

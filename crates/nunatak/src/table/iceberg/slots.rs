@@ -65,12 +65,12 @@ impl<M: Medium> Slots<M> {
     }
 
     /// How many slots there are.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::table) fn len(&self) -> usize {
         self.slots.as_ref().map_or(0, Stretch::len)
     }
 
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-    pub(super) fn pair(&self, slot: usize) -> (u64, u64) {
+    pub(in crate::table) fn pair(&self, slot: usize) -> (u64, u64) {
         self.slots.as_ref().map_or((0, 0), |slots| {
             let slot = slots.at(slot);
             (slot.load_first(Ordering::Relaxed), slot.load_second(Ordering::Relaxed))
@@ -78,7 +78,7 @@ impl<M: Medium> Slots<M> {
     }
 
     /// Learns of a slot that is free.
-    pub(super) fn add_free(&self, slot: usize) {
+    pub(in crate::table) fn add_free(&self, slot: usize) {
         self.free[slot % 2].lock().push(slot as u32);
     }
 
@@ -87,7 +87,7 @@ impl<M: Medium> Slots<M> {
     }
 
     /// Sees to it that enough slots are free for whatever is under way.
-    pub(super) fn has_room(&self) -> Result<(), Error> {
+    pub(in crate::table) fn has_room(&self) -> Result<(), Error> {
         self.has_room_for(MARGIN + self.reserved.load(Ordering::Relaxed))
     }
 
@@ -114,7 +114,7 @@ impl<M: Medium> Slots<M> {
     /// Whether [`has_room`](Self::has_room) said no the last time that it was asked,
     /// as it is whenever few are left.
     #[inline(always)]
-    pub(super) fn is_tight(&self) -> bool {
+    pub(in crate::table) fn is_tight(&self) -> bool {
         // Relaxed: the margin is for those who have not read of it yet.
         self.is_tight.load(Relaxed)
     }
@@ -171,6 +171,10 @@ impl<M: Medium> Slots<M> {
                 self.grow(len).map_err(|_| NoRoom)?;
                 continue;
             };
+            if slots.make_writable(free as usize).is_err() {
+                self.add_free(free as usize);
+                return Err(NoRoom);
+            }
             put_pair(&self.medium, slots.at(free as usize), pair);
             self.make_durable(slots, free);
             if self.free_slots() < MARGIN + self.reserved.load(Ordering::Relaxed) {
@@ -180,20 +184,24 @@ impl<M: Medium> Slots<M> {
         }
     }
 
-    pub(super) fn replace(&self, slot: u32, second: u64) {
+    pub(super) fn replace(&self, slot: u32, second: u64) -> Result<(), NoRoom> {
         if let Some(slots) = &self.slots {
+            slots.make_writable(slot as usize).map_err(|_| NoRoom)?;
             self.medium.store_second(slots.at(slot as usize), second, Ordering::Release);
             self.make_durable(slots, slot);
         }
+        Ok(())
     }
 
     /// Empties a slot, durably, and then makes it free.
-    pub(super) fn clear(&self, slot: u32) {
+    pub(in crate::table) fn clear(&self, slot: u32) -> Result<(), NoRoom> {
         if let Some(slots) = &self.slots {
+            slots.make_writable(slot as usize).map_err(|_| NoRoom)?;
             self.medium.store_first(slots.at(slot as usize), 0, Ordering::Release);
             self.make_durable(slots, slot);
             self.add_free(slot as usize);
         }
+        Ok(())
     }
 
     fn make_durable(&self, slots: &Stretch<AtomicPair, M>, slot: u32) {
@@ -203,6 +211,11 @@ impl<M: Medium> Slots<M> {
         if !seeded(Bug::ChainUnfenced) {
             self.medium.fence();
         }
+    }
+
+    /// Gives what is known of pages behind the last slot back.
+    pub(in crate::table) fn trim_map(&self) -> Result<(), Error> {
+        self.slots.as_ref().map_or(Ok(()), Stretch::trim_map)
     }
 
     pub(super) fn usage(&self) -> MemoryUsage {

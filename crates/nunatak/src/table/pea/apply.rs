@@ -4,9 +4,11 @@ use super::Table;
 use super::bucket::{Bucket, Flag};
 use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
+use super::segments::{STASH, Segments};
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, OpPin, Ordering, Shared};
+use crate::sync::{Backoff, OpPin, Shared};
 use crate::table::known::Known;
 use crate::table::{Change, KeyTest};
 
@@ -30,6 +32,8 @@ enum Attempt {
     InOrder,
     /// There is no room under the segment's strategy.
     Full,
+    /// There is no room for a copy of a page.
+    NoRoom,
 }
 
 /// Where a key is.
@@ -43,22 +47,23 @@ enum Place {
 }
 
 /// The buckets of a key, of which the first is locked, and the second if it says so.
-struct Buckets<'t> {
+struct Buckets<'t, M: Medium> {
+    segments: &'t Segments<M>,
     segment: usize,
+    places: [usize; 2],
     first: &'t Bucket,
     second: &'t Bucket,
-    /// Whether the second comes after the first.
-    is_ascending: bool,
     has_second: bool,
 }
 
-impl Buckets<'_> {
+impl<M: Medium> Buckets<'_, M> {
     /// Locks the second bucket, too, if that can be.
     fn lock_second(&mut self) -> bool {
-        if !self.has_second {
-            if self.is_ascending {
-                self.second.lock();
-            } else if !self.second.try_lock() {
+        let [first, second] = self.places;
+        if !self.has_second && !self.segments.share_lock(first, second) {
+            if first < second {
+                self.segments.lock_bucket(self.segment, second);
+            } else if !self.segments.try_lock_bucket(self.segment, second) {
                 return false;
             }
             self.has_second = true;
@@ -68,13 +73,45 @@ impl Buckets<'_> {
 
     fn unlock(&self) {
         if self.has_second {
-            self.second.unlock();
+            self.segments.unlock_bucket(self.segment, self.places[1]);
         }
-        self.first.unlock();
+        self.segments.unlock_bucket(self.segment, self.places[0]);
+    }
+
+    /// Sees to it that the first bucket may be changed.
+    #[inline(always)]
+    fn open_first(&mut self) -> Result<(), NoRoom> {
+        if M::IS_PAGED {
+            self.segments.make_writable(self.segment, self.places[0]).map_err(|_| NoRoom)?;
+            self.first = self.segments.bucket(self.segment, self.places[0]);
+            self.second = self.segments.bucket(self.segment, self.places[1]);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn open_second(&mut self) -> Result<(), NoRoom> {
+        if M::IS_PAGED {
+            self.segments.make_writable(self.segment, self.places[1]).map_err(|_| NoRoom)?;
+            self.second = self.segments.bucket(self.segment, self.places[1]);
+            self.first = self.segments.bucket(self.segment, self.places[0]);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn open_stash(&self) -> Result<(), NoRoom> {
+        match M::IS_PAGED {
+            true => self.segments.make_stash_writable(self.segment).map_err(|_| NoRoom),
+            false => Ok(()),
+        }
     }
 }
 
-impl<P: Placement> Table<P> {
+/// What was to be changed is in a page of which there is no room for a copy.
+struct NoRoom;
+
+impl<P: Placement, M: Medium> Table<P, M> {
     /// Changes a key by its value word, or inserts it; see
     /// [`PairTable::apply`](crate::table::PairTable::apply).
     #[inline(always)]
@@ -101,8 +138,7 @@ impl<P: Placement> Table<P> {
                 });
             }
             let pin = OpPin::<Shared>::new();
-            // Acquire: pairs with the release of who has taken the snapshot.
-            if self.freezing.load(Ordering::Acquire) != 0 {
+            if self.is_frozen() {
                 drop(pin);
                 backoff.wait();
                 continue;
@@ -132,44 +168,60 @@ impl<P: Placement> Table<P> {
                 Attempt::InOrder => in_order = true,
                 // Without memory for a segment the key goes to a chain, which needs less.
                 Attempt::Full => is_refused = self.make_room(found, request.hash).is_err(),
+                Attempt::NoRoom => {
+                    drop(pin);
+                    self.make_room_for_copies();
+                }
             }
         }
     }
 
-    fn lock_buckets(&self, found: Found<'_>, hash: u64, both: bool) -> Buckets<'_> {
+    fn lock_buckets(&self, found: Found<'_>, hash: u64, both: bool) -> Buckets<'_, M> {
         let (segment, mask) = (found.entry.segment(), self.mask());
-        let (first, second) = (first_bucket(hash, mask), second_bucket(hash, mask));
-        let mut buckets = Buckets {
+        let places @ [first, second] = [first_bucket(hash, mask), second_bucket(hash, mask)];
+        let has_second = both && second < first && !self.segments.share_lock(first, second);
+        if has_second {
+            self.segments.lock_bucket(segment, second);
+        }
+        self.segments.lock_bucket(segment, first);
+        Buckets {
+            segments: &self.segments,
             segment,
+            places,
+            // Of a durable table they may have been somewhere else before.
             first: self.segments.bucket(segment, first),
             second: self.segments.bucket(segment, second),
-            is_ascending: first < second,
-            has_second: false,
-        };
-        if both && !buckets.is_ascending {
-            buckets.second.lock();
-            buckets.has_second = true;
+            has_second,
         }
-        buckets.first.lock();
-        buckets
     }
 
     fn attempt<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         found: Found<'_>,
-        buckets: &mut Buckets<'_>,
+        buckets: &mut Buckets<'_, M>,
+        request: &Request<'_, T, F>,
+        known: (&Known, bool),
+    ) -> Attempt {
+        self.try_attempt(found, buckets, request, known).unwrap_or_else(|NoRoom| Attempt::NoRoom)
+    }
+
+    #[inline(always)]
+    fn try_attempt<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        found: Found<'_>,
+        buckets: &mut Buckets<'_, M>,
         request: &Request<'_, T, F>,
         (known, is_refused): (&Known, bool),
-    ) -> Attempt {
-        match self.place_of(buckets, request, known) {
+    ) -> Result<Attempt, NoRoom> {
+        Ok(match self.place_of(buckets, request, known) {
             Err(unknown) => Attempt::Unknown(unknown),
             Ok(Some((place, second))) => match (request.change)(second) {
                 Change::Keep => Attempt::Done(Some(second), 0),
                 Change::To(new) => {
-                    self.replace(buckets, request, (place, second), new);
+                    self.replace(buckets, request, (place, second), new)?;
                     Attempt::Done(Some(second), 0)
                 }
-                Change::Remove => match self.remove(buckets, request, (place, second)) {
+                Change::Remove => match self.remove(buckets, request, (place, second))? {
                     true => Attempt::Done(Some(second), -1),
                     false => Attempt::InOrder,
                 },
@@ -179,16 +231,16 @@ impl<P: Placement> Table<P> {
                 Some(second) => {
                     let pair = (request.tag, second);
                     let strategy = found.entry.strategy();
-                    self.insert((strategy, is_refused), buckets, request.hash, pair)
+                    self.insert((strategy, is_refused), buckets, request.hash, pair)?
                 }
             },
-        }
+        })
     }
 
     /// Where a key is, and its value word; or one that is not known to be its.
     fn place_of<T: KeyTest, F>(
         &self,
-        buckets: &Buckets<'_>,
+        buckets: &Buckets<'_, M>,
         request: &Request<'_, T, F>,
         known: &Known,
     ) -> Result<Option<(Place, u64)>, u64> {
@@ -231,49 +283,75 @@ impl<P: Placement> Table<P> {
         Ok(None)
     }
 
-    /// Replaces a value. The lock of the first bucket is enough: it keeps others from
-    /// the key, and nobody but a split, which locks all, moves it.
+    /// Replaces a value. The lock of the first bucket is enough: it keeps others from the
+    /// key, and nobody but a split, which locks all, moves it. (Nor does a page move that
+    /// somebody is changing: of a present epoch it has one place.)
     fn replace<T, F>(
         &self,
-        buckets: &Buckets<'_>,
+        buckets: &mut Buckets<'_, M>,
         request: &Request<'_, T, F>,
         (place, second): (Place, u64),
         new: u64,
-    ) {
+    ) -> Result<(), NoRoom> {
+        let replace = |bucket: &Bucket, slot| {
+            bucket.replace(&self.medium, slot, new);
+            bucket.persist_value(&self.medium, slot);
+        };
         match place {
-            Place::First(slot) => buckets.first.replace(slot, new),
-            Place::Second(slot) => buckets.second.replace(slot, new),
-            Place::Stash(at, slot) => {
-                self.segments.stash(buckets.segment)[at].replace(slot, new);
+            Place::First(slot) => {
+                buckets.open_first()?;
+                replace(buckets.first, slot);
             }
-            Place::Chain => self.chains.replace(request.hash, (request.tag, second), new),
+            Place::Second(slot) => {
+                buckets.open_second()?;
+                replace(buckets.second, slot);
+            }
+            Place::Stash(at, slot) => {
+                buckets.open_stash()?;
+                replace(self.segments.stash(buckets.segment)[at], slot);
+            }
+            Place::Chain => {
+                let pair = (request.tag, second);
+                self.chains.replace(request.hash, pair, new).map_err(|_| NoRoom)?;
+            }
         }
+        Ok(())
     }
 
     /// Takes a key out; false if the second bucket can't be locked.
     fn remove<T, F>(
         &self,
-        buckets: &mut Buckets<'_>,
+        buckets: &mut Buckets<'_, M>,
         request: &Request<'_, T, F>,
         (place, second): (Place, u64),
-    ) -> bool {
+    ) -> Result<bool, NoRoom> {
         match place {
-            Place::First(slot) => buckets.first.clear(slot),
+            Place::First(slot) => {
+                buckets.open_first()?;
+                buckets.first.clear(&self.medium, slot);
+            }
             Place::Second(slot) => {
                 if !buckets.lock_second() {
-                    return false;
+                    return Ok(false);
                 }
-                buckets.second.clear(slot);
+                buckets.open_second()?;
+                buckets.second.clear(&self.medium, slot);
             }
             Place::Stash(at, slot) => {
-                let bucket = self.segments.stash(buckets.segment)[at];
-                bucket.lock();
-                bucket.clear(slot);
-                bucket.unlock();
+                self.segments.lock_stash(buckets.segment, at);
+                let is_open = buckets.open_stash();
+                if is_open.is_ok() {
+                    self.segments.stash(buckets.segment)[at].clear(&self.medium, slot);
+                }
+                self.segments.unlock_stash(buckets.segment, at);
+                is_open?;
             }
-            Place::Chain => self.chains.remove(request.hash, (request.tag, second)),
+            Place::Chain => {
+                let pair = (request.tag, second);
+                self.chains.remove(request.hash, pair).map_err(|_| NoRoom)?;
+            }
         }
-        true
+        Ok(true)
     }
 
     /// Stores a new key as a strategy says; in a chain if that finds no room, and a split
@@ -281,51 +359,61 @@ impl<P: Placement> Table<P> {
     fn insert(
         &self,
         (strategy, is_refused): (Strategy, bool),
-        buckets: &mut Buckets<'_>,
+        buckets: &mut Buckets<'_, M>,
         hash: u64,
         pair: (u64, u64),
-    ) -> Attempt {
+    ) -> Result<Attempt, NoRoom> {
         let fingerprint = fingerprint(hash);
+        let medium = &self.medium;
+        let put = |bucket: &Bucket, slot| {
+            bucket.put(medium, slot, fingerprint, pair);
+            bucket.persist(medium, slot);
+        };
+        buckets.open_first()?;
         if strategy > Strategy::Single {
             if !buckets.lock_second() {
-                return Attempt::InOrder;
+                return Ok(Attempt::InOrder);
             }
             let of_second = buckets.second.header();
             // Balanced: into the emptier one.
             if of_second.free_slots() > buckets.first.header().free_slots()
                 && let Some(slot) = of_second.matching(0).next()
             {
+                buckets.open_second()?;
                 if !seeded(Bug::SecondUnflagged) {
-                    buckets.first.set(Flag::Second);
+                    buckets.first.set(medium, Flag::Second);
                 }
-                buckets.second.put(slot, fingerprint, pair);
-                return Attempt::Done(None, 1);
+                put(buckets.second, slot);
+                return Ok(Attempt::Done(None, 1));
             }
         }
         if let Some(slot) = buckets.first.header().matching(0).next() {
-            buckets.first.put(slot, fingerprint, pair);
-            return Attempt::Done(None, 1);
+            put(buckets.first, slot);
+            return Ok(Attempt::Done(None, 1));
         }
         if strategy == Strategy::Stash {
-            for bucket in self.segments.stash(buckets.segment) {
-                bucket.lock();
-                let slot = bucket.header().matching(0).next();
+            for at in 0..STASH {
+                self.segments.lock_stash(buckets.segment, at);
+                let is_open = buckets.open_stash();
+                let bucket = self.segments.stash(buckets.segment)[at];
+                let slot = bucket.header().matching(0).next().filter(|_| is_open.is_ok());
                 if let Some(slot) = slot {
-                    buckets.first.set(Flag::Stashed);
-                    bucket.put(slot, fingerprint, pair);
+                    buckets.first.set(medium, Flag::Stashed);
+                    put(bucket, slot);
                 }
-                bucket.unlock();
+                self.segments.unlock_stash(buckets.segment, at);
+                is_open?;
                 if slot.is_some() {
-                    return Attempt::Done(None, 1);
+                    return Ok(Attempt::Done(None, 1));
                 }
             }
         }
         if strategy == self.last_strategy() && (is_refused || self.is_degenerate(hash)) {
-            buckets.first.set(Flag::Chained);
-            // In RAM there is always room in chains.
-            let _ = self.chains.push(hash, pair);
-            return Attempt::Done(None, 1);
+            buckets.first.set(medium, Flag::Chained);
+            // In RAM there is always room in chains; a durable map asks before.
+            self.chains.push(hash, pair).map_err(|_| NoRoom)?;
+            return Ok(Attempt::Done(None, 1));
         }
-        Attempt::Full
+        Ok(Attempt::Full)
     }
 }

@@ -7,6 +7,7 @@ use super::Table;
 use super::bucket::Flag;
 use super::geometry::{Entry, Strategy, fingerprint, first_bucket, second_bucket};
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::table::prefetch::{prefetch, prefetch_to_write};
 use crate::table::{Change, KeyTest};
 
@@ -16,7 +17,7 @@ const SLOT_DISTANCE: usize = 16;
 /// A power of two above the distance.
 const RING: usize = 32;
 
-impl<P: Placement> Table<P> {
+impl<P: Placement, M: Medium> Table<P, M> {
     /// Runs `step` for every operation of a batch, in order, while the lines of later
     /// ones are fetched.
     #[inline(always)]

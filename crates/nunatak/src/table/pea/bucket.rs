@@ -25,7 +25,8 @@
 //! Loads by who holds the lock are relaxed, as are stores to a bucket that nobody else
 //! has: what is published or unlocked afterwards releases them.
 
-use crate::memory::Zeroed;
+use crate::memory::{Heap, Medium, Zeroed};
+use crate::seeded::{Bug, seeded};
 use crate::simd::BitIter;
 use crate::sync::{AtomicPair, AtomicU64, Backoff, Ordering};
 
@@ -69,7 +70,7 @@ unsafe impl Zeroed for Bucket {
 #[cfg(any(loom, shuttle))]
 impl crate::memory::Released for Bucket {
     fn release(&self) {
-        self.empty();
+        self.empty(&Heap);
     }
 }
 
@@ -170,52 +171,93 @@ impl Bucket {
 
     #[inline(always)]
     pub(super) fn unlock(&self) {
-        // Release: who locks next sees all that was done.
-        store(&self.words[1], self.words[1].load(Ordering::Relaxed) & !LOCK, Ordering::Release);
+        store(&Heap, &self.words[1], self.words[1].load(Ordering::Relaxed) & !LOCK);
     }
 
-    /// Sets a flag. The caller holds the lock.
-    pub(super) fn set(&self, flag: Flag) {
+    /// Sets a flag, before what it tells of. The caller holds the lock.
+    pub(super) fn set<M: Medium>(&self, medium: &M, flag: Flag) {
         let word = self.words[1].load(Ordering::Relaxed);
-        // Release: before what it tells of.
-        store(&self.words[1], word | flag as u64, Ordering::Release);
+        store(medium, &self.words[1], word | flag as u64);
     }
 
-    fn set_fingerprint(&self, slot: usize, fingerprint: u8) {
+    fn set_fingerprint<M: Medium>(&self, medium: &M, slot: usize, fingerprint: u8) {
         let (word, shift) = (&self.words[slot / 8], slot % 8 * 8);
         let others = word.load(Ordering::Relaxed) & !(0xFF << shift);
-        // Release: who finds it cleared knows that the tag is.
-        store(word, others | u64::from(fingerprint) << shift, Ordering::Release);
+        // Who finds it cleared knows that the tag is.
+        store(medium, word, others | u64::from(fingerprint) << shift);
     }
 
     /// Puts a pair into a free slot. The caller holds the lock.
     #[inline(always)]
-    pub(super) fn put(&self, slot: usize, fingerprint: u8, (tag, second): (u64, u64)) {
-        self.set_fingerprint(slot, fingerprint);
-        self.slots[slot].store_second(second, Ordering::Relaxed);
+    pub(super) fn put<M: Medium>(
+        &self,
+        medium: &M,
+        slot: usize,
+        fingerprint: u8,
+        (tag, second): (u64, u64),
+    ) {
+        self.set_fingerprint(medium, slot, fingerprint);
+        if seeded(Bug::TagBeforeValue) {
+            medium.store_first(&self.slots[slot], tag, Ordering::Release);
+        }
+        medium.store_second(&self.slots[slot], second, Ordering::Relaxed);
         // Release: who finds the tag finds the value and the fingerprint.
-        self.slots[slot].store_first(tag, Ordering::Release);
+        medium.store_first(&self.slots[slot], tag, Ordering::Release);
     }
 
     /// Replaces the value of a slot, whose key nobody else changes.
     #[inline(always)]
-    pub(super) fn replace(&self, slot: usize, second: u64) {
+    pub(super) fn replace<M: Medium>(&self, medium: &M, slot: usize, second: u64) {
         // Release: what it points to is there.
-        self.slots[slot].store_second(second, Ordering::Release);
+        medium.store_second(&self.slots[slot], second, Ordering::Release);
     }
 
     /// Empties a slot. The caller holds the lock.
     #[inline(always)]
-    pub(super) fn clear(&self, slot: usize) {
+    pub(super) fn clear<M: Medium>(&self, medium: &M, slot: usize) {
         // Release: who misses the key by it sees what happened before.
-        self.slots[slot].store_first(0, Ordering::Release);
-        self.set_fingerprint(slot, 0);
+        medium.store_first(&self.slots[slot], 0, Ordering::Release);
+        if M::IS_DURABLE {
+            // Before the fingerprint: without it a reader takes it for durable.
+            if !seeded(Bug::RemoveUnflushed) {
+                medium.flush(&raw const self.slots[slot], 1);
+            }
+            if !seeded(Bug::RemoveUnfenced) {
+                medium.fence();
+            }
+        }
+        self.set_fingerprint(medium, slot, 0);
     }
 
-    fn set_pointers(&self, pointers: usize) {
+    /// Makes what was put into a slot durable.
+    #[inline(always)]
+    pub(super) fn persist<M: Medium>(&self, medium: &M, slot: usize) {
+        if M::IS_DURABLE {
+            if !seeded(Bug::InsertUnflushed) {
+                medium.flush(&raw const self.slots[slot], 1);
+            }
+            if !seeded(Bug::InsertUnfenced) {
+                medium.fence();
+            }
+        }
+    }
+
+    /// Makes the value that a slot was given durable.
+    #[inline(always)]
+    pub(super) fn persist_value<M: Medium>(&self, medium: &M, slot: usize) {
+        if M::IS_DURABLE {
+            if !seeded(Bug::ReplaceUnflushed) {
+                medium.flush(&raw const self.slots[slot], 1);
+            }
+            if !seeded(Bug::ReplaceUnfenced) {
+                medium.fence();
+            }
+        }
+    }
+
+    fn set_pointers<M: Medium>(&self, medium: &M, pointers: usize) {
         let word = self.words[1].load(Ordering::Relaxed) & !POINTERS;
-        // Release: as of the fingerprints in the same word.
-        store(&self.words[1], word | (pointers as u64) << POINTERS_SHIFT, Ordering::Release);
+        store(medium, &self.words[1], word | (pointers as u64) << POINTERS_SHIFT);
     }
 
     /// What is in a slot that is taken. The caller holds the lock.
@@ -235,33 +277,33 @@ impl Bucket {
 
     /// Puts something into the bucket, pointers before values; false if it is full. The
     /// caller holds the lock, whose version tells readers of it.
-    pub(super) fn add(&self, item: Item) -> bool {
+    pub(super) fn add<M: Medium>(&self, medium: &M, item: Item) -> bool {
         let header = self.header();
         let Some(free) = header.matching(0).next() else { return false };
         let pair = (item.tag, item.second);
         if !item.is_pointer {
-            self.put(free, item.fingerprint, pair);
+            self.put(medium, free, item.fingerprint, pair);
             return true;
         }
         let place = header.pointers();
         if free != place {
             let value = self.item(place);
-            self.put(free, value.fingerprint, (value.tag, value.second));
+            self.put(medium, free, value.fingerprint, (value.tag, value.second));
         }
-        self.put(place, item.fingerprint, pair);
-        self.set_pointers(place + 1);
+        self.put(medium, place, item.fingerprint, pair);
+        self.set_pointers(medium, place + 1);
         true
     }
 
     /// Takes a pointer out. The caller holds the lock, whose version tells readers of it.
-    pub(super) fn clear_pointer(&self, slot: usize) {
+    pub(super) fn clear_pointer<M: Medium>(&self, medium: &M, slot: usize) {
         let last = self.header().pointers() - 1;
         if slot != last {
             let other = self.item(last);
-            self.put(slot, other.fingerprint, (other.tag, other.second));
+            self.put(medium, slot, other.fingerprint, (other.tag, other.second));
         }
-        self.set_pointers(last);
-        self.clear(last);
+        self.set_pointers(medium, last);
+        self.clear(medium, last);
     }
 
     /// All that is in a bucket that does not change.
@@ -273,37 +315,63 @@ impl Bucket {
 
     /// Replaces all that is in the bucket, pointers before values. The caller holds the
     /// lock, whose version tells readers of it.
-    pub(super) fn rewrite(&self, items: impl Iterator<Item = Item>) {
-        (0..SLOTS).for_each(|slot| self.clear(slot));
-        self.set_pointers(0);
+    pub(super) fn rewrite<M: Medium>(&self, medium: &M, items: impl Iterator<Item = Item>) {
+        (0..SLOTS).for_each(|slot| self.clear(medium, slot));
+        self.set_pointers(medium, 0);
         items.for_each(|item| {
-            self.add(item);
+            self.add(medium, item);
         });
     }
 
     /// Makes the page of a bucket that is new resident.
-    pub(super) fn touch(&self) {
-        self.words[0].store(0, Ordering::Relaxed);
+    pub(super) fn touch<M: Medium>(&self, medium: &M) {
+        medium.store_word(&self.words[0], 0, Ordering::Relaxed);
     }
 
     /// Makes a bucket that nobody else has as new.
-    pub(super) fn empty(&self) {
+    pub(super) fn empty<M: Medium>(&self, medium: &M) {
         for slot in &self.slots {
-            slot.store_first(0, Ordering::Relaxed);
+            // What is read is in no cache less, and need not be written back.
+            if !M::IS_DURABLE || slot.load_first(Ordering::Relaxed) != 0 {
+                medium.store_first(slot, 0, Ordering::Relaxed);
+            }
         }
-        self.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        self.set_words(medium, [0, 0]);
+    }
+
+    /// Stores both words of the header, if they are others.
+    fn set_words<M: Medium>(&self, medium: &M, words: [u64; 2]) {
+        for (word, new) in self.words.iter().zip(words) {
+            if !M::IS_DURABLE || word.load(Ordering::Relaxed) != new {
+                medium.store_word(word, new, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Gives a bucket that nobody else has the header of these fingerprints and flags.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn restore<M: Medium>(&self, medium: &M, fingerprints: [u8; SLOTS], flags: u64) {
+        let mut words = [0, flags & ALL_FLAGS];
+        for (slot, fingerprint) in fingerprints.into_iter().enumerate() {
+            words[slot / 8] |= u64::from(fingerprint) << (slot % 8 * 8);
+        }
+        self.set_words(medium, words);
     }
 }
 
-/// Stores a word whose lock the caller holds.
+/// Stores a word whose lock the caller holds. Release: of fingerprints and flags, as said
+/// there; when a bucket is unlocked, who locks it next sees all that was done.
 #[inline(always)]
-fn store(word: &AtomicU64, new: u64, order: Ordering) {
+fn store<M: Medium>(medium: &M, word: &AtomicU64, new: u64) {
     // As in the front yard of IcebergHT: loom does not know that what others have stored
     // since the locking they stored in its place.
     #[cfg(loom)]
-    word.swap(new, order);
+    {
+        let _ = medium;
+        word.swap(new, Ordering::Release);
+    }
     #[cfg(not(loom))]
-    word.store(new, order);
+    medium.store_word(word, new, Ordering::Release);
 }
 
 const _: () = assert!(cfg!(any(loom, shuttle)) || size_of::<Bucket>() == 256);
@@ -317,9 +385,9 @@ mod tests {
         let bucket = Bucket::default();
         bucket.lock();
         for slot in 0..SLOTS {
-            bucket.put(slot, slot as u8 + 1, (slot as u64 + 100, 7));
+            bucket.put(&Heap, slot, slot as u8 + 1, (slot as u64 + 100, 7));
         }
-        bucket.set(Flag::Stashed);
+        bucket.set(&Heap, Flag::Stashed);
         bucket.unlock();
         let header = bucket.header();
         for slot in 0..SLOTS {
@@ -329,7 +397,7 @@ mod tests {
         assert_eq!((header.free_slots(), bucket.items().count()), (0, SLOTS));
         bucket.lock();
         assert!(!bucket.try_lock());
-        bucket.clear(14);
+        bucket.clear(&Heap, 14);
         bucket.unlock();
         assert_eq!(bucket.header().matching(0).collect::<Vec<_>>(), [14]);
         assert!(bucket.header().has(Flag::Stashed));

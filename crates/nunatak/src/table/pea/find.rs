@@ -5,12 +5,13 @@ use super::bucket::{Bucket, Flag};
 use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering, fence};
 use crate::table::KeyTest;
 use crate::table::prefetch::{prefetch, prefetch_to_write};
 
-impl<P: Placement> Table<P> {
+impl<P: Placement, M: Medium> Table<P, M> {
     /// The value word of a key. A hit touches the line of its bucket's header and that of
     /// its slot, which may be the same; a miss the former, but for fingerprints that are
     /// another key's; more of either if the segment is so full that keys are elsewhere.
@@ -23,12 +24,17 @@ impl<P: Placement> Table<P> {
     #[inline(always)]
     pub(super) fn find_tag<T: KeyTest>(&self, hash: u64, tag: u64, test: &T) -> Option<u64> {
         loop {
+            let recycled = self.medium.recycled();
             let found = self.locate(hash);
-            let second = self.find_in_segment(found.entry.segment(), hash, tag, test);
+            let segment = found.entry.segment();
+            let second = self.find_in_segment(segment, hash, tag, test);
+            self.persist_read(segment, hash);
             // Pairs with the releases of who published another entry: what was read of a
-            // segment that is not the key's any more does not count.
+            // segment that is not the key's any more does not count. Nor does it if a
+            // page may have been used for something else.
             fence(Ordering::Acquire);
-            if self.directories.is_still(found) || seeded(Bug::EntryNotAskedAgain) {
+            let is_still = self.directories.is_still(found) || seeded(Bug::EntryNotAskedAgain);
+            if is_still && (self.medium.recycled() == recycled || seeded(Bug::RecycledNotAsked)) {
                 return second;
             }
         }

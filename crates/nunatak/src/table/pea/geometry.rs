@@ -7,6 +7,8 @@
 //!          | generation     | segment    | depth       | strategy |
 //! ```
 //!
+//! Bit 7 of an entry says that nobody has looked at the segment since a crash.
+//!
 //! A directory of depth G goes by the highest G bits of the hash, a segment of local
 //! depth L holds the keys that agree in the highest L of them. The highest bit is the
 //! half that a slot does not store (see `Placement`), so no directory is of depth zero.
@@ -16,6 +18,8 @@ const FINGERPRINT_SHIFT: u32 = 10;
 
 /// The deepest that a directory can be.
 pub(super) const MOST_DEPTH: u32 = 30;
+
+const UNRESTORED: u64 = 1 << 7;
 
 /// How collisions in a segment are handled (section 3.2), each containing the one
 /// before it: what is stored by that is found by this.
@@ -31,7 +35,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    pub(super) fn of(number: u64) -> Self {
+    pub(crate) fn of(number: u64) -> Self {
         match number {
             0 => Self::Single,
             1 => Self::TwoChoice,
@@ -65,7 +69,18 @@ impl Entry {
     }
 
     pub(super) fn strategy(self) -> Strategy {
-        Strategy::of(self.0 & 0xFF)
+        Strategy::of(self.0 & 0x7F)
+    }
+
+    /// Whether fingerprints and flags of the segment are not to be trusted.
+    #[inline(always)]
+    pub(super) fn is_unrestored(self) -> bool {
+        self.0 & UNRESTORED != 0
+    }
+
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn unrestored(self) -> Self {
+        Self(self.0 | UNRESTORED)
     }
 
     pub(super) fn with(self, strategy: Strategy) -> Self {

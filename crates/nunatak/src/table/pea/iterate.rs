@@ -8,25 +8,26 @@ use super::Table;
 use super::bucket::{Flag, Item};
 use super::values::Pointer;
 use crate::hash::Placement;
+use crate::memory::{Heap, Medium};
 use crate::sync::{OpPin, Shared};
 
 /// The pairs of a table.
 #[derive(Debug)]
-pub struct PairIter<'t, P: Placement> {
-    table: &'t Table<P>,
+pub struct PairIter<'t, P: Placement, M: Medium = Heap> {
+    table: &'t Table<P, M>,
     /// Where the hashes begin that have not been looked at.
     next: Option<u64>,
     /// Words and values, to be yielded.
     buffer: Vec<(u64, u64)>,
 }
 
-impl<'t, P: Placement> PairIter<'t, P> {
-    pub(super) fn new(table: &'t Table<P>) -> Self {
+impl<'t, P: Placement, M: Medium> PairIter<'t, P, M> {
+    pub(super) fn new(table: &'t Table<P, M>) -> Self {
         Self { table, next: Some(0), buffer: Vec::new() }
     }
 }
 
-impl<P: Placement> Table<P> {
+impl<P: Placement, M: Medium> Table<P, M> {
     /// Copies the pairs, by their words, of the segment that a hash is in, from that
     /// hash on; where the hashes behind it begin.
     pub(super) fn read_segment(&self, from: u64, pairs: &mut Vec<(u64, u64)>) -> Option<u64> {
@@ -72,7 +73,7 @@ impl<P: Placement> Table<P> {
     }
 }
 
-impl<P: Placement> Table<P> {
+impl<P: Placement, M: Medium> Table<P, M> {
     /// Of a pointer all values.
     fn push_pairs(&self, word: u64, item: Item, pairs: &mut Vec<(u64, u64)>) {
         match &self.duplicates {
@@ -85,7 +86,7 @@ impl<P: Placement> Table<P> {
     }
 }
 
-impl<P: Placement> Iterator for PairIter<'_, P> {
+impl<P: Placement, M: Medium> Iterator for PairIter<'_, P, M> {
     type Item = (u64, u64);
 
     fn next(&mut self) -> Option<(u64, u64)> {

@@ -43,10 +43,13 @@ mod apply;
 mod batch;
 mod bucket;
 mod directory;
+mod durable;
 mod find;
 mod geometry;
 mod iterate;
 mod multi;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+mod recovery;
 mod segments;
 mod snapshot;
 mod split;
@@ -54,6 +57,8 @@ mod stats;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 mod values;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+mod verify;
 mod version;
 
 pub use geometry::Strategy;
@@ -62,7 +67,7 @@ pub use stats::PeaStats;
 
 use crate::error::Error;
 use crate::hash::{Decoder, Placement};
-use crate::memory::{Heap, MemoryUsage};
+use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::sync::{AtomicU64, Mutex, Registry, double_word_cas_is_lock_free, pairs_load_whole};
 use crate::table::iceberg::chains::Chains;
 use crate::table::{Change, KeyTest, PairTable};
@@ -96,17 +101,35 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let Self { buckets, strategies, split_into, duplicates: _ } = self;
+        let invalid = |option, expected| Err(Error::InvalidOption { option, expected });
+        if !(2..=1 << 16).contains(buckets) || !buckets.is_power_of_two() {
+            return invalid("segment_buckets", "a power of two from 2 to 65,536");
+        }
+        if strategies.is_empty() || !strategies.is_sorted_by(|a, b| a < b) {
+            return invalid("strategies", "one or more, each once and in their order");
+        }
+        if ![2, 4].contains(split_into) {
+            return invalid("split_into", "two or four");
+        }
+        Ok(())
+    }
+}
+
 /// How full a table is that was made for so many pairs: single hashing holds them.
 const FILLED: f64 = 0.36;
 
 /// The table: pairs of words, found by the first.
 #[derive(Debug)]
-pub struct Table<P: Placement> {
+pub struct Table<P: Placement, M: Medium = Heap> {
+    medium: M,
     directories: Directories,
-    segments: Segments,
+    segments: Segments<M>,
     placement: P,
     registry: Registry,
-    chains: Chains<Heap>,
+    chains: Chains<M>,
     decoder: Decoder,
     config: Config,
     /// Of a table in which keys may have many values.
@@ -114,32 +137,58 @@ pub struct Table<P: Placement> {
     /// The depth that the table does not go below.
     least_depth: u32,
     pairs_load_whole: bool,
-    /// Not zero while changes wait for a snapshot.
+    /// How many wait until nobody changes anything, or need that.
     freezing: AtomicU64,
     /// Held by who takes a snapshot or merges.
     exclusive: Mutex<()>,
     splits: split::Counts,
+    restoring: durable::Restoring,
 }
 
 impl<P: Placement> Table<P> {
     pub(crate) fn new(placement: P, config: Config, capacity: usize) -> Result<Self, Error> {
-        if !double_word_cas_is_lock_free() {
-            return Err(Error::NoDoubleWordCas);
-        }
+        Self::new_in(Heap, placement, config, capacity)
+    }
+}
+
+impl<P: Placement, M: Medium> Table<P, M> {
+    /// A table in a medium that holds nothing.
+    fn new_in(medium: M, placement: P, config: Config, capacity: usize) -> Result<Self, Error> {
         let per_segment = (config.buckets * SLOTS) as f64;
         let segments = (capacity as f64 / (per_segment * FILLED)).ceil().max(2.0);
         if segments > (1_u64 << geometry::MOST_DEPTH) as f64 {
             return Err(Error::CapacityOverflow);
         }
         let depth = (segments as u64).next_power_of_two().ilog2();
+        let table = Self::within(medium, placement, config, depth)?;
+        let strategy = table.config.strategies[0];
+        for place in 0..1_u64 << depth {
+            let hash = place << (64 - depth);
+            let fresh = table.segments.take()?;
+            if M::IS_DURABLE {
+                table.segments.populate(fresh)?;
+                table.describe(fresh, hash, depth);
+            }
+            let structure = table.directories.change();
+            structure.current().publish(hash, fresh.entry(depth, strategy));
+        }
+        table.medium.fence();
+        Ok(table)
+    }
+
+    /// A table of what a medium holds, whose directory names nothing.
+    fn within(medium: M, placement: P, config: Config, depth: u32) -> Result<Self, Error> {
+        if !double_word_cas_is_lock_free() {
+            return Err(Error::NoDoubleWordCas);
+        }
         let duplicates = config.duplicates.then(|| Duplicates::new(config.buckets)).transpose()?;
-        let table = Self {
+        Ok(Self {
             directories: Directories::new(depth)?,
-            segments: Segments::new(config.buckets, config.duplicates)?,
+            segments: Segments::new(&medium, config.buckets, config.duplicates)?,
             decoder: placement.decoder(),
             placement,
             registry: Registry::new(),
-            chains: Chains::new(&Heap)?,
+            chains: Chains::new(&medium)?,
             duplicates,
             config,
             least_depth: 1,
@@ -147,19 +196,19 @@ impl<P: Placement> Table<P> {
             freezing: AtomicU64::new(0),
             exclusive: Mutex::new(()),
             splits: split::Counts::default(),
-        };
-        let strategy = table.config.strategies[0];
-        for place in 0..1_u64 << depth {
-            let fresh = table.segments.take()?;
-            let structure = table.directories.change();
-            structure.current().publish(place << (64 - depth), fresh.entry(depth, strategy));
-        }
-        Ok(table)
+            restoring: durable::Restoring::default(),
+            medium,
+        })
     }
 
     #[inline(always)]
     fn locate(&self, hash: u64) -> Found<'_> {
-        self.directories.find(hash)
+        let mut found = self.directories.find(hash);
+        while M::IS_DURABLE && found.entry.is_unrestored() {
+            self.restore(found, hash);
+            found = self.directories.find(hash);
+        }
+        found
     }
 
     /// The last bucket of a segment.
@@ -169,16 +218,33 @@ impl<P: Placement> Table<P> {
     }
 
     fn len(&self) -> usize {
+        if M::IS_DURABLE && self.unrestored() > 0 {
+            self.restore_all();
+        }
+        self.counted()
+    }
+
+    /// How many pairs there are, but for those of segments that nobody has looked at since
+    /// a crash.
+    fn counted(&self) -> usize {
         // Concurrent counting may show a removal before its insert.
         self.registry.added().cast_signed().max(0) as usize
     }
 
     /// The segments that the directory names, each once, with the highest bits of its
     /// keys.
-    fn each_segment(&self, mut visit: impl FnMut(u64, geometry::Entry)) {
+    fn each_segment(&self, visit: impl FnMut(u64, geometry::Entry)) {
+        if M::IS_DURABLE {
+            self.restore_all();
+        }
+        self.each_entry(visit);
+    }
+
+    /// As [`each_segment`](Self::each_segment), looked at since a crash or not.
+    fn each_entry(&self, mut visit: impl FnMut(u64, geometry::Entry)) {
         let mut hash = 0_u64;
         loop {
-            let entry = self.locate(hash).entry;
+            let entry = self.directories.find(hash).entry;
             visit(hash, entry);
             let Some(next) = hash.checked_add(1 << (64 - entry.depth())) else { return };
             hash = next;
@@ -188,7 +254,7 @@ impl<P: Placement> Table<P> {
     /// The slots of all segments, stash included.
     fn slots(&self) -> usize {
         let mut segments = 0;
-        self.each_segment(|_, _| segments += 1);
+        self.each_entry(|_, _| segments += 1);
         segments * (self.segments.per_segment + segments::STASH) * SLOTS
     }
 
@@ -197,9 +263,9 @@ impl<P: Placement> Table<P> {
     }
 }
 
-impl<P: Placement> PairTable for Table<P> {
+impl<P: Placement, M: Medium> PairTable for Table<P, M> {
     type Stats = PeaStats;
-    type Iter<'t> = iterate::PairIter<'t, P>;
+    type Iter<'t> = iterate::PairIter<'t, P, M>;
     type Snapshot = snapshot::PairSnapshot;
 
     #[inline(always)]
@@ -279,7 +345,7 @@ impl<P: Placement> PairTable for Table<P> {
 
     fn memory_usage(&self) -> MemoryUsage {
         let duplicates = self.duplicates.as_ref().map_or_else(MemoryUsage::default, |d| d.usage());
-        self.segments.usage() + self.chains.usage() + duplicates
+        self.medium.usage() + self.segments.usage() + self.chains.usage() + duplicates
     }
 
     fn stats(&self) -> PeaStats {

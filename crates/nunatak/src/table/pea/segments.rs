@@ -10,15 +10,16 @@
 //! 2. A segment that is given out is empty.
 //! 3. The lowest numbers are given out first, so that the end of the stretch can be given
 //!    back to the system.
-//! 4. Of a table of duplicate keys, buckets are locked by their groups' versions, and
-//!    stash buckets by one of their own; of another, by the bit in their headers.
+//! 4. Of a table of duplicate keys and of a durable one, buckets are locked by their
+//!    groups' versions, and stash buckets by one of their own; of another, by the bit in
+//!    their headers.
 
 use super::bucket::Bucket;
 use super::geometry::{Entry, Strategy};
 use super::version::Version;
 use crate::error::Error;
-use crate::memory::{MemoryUsage, Stretch};
-use crate::sync::{Mutex, operations_ended, retire_tag};
+use crate::memory::{Medium, MemoryUsage, Part, Stretch};
+use crate::sync::{AtomicPair, Mutex, operations_ended, retire_tag};
 use crate::table::addresses::Addresses;
 use std::collections::BTreeMap;
 
@@ -29,11 +30,14 @@ pub(super) const STASH: usize = 2;
 const GROUP: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 
 #[derive(Debug)]
-pub(super) struct Segments {
-    buckets: Stretch<Bucket>,
-    stash: Stretch<Bucket>,
-    /// Of a table of duplicate keys.
+pub(super) struct Segments<M: Medium> {
+    medium: M,
+    buckets: Stretch<Bucket, M>,
+    stash: Stretch<Bucket, M>,
+    /// Of a table of duplicate keys, and of a durable one.
     versions: Option<Stretch<Version>>,
+    /// Of a durable table, what each segment is: see [`durable`](super::durable).
+    descriptors: Option<Stretch<AtomicPair, M>>,
     /// Buckets of a segment: a power of two.
     pub(super) per_segment: usize,
     most: usize,
@@ -65,27 +69,33 @@ impl Fresh {
     }
 }
 
-impl Segments {
-    /// None yet, of so many buckets each, in as many addresses as the machine could
-    /// need; of duplicate keys or not.
-    pub(super) fn new(per_segment: usize, duplicates: bool) -> Result<Self, Error> {
+impl<M: Medium> Segments<M> {
+    /// Those that a medium holds, of so many buckets each, in as many addresses as the
+    /// machine could need; of duplicate keys or not.
+    pub(super) fn new(medium: &M, per_segment: usize, duplicates: bool) -> Result<Self, Error> {
         debug_assert!(per_segment.is_power_of_two() && per_segment >= 2);
         let bytes = (per_segment + STASH) * size_of::<Bucket>();
         let least = if cfg!(shuttle) { 128 } else { 8 };
         let mut most = (Addresses::share() as usize / bytes).clamp(least, 1 << 31);
         loop {
-            let stretches = Stretch::new(0, most * per_segment).and_then(|buckets| {
-                let stash = Stretch::new(0, most * STASH)?;
+            let front = Stretch::within(medium, Part::Front, 0, most * per_segment);
+            let stretches = front.and_then(|buckets| {
+                let stash = Stretch::within(medium, Part::Back, 0, most * STASH)?;
                 let versions = most * versions_of(per_segment);
-                let versions = duplicates.then(|| Stretch::new(0, versions)).transpose()?;
-                Ok((buckets, stash, versions))
+                let has_versions = duplicates || M::IS_DURABLE;
+                let versions = has_versions.then(|| Stretch::new(0, versions)).transpose()?;
+                let descriptors = || Stretch::within(medium, Part::Segments, 0, most + 1);
+                let descriptors = M::IS_DURABLE.then(descriptors).transpose()?;
+                Ok((buckets, stash, versions, descriptors))
             });
             match stretches {
-                Ok((buckets, stash, versions)) => {
+                Ok((buckets, stash, versions, descriptors)) => {
                     return Ok(Self {
+                        medium: medium.clone(),
                         buckets,
                         stash,
                         versions,
+                        descriptors,
                         per_segment,
                         most,
                         numbers: Mutex::default(),
@@ -176,10 +186,14 @@ impl Segments {
             None => {
                 let number = numbers.len;
                 let bytes = self.per_segment * size_of::<Bucket>();
-                self.buckets.grow(room(number + 1, bytes) * self.per_segment)?;
+                let room = if M::IS_DURABLE { number + 1 } else { room(number + 1, bytes) };
+                self.buckets.grow(room * self.per_segment)?;
                 self.stash.grow((number + 1) * STASH)?;
                 if let Some(versions) = &self.versions {
                     versions.grow((number + 1) * versions_of(self.per_segment))?;
+                }
+                if let Some(descriptors) = &self.descriptors {
+                    descriptors.grow(place_of(number) + 1)?;
                 }
                 numbers.len += 1;
                 number
@@ -193,17 +207,156 @@ impl Segments {
         *generation = generation.wrapping_add(u16::from(!is_new));
         let fresh = Fresh { number: number as u32, generation: *generation };
         drop(numbers);
-        if !is_new {
-            self.all(number).for_each(Bucket::empty);
-        }
-        Ok(fresh)
+        let emptied = if is_new { Ok(()) } else { self.empty(number) };
+        emptied.inspect_err(|_| self.give_back([number])).map(|()| fresh)
+    }
+
+    /// Empties a segment that nobody else knows.
+    fn empty(&self, segment: usize) -> Result<(), Error> {
+        let first = segment * self.per_segment;
+        let is_discarded = self.buckets.discard(first..first + self.per_segment);
+        let mut empty = |bucket: usize| -> Result<(), Error> {
+            self.make_writable(segment, bucket)?;
+            self.bucket(segment, bucket).empty(&self.medium);
+            Ok(())
+        };
+        (0..self.per_segment).take_while(|_| !is_discarded).try_for_each(&mut empty)?;
+        self.make_stash_writable(segment)?;
+        self.stash(segment).iter().for_each(|bucket| bucket.empty(&self.medium));
+        Ok(())
     }
 
     /// Makes a segment that nobody else knows yet resident, so that nobody waits for
-    /// pages while pairs are moved there.
-    pub(super) fn populate(&self, fresh: Fresh) {
-        const PAGE: usize = 4096 / size_of::<Bucket>();
-        self.all(fresh.number as usize).step_by(PAGE.max(1)).for_each(Bucket::touch);
+    /// pages while pairs are moved there, and none is wanting.
+    pub(super) fn populate(&self, fresh: Fresh) -> Result<(), Error> {
+        const PAGE: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4096 / size_of::<Bucket>() };
+        let segment = fresh.number as usize;
+        for bucket in (0..self.per_segment).step_by(PAGE) {
+            self.make_writable(segment, bucket)?;
+            self.bucket(segment, bucket).touch(&self.medium);
+        }
+        self.make_stash_writable(segment)?;
+        self.stash(segment)[0].touch(&self.medium);
+        self.make_descriptor_writable(segment)
+    }
+
+    /// Sees to it that a bucket may be changed. Its address may be another one then.
+    #[inline(always)]
+    pub(super) fn make_writable(&self, segment: usize, bucket: usize) -> Result<(), Error> {
+        self.buckets.make_writable(segment * self.per_segment + bucket)
+    }
+
+    pub(super) fn make_stash_writable(&self, segment: usize) -> Result<(), Error> {
+        (0..STASH).try_for_each(|at| self.stash.make_writable(segment * STASH + at))
+    }
+
+    /// Sees to it that it may be said what a segment is.
+    pub(super) fn make_descriptor_writable(&self, segment: usize) -> Result<(), Error> {
+        match &self.descriptors {
+            Some(descriptors) => descriptors.make_writable(place_of(segment)),
+            None => Ok(()),
+        }
+    }
+
+    /// The descriptor of a segment of a durable table.
+    pub(super) fn descriptor(&self, segment: usize) -> Option<&AtomicPair> {
+        self.descriptors.as_ref().map(|descriptors| descriptors.at(place_of(segment)))
+    }
+
+    /// What a durable table says of itself when it is closed.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn record(&self) -> Option<&AtomicPair> {
+        self.descriptors.as_ref().map(|descriptors| descriptors.at(0))
+    }
+
+    /// Sees to it that it may be changed.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn make_record_writable(&self) -> Result<(), Error> {
+        self.descriptors.as_ref().map_or(Ok(()), |descriptors| descriptors.make_writable(0))
+    }
+
+    /// Learns of segments that a medium holds: as many as it is said, of which some are
+    /// in use.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn restore(&self, len: usize, used: &[bool]) -> Result<(), Error> {
+        self.buckets.grow(len * self.per_segment)?;
+        self.stash.grow(len * STASH)?;
+        if let Some(versions) = &self.versions {
+            versions.grow(len * versions_of(self.per_segment))?;
+        }
+        let mut numbers = self.numbers.lock();
+        numbers.len = len;
+        numbers.generations = vec![0; len];
+        let is_free = |&number: &usize| !used.get(number).copied().unwrap_or(false);
+        // Nobody knows any of them.
+        numbers.free = (0..len).filter(is_free).map(|number| (number as u32, 0)).collect();
+        Ok(())
+    }
+
+    /// For how many segments a medium holds buckets and descriptors.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn held(&self) -> usize {
+        let of_descriptors = self.descriptors.as_ref().map_or(0, Stretch::len).saturating_sub(1);
+        let of_buckets = self.buckets.len() / self.per_segment;
+        of_buckets.min(self.stash.len() / STASH).min(of_descriptors).min(self.most)
+    }
+
+    /// Starts to make all of a segment durable.
+    pub(super) fn flush(&self, segment: usize) {
+        if M::IS_DURABLE {
+            // Bucket by bucket, since they may be in different pages.
+            self.all(segment).for_each(|bucket| self.medium.flush(bucket, 1));
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn lock_bucket(&self, segment: usize, bucket: usize) {
+        if M::IS_DURABLE {
+            self.version(segment, bucket).1.lock();
+        } else {
+            self.bucket(segment, bucket).lock();
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn try_lock_bucket(&self, segment: usize, bucket: usize) -> bool {
+        if M::IS_DURABLE {
+            self.version(segment, bucket).1.try_lock()
+        } else {
+            self.bucket(segment, bucket).try_lock()
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn unlock_bucket(&self, segment: usize, bucket: usize) {
+        if M::IS_DURABLE {
+            self.version(segment, bucket).1.unlock();
+        } else {
+            self.bucket(segment, bucket).unlock();
+        }
+    }
+
+    /// Locks one of the stash's buckets.
+    pub(super) fn lock_stash(&self, segment: usize, at: usize) {
+        if M::IS_DURABLE {
+            self.stash_version(segment).lock();
+        } else {
+            self.stash(segment)[at].lock();
+        }
+    }
+
+    pub(super) fn unlock_stash(&self, segment: usize, at: usize) {
+        if M::IS_DURABLE {
+            self.stash_version(segment).unlock();
+        } else {
+            self.stash(segment)[at].unlock();
+        }
+    }
+
+    /// Whether two buckets have one lock.
+    #[inline(always)]
+    pub(super) fn share_lock(&self, one: usize, other: usize) -> bool {
+        M::IS_DURABLE && one / GROUP == other / GROUP
     }
 
     /// Takes segments back that nobody comes to know any more.
@@ -228,6 +381,9 @@ impl Segments {
         if numbers.len < before {
             self.buckets.shrink(numbers.len * self.per_segment);
             self.stash.shrink(numbers.len * STASH);
+            if let Some(descriptors) = &self.descriptors {
+                descriptors.shrink(place_of(numbers.len));
+            }
             if let Some(versions) = &self.versions {
                 // Their numbers begin again, but the generation is another one.
                 versions.shrink(numbers.len * versions_of(self.per_segment));
@@ -235,10 +391,24 @@ impl Segments {
         }
     }
 
+    /// Gives what is known of pages behind the last segment back.
+    pub(super) fn trim_maps(&self) -> Result<(), Error> {
+        self.buckets.trim_map()?;
+        self.stash.trim_map()?;
+        self.descriptors.as_ref().map_or(Ok(()), Stretch::trim_map)
+    }
+
     pub(super) fn usage(&self) -> MemoryUsage {
         let versions = self.versions.as_ref().map_or_else(MemoryUsage::default, Stretch::usage);
-        self.buckets.usage() + self.stash.usage() + versions
+        let descriptors = self.descriptors.as_ref();
+        let descriptors = descriptors.map_or_else(MemoryUsage::default, Stretch::usage);
+        self.buckets.usage() + self.stash.usage() + versions + descriptors
     }
+}
+
+/// Where the descriptor of a segment is, behind what a table says of itself.
+fn place_of(segment: usize) -> usize {
+    segment + 1
 }
 
 /// For how many segments there shall be memory if so many are needed: the system finds
@@ -255,4 +425,14 @@ pub(super) fn room(needed: usize, bytes: usize) -> usize {
 #[inline(always)]
 fn versions_of(per_segment: usize) -> usize {
     per_segment.div_ceil(GROUP) + 1
+}
+
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+impl Segments<crate::memory::durable::Paged> {
+    /// An error if it is said of pages that they are where none are.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.buckets.region().check()?;
+        self.stash.region().check()?;
+        self.descriptors.as_ref().map_or(Ok(()), |descriptors| descriptors.region().check())
+    }
 }

@@ -6,8 +6,9 @@
 use super::Table;
 use crate::error::Error;
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, Ordering, operations_ended, retire_tag};
+use crate::sync::{AtomicU64, Backoff, OpPin, Ordering, Shared, operations_ended, retire_tag};
 
 /// The pairs of a cut, by their words.
 #[derive(Debug)]
@@ -22,25 +23,42 @@ impl Iterator for PairSnapshot {
 }
 
 /// Lets changes go on, whatever happens.
-struct Frozen<'t, P: Placement>(&'t Table<P>);
+struct Frozen<'t>(&'t AtomicU64);
 
-impl<P: Placement> Drop for Frozen<'_, P> {
+impl Drop for Frozen<'_> {
     fn drop(&mut self) {
-        // Release: after the copying.
-        self.0.freezing.store(0, Ordering::Release);
+        // Release: after what was done meanwhile.
+        self.0.fetch_sub(1, Ordering::Release);
     }
 }
 
-impl<P: Placement> Table<P> {
-    pub(super) fn snapshot(&self) -> Result<PairSnapshot, Error> {
-        let _held = self.exclusive.lock();
-        let room = self.len() + self.len() / 16 + 64;
-        let mut pairs = Vec::new();
-        let bytes = room.saturating_mul(size_of::<(u64, u64)>());
-        pairs.try_reserve(room).map_err(|_| Error::OutOfMemory { bytes })?;
+impl<P: Placement, M: Medium> Table<P, M> {
+    /// Whether changes are to wait.
+    #[inline(always)]
+    pub(super) fn is_frozen(&self) -> bool {
+        // Acquire: pairs with the release of who has let them go on.
+        self.freezing.load(Ordering::Acquire) != 0
+    }
+
+    /// Announces an operation that changes something, when it may. The thread is in no
+    /// other.
+    pub(super) fn enter(&self) -> OpPin<Shared> {
+        let mut backoff = Backoff::new();
+        loop {
+            let pin = OpPin::new();
+            if !self.is_frozen() {
+                return pin;
+            }
+            drop(pin);
+            backoff.wait();
+        }
+    }
+
+    /// Runs something while nobody changes anything. The caller is in no operation.
+    pub(super) fn frozen<R>(&self, run: impl FnOnce() -> R) -> R {
         // Release: before the barrier that `retire_tag` is.
-        self.freezing.store(1, Ordering::Release);
-        let frozen = Frozen(self);
+        self.freezing.fetch_add(1, Ordering::Release);
+        let frozen = Frozen(&self.freezing);
         if !seeded(Bug::SnapshotWithoutGrace) {
             let tag = retire_tag();
             let mut backoff = Backoff::new();
@@ -48,11 +66,23 @@ impl<P: Placement> Table<P> {
                 backoff.wait();
             }
         }
-        let mut from = Some(0);
-        while let Some(hash) = from {
-            from = self.read_segment(hash, &mut pairs);
-        }
+        let result = run();
         drop(frozen);
+        result
+    }
+
+    pub(super) fn snapshot(&self) -> Result<PairSnapshot, Error> {
+        let _held = self.exclusive.lock();
+        let room = self.len() + self.len() / 16 + 64;
+        let mut pairs = Vec::new();
+        let bytes = room.saturating_mul(size_of::<(u64, u64)>());
+        pairs.try_reserve(room).map_err(|_| Error::OutOfMemory { bytes })?;
+        self.frozen(|| {
+            let mut from = Some(0);
+            while let Some(hash) = from {
+                from = self.read_segment(hash, &mut pairs);
+            }
+        });
         Ok(PairSnapshot(pairs))
     }
 }

@@ -3,14 +3,15 @@
 
 use super::Table;
 use super::bucket::{Bucket, Flag, Item, SLOTS};
-use super::directory::{Found, Structure};
+use super::directory::Found;
 use super::geometry::{Entry, MOST_DEPTH, Strategy, first_bucket, second_bucket};
 use super::segments::{Fresh, STASH};
 use crate::error::Error;
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering::Relaxed;
-use crate::sync::{AtomicUsize, Backoff, OpPin, Shared, operations_ended, retire_tag};
+use crate::sync::{AtomicUsize, Backoff, operations_ended, retire_tag};
 use crate::table::prefetch::prefetch_to_write;
 
 /// What has happened to segments, for the statistics of the paper: counted and read
@@ -30,7 +31,7 @@ pub(super) struct Counts {
 /// otherwise make it as large as memory.
 const SPARSE: usize = 64;
 
-impl<P: Placement> Table<P> {
+impl<P: Placement, M: Medium> Table<P, M> {
     pub(super) fn last_strategy(&self) -> Strategy {
         self.config.strategies[self.config.strategies.len() - 1]
     }
@@ -38,7 +39,9 @@ impl<P: Placement> Table<P> {
     /// Whether splitting the segment of a hash is not worth a deeper directory.
     pub(super) fn is_degenerate(&self, hash: u64) -> bool {
         let depth = self.locate(hash).entry.depth() + self.config.split_into.ilog2();
-        let needed = self.len() / (self.segments.per_segment * SLOTS / 4) + 1;
+        let quarter = self.segments.per_segment * SLOTS / 4;
+        // Of what was not looked at since a crash nobody knows how much it holds.
+        let needed = self.counted() / quarter + self.unrestored() + 1;
         depth > MOST_DEPTH || 1_usize << depth > SPARSE * needed.next_power_of_two()
     }
 
@@ -64,33 +67,36 @@ impl<P: Placement> Table<P> {
     fn split(&self, found: Found<'_>, hash: u64) -> Result<(), Error> {
         let segment = found.entry.segment();
         // Before the lock: to get memory takes as long as to move the pairs.
-        let mut children = Vec::with_capacity(self.config.split_into);
-        let numbers = |children: &[Child]| -> Vec<usize> {
-            children.iter().map(|child| child.fresh.number as usize).collect()
-        };
-        for _ in 0..self.config.split_into {
-            match self.segments.take() {
-                Ok(fresh) => {
-                    self.segments.populate(fresh);
-                    children.push(Child::new(fresh, self.config.strategies[0]));
-                }
-                Err(error) => {
-                    self.segments.give_back(numbers(&children));
-                    return Err(error);
-                }
-            }
-        }
-        let taken = numbers(&children);
+        let children = self.take_children(self.config.split_into)?;
+        self.segments.make_descriptor_writable(segment).inspect_err(|_| self.drop_children(&children))?;
         self.segments.lock(segment);
         let split = match self.directories.is_still(found) {
-            true => self.split_locked(found.entry, hash, children).map(|()| true),
-            false => Ok(false),
+            true => self.split_locked(found.entry, hash, children),
+            false => {
+                self.drop_children(&children);
+                Ok(())
+            }
         };
         self.segments.unlock(segment);
-        if !matches!(split, Ok(true)) {
-            self.segments.give_back(taken);
+        split
+    }
+
+    /// Empty segments, as many as are asked for, or none.
+    fn take_children(&self, count: usize) -> Result<Vec<Child>, Error> {
+        let mut children = Vec::with_capacity(count);
+        for _ in 0..count {
+            let taken = self.segments.take().and_then(|fresh| {
+                children.push(Child::new(fresh, self.config.strategies[0]));
+                self.segments.populate(fresh)
+            });
+            taken.inspect_err(|_| self.drop_children(&children))?;
         }
-        split.map(drop)
+        Ok(children)
+    }
+
+    /// Gives segments back that nobody came to know.
+    fn drop_children(&self, children: &[Child]) {
+        self.segments.give_back(children.iter().map(|child| child.fresh.number as usize));
     }
 
     fn split_locked(&self, entry: Entry, hash: u64, mut children: Vec<Child>) -> Result<(), Error> {
@@ -101,32 +107,63 @@ impl<P: Placement> Table<P> {
         self.move_to(&mut children, segment, half, |hash| {
             (hash >> (64 - depth - by)) as usize & ((1 << by) - 1)
         });
-        let mut structure = self.directories.change();
-        let deep = structure.current().depth.max(depth + by);
-        structure.set_depth(deep)?;
         let is_crowded = children.iter().any(|child| child.strategy > self.config.strategies[0]);
-        for (number, child) in children.into_iter().enumerate() {
-            let hash = prefix | (number as u64) << (64 - depth - by);
-            self.publish(&structure, hash, depth + by, child);
-        }
-        drop(structure);
+        let hash_of = |number: usize| prefix | (number as u64) << (64 - depth - by);
+        let children: Vec<_> =
+            children.into_iter().enumerate().map(|(at, child)| (hash_of(at), child)).collect();
+        self.publish(depth + by, children, &[segment])?;
         self.splits.splits.fetch_add(1, Relaxed);
         self.splits.crowded.fetch_add(usize::from(is_crowded), Relaxed);
-        self.segments.give_back([segment]);
         Ok(())
     }
 
-    /// Makes a segment that was filled the one of its keys.
-    fn publish(&self, structure: &Structure<'_>, hash: u64, depth: u32, child: Child) {
-        for (hash, item) in child.homeless {
-            let chains = match &self.duplicates {
-                Some(duplicates) if item.is_pointer => &duplicates.pointers,
-                _ => &self.chains,
-            };
-            // In RAM there is always room in chains.
-            let _ = chains.push(hash, (item.tag, item.second));
+    /// Makes segments that were filled, each with the first of its hashes, those of their
+    /// keys, in the place of others, which are locked. If it fails nothing has changed.
+    fn publish(
+        &self,
+        depth: u32,
+        children: Vec<(u64, Child)>,
+        parents: &[usize],
+    ) -> Result<(), Error> {
+        children.iter().for_each(|(_, child)| self.segments.flush(child.fresh.number as usize));
+        let mut structure = self.directories.change();
+        let deep = structure.current().depth.max(depth);
+        let published = structure.set_depth(deep).and_then(|()| self.push_homeless(&children));
+        if published.is_err() {
+            drop(structure);
+            self.segments.give_back(children.iter().map(|(_, child)| child.fresh.number as usize));
+            return published;
         }
-        structure.current().publish(hash, child.fresh.entry(depth, child.strategy));
+        self.commit(depth, &children, parents);
+        for (hash, child) in children {
+            structure.current().publish(hash, child.fresh.entry(depth, child.strategy));
+        }
+        drop(structure);
+        self.segments.give_back(parents.iter().copied());
+        Ok(())
+    }
+
+    /// Puts what found no room in segments into chains.
+    fn push_homeless(&self, children: &[(u64, Child)]) -> Result<(), Error> {
+        let all: Vec<(u64, Item)> =
+            children.iter().flat_map(|(_, child)| child.homeless.iter().copied()).collect();
+        for (at, &(hash, item)) in all.iter().enumerate() {
+            let pair = (item.tag, item.second);
+            let pushed = match &self.duplicates {
+                // In RAM there is always room in chains.
+                Some(duplicates) if item.is_pointer => duplicates.pointers.push(hash, pair),
+                _ => self.chains.push(hash, pair),
+            };
+            if pushed.is_err() {
+                for &(hash, item) in &all[..at] {
+                    // If that fails, too, both are there when the table is opened, and one
+                    // is dropped.
+                    let _ = self.chains.remove(hash, (item.tag, item.second));
+                }
+                return Err(Error::CapacityOverflow);
+            }
+        }
+        Ok(())
     }
 
     /// Stores all pairs of a segment, which is locked, in others that nobody else knows.
@@ -162,7 +199,8 @@ impl<P: Placement> Table<P> {
                 && !seeded(Bug::ChainedNotInherited)
             {
                 for child in children.iter() {
-                    self.segments.bucket(child.fresh.number as usize, bucket).set(Flag::Chained);
+                    let bucket = self.segments.bucket(child.fresh.number as usize, bucket);
+                    bucket.set(&self.medium, Flag::Chained);
                 }
             }
         }
@@ -175,12 +213,15 @@ impl<P: Placement> Table<P> {
         let first = self.segments.bucket(segment, first_bucket(hash, mask));
         let second = self.segments.bucket(segment, second_bucket(hash, mask));
         let put =
-            |bucket: &Bucket| bucket.add(item) || self.compact_bucket(bucket) && bucket.add(item);
+            |bucket: &Bucket| {
+                let add = || bucket.add(&self.medium, item);
+                add() || self.compact_bucket(bucket) && add()
+            };
         if child.strategy > Strategy::Single
             && second.header().free_slots() > first.header().free_slots()
             && put(second)
         {
-            return first.set(Flag::Second);
+            return first.set(&self.medium, Flag::Second);
         }
         if put(first) {
             return;
@@ -190,13 +231,13 @@ impl<P: Placement> Table<P> {
         {
             child.strategy = next;
             if put(second) {
-                return first.set(Flag::Second);
+                return first.set(&self.medium, Flag::Second);
             }
         }
         if child.strategy == Strategy::Stash && self.segments.stash(segment).into_iter().any(put) {
-            return first.set(Flag::Stashed);
+            return first.set(&self.medium, Flag::Stashed);
         }
-        first.set(Flag::Chained);
+        first.set(&self.medium, Flag::Chained);
         child.homeless.push((hash, item));
     }
 
@@ -212,7 +253,7 @@ impl<P: Placement> Table<P> {
         let mut hash = 0_u64;
         loop {
             // So that no segment is used for something else before it is locked.
-            let _pin = OpPin::<Shared>::new();
+            let _pin = self.enter();
             let found = self.locate(hash);
             let entry = found.entry;
             if entry.depth() < depth {
@@ -246,7 +287,8 @@ impl<P: Placement> Table<P> {
         self.each_segment(|_, entry| deepest = deepest.max(entry.depth()));
         structure.set_depth(deepest)?;
         drop(structure);
-        self.compact()
+        self.compact()?;
+        self.release_pages()
     }
 
     /// Moves segments to the lowest numbers, and gives the memory of the others back.
@@ -278,38 +320,45 @@ impl<P: Placement> Table<P> {
 
     /// Moves a segment to a lower number, if there is one; whether it did.
     fn move_down(&self, hash: u64, entry: Entry) -> Result<bool, Error> {
-        let _pin = OpPin::<Shared>::new();
+        let _pin = self.enter();
         let found = self.locate(hash);
         let segment = entry.segment();
+        if found.entry != entry {
+            return Ok(false);
+        }
+        let children = self.take_children(1)?;
+        let is_lower = (children[0].fresh.number as usize) < segment;
+        let ready = self.segments.make_descriptor_writable(segment);
         self.segments.lock(segment);
-        let fresh = match found.entry == entry && self.directories.is_still(found) {
-            true => self.segments.take().map(Some),
-            false => Ok(None),
+        let moved = match is_lower && ready.is_ok() && self.directories.is_still(found) {
+            true => self.move_all(children, &[segment], hash, entry.depth()).map(|()| true),
+            false => {
+                self.drop_children(&children);
+                ready.map(|()| false)
+            }
         };
-        let is_lower = |fresh: &Fresh| (fresh.number as usize) < segment;
-        let moved = fresh.map(|fresh| match fresh {
-            Some(fresh) if is_lower(&fresh) => {
-                let mut child = [Child::new(fresh, self.config.strategies[0])];
-                self.move_to(&mut child, segment, (hash >> 63) as usize, |_| 0);
-                let [child] = child;
-                self.publish(&self.directories.change(), hash, entry.depth(), child);
-                self.segments.give_back([segment]);
-                true
-            }
-            Some(fresh) => {
-                self.segments.give_back([fresh.number as usize]);
-                false
-            }
-            None => false,
-        });
         self.segments.unlock(segment);
         moved
+    }
+
+    /// Moves all pairs of segments, which are locked, to one that nobody else knows.
+    fn move_all(
+        &self,
+        mut children: Vec<Child>,
+        parents: &[usize],
+        hash: u64,
+        depth: u32,
+    ) -> Result<(), Error> {
+        for &segment in parents {
+            self.move_to(&mut children, segment, (hash >> 63) as usize, |_| 0);
+        }
+        self.publish(depth, children.into_iter().map(|child| (hash, child)).collect(), parents)
     }
 
     /// Merges a segment with the one behind it, if both are of the same depth and few
     /// pairs are in them; whether it did.
     fn merge(&self, hash: u64) -> Result<bool, Error> {
-        let _pin = OpPin::<Shared>::new();
+        let _pin = self.enter();
         let low = self.locate(hash);
         let depth = low.entry.depth();
         if depth <= self.least_depth || hash & 1 << (64 - depth) != 0 {
@@ -337,22 +386,21 @@ impl<P: Placement> Table<P> {
     }
 
     fn merge_locked(&self, pair: [usize; 2], depth: u32, hash: u64) -> Result<(), Error> {
-        let mut child = [Child::new(self.segments.take()?, self.config.strategies[0])];
+        let children = self.take_children(1)?;
         for segment in pair {
-            self.move_to(&mut child, segment, (hash >> 63) as usize, |_| 0);
+            let ready = self.segments.make_descriptor_writable(segment);
+            ready.inspect_err(|_| self.drop_children(&children))?;
         }
-        let [child] = child;
-        self.publish(&self.directories.change(), hash, depth - 1, child);
+        self.move_all(children, &pair, hash, depth - 1)?;
         self.splits.merges.fetch_add(1, Relaxed);
-        self.segments.give_back(pair);
         Ok(())
     }
 }
 
 /// A segment that is being filled.
 #[derive(Debug)]
-struct Child {
-    fresh: Fresh,
+pub(super) struct Child {
+    pub(super) fresh: Fresh,
     strategy: Strategy,
     /// What goes to chains when it is published, and not before: it may come to nothing.
     homeless: Vec<(u64, Item)>,

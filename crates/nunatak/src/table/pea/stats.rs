@@ -3,6 +3,7 @@
 use super::Table;
 use super::bucket::SLOTS;
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::sync::Ordering;
 
 /// What a [`PeaMap`](crate::PeaMap) looks like inside.
@@ -41,7 +42,7 @@ pub struct PeaStats {
     pub merges: usize,
 }
 
-impl<P: Placement> Table<P> {
+impl<P: Placement, M: Medium> Table<P, M> {
     /// Looks at every stash.
     pub(super) fn stats(&self) -> PeaStats {
         let (mut segments, mut strategies, mut stashed) = (0, [0; 3], 0);

@@ -92,6 +92,13 @@ impl Version {
         (number & 1 == 0).then_some(number)
     }
 
+    /// Whether somebody writes. What the caller has read was read before, by acquiring.
+    #[inline(always)]
+    pub(super) fn is_locked(&self) -> bool {
+        // Acquire: what who has unlocked it made durable is.
+        self.0.load(Ordering::Acquire) & 1 != 0
+    }
+
     /// The number while the caller holds the lock.
     pub(super) fn held(&self) -> u64 {
         // Relaxed: nobody else changes it.

@@ -5,6 +5,7 @@
 
 use super::find::Count;
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::sync::Ordering;
 use crate::table::pea::Table;
 use crate::table::pea::geometry::{Entry, Strategy, fingerprint, first_bucket, second_bucket};
@@ -18,7 +19,7 @@ const SLOT_DISTANCE: usize = 20;
 const BUFFER_DISTANCE: usize = 10;
 const RING: usize = 32;
 
-impl<P: Placement> Table<P> {
+impl<P: Placement, M: Medium> Table<P, M> {
     /// Runs `step` for every key of a batch, in order, with its hash, while the lines of
     /// later ones are fetched.
     #[inline(always)]

@@ -1,6 +1,7 @@
 //! Bucket compaction: the values of a key become one slot.
 
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::table::pea::Table;
 use crate::table::pea::bucket::{Bucket, Item};
 
@@ -8,7 +9,7 @@ use crate::table::pea::bucket::{Bucket, Item};
 /// bytes 272: the average utility is 0.44 to 0.41 then, by skew, instead of 0.48 to 0.47.
 const LEAST: usize = if cfg!(any(loom, shuttle)) { 2 } else { 4 };
 
-impl<P: Placement> Table<P> {
+impl<P: Placement, M: Medium> Table<P, M> {
     /// Gives keys that have several values in a bucket buffers; whether there is more
     /// room then. The caller holds its lock, or nobody else has it.
     #[cold]
@@ -38,7 +39,7 @@ impl<P: Placement> Table<P> {
         let has_room = kept.len() < items.len();
         if has_room {
             kept.sort_by_key(|item| !item.is_pointer);
-            bucket.rewrite(kept.into_iter());
+            bucket.rewrite(&self.medium, kept.into_iter());
         }
         has_room
     }

@@ -2,6 +2,7 @@
 
 use super::Held;
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicU64, Backoff, DATA, OpPin, Ordering, Shared, fence};
 use crate::table::pea::Table;
@@ -149,7 +150,7 @@ fn prefetch_word(word: &AtomicU64) {
     prefetch(core::ptr::from_ref(word));
 }
 
-impl<P: Placement> Table<P> {
+impl<P: Placement, M: Medium> Table<P, M> {
     /// How many values a key has.
     #[inline]
     pub(crate) fn count_values(&self, word: u64) -> usize {

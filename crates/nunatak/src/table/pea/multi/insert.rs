@@ -2,12 +2,13 @@
 
 use super::{Held, OutOfOrder};
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::table::pea::Table;
 use crate::table::pea::bucket::{Bucket, Flag, Item};
 use crate::table::pea::geometry::{Strategy, fingerprint};
 use crate::table::pea::values::Pointer;
 
-impl<P: Placement> Table<P> {
+impl<P: Placement, M: Medium> Table<P, M> {
     /// Stores another value of a key.
     #[inline]
     pub(crate) fn insert_value(&self, word: u64, value: u64) {
@@ -49,20 +50,20 @@ impl<P: Placement> Table<P> {
             }
             let second = held.second;
             if self.add(second, item) {
-                held.first.set(Flag::Second);
+                held.first.set(&self.medium, Flag::Second);
                 return Ok(Some(()));
             }
         }
         if strategy == Strategy::Stash {
             for bucket in self.lock_stash(held) {
                 if self.append(bucket, item) || self.add(bucket, item) {
-                    held.first.set(Flag::Stashed);
+                    held.first.set(&self.medium, Flag::Stashed);
                     return Ok(Some(()));
                 }
             }
         }
         if strategy == self.last_strategy() && (is_refused || self.is_degenerate(held.hash)) {
-            held.first.set(Flag::Chained);
+            held.first.set(&self.medium, Flag::Chained);
             // In RAM there is always room in chains.
             let _ = self.chains.push(held.hash, (item.tag, value));
             return Ok(Some(()));
@@ -82,7 +83,7 @@ impl<P: Placement> Table<P> {
             // Without memory for a larger buffer it is stored somewhere else.
             let appended = self.values().append(Pointer(pointer.second), item.second);
             appended.is_ok_and(|appended| {
-                bucket.replace(slot, appended.0);
+                bucket.replace(&self.medium, slot, appended.0);
                 true
             })
         })
@@ -90,7 +91,7 @@ impl<P: Placement> Table<P> {
 
     /// Stores a value in a slot, if there is one or compaction makes one.
     fn add(&self, bucket: &Bucket, item: Item) -> bool {
-        bucket.add(item)
-            || self.compact_bucket(bucket) && (self.append(bucket, item) || bucket.add(item))
+        bucket.add(&self.medium, item)
+            || self.compact_bucket(bucket) && (self.append(bucket, item) || bucket.add(&self.medium, item))
     }
 }

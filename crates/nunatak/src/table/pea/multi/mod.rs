@@ -33,9 +33,9 @@ use super::values::Values;
 use super::version::Version;
 use crate::error::Error;
 use crate::hash::Placement;
-use crate::memory::{Heap, MemoryUsage};
+use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, OpPin, Ordering, Shared};
+use crate::sync::{Backoff, OpPin, Shared};
 use crate::table::iceberg::chains::Chains;
 
 /// What a table of duplicate keys has besides.
@@ -88,7 +88,7 @@ impl Held<'_> {
     }
 }
 
-impl<P: Placement> Table<P> {
+impl<P: Placement, M: Medium> Table<P, M> {
     fn duplicates(&self) -> &Duplicates {
         match &self.duplicates {
             Some(duplicates) => duplicates,
@@ -146,8 +146,7 @@ impl<P: Placement> Table<P> {
         let (mut in_order, mut is_refused) = (false, false);
         loop {
             let pin = OpPin::<Shared>::new();
-            // Acquire: pairs with the release of who has taken the snapshot.
-            if self.freezing.load(Ordering::Acquire) != 0 {
+            if self.is_frozen() {
                 drop(pin);
                 backoff.wait();
                 continue;

@@ -2,6 +2,7 @@
 
 use super::{Held, OutOfOrder};
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Shared;
 use crate::table::pea::Table;
@@ -9,7 +10,7 @@ use crate::table::pea::bucket::{Bucket, Flag, Item, SLOTS};
 use crate::table::pea::geometry::fingerprint;
 use crate::table::pea::values::{Left, Pointer, Values};
 
-impl<P: Placement> Table<P> {
+impl<P: Placement, M: Medium> Table<P, M> {
     /// Takes one value of a key out that is equal to this one, if there is one.
     pub(crate) fn remove_value(&self, word: u64, value: u64) -> bool {
         let is_removed = self.change(word, |held, _| {
@@ -43,16 +44,16 @@ impl<P: Placement> Table<P> {
 
     fn remove_chained(&self, hash: u64, tag: u64, value: u64) -> bool {
         if self.chains.of(hash, tag).contains(&value) {
-            self.chains.remove(hash, (tag, value));
+            let _ = self.chains.remove(hash, (tag, value));
             return true;
         }
         let pointers = &self.duplicates().pointers;
         pointers.of(hash, tag).into_iter().any(|pointer| {
             match self.values().remove(Pointer(pointer), value) {
                 None => return false,
-                Some(Left::Many(left)) => pointers.replace(hash, (tag, pointer), left.0),
+                Some(Left::Many(left)) => drop(pointers.replace(hash, (tag, pointer), left.0)),
                 Some(Left::One(left)) => {
-                    pointers.remove(hash, (tag, pointer));
+                    let _ = pointers.remove(hash, (tag, pointer));
                     // In RAM there is always room in chains.
                     let _ = self.chains.push(hash, (tag, left));
                 }
@@ -70,17 +71,17 @@ impl<P: Placement> Table<P> {
             }
             if !item.is_pointer {
                 if item.second == value {
-                    bucket.clear(slot);
+                    bucket.clear(&self.medium, slot);
                 }
                 return item.second == value;
             }
             match self.values().remove(Pointer(item.second), value) {
                 None => return false,
-                Some(Left::Many(left)) => bucket.replace(slot, left.0),
+                Some(Left::Many(left)) => bucket.replace(&self.medium, slot, left.0),
                 Some(Left::One(left)) => {
-                    bucket.clear_pointer(slot);
+                    bucket.clear_pointer(&self.medium, slot);
                     if !seeded(Bug::LastValueLost) {
-                        bucket.add(Item { second: left, is_pointer: false, ..item });
+                        bucket.add(&self.medium, Item { second: left, is_pointer: false, ..item });
                     }
                 }
             }
@@ -136,13 +137,13 @@ impl<P: Placement> Table<P> {
                     }
                 };
             };
-            Self::clear_in(held, held.first, &mut take);
+            self.clear_in(held, held.first, &mut take);
             if header.has(Flag::Second) {
-                Self::clear_in(held, held.second, &mut take);
+                self.clear_in(held, held.second, &mut take);
             }
             if header.has(Flag::Stashed) {
                 for bucket in self.lock_stash(held) {
-                    Self::clear_in(held, bucket, &mut take);
+                    self.clear_in(held, bucket, &mut take);
                 }
             }
             if header.has(Flag::Chained) {
@@ -156,7 +157,7 @@ impl<P: Placement> Table<P> {
         removed
     }
 
-    fn clear_in(held: &Held<'_>, bucket: &Bucket, take: &mut impl FnMut(Taken)) {
+    fn clear_in(&self, held: &Held<'_>, bucket: &Bucket, take: &mut impl FnMut(Taken)) {
         let fingerprint = fingerprint(held.hash);
         let (mut slots, mut count) = ([0; SLOTS], 0);
         for slot in bucket.header().matching(fingerprint) {
@@ -170,10 +171,10 @@ impl<P: Placement> Table<P> {
                 continue;
             }
             if item.is_pointer {
-                bucket.clear_pointer(slot);
+                bucket.clear_pointer(&self.medium, slot);
                 take(Taken::Buffer(Pointer(item.second)));
             } else {
-                bucket.clear(slot);
+                bucket.clear(&self.medium, slot);
                 take(Taken::Value(item.second));
             }
         }
@@ -181,12 +182,12 @@ impl<P: Placement> Table<P> {
 
     fn clear_chained(&self, hash: u64, tag: u64, take: &mut impl FnMut(Taken)) {
         for value in self.chains.of(hash, tag) {
-            self.chains.remove(hash, (tag, value));
+            let _ = self.chains.remove(hash, (tag, value));
             take(Taken::Value(value));
         }
         let pointers = &self.duplicates().pointers;
         for pointer in pointers.of(hash, tag) {
-            pointers.remove(hash, (tag, pointer));
+            let _ = pointers.remove(hash, (tag, pointer));
             take(Taken::Buffer(Pointer(pointer)));
         }
     }

@@ -1,6 +1,7 @@
 //! What a table of duplicate keys looks like inside.
 
 use crate::hash::Placement;
+use crate::memory::Medium;
 use crate::table::pea::values::Pointer;
 use crate::table::pea::{PeaStats, Table};
 
@@ -28,7 +29,7 @@ pub struct PeaMultiStats {
     pub value_segments: usize,
 }
 
-impl<P: Placement> Table<P> {
+impl<P: Placement, M: Medium> Table<P, M> {
     /// Looks at every bucket.
     pub(crate) fn multi_stats(&self) -> PeaMultiStats {
         let (mut pointers, mut buffered) = (0, 0);

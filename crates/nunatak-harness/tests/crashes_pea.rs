@@ -1,0 +1,48 @@
+//! Crashes of durable maps of Pea Hash, at every instant.
+#![cfg(target_os = "linux")]
+
+use nunatak::Pea;
+use nunatak::durable::{InFile, Persistency};
+use nunatak_harness::crashes::{Action, Thoroughness, crash_history, history};
+
+type Map = InFile<Pea>;
+
+const EVERY_IMAGE: Thoroughness = Thoroughness { images: 4096, second: 7, moments: 1, journal: 0 };
+const SOME_IMAGES: Thoroughness = Thoroughness { images: 6, second: 37, moments: 3, journal: 0 };
+
+#[test]
+fn short_operations_in_persistent_memory() {
+    let mut actions: Vec<Action> = (0..12).map(|key| Action::Insert(key, key * 3)).collect();
+    actions.extend((0..12).map(|key| Action::Update(key, key * 5)));
+    actions.extend((0..6).map(Action::Remove));
+    actions.extend((0..6).map(|key| Action::Insert(key, key)));
+    let images = crash_history::<Map>(&actions, Persistency::Lines, EVERY_IMAGE);
+    assert!(images > 100, "{images}");
+}
+
+#[test]
+fn short_operations_in_the_page_cache() {
+    let mut actions: Vec<Action> = (0..5).map(|key| Action::Insert(key, key * 3)).collect();
+    actions.push(Action::Sync);
+    actions.extend((0..3).map(|key| Action::Update(key, key * 5)));
+    actions.extend((0..2).map(Action::Remove));
+    actions.extend((0..2).map(|key| Action::Insert(key, key)));
+    // Copies of pages are torn in too many ways for all of them.
+    let look = Thoroughness { images: 40, ..EVERY_IMAGE };
+    let images = crash_history::<Map>(&actions, Persistency::Pages, look);
+    assert!(images > 100, "{images}");
+}
+
+#[test]
+fn histories_in_persistent_memory() {
+    for seed in 0..4 {
+        crash_history::<Map>(&history(seed, 300, 150), Persistency::Lines, SOME_IMAGES);
+    }
+}
+
+#[test]
+fn histories_in_the_page_cache() {
+    for seed in 0..4 {
+        crash_history::<Map>(&history(seed, 300, 150), Persistency::Pages, SOME_IMAGES);
+    }
+}

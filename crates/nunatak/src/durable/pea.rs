@@ -1,0 +1,175 @@
+//! Pea Hash in a file.
+
+use super::map::{DurableDesign, FileTable, InFile, Map};
+use super::options::Options;
+use crate::entry::{Inline, InlineKey};
+use crate::error::{Error, FileError};
+use crate::hash::{Placement, StableHash, StablePlacement};
+use crate::map::InlineMap;
+use crate::memory::durable::{Backing, Description, Kind, Paged, Pool};
+use crate::table::iceberg::Recovery;
+use crate::table::pea::{Config, PeaStats, Strategy, Table};
+use crate::table::{Design, Hashes, Pea, file_addresses};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Pea Hash in a file (section 3.4 of the paper): an insert, a removal or an update writes
+/// back one cache line, a get reads the line of a header and that of a slot. Opening a
+/// file reads 16 bytes for each segment of 512 KiB.
+///
+/// In the page cache a sync leaves what is in the file as of one instant between changes;
+/// the first change of a page of 4 KiB after a sync copies that.
+///
+/// ```
+/// use nunatak::durable::PeaMap;
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
+/// let map: PeaMap<u64, u64> = PeaMap::open_or_create(&path)?;
+/// map.insert(7, 49)?;
+/// map.sync()?;
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub type PeaMap<K, V> = Map<K, V, InFile<Pea>>;
+
+type File = Table<StablePlacement, Paged>;
+
+impl FileTable for File {
+    fn sync(&self) -> Result<(), Error> {
+        self.sync()
+    }
+
+    fn has_room(&self) -> Result<(), Error> {
+        self.has_room()
+    }
+
+    #[inline(always)]
+    fn is_tight(&self) -> bool {
+        self.is_tight()
+    }
+
+    fn needs_sync(&self) -> bool {
+        self.is_crowded()
+    }
+
+    #[allow(private_interfaces, reason = "the trait is sealed")]
+    #[inline(always)]
+    fn pool(&self) -> &Pool {
+        self.pool()
+    }
+
+    fn check(&self, is_pair: &(dyn Fn(u64, u64) -> bool + Sync)) -> Result<usize, Error> {
+        self.verify(is_pair)
+    }
+
+    fn found(&self) -> usize {
+        self.found()
+    }
+
+    fn prepare_close(&self) -> Result<(), Error> {
+        self.close()
+    }
+}
+
+impl Design for InFile<Pea> {
+    type Stats = PeaStats;
+    type Table<P: Placement> = Table<P, Paged>;
+
+    #[allow(private_interfaces, reason = "the trait is sealed")]
+    fn table<P: Placement>(_placement: P, _capacity: usize) -> Result<Self::Table<P>, Error> {
+        Err(Error::InvalidOption { option: "path", expected: "given, for a map in a file" })
+    }
+}
+
+impl Hashes<StableHash> for InFile<Pea> {}
+
+const STRATEGY_BITS: u32 = 8;
+
+/// What the words of a description mean.
+fn describe(config: &Config, hash: StableHash, bits: (u32, u32)) -> Description {
+    let mut words = [0; 12];
+    words[0] = config.buckets as u64;
+    words[1] = config.split_into as u64;
+    words[2] = u64::from(bits.0) | u64::from(bits.1) << 16;
+    words[3] = StableHash::VERSION;
+    words[4..6].copy_from_slice(&hash.multipliers);
+    for (at, &strategy) in config.strategies.iter().enumerate() {
+        words[6] |= (strategy as u64 + 1) << (at as u32 * STRATEGY_BITS);
+    }
+    words
+}
+
+/// The constants that a description tells of.
+fn config_of(words: &Description, duplicates: bool) -> Result<Config, Error> {
+    let strategies = words[6].to_le_bytes().into_iter().take_while(|&byte| byte > 0);
+    let config = Config {
+        buckets: usize::try_from(words[0]).unwrap_or(0),
+        split_into: usize::try_from(words[1]).unwrap_or(0),
+        strategies: strategies.map(|byte| Strategy::of(u64::from(byte) - 1)).collect(),
+        duplicates,
+    };
+    config.check().map_err(|_| FileError::Corrupt { what: "a constant is none" })?;
+    Ok(config)
+}
+
+impl DurableDesign for InFile<Pea> {
+    type File = File;
+
+    #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
+    fn file(table: &Self::File) -> &Self::File {
+        table
+    }
+
+    fn spawn<K: InlineKey, V: Inline>(
+        map: &Arc<InlineMap<K, V, StableHash, Self>>,
+        run: impl FnOnce(&Self::File) + Send + 'static,
+    ) -> std::io::Result<JoinHandle<()>> {
+        let map = Arc::clone(map);
+        std::thread::Builder::new().name("nunatak-sync".into()).spawn(move || run(&map.table))
+    }
+
+    #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
+    fn create(backing: Backing, options: &Options, bits: (u32, u32)) -> Result<Self::File, Error> {
+        let config = Config {
+            buckets: options.segment_buckets,
+            ..Config::default()
+        };
+        // A simulation is to do the same every time.
+        let hash = match backing.is_simulated() {
+            true => StableHash::EXAMPLE,
+            false => StableHash::draw(),
+        };
+        let description = describe(&config, hash, bits);
+        let mut pool = Pool::create(backing, Kind::Pea, &description, options.wanted_by_copies())?;
+        // The name last, so that what has it is whole; but before the pool is shared.
+        let unpublished = pool.backing_mut().unpublished();
+        let medium = Paged::new(pool, file_addresses())?;
+        let placement = StablePlacement::new(hash.multipliers);
+        let table = Table::create(medium, placement, config, options.capacity)?;
+        table.sync()?;
+        if let Some(unpublished) = unpublished {
+            unpublished.publish()?;
+        }
+        Ok(table)
+    }
+
+    #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
+    fn open(
+        backing: Backing,
+        options: &Options,
+        bits: (u32, u32),
+    ) -> Result<(Self::File, Recovery), Error> {
+        let pool = Pool::open(backing, Kind::Pea, options.wanted_by_copies())?;
+        let words = *pool.description();
+        let other = |what| Error::File(FileError::OtherKind { what });
+        if words[3] != StableHash::VERSION {
+            return Err(other("hash"));
+        }
+        let hash = StableHash { multipliers: [words[4], words[5]] };
+        let config = config_of(&words, false)?;
+        if words[2] != describe(&config, hash, bits)[2] {
+            return Err(other("type of keys or values"));
+        }
+        let medium = Paged::new(pool, file_addresses())?;
+        Table::open(medium, StablePlacement::new(hash.multipliers), config)
+    }
+}

@@ -1,0 +1,448 @@
+//! The medium of tables that rest on the order of their stores alone: persistent memory
+//! as it is, and the page cache by [copies].
+//!
+//! Invariants
+//! 1. A word of RAM for a page is zero, or the version of the page that counts.
+//! 2. No element that is stored to is in a page that has not been made writable in the
+//!    present operation.
+
+use super::copies::{Copies, MAP_BYTES, Map, PAGE_BYTES, PAGE_SHIFT, Version, Versions};
+use super::pool::Pool;
+use super::region::{Durable, PoolRegion};
+use crate::error::{Error, FileError};
+use crate::memory::{Heap, HeapRegion, Medium, Memory, MemoryUsage, Part, Region};
+use crate::sync::{AtomicPair, AtomicU64, Ordering};
+use core::ops::Range;
+use core::sync::atomic::AtomicUsize;
+use core::ptr::NonNull;
+use std::sync::Arc;
+
+/// The medium of a table in a pool whose stores are durable in their order.
+#[derive(Debug, Clone)]
+pub struct Paged {
+    durable: Durable,
+    /// If the medium itself has no order.
+    copies: Option<Arc<Copies>>,
+}
+
+impl Paged {
+    /// Of a pool that is open, in so many bytes of addresses.
+    pub(crate) fn new(pool: Pool, bytes: usize) -> Result<Self, Error> {
+        let durable = Durable::new(pool);
+        let copies = match durable.is_ordered() {
+            true => None,
+            false => Some(Arc::new(Copies::new(durable.shared(), bytes)?)),
+        };
+        Ok(Self { durable, copies })
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        self.durable.pool()
+    }
+
+    /// All regions are there: what a crash has left is mended, as far as the medium can.
+    pub(crate) fn end_recovery(&self) -> Result<(), Error> {
+        let Some(copies) = &self.copies else {
+            let is_read_only = self.pool().backing().is_read_only();
+            return if is_read_only { Ok(()) } else { Ok(self.pool().set_session(true)) };
+        };
+        if copies.was_cut {
+            // What was dropped must not come again.
+            self.pool().barrier()?;
+        }
+        self.pool().open_for_copies()
+    }
+
+    /// An error if there is so little room that a change might find none.
+    pub(crate) fn has_room(&self) -> Result<(), Error> {
+        self.copies.as_ref().map_or(Ok(()), |copies| copies.has_room())
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_tight(&self) -> bool {
+        self.copies.as_ref().is_some_and(|copies| copies.is_tight())
+    }
+
+    /// Whether a sync would make much room.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.copies.as_ref().is_some_and(|copies| copies.is_crowded())
+    }
+
+}
+
+impl Medium for Paged {
+    const IS_DURABLE: bool = true;
+    const IS_PAGED: bool = true;
+
+    type Region = PagedRegion;
+
+    fn region(&self, part: Part, bytes: usize) -> Result<PagedRegion, Error> {
+        match &self.copies {
+            None => Ok(PagedRegion::Direct(self.durable.region(part, bytes)?)),
+            Some(copies) => Ok(PagedRegion::Copied(Copied::new(self, copies, part, bytes)?)),
+        }
+    }
+
+    #[inline(always)]
+    fn address(region: &PagedRegion, base: *const u8, offset: usize) -> *const u8 {
+        match region {
+            PagedRegion::Direct(_) => base.wrapping_add(offset),
+            PagedRegion::Copied(region) => region.address(offset),
+        }
+    }
+
+    #[inline(always)]
+    fn make_writable(region: &PagedRegion, offset: usize) -> Result<(), Error> {
+        match region {
+            PagedRegion::Direct(_) => Ok(()),
+            PagedRegion::Copied(region) => region.make_writable(offset),
+        }
+    }
+
+    fn discard(region: &PagedRegion, bytes: Range<usize>) -> bool {
+        match region {
+            PagedRegion::Direct(_) => false,
+            PagedRegion::Copied(region) => {
+                let pages = bytes.start.div_ceil(PAGE_BYTES)..bytes.end / PAGE_BYTES;
+                let is_whole = pages.len() * PAGE_BYTES == bytes.len();
+                if is_whole {
+                    region.discard(pages);
+                }
+                is_whole
+            }
+        }
+    }
+
+    fn trim(region: &PagedRegion) -> Result<(), Error> {
+        match region {
+            PagedRegion::Direct(_) => Ok(()),
+            PagedRegion::Copied(region) => region.trim(),
+        }
+    }
+
+    fn move_pages(&self) -> Result<(), Error> {
+        self.copies.as_ref().map_or(Ok(()), |copies| copies.move_down())
+    }
+
+    fn trim_pages(&self) {
+        if let Some(copies) = &self.copies {
+            copies.trim();
+        }
+    }
+
+    /// Pages of all regions.
+    fn usage(&self) -> MemoryUsage {
+        self.copies.as_ref().map_or_else(MemoryUsage::default, |copies| copies.usage())
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.pool().backing().is_read_only()
+    }
+
+    #[inline(always)]
+    fn recycled(&self) -> u64 {
+        self.copies.as_ref().map_or(0, |copies| copies.recycled())
+    }
+
+    #[inline(always)]
+    fn is_ordered(&self) -> bool {
+        // By copies, if not by itself.
+        true
+    }
+
+    #[inline(always)]
+    fn store_word(&self, word: &AtomicU64, value: u64, order: Ordering) {
+        self.pool().store_table_word(word, value, order);
+    }
+
+    #[inline(always)]
+    fn store_first(&self, slot: &AtomicPair, word: u64, order: Ordering) {
+        self.durable.store_first(slot, word, order);
+    }
+
+    #[inline(always)]
+    fn store_second(&self, slot: &AtomicPair, word: u64, order: Ordering) {
+        self.durable.store_second(slot, word, order);
+    }
+
+    #[inline(always)]
+    fn flush<T>(&self, first: *const T, count: usize) {
+        self.durable.flush(first, count);
+    }
+
+    #[inline(always)]
+    fn fence(&self) {
+        self.durable.fence();
+    }
+
+    fn barrier(&self) -> Result<(), Error> {
+        self.durable.barrier()
+    }
+
+    fn sync(&self, begin: impl FnOnce(&dyn Fn())) -> Result<(), Error> {
+        match &self.copies {
+            None => self.pool().barrier(),
+            Some(copies) => copies.sync(begin),
+        }
+    }
+
+    fn while_nothing_moves<R>(&self, run: impl FnOnce() -> R) -> R {
+        match &self.copies {
+            None => run(),
+            Some(copies) => copies.while_nothing_moves(run),
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.durable.has_failed()
+    }
+
+    fn set_root(&self, word: u64) {
+        self.durable.set_root(word);
+    }
+}
+
+/// A part of a pool, as it is or page by page.
+#[derive(Debug)]
+pub enum PagedRegion {
+    Direct(PoolRegion),
+    Copied(Copied),
+}
+
+/// A part of a pool whose pages are copied before they are changed.
+#[derive(Debug)]
+pub struct Copied {
+    copies: Arc<Copies>,
+    part: Part,
+    map: PoolRegion,
+    /// The versions that count, as far as somebody has looked.
+    words: HeapRegion,
+    first_word: *const AtomicU64,
+    pages: *const u8,
+    reserved: usize,
+    /// How many bytes were asked for last, in whole pages.
+    asked: AtomicUsize,
+}
+
+// SAFETY: the region owns its map and words, which are atomic; pages are the copies'.
+unsafe impl Send for Copied {}
+// SAFETY: as above.
+unsafe impl Sync for Copied {}
+
+impl Copied {
+    fn new(medium: &Paged, copies: &Arc<Copies>, part: Part, bytes: usize) -> Result<Self, Error> {
+        let reserved = bytes.checked_next_multiple_of(PAGE_BYTES).ok_or(Error::CapacityOverflow)?;
+        let count = reserved / PAGE_BYTES;
+        let map = medium.durable.region(part.map(), count * MAP_BYTES)?;
+        let words = Heap.reserve(count * size_of::<AtomicU64>())?;
+        let region = Self {
+            first_word: words.base().as_ptr().cast_const().cast(),
+            pages: copies.base(),
+            copies: Arc::clone(copies),
+            part,
+            map,
+            words,
+            reserved,
+            asked: AtomicUsize::new(0),
+        };
+        region.commit_words()?;
+        if copies.was_cut {
+            copies.drop_torn(region.map());
+        }
+        // Up to the last page that is anywhere.
+        let is_used = |versions| copies.latest(versions).number() != 0;
+        let pages = region.map().iter().rposition(is_used).map_or(0, |last| last + 1);
+        region.asked.store(pages * PAGE_BYTES, Ordering::Relaxed);
+        Ok(region)
+    }
+
+    /// Has words for all that the map is for.
+    fn commit_words(&self) -> Result<(), Error> {
+        let count = self.map.committed() / MAP_BYTES;
+        self.words.resize(count * size_of::<AtomicU64>())?;
+        self.copies.set_map(Map { part: self.part, pages: count, versions: self.map().as_ptr().addr(), words: self.first_word.addr() });
+        Ok(())
+    }
+
+    fn map(&self) -> &[Versions] {
+        let count = self.map.committed() / MAP_BYTES;
+        // SAFETY: so many are mapped, aligned by pages; zero is no version.
+        unsafe { core::slice::from_raw_parts(self.map.base().as_ptr().cast(), count) }
+    }
+
+    #[inline(always)]
+    fn word(&self, page: usize) -> &AtomicU64 {
+        debug_assert!(page < self.reserved / PAGE_BYTES);
+        // SAFETY: elements are of what was committed once, for which there are words that
+        // stay accessible (invariants of `Stretch`).
+        unsafe { &*self.first_word.add(page) }
+    }
+
+    #[inline(always)]
+    fn version(&self, page: usize) -> Version {
+        // Acquire: the page that it names was filled.
+        match self.word(page).load(Ordering::Acquire) {
+            0 => self.look_up(page),
+            version => Version(version),
+        }
+    }
+
+    #[cold]
+    fn look_up(&self, page: usize) -> Version {
+        let Some(versions) = self.map().get(page) else { return Version(0) };
+        let latest = self.copies.latest(versions);
+        // Acquire: as of the load; somebody may have changed it since.
+        let word = self.word(page);
+        match word.compare_exchange(0, latest.0, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => latest,
+            Err(version) => Version(version),
+        }
+    }
+
+    #[inline(always)]
+    fn address(&self, offset: usize) -> *const u8 {
+        let number = self.version(offset >> PAGE_SHIFT).number();
+        self.pages.wrapping_add(number << PAGE_SHIFT | offset & (PAGE_BYTES - 1))
+    }
+
+    #[inline(always)]
+    fn make_writable(&self, offset: usize) -> Result<(), Error> {
+        let page = offset >> PAGE_SHIFT;
+        // Relaxed: of this epoch a page has one version, which who copied it has
+        // published to who comes behind.
+        let version = Version(self.word(page).load(Ordering::Acquire));
+        if version.epoch() == self.copies.epoch() && version.number() != 0 {
+            return Ok(());
+        }
+        self.copy(page)
+    }
+
+    #[cold]
+    fn copy(&self, page: usize) -> Result<(), Error> {
+        let versions = self.map().get(page).ok_or(Error::CapacityOverflow)?;
+        self.copies.copy(versions, self.word(page))
+    }
+
+    fn discard(&self, pages: Range<usize>) {
+        for page in pages {
+            if let Some(versions) = self.map().get(page)
+                && self.version(page).number() != 0
+            {
+                self.copies.discard(versions, self.word(page));
+            }
+        }
+    }
+
+    fn trim(&self) -> Result<(), Error> {
+        self.map.release(self.committed() / PAGE_BYTES * MAP_BYTES);
+        self.commit_words()
+    }
+
+    fn is_sound(&self) -> bool {
+        self.copies.is_map_sound(self.map())
+    }
+}
+
+impl PagedRegion {
+    /// An error if it is said of pages that they are where none are.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self {
+            Self::Copied(region) if !region.is_sound() => {
+                Err(FileError::Corrupt { what: "a page is not in the file" }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A part grows by an eighth at least, since a file has places for few extents.
+fn grown(region: &PoolRegion, bytes: usize) -> Result<(), Error> {
+    let before = region.committed();
+    if bytes <= before {
+        return region.resize(bytes);
+    }
+    let eighth = (before + before / 8).min(region.reserved());
+    let resized = region.resize(eighth.max(bytes));
+    if eighth > bytes { resized.or_else(|_| region.resize(bytes)) } else { resized }
+}
+
+impl Region for PagedRegion {
+    fn base(&self) -> NonNull<u8> {
+        match self {
+            Self::Direct(region) => region.base(),
+            // Nobody looks for a byte from there.
+            Self::Copied(region) => region.map.base(),
+        }
+    }
+
+    fn committed(&self) -> usize {
+        match self {
+            Self::Direct(region) => region.committed(),
+            Self::Copied(region) => region.committed(),
+        }
+    }
+
+    fn reserved(&self) -> usize {
+        match self {
+            Self::Direct(region) => region.reserved(),
+            Self::Copied(region) => region.reserved,
+        }
+    }
+
+    fn resize(&self, bytes: usize) -> Result<(), Error> {
+        match self {
+            Self::Direct(region) => grown(region, bytes),
+            Self::Copied(region) if bytes <= region.committed() => {
+                self.release(bytes);
+                Ok(())
+            }
+            Self::Copied(region) => {
+                if bytes > region.reserved {
+                    return Err(Error::CapacityOverflow);
+                }
+                let map_bytes = bytes.div_ceil(PAGE_BYTES) * MAP_BYTES;
+                if map_bytes > region.map.committed() {
+                    grown(&region.map, map_bytes)?;
+                    region.commit_words()?;
+                }
+                // Release: with words for its pages.
+                region.asked.store(bytes.next_multiple_of(PAGE_BYTES), Ordering::Release);
+                Ok(())
+            }
+        }
+    }
+
+    fn release(&self, bytes: usize) {
+        match self {
+            Self::Direct(region) => region.release(bytes),
+            Self::Copied(region) => {
+                let pages = bytes.div_ceil(PAGE_BYTES);
+                let before = region.committed() / PAGE_BYTES;
+                if pages < before {
+                    region.asked.store(pages * PAGE_BYTES, Ordering::Release);
+                    region.discard(pages..before);
+                }
+            }
+        }
+    }
+
+    fn populate(&self, range: Range<usize>) {
+        if let Self::Direct(region) = self {
+            region.populate(range);
+        }
+    }
+
+    fn usage(&self) -> MemoryUsage {
+        match self {
+            Self::Direct(region) => region.usage(),
+            Self::Copied(region) => region.map.usage() + region.words.usage(),
+        }
+    }
+}
+
+impl Copied {
+    fn committed(&self) -> usize {
+        // Acquire: pairs with the release of who has grown it.
+        self.asked.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,351 @@
+//! Opening tables in durable memory; see [`durable`](super::durable).
+//!
+//! Loads of descriptors and slots are relaxed: no map has the table yet, or the lock of
+//! the structure keeps all others from a segment that nobody has looked at.
+
+use super::bucket::{Bucket, Flag, SLOTS};
+use super::directory::Found;
+use super::durable::{DEPTH_SHIFT, LIVE};
+use super::geometry::{
+    Entry, MOST_DEPTH, Strategy, fingerprint, first_bucket, second_bucket,
+};
+use super::segments::STASH;
+use super::{Config, Table};
+use crate::error::{Error, FileError};
+use crate::hash::Placement;
+use crate::memory::Medium;
+use crate::memory::durable::{Paged, Pool};
+use crate::seeded::{Bug, seeded};
+use crate::sync::{Ordering::Relaxed, Shared};
+use crate::table::ByWord;
+use crate::table::iceberg::Recovery;
+
+const STRATEGY_SHIFT: u32 = 16;
+/// In the place of a strategy: nobody has looked at the segment since a crash.
+const UNKNOWN: u64 = 0xFF;
+
+/// What a descriptor says.
+#[derive(Debug, Clone, Copy)]
+struct Described {
+    segment: usize,
+    hash: u64,
+    depth: u32,
+    strategy: u64,
+}
+
+impl Described {
+    /// Nothing if it is of a segment of no hashes.
+    fn of(segment: usize, first: u64, hash: u64) -> Result<Option<Self>, Error> {
+        let corrupt = Err(FileError::Corrupt { what: "a segment is of no hashes" }.into());
+        let depth = (first >> DEPTH_SHIFT) as u8 as u32;
+        let strategy = first >> STRATEGY_SHIFT;
+        if first == 0 {
+            return Ok(None);
+        }
+        if first & 0xFF != LIVE || !(1..=MOST_DEPTH).contains(&depth) || strategy > UNKNOWN {
+            return corrupt;
+        }
+        if hash << depth != 0 {
+            return corrupt;
+        }
+        Ok(Some(Self { segment, hash, depth, strategy }))
+    }
+
+    fn width(&self) -> u64 {
+        1 << (64 - self.depth)
+    }
+
+    fn last(&self) -> u64 {
+        self.hash + (self.width() - 1)
+    }
+}
+
+/// Of segments that cover the same hashes those of the smallest depth, which have all
+/// pairs, in their order; and the others.
+fn choose(mut all: Vec<Described>) -> Result<(Vec<Described>, Vec<Described>), Error> {
+    all.sort_by_key(|one| (one.hash, one.depth, one.segment));
+    let (mut chosen, mut others): (Vec<Described>, Vec<Described>) = Default::default();
+    for one in all {
+        match chosen.last() {
+            // By their order it begins earlier and is as wide at least.
+            Some(last) if last.last() >= one.hash => others.push(one),
+            _ => chosen.push(one),
+        }
+    }
+    if seeded(Bug::ShallowestNotTaken) {
+        return Ok((others, chosen));
+    }
+    let mut next = Some(0);
+    for one in &chosen {
+        if next != Some(one.hash) {
+            return Err(FileError::Corrupt { what: "hashes are of no segment" }.into());
+        }
+        next = one.hash.checked_add(one.width());
+    }
+    match next {
+        None => Ok((chosen, others)),
+        Some(_) => Err(FileError::Corrupt { what: "hashes are of no segment" }.into()),
+    }
+}
+
+impl<P: Placement> Table<P, Paged> {
+    pub(crate) fn pool(&self) -> &Pool {
+        self.medium.pool()
+    }
+
+    /// A table in a medium that holds nothing.
+    pub(crate) fn create(
+        medium: Paged,
+        placement: P,
+        config: Config,
+        capacity: usize,
+    ) -> Result<Self, Error> {
+        medium.end_recovery()?;
+        let table = Self::new_in(medium, placement, config, capacity)?;
+        table.chains.slots().has_room()?;
+        table.medium.has_room()?;
+        Ok(table)
+    }
+
+    /// The table that a medium holds, as far as it is certain that it does.
+    pub(crate) fn open(
+        medium: Paged,
+        placement: P,
+        config: Config,
+    ) -> Result<(Self, Recovery), Error> {
+        let was_closed = medium.pool().was_closed();
+        medium.pool().trim()?;
+        let mut table = Self::within(medium, placement, config, 1)?;
+        table.medium.end_recovery()?;
+        let dropped = table.find_segments(was_closed)?;
+        let mut recovery = Recovery { was_closed, ..Recovery::default() };
+        if was_closed && let Some(record) = table.segments.record() {
+            let pairs = record.load_first(Relaxed);
+            recovery.items = usize::try_from(pairs).unwrap_or(0);
+            table.registry.count::<Shared>(recovery.items as i64);
+        }
+        for segment in dropped {
+            table.forget(segment.segment)?;
+        }
+        recovery.dropped = table.restore_chains()?;
+        if !table.medium.is_read_only() {
+            table.chains.slots().has_room()?;
+            table.medium.has_room()?;
+        }
+        Ok((table, recovery))
+    }
+
+    /// Makes the directory; the segments that others have taken the place of, or never
+    /// did.
+    fn find_segments(&mut self, was_closed: bool) -> Result<Vec<Described>, Error> {
+        let len = self.segments.held();
+        let mut all = Vec::new();
+        for segment in 0..len {
+            if let Some(descriptor) = self.segments.descriptor(segment) {
+                let words = (descriptor.load_first(Relaxed), descriptor.load_second(Relaxed));
+                all.extend(Described::of(segment, words.0, words.1)?);
+            }
+        }
+        let (chosen, others) = choose(all)?;
+        let mut used = vec![false; len];
+        chosen.iter().for_each(|one| used[one.segment] = true);
+        self.segments.restore(len, &used)?;
+        let depth = chosen.iter().map(|one| one.depth).max().unwrap_or(1);
+        self.directories = super::directory::Directories::new(depth)?;
+        let structure = self.directories.change();
+        let mut left = 0;
+        for one in chosen {
+            let is_known = was_closed && one.strategy <= Strategy::Stash as u64;
+            let strategy = Strategy::of(if is_known { one.strategy } else { 0 });
+            let entry = Entry::new(one.segment as u32, 0, one.depth, strategy);
+            left += usize::from(!is_known);
+            let entry = if is_known { entry } else { entry.unrestored() };
+            structure.current().publish(one.hash, entry);
+        }
+        drop(structure);
+        self.restoring.left.store(left, Relaxed);
+        Ok(others)
+    }
+
+    /// Says durably that a segment is of no hashes.
+    fn forget(&self, segment: usize) -> Result<(), Error> {
+        self.segments.make_descriptor_writable(segment)?;
+        if let Some(descriptor) = self.segments.descriptor(segment) {
+            self.medium.store_first(descriptor, 0, Relaxed);
+            self.medium.flush(descriptor, 1);
+            self.medium.fence();
+        }
+        Ok(())
+    }
+
+    /// Learns of what is in chains; how many of it are in segments, too: who was about to
+    /// put them into chains has not ended it.
+    fn restore_chains(&self) -> Result<usize, Error> {
+        let slots = self.chains.slots();
+        let mut dropped = 0;
+        for slot in (0..slots.len()).rev() {
+            let (tag, second) = slots.pair(slot);
+            if tag == 0 {
+                slots.add_free(slot);
+                continue;
+            }
+            let hash = self.placement.hash_of_tag(tag, slot % 2);
+            if !self.placement.is_tag(tag) || self.find_tag(hash, tag, &ByWord).is_some() {
+                dropped += 1;
+                // There is room: it was looked for when the table was opened.
+                let _ = slots.clear(slot as u32);
+                continue;
+            }
+            self.chains.restore(hash, (tag, second), slot);
+            let segment = self.locate(hash).entry.segment();
+            let bucket = first_bucket(hash, self.mask());
+            self.medium.while_nothing_moves(|| {
+                self.segments.bucket(segment, bucket).set(&self.medium, Flag::Chained);
+            });
+            self.registry.count::<Shared>(1);
+            self.restoring.found.fetch_add(1, Relaxed);
+        }
+        Ok(dropped)
+    }
+
+    /// Says what the next one who opens the table wants to know, since nobody changes it
+    /// any more.
+    pub(crate) fn close(&self) -> Result<(), Error> {
+        let mut result = Ok(());
+        self.each_entry(|_, entry| {
+            let strategy = if entry.is_unrestored() { UNKNOWN } else { entry.strategy() as u64 };
+            let first = strategy << STRATEGY_SHIFT | u64::from(entry.depth()) << DEPTH_SHIFT | LIVE;
+            let Some(descriptor) = self.segments.descriptor(entry.segment()) else { return };
+            if descriptor.load_first(Relaxed) == first || result.is_err() {
+                return;
+            }
+            result = self.with_room(|| self.segments.make_descriptor_writable(entry.segment()));
+            if let (Ok(()), Some(descriptor)) = (&result, self.segments.descriptor(entry.segment()))
+            {
+                self.medium.store_first(descriptor, first, Relaxed);
+            }
+        });
+        result?;
+        self.with_room(|| self.segments.make_record_writable())?;
+        if let Some(record) = self.segments.record() {
+            // Chains are counted when they are found again.
+            let pairs = self.counted().saturating_sub(self.chains.len());
+            self.medium.store_first(record, pairs as u64, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Does something that needs room for copies, after a sync if there is none.
+    fn with_room(&self, run: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
+        run().or_else(|_| {
+            self.sync()?;
+            run()
+        })
+    }
+
+    /// Whether it has to be asked whether there is room.
+    #[inline(always)]
+    pub(crate) fn is_tight(&self) -> bool {
+        self.chains.slots().is_tight() || self.medium.is_tight()
+    }
+
+    /// An error if the map is so full that a key might find no room.
+    pub(crate) fn has_room(&self) -> Result<(), Error> {
+        self.chains.slots().has_room()?;
+        self.medium.has_room().or_else(|_| {
+            // What was replaced is free after it.
+            self.sync()?;
+            self.medium.has_room()
+        })
+    }
+
+    /// Whether a sync would give much room back.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.medium.is_crowded()
+    }
+
+    /// How many pairs were found since the table was opened.
+    pub(crate) fn found(&self) -> usize {
+        self.restoring.found.load(Relaxed)
+    }
+}
+
+impl<P: Placement, M: Medium> Table<P, M> {
+    /// Makes the headers of all segments anew that nobody has looked at since a crash.
+    pub(super) fn restore_all(&self) {
+        if self.unrestored() > 0 {
+            let mut entries = Vec::new();
+            self.each_entry(|hash, _| entries.push(hash));
+            for hash in entries {
+                self.locate(hash);
+            }
+        }
+    }
+
+    /// Makes the headers of a segment anew, unless somebody else has.
+    #[cold]
+    pub(super) fn restore(&self, found: Found<'_>, hash: u64) {
+        let structure = self.directories.change();
+        if !self.directories.is_still(found) {
+            return;
+        }
+        let depth = found.entry.depth();
+        let hash = hash >> (64 - depth) << (64 - depth);
+        // In place, whatever the epoch: headers count only if the table was closed.
+        let (pairs, strategy) =
+            self.medium.while_nothing_moves(|| self.restore_headers(found.entry, hash));
+        let number = found.entry.segment() as u32;
+        let entry = Entry::new(number, 0, depth, strategy);
+        self.registry.count::<Shared>(pairs as i64);
+        self.restoring.found.fetch_add(pairs, Relaxed);
+        self.restoring.left.fetch_sub(1, Relaxed);
+        structure.current().publish(hash, entry);
+    }
+
+    /// Makes the headers of a segment anew; how many pairs are in it, and by which
+    /// strategy.
+    fn restore_headers(&self, entry: Entry, prefix: u64) -> (usize, Strategy) {
+        let (segment, mask, half) = (entry.segment(), self.mask(), (prefix >> 63) as usize);
+        let per_segment = self.segments.per_segment;
+        let mut flags = vec![0_u64; per_segment];
+        let (mut pairs, mut strategy) = (0, self.config.strategies[0]);
+        let mut fingerprints = vec![[0_u8; SLOTS]; per_segment + STASH];
+        for (at, bucket) in self.segments.all(segment).enumerate() {
+            for slot in 0..SLOTS {
+                let tag = bucket.slot(slot).load_first(Relaxed);
+                if tag == 0 || !self.placement.is_tag(tag) {
+                    continue;
+                }
+                let hash = self.placement.hash_of_tag(tag, half);
+                let (first, second) = (first_bucket(hash, mask), second_bucket(hash, mask));
+                let is_of_segment = (hash ^ prefix) >> (64 - entry.depth()) == 0;
+                let needed = match at {
+                    _ if !is_of_segment => continue,
+                    at if at == first => Strategy::Single,
+                    at if at == second => Strategy::TwoChoice,
+                    at if at >= per_segment && !seeded(Bug::StashNotRestored) => Strategy::Stash,
+                    // Of a file that somebody has damaged.
+                    _ => continue,
+                };
+                flags[first] |= match needed {
+                    Strategy::Single => 0,
+                    Strategy::TwoChoice => Flag::Second as u64,
+                    Strategy::Stash => Flag::Stashed as u64,
+                };
+                strategy = strategy.max(needed);
+                fingerprints[at][slot] = fingerprint(hash);
+                pairs += 1;
+            }
+        }
+        flags.resize(per_segment + STASH, 0);
+        let headers = fingerprints.into_iter().zip(flags);
+        let restore = |(bucket, (fingerprints, flags)): (&Bucket, ([u8; SLOTS], u64))| {
+            bucket.restore(&self.medium, fingerprints, flags);
+        };
+        self.segments.all(segment).zip(headers).for_each(restore);
+        // One of those that the table uses, which contains it.
+        let strategies = &self.config.strategies;
+        let used = strategies.iter().copied().find(|&used| used >= strategy);
+        (pairs, used.unwrap_or(self.last_strategy()))
+    }
+}
