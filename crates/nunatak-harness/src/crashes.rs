@@ -83,7 +83,7 @@ impl Thoroughness {
     /// How the map that is crashed is created.
     fn options(&self) -> Options {
         // Segments so small that tens of keys split them.
-        Options::new().threads(1).journal(self.journal).segment_buckets(4)
+        Options::new().threads(1).journal(self.journal).segment_buckets(2)
     }
 }
 
@@ -199,6 +199,36 @@ where
     drop(map);
     checker.check_close::<D>(before);
     checker.images
+}
+
+/// Kills process after process, each of which changes a map and syncs nothing, and then
+/// cuts the power: of a map whose pages are copied what the first one synced is left.
+///
+/// # Panics
+/// If it is not.
+pub fn killed_again_and_again<D: DurableDesign>(kills: u64) {
+    const KEYS: u64 = 40;
+    let options = Options::new().threads(1).segment_buckets(2);
+    let mut simulation = Simulation::new(Persistency::Pages);
+    let map: Map<u64, u64, D> = simulation.create(&options).expect("a new map");
+    (0..KEYS).for_each(|key| assert_eq!(map.insert(key, 0), Ok(None)));
+    map.sync().expect("a sync");
+    drop(map);
+    for kill in 0..kills {
+        let image = simulation.crash(simulation.moment()).latest();
+        let cut = Simulation::of(&image, Persistency::Pages);
+        let map: Map<u64, u64, D> = cut.open(&options).expect("the map after a power cut");
+        assert_eq!(map.iter().collect::<Contents>(), (0..KEYS).map(|key| (key, 0)).collect());
+        simulation = Simulation::of(&image, Persistency::Pages).of_killed();
+        let map: Map<u64, u64, D> = simulation.open(&options).expect("the map");
+        assert!((0..KEYS).all(|key| map.get(&key) == Some(kill)));
+        (0..KEYS).for_each(|key| assert_eq!(map.insert(key, kill + 1), Ok(Some(kill))));
+        // It is killed, some of them in the middle of a sync.
+        simulation.fail_sync_after(0);
+        assert!(kill % 2 == 0 || map.sync().is_err());
+        simulation = simulation.again(&simulation.crash(simulation.moment()).latest());
+        core::mem::forget(map);
+    }
 }
 
 struct Checker {

@@ -3,7 +3,11 @@
 
 use nunatak::Pea;
 use nunatak::durable::{InFile, Persistency};
-use nunatak_harness::crashes::{Action, Thoroughness, crash_history, history};
+use nunatak_harness::crashed_histories::crashed_histories;
+use nunatak_harness::crashes::{
+    Action, Thoroughness, crash_history, extents, history, killed_again_and_again,
+};
+use std::time::Duration;
 
 type Map = InFile<Pea>;
 
@@ -45,4 +49,28 @@ fn histories_in_the_page_cache() {
     for seed in 0..4 {
         crash_history::<Map>(&history(seed, 300, 150), Persistency::Pages, SOME_IMAGES);
     }
+}
+
+/// Segments are split, merged and moved, and the file grows and shrinks.
+#[test]
+fn segments_and_extents() {
+    let few = Thoroughness { images: 3, second: 5, moments: 997, journal: 0 };
+    let splits = (0..150).map(|key| Action::Insert(key, key + 1));
+    let merges = (0..140).map(Action::Remove).chain([Action::Shrink, Action::Insert(150, 7)]);
+    let all: Vec<Action> = splits.chain(merges).collect();
+    for persistency in [Persistency::Lines, Persistency::Pages] {
+        crash_history::<Map>(&extents(), persistency, few);
+        crash_history::<Map>(&all, persistency, Thoroughness { moments: 11, ..few });
+    }
+}
+
+#[test]
+fn processes_that_sync_nothing() {
+    killed_again_and_again::<Map>(12);
+}
+
+#[test]
+fn crashed_histories_are_linearizable() {
+    crashed_histories::<Map>(60, 40, Duration::ZERO);
+    crashed_histories::<Map>(20, 40, Duration::from_micros(20));
 }

@@ -99,6 +99,16 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         Ok(())
     }
 
+    /// An error if there is so little room that a change might find none, or one that
+    /// stores so many bytes where nothing was.
+    ///
+    /// # Errors
+    /// If the file can't grow.
+    fn has_room(&self, bytes: usize) -> Result<(), Error> {
+        let _ = bytes;
+        Ok(())
+    }
+
     /// Gives whole pages of a region back, which read as zero from here on; whether it
     /// can.
     #[cfg(not(any(loom, shuttle)))]

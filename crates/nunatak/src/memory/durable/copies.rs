@@ -154,10 +154,9 @@ impl Copies {
             pages.resize(EXTENT)?;
         }
         let durable = pool.root();
-        // A number that no version has: syncs of a process that has ended may have begun
-        // two more.
-        let epoch = durable + 3;
-        if epoch >= 1 << (64 - NUMBER_BITS) {
+        // A number that no version has.
+        let epoch = durable.max(pool.page.begun().load(Ordering::Relaxed)).saturating_add(1);
+        if epoch >= 1 << (64 - NUMBER_BITS) - 1 {
             return Err(FileError::Corrupt { what: "there are no epochs left" }.into());
         }
         let state = State {
@@ -177,6 +176,13 @@ impl Copies {
             syncing: Mutex::new(()),
             is_tight: AtomicBool::new(false),
         })
+    }
+
+    /// Begins an epoch, when nobody changes anything.
+    pub(super) fn begin(&self, epoch: u64) {
+        // Before a version names it. After a power cut it does not matter.
+        self.pool.store_word(self.pool.page.begun(), epoch);
+        self.epoch.store(epoch, Ordering::Release);
     }
 
     /// The present epoch.
@@ -235,11 +241,13 @@ impl Copies {
         self.load(versions).into_iter().max().unwrap_or(Version::NONE)
     }
 
-    /// Whether all that a part's map says may be.
+    /// Whether the versions of a part's map that count may be. Others may name pages that
+    /// were given back since.
     pub(super) fn is_map_sound(&self, map: &[Versions]) -> bool {
-        let words = map.iter().flat_map(|versions| &versions.0);
-        words.map(|word| Version(word.load(Ordering::Relaxed))).all(|version| {
-            version == Version::NONE || self.is_sound(version)
+        map.iter().all(|versions| {
+            let words = versions.0.iter().map(|word| word.load(Ordering::Relaxed));
+            let latest = Version(words.max().unwrap_or_default());
+            latest == Version::NONE || self.is_sound(latest)
         })
     }
 
@@ -261,7 +269,7 @@ impl Copies {
         }
         let mut state = self.state.lock();
         let before = self.latest(versions);
-        if before.epoch() == self.epoch() {
+        if before.epoch() == self.epoch() && before.number() != 0 {
             return Ok(());
         }
         self.copy_to(&mut state, (versions, word), before)
@@ -389,13 +397,16 @@ impl Copies {
         Ok(())
     }
 
-    /// An error if there are so few pages that a change might find none.
-    pub(super) fn has_room(&self) -> Result<(), Error> {
+    /// An error if there are so few pages that a change might find none, or one that is
+    /// to fill so many.
+    pub(super) fn has_room(&self, pages: usize) -> Result<(), Error> {
         let mut state = self.state.lock();
         let free = self.look_for_free(&mut state);
-        while free.len() < MARGIN {
+        while free.len() < MARGIN + pages {
             let grown = self.grow(free);
-            self.is_tight.store(grown.is_err(), Relaxed);
+            if free.len() < MARGIN {
+                self.is_tight.store(grown.is_err(), Relaxed);
+            }
             grown?;
         }
         self.is_tight.store(false, Relaxed);
@@ -421,7 +432,7 @@ impl Copies {
         begin(&|| {
             let mut state = self.state.lock();
             state.syncing = self.epoch();
-            self.epoch.store(state.syncing + 1, Ordering::Release);
+            self.begin(state.syncing + 1);
         });
         let synced = self.state.lock().syncing;
         if !seeded(Bug::EpochBeforeBarrier) {

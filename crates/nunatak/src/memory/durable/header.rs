@@ -5,7 +5,8 @@
 //!        24  description of the table: 12 words           is created, and covered by
 //!       120  checksum of all that                         the checksum
 //!       128  session: whether the file was closed
-//!       192  root: the word by which a table finds itself again
+//!       192  root: the word by which a table finds itself again, or, if pages are
+//!            copied, the last epoch that is durable, and the last that has begun
 //!       256  journal: the first transaction that counts, and since which start of the
 //!            machine
 //!       512  extents, 16 bytes each
@@ -30,6 +31,7 @@ const DESCRIPTION: usize = 12;
 const CHECKSUM_AT: usize = 120;
 const SESSION: usize = 128;
 const ROOT: usize = 192;
+const BEGUN: usize = 200;
 const JOURNAL: usize = 256;
 pub(super) const BOOT: usize = 264;
 const EXTENTS: usize = 512;
@@ -125,6 +127,10 @@ impl Page {
 
     pub(super) fn root(&self) -> &AtomicU64 {
         self.word(ROOT)
+    }
+
+    pub(super) fn begun(&self) -> &AtomicU64 {
+        self.word(BEGUN)
     }
 
     pub(super) fn journal(&self) -> &AtomicU64 {

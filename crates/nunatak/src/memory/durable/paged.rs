@@ -6,6 +6,7 @@
 //! 2. No element that is stored to is in a page that has not been made writable in the
 //!    present operation.
 
+use super::PAGE as EXTENT;
 use super::copies::{Copies, MAP_BYTES, Map, PAGE_BYTES, PAGE_SHIFT, Version, Versions};
 use super::pool::Pool;
 use super::region::{Durable, PoolRegion};
@@ -50,12 +51,9 @@ impl Paged {
             // What was dropped must not come again.
             self.pool().barrier()?;
         }
-        self.pool().open_for_copies()
-    }
-
-    /// An error if there is so little room that a change might find none.
-    pub(crate) fn has_room(&self) -> Result<(), Error> {
-        self.copies.as_ref().map_or(Ok(()), |copies| copies.has_room())
+        self.pool().open_for_copies()?;
+        copies.begin(copies.epoch());
+        Ok(())
     }
 
     #[inline(always)]
@@ -111,6 +109,11 @@ impl Medium for Paged {
                 is_whole
             }
         }
+    }
+
+    fn has_room(&self, bytes: usize) -> Result<(), Error> {
+        let pages = bytes.div_ceil(PAGE_BYTES);
+        self.copies.as_ref().map_or(Ok(()), |copies| copies.has_room(pages))
     }
 
     fn trim(region: &PagedRegion) -> Result<(), Error> {
@@ -232,7 +235,8 @@ unsafe impl Sync for Copied {}
 impl Copied {
     fn new(medium: &Paged, copies: &Arc<Copies>, part: Part, bytes: usize) -> Result<Self, Error> {
         let reserved = bytes.checked_next_multiple_of(PAGE_BYTES).ok_or(Error::CapacityOverflow)?;
-        let count = reserved / PAGE_BYTES;
+        // For as many as whole extents of a map are for.
+        let count = (reserved / PAGE_BYTES).next_multiple_of(EXTENT / MAP_BYTES);
         let map = medium.durable.region(part.map(), count * MAP_BYTES)?;
         let words = Heap.reserve(count * size_of::<AtomicU64>())?;
         let region = Self {

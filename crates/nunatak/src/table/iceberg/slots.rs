@@ -131,6 +131,13 @@ impl<M: Medium> Slots<M> {
             return Err(Error::CapacityOverflow);
         }
         slots.grow(more)?;
+        // So that none of them is refused room later.
+        const PAGE: usize = if cfg!(any(loom, shuttle)) { 1 } else { 256 };
+        let ready = (len..more).step_by(PAGE).try_for_each(|slot| slots.make_writable(slot));
+        if ready.is_err() {
+            slots.shrink(len);
+            return ready;
+        }
         // The lowest are taken first.
         (len..slots.len()).rev().for_each(|slot| self.add_free(slot));
         Ok(())

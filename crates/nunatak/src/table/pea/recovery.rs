@@ -64,6 +64,9 @@ impl Described {
 /// pairs, in their order; and the others.
 fn choose(mut all: Vec<Described>) -> Result<(Vec<Described>, Vec<Described>), Error> {
     all.sort_by_key(|one| (one.hash, one.depth, one.segment));
+    if seeded(Bug::ShallowestNotTaken) {
+        all.sort_by_key(|one| (one.hash, core::cmp::Reverse(one.depth)));
+    }
     let (mut chosen, mut others): (Vec<Described>, Vec<Described>) = Default::default();
     for one in all {
         match chosen.last() {
@@ -71,9 +74,6 @@ fn choose(mut all: Vec<Described>) -> Result<(Vec<Described>, Vec<Described>), E
             Some(last) if last.last() >= one.hash => others.push(one),
             _ => chosen.push(one),
         }
-    }
-    if seeded(Bug::ShallowestNotTaken) {
-        return Ok((others, chosen));
     }
     let mut next = Some(0);
     for one in &chosen {
@@ -103,7 +103,7 @@ impl<P: Placement> Table<P, Paged> {
         medium.end_recovery()?;
         let table = Self::new_in(medium, placement, config, capacity)?;
         table.chains.slots().has_room()?;
-        table.medium.has_room()?;
+        table.medium.has_room(0)?;
         Ok(table)
     }
 
@@ -130,7 +130,7 @@ impl<P: Placement> Table<P, Paged> {
         recovery.dropped = table.restore_chains()?;
         if !table.medium.is_read_only() {
             table.chains.slots().has_room()?;
-            table.medium.has_room()?;
+            table.medium.has_room(0)?;
         }
         Ok((table, recovery))
     }
@@ -252,10 +252,10 @@ impl<P: Placement> Table<P, Paged> {
     /// An error if the map is so full that a key might find no room.
     pub(crate) fn has_room(&self) -> Result<(), Error> {
         self.chains.slots().has_room()?;
-        self.medium.has_room().or_else(|_| {
+        self.medium.has_room(0).or_else(|_| {
             // What was replaced is free after it.
             self.sync()?;
-            self.medium.has_room()
+            self.medium.has_room(0)
         })
     }
 

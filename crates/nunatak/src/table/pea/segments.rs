@@ -226,6 +226,12 @@ impl<M: Medium> Segments<M> {
         Ok(())
     }
 
+    /// How many bytes a segment fills.
+    pub(super) fn bytes(&self) -> usize {
+        // And the rest of a page, for its stash and its descriptor each.
+        self.per_segment * size_of::<Bucket>() + (2 << 12)
+    }
+
     /// Makes a segment that nobody else knows yet resident, so that nobody waits for
     /// pages while pairs are moved there, and none is wanting.
     pub(super) fn populate(&self, fresh: Fresh) -> Result<(), Error> {

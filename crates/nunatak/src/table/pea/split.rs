@@ -83,6 +83,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
 
     /// Empty segments, as many as are asked for, or none.
     fn take_children(&self, count: usize) -> Result<Vec<Child>, Error> {
+        // So that a full disk costs nothing.
+        self.medium.has_room(count * self.segments.bytes())?;
         let mut children = Vec::with_capacity(count);
         for _ in 0..count {
             let taken = self.segments.take().and_then(|fresh| {

@@ -1,0 +1,103 @@
+//! What the durability of Pea Hash rests on, left out: a crash shows it. (One test, since a
+//! bug is the whole process's.)
+#![cfg(all(nunatak_seeded_bugs, target_os = "linux"))]
+
+use nunatak::Pea;
+use nunatak::durable::{InFile, Persistency};
+use nunatak::seeded::{Bug, seed};
+use nunatak_harness::crashed_histories::crashed_histories;
+use nunatak_harness::crashes::{
+    Action, Thoroughness, crash_history, extents, history, killed_again_and_again,
+};
+use std::panic::catch_unwind;
+
+type Map = InFile<Pea>;
+
+const LOOK: Thoroughness = Thoroughness { images: 12, second: 11, moments: 1, journal: 0 };
+const GLANCE: Thoroughness = Thoroughness { images: 8, second: 23, moments: 7, journal: 0 };
+
+/// Whether a history of several threads shows a bug.
+fn is_found_by_threads(bug: Bug) -> bool {
+    seed(Some(bug));
+    let latency = std::time::Duration::from_micros(20);
+    let found = catch_unwind(|| crashed_histories::<Map>(40, 60, latency)).is_err();
+    seed(None);
+    found
+}
+
+/// Whether some history shows a bug.
+fn is_found(persistency: Persistency, bug: Bug) -> bool {
+    let is_found_in = |actions: &[Action], look| {
+        seed(Some(bug));
+        let found = catch_unwind(|| crash_history::<Map>(actions, persistency, look)).is_err();
+        seed(None);
+        found
+    };
+    let splits: Vec<Action> = (0..150).map(|key| Action::Insert(key, key + 1)).collect();
+    let merges = (0..140).map(Action::Remove).chain([Action::Shrink, Action::Insert(150, 7)]);
+    let merges: Vec<Action> = splits.iter().copied().chain(merges).collect();
+    if bug == Bug::ExtentUnflushed {
+        return is_found_in(&extents(), Thoroughness { moments: 401, ..GLANCE });
+    }
+    if bug == Bug::VersionOverwritten {
+        seed(Some(bug));
+        let found = catch_unwind(|| killed_again_and_again::<Map>(12)).is_err();
+        seed(None);
+        return found;
+    }
+    if bug == Bug::ParentUnfenced {
+        // Splits that are followed by nothing of the same thread.
+        let inserts = (0..40).map(|key| Action::Insert(key, key + 1));
+        let updates = (0..40).map(|key| Action::Update(key, key + 2));
+        let all: Vec<Action> = inserts.chain([Action::Reserve(120)]).chain(updates).collect();
+        return is_found_in(&all, GLANCE);
+    }
+    is_found_in(&history(0, 60, 30), LOOK)
+        || is_found_in(&splits, GLANCE)
+        || is_found_in(&merges, GLANCE)
+        || is_found_in(&history(2, 400, 250), GLANCE)
+}
+
+#[test]
+fn seeded_bugs_are_found() {
+    // What is expected to fail prints a panic for each.
+    std::panic::set_hook(Box::new(|_| {}));
+    use Persistency::{Lines, Pages};
+    let bugs = [
+        (Lines, Bug::InsertUnflushed),
+        (Lines, Bug::InsertUnfenced),
+        (Lines, Bug::ReplaceUnflushed),
+        (Lines, Bug::ReplaceUnfenced),
+        (Lines, Bug::RemoveUnflushed),
+        (Lines, Bug::RemoveUnfenced),
+        (Lines, Bug::TagBeforeValue),
+        (Lines, Bug::DescriptorUnflushed),
+        (Lines, Bug::ChildrenUnfenced),
+        (Lines, Bug::ParentUnfenced),
+        (Lines, Bug::ParentForgottenFirst),
+        (Lines, Bug::ShallowestNotTaken),
+        (Lines, Bug::StashNotRestored),
+        (Lines, Bug::ExtentUnflushed),
+        (Pages, Bug::TornVersionsKept),
+        (Pages, Bug::VersionOverwritten),
+        (Pages, Bug::EpochBeforeBarrier),
+        (Pages, Bug::EpochUnsynced),
+        (Pages, Bug::SyncOmitted),
+    ];
+    let begin = std::time::Instant::now();
+    let missed: Vec<_> = bugs
+        .into_iter()
+        .map(|(persistency, bug)| (Some(persistency), bug))
+        .chain([(None, Bug::ReadUnpersisted)])
+        .filter(|&(persistency, bug)| {
+            let found = match persistency {
+                Some(persistency) => is_found(persistency, bug),
+                None => is_found_by_threads(bug),
+            };
+            println!("{:?}: {bug:?} in {persistency:?}: {found}", begin.elapsed());
+            !found
+        })
+        .collect();
+    let _ = std::panic::take_hook();
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
