@@ -57,7 +57,8 @@ where
 {
     for round in 0..histories {
         let simulation = Simulation::new(Persistency::Lines);
-        let map: Map<u64, u64, D> = simulation.create(&Options::new().segment_buckets(2)).expect("a new map");
+        let map: Map<u64, u64, D> =
+            simulation.create(&Options::new().segment_buckets(2)).expect("a new map");
         (0..round % 40).for_each(|key| assert_eq!(map.insert(OTHERS + key, 0), Ok(None)));
         simulation.set_latency(latency);
         let (begin, clock) = (simulation.moment(), Clock::default());

@@ -1,8 +1,8 @@
 //! Processes that are killed in the middle of whatever they do.
 #![cfg(target_os = "linux")]
 
-use nunatak::durable::{Durability, IcebergMap, Options};
-use nunatak::{Blocks, ConcurrentMap};
+use nunatak::durable::{Durability, DurableDesign, InFile, Map, Options};
+use nunatak::{Blocks, ConcurrentMap, Iceberg, Pea};
 use nunatak_harness::Random;
 use nunatak_harness::effort::scaled;
 use std::collections::BTreeMap;
@@ -18,7 +18,10 @@ const DIRECTORY: &str = "NUNATAK_KILLED_IN";
 /// Tells it to have a journal.
 const JOURNAL: &str = "NUNATAK_KILLED_WITH_JOURNAL";
 
-type Map = IcebergMap<u64, u64, Blocks<32, 4>>;
+/// Tells it to have a map of Pea Hash.
+const PEA: &str = "NUNATAK_KILLED_PEA";
+
+type Small = InFile<Iceberg<Blocks<32, 4>>>;
 type Contents = BTreeMap<u64, u64>;
 
 /// The operation of this number: the child does it, the parent knows what it does. The
@@ -75,15 +78,23 @@ fn acknowledged(file: &File) -> u64 {
 fn child() {
     let Some(directory) = std::env::var_os(DIRECTORY) else { return };
     let directory = Path::new(&directory);
+    let options = Options::new().segment_buckets(16);
     let options = match std::env::var_os(JOURNAL) {
         // So small, and so often, that transactions are written and given up all the time.
-        Some(_) => Options::new()
-            .durability(Durability::Interval(Duration::from_millis(2)))
-            .journal(256 << 10),
-        None => Options::new(),
+        Some(_) => {
+            options.durability(Durability::Interval(Duration::from_millis(2))).journal(256 << 10)
+        }
+        None => options,
     };
-    let map: Map =
-        IcebergMap::open_or_create_with(directory.join("map"), &options).expect("the map");
+    match std::env::var_os(PEA) {
+        None => operate_for_ever::<Small>(directory, &options),
+        Some(_) => operate_for_ever::<InFile<Pea>>(directory, &options),
+    }
+}
+
+fn operate_for_ever<D: DurableDesign>(directory: &Path, options: &Options) {
+    let map: Map<u64, u64, D> =
+        Map::open_or_create_with(directory.join("map"), options).expect("the map");
     let count =
         OpenOptions::new().read(true).write(true).open(directory.join("count")).expect("the count");
     for number in acknowledged(&count).. {
@@ -96,11 +107,14 @@ fn child() {
 fn a_killed_process_loses_nothing() {
     // One after the other: a process that one test has just forked would hold what the
     // other has locked until it runs its program.
-    kill_again_and_again(scaled(100), false);
-    kill_again_and_again(scaled(50), true);
+    kill_again_and_again::<Small>(scaled(100), &[]);
+    kill_again_and_again::<Small>(scaled(50), &[JOURNAL]);
+    kill_again_and_again::<InFile<Pea>>(scaled(100), &[PEA]);
+    // Which syncs all the time, so that pages are copied all the time.
+    kill_again_and_again::<InFile<Pea>>(scaled(50), &[PEA, JOURNAL]);
 }
 
-fn kill_again_and_again(rounds: usize, journal: bool) {
+fn kill_again_and_again<D: DurableDesign>(rounds: usize, told: &[&str]) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("map");
     std::fs::write(directory.path().join("count"), [0; 8]).expect("the count");
@@ -111,7 +125,7 @@ fn kill_again_and_again(rounds: usize, journal: bool) {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "child", "--nocapture"])
             .env(DIRECTORY, directory.path())
-            .envs(journal.then_some((JOURNAL, "1")))
+            .envs(told.iter().map(|name| (name, "1")))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -125,8 +139,8 @@ fn kill_again_and_again(rounds: usize, journal: bool) {
         let acknowledged = acknowledged(&count);
         (done..acknowledged).for_each(|number| apply(&mut contents, number));
         done = acknowledged;
-        let map: Map =
-            IcebergMap::open_with(&path, &Options::new().read_only(true)).expect("the map");
+        let map: Map<u64, u64, D> =
+            Map::open_with(&path, &Options::new().read_only(true)).expect("the map");
         let found: Contents = map.iter().collect();
         // The one that was under way may have happened.
         let mut next = contents.clone();
@@ -136,7 +150,7 @@ fn kill_again_and_again(rounds: usize, journal: bool) {
         drop(map);
         // Recovered for good, and closed, now and then.
         if random.once_in(2) {
-            let map: Map = IcebergMap::open(&path).expect("the map");
+            let map: Map<u64, u64, D> = Map::open(&path).expect("the map");
             assert_eq!(map.iter().collect::<Contents>(), found);
             // What was under way is done again, which changes nothing more.
         }

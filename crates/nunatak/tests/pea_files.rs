@@ -243,11 +243,15 @@ fn a_full_disk_is_an_error() {
             }
         };
         assert_eq!(refused, error(FileError::Full));
-        assert!(stored > 100, "{stored}");eprintln!("{persistency:?} stored {stored} {} {}", simulation.moment(), map.file_bytes());
+        assert!(stored > 100, "{stored}");
+        eprintln!("{persistency:?} stored {stored} {} {}", simulation.moment(), map.file_bytes());
         assert_eq!((map.len() as u64, map.verify()), (stored, Ok(stored as usize)));
         for round in 0..5 {
             for key in 0..stored {
-                assert_eq!(map.update(&key, key + round), Ok(Some(key + round.max(1) - 1 + u64::from(round == 0))));
+                assert_eq!(
+                    map.update(&key, key + round),
+                    Ok(Some(key + round.max(1) - 1 + u64::from(round == 0)))
+                );
             }
             map.sync().unwrap();
         }
@@ -392,7 +396,8 @@ fn opening_looks_at_segments_only() {
 #[test]
 fn reads_and_changes_go_on_during_syncs() {
     let directory = Temporary::new();
-    let map: Map = PeaMap::create_with(directory.path(), &Options::new().segment_buckets(64)).unwrap();
+    let map: Map =
+        PeaMap::create_with(directory.path(), &Options::new().segment_buckets(64)).unwrap();
     (0..50_000).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
     std::thread::scope(|scope| {
         for thread in 0..2 {

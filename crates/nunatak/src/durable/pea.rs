@@ -129,10 +129,7 @@ impl DurableDesign for InFile<Pea> {
 
     #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
     fn create(backing: Backing, options: &Options, bits: (u32, u32)) -> Result<Self::File, Error> {
-        let config = Config {
-            buckets: options.segment_buckets,
-            ..Config::default()
-        };
+        let config = Config { buckets: options.segment_buckets, ..Config::default() };
         // A simulation is to do the same every time.
         let hash = match backing.is_simulated() {
             true => StableHash::EXAMPLE,

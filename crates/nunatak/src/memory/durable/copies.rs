@@ -156,16 +156,11 @@ impl Copies {
         let durable = pool.root();
         // A number that no version has.
         let epoch = durable.max(pool.page.begun().load(Ordering::Relaxed)).saturating_add(1);
-        if epoch >= 1 << (64 - NUMBER_BITS) - 1 {
+        if epoch >> (63 - NUMBER_BITS) != 0 {
             return Err(FileError::Corrupt { what: "there are no epochs left" }.into());
         }
-        let state = State {
-            free: None,
-            replaced: Vec::new(),
-            durable,
-            syncing: durable,
-            maps: Vec::new(),
-        };
+        let state =
+            State { free: None, replaced: Vec::new(), durable, syncing: durable, maps: Vec::new() };
         Ok(Self {
             was_cut: pool.was_cut(),
             pool: Arc::clone(pool),
@@ -369,7 +364,8 @@ impl Copies {
             }
             for map in maps.iter() {
                 for versions in map.all().0 {
-                    let (latest, kept) = (self.latest(versions), until(self.load(versions), *durable));
+                    let (latest, kept) =
+                        (self.latest(versions), until(self.load(versions), *durable));
                     is_used[latest.number()] = true;
                     if kept.number() != latest.number() && kept.number() != 0 {
                         is_used[kept.number()] = true;

@@ -14,8 +14,8 @@ use crate::error::{Error, FileError};
 use crate::memory::{Heap, HeapRegion, Medium, Memory, MemoryUsage, Part, Region};
 use crate::sync::{AtomicPair, AtomicU64, Ordering};
 use core::ops::Range;
-use core::sync::atomic::AtomicUsize;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicUsize;
 use std::sync::Arc;
 
 /// The medium of a table in a pool whose stores are durable in their order.
@@ -44,8 +44,10 @@ impl Paged {
     /// All regions are there: what a crash has left is mended, as far as the medium can.
     pub(crate) fn end_recovery(&self) -> Result<(), Error> {
         let Some(copies) = &self.copies else {
-            let is_read_only = self.pool().backing().is_read_only();
-            return if is_read_only { Ok(()) } else { Ok(self.pool().set_session(true)) };
+            if !self.pool().backing().is_read_only() {
+                self.pool().set_session(true);
+            }
+            return Ok(());
         };
         if copies.was_cut {
             // What was dropped must not come again.
@@ -65,7 +67,6 @@ impl Paged {
     pub(crate) fn is_crowded(&self) -> bool {
         self.copies.as_ref().is_some_and(|copies| copies.is_crowded())
     }
-
 }
 
 impl Medium for Paged {
@@ -264,7 +265,12 @@ impl Copied {
     fn commit_words(&self) -> Result<(), Error> {
         let count = self.map.committed() / MAP_BYTES;
         self.words.resize(count * size_of::<AtomicU64>())?;
-        self.copies.set_map(Map { part: self.part, pages: count, versions: self.map().as_ptr().addr(), words: self.first_word.addr() });
+        self.copies.set_map(Map {
+            part: self.part,
+            pages: count,
+            versions: self.map().as_ptr().addr(),
+            words: self.first_word.addr(),
+        });
         Ok(())
     }
 

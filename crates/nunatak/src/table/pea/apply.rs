@@ -202,7 +202,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         request: &Request<'_, T, F>,
         known: (&Known, bool),
     ) -> Attempt {
-        self.try_attempt(found, buckets, request, known).unwrap_or_else(|NoRoom| Attempt::NoRoom)
+        self.try_attempt(found, buckets, request, known).unwrap_or(Attempt::NoRoom)
     }
 
     #[inline(always)]

@@ -6,9 +6,7 @@
 use super::bucket::{Bucket, Flag, SLOTS};
 use super::directory::Found;
 use super::durable::{DEPTH_SHIFT, LIVE};
-use super::geometry::{
-    Entry, MOST_DEPTH, Strategy, fingerprint, first_bucket, second_bucket,
-};
+use super::geometry::{Entry, MOST_DEPTH, Strategy, fingerprint, first_bucket, second_bucket};
 use super::segments::STASH;
 use super::{Config, Table};
 use crate::error::{Error, FileError};
@@ -311,7 +309,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let (mut pairs, mut strategy) = (0, self.config.strategies[0]);
         let mut fingerprints = vec![[0_u8; SLOTS]; per_segment + STASH];
         for (at, bucket) in self.segments.all(segment).enumerate() {
-            for slot in 0..SLOTS {
+            for (slot, fingerprint_of_slot) in fingerprints[at].iter_mut().enumerate() {
                 let tag = bucket.slot(slot).load_first(Relaxed);
                 if tag == 0 || !self.placement.is_tag(tag) {
                     continue;
@@ -333,7 +331,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
                     Strategy::Stash => Flag::Stashed as u64,
                 };
                 strategy = strategy.max(needed);
-                fingerprints[at][slot] = fingerprint(hash);
+                *fingerprint_of_slot = fingerprint(hash);
                 pairs += 1;
             }
         }

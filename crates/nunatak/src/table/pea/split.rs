@@ -68,7 +68,9 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let segment = found.entry.segment();
         // Before the lock: to get memory takes as long as to move the pairs.
         let children = self.take_children(self.config.split_into)?;
-        self.segments.make_descriptor_writable(segment).inspect_err(|_| self.drop_children(&children))?;
+        self.segments
+            .make_descriptor_writable(segment)
+            .inspect_err(|_| self.drop_children(&children))?;
         self.segments.lock(segment);
         let split = match self.directories.is_still(found) {
             true => self.split_locked(found.entry, hash, children),
@@ -214,11 +216,10 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let (segment, mask) = (child.fresh.number as usize, self.mask());
         let first = self.segments.bucket(segment, first_bucket(hash, mask));
         let second = self.segments.bucket(segment, second_bucket(hash, mask));
-        let put =
-            |bucket: &Bucket| {
-                let add = || bucket.add(&self.medium, item);
-                add() || self.compact_bucket(bucket) && add()
-            };
+        let put = |bucket: &Bucket| {
+            let add = || bucket.add(&self.medium, item);
+            add() || self.compact_bucket(bucket) && add()
+        };
         if child.strategy > Strategy::Single
             && second.header().free_slots() > first.header().free_slots()
             && put(second)

@@ -40,7 +40,12 @@ impl<P: Placement> Table<P, Paged> {
         Ok(pairs)
     }
 
-    fn verify_segment(&self, entry: Entry, prefix: u64, is_pair: IsPair<'_>) -> Result<usize, Error> {
+    fn verify_segment(
+        &self,
+        entry: Entry,
+        prefix: u64,
+        is_pair: IsPair<'_>,
+    ) -> Result<usize, Error> {
         let (segment, half, mask) = (entry.segment(), (prefix >> 63) as usize, self.mask());
         let per_segment = self.segments.per_segment;
         let mut pairs = 0;

@@ -92,6 +92,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// Stores a value in a slot, if there is one or compaction makes one.
     fn add(&self, bucket: &Bucket, item: Item) -> bool {
         bucket.add(&self.medium, item)
-            || self.compact_bucket(bucket) && (self.append(bucket, item) || bucket.add(&self.medium, item))
+            || self.compact_bucket(bucket)
+                && (self.append(bucket, item) || bucket.add(&self.medium, item))
     }
 }
