@@ -5,9 +5,10 @@
 //! at a random instant, opens the map, and compares it with what those operations come
 //! to; the next child goes on from there.
 
-use super::{Done, Failure, Map, at, open_to_read};
-use clap::Args;
+use super::{Done, Failure, Kind, Map, at, open_to_read};
+use clap::{Args, ValueEnum as _};
 use indicatif::ProgressBar;
+use nunatak::durable::DurableDesign;
 use rand::{RngExt as _, SeedableRng as _, rngs::SmallRng};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -26,6 +27,16 @@ pub(super) struct CrashArgs {
     /// How long a process may live at most, in milliseconds.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     milliseconds: u64,
+    /// What map is in the file.
+    #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
+    pub(super) map: Kind,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ChildArgs {
+    pub(super) path: PathBuf,
+    #[arg(long, value_enum)]
+    pub(super) map: Kind,
 }
 
 type Contents = BTreeMap<u64, u64>;
@@ -71,7 +82,7 @@ fn apply(contents: &mut Contents, number: u64) {
     }
 }
 
-fn operate(map: &Map, number: u64) -> Result<(), nunatak::Error> {
+fn operate<D: DurableDesign>(map: &Map<D>, number: u64) -> Result<(), nunatak::Error> {
     let (key, action) = choose(number);
     match action {
         Action::Insert => map.insert(key, number).map(drop_value),
@@ -95,9 +106,9 @@ fn acknowledged(count: &File) -> std::io::Result<u64> {
 }
 
 /// What is killed.
-pub(super) fn child(path: &Path) -> Done {
+pub(super) fn child<D: DurableDesign>(path: &Path) -> Done {
     let failed = |error| Failure::Io(counter(path), error);
-    let map = at(path, Map::open_or_create(path))?;
+    let map = at(path, Map::<D>::open_or_create(path))?;
     let count = OpenOptions::new().read(true).write(true).open(counter(path)).map_err(failed)?;
     for number in acknowledged(&count).map_err(failed)?.. {
         at(path, operate(&map, number))?;
@@ -106,12 +117,12 @@ pub(super) fn child(path: &Path) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn test(args: &CrashArgs) -> Done {
+pub(super) fn test<D: DurableDesign>(args: &CrashArgs) -> Done {
     let directory = args.directory.clone().unwrap_or_else(std::env::temp_dir);
     let path = directory.join(format!("nunatak-crash-test-{}.map", std::process::id()));
     let failed = |error| Failure::Io(counter(&path), error);
     std::fs::write(counter(&path), [0; 8]).map_err(failed)?;
-    let result = kill_and_look(args, &path);
+    let result = kill_and_look::<D>(args, &path);
     // What is wrong is kept, to be looked at.
     if result.is_ok() {
         let _ = std::fs::remove_file(&path);
@@ -125,16 +136,17 @@ pub(super) fn test(args: &CrashArgs) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn kill_and_look(args: &CrashArgs, path: &Path) -> Result<u64, Failure> {
+fn kill_and_look<D: DurableDesign>(args: &CrashArgs, path: &Path) -> Result<u64, Failure> {
     let failed = |error| Failure::Io(counter(path), error);
     let count = File::open(counter(path)).map_err(failed)?;
+    let kind = args.map.to_possible_value().ok_or(Failure::Test("no such map".to_owned()))?;
     let program = std::env::current_exe().map_err(failed)?;
     let (mut contents, mut done) = (Contents::new(), 0);
     let mut random = SmallRng::seed_from_u64(42);
     let bar = ProgressBar::new(args.rounds);
     for round in 0..args.rounds {
         let mut child = Command::new(&program)
-            .args(["file", "crash-child"])
+            .args(["file", "crash-child", "--map", kind.get_name()])
             .arg(path)
             .stdout(Stdio::null())
             .spawn()
@@ -149,7 +161,7 @@ fn kill_and_look(args: &CrashArgs, path: &Path) -> Result<u64, Failure> {
         let acknowledged = acknowledged(&count).map_err(failed)?;
         (done..acknowledged).for_each(|number| apply(&mut contents, number));
         done = acknowledged;
-        let map = open_to_read(path)?;
+        let map = open_to_read::<D>(path)?;
         at(path, map.verify())?;
         let found: Contents = map.iter().collect();
         // The operation that was under way may have happened, or not.

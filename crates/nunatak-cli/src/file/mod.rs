@@ -4,15 +4,15 @@ mod crash;
 mod pairs;
 
 use clap::{Args, Subcommand, ValueEnum};
-use nunatak::Error;
-use nunatak::durable::{Durability, IcebergMap, Options};
+use nunatak::durable::{Durability, DurableDesign, FileKind, InFile, Options};
+use nunatak::{Error, Iceberg, Pea};
 use pairs::{Format, Pairs};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Keys and values are numbers of 64 bits.
-type Map = IcebergMap<u64, u64>;
+type Map<D> = nunatak::durable::Map<u64, u64, D>;
 
 /// A key that was asked for is absent.
 const ABSENT: u8 = 1;
@@ -59,7 +59,7 @@ enum FileCommand {
     CrashTest(crash::CrashArgs),
     /// What crash-test kills.
     #[command(hide = true)]
-    CrashChild(PathArgs),
+    CrashChild(crash::ChildArgs),
 }
 
 #[derive(Debug, Args)]
@@ -75,9 +75,47 @@ struct CreateArgs {
     /// Make room for so many pairs.
     #[arg(long, default_value_t = 0)]
     capacity: usize,
-    /// The share of the slots that pairs may take before the file doubles.
+    /// The share of the slots that pairs may take before the file doubles, of an iceberg.
     #[arg(long, default_value_t = 0.91)]
     max_load: f64,
+    /// What map it is to be of.
+    #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
+    map: Kind,
+}
+
+/// The maps that a file can be of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// `nunatak::durable::IcebergMap`.
+    Iceberg,
+    /// `nunatak::durable::PeaMap`.
+    Pea,
+}
+
+impl Kind {
+    /// What a file is of, which is there.
+    fn of(path: &Path) -> Result<Self, Failure> {
+        match at(path, FileKind::of(path))? {
+            FileKind::Pea => Ok(Self::Pea),
+            // Whatever it is that this command does not know is refused when it is opened.
+            _ => Ok(Self::Iceberg),
+        }
+    }
+
+    /// What a file is of, or this if there is none.
+    fn of_or(path: &Path, kind: Self) -> Result<Self, Failure> {
+        if path.symlink_metadata().is_ok() { Self::of(path) } else { Ok(kind) }
+    }
+}
+
+/// Runs a function of a design with that of a kind.
+macro_rules! of_kind {
+    ($kind:expr, $run:ident($($argument:expr),*)) => {
+        match $kind {
+            Kind::Iceberg => $run::<InFile<Iceberg>>($($argument),*),
+            Kind::Pea => $run::<InFile<Pea>>($($argument),*),
+        }
+    };
 }
 
 #[derive(Debug, Args)]
@@ -97,6 +135,9 @@ struct PutArgs {
     key: u64,
     #[arg(value_parser = number)]
     value: u64,
+    /// What map it is to be of, if there is none.
+    #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
+    map: Kind,
 }
 
 #[derive(Debug, Args)]
@@ -120,6 +161,9 @@ struct LoadArgs {
     /// What survives what: see the documentation of the library.
     #[arg(long, value_enum, default_value_t = Level::Process)]
     durability: Level,
+    /// What map it is to be of, if there is none.
+    #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
+    map: Kind,
 }
 
 #[derive(Debug, Args)]
@@ -142,6 +186,9 @@ struct RestoreArgs {
     /// How it is written.
     #[arg(long, value_enum, default_value_t = Format::Binary)]
     format: Format,
+    /// What map it is to be of, if there is none.
+    #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
+    map: Kind,
 }
 
 /// The levels of durability that make sense for a process that ends with a sync.
@@ -198,21 +245,7 @@ type Done = Result<ExitCode, Failure>;
 
 /// Does a command, and says how it ended.
 pub(crate) fn run(args: &FileArgs) -> ExitCode {
-    let done = match &args.command {
-        FileCommand::Create(args) => create(args),
-        FileCommand::Load(args) => load(args),
-        FileCommand::Get(args) => get(args),
-        FileCommand::Put(args) => put(args),
-        FileCommand::Del(args) => del(args),
-        FileCommand::Scan(args) => scan(args),
-        FileCommand::Stats(args) => stats(args),
-        FileCommand::Verify(args) => verify(args),
-        FileCommand::Compact(args) => compact(args),
-        FileCommand::Dump(args) => dump(args),
-        FileCommand::Restore(args) => restore(args),
-        FileCommand::CrashTest(args) => crash::test(args),
-        FileCommand::CrashChild(args) => crash::child(&args.path),
-    };
+    let done = run_command(&args.command);
     match done {
         Ok(code) => code,
         // Whoever reads has read enough.
@@ -226,29 +259,55 @@ pub(crate) fn run(args: &FileArgs) -> ExitCode {
     }
 }
 
+fn run_command(command: &FileCommand) -> Done {
+    match command {
+        FileCommand::Create(args) => of_kind!(args.map, create(args)),
+        FileCommand::Load(args) => of_kind!(Kind::of_or(&args.path, args.map)?, load(args)),
+        FileCommand::Get(args) => of_kind!(Kind::of(&args.path)?, get(args)),
+        FileCommand::Put(args) => of_kind!(Kind::of_or(&args.path, args.map)?, put(args)),
+        FileCommand::Del(args) => of_kind!(Kind::of(&args.path)?, del(args)),
+        FileCommand::Scan(args) => of_kind!(Kind::of(&args.path)?, scan(args)),
+        FileCommand::Stats(args) => of_kind!(Kind::of(&args.path)?, stats(args)),
+        FileCommand::Verify(args) => of_kind!(Kind::of(&args.path)?, verify(args)),
+        FileCommand::Compact(args) => of_kind!(Kind::of(&args.path)?, compact(args)),
+        FileCommand::Dump(args) => of_kind!(Kind::of(&args.path)?, dump(args)),
+        FileCommand::Restore(args) => of_kind!(args.map, restore(args)),
+        FileCommand::CrashTest(args) => of_kind!(args.map, crash_test(args)),
+        FileCommand::CrashChild(args) => of_kind!(args.map, crash_child(args)),
+    }
+}
+
+fn crash_test<D: DurableDesign>(args: &crash::CrashArgs) -> Done {
+    crash::test::<D>(args)
+}
+
+fn crash_child<D: DurableDesign>(args: &crash::ChildArgs) -> Done {
+    crash::child::<D>(&args.path)
+}
+
 /// Names the file in an error.
 fn at<T>(path: &Path, result: Result<T, Error>) -> Result<T, Failure> {
     result.map_err(|error| Failure::Map(path.to_owned(), error))
 }
 
-fn open(path: &Path) -> Result<Map, Failure> {
-    at(path, Map::open(path))
+fn open<D: DurableDesign>(path: &Path) -> Result<Map<D>, Failure> {
+    at(path, Map::<D>::open(path))
 }
 
-fn open_to_read(path: &Path) -> Result<Map, Failure> {
-    at(path, Map::open_with(path, &Options::new().read_only(true)))
+fn open_to_read<D: DurableDesign>(path: &Path) -> Result<Map<D>, Failure> {
+    at(path, Map::<D>::open_with(path, &Options::new().read_only(true)))
 }
 
-fn create(args: &CreateArgs) -> Done {
+fn create<D: DurableDesign>(args: &CreateArgs) -> Done {
     let options = Options::new().capacity(args.capacity).max_load(args.max_load);
-    let map = at(&args.path, Map::create_with(&args.path, &options))?;
+    let map = at(&args.path, Map::<D>::create_with(&args.path, &options))?;
     at(&args.path, map.close())?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn load(args: &LoadArgs) -> Done {
+fn load<D: DurableDesign>(args: &LoadArgs) -> Done {
     let options = Options::new().durability(args.durability.durability());
-    let map = at(&args.path, Map::open_or_create_with(&args.path, &options))?;
+    let map = at(&args.path, Map::<D>::open_or_create_with(&args.path, &options))?;
     let new = store(&map, &args.path, args.input.as_deref(), args.format)?;
     let pairs = map.len();
     at(&args.path, map.close())?;
@@ -260,7 +319,12 @@ fn load(args: &LoadArgs) -> Done {
 const BATCH: usize = 1000;
 
 /// Stores all pairs of an input; how many keys were new.
-fn store(map: &Map, path: &Path, input: Option<&Path>, format: Format) -> Result<usize, Failure> {
+fn store<D: DurableDesign>(
+    map: &Map<D>,
+    path: &Path,
+    input: Option<&Path>,
+    format: Format,
+) -> Result<usize, Failure> {
     let mut pairs = Pairs::open(input, format)?;
     let (mut batch, mut previous) = (Vec::with_capacity(BATCH), vec![None; BATCH]);
     let mut new = 0;
@@ -279,8 +343,8 @@ fn store(map: &Map, path: &Path, input: Option<&Path>, format: Format) -> Result
     }
 }
 
-fn get(args: &KeyArgs) -> Done {
-    let map = open_to_read(&args.path)?;
+fn get<D: DurableDesign>(args: &KeyArgs) -> Done {
+    let map = open_to_read::<D>(&args.path)?;
     let mut code = ExitCode::SUCCESS;
     let mut out = io::stdout().lock();
     for key in &args.keys {
@@ -295,15 +359,15 @@ fn get(args: &KeyArgs) -> Done {
     Ok(code)
 }
 
-fn put(args: &PutArgs) -> Done {
-    let map = at(&args.path, Map::open_or_create(&args.path))?;
+fn put<D: DurableDesign>(args: &PutArgs) -> Done {
+    let map = at(&args.path, Map::<D>::open_or_create(&args.path))?;
     at(&args.path, map.insert(args.key, args.value))?;
     at(&args.path, map.close())?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn del(args: &KeyArgs) -> Done {
-    let map = open(&args.path)?;
+fn del<D: DurableDesign>(args: &KeyArgs) -> Done {
+    let map = open::<D>(&args.path)?;
     let mut code = ExitCode::SUCCESS;
     for key in &args.keys {
         if at(&args.path, map.remove(key))?.is_none() {
@@ -315,8 +379,8 @@ fn del(args: &KeyArgs) -> Done {
     Ok(code)
 }
 
-fn scan(args: &ScanArgs) -> Done {
-    let map = open_to_read(&args.path)?;
+fn scan<D: DurableDesign>(args: &ScanArgs) -> Done {
+    let map = open_to_read::<D>(&args.path)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     for (key, value) in map.iter().take(args.limit.unwrap_or(usize::MAX)) {
         writeln!(out, "{key}\t{value}").map_err(pairs::to_stdout)?;
@@ -325,38 +389,73 @@ fn scan(args: &ScanArgs) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn stats(args: &PathArgs) -> Done {
-    let map = open_to_read(&args.path)?;
-    let (stats, recovery) = (map.stats(), map.recovery());
+fn stats<D: Described>(args: &PathArgs) -> Done {
+    let map = open_to_read::<D>(&args.path)?;
     let bytes = map.file_bytes();
     let mut out = io::stdout().lock();
     let mut line =
         |name: &str, value: String| writeln!(out, "{name:<20} {value}").map_err(pairs::to_stdout);
-    line("map", "IcebergHT, 64-bit keys and values".to_owned())?;
-    line("pairs", stats.len.to_string())?;
+    line("map", format!("{}, 64-bit keys and values", D::NAME))?;
+    line("pairs", map.len().to_string())?;
     line("file bytes", bytes.to_string())?;
-    if stats.len > 0 {
-        line("bytes per pair", format!("{:.2}", bytes as f64 / stats.len as f64))?;
+    if !map.is_empty() {
+        line("bytes per pair", format!("{:.2}", bytes as f64 / map.len() as f64))?;
     }
-    line("slots", stats.slots.to_string())?;
-    line("load factor", format!("{:.4}", stats.load_factor))?;
-    line("levels", format!("{:?}", stats.levels))?;
-    line("longest chain", stats.longest_chain.to_string())?;
+    line("load factor", format!("{:.4}", map.load_factor()))?;
+    D::describe(&map).into_iter().try_for_each(|(name, value)| line(name, value))?;
+    let recovery = map.recovery();
     line("was closed", recovery.was_closed.to_string())?;
     line("moved by recovery", recovery.moved.to_string())?;
     line("dropped by recovery", recovery.dropped.to_string())?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn verify(args: &PathArgs) -> Done {
-    let map = open_to_read(&args.path)?;
+/// What is known of a design's maps alone.
+trait Described: DurableDesign {
+    const NAME: &'static str;
+
+    fn describe(map: &Map<Self>) -> Vec<(&'static str, String)>;
+}
+
+impl Described for InFile<Iceberg> {
+    const NAME: &'static str = "IcebergHT";
+
+    fn describe(map: &Map<Self>) -> Vec<(&'static str, String)> {
+        let stats = map.stats();
+        vec![
+            ("slots", stats.slots.to_string()),
+            ("levels", format!("{:?}", stats.levels)),
+            ("longest chain", stats.longest_chain.to_string()),
+        ]
+    }
+}
+
+impl Described for InFile<Pea> {
+    const NAME: &'static str = "Pea Hash";
+
+    fn describe(map: &Map<Self>) -> Vec<(&'static str, String)> {
+        let stats = map.stats();
+        let [single, two_choice, stash] = stats.strategies;
+        vec![
+            ("slots", stats.slots.to_string()),
+            ("segments", stats.segments.to_string()),
+            ("depth", stats.depth.to_string()),
+            ("strategies", format!("{single} single, {two_choice} two-choice, {stash} stash")),
+            ("stashed", stats.stashed.to_string()),
+            ("chained", stats.chained.to_string()),
+        ]
+    }
+}
+
+fn verify<D: DurableDesign>(args: &PathArgs) -> Done {
+    let map = open_to_read::<D>(&args.path)?;
     let pairs = at(&args.path, map.verify())?;
     println!("{pairs} pairs, all where they belong");
     Ok(ExitCode::SUCCESS)
 }
 
-fn compact(args: &PathArgs) -> Done {
-    let map = open(&args.path)?;
+fn compact<D: DurableDesign>(args: &PathArgs) -> Done {
+    let map = open::<D>(&args.path)?;
     let before = map.file_bytes();
     at(&args.path, map.shrink_to_fit())?;
     println!("{before} bytes before, {} now", map.file_bytes());
@@ -364,16 +463,16 @@ fn compact(args: &PathArgs) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn dump(args: &DumpArgs) -> Done {
-    let map = open_to_read(&args.path)?;
+fn dump<D: DurableDesign>(args: &DumpArgs) -> Done {
+    let map = open_to_read::<D>(&args.path)?;
     let all = at(&args.path, map.snapshot())?;
     pairs::write(args.output.as_deref(), args.format, map.len() as u64, all)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn restore(args: &RestoreArgs) -> Done {
+fn restore<D: DurableDesign>(args: &RestoreArgs) -> Done {
     let options = Options::new();
-    let map = at(&args.path, Map::create_with(&args.path, &options))?;
+    let map = at(&args.path, Map::<D>::create_with(&args.path, &options))?;
     let stored = store(&map, &args.path, args.input.as_deref(), args.format);
     match stored {
         Ok(pairs) => {

@@ -1,11 +1,12 @@
-//! `nunatak::durable::IcebergMap` in a file that goes with it.
+//! `nunatak::durable::IcebergMap` and `PeaMap` in a file that goes with them.
 
 use super::{MapName, Target};
-use nunatak::durable::{IcebergMap, Options};
+use nunatak::Iceberg;
+use nunatak::durable::{DurableDesign, InFile, Map, Options};
 use tempfile::TempDir;
 
-pub(crate) struct Filed {
-    map: Option<IcebergMap<u64, u64>>,
+pub(crate) struct Filed<D: DurableDesign> {
+    map: Option<Map<u64, u64, D>>,
     options: Options,
     directory: TempDir,
 }
@@ -22,19 +23,22 @@ fn options_of(name: MapName) -> Options {
 const WORKS: &str = "the disk has room for the file";
 const LONG_ENOUGH: &str = "the results are as many as the requests";
 
-impl Filed {
-    fn map(&self) -> &IcebergMap<u64, u64> {
+impl<D: DurableDesign> Filed<D> {
+    fn map(&self) -> &Map<u64, u64, D> {
         self.map.as_ref().expect("it is open but while it is opened again")
     }
 
     fn create(options: Options) -> Self {
         let directory = tempfile::tempdir().expect(WORKS);
-        let map = IcebergMap::create_with(directory.path().join("map"), &options);
+        let map = Map::create_with(directory.path().join("map"), &options);
         Self { map: Some(map.expect(WORKS)), options, directory }
     }
 }
 
-impl Target for Filed {
+impl<D: Levels> Target for Filed<D>
+where
+    Map<u64, u64, D>: Sync,
+{
     const BATCHED: bool = true;
 
     fn with_capacity(name: MapName, items: usize) -> Self {
@@ -102,7 +106,7 @@ impl Target for Filed {
             map.close().expect(WORKS);
         }
         let options = self.options.clone().threads(threads);
-        let map = IcebergMap::open_with(self.directory.path().join("map"), &options);
+        let map = Map::open_with(self.directory.path().join("map"), &options);
         self.map = Some(map.expect(WORKS));
     }
 
@@ -115,7 +119,24 @@ impl Target for Filed {
     }
 
     fn levels(&self) -> Option<[f64; 3]> {
-        let stats = self.map().stats();
+        D::levels(self.map())
+    }
+}
+
+/// What shares of a map's entries are in the levels of IcebergHT.
+pub(crate) trait Levels: DurableDesign {
+    fn levels(map: &Map<u64, u64, Self>) -> Option<[f64; 3]>;
+}
+
+impl Levels for InFile<Iceberg> {
+    fn levels(map: &Map<u64, u64, Self>) -> Option<[f64; 3]> {
+        let stats = map.stats();
         Some([1, 2, 3].map(|level| stats.share(level)))
+    }
+}
+
+impl Levels for InFile<nunatak::Pea> {
+    fn levels(_map: &Map<u64, u64, Self>) -> Option<[f64; 3]> {
+        None
     }
 }

@@ -182,6 +182,9 @@ pub(crate) enum MapName {
     #[cfg(target_os = "linux")]
     #[value(name = "iceberg-file-huge")]
     IcebergHugePages,
+    /// `nunatak::durable::PeaMap` in a file.
+    #[cfg(target_os = "linux")]
+    PeaFile,
     /// LMDB by `heed`.
     Lmdb,
     /// `redb`.
@@ -229,6 +232,8 @@ impl MapName {
             Self::PeaStash => "pea-stash",
             Self::PeaNoStash => "pea-no-stash",
             #[cfg(target_os = "linux")]
+            Self::PeaFile => "pea-file",
+            #[cfg(target_os = "linux")]
             Self::IcebergFile => "iceberg-file",
             #[cfg(target_os = "linux")]
             Self::IcebergJournal => "iceberg-journal",
@@ -247,7 +252,9 @@ impl MapName {
     pub(crate) fn is_durable(self) -> bool {
         match self {
             #[cfg(target_os = "linux")]
-            Self::IcebergFile | Self::IcebergJournal | Self::IcebergHugePages => true,
+            Self::IcebergFile | Self::IcebergJournal | Self::IcebergHugePages | Self::PeaFile => {
+                true
+            }
             #[cfg(feature = "rocksdb")]
             Self::Rocksdb => true,
             Self::Lmdb | Self::Redb | Self::Fjall | Self::Sled => true,
@@ -285,6 +292,8 @@ impl MapName {
             #[cfg(target_os = "linux")]
             Self::IcebergHugePages => "the same in huge pages, if the file system has them",
             #[cfg(target_os = "linux")]
+            Self::PeaFile => "nunatak::durable::PeaMap; an operation survives the process",
+            #[cfg(target_os = "linux")]
             Self::IcebergFile => "nunatak::durable::IcebergMap; an operation survives the process",
             Self::Lmdb => {
                 "LMDB by heed, a transaction an operation, not synced, stored to the mapped \
@@ -314,6 +323,8 @@ impl fmt::Display for MapName {
 /// `$Words` for that of words. Durable maps have none: who asks for it asks first.
 macro_rules! with_target {
     ($name:expr, $Map:ident, $Words:ident => $body:expr) => {{
+        #[cfg(target_os = "linux")]
+        use ::nunatak::durable::InFile;
         use ::nunatak::{Blocks, Dlht, Iceberg, Pea};
         use $crate::targets::{self, MapName};
         macro_rules! of_blocks {
@@ -359,8 +370,10 @@ macro_rules! with_target {
             MapName::PeaNoStash => of_strategies!(0, 1),
             #[cfg(target_os = "linux")]
             MapName::IcebergFile | MapName::IcebergJournal | MapName::IcebergHugePages => {
-                body!(targets::Filed, targets::ShardedWords)
+                body!(targets::Filed<InFile<Iceberg>>, targets::ShardedWords)
             }
+            #[cfg(target_os = "linux")]
+            MapName::PeaFile => body!(targets::Filed<InFile<Pea>>, targets::ShardedWords),
             MapName::Lmdb | MapName::Redb | MapName::Fjall | MapName::Sled => {
                 body!(targets::Stored, targets::ShardedWords)
             }

@@ -55,6 +55,7 @@
 //! refused. Files are of one endianness.
 
 mod concurrent;
+mod kind;
 mod maintenance;
 mod map;
 mod operations;
@@ -64,6 +65,7 @@ mod simulation;
 mod whole;
 
 pub use crate::table::iceberg::Recovery;
+pub use kind::FileKind;
 pub use map::{DurableDesign, IcebergMap, InFile, Map};
 pub use options::{Durability, Options};
 pub use pea::PeaMap;

@@ -188,6 +188,22 @@ impl Drop for Unpublished {
     }
 }
 
+/// The kind of a file, without opening it as a map; nothing if it is of none that this
+/// version knows.
+pub(crate) fn kind_of(path: &Path) -> Result<Option<header::Kind>, Error> {
+    use std::io::Read as _;
+    let failed = |error: std::io::Error| {
+        let code = error.raw_os_error().unwrap_or(0);
+        Error::File(FileError::Io { action: "open the file", code })
+    };
+    let mut page = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(24).read_to_end(&mut page).map_err(failed)?;
+    let number = header::kind_of(&page)?;
+    let known = [header::Kind::Iceberg, header::Kind::Pea];
+    Ok(known.into_iter().find(|&kind| kind as u64 == number))
+}
+
 /// A number that is another one whenever the machine is started, and not zero.
 fn boot() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;

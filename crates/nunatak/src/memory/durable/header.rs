@@ -46,7 +46,16 @@ const OPEN: u64 = u64::from_le_bytes(*b"open\0\0\0\0");
 pub(crate) enum Kind {
     Iceberg = 1,
     Pea = 2,
-    PeaMulti = 3,
+}
+
+/// The number of the kind of the file that begins with these bytes.
+pub(super) fn kind_of(page: &[u8]) -> Result<u64, Error> {
+    match page.get(..24) {
+        Some(page) if page[..8] == MAGIC => {
+            Ok(u64::from_ne_bytes(page[16..24].try_into().unwrap_or_default()))
+        }
+        _ => Err(FileError::NotAMap.into()),
+    }
 }
 
 /// What a table wants to know of itself when it is opened: words whose meaning is
