@@ -32,21 +32,21 @@ fn short_operations_in_the_page_cache() {
     actions.extend((0..2).map(Action::Remove));
     actions.extend((0..2).map(|key| Action::Insert(key, key)));
     // Copies of pages are torn in too many ways for all of them.
-    let look = Thoroughness { images: 40, ..EVERY_IMAGE };
+    let look = Thoroughness { images: 24, ..EVERY_IMAGE };
     let images = crash_history::<Map>(&actions, Persistency::Pages, look);
     assert!(images > 100, "{images}");
 }
 
 #[test]
 fn histories_in_persistent_memory() {
-    for seed in 0..4 {
+    for seed in 0..2 {
         crash_history::<Map>(&history(seed, 300, 150), Persistency::Lines, SOME_IMAGES);
     }
 }
 
 #[test]
 fn histories_in_the_page_cache() {
-    for seed in 0..4 {
+    for seed in 0..2 {
         crash_history::<Map>(&history(seed, 300, 150), Persistency::Pages, SOME_IMAGES);
     }
 }

@@ -48,7 +48,7 @@ impl FileTable for File {
     }
 
     fn needs_sync(&self) -> bool {
-        self.is_crowded()
+        false
     }
 
     #[allow(private_interfaces, reason = "the trait is sealed")]
@@ -146,6 +146,8 @@ impl DurableDesign for InFile<Pea> {
         if let Some(unpublished) = unpublished {
             unpublished.publish()?;
         }
+        // After the sync, so that nobody copies pages in which nothing is.
+        table.populate()?;
         Ok(table)
     }
 

@@ -99,6 +99,16 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Sees to it that there is a page for a byte, which may have been zero without one.
+    ///
+    /// # Errors
+    /// If there is no room for it.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    fn make_present(region: &Self::Region, offset: usize) -> Result<(), Error> {
+        let _ = (region, offset);
+        Ok(())
+    }
+
     /// An error if there is so little room that a change might find none, or one that
     /// stores so many bytes where nothing was.
     ///

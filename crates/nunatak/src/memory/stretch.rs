@@ -150,6 +150,12 @@ mod backing {
             M::make_writable(&self.region, index * size_of::<T>())
         }
 
+        /// Has a page for an element: see [`Medium::make_present`].
+        #[cfg(all(target_os = "linux", not(miri)))]
+        pub(crate) fn make_present(&self, index: usize) -> Result<(), Error> {
+            M::make_present(&self.region, index * size_of::<T>())
+        }
+
         /// Makes elements zero by giving up their pages, if that can be.
         pub(crate) fn discard(&self, elements: core::ops::Range<usize>) -> bool {
             let bytes = elements.start * size_of::<T>()..elements.end * size_of::<T>();

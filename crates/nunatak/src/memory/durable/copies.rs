@@ -415,12 +415,6 @@ impl Copies {
         self.is_tight.load(Relaxed)
     }
 
-    /// Whether so much was replaced that a sync is worth the room.
-    pub(super) fn is_crowded(&self) -> bool {
-        let replaced = self.state.lock().replaced.len();
-        replaced > 1024.max(self.pages.committed() / PAGE_BYTES / 8)
-    }
-
     /// Makes all durable that was changed before. `begin` is to keep everybody from
     /// changing anything while it runs what it is given.
     pub(super) fn sync(&self, begin: impl FnOnce(&dyn Fn())) -> Result<(), Error> {

@@ -63,9 +63,9 @@ impl Paged {
         self.copies.as_ref().is_some_and(|copies| copies.is_tight())
     }
 
-    /// Whether a sync would make much room.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.copies.as_ref().is_some_and(|copies| copies.is_crowded())
+    /// Whether the power was cut since the file was open last.
+    pub(crate) fn was_cut(&self) -> bool {
+        self.copies.as_ref().is_some_and(|copies| copies.was_cut)
     }
 }
 
@@ -95,6 +95,15 @@ impl Medium for Paged {
         match region {
             PagedRegion::Direct(_) => Ok(()),
             PagedRegion::Copied(region) => region.make_writable(offset),
+        }
+    }
+
+    fn make_present(region: &PagedRegion, offset: usize) -> Result<(), Error> {
+        match region {
+            PagedRegion::Copied(region) if region.version(offset >> PAGE_SHIFT).number() == 0 => {
+                region.copy(offset >> PAGE_SHIFT)
+            }
+            _ => Ok(()),
         }
     }
 

@@ -166,7 +166,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
             let hash = place << (64 - depth);
             let fresh = table.segments.take()?;
             if M::IS_DURABLE {
-                table.segments.populate(fresh)?;
+                table.segments.make_descriptor_writable(fresh.number as usize)?;
                 table.describe(fresh, hash, depth);
             }
             let structure = table.directories.change();

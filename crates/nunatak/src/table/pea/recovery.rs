@@ -125,6 +125,10 @@ impl<P: Placement> Table<P, Paged> {
         for segment in dropped {
             table.forget(segment.segment)?;
         }
+        if table.medium.was_cut() && !table.medium.is_read_only() {
+            // Those of a new table may have come after its last sync.
+            table.populate()?;
+        }
         recovery.dropped = table.restore_chains()?;
         if !table.medium.is_read_only() {
             table.chains.slots().has_room()?;
@@ -257,9 +261,17 @@ impl<P: Placement> Table<P, Paged> {
         })
     }
 
-    /// Whether a sync would give much room back.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.medium.is_crowded()
+    /// Has pages for all that the segments in use may hold, so that no insert is refused
+    /// one.
+    pub(crate) fn populate(&self) -> Result<(), Error> {
+        let mut result = Ok(());
+        let _pin = self.enter();
+        self.each_entry(|_, entry| {
+            if result.is_ok() {
+                result = self.segments.make_present(entry.segment());
+            }
+        });
+        result
     }
 
     /// How many pairs were found since the table was opened.

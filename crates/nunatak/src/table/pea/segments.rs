@@ -235,15 +235,33 @@ impl<M: Medium> Segments<M> {
     /// Makes a segment that nobody else knows yet resident, so that nobody waits for
     /// pages while pairs are moved there, and none is wanting.
     pub(super) fn populate(&self, fresh: Fresh) -> Result<(), Error> {
-        const PAGE: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4096 / size_of::<Bucket>() };
         let segment = fresh.number as usize;
-        for bucket in (0..self.per_segment).step_by(PAGE) {
+        for bucket in self.first_of_pages() {
             self.make_writable(segment, bucket)?;
-            self.bucket(segment, bucket).touch(&self.medium);
+            if !M::IS_PAGED {
+                self.bucket(segment, bucket).touch(&self.medium);
+            }
         }
         self.make_stash_writable(segment)?;
-        self.stash(segment)[0].touch(&self.medium);
+        if !M::IS_PAGED {
+            self.stash(segment)[0].touch(&self.medium);
+        }
         self.make_descriptor_writable(segment)
+    }
+
+    /// Has pages for all that a segment in use may hold.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn make_present(&self, segment: usize) -> Result<(), Error> {
+        for bucket in self.first_of_pages() {
+            self.buckets.make_present(segment * self.per_segment + bucket)?;
+        }
+        (0..STASH).try_for_each(|at| self.stash.make_present(segment * STASH + at))
+    }
+
+    /// A bucket of each page of a segment.
+    fn first_of_pages(&self) -> impl Iterator<Item = usize> + use<M> {
+        const PAGE: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4096 / size_of::<Bucket>() };
+        (0..self.per_segment).step_by(PAGE)
     }
 
     /// Sees to it that a bucket may be changed. Its address may be another one then.
