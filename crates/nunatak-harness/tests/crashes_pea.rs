@@ -5,7 +5,7 @@ use nunatak::Pea;
 use nunatak::durable::{InFile, Persistency};
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
-    Action, Thoroughness, crash_history, extents, history, killed_again_and_again,
+    Action, Thoroughness, crash_history, history, killed_again_and_again,
 };
 use std::time::Duration;
 
@@ -51,15 +51,22 @@ fn histories_in_the_page_cache() {
     }
 }
 
+/// A history in which the file grows and shrinks by extents.
+fn grows() -> Vec<Action> {
+    let inserts = (0..40).map(|key| Action::Insert(key, key + 1)).chain([Action::Reserve(2000)]);
+    let others = (0..8).map(|key| Action::Insert(key, key + 2)).chain([Action::Shrink]);
+    inserts.chain(others).chain((0..8).map(|key| Action::Update(key, key + 3))).collect()
+}
+
 /// Segments are split, merged and moved, and the file grows and shrinks.
 #[test]
 fn segments_and_extents() {
-    let few = Thoroughness { images: 3, second: 5, moments: 997, journal: 0 };
+    let few = Thoroughness { images: 3, second: 5, moments: 97, journal: 0 };
     let splits = (0..150).map(|key| Action::Insert(key, key + 1));
     let merges = (0..140).map(Action::Remove).chain([Action::Shrink, Action::Insert(150, 7)]);
     let all: Vec<Action> = splits.chain(merges).collect();
     for persistency in [Persistency::Lines, Persistency::Pages] {
-        crash_history::<Map>(&extents(), persistency, few);
+        crash_history::<Map>(&grows(), persistency, few);
         crash_history::<Map>(&all, persistency, Thoroughness { moments: 11, ..few });
     }
 }

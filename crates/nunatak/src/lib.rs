@@ -27,9 +27,9 @@ pub use map::{
     Outcome, PeaBoxedMap, PeaBuilder, PeaMap, PeaMultiMap, PeaSet, Removed, Request, Stop,
 };
 pub use memory::MemoryUsage;
-#[cfg(any(loom, shuttle))]
-pub use table::CheckedIceberg;
 pub use table::dlht::DlhtStats;
 pub use table::iceberg::{BlockSizes, Blocks, IcebergStats, SlotHandle};
 pub use table::pea::{PeaMultiStats, PeaStats, Strategy};
+#[cfg(any(loom, shuttle))]
+pub use table::{CheckedIceberg, CheckedPea};
 pub use table::{Design, Dlht, Hashes, Iceberg, Pea};

@@ -173,6 +173,21 @@ impl<S> PeaBuilder<S> {
         Ok(InlineMap::of(Table::new(placement, self.config, self.capacity)?))
     }
 
+    /// Builds a map in a durable medium of a model checker.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    #[cfg(any(loom, shuttle))]
+    pub fn build_checked<K: InlineKey, V: Inline>(
+        self,
+    ) -> Result<InlineMap<K, V, S, crate::table::CheckedPea>, Error>
+    where
+        S: BuildHasher + Send + Sync + 'static,
+    {
+        let placement = self.hasher.into_placement()?;
+        Ok(InlineMap::of(Table::new_in(crate::memory::Checked, placement, self.config, 0)?))
+    }
+
     /// Builds a set.
     ///
     /// # Errors

@@ -283,3 +283,22 @@ where
     B: BlockSizes,
 {
 }
+
+/// A [`Pea`] in a durable medium, for model checkers.
+#[cfg(any(loom, shuttle))]
+#[derive(Debug)]
+pub struct CheckedPea(());
+
+#[cfg(any(loom, shuttle))]
+impl Design for CheckedPea {
+    type Stats = pea::PeaStats;
+    type Table<P: Placement> = pea::Table<P, crate::memory::Checked<true>>;
+
+    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        let config = pea::Config::default();
+        pea::Table::new_in(crate::memory::Checked, placement, config, capacity)
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+impl<S: BuildHasher + Send + Sync + 'static> Hashes<S> for CheckedPea {}

@@ -153,7 +153,12 @@ impl<P: Placement> Table<P> {
 
 impl<P: Placement, M: Medium> Table<P, M> {
     /// A table in a medium that holds nothing.
-    fn new_in(medium: M, placement: P, config: Config, capacity: usize) -> Result<Self, Error> {
+    pub(crate) fn new_in(
+        medium: M,
+        placement: P,
+        config: Config,
+        capacity: usize,
+    ) -> Result<Self, Error> {
         let per_segment = (config.buckets * SLOTS) as f64;
         let segments = (capacity as f64 / (per_segment * FILLED)).ceil().max(2.0);
         if segments > (1_u64 << geometry::MOST_DEPTH) as f64 {
