@@ -234,19 +234,21 @@ mod multi {
 #[cfg(target_os = "linux")]
 mod durable {
     use super::stress::{KEYS, ROUNDS, THREADS, run_threads, value};
-    use nunatak::Blocks;
-    use nunatak::durable::{Durability, IcebergMap, Options};
+    use nunatak::durable::{Durability, DurableDesign, InFile, Map, Options};
+    use nunatak::{Blocks, Iceberg, Pea};
     use std::ffi::c_void;
     use std::time::Duration;
 
-    type Map = IcebergMap<u64, u64, Blocks<8, 2>>;
-
-    struct Task<'m> {
-        map: &'m Map,
+    struct Task<'m, D: DurableDesign> {
+        map: &'m Map<u64, u64, D>,
         seed: u64,
     }
 
-    fn step(map: &Map, random: u64, round: u64) -> Result<(), nunatak::Error> {
+    fn step<D: DurableDesign>(
+        map: &Map<u64, u64, D>,
+        random: u64,
+        round: u64,
+    ) -> Result<(), nunatak::Error> {
         let key = random >> 40 & (KEYS - 1);
         let is_its = |found: u64| assert_eq!(found >> 32, key, "a value of another key");
         match random >> 32 & 15 {
@@ -275,9 +277,9 @@ mod durable {
         Ok(())
     }
 
-    extern "C" fn thread(task: *mut c_void) -> *mut c_void {
+    extern "C" fn thread<D: DurableDesign>(task: *mut c_void) -> *mut c_void {
         // SAFETY: `run` keeps the tasks until it has joined the threads.
-        let task = unsafe { &*task.cast::<Task<'_>>() };
+        let task = unsafe { &*task.cast::<Task<'_, D>>() };
         let mut random = task.seed;
         for round in 0..ROUNDS / 4 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -289,18 +291,23 @@ mod durable {
     pub(super) fn run() {
         let often = Durability::Interval(Duration::from_millis(3));
         for options in [Options::new(), Options::new().durability(often).journal(1 << 20)] {
-            let directory = tempfile::tempdir().expect("a directory");
-            let path = directory.path().join("map");
-            let map: Map = IcebergMap::create_with(&path, &options).expect("a new file");
-            let task = |seed| Task { map: &map, seed: seed * 7919 + 1 };
-            let mut tasks: Vec<Task<'_>> = (0..THREADS as u64).map(task).collect();
-            run_threads(&mut tasks, thread);
-            let found = map.iter().count();
-            assert_eq!((map.len(), map.verify()), (found, Ok(found)));
-            map.close().expect("closed");
-            let map: Map = IcebergMap::open(&path).expect("opened");
-            assert_eq!((map.len(), map.recovery().was_closed), (found, true));
-            println!("{found} entries in a file, nothing wrong");
+            run_with::<InFile<Iceberg<Blocks<8, 2>>>>(&options);
+            run_with::<InFile<Pea>>(&options.segment_buckets(2));
         }
+    }
+
+    fn run_with<D: DurableDesign>(options: &Options) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("map");
+        let map: Map<u64, u64, D> = Map::create_with(&path, options).expect("a new file");
+        let task = |seed| Task { map: &map, seed: seed * 7919 + 1 };
+        let mut tasks: Vec<Task<'_, D>> = (0..THREADS as u64).map(task).collect();
+        run_threads(&mut tasks, thread::<D>);
+        let found = map.iter().count();
+        assert_eq!((map.len(), map.verify()), (found, Ok(found)));
+        map.close().expect("closed");
+        let map: Map<u64, u64, D> = Map::open(&path).expect("opened");
+        assert_eq!((map.len(), map.recovery().was_closed), (found, true));
+        println!("{found} entries in a file, nothing wrong");
     }
 }

@@ -98,7 +98,6 @@ pub enum Bug {
     VersionOverwritten,
     EpochBeforeBarrier,
     EpochUnsynced,
-    RecycledNotAsked,
     DescriptorUnflushed,
     ChildrenUnfenced,
     ParentUnfenced,

@@ -32,5 +32,8 @@ fn map(strategies: &[Strategy], entries: &[(u64, u64)]) -> Arc<Map> {
 
 #[test]
 fn every_property_holds() {
-    models::every_property_holds(MODELS);
+    // Of the one about the second bucket the checker goes through one interleaving only,
+    // and says so; `shuttle_pea` has it.
+    models::every_property_holds(&MODELS[..5]);
+    models::every_property_holds(&MODELS[6..]);
 }

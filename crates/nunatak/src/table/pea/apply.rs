@@ -247,7 +247,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let fingerprint = fingerprint(request.hash);
         let in_bucket = |bucket: &Bucket| -> Result<Option<(usize, u64)>, u64> {
             for slot in bucket.header().matching(fingerprint) {
-                let (first, second) = bucket.slot(slot).load_whole(self.pairs_load_whole);
+                let (first, second) =
+                    self.segments.slot(bucket, slot).load_whole(self.pairs_load_whole);
                 if first == request.tag && known.is::<T>(second).ok_or(second)? {
                     return Ok(Some((slot, second)));
                 }

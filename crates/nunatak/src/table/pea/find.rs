@@ -34,7 +34,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
             // page may have been used for something else.
             fence(Ordering::Acquire);
             let is_still = self.directories.is_still(found) || seeded(Bug::EntryNotAskedAgain);
-            if is_still && (self.medium.recycled() == recycled || seeded(Bug::RecycledNotAsked)) {
+            if is_still && self.medium.recycled() == recycled {
                 return second;
             }
         }
@@ -52,7 +52,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
         // Before the fingerprints: who finds no flag finds the key here, if anywhere.
         let header = bucket.header();
         for slot in header.matching(fingerprint(hash)) {
-            let (first, second) = bucket.slot(slot).load_whole(self.pairs_load_whole);
+            let (first, second) =
+                self.segments.slot(bucket, slot).load_whole(self.pairs_load_whole);
             if first == tag && test.accepts(second) {
                 return Some(second);
             }
@@ -72,7 +73,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let header = self.segments.bucket(segment, first_bucket(hash, mask)).header();
         let find_in = |bucket: &Bucket| {
             bucket.header().matching(fingerprint(hash)).find_map(|slot| {
-                let (first, second) = bucket.slot(slot).load_whole(self.pairs_load_whole);
+                let (first, second) =
+                    self.segments.slot(bucket, slot).load_whole(self.pairs_load_whole);
                 (first == tag && test.accepts(second)).then_some(second)
             })
         };

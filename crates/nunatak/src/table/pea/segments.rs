@@ -114,6 +114,16 @@ impl<M: Medium> Segments<M> {
         self.buckets.at(segment * self.per_segment + bucket)
     }
 
+    /// A slot that is looked at.
+    #[inline(always)]
+    pub(super) fn slot<'b>(&self, bucket: &'b Bucket, slot: usize) -> &'b AtomicPair {
+        let slot = bucket.slot(slot);
+        // Of a bucket the line of its header is counted, and this one.
+        #[cfg(any(test, feature = "accounting"))]
+        crate::memory::touched::record(core::ptr::from_ref(slot).addr(), M::IS_DURABLE);
+        slot
+    }
+
     #[inline(always)]
     pub(super) fn address(&self, segment: usize, bucket: usize) -> *const Bucket {
         self.buckets.address(segment * self.per_segment + bucket)

@@ -106,13 +106,13 @@ fn lookups_touch_one_bucket() {
     let table = words(Config::default(), 100_000);
     (0..100_000).for_each(|word| assert_eq!(put(&table, word), None));
     let mean = |first: u64| {
-        // What is recorded is an element, which is a whole bucket here.
-        let buckets: usize = (first..first + 10_000)
+        let lines: usize = (first..first + 10_000)
             .map(|word| lines_of(|| assert_eq!(table.find(word, &ByWord).is_some(), first == 0)))
             .sum();
-        buckets as f64 / 10_000.0
+        lines as f64 / 10_000.0
     };
-    assert!(mean(0) < 1.05 && mean(1 << 40) < 1.05, "{} {}", mean(0), mean(1 << 40));
+    // Three slots are in the header's line.
+    assert!(mean(0) < 1.8 && mean(1 << 40) < 1.05, "{} {}", mean(0), mean(1 << 40));
 }
 
 #[test]
@@ -148,4 +148,45 @@ fn a_stashed_key_is_not_stored_twice() {
         assert_eq!(remove(word), Some(!word));
         assert_eq!(table.find(word, &ByWord), None, "{word} was there twice");
     }
+}
+
+/// Of pages that were given out again while somebody read them nothing counts.
+#[cfg(all(target_os = "linux", not(miri)))]
+#[test]
+fn a_read_of_a_page_that_is_used_again_does_not_count() {
+    use crate::hash::{StableHash, StablePlacement};
+    use crate::memory::durable::{Backing, Kind, Paged, Pool, Recorder, Wanted};
+    use crate::table::{Change, KeyTest};
+    use core::cell::Cell;
+    use std::sync::Arc;
+
+    /// Accepts what it is asked the second time, and lets pages be copied and given out
+    /// again before.
+    struct Meddling<'t>(&'t Table<StablePlacement, Paged>, Cell<bool>);
+
+    impl KeyTest for Meddling<'_> {
+        const BY_WORD: bool = false;
+
+        fn accepts(&self, second: u64) -> bool {
+            assert_eq!(second, 10);
+            if self.1.replace(true) {
+                return true;
+            }
+            for round in 0..3 {
+                self.0.apply(2, &ByWord, Some(round), |_| Change::To(round));
+                self.0.sync().unwrap();
+            }
+            false
+        }
+    }
+
+    let recorder = Arc::new(Recorder::default());
+    let backing = Backing::simulated(&[], false, true, recorder).unwrap();
+    let pool = Pool::create(backing, Kind::Pea, &[0; 12], Wanted::default()).unwrap();
+    let medium = Paged::new(pool, 1 << 30).unwrap();
+    let placement = StablePlacement::new(StableHash::EXAMPLE.multipliers);
+    let config = Config { buckets: 2, ..Config::default() };
+    let table = Table::create(medium, placement, config, 0).unwrap();
+    table.apply(1, &ByWord, Some(10), |_| Change::Keep);
+    assert_eq!(table.find(1, &Meddling(&table, Cell::new(false))), Some(10));
 }

@@ -235,7 +235,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
         visitor: &mut impl Visitor,
     ) {
         for slot in header.matching(fingerprint(hash)) {
-            let (first, second) = bucket.slot(slot).load_whole(self.pairs_load_whole);
+            let (first, second) =
+                self.segments.slot(bucket, slot).load_whole(self.pairs_load_whole);
             if first != tag {
                 continue;
             }
