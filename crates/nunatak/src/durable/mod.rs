@@ -26,7 +26,7 @@
 //! | what is read may be taken back by a power cut | yes | yes | yes, until its change is acknowledged | no: durably linearizable |
 //! | costs, beyond the map in RAM | the page cache | that, and a sync at times | a sync for a change, or for a batch | a write-back of one cache line, and a fence |
 //!
-//! A sync writes every page that has something changed, or with a
+//! A sync of an [`IcebergMap`] writes every page that has something changed, or with a
 //! [journal](Options::journal) just what was changed. With one, "the power fails" is
 //! told from "the process is killed" by the boot id of the machine: what was changed
 //! after the last sync is there after the latter, and may be gone after the former. A
@@ -37,6 +37,10 @@
 //! sync or since, or was absent then or since; a structural change (a doubling, a
 //! halving, recovery itself) is never seen half done. An operation that was not
 //! acknowledged took effect as a whole or not at all.
+//!
+//! A [`PeaMap`] in the page cache is more than that after a power cut: it is as it was at
+//! one instant, that of the last sync, since pages are copied before they are changed. It
+//! has no journal, and its file may be twice as large after a sync.
 //!
 //! A handle whose sync has failed is *poisoned*: it is not known what the disk holds,
 //! and a second attempt would succeed without meaning anything. Reads go on; changes
