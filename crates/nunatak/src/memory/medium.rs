@@ -170,6 +170,12 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
     /// Whether fences order what becomes durable; barriers do in every medium.
     fn is_ordered(&self) -> bool;
 
+    /// Whether what was flushed and fenced is durable: if not, a reader need not do it.
+    #[inline(always)]
+    fn has_fences(&self) -> bool {
+        true
+    }
+
     /// Stores a word.
     #[inline(always)]
     fn store_word(&self, word: &AtomicU64, value: u64, order: Ordering) {

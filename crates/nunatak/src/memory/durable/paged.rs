@@ -164,6 +164,11 @@ impl Medium for Paged {
     }
 
     #[inline(always)]
+    fn has_fences(&self) -> bool {
+        self.copies.is_none()
+    }
+
+    #[inline(always)]
     fn store_word(&self, word: &AtomicU64, value: u64, order: Ordering) {
         self.pool().store_table_word(word, value, order);
     }

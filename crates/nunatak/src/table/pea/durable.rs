@@ -114,6 +114,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     #[inline(always)]
     pub(super) fn persist_read(&self, segment: usize, hash: u64) {
         if M::IS_DURABLE
+            && self.medium.has_fences()
             && self.segments.version(segment, first_bucket(hash, self.mask())).1.is_locked()
             && !seeded(Bug::ReadUnpersisted)
         {
