@@ -2,11 +2,12 @@
 //! simulated persistent memory.
 #![cfg(target_os = "linux")]
 
-use nunatak::durable::{DurableDesign, InFile, Map, Options, Persistency, Simulation};
-use nunatak::{Blocks, Iceberg};
+use nunatak::durable::{Durability, DurableDesign, InFile, Map, Options, Persistency, Simulation};
+use nunatak::{Blocks, Iceberg, Pea};
 use nunatak_harness::Subject;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 type Tiny = InFile<Iceberg<Blocks<8, 2>>>;
 type Usual = InFile<Iceberg>;
@@ -36,23 +37,46 @@ impl<D: DurableDesign> Subject<u64, u64> for File<D> {
     }
 }
 
-/// Maps in persistent memory that remembers all that happens.
-struct Simulated;
+/// Maps of small segments, which are synced all the time, so that pages are copied all
+/// the time.
+struct Synced;
 
-impl Subject<u64, u64> for Simulated {
-    type Map = Map<u64, u64, Tiny>;
+impl Subject<u64, u64> for Synced {
+    type Map = Map<u64, u64, InFile<Pea>>;
 
     fn build(&self, capacity: usize) -> Self::Map {
-        let options = Options::new().capacity(capacity);
+        let often = Durability::Interval(Duration::from_millis(1));
+        in_file(&Options::new().capacity(capacity).segment_buckets(4).durability(often))
+    }
+}
+
+/// Maps in persistent memory that remembers all that happens.
+struct Simulated<D>(PhantomData<fn() -> D>);
+
+impl<D: DurableDesign> Subject<u64, u64> for Simulated<D> {
+    type Map = Map<u64, u64, D>;
+
+    fn build(&self, capacity: usize) -> Self::Map {
+        let options = Options::new().capacity(capacity).segment_buckets(16);
         Simulation::new(Persistency::Lines).create(&options).expect("a new map")
     }
 }
 
 nunatak_harness::suite_inline!(tiny, File::<super::Tiny>(super::PhantomData));
 nunatak_harness::suite_inline!(usual, File::<super::Usual>(super::PhantomData));
+nunatak_harness::suite_inline!(pea, File::<super::InFile<super::Pea>>(super::PhantomData));
+nunatak_harness::suite_inline!(pea_synced, Synced);
 
 #[test]
 fn histories_in_simulated_memory_are_linearizable() {
-    nunatak_harness::record::histories_are_linearizable::<u64, u64, _>(&Simulated);
-    nunatak_harness::stress::presence::stable_keys_are_never_missed::<u64, u64, _>(&Simulated);
+    fn check<D: DurableDesign>()
+    where
+        Map<u64, u64, D>: Sync,
+    {
+        let simulated = Simulated::<D>(PhantomData);
+        nunatak_harness::record::histories_are_linearizable::<u64, u64, _>(&simulated);
+        nunatak_harness::stress::presence::stable_keys_are_never_missed::<u64, u64, _>(&simulated);
+    }
+    check::<Tiny>();
+    check::<InFile<Pea>>();
 }
