@@ -12,7 +12,7 @@ use std::time::Duration;
 type Map = InFile<Pea>;
 
 const EVERY_IMAGE: Thoroughness = Thoroughness { images: 4096, second: 7, moments: 1, journal: 0 };
-const SOME_IMAGES: Thoroughness = Thoroughness { images: 6, second: 37, moments: 3, journal: 0 };
+const SOME_IMAGES: Thoroughness = Thoroughness { images: 5, second: 37, moments: 6, journal: 0 };
 
 #[test]
 fn short_operations_in_persistent_memory() {
@@ -32,7 +32,7 @@ fn short_operations_in_the_page_cache() {
     actions.extend((0..2).map(Action::Remove));
     actions.extend((0..2).map(|key| Action::Insert(key, key)));
     // Copies of pages are torn in too many ways for all of them.
-    let look = Thoroughness { images: 24, ..EVERY_IMAGE };
+    let look = Thoroughness { images: 16, ..EVERY_IMAGE };
     let images = crash_history::<Map>(&actions, Persistency::Pages, look);
     assert!(images > 100, "{images}");
 }
@@ -53,7 +53,7 @@ fn histories_in_the_page_cache() {
 
 /// A history in which the file grows and shrinks by extents.
 fn grows() -> Vec<Action> {
-    let inserts = (0..40).map(|key| Action::Insert(key, key + 1)).chain([Action::Reserve(2000)]);
+    let inserts = (0..40).map(|key| Action::Insert(key, key + 1)).chain([Action::Reserve(800)]);
     let others = (0..8).map(|key| Action::Insert(key, key + 2)).chain([Action::Shrink]);
     inserts.chain(others).chain((0..8).map(|key| Action::Update(key, key + 3))).collect()
 }
@@ -61,13 +61,13 @@ fn grows() -> Vec<Action> {
 /// Segments are split, merged and moved, and the file grows and shrinks.
 #[test]
 fn segments_and_extents() {
-    let few = Thoroughness { images: 3, second: 5, moments: 97, journal: 0 };
+    let few = Thoroughness { images: 3, second: 5, moments: 197, journal: 0 };
     let splits = (0..150).map(|key| Action::Insert(key, key + 1));
     let merges = (0..140).map(Action::Remove).chain([Action::Shrink, Action::Insert(150, 7)]);
     let all: Vec<Action> = splits.chain(merges).collect();
     for persistency in [Persistency::Lines, Persistency::Pages] {
         crash_history::<Map>(&grows(), persistency, few);
-        crash_history::<Map>(&all, persistency, Thoroughness { moments: 11, ..few });
+        crash_history::<Map>(&all, persistency, Thoroughness { moments: 23, ..few });
     }
 }
 
