@@ -19,11 +19,17 @@ fn ends_with(code: i32, arguments: &[&str], directory: &Path) -> (String, String
     (out, error)
 }
 
+const MAPS: [&str; 2] = ["iceberg", "pea"];
+
 #[test]
 fn pairs_are_stored_and_found() {
+    MAPS.into_iter().for_each(store_and_find);
+}
+
+fn store_and_find(map: &str) {
     let directory = tempfile::tempdir().expect("a directory");
     let at = directory.path();
-    ends_with(0, &["create", "a.map", "--capacity", "1000"], at);
+    ends_with(0, &["create", "a.map", "--capacity", "1000", "--map", map], at);
     ends_with(0, &["put", "a.map", "7", "49"], at);
     ends_with(0, &["put", "a.map", "0xff", "1"], at);
     assert_eq!(ends_with(0, &["get", "a.map", "7", "255"], at).0, "49\n1\n");
@@ -37,17 +43,24 @@ fn pairs_are_stored_and_found() {
 
 #[test]
 fn what_was_dumped_is_restored() {
+    MAPS.into_iter().for_each(dump_and_restore);
+}
+
+fn dump_and_restore(map: &str) {
     let directory = tempfile::tempdir().expect("a directory");
     let at = directory.path();
     let text: String = (0..5000_u64).map(|key| format!("{key}\t{}\n", key * key)).collect();
     std::fs::write(at.join("pairs.tsv"), text).expect("a file");
-    assert!(ends_with(0, &["load", "a.map", "pairs.tsv"], at).1.contains("5000 keys were new"));
+    let load = ["load", "a.map", "pairs.tsv", "--map", map];
+    assert!(ends_with(0, &load, at).1.contains("5000 keys were new"));
+    let name = if map == "pea" { "Pea Hash" } else { "IcebergHT" };
+    assert!(ends_with(0, &["stats", "a.map"], at).0.contains(name));
     ends_with(0, &["load", "a.map", "pairs.tsv", "--durability", "synced"], at);
     for format in ["tsv", "binary"] {
         let dump = format!("dump.{format}");
         let copy = format!("{format}.map");
         ends_with(0, &["dump", "a.map", &dump, "--format", format], at);
-        ends_with(0, &["restore", &copy, &dump, "--format", format], at);
+        ends_with(0, &["restore", &copy, &dump, "--format", format, "--map", map], at);
         assert_eq!(ends_with(0, &["get", &copy, "70"], at).0, "4900\n");
         assert!(ends_with(0, &["verify", &copy], at).0.starts_with("5000 pairs"));
     }
@@ -82,9 +95,11 @@ fn errors_say_what_is_wrong_and_lose_nothing() {
 
 #[test]
 fn killed_processes_lose_nothing() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let arguments = ["crash-test", ".", "--rounds", "20", "--milliseconds", "30"];
-    let (out, _) = ends_with(0, &arguments, directory.path());
-    assert!(out.contains("20 processes were killed"), "{out}");
-    assert_eq!(std::fs::read_dir(directory.path()).expect("the directory").count(), 0);
+    for map in MAPS {
+        let directory = tempfile::tempdir().expect("a directory");
+        let arguments = ["crash-test", ".", "--rounds", "20", "--milliseconds", "30", "--map", map];
+        let (out, _) = ends_with(0, &arguments, directory.path());
+        assert!(out.contains("20 processes were killed"), "{out}");
+        assert_eq!(std::fs::read_dir(directory.path()).expect("the directory").count(), 0);
+    }
 }

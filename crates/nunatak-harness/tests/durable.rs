@@ -29,11 +29,11 @@ impl<D: DurableDesign> Subject<u64, u64> for File<D> {
     type Map = Map<u64, u64, D>;
 
     fn build(&self, capacity: usize) -> Self::Map {
-        in_file(&Options::new().capacity(capacity))
+        in_file(&Options::new().capacity(capacity).segment_buckets(64))
     }
 
     fn adversarial(&self) -> Self::Map {
-        in_file(&Options::new().max_load(0.95))
+        in_file(&Options::new().max_load(0.95).segment_buckets(64))
     }
 }
 
@@ -45,7 +45,7 @@ impl Subject<u64, u64> for Synced {
     type Map = Map<u64, u64, InFile<Pea>>;
 
     fn build(&self, capacity: usize) -> Self::Map {
-        let often = Durability::Interval(Duration::from_millis(1));
+        let often = Durability::Interval(Duration::from_millis(2));
         in_file(&Options::new().capacity(capacity).segment_buckets(4).durability(often))
     }
 }

@@ -345,7 +345,7 @@ impl Copies {
     fn allocate(&self, state: &mut State, is_new: bool) -> Result<usize, Error> {
         let free = self.look_for_free(state);
         if free.len() <= MARGIN {
-            let grown = self.grow(free);
+            let grown = self.grow(free, MARGIN);
             self.is_tight.store(grown.is_err(), Relaxed);
             if is_new {
                 grown?;
@@ -379,13 +379,17 @@ impl Copies {
         })
     }
 
-    /// Adds an eighth of what there is, or what there is room for.
-    fn grow(&self, free: &mut Vec<u32>) -> Result<(), Error> {
+    /// Adds an eighth of what there is, and so many pages at least, if there is room.
+    fn grow(&self, free: &mut Vec<u32>, pages: usize) -> Result<(), Error> {
         let before = self.pages.committed();
-        let eighth = (before + before / 8).next_multiple_of(EXTENT);
-        let least = before + EXTENT;
-        let grown = self.pages.resize(eighth.max(least).min(self.pages.reserved()));
-        grown.or_else(|_| self.pages.resize(least))?;
+        let least = (before + pages * PAGE_BYTES).next_multiple_of(EXTENT);
+        let eighth = (before + before / 8).next_multiple_of(EXTENT).min(self.pages.reserved());
+        let grown = self.pages.resize(eighth.max(least));
+        if eighth > least {
+            grown.or_else(|_| self.pages.resize(least))?
+        } else {
+            grown?
+        }
         let (from, to) = (before / PAGE_BYTES, self.pages.committed() / PAGE_BYTES);
         let mut all: Vec<u32> = (from.max(1)..to).rev().map(|number| number as u32).collect();
         all.append(free);
@@ -398,8 +402,9 @@ impl Copies {
     pub(super) fn has_room(&self, pages: usize) -> Result<(), Error> {
         let mut state = self.state.lock();
         let free = self.look_for_free(&mut state);
-        while free.len() < MARGIN + pages {
-            let grown = self.grow(free);
+        if free.len() < MARGIN + pages {
+            let wanted = MARGIN + pages - free.len();
+            let grown = self.grow(free, wanted);
             if free.len() < MARGIN {
                 self.is_tight.store(grown.is_err(), Relaxed);
             }
@@ -503,7 +508,8 @@ impl Pool {
     /// having been closed.
     pub(super) fn was_cut(&self) -> bool {
         let since = self.page.boot().load(Ordering::Relaxed);
-        !self.was_closed() && self.backing.boot() != Some(since)
+        let is_new = self.page.begun().load(Ordering::Relaxed) == 0;
+        !self.was_closed() && !is_new && self.backing.boot() != Some(since)
     }
 
     /// Says that the file is open, and since which start of the machine: durably, if that
