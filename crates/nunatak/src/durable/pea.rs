@@ -17,6 +17,8 @@ use std::thread::JoinHandle;
 /// back one cache line, a get reads the line of a header and that of a slot. Opening a
 /// file reads 16 bytes for each segment of 512 KiB.
 ///
+/// `max_load`, `max_capacity`, `threads` and `journal` of the [`Options`] are nothing to it.
+///
 /// In the page cache a sync leaves what is in the file as of one instant between changes;
 /// the first change of a page of 4 KiB after a sync copies that.
 ///

@@ -287,7 +287,7 @@ impl Copies {
         Ok(())
     }
 
-    /// Gives a page up, which reads as zero from here on.
+    /// Gives a page up that no operation knows any more. It reads as zero from here on.
     pub(super) fn discard(&self, versions: &Versions, word: &AtomicU64) {
         let mut state = self.state.lock();
         // So that it is not found later as what was replaced before.
@@ -326,9 +326,26 @@ impl Copies {
         }
         // Release: with what the page holds.
         word.store(version.0, Ordering::Release);
-        if before.number() != 0 {
-            state.replaced.push((version.epoch(), before.number() as u32));
+        let number = before.number() as u32;
+        if number == 0 {
+            return;
         }
+        match &mut state.free {
+            // No recovery needs it; and who discards a page knows that all operations have
+            // ended that may have known it.
+            Some(free) if version.number() == 0 && before.epoch() == version.epoch() => {
+                self.recycle();
+                free.push(number);
+            }
+            _ => state.replaced.push((version.epoch(), number)),
+        }
+    }
+
+    /// Lets readers who announce nothing know that pages are given out again, before any
+    /// of them is changed.
+    fn recycle(&self) {
+        self.recycled.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::Release);
     }
 
     fn words(&self, number: usize) -> &[AtomicU64] {
@@ -437,9 +454,7 @@ impl Copies {
         let mut state = self.state.lock();
         state.durable = synced;
         let State { free, replaced, .. } = &mut *state;
-        // Before any of them is changed.
-        self.recycled.fetch_add(1, Ordering::Relaxed);
-        fence(Ordering::Release);
+        self.recycle();
         if let Some(free) = free {
             let is_old = |&(epoch, _): &(u64, u32)| epoch <= synced;
             free.extend(replaced.iter().filter(|page| is_old(page)).map(|&(_, number)| number));
@@ -476,8 +491,9 @@ impl Copies {
     /// Moves pages to the lowest places that are free, while nobody changes anything.
     pub(super) fn move_down(&self) -> Result<(), Error> {
         let mut state = self.state.lock();
-        let free = self.look_for_free(&mut state).len();
-        let end = self.pages.committed() / PAGE_BYTES - free;
+        let free = self.look_for_free(&mut state);
+        free.sort_unstable_by(|a, b| b.cmp(a));
+        let end = self.pages.committed() / PAGE_BYTES - free.len();
         for map in state.maps.clone() {
             let (versions, words) = map.all();
             for (versions, word) in versions.iter().zip(words) {

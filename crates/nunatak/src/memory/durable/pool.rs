@@ -204,10 +204,10 @@ impl Pool {
     }
 
     /// Gives back what a crash has left behind the last extent, and forgets extents
-    /// that are not there. Before anything grows.
-    pub(crate) fn trim(&self) -> Result<(), Error> {
+    /// that are not there; whether there was anything. Before anything grows.
+    pub(crate) fn trim(&self) -> Result<bool, Error> {
         if self.backing.is_read_only() {
-            return Ok(());
+            return Ok(false);
         }
         let table = self.extents.lock();
         for &number in &table.unused {
@@ -218,7 +218,7 @@ impl Pool {
             let given = self.backing.give_back(end, actual, true);
             given.map_err(|error| error_of("shorten the file", error))?;
         }
-        Ok(())
+        Ok(actual > end)
     }
 
     /// As [`trim`](Self::trim), and says that the file is open.

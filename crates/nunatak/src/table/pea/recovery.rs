@@ -112,7 +112,10 @@ impl<P: Placement> Table<P, Paged> {
         config: Config,
     ) -> Result<(Self, Recovery), Error> {
         let was_closed = medium.pool().was_closed();
-        medium.pool().trim()?;
+        if medium.pool().trim()? {
+            // What was cut off must not be there when the file grows again.
+            medium.barrier()?;
+        }
         let mut table = Self::within(medium, placement, config, 1)?;
         table.medium.end_recovery()?;
         let dropped = table.find_segments(was_closed)?;
