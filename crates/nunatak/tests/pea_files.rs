@@ -137,8 +137,16 @@ fn truncated_files_are_refused() {
     let directory = Temporary::new();
     let map: Map = PeaMap::create_with(directory.path(), &small()).unwrap();
     (0..5000).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+    // As a killed process leaves it, and closed.
+    let killed = fs::read(directory.path()).unwrap();
     map.close().unwrap();
-    let whole = fs::read(directory.path()).unwrap();
+    let closed = fs::read(directory.path()).unwrap();
+    for whole in [killed, closed] {
+        truncate_everywhere(&directory, &whole);
+    }
+}
+
+fn truncate_everywhere(directory: &Temporary, whole: &[u8]) {
     let (mut refused, mut opened) = (0, 0);
     for length in (0..whole.len()).step_by(64 << 10).flat_map(|at| [at, at + 1, at + 4096]) {
         if length >= whole.len() {

@@ -36,7 +36,9 @@ impl Maintenance {
     ) -> Result<Option<Self>, Error> {
         let backing = D::file(&map.table).pool().backing();
         // A simulation is to do the same every time.
-        if backing.is_ordered() || backing.is_simulated() {
+        let has_nothing_to_do =
+            !D::File::MAY_NEED_SYNC && !matches!(durability, Durability::Interval(_));
+        if backing.is_ordered() || backing.is_simulated() || has_nothing_to_do {
             return Ok(None);
         }
         let signal = Arc::new(Signal::default());

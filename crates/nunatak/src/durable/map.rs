@@ -23,8 +23,12 @@ pub trait FileTable: Send + Sync {
     fn has_room(&self) -> Result<(), Error>;
     #[doc(hidden)]
     fn is_tight(&self) -> bool;
+    /// Whether something waits for a sync.
     #[doc(hidden)]
     fn needs_sync(&self) -> bool;
+    /// Whether something may ever wait for one.
+    #[doc(hidden)]
+    const MAY_NEED_SYNC: bool;
     #[doc(hidden)]
     #[allow(private_interfaces, reason = "the trait is sealed")]
     fn pool(&self) -> &Pool;
@@ -55,6 +59,8 @@ impl<P: Placement, B: BlockSizes> FileTable for Table<P, B, Durable> {
     fn is_tight(&self) -> bool {
         self.is_tight()
     }
+
+    const MAY_NEED_SYNC: bool = true;
 
     fn needs_sync(&self) -> bool {
         self.has_leftovers()

@@ -147,6 +147,10 @@ pub(super) struct Copies {
 impl Copies {
     /// The pages of a pool, in so many bytes of addresses.
     pub(super) fn new(pool: &Arc<Pool>, bytes: usize) -> Result<Self, Error> {
+        if !pool.was_cut() {
+            // All that a killed process has stored is there.
+            pool.check_extents()?;
+        }
         let bytes = bytes.min(PAGE_BYTES << NUMBER_BITS);
         let pages = PoolRegion::reserve(pool, Part::Pages, bytes)?;
         if pages.committed() == 0 {

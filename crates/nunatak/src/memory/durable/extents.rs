@@ -85,6 +85,8 @@ pub(super) struct Table {
     pub(super) extents: Vec<(usize, Extent)>,
     /// Entries that say nothing of use, and may be taken.
     pub(super) unused: Vec<usize>,
+    /// Where the last extent ends of those that are beyond the end of the file, if any is.
+    pub(super) missing: Option<u64>,
 }
 
 impl Table {
@@ -97,7 +99,11 @@ impl Table {
             let (first, second) = (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed));
             match Extent::decode(first, second) {
                 Some(extent) if extent.end() <= bytes => table.extents.push((number, extent)),
-                _ => table.unused.push(number),
+                Some(extent) => {
+                    table.missing = table.missing.max(Some(extent.end()));
+                    table.unused.push(number);
+                }
+                None => table.unused.push(number),
             }
         }
         table.unused.reverse();

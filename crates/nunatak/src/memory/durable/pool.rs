@@ -128,8 +128,22 @@ impl Pool {
             is_open_to_changes: AtomicBool::new(!is_read_only),
         };
         pool.extents = Mutex::new(Table::read(|number| page.entry(number), bytes)?);
+        if was_closed {
+            pool.check_extents()?;
+        }
         pool.repeat = Mutex::new(pool.read_journal()?);
         Ok(pool)
+    }
+
+    /// An error if the file was longer than it is, where a power cut can't be the reason.
+    pub(super) fn check_extents(&self) -> Result<(), Error> {
+        match self.extents.lock().missing {
+            None => Ok(()),
+            Some(expected) => {
+                let bytes = self.actual_bytes()?;
+                Err(FileError::Truncated { bytes, expected }.into())
+            }
+        }
     }
 
     pub(crate) fn description(&self) -> &Description {

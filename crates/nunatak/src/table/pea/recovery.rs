@@ -143,15 +143,21 @@ impl<P: Placement> Table<P, Paged> {
     /// Makes the directory; the segments that others have taken the place of, or never
     /// did.
     fn find_segments(&mut self, was_closed: bool) -> Result<Vec<Described>, Error> {
-        let len = self.segments.held();
+        let (described, held) = self.segments.held();
         let mut all = Vec::new();
-        for segment in 0..len {
+        for segment in 0..described {
             if let Some(descriptor) = self.segments.descriptor(segment) {
                 let words = (descriptor.load_first(Relaxed), descriptor.load_second(Relaxed));
                 all.extend(Described::of(segment, words.0, words.1)?);
             }
         }
         let (chosen, others) = choose(all)?;
+        let named = chosen.iter().map(|one| one.segment + 1).max().unwrap_or(0);
+        if named > held && self.medium.has_fences() {
+            return Err(FileError::Corrupt { what: "a segment is not in the file" }.into());
+        }
+        // Whatever else there is may hold what came to nothing.
+        let len = named.max(held.min(described));
         let mut used = vec![false; len];
         chosen.iter().for_each(|one| used[one.segment] = true);
         self.segments.restore(len, &used)?;

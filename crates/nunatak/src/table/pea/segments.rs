@@ -327,12 +327,13 @@ impl<M: Medium> Segments<M> {
         Ok(())
     }
 
-    /// For how many segments a medium holds buckets and descriptors.
+    /// For how many segments a medium holds descriptors, and for how many buckets. (Those
+    /// in which nothing was stored yet may have no pages.)
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn held(&self) -> (usize, usize) {
         let of_descriptors = self.descriptors.as_ref().map_or(0, Stretch::len).saturating_sub(1);
         let of_buckets = self.buckets.len() / self.per_segment;
-        of_buckets.min(self.stash.len() / STASH).min(of_descriptors).min(self.most)
+        (of_descriptors.min(self.most), of_buckets.min(self.stash.len() / STASH))
     }
 
     /// Starts to make all of a segment durable.
