@@ -198,10 +198,9 @@ mod backing {
             let address = self.address(index);
             #[cfg(any(test, feature = "accounting"))]
             crate::memory::touched::record(address.addr(), M::IS_DURABLE);
-            // SAFETY: every caller computes the index from a block number under a
-            // size that the table has published, for which the elements were
-            // committed before; invariants 1 to 3. Pages that elements are in stay
-            // mapped, wherever they are.
+            // SAFETY: every caller computes the index under a size that the table has
+            // published, for which the elements were committed before; invariants 1 to
+            // 3. Pages that they are in stay mapped, wherever those are.
             unsafe { &*address }
         }
     }

@@ -119,8 +119,8 @@ pub(super) struct Map {
 impl Map {
     /// The versions of all pages, and the words of those that count.
     fn all(&self) -> (&[Versions], &[AtomicU64]) {
-        // SAFETY: of a region, both of whose stretches have so many elements and stay as
-        // long as the region; it goes with the table, and so do the copies.
+        // SAFETY: of a region that lives, since one that goes takes its map off the list;
+        // both of its stretches have so many elements.
         unsafe {
             let versions = core::slice::from_raw_parts(self.versions as *const _, self.pages);
             (versions, core::slice::from_raw_parts(self.words as *const _, self.pages))
@@ -159,7 +159,7 @@ impl Copies {
         }
         let durable = pool.root();
         // A number that no version has.
-        let epoch = durable.max(pool.page.begun().load(Ordering::Relaxed)).saturating_add(1);
+        let epoch = durable.max(pool.page.begun().load(Relaxed)).saturating_add(1);
         if epoch >> (63 - NUMBER_BITS) != 0 {
             return Err(FileError::Corrupt { what: "there are no epochs left" }.into());
         }
@@ -181,15 +181,16 @@ impl Copies {
     pub(super) fn begin(&self, epoch: u64) {
         // Before a version names it. After a power cut it does not matter.
         self.pool.store_word(self.pool.page.begun(), epoch);
-        self.epoch.store(epoch, Ordering::Release);
+        // Relaxed: who is waiting to change something is let go on by a release.
+        self.epoch.store(epoch, Relaxed);
     }
 
     /// The present epoch.
     #[inline(always)]
     pub(super) fn epoch(&self) -> u64 {
         // Relaxed: it changes when nobody changes anything, and who begins to acquires
-        // that.
-        self.epoch.load(Ordering::Relaxed)
+        // that; or under the lock of the state.
+        self.epoch.load(Relaxed)
     }
 
     #[inline(always)]
@@ -206,7 +207,8 @@ impl Copies {
     pub(super) fn drop_torn(&self, map: &[Versions]) {
         let durable = self.state.lock().durable;
         for word in map.iter().flat_map(|versions| &versions.0) {
-            let version = Version(word.load(Ordering::Relaxed));
+            // Relaxed: no table has the map yet.
+            let version = Version(word.load(Relaxed));
             if version.epoch() > durable && !seeded(Bug::TornVersionsKept) {
                 self.store(word, Version::NONE);
             }
@@ -218,6 +220,11 @@ impl Copies {
         let mut state = self.state.lock();
         state.maps.retain(|other| other.part != map.part);
         state.maps.push(map);
+    }
+
+    /// Forgets a map whose region goes.
+    pub(super) fn remove_map(&self, versions: usize) {
+        self.state.lock().maps.retain(|map| map.versions != versions);
     }
 
     /// Whether a version may be one: of an epoch that was, and of a page that there is.
@@ -244,7 +251,8 @@ impl Copies {
     /// were given back since.
     pub(super) fn is_map_sound(&self, map: &[Versions]) -> bool {
         map.iter().all(|versions| {
-            let words = versions.0.iter().map(|word| word.load(Ordering::Relaxed));
+            // Relaxed: nothing is read by it.
+            let words = versions.0.iter().map(|word| word.load(Relaxed));
             let latest = Version(words.max().unwrap_or_default());
             latest == Version::NONE || self.is_sound(latest)
         })
@@ -258,12 +266,11 @@ impl Copies {
         self.pool.backing.store(address, version.0, store);
     }
 
-    /// Copies a page, of which this is the present version, so that it may be changed in
-    /// this epoch, if nobody else has: where it is then.
+    /// Copies a page so that it may be changed in this epoch, if nobody else has.
     #[cold]
     pub(super) fn copy(&self, versions: &Versions, word: &AtomicU64) -> Result<(), Error> {
-        if self.pool.backing.is_read_only() || self.pool.is_poisoned() {
-            // What is changed stays in this process, or nobody knows what of it is left.
+        if self.pool.backing.is_read_only() {
+            // What is changed stays in this process.
             return Ok(());
         }
         let mut state = self.state.lock();
@@ -271,7 +278,12 @@ impl Copies {
         if before.epoch() == self.epoch() && before.number() != 0 {
             return Ok(());
         }
-        self.copy_to(&mut state, (versions, word), before)
+        let copied = self.copy_to(&mut state, (versions, word), before);
+        if before.number() != 0 && self.pool.is_poisoned() {
+            // Those who have begun are to end: no sync brings pages any more.
+            return Ok(());
+        }
+        copied
     }
 
     fn copy_to(
@@ -282,10 +294,11 @@ impl Copies {
     ) -> Result<(), Error> {
         let number = self.allocate(state, before.number() == 0)?;
         let (from, to) = (self.words(before.number()), self.words(number));
-        let words: [u64; WORDS] = core::array::from_fn(|at| from[at].load(Ordering::Relaxed));
+        // Relaxed: nobody changes a page of an earlier epoch, and the lock has what copied it.
+        let words: [u64; WORDS] = core::array::from_fn(|at| from[at].load(Relaxed));
         self.pool.backing.store_page(to.as_ptr().cast(), &words, || {
             // Relaxed: published by the version. Who reads the page as it was finds out.
-            to.iter().zip(words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+            to.iter().zip(words).for_each(|(to, word)| to.store(word, Relaxed));
         });
         self.set(state, page, before, number);
         Ok(())
@@ -318,16 +331,10 @@ impl Copies {
         if seeded(Bug::VersionOverwritten) {
             needed = [before; 2];
         }
-        let is_free = |other: &Version| !needed.contains(other);
-        let at = of_now.or_else(|| all.iter().position(|other| *other == Version::NONE));
-        let at = at.or_else(|| {
-            let mut free: Vec<usize> = (0..VERSIONS).filter(|&at| is_free(&all[at])).collect();
-            free.sort_by_key(|&at| all[at]);
-            free.first().copied()
-        });
-        if let Some(at) = at {
-            self.store(&versions.0[at], version);
-        }
+        let may_go = |&at: &usize| all[at] == Version::NONE || !needed.contains(&all[at]);
+        let oldest = || (0..VERSIONS).filter(may_go).min_by_key(|&at| all[at]);
+        // Two are needed, of four.
+        self.store(&versions.0[of_now.or_else(oldest).unwrap_or(0)], version);
         // Release: with what the page holds.
         word.store(version.0, Ordering::Release);
         let number = before.number() as u32;
@@ -348,14 +355,16 @@ impl Copies {
     /// Lets readers who announce nothing know that pages are given out again, before any
     /// of them is changed.
     fn recycle(&self) {
-        self.recycled.fetch_add(1, Ordering::Relaxed);
+        // Relaxed, and a fence: who reads what is stored to such a page from here on, and
+        // fences, finds another number.
+        self.recycled.fetch_add(1, Relaxed);
         fence(Ordering::Release);
     }
 
     fn words(&self, number: usize) -> &[AtomicU64] {
         debug_assert!((number + 1) * PAGE_BYTES <= self.pages.committed());
-        // SAFETY: versions name pages that the part had when they were stored, or that
-        // `add_map` has looked at; the part is mapped, and holds atomic words only.
+        // SAFETY: the page is one that the part has: that of a version that is sound
+        // (`load`), or a free one. The part is mapped, and holds atomic words only.
         unsafe {
             let first = self.base().add(number * PAGE_BYTES).cast::<AtomicU64>();
             core::slice::from_raw_parts(first, WORDS)
@@ -527,8 +536,9 @@ impl Pool {
     /// Whether the machine was started again since the file was open last, without its
     /// having been closed.
     pub(super) fn was_cut(&self) -> bool {
-        let since = self.page.boot().load(Ordering::Relaxed);
-        let is_new = self.page.begun().load(Ordering::Relaxed) == 0;
+        // Relaxed: before the pool is shared.
+        let (since, begun) = (self.page.boot().load(Relaxed), self.page.begun().load(Relaxed));
+        let is_new = begun == 0;
         !self.was_closed() && !is_new && self.backing.boot() != Some(since)
     }
 
@@ -537,7 +547,7 @@ impl Pool {
     pub(super) fn open_for_copies(&self) -> Result<(), Error> {
         let boot = self.backing.boot().unwrap_or(0);
         if self.backing.is_read_only()
-            || !self.is_closed() && self.page.boot().load(Ordering::Relaxed) == boot
+            || !self.is_closed() && self.page.boot().load(Relaxed) == boot
         {
             return Ok(());
         }

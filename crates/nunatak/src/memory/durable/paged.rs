@@ -271,6 +271,7 @@ impl Copied {
         // Up to the last page that is anywhere.
         let is_used = |versions| copies.latest(versions).number() != 0;
         let pages = region.map().iter().rposition(is_used).map_or(0, |last| last + 1);
+        // Relaxed: nobody has the region yet.
         region.asked.store(pages * PAGE_BYTES, Ordering::Relaxed);
         Ok(region)
     }
@@ -278,7 +279,13 @@ impl Copied {
     /// Has words for all that the map is for.
     fn commit_words(&self) -> Result<(), Error> {
         let count = self.map.committed() / MAP_BYTES;
-        self.words.resize(count * size_of::<AtomicU64>())?;
+        let bytes = count * size_of::<AtomicU64>();
+        if bytes < self.words.committed() {
+            // They stay accessible for readers who have not learned of a shrink.
+            self.words.release(bytes);
+        } else {
+            self.words.resize(bytes)?;
+        }
         self.copies.set_map(Map {
             part: self.part,
             pages: count,
@@ -332,8 +339,7 @@ impl Copied {
     #[inline(always)]
     fn make_writable(&self, offset: usize) -> Result<(), Error> {
         let page = offset >> PAGE_SHIFT;
-        // Relaxed: of this epoch a page has one version, which who copied it has
-        // published to who comes behind.
+        // Acquire: the copy that somebody else has made in this epoch is whole.
         let version = Version(self.word(page).load(Ordering::Acquire));
         if version.epoch() == self.copies.epoch() && version.number() != 0 {
             return Ok(());
@@ -364,6 +370,17 @@ impl Copied {
 
     fn is_sound(&self) -> bool {
         self.copies.is_map_sound(self.map())
+    }
+
+    fn committed(&self) -> usize {
+        // Acquire: pairs with the release of who has grown it.
+        self.asked.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        self.copies.remove_map(self.map.base().addr().get());
     }
 }
 
@@ -461,12 +478,5 @@ impl Region for PagedRegion {
             Self::Direct(region) => region.usage(),
             Self::Copied(region) => region.map.usage() + region.words.usage(),
         }
-    }
-}
-
-impl Copied {
-    fn committed(&self) -> usize {
-        // Acquire: pairs with the release of who has grown it.
-        self.asked.load(Ordering::Acquire)
     }
 }

@@ -1,7 +1,8 @@
 //! The order in which a pool does what a crash may cut.
 
-use super::{Backing, Durable, Event, Kind, PAGE, Pool, Recorder, Wanted};
+use super::{Backing, Durable, Event, Kind, PAGE, Paged, Pool, Recorder, Wanted};
 use crate::memory::{Medium, Part, Region};
+use crate::sync::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 fn pool(is_ordered: bool) -> (Durable, Arc<Recorder>) {
@@ -67,4 +68,32 @@ fn pages_come_again_empty_and_stay_accessible() {
     region.resize(3 * PAGE).unwrap();
     assert_eq!(*byte, 0, "the page of another file was kept");
     assert!(region.resize((1 << 20) + 1).is_err());
+}
+
+/// A reader that has not learned of a shrink may come to what was given up.
+#[test]
+fn pages_that_were_given_up_read_as_zero() {
+    let backing = Backing::simulated(&[], false, true, Arc::default()).unwrap();
+    let pool = Pool::create(backing, Kind::Pea, &[0; 12], Wanted::default()).unwrap();
+    let medium = Paged::new(pool, 1 << 30).unwrap();
+    medium.end_recovery().unwrap();
+    let region = medium.region(Part::Front, 1 << 30).unwrap();
+    let word_at = |offset: usize| {
+        let address = Paged::address(&region, region.base().as_ptr(), offset);
+        // SAFETY: within what was committed once, aligned, and of atomic words.
+        unsafe { &*address.cast::<AtomicU64>() }
+    };
+    let last = (256 << 20) - 4096;
+    for round in 1..4 {
+        region.resize(256 << 20).unwrap();
+        for offset in [0, last] {
+            assert_eq!(word_at(offset).load(Relaxed), 0);
+            Paged::make_writable(&region, offset).unwrap();
+            medium.store_word(word_at(offset), round, Relaxed);
+        }
+        medium.sync(|run| run()).unwrap();
+        region.release(0);
+        Paged::trim(&region).unwrap();
+        assert_eq!([0, last].map(|offset| word_at(offset).load(Relaxed)), [0; 2]);
+    }
 }
