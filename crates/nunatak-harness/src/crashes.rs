@@ -106,6 +106,24 @@ pub fn history(seed: u64, actions: usize, keys: u64) -> Vec<Action> {
         .collect()
 }
 
+/// A history of a few operations of each kind, so short that every image can be looked at.
+pub fn short_operations() -> Vec<Action> {
+    let inserts = (0..12).map(|key| Action::Insert(key, key * 3));
+    let updates = (0..12).map(|key| Action::Update(key, key * 5));
+    let removals = (0..6).map(Action::Remove);
+    let again = (0..6).map(|key| Action::Insert(key, key));
+    inserts.chain(updates).chain(removals).chain(again).collect()
+}
+
+/// A shorter one, with a sync.
+pub fn short_operations_after_a_sync() -> Vec<Action> {
+    let inserts = (0..5).map(|key| Action::Insert(key, key * 3));
+    let updates = (0..3).map(|key| Action::Update(key, key * 5));
+    let removals = (0..2).map(Action::Remove);
+    let again = (0..2).map(|key| Action::Insert(key, key));
+    inserts.chain([Action::Sync]).chain(updates).chain(removals).chain(again).collect()
+}
+
 /// A history in which blocks of a table that has just begun to double are settled by
 /// operations that store nothing themselves, before their keys are removed.
 pub fn settled_by_others(keys: u64) -> Vec<Action> {

@@ -6,7 +6,7 @@ use nunatak::{Blocks, Iceberg};
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
     Action, Thoroughness, crash_after, crash_history, extents, history, settled_by_others,
-    synced_while_moving,
+    short_operations, short_operations_after_a_sync, synced_while_moving,
 };
 
 use std::time::Duration;
@@ -20,21 +20,14 @@ const SOME_IMAGES: Thoroughness = Thoroughness { images: 6, second: 37, moments:
 
 #[test]
 fn short_operations_in_persistent_memory() {
-    let mut actions: Vec<Action> = (0..12).map(|key| Action::Insert(key, key * 3)).collect();
-    actions.extend((0..12).map(|key| Action::Update(key, key * 5)));
-    actions.extend((0..6).map(Action::Remove));
-    actions.extend((0..6).map(|key| Action::Insert(key, key)));
+    let actions = short_operations();
     let images = crash_history::<Small>(&actions, Persistency::Lines, EVERY_IMAGE);
     assert!(images > 100, "{images}");
 }
 
 #[test]
 fn short_operations_in_the_page_cache() {
-    let mut actions: Vec<Action> = (0..5).map(|key| Action::Insert(key, key * 3)).collect();
-    actions.push(Action::Sync);
-    actions.extend((0..3).map(|key| Action::Update(key, key * 5)));
-    actions.extend((0..2).map(Action::Remove));
-    actions.extend((0..2).map(|key| Action::Insert(key, key)));
+    let actions = short_operations_after_a_sync();
     let images = crash_history::<Small>(&actions, Persistency::Pages, EVERY_IMAGE);
     assert!(images > 100, "{images}");
 }

@@ -6,6 +6,7 @@ use nunatak::durable::{InFile, Map, Options, Persistency, Simulation};
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
     Action, Contents, Thoroughness, crash_history, history, killed_again_and_again,
+    short_operations, short_operations_after_a_sync,
 };
 use std::time::Duration;
 
@@ -16,21 +17,14 @@ const SOME_IMAGES: Thoroughness = Thoroughness { images: 4, second: 37, moments:
 
 #[test]
 fn short_operations_in_persistent_memory() {
-    let mut actions: Vec<Action> = (0..12).map(|key| Action::Insert(key, key * 3)).collect();
-    actions.extend((0..12).map(|key| Action::Update(key, key * 5)));
-    actions.extend((0..6).map(Action::Remove));
-    actions.extend((0..6).map(|key| Action::Insert(key, key)));
+    let actions = short_operations();
     let images = crash_history::<Design>(&actions, Persistency::Lines, EVERY_IMAGE);
     assert!(images > 100, "{images}");
 }
 
 #[test]
 fn short_operations_in_the_page_cache() {
-    let mut actions: Vec<Action> = (0..5).map(|key| Action::Insert(key, key * 3)).collect();
-    actions.push(Action::Sync);
-    actions.extend((0..3).map(|key| Action::Update(key, key * 5)));
-    actions.extend((0..2).map(Action::Remove));
-    actions.extend((0..2).map(|key| Action::Insert(key, key)));
+    let actions = short_operations_after_a_sync();
     // Copies of pages are torn in too many ways for all of them.
     let look = Thoroughness { images: 12, ..EVERY_IMAGE };
     let images = crash_history::<Design>(&actions, Persistency::Pages, look);

@@ -233,6 +233,21 @@ fn values_of_no_type_are_refused() {
     assert!(matches!(opened.unwrap_err(), Error::File(FileError::Corrupt { .. })));
 }
 
+/// What a closed file says of how many pairs it has is looked at, too.
+#[test]
+fn a_wrong_number_of_pairs_is_found() {
+    let simulation = Simulation::new(Persistency::Lines);
+    let map: Map = simulation.create(&small()).unwrap();
+    (0..47).for_each(|key| assert_eq!(map.insert(key, 1 << 50), Ok(None)));
+    map.close().unwrap();
+    let mut image = simulation.crash(simulation.moment()).latest();
+    let is_count = |at: &usize| image[*at..at + 8] == 47_u64.to_ne_bytes();
+    let at = (4096..image.len()).step_by(8).find(is_count).expect("the number of pairs");
+    image[at..at + 8].copy_from_slice(&48_u64.to_ne_bytes());
+    let map: Map = Simulation::of(&image, Persistency::Lines).open(&Options::new()).unwrap();
+    assert!(matches!(map.verify(), Err(Error::File(FileError::Corrupt { .. }))));
+}
+
 /// When the disk is full the map goes on as far as it has room, then it says so, and
 /// everything that it has acknowledged is there; what needs no room goes on, also where
 /// pages have to be copied for it.

@@ -144,6 +144,15 @@ impl<B: BlockSizes> Design for InFile<crate::table::Iceberg<B>> {
 
 impl<B: BlockSizes> Hashes<StableHash> for InFile<crate::table::Iceberg<B>> {}
 
+/// The hash of a new file.
+pub(super) fn hash_for(backing: &Backing) -> StableHash {
+    // A simulation is to do the same every time.
+    match backing.is_simulated() {
+        true => StableHash::EXAMPLE,
+        false => StableHash::draw(),
+    }
+}
+
 /// What the words of a description mean.
 fn describe<B: BlockSizes>(
     columns: usize,
@@ -181,11 +190,7 @@ impl<B: BlockSizes> DurableDesign for InFile<crate::table::Iceberg<B>> {
     fn create(backing: Backing, options: &Options, bits: (u32, u32)) -> Result<Self::File, Error> {
         let config = Config { max_load: options.max_load, max_capacity: options.max_capacity };
         let shape = Self::File::columns_for(options.capacity, &config)?;
-        // A simulation is to do the same every time.
-        let hash = match backing.is_simulated() {
-            true => StableHash::EXAMPLE,
-            false => StableHash::draw(),
-        };
+        let hash = hash_for(&backing);
         let description = describe::<B>(shape.0, hash, options, bits);
         let mut pool = Pool::create(backing, Kind::Iceberg, &description, options.wanted())?;
         // The name last, so that what has it is whole; but before the pool is shared.

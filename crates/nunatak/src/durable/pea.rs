@@ -1,6 +1,6 @@
 //! Pea Hash in a file.
 
-use super::map::{DurableDesign, FileTable, InFile, Map};
+use super::map::{DurableDesign, FileTable, InFile, Map, hash_for};
 use super::options::Options;
 use crate::entry::{Inline, InlineKey};
 use crate::error::{Error, FileError};
@@ -20,6 +20,9 @@ use std::thread::JoinHandle;
 /// to ask how many entries there are does so with all of them.
 ///
 /// `max_load`, `max_capacity`, `threads` and `journal` of the [`Options`] are nothing to it.
+///
+/// Keys or values that are not any word of their size (`bool`, `char`) are looked at when a
+/// file is opened, all of them.
 ///
 /// In the page cache a sync leaves what is in the file as of one instant between changes;
 /// the first change of a page of 4 KiB after a sync copies that.
@@ -136,11 +139,7 @@ impl DurableDesign for InFile<Pea> {
     #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
     fn create(backing: Backing, options: &Options, bits: (u32, u32)) -> Result<Self::File, Error> {
         let config = Config { buckets: options.segment_buckets, ..Config::default() };
-        // A simulation is to do the same every time.
-        let hash = match backing.is_simulated() {
-            true => StableHash::EXAMPLE,
-            false => StableHash::draw(),
-        };
+        let hash = hash_for(&backing);
         let description = describe(&config, hash, bits);
         let mut pool = Pool::create(backing, Kind::Pea, &description, options.wanted_by_copies())?;
         // The name last, so that what has it is whole; but before the pool is shared.
@@ -149,11 +148,12 @@ impl DurableDesign for InFile<Pea> {
         let placement = StablePlacement::new(hash.multipliers);
         let table = Table::create(medium, placement, config, options.capacity)?;
         table.sync()?;
+        // After the sync, so that nobody copies pages in which nothing is; and before the
+        // name, so that no process that is killed leaves a file without them.
+        table.populate()?;
         if let Some(unpublished) = unpublished {
             unpublished.publish()?;
         }
-        // After the sync, so that nobody copies pages in which nothing is.
-        table.populate()?;
         Ok(table)
     }
 

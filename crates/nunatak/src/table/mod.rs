@@ -10,6 +10,8 @@ pub(crate) mod iceberg;
 mod known;
 pub(crate) mod pea;
 mod prefetch;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+mod verify;
 
 use crate::error::Error;
 use crate::hash::{Hashing, Placement};

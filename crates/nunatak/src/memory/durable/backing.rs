@@ -191,15 +191,13 @@ impl Drop for Unpublished {
 /// The kind of a file, without opening it as a map; nothing if it is of none that this
 /// version knows.
 pub(crate) fn kind_of(path: &Path) -> Result<Option<header::Kind>, Error> {
-    use std::io::Read as _;
-    let failed = |error: std::io::Error| {
-        let code = error.raw_os_error().unwrap_or(0);
-        Error::File(FileError::Io { action: "open the file", code })
-    };
-    let mut page = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(24).read_to_end(&mut page).map_err(failed)?;
-    let number = header::kind_of(&page)?;
+    // Without waiting for the other end of what is no file.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let mut page = [0; header::KIND];
+    let file = rustix::fs::open(path, flags, Mode::empty());
+    let read = file.and_then(|file| rustix::io::read(file, &mut page));
+    let bytes = read.map_err(|error| error_of("open the file", error))?;
+    let number = header::kind_of(&page[..bytes])?;
     let known = [header::Kind::Iceberg, header::Kind::Pea];
     Ok(known.into_iter().find(|&kind| kind as u64 == number))
 }

@@ -28,6 +28,8 @@ const ENDIANNESS: u32 = 0x0102_0304;
 /// The bytes of all that.
 pub(super) const HEADER: usize = 4096;
 const DESCRIPTION: usize = 12;
+/// Where it is said which kind it is of: before this.
+pub(super) const KIND: usize = 24;
 const CHECKSUM_AT: usize = 120;
 const SESSION: usize = 128;
 const ROOT: usize = 192;
@@ -50,7 +52,7 @@ pub(crate) enum Kind {
 
 /// The number of the kind of the file that begins with these bytes.
 pub(super) fn kind_of(page: &[u8]) -> Result<u64, Error> {
-    match page.get(..24) {
+    match page.get(..KIND) {
         Some(page) if page[..8] == MAGIC => {
             Ok(u64::from_ne_bytes(page[16..24].try_into().unwrap_or_default()))
         }

@@ -229,3 +229,11 @@ impl<M: Medium> Slots<M> {
         self.slots.as_ref().map_or(MemoryUsage::default(), Stretch::usage)
     }
 }
+
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+impl Slots<crate::memory::durable::Paged> {
+    /// An error if it is said of pages that they are where none are.
+    pub(in crate::table) fn check(&self) -> Result<(), Error> {
+        self.slots.as_ref().map_or(Ok(()), |slots| slots.region().check())
+    }
+}

@@ -3,15 +3,12 @@
 use super::Table;
 use super::back::Back;
 use super::geometry::{BlockSizes, back_fingerprint, choices, fingerprint};
-use crate::error::{Error, FileError};
+use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::durable::Durable;
 use crate::simd::BitIter;
 use crate::sync::Ordering::Relaxed;
-use crate::table::ByWord;
-
-/// A word and its value that a map of some types can hold.
-pub(crate) type IsPair<'f> = &'f (dyn Fn(u64, u64) -> bool + Sync);
+use crate::table::verify::{IsPair, ensure, verify_pair};
 
 impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
     /// How many pairs there are, if each is where it belongs, is found there, and is
@@ -89,7 +86,6 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
         Ok(B::BACK - empties.len())
     }
 
-    /// Whether a pair is found, with the value that it has.
     fn verify_pair(
         &self,
         hash: u64,
@@ -97,12 +93,6 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
         is_pair: IsPair<'_>,
     ) -> Result<(), Error> {
         let word = self.decoder.word(tag, (hash >> 63) as usize);
-        ensure(is_pair(word, second), "a pair is of no key or value of these types")?;
-        let found = self.find_tag(hash, tag, &ByWord);
-        ensure(found == Some(second), "a pair is not found where it is")
+        verify_pair(self, (word, second), is_pair)
     }
-}
-
-fn ensure(condition: bool, what: &'static str) -> Result<(), Error> {
-    if condition { Ok(()) } else { Err(FileError::Corrupt { what }.into()) }
 }

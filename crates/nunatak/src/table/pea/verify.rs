@@ -3,19 +3,17 @@
 use super::Table;
 use super::bucket::{Flag, SLOTS};
 use super::geometry::{Entry, fingerprint, first_bucket, second_bucket};
-use crate::error::{Error, FileError};
+use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::durable::Paged;
 use crate::sync::{OpPin, Ordering::Relaxed, Shared};
-use crate::table::ByWord;
-
-/// Whether a key's and a value's word are of their types.
-type IsPair<'f> = &'f (dyn Fn(u64, u64) -> bool + Sync);
+use crate::table::verify::{IsPair, ensure, verify_pair};
 
 impl<P: Placement> Table<P, Paged> {
     /// Looks at every slot: how many pairs there are. Changes wait, segment by segment.
     pub(crate) fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error> {
         self.segments.check()?;
+        self.chains.slots().check()?;
         self.restore_all();
         let mut pairs = 0;
         let mut next = Some(0_u64);
@@ -37,6 +35,8 @@ impl<P: Placement> Table<P, Paged> {
             self.verify_pair(hash, pair, is_pair)?;
             pairs += 1;
         }
+        // Of a file that was closed it is what the file says.
+        ensure(pairs == self.counted(), "there are more or fewer pairs than is said")?;
         Ok(pairs)
     }
 
@@ -90,7 +90,6 @@ impl<P: Placement> Table<P, Paged> {
         ensure(is_once, "a key is in a segment twice")
     }
 
-    /// Whether a pair is found, with the value that it has.
     fn verify_pair(
         &self,
         hash: u64,
@@ -98,12 +97,6 @@ impl<P: Placement> Table<P, Paged> {
         is_pair: IsPair<'_>,
     ) -> Result<(), Error> {
         let word = self.decoder.word(tag, (hash >> 63) as usize);
-        ensure(is_pair(word, second), "a pair is of no key or value of these types")?;
-        let found = self.find_tag(hash, tag, &ByWord);
-        ensure(found == Some(second), "a pair is not found where it is")
+        verify_pair(self, (word, second), is_pair)
     }
-}
-
-fn ensure(condition: bool, what: &'static str) -> Result<(), Error> {
-    if condition { Ok(()) } else { Err(FileError::Corrupt { what }.into()) }
 }
