@@ -331,7 +331,7 @@ impl Bucket {
     /// Makes a bucket that nobody else has as new.
     pub(super) fn empty<M: Medium>(&self, medium: &M) {
         for slot in &self.slots {
-            // What is read is in no cache less, and need not be written back.
+            // Looking first leaves lines clean that need not be written back.
             if !M::IS_DURABLE || slot.load_first(Ordering::Relaxed) != 0 {
                 medium.store_first(slot, 0, Ordering::Relaxed);
             }
