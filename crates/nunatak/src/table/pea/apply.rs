@@ -47,18 +47,18 @@ enum Place {
 }
 
 /// The buckets of a key, of which the first is locked, and the second if it says so.
-struct Buckets<'t, M: Medium> {
+pub(super) struct Buckets<'t, M: Medium> {
     segments: &'t Segments<M>,
     segment: usize,
     places: [usize; 2],
     first: &'t Bucket,
-    second: &'t Bucket,
+    pub(super) second: &'t Bucket,
     has_second: bool,
 }
 
 impl<M: Medium> Buckets<'_, M> {
     /// Locks the second bucket, too, if that can be.
-    fn lock_second(&mut self) -> bool {
+    pub(super) fn lock_second(&mut self) -> bool {
         let [first, second] = self.places;
         if !self.has_second && !self.segments.share_lock(first, second) {
             if first < second {
@@ -67,11 +67,15 @@ impl<M: Medium> Buckets<'_, M> {
                 return false;
             }
             self.has_second = true;
+            if M::IS_PAGED {
+                // Somebody may have copied its page, and stored something there.
+                self.second = self.segments.bucket(self.segment, second);
+            }
         }
         true
     }
 
-    fn unlock(&self) {
+    pub(super) fn unlock(&self) {
         if self.has_second {
             self.segments.unlock_bucket(self.segment, self.places[1]);
         }
@@ -176,7 +180,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         }
     }
 
-    fn lock_buckets(&self, found: Found<'_>, hash: u64, both: bool) -> Buckets<'_, M> {
+    pub(super) fn lock_buckets(&self, found: Found<'_>, hash: u64, both: bool) -> Buckets<'_, M> {
         let (segment, mask) = (found.entry.segment(), self.mask());
         let places @ [first, second] = [first_bucket(hash, mask), second_bucket(hash, mask)];
         let has_second = both && second < first && !self.segments.share_lock(first, second);

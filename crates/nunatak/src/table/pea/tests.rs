@@ -150,19 +150,32 @@ fn a_stashed_key_is_not_stored_twice() {
     }
 }
 
+#[cfg(all(target_os = "linux", not(miri)))]
+type InPages = Table<crate::hash::StablePlacement, crate::memory::durable::Paged>;
+
+/// A table whose pages are copied before they are changed.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn in_pages(buckets: usize) -> InPages {
+    use crate::hash::{StableHash, StablePlacement};
+    use crate::memory::durable::{Backing, Kind, Paged, Pool, Recorder, Wanted};
+    let recorder = std::sync::Arc::new(Recorder::default());
+    let backing = Backing::simulated(&[], false, true, recorder).unwrap();
+    let pool = Pool::create(backing, Kind::Pea, &[0; 12], Wanted::default()).unwrap();
+    let medium = Paged::new(pool, 1 << 30).unwrap();
+    let placement = StablePlacement::new(StableHash::EXAMPLE.multipliers);
+    Table::create(medium, placement, Config { buckets, ..Config::default() }, 0).unwrap()
+}
+
 /// Of pages that were given out again while somebody read them nothing counts.
 #[cfg(all(target_os = "linux", not(miri)))]
 #[test]
 fn a_read_of_a_page_that_is_used_again_does_not_count() {
-    use crate::hash::{StableHash, StablePlacement};
-    use crate::memory::durable::{Backing, Kind, Paged, Pool, Recorder, Wanted};
     use crate::table::{Change, KeyTest};
     use core::cell::Cell;
-    use std::sync::Arc;
 
     /// Accepts what it is asked the second time, and lets pages be copied and given out
     /// again before.
-    struct Meddling<'t>(&'t Table<StablePlacement, Paged>, Cell<bool>);
+    struct Meddling<'t>(&'t InPages, Cell<bool>);
 
     impl KeyTest for Meddling<'_> {
         const BY_WORD: bool = false;
@@ -180,13 +193,34 @@ fn a_read_of_a_page_that_is_used_again_does_not_count() {
         }
     }
 
-    let recorder = Arc::new(Recorder::default());
-    let backing = Backing::simulated(&[], false, true, recorder).unwrap();
-    let pool = Pool::create(backing, Kind::Pea, &[0; 12], Wanted::default()).unwrap();
-    let medium = Paged::new(pool, 1 << 30).unwrap();
-    let placement = StablePlacement::new(StableHash::EXAMPLE.multipliers);
-    let config = Config { buckets: 2, ..Config::default() };
-    let table = Table::create(medium, placement, config, 0).unwrap();
+    let table = in_pages(2);
     table.apply(1, &ByWord, Some(10), |_| Change::Keep);
     assert_eq!(table.find(1, &Meddling(&table, Cell::new(false))), Some(10));
+}
+
+/// Who has locked a bucket sees it where it is by then, and not where it was before
+/// somebody else has copied its page and changed it.
+#[cfg(all(target_os = "linux", not(miri)))]
+#[test]
+fn a_bucket_is_looked_for_when_it_is_locked() {
+    use super::geometry::{first_bucket, second_bucket};
+    let table = in_pages(32);
+    let mask = table.segments.per_segment - 1;
+    let places = |word: u64| {
+        let hash = table.placement.hash(word);
+        (hash >> 63, first_bucket(hash, mask), second_bucket(hash, mask))
+    };
+    // The second bucket of one and the first of the other are in a page, and have a lock,
+    // that the first bucket of the one is not in.
+    let is_one = |&word: &u64| matches!(places(word), (0, 0..16, 16..));
+    let is_other = |&word: &u64| matches!(places(word), (0, 16.., _));
+    let (one, other) = ((0..).find(is_one).unwrap(), (0..).find(is_other).unwrap());
+    let hash = table.placement.hash(one);
+    let mut buckets = table.lock_buckets(table.locate(hash), hash, false);
+    table.sync().unwrap();
+    table.apply(other, &ByWord, Some(1), |_| Change::Keep);
+    assert!(buckets.lock_second());
+    let segment = table.locate(hash).entry.segment();
+    assert!(core::ptr::eq(buckets.second, table.segments.bucket(segment, places(one).2)));
+    buckets.unlock();
 }
