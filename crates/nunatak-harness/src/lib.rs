@@ -29,6 +29,8 @@ pub mod closures;
 pub mod crashed_histories;
 #[cfg(target_os = "linux")]
 pub mod crashes;
+#[cfg(target_os = "linux")]
+pub mod crashes_multi;
 pub mod drops;
 pub mod effort;
 pub mod failures;

@@ -106,6 +106,69 @@ impl<S: Hashing> MultiMap for PeaMultiMap<u64, u64, S> {
     }
 }
 
+/// Changes panic if they are refused.
+#[cfg(target_os = "linux")]
+impl MultiMap for nunatak::durable::PeaMultiMap<u64, u64> {
+    fn insert(&self, key: u64, value: u64) {
+        self.insert(key, value).expect("an insert");
+    }
+
+    fn insert_many(&self, pairs: &[(u64, u64)]) {
+        self.insert_many(pairs).expect("inserts");
+    }
+
+    fn all(&self, key: u64) -> Vec<u64> {
+        self.get_all(&key).collect()
+    }
+
+    fn all_of_many(&self, keys: &[u64]) -> Vec<Vec<u64>> {
+        let (mut values, mut ends) = (Vec::new(), vec![0; keys.len()]);
+        self.copy_all_many(keys, &mut values, &mut ends).expect("as many ends");
+        let starts = core::iter::once(&0).chain(&ends);
+        starts.zip(&ends).map(|(&start, &end)| values[start..end].to_vec()).collect()
+    }
+
+    fn count(&self, key: u64) -> usize {
+        self.count(&key)
+    }
+
+    fn get(&self, key: u64) -> Option<u64> {
+        self.get(&key)
+    }
+
+    fn contains_pair(&self, key: u64, value: u64) -> bool {
+        self.contains_pair(&key, &value)
+    }
+
+    fn remove_one(&self, key: u64, value: u64) -> bool {
+        self.remove_one(&key, &value).expect("a removal")
+    }
+
+    fn remove_all(&self, key: u64) -> usize {
+        self.remove_all(&key).expect("a removal")
+    }
+
+    fn drain(&self, key: u64) -> Vec<u64> {
+        self.drain(&key).expect("a removal").collect()
+    }
+
+    fn pairs(&self) -> Vec<(u64, u64)> {
+        self.iter().collect()
+    }
+
+    fn cut(&self) -> Vec<(u64, u64)> {
+        self.snapshot().expect("memory for a cut").collect()
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn shrink(&self) {
+        self.shrink_to_fit().expect("memory for a merge");
+    }
+}
+
 fn sorted(mut values: Vec<u64>) -> Vec<u64> {
     values.sort_unstable();
     values
@@ -478,6 +541,6 @@ pub fn an_emptied_map_is_small<M: MultiMap>(build: impl Fn() -> M, size: impl Fn
         }
         assert!(map.is_empty());
         map.shrink();
-        assert_eq!(size(&map), before);
+        assert!(size(&map) <= before, "{} and {before}", size(&map));
     }
 }

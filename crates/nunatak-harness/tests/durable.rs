@@ -2,10 +2,14 @@
 //! simulated persistent memory.
 #![cfg(target_os = "linux")]
 
-use nunatak::durable::{Durability, DurableDesign, InFile, Map, Options, Persistency, Simulation};
+use nunatak::durable::{
+    Durability, DurableDesign, InFile, Map, Options, PeaMultiMap, Persistency, Simulation,
+};
 use nunatak::{Blocks, Iceberg, Pea};
 use nunatak_harness::Subject;
+use nunatak_harness::multi;
 use std::marker::PhantomData;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -16,11 +20,15 @@ type Usual = InFile<Iceberg>;
 struct File<D>(PhantomData<fn() -> D>);
 
 fn in_file<D: DurableDesign>(options: &Options) -> Map<u64, u64, D> {
+    without_name(|path| Map::create_with(path, options).expect("a new file"))
+}
+
+fn without_name<T>(create: impl FnOnce(&Path) -> T) -> T {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("nunatak-suite-{}-{number}", std::process::id());
     let path = std::env::temp_dir().join(name);
-    let map = Map::create_with(&path, options).expect("a new file");
+    let map = create(&path);
     std::fs::remove_file(&path).expect("the file");
     map
 }
@@ -48,6 +56,10 @@ impl Subject<u64, u64> for Synced {
         let often = Durability::Interval(Duration::from_millis(2));
         in_file(&Options::new().capacity(capacity).segment_buckets(4).durability(often))
     }
+}
+
+fn multi_in_file(options: &Options) -> PeaMultiMap<u64, u64> {
+    without_name(|path| PeaMultiMap::create_with(path, options).expect("a new file"))
 }
 
 /// Maps in persistent memory that remembers all that happens.
@@ -79,4 +91,27 @@ fn histories_in_simulated_memory_are_linearizable() {
     }
     check::<Tiny>();
     check::<InFile<Pea>>();
+}
+
+/// Of small segments and of usual ones, synced all the time, and in persistent memory.
+#[test]
+fn maps_of_many_values_pass_too() {
+    let of_buckets = |buckets| Options::new().segment_buckets(buckets);
+    let often = Durability::Interval(Duration::from_millis(2));
+    let synced = || multi_in_file(&of_buckets(4).durability(often));
+    for buckets in [2, 64, 2048] {
+        multi::behaves_like_vectors(|| multi_in_file(&of_buckets(buckets)));
+    }
+    multi::behaves_like_vectors(synced);
+    multi::histories_are_linearizable(|| multi_in_file(&of_buckets(2)));
+    multi::histories_are_linearizable(synced);
+    multi::values_stay_visible(|| multi_in_file(&of_buckets(64)));
+    multi::values_stay_visible(synced);
+    multi::cuts_are_consistent(synced);
+    let simulated = || Simulation::new(Persistency::Lines).create_multi(&of_buckets(4));
+    multi::histories_are_linearizable(|| simulated().expect("a new map"));
+    multi::an_emptied_map_is_small(
+        || multi_in_file(&of_buckets(64)),
+        |map| map.memory_usage().mapped,
+    );
 }

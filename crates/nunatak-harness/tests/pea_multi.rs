@@ -44,7 +44,8 @@ fn keys_that_collide_keep_their_values() {
         (0..values(n)).for_each(|value| map.insert(key(n), value));
     }
     let stats = map.stats().table;
-    assert!(stats.chained > 8000 && stats.segments < 100, "{stats:?}");
+    // Of each key one: a value, or a pointer to all that it has.
+    assert!((2400..2600).contains(&stats.chained) && stats.segments < 100, "{stats:?}");
     for n in 0..3000 {
         assert_eq!(map.count(&key(n)), values(n) as usize);
         assert_eq!(map.get_all(&key(n)).sum::<u64>(), (0..values(n)).sum());

@@ -104,6 +104,16 @@ pub enum Bug {
     ParentForgottenFirst,
     StashNotRestored,
     ShallowestNotTaken,
+    BufferUnflushed,
+    BufferUnfenced,
+    LogUnflushed,
+    LogUnfenced,
+    LogNotEmptied,
+    LogNotRepeated,
+    CompactedUnlogged,
+    HoleUnlogged,
+    RemovedUnlogged,
+    BuffersNotFound,
 }
 
 #[cfg(nunatak_seeded_bugs)]

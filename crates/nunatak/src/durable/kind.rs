@@ -21,6 +21,8 @@ pub enum FileKind {
     Iceberg,
     /// A [`PeaMap`](crate::durable::PeaMap).
     Pea,
+    /// A [`PeaMultiMap`](crate::durable::PeaMultiMap).
+    PeaMulti,
 }
 
 impl FileKind {
@@ -37,6 +39,7 @@ impl FileKind {
         match kind_of(path.as_ref())? {
             Some(Kind::Iceberg) => Ok(Self::Iceberg),
             Some(Kind::Pea) => Ok(Self::Pea),
+            Some(Kind::PeaMulti) => Ok(Self::PeaMulti),
             None => Err(FileError::OtherKind { what: "kind of map" }.into()),
         }
     }

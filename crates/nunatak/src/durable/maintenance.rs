@@ -1,11 +1,8 @@
 //! The thread of a durable map: syncs at intervals, and ends resizes.
 
-use super::map::{DurableDesign, FileTable};
+use super::map::FileTable;
 use super::options::Durability;
-use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
-use crate::hash::StableHash;
-use crate::map::InlineMap;
 use core::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -30,20 +27,21 @@ pub(super) struct Maintenance {
 }
 
 impl Maintenance {
-    pub(super) fn start<K: InlineKey, V: Inline, D: DurableDesign>(
-        map: &Arc<InlineMap<K, V, StableHash, D>>,
+    /// The thread that a map needs, if it needs any, begun by `spawn`.
+    pub(super) fn start<T: FileTable>(
+        table: &T,
         durability: Durability,
+        spawn: impl FnOnce(Box<dyn FnOnce(&T) + Send>) -> std::io::Result<JoinHandle<()>>,
     ) -> Result<Option<Self>, Error> {
-        let backing = D::file(&map.table).pool().backing();
+        let backing = table.pool().backing();
         // A simulation is to do the same every time.
-        let has_nothing_to_do =
-            !D::File::MAY_NEED_SYNC && !matches!(durability, Durability::Interval(_));
+        let has_nothing_to_do = !T::MAY_NEED_SYNC && !matches!(durability, Durability::Interval(_));
         if backing.is_ordered() || backing.is_simulated() || has_nothing_to_do {
             return Ok(None);
         }
         let signal = Arc::new(Signal::default());
         let told = Arc::clone(&signal);
-        let thread = D::spawn(map, move |table| maintain(table, durability, &told));
+        let thread = spawn(Box::new(move |table| maintain(table, durability, &told)));
         let thread = thread.map_err(|error| crate::FileError::Io {
             action: "start a thread",
             code: error.raw_os_error().unwrap_or(0),

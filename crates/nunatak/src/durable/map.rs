@@ -1,7 +1,8 @@
 //! [`Map`]: creating, opening, syncing and closing it.
 
 use super::maintenance::Maintenance;
-use super::options::{Durability, Options};
+use super::options::Options;
+use super::session::{Session, close, create_file, open_file, open_or_create};
 use crate::entry::{Inline, InlineKey};
 use crate::error::{Error, FileError};
 use crate::hash::{Placement, StableHash, StablePlacement};
@@ -261,10 +262,7 @@ impl<B: BlockSizes> DurableDesign for InFile<crate::table::Iceberg<B>> {
 /// ```
 pub struct Map<K: InlineKey, V: Inline, D: DurableDesign> {
     pub(super) map: Arc<InlineMap<K, V, StableHash, D>>,
-    pub(super) durability: Durability,
-    pub(super) maintenance: Option<Maintenance>,
-    pub(super) group: super::operations::Group,
-    recovery: Recovery,
+    pub(super) session: Session,
 }
 
 /// IcebergHT in a file (section 6 of the paper): an insert, a removal or an update
@@ -286,7 +284,7 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> fmt::Debug for Map<K, V, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Map")
             .field("len", &self.len())
-            .field("durability", &self.durability)
+            .field("durability", &self.session.durability)
             .finish_non_exhaustive()
     }
 }
@@ -325,12 +323,7 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn create_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
-        options.check()?;
-        if options.read_only {
-            return Err(FileError::ReadOnly.into());
-        }
-        let is_memory = options.durability == Durability::PersistentMemory;
-        let backing = Backing::create(path.as_ref(), is_memory)?;
+        let backing = create_file(path.as_ref(), options)?;
         Self::create_in(backing, options)
     }
 
@@ -372,9 +365,7 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
-        options.check()?;
-        let is_memory = options.durability == Durability::PersistentMemory;
-        let backing = Backing::open(path.as_ref(), options.read_only, is_memory)?;
+        let backing = open_file(path.as_ref(), options)?;
         Self::open_in(backing, options)
     }
 
@@ -413,16 +404,8 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     /// ```
     pub fn open_or_create_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
         let path = path.as_ref();
-        loop {
-            if path.symlink_metadata().is_ok() {
-                return Self::open_with(path, options);
-            }
-            match Self::create_with(path, options) {
-                // Somebody else was faster.
-                Err(Error::File(FileError::Exists)) => {}
-                other => return other,
-            }
-        }
+        let open = || Self::open_with(path, options);
+        open_or_create(path, open, || Self::create_with(path, options))
     }
 
     const BITS: (u32, u32) = (K::BITS, V::BITS);
@@ -449,10 +432,12 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
         let map = Arc::new(InlineMap::of(table));
         let maintenance = match options.read_only {
             true => None,
-            false => Maintenance::start(&map, options.durability)?,
+            false => {
+                let spawn = |run| D::spawn(&map, run);
+                Maintenance::start(D::file(&map.table), options.durability, spawn)?
+            }
         };
-        let durability = options.durability;
-        Ok(Self { map, durability, maintenance, group: Default::default(), recovery })
+        Ok(Self { map, session: Session::new(options.durability, maintenance, recovery) })
     }
 
     pub(crate) fn file(&self) -> &D::File {
@@ -497,16 +482,8 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     }
 
     fn finish(&mut self) -> Result<(), Error> {
-        // Ends the thread, if there is one.
-        self.maintenance = None;
-        let pool = self.file().pool();
-        if pool.backing().is_read_only() || pool.is_closed() {
-            return Ok(());
-        }
-        self.file().prepare_close()?;
-        self.sync()?;
-        pool.set_session(false);
-        pool.barrier()
+        self.session.end_maintenance();
+        close(self.file())
     }
 
     /// Looks at every slot: whether each pair is where it belongs, is there once, and
@@ -546,7 +523,7 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn recovery(&self) -> Recovery {
-        Recovery { items: self.recovery.items + self.file().found(), ..self.recovery }
+        self.session.recovery(self.file())
     }
 
     /// How many bytes the file has.

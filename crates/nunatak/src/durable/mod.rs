@@ -63,15 +63,18 @@ mod concurrent;
 mod kind;
 mod maintenance;
 mod map;
+mod multi;
 mod operations;
 mod options;
 mod pea;
+mod session;
 mod simulation;
 mod whole;
 
 pub use crate::table::iceberg::Recovery;
 pub use kind::FileKind;
 pub use map::{DurableDesign, IcebergMap, InFile, Map};
+pub use multi::PeaMultiMap;
 pub use options::{Durability, Options};
 pub use pea::PeaMap;
 pub use simulation::{Counts, Crash, Persistency, Simulation};

@@ -1,79 +1,30 @@
 //! The operations of a durable map: those of the map in RAM, if they may be done, and
 //! acknowledged as the map's [`Durability`] says.
 
-use super::map::{DurableDesign, FileTable, InFile, Map};
-use super::options::Durability;
+use super::map::{DurableDesign, InFile, Map};
+use super::session::{admit, admit_new};
 use crate::entry::{Inline, InlineKey};
-use crate::error::{Error, FileError};
+use crate::error::Error;
 use crate::map::Compute;
 use crate::table::iceberg::{BlockSizes, SlotHandle};
-use core::sync::atomic::{AtomicU64, Ordering};
-use parking_lot::Mutex;
-
-/// How many operations of a batch are done between looks at the room that is left.
-pub(super) const PORTION: usize = 256;
-
-/// Threads whose changes share a sync.
-#[derive(Debug, Default)]
-pub(super) struct Group {
-    asked: AtomicU64,
-    /// The last number whose change is durable.
-    synced: Mutex<u64>,
-}
-
-impl Group {
-    fn sync(&self, sync: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        // Release: the change is before it. Acquire: whoever syncs has seen all of them.
-        let number = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
-        let mut synced = self.synced.lock();
-        if *synced >= number {
-            return Ok(());
-        }
-        let asked = self.asked.load(Ordering::Acquire);
-        sync()?;
-        *synced = asked;
-        Ok(())
-    }
-}
 
 impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     /// Whether changes may be made.
     #[inline(always)]
     pub(super) fn admit(&self) -> Result<(), Error> {
-        match self.file().pool().is_open_to_changes() {
-            true => Ok(()),
-            false => self.refusal(),
-        }
+        admit(self.file())
     }
 
     /// Whether something new may be stored.
     #[inline(always)]
     pub(super) fn admit_new(&self) -> Result<(), Error> {
-        self.admit()?;
-        if self.file().is_tight() { self.find_room() } else { Ok(()) }
-    }
-
-    #[cold]
-    fn refusal(&self) -> Result<(), Error> {
-        Err(match self.file().pool().backing().is_read_only() {
-            true => FileError::ReadOnly,
-            false => FileError::Poisoned,
-        }
-        .into())
-    }
-
-    #[cold]
-    fn find_room(&self) -> Result<(), Error> {
-        self.file().has_room()
+        admit_new(self.file())
     }
 
     /// Returns what an operation came to, when it may be.
     #[inline(always)]
     pub(super) fn acknowledge<T>(&self, result: T) -> Result<T, Error> {
-        if self.durability == Durability::Synced {
-            self.group.sync(|| self.file().sync())?;
-        }
-        Ok(result)
+        self.session.acknowledge(self.file(), result)
     }
 
     /// [`ConcurrentMap::get`](crate::ConcurrentMap::get): one line of the file, or none

@@ -38,7 +38,7 @@ use std::thread::JoinHandle;
 /// ```
 pub type PeaMap<K, V> = Map<K, V, InFile<Pea>>;
 
-type File = Table<StablePlacement, Paged>;
+pub(super) type File = Table<StablePlacement, Paged>;
 
 impl FileTable for File {
     fn sync(&self) -> Result<(), Error> {
@@ -138,23 +138,7 @@ impl DurableDesign for InFile<Pea> {
 
     #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
     fn create(backing: Backing, options: &Options, bits: (u32, u32)) -> Result<Self::File, Error> {
-        let config = Config { buckets: options.segment_buckets, ..Config::default() };
-        let hash = hash_for(&backing);
-        let description = describe(&config, hash, bits);
-        let mut pool = Pool::create(backing, Kind::Pea, &description, options.wanted_by_copies())?;
-        // The name last, so that what has it is whole; but before the pool is shared.
-        let unpublished = pool.backing_mut().unpublished();
-        let medium = Paged::new(pool, file_addresses())?;
-        let placement = StablePlacement::new(hash.multipliers);
-        let table = Table::create(medium, placement, config, options.capacity)?;
-        table.sync()?;
-        // After the sync, so that nobody copies pages in which nothing is; and before the
-        // name, so that no process that is killed leaves a file without them.
-        table.populate()?;
-        if let Some(unpublished) = unpublished {
-            unpublished.publish()?;
-        }
-        Ok(table)
+        create(backing, options, bits, false)
     }
 
     #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
@@ -163,18 +147,64 @@ impl DurableDesign for InFile<Pea> {
         options: &Options,
         bits: (u32, u32),
     ) -> Result<(Self::File, Recovery), Error> {
-        let pool = Pool::open(backing, Kind::Pea, options.wanted_by_copies())?;
-        let words = *pool.description();
-        let other = |what| Error::File(FileError::OtherKind { what });
-        if words[3] != StableHash::VERSION {
-            return Err(other("hash"));
-        }
-        let hash = StableHash { multipliers: [words[4], words[5]] };
-        let config = config_of(&words, false)?;
-        if words[2] != describe(&config, hash, bits)[2] {
-            return Err(other("type of keys or values"));
-        }
-        let medium = Paged::new(pool, file_addresses())?;
-        Table::open(medium, StablePlacement::new(hash.multipliers), config)
+        open(backing, options, bits, false)
     }
+}
+
+fn kind(duplicates: bool) -> Kind {
+    if duplicates { Kind::PeaMulti } else { Kind::Pea }
+}
+
+fn medium(pool: Pool, duplicates: bool) -> Result<Paged, Error> {
+    // For buckets, and as many for value buffers.
+    Paged::new(pool, file_addresses() * (1 + usize::from(duplicates)))
+}
+
+/// A table of unique keys or not, in a new file.
+pub(super) fn create(
+    backing: Backing,
+    options: &Options,
+    bits: (u32, u32),
+    duplicates: bool,
+) -> Result<File, Error> {
+    let config = Config { buckets: options.segment_buckets, duplicates, ..Config::default() };
+    let hash = hash_for(&backing);
+    let description = describe(&config, hash, bits);
+    let wanted = options.wanted_by_copies();
+    let mut pool = Pool::create(backing, kind(duplicates), &description, wanted)?;
+    // The name last, so that what has it is whole; but before the pool is shared.
+    let unpublished = pool.backing_mut().unpublished();
+    let medium = medium(pool, duplicates)?;
+    let placement = StablePlacement::new(hash.multipliers);
+    let table = Table::create(medium, placement, config, options.capacity)?;
+    table.sync()?;
+    // After the sync, so that nobody copies pages in which nothing is; and before the
+    // name, so that no process that is killed leaves a file without them.
+    table.populate()?;
+    if let Some(unpublished) = unpublished {
+        unpublished.publish()?;
+    }
+    Ok(table)
+}
+
+/// The table of unique keys or not that a file holds.
+pub(super) fn open(
+    backing: Backing,
+    options: &Options,
+    bits: (u32, u32),
+    duplicates: bool,
+) -> Result<(File, Recovery), Error> {
+    let pool = Pool::open(backing, kind(duplicates), options.wanted_by_copies())?;
+    let words = *pool.description();
+    let other = |what| Error::File(FileError::OtherKind { what });
+    if words[3] != StableHash::VERSION {
+        return Err(other("hash"));
+    }
+    let hash = StableHash { multipliers: [words[4], words[5]] };
+    let config = config_of(&words, duplicates)?;
+    if words[2] != describe(&config, hash, bits)[2] {
+        return Err(other("type of keys or values"));
+    }
+    let medium = medium(pool, duplicates)?;
+    Table::open(medium, StablePlacement::new(hash.multipliers), config)
 }

@@ -1,6 +1,7 @@
 //! A file that can lose its power at any instant, for tests.
 
 use super::map::{DurableDesign, Map};
+use super::multi::PeaMultiMap;
 use super::options::{Durability, Options};
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
@@ -188,6 +189,45 @@ impl Simulation {
         options: &Options,
     ) -> Result<Map<K, V, D>, Error> {
         Map::open_in(self.backing()?, &self.options(options))
+    }
+
+    /// Creates a map of keys with many values in the file, which is taken for empty.
+    ///
+    /// # Errors
+    /// As [`PeaMultiMap::create_with`].
+    ///
+    /// ```
+    /// # use nunatak::durable::{Options, PeaMultiMap, Persistency, Simulation};
+    /// let simulation = Simulation::new(Persistency::Lines);
+    /// let map: PeaMultiMap<u64, u64> = simulation.create_multi(&Options::new())?;
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn create_multi<K: InlineKey, V: Inline>(
+        &self,
+        options: &Options,
+    ) -> Result<PeaMultiMap<K, V>, Error> {
+        PeaMultiMap::create_in(self.backing()?, &self.options(options))
+    }
+
+    /// Opens the map of keys with many values that the file held at the beginning.
+    ///
+    /// # Errors
+    /// As [`PeaMultiMap::open_with`].
+    ///
+    /// ```
+    /// # use nunatak::durable::{Options, PeaMultiMap, Persistency, Simulation};
+    /// let simulation = Simulation::new(Persistency::Lines);
+    /// drop(simulation.create_multi::<u64, u64>(&Options::new())?);
+    /// let image = simulation.crash(simulation.moment()).latest();
+    /// let again = Simulation::of(&image, Persistency::Lines);
+    /// let map: PeaMultiMap<u64, u64> = again.open_multi(&Options::new())?;
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn open_multi<K: InlineKey, V: Inline>(
+        &self,
+        options: &Options,
+    ) -> Result<PeaMultiMap<K, V>, Error> {
+        PeaMultiMap::open_in(self.backing()?, &self.options(options))
     }
 
     /// Lets every flush of a line take so long, as that of a slow device does.

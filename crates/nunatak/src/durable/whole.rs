@@ -1,7 +1,7 @@
 //! Batches of a durable map, iteration, and the map as a whole.
 
 use super::map::{DurableDesign, Map};
-use super::operations::PORTION;
+use super::session::PORTION;
 use crate::entry::{Inline, InlineKey};
 use crate::error::{BatchError, Error};
 use crate::map::{Op, Stop};
@@ -338,7 +338,7 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> Map<K, V, D> {
     }
 }
 
-fn check(requests: usize, results: usize) -> Result<(), Error> {
+pub(super) fn check(requests: usize, results: usize) -> Result<(), Error> {
     match results < requests {
         true => Err(Error::InvalidOption {
             option: "results",

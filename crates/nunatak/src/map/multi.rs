@@ -4,7 +4,7 @@ use super::pea::PeaBuilder;
 use crate::entry::{Inline, InlineKey};
 use crate::error::{BatchError, Error};
 use crate::hash::{Hashing, RandomState};
-use crate::memory::MemoryUsage;
+use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::table::PairTable;
 use crate::table::pea::{PeaMultiStats, Table};
 use core::fmt;
@@ -40,8 +40,9 @@ use core::marker::PhantomData;
 /// assert!(edges.remove_one(&1, &3));
 /// assert_eq!((edges.count(&1), edges.len()), (2, 3));
 /// ```
-pub struct PeaMultiMap<K, V, S: Hashing = RandomState> {
-    table: Table<S::Placement>,
+#[allow(private_bounds, reason = "media are internal: in RAM it is the default")]
+pub struct PeaMultiMap<K, V, S: Hashing = RandomState, M: Medium = Heap> {
+    pub(crate) table: Table<S::Placement, M>,
     entries: PhantomData<(K, V)>,
 }
 
@@ -92,9 +93,10 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default> PeaMultiMap<K, V, S> {
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing> PeaMultiMap<K, V, S> {
+#[allow(private_bounds, reason = "media are internal: in RAM it is the default")]
+impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
     /// A map of a table that is built already.
-    pub(super) fn of(table: Table<S::Placement>) -> Self {
+    pub(crate) fn of(table: Table<S::Placement, M>) -> Self {
         Self { table, entries: PhantomData }
     }
 
@@ -229,7 +231,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> PeaMultiMap<K, V, S> {
     /// assert_eq!(map.drain(&7).sum::<u64>(), 4950);
     /// assert!(map.is_empty());
     /// ```
-    pub fn drain(&self, key: &K) -> impl ExactSizeIterator<Item = V> + use<K, V, S> {
+    pub fn drain(&self, key: &K) -> impl ExactSizeIterator<Item = V> + use<K, V, S, M> {
         self.table.drain_values(key.to_word()).into_iter().map(V::from_word)
     }
 
@@ -345,7 +347,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> PeaMultiMap<K, V, S> {
     /// assert_eq!(cut.count(), 100);
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)> + use<K, V, S>, Error> {
+    pub fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)> + use<K, V, S, M>, Error> {
         let pairs = PairTable::snapshot(&self.table)?;
         Ok(pairs.map(|(key, value)| (K::from_word(key), V::from_word(value))))
     }
@@ -465,7 +467,7 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default> Default for PeaMultiMap<K, V
     }
 }
 
-impl<K, V, S: Hashing> fmt::Debug for PeaMultiMap<K, V, S>
+impl<K, V, S: Hashing, M: Medium> fmt::Debug for PeaMultiMap<K, V, S, M>
 where
     K: InlineKey + fmt::Debug,
     V: Inline + fmt::Debug,

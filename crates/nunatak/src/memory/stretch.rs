@@ -203,15 +203,16 @@ mod backing {
             // 3. Pages that they are in stay mapped, wherever those are.
             unsafe { &*address }
         }
-    }
 
-    impl<T: Zeroed> Stretch<T> {
-        /// Elements side by side.
+        /// Elements side by side: in a medium of pages those of one page.
         #[inline(always)]
         pub(crate) fn slice(&self, from: usize, count: usize) -> &[T] {
             debug_assert!((from + count) * size_of::<T>() <= self.region.reserved());
-            // SAFETY: as in `at`, of every index.
-            unsafe { core::slice::from_raw_parts(self.base.add(from), count) }
+            let last = (from + count - 1) * size_of::<T>();
+            debug_assert!(!M::IS_PAGED || from * size_of::<T>() / 4096 == last / 4096);
+            // SAFETY: as in `at`, of every index; they are side by side as far as the
+            // caller has been told.
+            unsafe { core::slice::from_raw_parts(self.address(from), count) }
         }
     }
 

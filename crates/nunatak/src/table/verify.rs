@@ -6,6 +6,8 @@ use crate::error::{Error, FileError};
 /// Whether a key's and a value's word are of their types.
 pub(super) type IsPair<'f> = &'f (dyn Fn(u64, u64) -> bool + Sync);
 
+pub(super) const NO_PAIR: &str = "a pair is of no key or value of these types";
+
 /// An error that says what is wrong, unless a condition holds.
 pub(super) fn ensure(condition: bool, what: &'static str) -> Result<(), Error> {
     if condition { Ok(()) } else { Err(FileError::Corrupt { what }.into()) }
@@ -17,6 +19,6 @@ pub(super) fn verify_pair(
     (word, second): (u64, u64),
     is_pair: IsPair<'_>,
 ) -> Result<(), Error> {
-    ensure(is_pair(word, second), "a pair is of no key or value of these types")?;
+    ensure(is_pair(word, second), NO_PAIR)?;
     ensure(table.find(word, &ByWord) == Some(second), "a pair is not found where it is")
 }

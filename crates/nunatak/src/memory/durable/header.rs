@@ -48,6 +48,7 @@ const OPEN: u64 = u64::from_le_bytes(*b"open\0\0\0\0");
 pub(crate) enum Kind {
     Iceberg = 1,
     Pea = 2,
+    PeaMulti = 3,
 }
 
 /// The number of the kind of the file that begins with these bytes.

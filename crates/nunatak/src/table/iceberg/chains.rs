@@ -107,12 +107,48 @@ impl<M: Medium> Chains<M> {
         Ok(())
     }
 
+    /// The slot of a pair that is there.
+    pub(in crate::table) fn slot_of(&self, hash: u64, pair: (u64, u64)) -> Option<u32> {
+        let shard = self.shard(hash).lock();
+        shard.find(hash, |item| item.hash == hash && item.pair == pair).map(|item| item.slot)
+    }
+
+    /// Files a pair as another, which its slot has become already.
+    pub(in crate::table) fn refile(&self, from: (u64, (u64, u64)), to: (u64, (u64, u64))) {
+        let mut shard = self.shard(from.0).lock();
+        let is_it = |item: &Item| item.hash == from.0 && item.pair == from.1;
+        let Ok(entry) = shard.find_entry(from.0, is_it) else { return };
+        let slot = entry.remove().0.slot;
+        drop(shard);
+        self.len.fetch_sub(1, Ordering::Relaxed);
+        self.insert(Item { hash: to.0, pair: to.1, slot });
+    }
+
     /// Takes out a pair that is there.
     pub(in crate::table) fn remove(&self, hash: u64, pair: (u64, u64)) -> Result<(), NoRoom> {
+        self.take_out(hash, pair, |slot| self.slots.clear(slot))
+    }
+
+    /// Forgets a pair whose slot was emptied already.
+    pub(in crate::table) fn forget(&self, hash: u64, pair: (u64, u64)) {
+        let _ = self.take_out(hash, pair, |slot| {
+            if M::IS_DURABLE {
+                self.slots.add_free(slot as usize);
+            }
+            Ok(())
+        });
+    }
+
+    fn take_out(
+        &self,
+        hash: u64,
+        pair: (u64, u64),
+        clear: impl FnOnce(u32) -> Result<(), NoRoom>,
+    ) -> Result<(), NoRoom> {
         let mut shard = self.shard(hash).lock();
         let is_it = |item: &Item| item.hash == hash && item.pair == pair;
         let Ok(entry) = shard.find_entry(hash, is_it) else { return Ok(()) };
-        self.slots.clear(entry.get().slot)?;
+        clear(entry.get().slot)?;
         entry.remove();
         // A shard that held many does not stay large.
         if shard.len() * 8 < shard.capacity() {

@@ -77,6 +77,17 @@ impl<M: Medium> Slots<M> {
         })
     }
 
+    /// A slot of a durable table.
+    pub(in crate::table) fn at(&self, slot: usize) -> Option<&AtomicPair> {
+        self.slots.as_ref().map(|slots| slots.at(slot))
+    }
+
+    /// Sees to it that a slot may be changed.
+    pub(in crate::table) fn make_writable(&self, slot: u32) -> Result<(), NoRoom> {
+        let slots = self.slots.as_ref();
+        slots.map_or(Ok(()), |slots| slots.make_writable(slot as usize).map_err(|_| NoRoom))
+    }
+
     /// Learns of a slot that is free.
     pub(in crate::table) fn add_free(&self, slot: usize) {
         self.free[slot % 2].lock().push(slot as u32);

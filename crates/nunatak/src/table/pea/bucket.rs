@@ -20,7 +20,8 @@
 //!    (Of duplicate keys it may be set afterwards, under the same lock: its version keeps
 //!    readers from what is in between.)
 //! 4. Of duplicate keys, the slots before the number of pointers hold pointers to value
-//!    buffers; the others values or nothing.
+//!    buffers; the others values or nothing. In a durable table the number is zero, and
+//!    the tag itself says that its slot holds a pointer: see [`Marking`].
 //!
 //! Loads by who holds the lock are relaxed, as are stores to a bucket that nobody else
 //! has: what is published or unlocked afterwards releases them.
@@ -126,6 +127,48 @@ impl Header {
 
     fn fingerprint(self, slot: usize) -> u8 {
         (self.0[slot / 8] >> (slot % 8 * 8)) as u8
+    }
+}
+
+/// The bit that every tag of a durable table of duplicate keys has.
+const HIGHEST: u64 = 1 << 63;
+
+/// How a slot says that it holds a pointer to many values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Marking {
+    /// By its place: it comes before all that hold values.
+    Place,
+    /// By its word: the tag without its highest bit. What would be zero then is left as it
+    /// is, and slots of that tag hold nothing but pointers.
+    Tag,
+}
+
+impl Marking {
+    /// The first word of a slot.
+    #[inline(always)]
+    pub(super) fn word(self, tag: u64, is_pointer: bool) -> u64 {
+        match self {
+            Self::Tag if is_pointer && tag != HIGHEST => tag & !HIGHEST,
+            _ => tag,
+        }
+    }
+
+    /// The tag that a slot's first word tells of.
+    #[inline(always)]
+    pub(super) fn tag(self, word: u64) -> u64 {
+        if self == Self::Tag { word | HIGHEST } else { word }
+    }
+
+    /// Whether a slot holds a pointer by its first word.
+    #[inline(always)]
+    pub(super) fn is_pointer(self, word: u64) -> bool {
+        self == Self::Tag && (word & HIGHEST == 0 || word == HIGHEST)
+    }
+
+    /// Whether slots of a tag hold nothing but pointers.
+    #[inline(always)]
+    pub(super) fn has_only_pointers(self, tag: u64) -> bool {
+        self == Self::Tag && tag == HIGHEST
     }
 }
 
@@ -261,45 +304,47 @@ impl Bucket {
     }
 
     /// What is in a slot that is taken. The caller holds the lock.
-    pub(super) fn item(&self, slot: usize) -> Item {
-        self.item_of(self.header(), slot)
+    pub(super) fn item(&self, marking: Marking, slot: usize) -> Item {
+        self.item_of(marking, self.header(), slot)
     }
 
     #[inline(always)]
-    fn item_of(&self, header: Header, slot: usize) -> Item {
+    fn item_of(&self, marking: Marking, header: Header, slot: usize) -> Item {
+        let word = self.slots[slot].load_first(Ordering::Relaxed);
         Item {
             fingerprint: header.fingerprint(slot),
-            tag: self.slots[slot].load_first(Ordering::Relaxed),
+            tag: marking.tag(word),
             second: self.slots[slot].load_second(Ordering::Relaxed),
-            is_pointer: slot < header.pointers(),
+            is_pointer: slot < header.pointers() || marking.is_pointer(word),
         }
     }
 
-    /// Puts something into the bucket, pointers before values; false if it is full. The
-    /// caller holds the lock, whose version tells readers of it.
-    pub(super) fn add<M: Medium>(&self, medium: &M, item: Item) -> bool {
+    /// Puts something into the bucket; which slot it is in, if there is room. The caller
+    /// holds the lock, whose version tells readers of it.
+    pub(super) fn add<M: Medium>(&self, medium: &M, marking: Marking, item: Item) -> Option<usize> {
         let header = self.header();
-        let Some(free) = header.matching(0).next() else { return false };
-        let pair = (item.tag, item.second);
-        if !item.is_pointer {
+        let free = header.matching(0).next()?;
+        let pair = (marking.word(item.tag, item.is_pointer), item.second);
+        if !item.is_pointer || marking == Marking::Tag {
             self.put(medium, free, item.fingerprint, pair);
-            return true;
+            return Some(free);
         }
         let place = header.pointers();
         if free != place {
-            let value = self.item(place);
+            let value = self.item(marking, place);
             self.put(medium, free, value.fingerprint, (value.tag, value.second));
         }
         self.put(medium, place, item.fingerprint, pair);
         self.set_pointers(medium, place + 1);
-        true
+        Some(place)
     }
 
-    /// Takes a pointer out. The caller holds the lock, whose version tells readers of it.
+    /// Takes out a pointer that is one by its place. The caller holds the lock, whose
+    /// version tells readers of it.
     pub(super) fn clear_pointer<M: Medium>(&self, medium: &M, slot: usize) {
         let last = self.header().pointers() - 1;
         if slot != last {
-            let other = self.item(last);
+            let other = self.item(Marking::Place, last);
             self.put(medium, slot, other.fingerprint, (other.tag, other.second));
         }
         self.set_pointers(medium, last);
@@ -307,20 +352,38 @@ impl Bucket {
     }
 
     /// All that is in a bucket that does not change.
-    pub(super) fn items(&self) -> impl Iterator<Item = Item> {
+    pub(super) fn items(&self, marking: Marking) -> impl Iterator<Item = Item> {
         let header = self.header();
         let is_taken = move |slot: &usize| header.fingerprint(*slot) != 0;
-        (0..SLOTS).filter(is_taken).map(move |slot| self.item_of(header, slot))
+        (0..SLOTS).filter(is_taken).map(move |slot| self.item_of(marking, header, slot))
     }
 
-    /// Replaces all that is in the bucket, pointers before values. The caller holds the
-    /// lock, whose version tells readers of it.
+    /// Replaces all that is in the bucket, where pointers are ones by their places. The
+    /// caller holds the lock, whose version tells readers of it.
     pub(super) fn rewrite<M: Medium>(&self, medium: &M, items: impl Iterator<Item = Item>) {
         (0..SLOTS).for_each(|slot| self.clear(medium, slot));
         self.set_pointers(medium, 0);
         items.for_each(|item| {
-            self.add(medium, item);
+            self.add(medium, Marking::Place, item);
         });
+    }
+
+    /// Forgets the fingerprint of a slot that was emptied durably.
+    pub(super) fn forget<M: Medium>(&self, medium: &M, slot: usize) {
+        self.set_fingerprint(medium, slot, 0);
+    }
+
+    /// Which keys of the bucket may be elsewhere.
+    pub(super) fn flags(&self) -> u64 {
+        self.words[1].load(Ordering::Relaxed) & ALL_FLAGS
+    }
+
+    /// Gives a bucket that nobody else has flags besides its own.
+    pub(super) fn add_flags<M: Medium>(&self, medium: &M, flags: u64) {
+        let word = self.words[1].load(Ordering::Relaxed);
+        if word | flags != word {
+            store(medium, &self.words[1], word | flags);
+        }
     }
 
     /// Makes the page of a bucket that is new resident.
@@ -394,7 +457,7 @@ mod tests {
             assert_eq!(header.matching(slot as u8 + 1).collect::<Vec<_>>(), [slot]);
         }
         assert!(header.has(Flag::Stashed) && !header.has(Flag::Second) && !header.has_no_flag());
-        assert_eq!((header.free_slots(), bucket.items().count()), (0, SLOTS));
+        assert_eq!((header.free_slots(), bucket.items(Marking::Place).count()), (0, SLOTS));
         bucket.lock();
         assert!(!bucket.try_lock());
         bucket.clear(&Heap, 14);

@@ -35,6 +35,7 @@ use super::bucket::Bucket;
 #[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
 use super::directory::Found;
 use super::geometry::{fingerprint, first_bucket, second_bucket};
+use super::log::Log;
 use super::segments::Fresh;
 use super::split::Child;
 use crate::error::Error;
@@ -157,6 +158,10 @@ impl<P: Placement, M: Medium> Table<P, M> {
             self.frozen(|| -> Result<(), Error> {
                 self.segments.trim_maps()?;
                 self.chains.slots().trim_map()?;
+                if let Some(duplicates) = &self.duplicates {
+                    duplicates.values.trim_map()?;
+                    duplicates.log.as_ref().map_or(Ok(()), Log::trim_map)?;
+                }
                 self.medium.move_pages()
             })?;
             self.sync()?;

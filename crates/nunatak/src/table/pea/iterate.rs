@@ -6,6 +6,7 @@
 
 use super::Table;
 use super::bucket::{Flag, Item};
+use super::multi::Chained;
 use super::values::Pointer;
 use crate::hash::Placement;
 use crate::memory::{Heap, Medium};
@@ -44,7 +45,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
             let mut is_chained = false;
             for bucket in self.segments.all(segment) {
                 is_chained |= bucket.header().has(Flag::Chained);
-                for item in bucket.items() {
+                for item in bucket.items(self.marking()) {
                     // After a merge a part of the segment may have been looked at.
                     if first == from || self.placement.hash_of_tag(item.tag, half) >= from {
                         self.push_pairs(self.decoder.word(item.tag, half), item, pairs);
@@ -54,16 +55,10 @@ impl<P: Placement, M: Medium> Table<P, M> {
             let next = first.checked_add(1 << (64 - depth));
             if is_chained {
                 let is_here = |hash: u64| hash >= from && next.is_none_or(|next| hash < next);
-                for (hash, (tag, second)) in self.chains.all() {
+                for Chained { hash, tag, second, is_pointer } in self.all_chained() {
                     if is_here(hash) {
-                        pairs.push((self.decoder.word(tag, half), second));
-                    }
-                }
-                let duplicates = self.duplicates.iter();
-                for (hash, (tag, second)) in duplicates.flat_map(|d| d.pointers.all()) {
-                    if is_here(hash) {
-                        let pointer = Item { fingerprint: 0, tag, second, is_pointer: true };
-                        self.push_pairs(self.decoder.word(tag, half), pointer, pairs);
+                        let item = Item { fingerprint: 0, tag, second, is_pointer };
+                        self.push_pairs(self.decoder.word(tag, half), item, pairs);
                     }
                 }
             }

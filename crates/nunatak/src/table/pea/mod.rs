@@ -47,6 +47,7 @@ mod durable;
 mod find;
 mod geometry;
 mod iterate;
+mod log;
 mod multi;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod recovery;
@@ -133,7 +134,7 @@ pub struct Table<P: Placement, M: Medium = Heap> {
     decoder: Decoder,
     config: Config,
     /// Of a table in which keys may have many values.
-    duplicates: Option<Duplicates>,
+    duplicates: Option<Duplicates<M>>,
     /// The depth that the table does not go below.
     least_depth: u32,
     pairs_load_whole: bool,
@@ -186,7 +187,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
         if !double_word_cas_is_lock_free() {
             return Err(Error::NoDoubleWordCas);
         }
-        let duplicates = config.duplicates.then(|| Duplicates::new(config.buckets)).transpose()?;
+        let duplicates = || Duplicates::new(&medium, config.buckets);
+        let duplicates = config.duplicates.then(duplicates).transpose()?;
         Ok(Self {
             directories: Directories::new(depth)?,
             segments: Segments::new(&medium, config.buckets, config.duplicates)?,

@@ -7,14 +7,17 @@ use super::bucket::{Bucket, Flag, SLOTS};
 use super::directory::Found;
 use super::durable::{DEPTH_SHIFT, LIVE};
 use super::geometry::{Entry, MOST_DEPTH, Strategy, fingerprint, first_bucket, second_bucket};
+use super::log::{Location, Store};
+use super::multi::{Chained, Duplicates};
 use super::segments::STASH;
+use super::values::Pointer;
 use super::{Config, Table};
 use crate::error::{Error, FileError};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::durable::{Paged, Pool};
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Ordering::Relaxed, Shared};
+use crate::sync::{Ordering::AcqRel, Ordering::Relaxed, Shared};
 use crate::table::ByWord;
 use crate::table::iceberg::Recovery;
 
@@ -118,9 +121,11 @@ impl<P: Placement> Table<P, Paged> {
         }
         let mut table = Self::within(medium, placement, config, 1)?;
         table.medium.end_recovery()?;
-        let dropped = table.find_segments(was_closed)?;
+        let is_known = table.find_buffers(was_closed)? && was_closed;
+        let dropped = table.find_segments(is_known)?;
+        table.repeat_log()?;
         let mut recovery = Recovery { was_closed, ..Recovery::default() };
-        if was_closed && let Some(record) = table.segments.record() {
+        if is_known && let Some(record) = table.segments.record() {
             let pairs = record.load_first(Relaxed);
             recovery.items = usize::try_from(pairs).unwrap_or(0);
             table.registry.count::<Shared>(recovery.items as i64);
@@ -132,7 +137,10 @@ impl<P: Placement> Table<P, Paged> {
             // Those of a new table may have come after its last sync.
             table.populate()?;
         }
-        recovery.dropped = table.restore_chains()?;
+        // Buffers that chains name are not known before these.
+        table.restoring.left.fetch_add(1, Relaxed);
+        recovery.dropped = table.restore_chains();
+        table.end_one();
         if !table.medium.is_read_only() {
             table.chains.slots().has_room()?;
             table.medium.has_room(0)?;
@@ -189,34 +197,97 @@ impl<P: Placement> Table<P, Paged> {
         Ok(())
     }
 
-    /// Learns of what is in chains; how many of it are in segments, too: who was about to
-    /// put them into chains has not ended it.
-    fn restore_chains(&self) -> Result<usize, Error> {
+    /// Learns which value buffers are in use, if there are any and the file says it; false
+    /// if it does not.
+    fn find_buffers(&self, was_closed: bool) -> Result<bool, Error> {
+        let Some(Duplicates { values, log: Some(log) }) = &self.duplicates else { return Ok(true) };
+        values.find_segments()?;
+        let saved = if was_closed { log.saved() } else { None };
+        Ok(saved.is_some_and(|words| values.learn(&words)))
+    }
+
+    /// Does what the log says again.
+    fn repeat_log(&self) -> Result<(), Error> {
+        let Some(log) = self.duplicates.as_ref().and_then(|d| d.log.as_ref()) else {
+            return Ok(());
+        };
+        for record in log.records() {
+            let located = |&(place, word): &Store| {
+                let location = place.location().filter(|&location| self.is_there(location));
+                let what = "the log names what is not there";
+                location.map(|location| (location, word)).ok_or(FileError::Corrupt { what })
+            };
+            let stores: Vec<_> = record.iter().map(located).collect::<Result<_, _>>()?;
+            for &(location, _) in &stores {
+                self.open_location(location)?;
+            }
+            if !seeded(Bug::LogNotRepeated) {
+                self.store_words(&stores);
+            }
+        }
+        log.empty()
+    }
+
+    fn is_there(&self, location: Location) -> bool {
+        let per_segment = self.segments.per_segment;
+        match location {
+            Location::Bucket { bucket, .. } => bucket / per_segment < self.segments.len(),
+            Location::Stash { bucket, .. } => bucket / STASH < self.segments.len(),
+            Location::Chain { slot, .. } => slot < self.chains.slots().len(),
+            Location::Value(word) => word < self.values().words(),
+        }
+    }
+
+    fn open_location(&self, location: Location) -> Result<(), Error> {
+        let per_segment = self.segments.per_segment;
+        match location {
+            Location::Bucket { bucket, .. } => {
+                self.segments.make_writable(bucket / per_segment, bucket % per_segment)
+            }
+            Location::Stash { bucket, .. } => self.segments.make_stash_writable(bucket / STASH),
+            Location::Chain { slot, .. } => {
+                self.chains.slots().make_writable(slot as u32).map_err(|_| FileError::Full.into())
+            }
+            Location::Value(word) => self.values().open(word),
+        }
+    }
+
+    /// Learns of what is in chains; how much of it is dropped: what is nothing, and of
+    /// unique keys those that are in segments, too.
+    fn restore_chains(&self) -> usize {
         let slots = self.chains.slots();
         let mut dropped = 0;
         for slot in (0..slots.len()).rev() {
-            let (tag, second) = slots.pair(slot);
-            if tag == 0 {
+            let (word, second) = slots.pair(slot);
+            if word == 0 {
                 slots.add_free(slot);
                 continue;
             }
+            let tag = self.marking().tag(word);
             let hash = self.placement.hash_of_tag(tag, slot % 2);
-            if !self.placement.is_tag(tag) || self.find_tag(hash, tag, &ByWord).is_some() {
+            let is_pointer = self.marking().is_pointer(word);
+            let is_sound = match &self.duplicates {
+                None => self.placement.is_tag(tag) && self.find_tag(hash, tag, &ByWord).is_none(),
+                Some(of) => !is_pointer || of.values.mark(Pointer(second)),
+            };
+            if !is_sound {
                 dropped += 1;
                 // There is room: it was looked for when the table was opened.
                 let _ = slots.clear(slot as u32);
                 continue;
             }
-            self.chains.restore(hash, (tag, second), slot);
+            let (filed, pair) = self.filed(Chained { hash, tag, second, is_pointer });
+            self.chains.restore(filed, pair, slot);
             let segment = self.locate(hash).entry.segment();
             let bucket = first_bucket(hash, self.mask());
             self.medium.while_nothing_moves(|| {
                 self.segments.bucket(segment, bucket).set(&self.medium, Flag::Chained);
             });
-            self.registry.count::<Shared>(1);
-            self.restoring.found.fetch_add(1, Relaxed);
+            let pairs = self.pairs_of(is_pointer, second);
+            self.registry.count::<Shared>(pairs as i64);
+            self.restoring.found.fetch_add(pairs, Relaxed);
         }
-        Ok(dropped)
+        dropped
     }
 
     /// Says what the next one who opens the table wants to know, since nobody changes it
@@ -237,10 +308,18 @@ impl<P: Placement> Table<P, Paged> {
             }
         });
         result?;
+        if let Some(Duplicates { values, log: Some(log) }) = &self.duplicates {
+            let words = values.to_words();
+            // If they find no room all buffers are looked for again.
+            self.with_room(|| log.save(words.as_deref()))
+                .or_else(|_| self.with_room(|| log.save(None)))?;
+        }
         self.with_room(|| self.segments.make_record_writable())?;
         if let Some(record) = self.segments.record() {
             // Chains are counted when they are found again.
-            let pairs = self.counted().saturating_sub(self.chains.len());
+            let chained = self.all_chained();
+            let chained = chained.map(|one| self.pairs_of(one.is_pointer, one.second));
+            let pairs = self.counted().saturating_sub(chained.sum());
             self.medium.store_first(record, pairs as u64, Relaxed);
         }
         Ok(())
@@ -317,8 +396,29 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let entry = Entry::new(number, 0, depth, strategy);
         self.registry.count::<Shared>(pairs as i64);
         self.restoring.found.fetch_add(pairs, Relaxed);
-        self.restoring.left.fetch_sub(1, Relaxed);
         structure.current().publish(hash, entry);
+        drop(structure);
+        self.end_one();
+    }
+
+    /// Something has been looked at that had to be: if it was the last, all is known.
+    fn end_one(&self) {
+        // Acquire and release: who is the last has seen all that was found.
+        let was = self.restoring.left.fetch_sub(1, AcqRel);
+        if was == 1
+            && let Some(duplicates) = &self.duplicates
+            && !seeded(Bug::BuffersNotFound)
+        {
+            duplicates.values.end_search();
+        }
+    }
+
+    /// How many pairs a slot or a place in the chains is.
+    fn pairs_of(&self, is_pointer: bool, second: u64) -> usize {
+        match &self.duplicates {
+            Some(duplicates) if is_pointer => duplicates.values.count(Pointer(second), || true),
+            _ => 1,
+        }
     }
 
     /// Makes the headers of a segment anew; how many pairs are in it, and by which
@@ -331,8 +431,10 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let mut fingerprints = vec![[0_u8; SLOTS]; per_segment + STASH];
         for (at, bucket) in self.segments.all(segment).enumerate() {
             for (slot, fingerprint_of_slot) in fingerprints[at].iter_mut().enumerate() {
-                let tag = bucket.slot(slot).load_first(Relaxed);
-                if tag == 0 || !self.placement.is_tag(tag) {
+                let word = bucket.slot(slot).load_first(Relaxed);
+                let (marking, stored) = (self.marking(), bucket.slot(slot).load_second(Relaxed));
+                let tag = marking.tag(word);
+                if word == 0 || !self.placement.is_tag(tag) {
                     continue;
                 }
                 let hash = self.placement.hash_of_tag(tag, half);
@@ -351,9 +453,15 @@ impl<P: Placement, M: Medium> Table<P, M> {
                     Strategy::TwoChoice => Flag::Second as u64,
                     Strategy::Stash => Flag::Stashed as u64,
                 };
+                if let Some(duplicates) = &self.duplicates
+                    && marking.is_pointer(word)
+                    && !duplicates.values.mark(Pointer(stored))
+                {
+                    continue;
+                }
                 strategy = strategy.max(needed);
                 *fingerprint_of_slot = fingerprint(hash);
-                pairs += 1;
+                pairs += self.pairs_of(marking.is_pointer(word), stored);
             }
         }
         flags.resize(per_segment + STASH, 0);

@@ -139,6 +139,14 @@ impl<M: Medium> Segments<M> {
         buckets.chain(self.stash(segment))
     }
 
+    /// One of them, by its place in that order.
+    pub(super) fn any(&self, segment: usize, at: usize) -> &Bucket {
+        match at.checked_sub(self.per_segment) {
+            None => self.bucket(segment, at),
+            Some(at) => self.stash(segment)[at],
+        }
+    }
+
     /// Keeps everybody from changing a segment. For readers that is nothing.
     pub(super) fn lock(&self, segment: usize) {
         match self.versions(segment) {
@@ -222,7 +230,7 @@ impl<M: Medium> Segments<M> {
     }
 
     /// Empties a segment that nobody else knows.
-    fn empty(&self, segment: usize) -> Result<(), Error> {
+    pub(super) fn empty(&self, segment: usize) -> Result<(), Error> {
         let first = segment * self.per_segment;
         let is_discarded = self.buckets.discard(first..first + self.per_segment);
         let mut empty = |bucket: usize| -> Result<(), Error> {
@@ -325,6 +333,12 @@ impl<M: Medium> Segments<M> {
         // Nobody knows any of them.
         numbers.free = (0..len).filter(is_free).map(|number| (number as u32, 0)).collect();
         Ok(())
+    }
+
+    /// How many segments there are pages for.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn len(&self) -> usize {
+        self.numbers.lock().len
     }
 
     /// For how many segments a medium holds descriptors, and for how many buckets. (Those

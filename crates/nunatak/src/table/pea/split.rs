@@ -6,6 +6,7 @@ use super::bucket::{Bucket, Flag, Item, SLOTS};
 use super::directory::Found;
 use super::geometry::{Entry, MOST_DEPTH, Strategy, first_bucket, second_bucket};
 use super::segments::{Fresh, STASH};
+use super::values::Pointer;
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;
@@ -108,14 +109,14 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let by = self.config.split_into.ilog2();
         let prefix = hash >> (64 - depth) << (64 - depth);
         let half = (hash >> 63) as usize;
-        self.move_to(&mut children, segment, half, |hash| {
-            (hash >> (64 - depth - by)) as usize & ((1 << by) - 1)
-        });
+        let child_of = |hash| (hash >> (64 - depth - by)) as usize & ((1 << by) - 1);
+        let made = self.fill(&mut children, entry, half, child_of)?;
         let is_crowded = children.iter().any(|child| child.strategy > self.config.strategies[0]);
         let hash_of = |number: usize| prefix | (number as u64) << (64 - depth - by);
         let children: Vec<_> =
             children.into_iter().enumerate().map(|(at, child)| (hash_of(at), child)).collect();
-        self.publish(depth + by, children, &[segment])?;
+        let published = self.publish(depth + by, children, &[segment]);
+        published.inspect_err(|_| self.free_buffers(&made))?;
         self.splits.splits.fetch_add(1, Relaxed);
         self.splits.crowded.fetch_add(usize::from(is_crowded), Relaxed);
         Ok(())
@@ -132,7 +133,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         children.iter().for_each(|(_, child)| self.segments.flush(child.fresh.number as usize));
         let mut structure = self.directories.change();
         let deep = structure.current().depth.max(depth);
-        let published = structure.set_depth(deep).and_then(|()| self.push_homeless(&children));
+        let published = structure.set_depth(deep);
         if published.is_err() {
             drop(structure);
             self.segments.give_back(children.iter().map(|(_, child)| child.fresh.number as usize));
@@ -147,41 +148,41 @@ impl<P: Placement, M: Medium> Table<P, M> {
         Ok(())
     }
 
-    /// Puts what found no room in segments into chains.
-    fn push_homeless(&self, children: &[(u64, Child)]) -> Result<(), Error> {
-        let all: Vec<(u64, Item)> =
-            children.iter().flat_map(|(_, child)| child.homeless.iter().copied()).collect();
-        for (at, &(hash, item)) in all.iter().enumerate() {
-            let pair = (item.tag, item.second);
-            let pushed = match &self.duplicates {
-                // In RAM there is always room in chains.
-                Some(duplicates) if item.is_pointer => duplicates.pointers.push(hash, pair),
-                _ => self.chains.push(hash, pair),
-            };
-            if pushed.is_err() {
-                for &(hash, item) in &all[..at] {
-                    // If that fails, too, both are there when the table is opened, and one
-                    // is dropped.
-                    let _ = self.chains.remove(hash, (item.tag, item.second));
-                }
-                return Err(Error::CapacityOverflow);
-            }
+    /// Stores all pairs of a segment, which is locked, in others that nobody else knows;
+    /// which value buffers were made for that.
+    fn fill(
+        &self,
+        children: &mut [Child],
+        entry: Entry,
+        half: usize,
+        child_of: impl Fn(u64) -> usize + Copy,
+    ) -> Result<Vec<Pointer>, Error> {
+        let mut made = Vec::new();
+        if !self.move_to(children, entry.segment(), half, child_of, &mut made) {
+            self.free_buffers(&made);
+            made.clear();
+            self.move_as_it_is(children, entry, half, child_of)?;
         }
-        Ok(())
+        Ok(made)
     }
 
-    /// Stores all pairs of a segment, which is locked, in others that nobody else knows.
+    /// Stores all pairs of a segment, which is locked, in others that nobody else knows;
+    /// false if one finds no room there, which can be only because they were stored in
+    /// another order before. Tells of the value buffers that were made.
+    #[must_use]
     fn move_to(
         &self,
         children: &mut [Child],
         segment: usize,
         half: usize,
         child_of: impl Fn(u64) -> usize,
-    ) {
+        made: &mut Vec<Pointer>,
+    ) -> bool {
         // Those of a bucket are stored when the places of the next one's are on their way.
         let (mut waiting, mut next) = (Vec::with_capacity(SLOTS), Vec::with_capacity(SLOTS));
+        let mut is_stored = true;
         for bucket in self.segments.all(segment) {
-            for mut item in bucket.items() {
+            for mut item in bucket.items(self.marking()) {
                 item.is_pointer &= !seeded(Bug::PointersMovedAsValues);
                 let hash = self.placement.hash_of_tag(item.tag, half);
                 let child = child_of(hash);
@@ -190,58 +191,99 @@ impl<P: Placement, M: Medium> Table<P, M> {
                 next.push((child, hash, item));
             }
             for (child, hash, item) in waiting.drain(..) {
-                self.store_in(&mut children[child], hash, item);
+                is_stored &= self.store_in(&mut children[child], hash, item, made);
             }
             core::mem::swap(&mut waiting, &mut next);
         }
         for (child, hash, item) in waiting {
-            self.store_in(&mut children[child], hash, item);
+            is_stored &= self.store_in(&mut children[child], hash, item, made);
         }
         // What is in chains stays there.
         for bucket in 0..self.segments.per_segment {
-            if self.segments.bucket(segment, bucket).header().has(Flag::Chained)
-                && !seeded(Bug::ChainedNotInherited)
-            {
+            let flags = self.segments.bucket(segment, bucket).flags() & Flag::Chained as u64;
+            if flags != 0 && !seeded(Bug::ChainedNotInherited) {
                 for child in children.iter() {
-                    let bucket = self.segments.bucket(child.fresh.number as usize, bucket);
-                    bucket.set(&self.medium, Flag::Chained);
+                    let number = child.fresh.number as usize;
+                    self.segments.bucket(number, bucket).add_flags(&self.medium, flags);
                 }
             }
+        }
+        is_stored
+    }
+
+    /// Stores all pairs of a segment, which is locked, in others that nobody else knows,
+    /// each in the bucket that it was in, where it finds room whatever else there is.
+    fn move_as_it_is(
+        &self,
+        children: &mut [Child],
+        entry: Entry,
+        half: usize,
+        child_of: impl Fn(u64) -> usize,
+    ) -> Result<(), Error> {
+        for child in children.iter() {
+            let emptied = self.segments.empty(child.fresh.number as usize);
+            // Its pages may be others now.
+            let ready = emptied.and_then(|()| self.segments.populate(child.fresh));
+            ready.inspect_err(|_| self.drop_children(children))?;
+        }
+        for (at, bucket) in self.segments.all(entry.segment()).enumerate() {
+            for child in children.iter_mut() {
+                child.strategy = entry.strategy();
+                let number = child.fresh.number as usize;
+                self.segments.any(number, at).add_flags(&self.medium, bucket.flags());
+            }
+            for item in bucket.items(self.marking()) {
+                let hash = self.placement.hash_of_tag(item.tag, half);
+                let number = children[child_of(hash)].fresh.number as usize;
+                let added = self.segments.any(number, at).add(&self.medium, self.marking(), item);
+                debug_assert!(added.is_some());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives value buffers back whose pointers nobody came to know.
+    fn free_buffers(&self, made: &[Pointer]) {
+        if let Some(duplicates) = &self.duplicates {
+            made.iter().for_each(|&pointer| duplicates.values.free(pointer));
         }
     }
 
     /// Stores a pair in a segment that nobody else knows, by the simplest strategy that
-    /// finds room.
-    fn store_in(&self, child: &mut Child, hash: u64, item: Item) {
+    /// finds room; whether there is any.
+    #[must_use]
+    fn store_in(&self, child: &mut Child, hash: u64, item: Item, made: &mut Vec<Pointer>) -> bool {
         let (segment, mask) = (child.fresh.number as usize, self.mask());
         let first = self.segments.bucket(segment, first_bucket(hash, mask));
         let second = self.segments.bucket(segment, second_bucket(hash, mask));
-        let put = |bucket: &Bucket| {
-            let add = || bucket.add(&self.medium, item);
-            add() || self.compact_bucket(bucket) && add()
+        let mut put = |bucket: &Bucket| {
+            let add = || bucket.add(&self.medium, self.marking(), item).is_some();
+            add() || self.compact_new(bucket, made) && add()
         };
         if child.strategy > Strategy::Single
             && second.header().free_slots() > first.header().free_slots()
             && put(second)
         {
-            return first.set(&self.medium, Flag::Second);
+            first.set(&self.medium, Flag::Second);
+            return true;
         }
         if put(first) {
-            return;
+            return true;
         }
         while let Some(&next) =
             self.config.strategies.iter().find(|&&strategy| strategy > child.strategy)
         {
             child.strategy = next;
             if put(second) {
-                return first.set(&self.medium, Flag::Second);
+                first.set(&self.medium, Flag::Second);
+                return true;
             }
         }
         if child.strategy == Strategy::Stash && self.segments.stash(segment).into_iter().any(put) {
-            return first.set(&self.medium, Flag::Stashed);
+            first.set(&self.medium, Flag::Stashed);
+            return true;
         }
-        first.set(&self.medium, Flag::Chained);
-        child.homeless.push((hash, item));
+        false
     }
 
     /// Splits segments until so many pairs more find room by single hashing.
@@ -334,7 +376,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let ready = self.segments.make_descriptor_writable(segment);
         self.segments.lock(segment);
         let moved = match is_lower && ready.is_ok() && self.directories.is_still(found) {
-            true => self.move_all(children, &[segment], hash, entry.depth()).map(|()| true),
+            true => self.move_locked(children, entry, hash).map(|()| true),
             false => {
                 self.drop_children(&children);
                 ready.map(|()| false)
@@ -344,18 +386,12 @@ impl<P: Placement, M: Medium> Table<P, M> {
         moved
     }
 
-    /// Moves all pairs of segments, which are locked, to one that nobody else knows.
-    fn move_all(
-        &self,
-        mut children: Vec<Child>,
-        parents: &[usize],
-        hash: u64,
-        depth: u32,
-    ) -> Result<(), Error> {
-        for &segment in parents {
-            self.move_to(&mut children, segment, (hash >> 63) as usize, |_| 0);
-        }
-        self.publish(depth, children.into_iter().map(|child| (hash, child)).collect(), parents)
+    /// Moves all pairs of a segment, which is locked, to one that nobody else knows.
+    fn move_locked(&self, mut children: Vec<Child>, entry: Entry, hash: u64) -> Result<(), Error> {
+        let made = self.fill(&mut children, entry, (hash >> 63) as usize, |_| 0)?;
+        let children = children.into_iter().map(|child| (hash, child)).collect();
+        let published = self.publish(entry.depth(), children, &[entry.segment()]);
+        published.inspect_err(|_| self.free_buffers(&made))
     }
 
     /// Merges a segment with the one behind it, if both are of the same depth and few
@@ -381,22 +417,32 @@ impl<P: Placement, M: Medium> Table<P, M> {
         };
         let most = ((self.segments.per_segment * SLOTS) as f64 * super::FILLED / 2.0) as usize;
         let merged = match is_still && pair.iter().map(count).sum::<usize>() <= most {
-            true => self.merge_locked(pair, depth, hash).map(|()| true),
+            true => self.merge_locked(pair, depth, hash),
             false => Ok(false),
         };
         pair.iter().for_each(|&segment| self.segments.unlock(segment));
         merged
     }
 
-    fn merge_locked(&self, pair: [usize; 2], depth: u32, hash: u64) -> Result<(), Error> {
-        let children = self.take_children(1)?;
+    fn merge_locked(&self, pair: [usize; 2], depth: u32, hash: u64) -> Result<bool, Error> {
+        let mut children = self.take_children(1)?;
         for segment in pair {
             let ready = self.segments.make_descriptor_writable(segment);
             ready.inspect_err(|_| self.drop_children(&children))?;
         }
-        self.move_all(children, &pair, hash, depth - 1)?;
+        let (mut made, half) = (Vec::new(), (hash >> 63) as usize);
+        let is_stored =
+            pair.iter().all(|&from| self.move_to(&mut children, from, half, |_| 0, &mut made));
+        if !is_stored {
+            self.free_buffers(&made);
+            self.drop_children(&children);
+            return Ok(false);
+        }
+        let children = children.into_iter().map(|child| (hash, child)).collect();
+        let published = self.publish(depth - 1, children, &pair);
+        published.inspect_err(|_| self.free_buffers(&made))?;
         self.splits.merges.fetch_add(1, Relaxed);
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -405,12 +451,10 @@ impl<P: Placement, M: Medium> Table<P, M> {
 pub(super) struct Child {
     pub(super) fresh: Fresh,
     strategy: Strategy,
-    /// What goes to chains when it is published, and not before: it may come to nothing.
-    homeless: Vec<(u64, Item)>,
 }
 
 impl Child {
     fn new(fresh: Fresh, strategy: Strategy) -> Self {
-        Self { fresh, strategy, homeless: Vec::new() }
+        Self { fresh, strategy }
     }
 }

@@ -3,19 +3,27 @@
 use super::Table;
 use super::bucket::{Flag, SLOTS};
 use super::geometry::{Entry, fingerprint, first_bucket, second_bucket};
-use crate::error::Error;
+use super::multi::Duplicates;
+use super::values::Pointer;
+use crate::error::{Error, FileError};
 use crate::hash::Placement;
 use crate::memory::durable::Paged;
 use crate::sync::{OpPin, Ordering::Relaxed, Shared};
-use crate::table::verify::{IsPair, ensure, verify_pair};
+use crate::table::verify::{IsPair, NO_PAIR, ensure, verify_pair};
+use std::collections::BTreeSet;
 
 impl<P: Placement> Table<P, Paged> {
     /// Looks at every slot: how many pairs there are. Changes wait, segment by segment.
     pub(crate) fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error> {
         self.segments.check()?;
         self.chains.slots().check()?;
+        if let Some(Duplicates { values, log: Some(log) }) = &self.duplicates {
+            values.check()?;
+            log.check()?;
+        }
         self.restore_all();
         let mut pairs = 0;
+        let mut buffers = BTreeSet::new();
         let mut next = Some(0_u64);
         while let Some(hash) = next {
             let _pin = OpPin::<Shared>::new();
@@ -23,7 +31,7 @@ impl<P: Placement> Table<P, Paged> {
             let (segment, depth) = (found.entry.segment(), found.entry.depth());
             self.segments.lock(segment);
             if self.directories.is_still(found) {
-                let verified = self.verify_segment(found.entry, hash, is_pair);
+                let verified = self.verify_segment(found.entry, hash, is_pair, &mut buffers);
                 self.segments.unlock(segment);
                 pairs += verified?;
                 next = hash.checked_add(1 << (64 - depth));
@@ -31,9 +39,13 @@ impl<P: Placement> Table<P, Paged> {
                 self.segments.unlock(segment);
             }
         }
-        for (hash, pair) in self.chains.all() {
-            self.verify_pair(hash, pair, is_pair)?;
-            pairs += 1;
+        for one in self.all_chained() {
+            let item = (one.tag, one.second, one.is_pointer);
+            pairs += self.verify_item(one.hash, item, is_pair, &mut buffers)?;
+        }
+        if let Some(duplicates) = &self.duplicates {
+            let in_use: usize = duplicates.values.stats().1.into_iter().sum();
+            ensure(buffers.len() == in_use, "a value buffer is no key's")?;
         }
         // Of a file that was closed it is what the file says.
         ensure(pairs == self.counted(), "there are more or fewer pairs than is said")?;
@@ -45,6 +57,7 @@ impl<P: Placement> Table<P, Paged> {
         entry: Entry,
         prefix: u64,
         is_pair: IsPair<'_>,
+        buffers: &mut BTreeSet<usize>,
     ) -> Result<usize, Error> {
         let (segment, half, mask) = (entry.segment(), (prefix >> 63) as usize, self.mask());
         let per_segment = self.segments.per_segment;
@@ -52,13 +65,14 @@ impl<P: Placement> Table<P, Paged> {
         for (at, bucket) in self.segments.all(segment).enumerate() {
             let free: Vec<usize> = bucket.header().matching(0).collect();
             for slot in 0..SLOTS {
-                let tag = bucket.slot(slot).load_first(Relaxed);
+                let word = bucket.slot(slot).load_first(Relaxed);
                 let second = bucket.slot(slot).load_second(Relaxed);
+                let tag = self.marking().tag(word);
                 if free.contains(&slot) {
-                    ensure(tag == 0, "an empty slot holds a pair")?;
+                    ensure(word == 0, "an empty slot holds a pair")?;
                     continue;
                 }
-                ensure(tag != 0 && self.placement.is_tag(tag), "a slot that is taken is empty")?;
+                ensure(word != 0 && self.placement.is_tag(tag), "a slot that is taken is empty")?;
                 let hash = self.placement.hash_of_tag(tag, half);
                 let is_its = (hash ^ prefix) >> (64 - entry.depth()) == 0;
                 ensure(is_its, "a pair is in a segment that is not its key's")?;
@@ -69,9 +83,11 @@ impl<P: Placement> Table<P, Paged> {
                 ensure(may_be_there, "a pair is in a bucket that is not its key's")?;
                 let is_known = bucket.header().matching(fingerprint(hash)).any(|s| s == slot);
                 ensure(is_known, "a pair has another's fingerprint")?;
-                self.verify_once(segment, hash, tag)?;
-                self.verify_pair(hash, (tag, second), is_pair)?;
-                pairs += 1;
+                if self.duplicates.is_none() {
+                    self.verify_once(segment, hash, tag)?;
+                }
+                let item = (tag, second, self.marking().is_pointer(word));
+                pairs += self.verify_item(hash, item, is_pair, buffers)?;
             }
         }
         Ok(pairs)
@@ -90,13 +106,38 @@ impl<P: Placement> Table<P, Paged> {
         ensure(is_once, "a key is in a segment twice")
     }
 
-    fn verify_pair(
+    /// Looks at what a slot holds of a key; how many pairs that are.
+    fn verify_item(
         &self,
         hash: u64,
-        (tag, second): (u64, u64),
+        (tag, second, is_pointer): (u64, u64, bool),
         is_pair: IsPair<'_>,
-    ) -> Result<(), Error> {
+        buffers: &mut BTreeSet<usize>,
+    ) -> Result<usize, Error> {
         let word = self.decoder.word(tag, (hash >> 63) as usize);
-        verify_pair(self, (word, second), is_pair)
+        let Some(duplicates) = &self.duplicates else {
+            verify_pair(self, (word, second), is_pair)?;
+            return Ok(1);
+        };
+        ensure(self.any_value(word).is_some(), "a key is not found where it is")?;
+        if !is_pointer {
+            ensure(is_pair(word, second), NO_PAIR)?;
+            return Ok(1);
+        }
+        let blocks = duplicates.values.blocks(Pointer(second));
+        let blocks = blocks.ok_or(FileError::Corrupt { what: "a pointer is to no buffer" })?;
+        let is_its = blocks.into_iter().all(|block| buffers.insert(block));
+        ensure(is_its, "a value buffer is of two keys")?;
+        let (mut pairs, mut are_pairs) = (0, true);
+        duplicates.values.each(
+            Pointer(second),
+            || true,
+            |value| {
+                pairs += 1;
+                are_pairs &= is_pair(word, value);
+            },
+        );
+        ensure(are_pairs, NO_PAIR)?;
+        Ok(pairs)
     }
 }

@@ -79,17 +79,24 @@ impl<P: Placement, M: Medium> Table<P, M> {
         for place in self.places(hash, entry) {
             let bucket = self.segments.bucket(entry.segment(), place);
             let header = bucket.header();
-            let slot = header.matching(fingerprint(hash)).next();
-            let Some(slot) = slot.filter(|&slot| slot < header.pointers()) else { continue };
+            let Some(slot) = header.matching(fingerprint(hash)).next() else { continue };
+            let slot_of_key = bucket.slot(slot);
             // Relaxed: only an address to prefetch.
-            let pointer = Pointer(bucket.slot(slot).load_second(Ordering::Relaxed));
+            let is_marked = || self.marking().is_pointer(slot_of_key.load_first(Ordering::Relaxed));
+            if slot >= header.pointers() && !(M::IS_DURABLE && is_marked()) {
+                continue;
+            }
+            let pointer = Pointer(slot_of_key.load_second(Ordering::Relaxed));
             let values = self.values();
+            if M::IS_PAGED && !values.is_mapped(pointer) {
+                // It is looked for by its page, of which there is none.
+                continue;
+            }
             if CHANGES {
                 prefetch_to_write(values.end(pointer));
             } else {
                 // The rest is fetched while it is copied.
-                let first = values.address(pointer);
-                let lines = (values.end(pointer).addr() - first.addr()).div_ceil(64);
+                let (first, lines) = values.lines(pointer);
                 (0..lines.min(8)).for_each(|line| prefetch(first.wrapping_add(line * 64)));
             }
         }

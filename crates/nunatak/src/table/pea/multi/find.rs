@@ -24,7 +24,12 @@ pub(in crate::table::pea) trait Visitor {
     fn value(&mut self, value: u64);
 
     /// Values in buffers, which may change meanwhile; see [`Values::each`].
-    fn buffer(&mut self, values: &Values, pointer: Pointer, is_still: impl Fn() -> bool);
+    fn buffer<M: Medium>(
+        &mut self,
+        values: &Values<M>,
+        pointer: Pointer,
+        is_still: impl Fn() -> bool,
+    );
 
     /// Whether it has seen enough.
     fn is_done(&self) -> bool {
@@ -51,7 +56,12 @@ impl Visitor for Count {
         self.0 += 1;
     }
 
-    fn buffer(&mut self, values: &Values, pointer: Pointer, is_still: impl Fn() -> bool) {
+    fn buffer<M: Medium>(
+        &mut self,
+        values: &Values<M>,
+        pointer: Pointer,
+        is_still: impl Fn() -> bool,
+    ) {
         self.0 += values.count(pointer, is_still);
     }
 }
@@ -72,7 +82,12 @@ impl Visitor for Contains {
         self.is_found |= value == self.value;
     }
 
-    fn buffer(&mut self, values: &Values, pointer: Pointer, is_still: impl Fn() -> bool) {
+    fn buffer<M: Medium>(
+        &mut self,
+        values: &Values<M>,
+        pointer: Pointer,
+        is_still: impl Fn() -> bool,
+    ) {
         self.is_found = self.is_found || values.contains(pointer, self.value, is_still);
     }
 
@@ -94,7 +109,12 @@ impl Visitor for Any {
         self.0 = Some(value);
     }
 
-    fn buffer(&mut self, values: &Values, pointer: Pointer, _is_still: impl Fn() -> bool) {
+    fn buffer<M: Medium>(
+        &mut self,
+        values: &Values<M>,
+        pointer: Pointer,
+        _is_still: impl Fn() -> bool,
+    ) {
         self.0 = values.newest(pointer);
     }
 
@@ -127,8 +147,13 @@ impl<V, F: Fn(u64) -> V> Visitor for Copy<'_, V, F> {
         self.to.push((self.decode)(value));
     }
 
-    fn buffer(&mut self, values: &Values, pointer: Pointer, is_still: impl Fn() -> bool) {
-        values.each_buffer(pointer, is_still, |words| {
+    fn buffer<M: Medium>(
+        &mut self,
+        values: &Values<M>,
+        pointer: Pointer,
+        is_still: impl Fn() -> bool,
+    ) {
+        values.each_piece(pointer, is_still, |words| {
             // Stores of eight bytes fill the processor's queue before enough lines are on
             // their way: with prefetches 1.24 million copies of 422 values a second, 1.12
             // without.
@@ -205,6 +230,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     #[inline(always)]
     fn try_visit(&self, hash: u64, tag: u64, visitor: &mut impl Visitor) -> bool {
         visitor.start();
+        let recycled = self.medium.recycled();
         let found = self.locate(hash);
         let (segment, place) = (found.entry.segment(), first_bucket(hash, self.mask()));
         if found.entry.strategy() > Strategy::Single {
@@ -218,12 +244,16 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let header = bucket.header();
         self.visit_bucket((bucket, header), (hash, tag), (version, number), visitor);
         if !header.has_no_flag() && !visitor.is_done() {
-            return self.visit_elsewhere(found, (hash, tag), (version, number), visitor);
+            let seen = (version, number);
+            return self.visit_elsewhere(found, (hash, tag), seen, visitor)
+                && self.medium.recycled() == recycled;
         }
         // Pairs with the release fence of who has locked the version since.
         fence(Ordering::Acquire);
+        // (Nor may a page have been used for something else.)
         (version.is_same(number) || seeded(Bug::VersionNotAskedAgain))
             && self.directories.is_still(found)
+            && self.medium.recycled() == recycled
     }
 
     #[inline(always)]
@@ -234,13 +264,14 @@ impl<P: Placement, M: Medium> Table<P, M> {
         (version, number): (&Version, u64),
         visitor: &mut impl Visitor,
     ) {
+        let marking = self.marking();
         for slot in header.matching(fingerprint(hash)) {
             let (first, second) =
                 self.segments.slot(bucket, slot).load_whole(self.pairs_load_whole);
-            if first != tag {
+            if marking.tag(first) != tag {
                 continue;
             }
-            if slot >= header.pointers() {
+            if slot >= header.pointers() && !marking.is_pointer(first) {
                 visitor.value(second);
             } else {
                 visitor.buffer(self.values(), Pointer(second), || {
@@ -297,11 +328,12 @@ impl<P: Placement, M: Medium> Table<P, M> {
         (version, number): (&Version, u64),
         visitor: &mut impl Visitor,
     ) {
-        for value in self.chains.of(hash, tag) {
-            visitor.value(value);
-        }
-        for pointer in self.duplicates().pointers.of(hash, tag) {
-            visitor.buffer(self.values(), Pointer(pointer), || {
+        for chained in self.chained_of(hash, tag) {
+            if !chained.is_pointer {
+                visitor.value(chained.second);
+                continue;
+            }
+            visitor.buffer(self.values(), Pointer(chained.second), || {
                 fence(Ordering::Acquire);
                 version.is_same(number)
             });
@@ -327,7 +359,12 @@ impl<P: Placement, M: Medium> Table<P, M> {
         }
     }
 
-    fn visit_held(&self, held: &mut Held<'_>, visitor: &mut impl Visitor, both: &mut bool) -> bool {
+    fn visit_held(
+        &self,
+        held: &mut Held<'_, M>,
+        visitor: &mut impl Visitor,
+        both: &mut bool,
+    ) -> bool {
         visitor.start();
         let key = (held.hash, held.tag);
         let header = held.first.header();
@@ -346,7 +383,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
             look(held.second);
         }
         if header.has(Flag::Stashed) {
-            self.lock_stash(held).into_iter().for_each(&mut look);
+            held.lock_stash();
+            self.segments.stash(held.segment()).into_iter().for_each(&mut look);
         }
         if header.has(Flag::Chained) {
             self.visit_chained(key, (version, number), visitor);

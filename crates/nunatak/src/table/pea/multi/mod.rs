@@ -13,54 +13,85 @@
 //! changes can't hold it up for ever.
 //!
 //! A key may have a pointer in each of its buckets, and values in slots besides: an
-//! insert looks for a pointer only where it would store the value.
+//! insert looks for a pointer only where it would store the value. In the chains it has one
+//! pointer or one value, unless there was no memory for a buffer.
+//!
+//! In a durable table a change is durable when its locks are let go; so what a reader
+//! returns is, too. A change of several words goes through the [log](super::log).
 
 mod batch;
+mod chained;
 mod compact;
 mod find;
 mod insert;
 mod remove;
 mod stats;
+mod stores;
 
+pub(super) use chained::Chained;
 pub use stats::PeaMultiStats;
 
 use super::Table;
-use super::bucket::Bucket;
+use super::bucket::{Bucket, Marking};
 use super::directory::Found;
 use super::geometry::{first_bucket, second_bucket};
-use super::segments::STASH;
+use super::log::{Location, Log};
+use super::segments::{STASH, Segments};
 use super::values::Values;
 use super::version::Version;
 use crate::error::Error;
 use crate::hash::Placement;
-use crate::memory::{Heap, Medium, MemoryUsage};
+use crate::memory::{Medium, MemoryUsage};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Shared};
-use crate::table::iceberg::chains::Chains;
 
 /// What a table of duplicate keys has besides.
 #[derive(Debug)]
-pub(super) struct Duplicates {
-    pub(super) values: Values,
-    /// Pointers that found no room in a split.
-    pub(super) pointers: Chains<Heap>,
+pub(super) struct Duplicates<M: Medium> {
+    pub(super) values: Values<M>,
+    /// Of a durable table.
+    pub(super) log: Option<Log<M>>,
 }
 
-impl Duplicates {
-    pub(super) fn new(per_segment: usize) -> Result<Self, Error> {
-        Ok(Self { values: Values::new(per_segment)?, pointers: Chains::new(&Heap)? })
+impl<M: Medium> Duplicates<M> {
+    pub(super) fn new(medium: &M, per_segment: usize) -> Result<Self, Error> {
+        let log = M::IS_DURABLE.then(|| Log::new(medium)).transpose()?;
+        Ok(Self { values: Values::new(medium, per_segment)?, log })
     }
 
     pub(super) fn usage(&self) -> MemoryUsage {
-        self.values.usage() + self.pointers.usage()
+        let log = self.log.as_ref().map_or_else(MemoryUsage::default, Log::usage);
+        self.values.usage() + log
     }
 }
 
+/// Which of a key's buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    First,
+    Second,
+    Stash(usize),
+}
+
+/// The buckets of a segment's stash.
+const STASHES: [At; STASH] = [At::Stash(0), At::Stash(1)];
+
+/// Why an attempt has come to nothing, and is made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interrupted {
+    /// The lock of another bucket was not to be had in this order.
+    OutOfOrder,
+    /// There is no room for a copy of a page.
+    NoRoom,
+}
+
 /// A key, and the locks of its buckets: always that of the first.
-struct Held<'t> {
+struct Held<'t, M: Medium> {
+    segments: &'t Segments<M>,
     hash: u64,
     tag: u64,
     found: Found<'t>,
+    places: [usize; 2],
     first: &'t Bucket,
     second: &'t Bucket,
     locks: [(usize, &'t Version); 2],
@@ -68,12 +99,13 @@ struct Held<'t> {
     has_stash: bool,
 }
 
-/// The lock of another bucket was not to be had in this order.
-struct OutOfOrder;
+impl<'t, M: Medium> Held<'t, M> {
+    fn segment(&self) -> usize {
+        self.found.entry.segment()
+    }
 
-impl Held<'_> {
     /// Locks the second bucket, too.
-    fn lock_second(&mut self) -> Result<(), OutOfOrder> {
+    fn lock_second(&mut self) -> Result<(), Interrupted> {
         let [(first, _), (second, version)] = self.locks;
         if self.has_second || first == second {
             return Ok(());
@@ -81,51 +113,100 @@ impl Held<'_> {
         if first < second {
             version.lock();
         } else if !version.try_lock() {
-            return Err(OutOfOrder);
+            return Err(Interrupted::OutOfOrder);
         }
         self.has_second = true;
+        if M::IS_PAGED {
+            // It may have been somewhere else before.
+            self.second = self.segments.bucket(self.segment(), self.places[1]);
+        }
         Ok(())
+    }
+
+    /// Locks the stash of the key's segment, which comes last.
+    fn lock_stash(&mut self) {
+        if !self.has_stash {
+            self.segments.stash_version(self.segment()).lock();
+            self.has_stash = true;
+        }
+    }
+
+    fn bucket(&self, at: At) -> &'t Bucket {
+        match at {
+            At::First => self.first,
+            At::Second => self.second,
+            At::Stash(at) => self.segments.stash(self.segment())[at],
+        }
+    }
+
+    /// Sees to it that a bucket may be changed, whose lock is held.
+    #[inline(always)]
+    fn open(&mut self, at: At) -> Result<(), Interrupted> {
+        if M::IS_PAGED {
+            let segment = self.segment();
+            let opened = match at {
+                At::First => self.segments.make_writable(segment, self.places[0]),
+                At::Second => self.segments.make_writable(segment, self.places[1]),
+                At::Stash(_) => self.segments.make_stash_writable(segment),
+            };
+            opened.map_err(|_| Interrupted::NoRoom)?;
+            self.first = self.segments.bucket(segment, self.places[0]);
+            self.second = self.segments.bucket(segment, self.places[1]);
+        }
+        Ok(())
+    }
+
+    /// Where a word of a slot is.
+    fn location(&self, at: At, slot: usize, word: usize) -> Location {
+        let (segment, per_segment) = (self.segment(), self.segments.per_segment);
+        let bucket = |place| Location::Bucket { bucket: segment * per_segment + place, slot, word };
+        match at {
+            At::First => bucket(self.places[0]),
+            At::Second => bucket(self.places[1]),
+            At::Stash(at) => Location::Stash { bucket: segment * STASH + at, slot, word },
+        }
     }
 }
 
 impl<P: Placement, M: Medium> Table<P, M> {
-    fn duplicates(&self) -> &Duplicates {
+    fn duplicates(&self) -> &Duplicates<M> {
         match &self.duplicates {
             Some(duplicates) => duplicates,
             None => unreachable!("the keys of the table are unique"),
         }
     }
 
-    fn values(&self) -> &Values {
+    pub(super) fn values(&self) -> &Values<M> {
         &self.duplicates().values
     }
 
-    /// Locks the stash of a key's segment, which comes last.
-    fn lock_stash(&self, held: &mut Held<'_>) -> [&Bucket; STASH] {
-        let segment = held.found.entry.segment();
-        if !held.has_stash {
-            self.segments.stash_version(segment).lock();
-            held.has_stash = true;
+    /// How slots of the table say that they hold pointers, if any do.
+    #[inline(always)]
+    pub(super) fn marking(&self) -> Marking {
+        match M::IS_DURABLE && self.duplicates.is_some() {
+            true => Marking::Tag,
+            false => Marking::Place,
         }
-        self.segments.stash(segment)
     }
 
-    fn hold<'t>(&'t self, found: Found<'t>, (hash, tag): (u64, u64), both: bool) -> Held<'t> {
+    fn hold<'t>(&'t self, found: Found<'t>, (hash, tag): (u64, u64), both: bool) -> Held<'t, M> {
         let (segment, mask) = (found.entry.segment(), self.mask());
-        let buckets = [first_bucket(hash, mask), second_bucket(hash, mask)];
-        let locks = buckets.map(|bucket| self.segments.version(segment, bucket));
-        let [first, second] = buckets.map(|bucket| self.segments.bucket(segment, bucket));
+        let places = [first_bucket(hash, mask), second_bucket(hash, mask)];
+        let locks = places.map(|bucket| self.segments.version(segment, bucket));
         let has_second = both && locks[1].0 < locks[0].0;
         if has_second {
             locks[1].1.lock();
         }
         locks[0].1.lock();
-        Held { hash, tag, found, first, second, locks, has_second, has_stash: false }
+        // Of a durable table they may have been somewhere else before.
+        let [first, second] = places.map(|bucket| self.segments.bucket(segment, bucket));
+        let (segments, has_stash) = (&self.segments, false);
+        Held { segments, hash, tag, found, places, first, second, locks, has_second, has_stash }
     }
 
-    fn let_go(&self, held: &Held<'_>) {
+    fn let_go(&self, held: &Held<'_, M>) {
         if held.has_stash {
-            self.segments.stash_version(held.found.entry.segment()).unlock();
+            self.segments.stash_version(held.segment()).unlock();
         }
         if held.has_second {
             held.locks[1].1.unlock();
@@ -138,7 +219,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     fn change<R>(
         &self,
         word: u64,
-        mut attempt: impl FnMut(&mut Held<'_>, bool) -> Result<Option<R>, OutOfOrder>,
+        mut attempt: impl FnMut(&mut Held<'_, M>, bool) -> Result<Option<R>, Interrupted>,
     ) -> R {
         let hash = self.placement.hash(word);
         let key = (hash, self.placement.tag(word, hash));
@@ -161,7 +242,11 @@ impl<P: Placement, M: Medium> Table<P, M> {
             match result {
                 Some(Ok(Some(result))) => return result,
                 Some(Ok(None)) => is_refused = self.make_room(found, hash).is_err(),
-                Some(Err(OutOfOrder)) => in_order = true,
+                Some(Err(Interrupted::OutOfOrder)) => in_order = true,
+                Some(Err(Interrupted::NoRoom)) => {
+                    drop(pin);
+                    self.make_room_for_copies();
+                }
                 None => {}
             }
         }

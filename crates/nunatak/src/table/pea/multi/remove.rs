@@ -1,14 +1,16 @@
 //! Taking values of keys out.
 
-use super::{Held, OutOfOrder};
+use super::chained::Chained;
+use super::{At, Held, Interrupted, STASHES};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Shared;
 use crate::table::pea::Table;
-use crate::table::pea::bucket::{Bucket, Flag, Item, SLOTS};
+use crate::table::pea::bucket::{Flag, Item, Marking};
 use crate::table::pea::geometry::fingerprint;
-use crate::table::pea::values::{Left, Pointer, Values};
+use crate::table::pea::log::Location;
+use crate::table::pea::values::{Left, Pointer, Removal, Values};
 
 impl<P: Placement, M: Medium> Table<P, M> {
     /// Takes one value of a key out that is equal to this one, if there is one.
@@ -23,70 +25,95 @@ impl<P: Placement, M: Medium> Table<P, M> {
         is_removed
     }
 
-    fn remove_held(&self, held: &mut Held<'_>, value: u64) -> Result<bool, OutOfOrder> {
+    fn remove_held(&self, held: &mut Held<'_, M>, value: u64) -> Result<bool, Interrupted> {
         let header = held.first.header();
-        if self.remove_in(held, held.first, value) {
+        if self.remove_in(held, At::First, value)? {
             return Ok(true);
         }
         if header.has(Flag::Second) {
             held.lock_second()?;
-            if self.remove_in(held, held.second, value) {
+            if self.remove_in(held, At::Second, value)? {
                 return Ok(true);
             }
         }
-        if header.has(Flag::Stashed)
-            && self.lock_stash(held).into_iter().any(|bucket| self.remove_in(held, bucket, value))
-        {
-            return Ok(true);
-        }
-        Ok(header.has(Flag::Chained) && self.remove_chained(held.hash, held.tag, value))
-    }
-
-    fn remove_chained(&self, hash: u64, tag: u64, value: u64) -> bool {
-        if self.chains.of(hash, tag).contains(&value) {
-            let _ = self.chains.remove(hash, (tag, value));
-            return true;
-        }
-        let pointers = &self.duplicates().pointers;
-        pointers.of(hash, tag).into_iter().any(|pointer| {
-            match self.values().remove(Pointer(pointer), value) {
-                None => return false,
-                Some(Left::Many(left)) => drop(pointers.replace(hash, (tag, pointer), left.0)),
-                Some(Left::One(left)) => {
-                    let _ = pointers.remove(hash, (tag, pointer));
-                    // In RAM there is always room in chains.
-                    let _ = self.chains.push(hash, (tag, left));
+        if header.has(Flag::Stashed) {
+            held.lock_stash();
+            for at in STASHES {
+                if self.remove_in(held, at, value)? {
+                    return Ok(true);
                 }
             }
-            true
-        })
+        }
+        if header.has(Flag::Chained) { self.remove_chained(held, value) } else { Ok(false) }
     }
 
-    fn remove_in(&self, held: &Held<'_>, bucket: &Bucket, value: u64) -> bool {
-        let fingerprint = fingerprint(held.hash);
-        bucket.header().matching(fingerprint).any(|slot| {
-            let item = bucket.item(slot);
+    fn remove_in(&self, held: &mut Held<'_, M>, at: At, value: u64) -> Result<bool, Interrupted> {
+        let marking = self.marking();
+        for slot in held.bucket(at).header().matching(fingerprint(held.hash)) {
+            let item = held.bucket(at).item(marking, slot);
             if item.tag != held.tag {
-                return false;
+                continue;
             }
             if !item.is_pointer {
                 if item.second == value {
-                    bucket.clear(&self.medium, slot);
+                    held.open(at)?;
+                    held.bucket(at).clear(&self.medium, slot);
+                    return Ok(true);
                 }
-                return item.second == value;
+                continue;
             }
-            match self.values().remove(Pointer(item.second), value) {
-                None => return false,
-                Some(Left::Many(left)) => bucket.replace(&self.medium, slot, left.0),
-                Some(Left::One(left)) => {
-                    bucket.clear_pointer(&self.medium, slot);
-                    if !seeded(Bug::LastValueLost) {
-                        bucket.add(&self.medium, Item { second: left, is_pointer: false, ..item });
-                    }
+            held.open(at)?;
+            self.open_log(held)?;
+            let keeps_one = marking.has_only_pointers(held.tag);
+            let pointer = Pointer(item.second);
+            if let Some(removal) = self.values().plan_removal(pointer, value, keeps_one) {
+                self.open_hole(removal.hole)?;
+                self.take_from(held, (at, slot), item, removal);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes a value out of the buffer of a pointer. All may be changed.
+    fn take_from(
+        &self,
+        held: &Held<'_, M>,
+        (at, slot): (At, usize),
+        item: Item,
+        Removal { hole, left }: Removal,
+    ) {
+        let (bucket, marking) = (held.bucket(at), self.marking());
+        let before = Pointer(item.second);
+        match left {
+            Left::Many(left) => {
+                let hole = hole.map(|(word, value)| (Location::Value(word), value));
+                let pointer = (held.location(at, slot, 1), left.0);
+                match hole {
+                    None => self.store_words(&[pointer]),
+                    Some(hole) if seeded(Bug::HoleUnlogged) => self.store_words(&[hole, pointer]),
+                    Some(hole) => self.store_at_once(held.hash, &[hole, pointer]),
                 }
+                self.values().replaced(before, left);
             }
-            true
-        })
+            Left::One(left) if marking == Marking::Tag => {
+                let word = (held.location(at, slot, 0), item.tag);
+                self.store_at_once(held.hash, &[word, (held.location(at, slot, 1), left)]);
+                self.values().free(before);
+            }
+            Left::One(left) => {
+                bucket.clear_pointer(&self.medium, slot);
+                if !seeded(Bug::LastValueLost) {
+                    let one = Item { second: left, is_pointer: false, ..item };
+                    bucket.add(&self.medium, marking, one);
+                }
+                self.values().free(before);
+            }
+            Left::Nothing => {
+                bucket.clear(&self.medium, slot);
+                self.values().free(before);
+            }
+        }
     }
 
     /// Takes all values of a key out; how many there were.
@@ -113,43 +140,41 @@ impl<P: Placement, M: Medium> Table<P, M> {
     fn take_values(
         &self,
         word: u64,
-        buffer: impl Fn(&Values, Pointer) -> usize,
+        buffer: impl Fn(&Values<M>, Pointer) -> usize,
         value: impl Fn(u64),
     ) -> usize {
         let removed = self.change(word, |held, _| {
             let header = held.first.header();
+            let mut all = [Some(At::First), None, None, None];
             if header.has(Flag::Second) {
                 held.lock_second()?;
-            }
-            let mut count = 0;
-            let mut take = |taken| {
-                count += match taken {
-                    Taken::Value(of) => {
-                        value(of);
-                        1
-                    }
-                    Taken::Buffer(pointer) => {
-                        let count = buffer(self.values(), pointer);
-                        if !seeded(Bug::BuffersNotFreed) {
-                            self.values().free(pointer);
-                        }
-                        count
-                    }
-                };
-            };
-            self.clear_in(held, held.first, &mut take);
-            if header.has(Flag::Second) {
-                self.clear_in(held, held.second, &mut take);
+                all[1] = Some(At::Second);
             }
             if header.has(Flag::Stashed) {
-                for bucket in self.lock_stash(held) {
-                    self.clear_in(held, bucket, &mut take);
+                held.lock_stash();
+                all[2..].copy_from_slice(&STASHES.map(Some));
+            }
+            let all = all.into_iter().flatten();
+            let items = all.flat_map(|at| self.items_of(held, at)).collect::<Vec<_>>();
+            let chained: Vec<Chained> = match header.has(Flag::Chained) {
+                true => self.chained_of(held.hash, held.tag).collect(),
+                false => Vec::new(),
+            };
+            self.clear_all(held, &items, &chained)?;
+            let of_slots = items.iter().map(|(_, _, item)| (item.second, item.is_pointer));
+            let of_chains = chained.iter().map(|chained| (chained.second, chained.is_pointer));
+            let counts = of_slots.chain(of_chains).map(|(second, is_pointer)| {
+                if !is_pointer {
+                    value(second);
+                    return 1;
                 }
-            }
-            if header.has(Flag::Chained) {
-                self.clear_chained(held.hash, held.tag, &mut take);
-            }
-            Ok(Some(count))
+                let count = buffer(self.values(), Pointer(second));
+                if !seeded(Bug::BuffersNotFreed) {
+                    self.values().free(Pointer(second));
+                }
+                count
+            });
+            Ok(Some(counts.sum()))
         });
         if removed > 0 {
             self.registry.count::<Shared>(-(removed as i64));
@@ -157,44 +182,57 @@ impl<P: Placement, M: Medium> Table<P, M> {
         removed
     }
 
-    fn clear_in(&self, held: &Held<'_>, bucket: &Bucket, take: &mut impl FnMut(Taken)) {
-        let fingerprint = fingerprint(held.hash);
-        let (mut slots, mut count) = ([0; SLOTS], 0);
-        for slot in bucket.header().matching(fingerprint) {
-            slots[count] = slot;
-            count += 1;
-        }
-        // From the last: what takes the place of a pointer comes from behind it.
-        for &slot in slots[..count].iter().rev() {
-            let item = bucket.item(slot);
-            if item.tag != held.tag {
-                continue;
-            }
-            if item.is_pointer {
-                bucket.clear_pointer(&self.medium, slot);
-                take(Taken::Buffer(Pointer(item.second)));
-            } else {
-                bucket.clear(&self.medium, slot);
-                take(Taken::Value(item.second));
-            }
-        }
+    /// What a bucket holds of a key, from its last slot.
+    fn items_of(&self, held: &Held<'_, M>, at: At) -> Vec<(At, usize, Item)> {
+        let bucket = held.bucket(at);
+        let slots = bucket.header().matching(fingerprint(held.hash));
+        let items = slots.map(|slot| (at, slot, bucket.item(self.marking(), slot)));
+        let mut items: Vec<_> = items.filter(|(_, _, item)| item.tag == held.tag).collect();
+        items.reverse();
+        items
     }
 
-    fn clear_chained(&self, hash: u64, tag: u64, take: &mut impl FnMut(Taken)) {
-        for value in self.chains.of(hash, tag) {
-            let _ = self.chains.remove(hash, (tag, value));
-            take(Taken::Value(value));
+    /// Takes all of a key out of its buckets, those of each from the last slot, and out of
+    /// the chains.
+    fn clear_all(
+        &self,
+        held: &mut Held<'_, M>,
+        items: &[(At, usize, Item)],
+        chained: &[Chained],
+    ) -> Result<(), Interrupted> {
+        if !M::IS_DURABLE {
+            // What takes the place of a pointer comes from behind it.
+            for &(at, slot, item) in items {
+                match item.is_pointer {
+                    true => held.bucket(at).clear_pointer(&self.medium, slot),
+                    false => held.bucket(at).clear(&self.medium, slot),
+                }
+            }
+            return chained.iter().try_for_each(|&chained| self.forget_chained(chained));
         }
-        let pointers = &self.duplicates().pointers;
-        for pointer in pointers.of(hash, tag) {
-            let _ = pointers.remove(hash, (tag, pointer));
-            take(Taken::Buffer(Pointer(pointer)));
+        items.iter().try_for_each(|&(at, ..)| held.open(at))?;
+        self.open_log(held)?;
+        let mut stores: Vec<(Location, u64)> =
+            items.iter().map(|&(at, slot, _)| (held.location(at, slot, 0), 0)).collect();
+        for &chained in chained {
+            let (hash, pair) = self.filed(chained);
+            if let Some(slot) = self.chains.slot_of(hash, pair) {
+                self.chains.slots().make_writable(slot).map_err(|_| Interrupted::NoRoom)?;
+                stores.push((Location::Chain { slot: slot as usize, word: 0 }, 0));
+            }
         }
+        if seeded(Bug::RemovedUnlogged) {
+            self.store_words(&stores);
+        } else if !stores.is_empty() {
+            self.store_at_once(held.hash, &stores);
+        }
+        for &(at, slot, _) in items {
+            held.bucket(at).forget(&self.medium, slot);
+        }
+        for &chained in chained {
+            let (hash, pair) = self.filed(chained);
+            self.chains.forget(hash, pair);
+        }
+        Ok(())
     }
-}
-
-/// What was in a slot.
-enum Taken {
-    Value(u64),
-    Buffer(Pointer),
 }

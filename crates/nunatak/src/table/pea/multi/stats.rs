@@ -35,7 +35,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let (mut pointers, mut buffered) = (0, 0);
         self.each_segment(|_, entry| {
             for bucket in self.segments.all(entry.segment()) {
-                let is_pointer = bucket.items().filter(|item| item.is_pointer);
+                let is_pointer = bucket.items(self.marking()).filter(|item| item.is_pointer);
                 is_pointer.for_each(|item| {
                     pointers += 1;
                     let pointer = Pointer(item.second);
@@ -43,10 +43,9 @@ impl<P: Placement, M: Medium> Table<P, M> {
                 });
             }
         });
-        for (_, (_, pointer)) in self.duplicates().pointers.all() {
+        for chained in self.all_chained().filter(|chained| chained.is_pointer) {
             pointers += 1;
-            let pointer = Pointer(pointer);
-            buffered += self.values().count(pointer, || true);
+            buffered += self.values().count(Pointer(chained.second), || true);
         }
         let (value_segments, buffers) = self.values().stats();
         let mut table = self.stats();

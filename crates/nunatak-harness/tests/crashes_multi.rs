@@ -1,0 +1,33 @@
+//! Crashes of durable maps of keys with many values, at every instant.
+#![cfg(target_os = "linux")]
+
+use nunatak::durable::Persistency;
+use nunatak_harness::crashes::Thoroughness;
+use nunatak_harness::crashes_multi::{crash_multi, multi_history, one_of_each};
+
+const EVERY_MOMENT: Thoroughness = Thoroughness { images: 64, second: 61, moments: 1, journal: 0 };
+const SOME_MOMENTS: Thoroughness = Thoroughness { images: 4, second: 37, moments: 7, journal: 0 };
+
+#[test]
+fn each_kind_of_change_in_persistent_memory() {
+    let images = crash_multi(&one_of_each(), Persistency::Lines, EVERY_MOMENT);
+    assert!(images > 1000, "{images}");
+}
+
+#[test]
+fn each_kind_of_change_in_the_page_cache() {
+    let images = crash_multi(&one_of_each(), Persistency::Pages, SOME_MOMENTS);
+    assert!(images > 1000, "{images}");
+}
+
+#[test]
+fn histories_in_persistent_memory() {
+    for seed in 0..2 {
+        crash_multi(&multi_history(seed, 400), Persistency::Lines, SOME_MOMENTS);
+    }
+}
+
+#[test]
+fn histories_in_the_page_cache() {
+    crash_multi(&multi_history(7, 400), Persistency::Pages, SOME_MOMENTS);
+}

@@ -1,0 +1,260 @@
+//! Changes of several words that a crash leaves done or not done: a redo log.
+//!
+//! Most changes of a durable table are one store. The others are written down first:
+//! when what is to be stored where is durable, it is stored; when that is durable, the log
+//! is emptied; and then only the locks of all that was changed are let go. So what the log
+//! says when a table is opened can be done again, whatever of it was done before.
+//!
+//! ```text
+//! record   how many words, 0        as many words as fit one cache line are written
+//!          place, word              with the number, in this order; more of them before
+//!          …
+//! place    63 … 56   55 … 0
+//!          | part    | number of the word in it |
+//! ```
+//!
+//! There are a few records, so that threads seldom wait for each other. Behind them is
+//! what the table says of its value buffers when it is closed: a number of words, and the
+//! words.
+//!
+//! Invariants
+//! 1. A record is filled by who holds its lock, and empty when that is let go.
+//! 2. Who fills one holds the locks of all that it changes.
+//!
+//! Words are stored relaxed: they are read when the table is opened. Their order is that
+//! of the flushes and fences, or of the program.
+
+use super::bucket::SLOTS;
+use crate::error::Error;
+use crate::memory::{Medium, Part, Stretch};
+use crate::seeded::{Bug, seeded};
+use crate::sync::{AtomicPair, Mutex, Ordering::Relaxed, Ordering::Release};
+
+const RECORDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
+
+/// Pairs of a record: a page.
+const PAIRS: usize = if cfg!(any(loom, shuttle)) { 64 } else { 256 };
+
+/// How many changes a record has room for.
+pub(super) const MOST: usize = PAIRS - 1;
+
+/// How many share a cache line with their number.
+const IN_LINE: usize = 3;
+
+/// The words of what is said of buffers that there are addresses for.
+const MOST_SAVED: usize = if cfg!(any(loom, shuttle)) { 2 } else { 1 << 28 };
+
+const PART_SHIFT: u32 = 56;
+
+/// Words of a bucket, with its header.
+const BUCKET_WORDS: usize = 2 + 2 * SLOTS;
+
+/// Where a word of a durable table is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place(u64);
+
+/// What the word at a place is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Location {
+    /// The first or second word of a slot of a bucket, by the number of that.
+    Bucket { bucket: usize, slot: usize, word: usize },
+    /// As of a bucket of a stash.
+    Stash { bucket: usize, slot: usize, word: usize },
+    /// Of a slot of the chains.
+    Chain { slot: usize, word: usize },
+    /// Of a value buffer.
+    Value(usize),
+}
+
+impl Place {
+    fn new(part: Part, number: usize) -> Self {
+        Self((part as u64) << PART_SHIFT | number as u64)
+    }
+
+    pub(super) fn of(location: Location) -> Self {
+        let in_bucket = |slot, word| 2 + 2 * slot + word;
+        match location {
+            Location::Bucket { bucket, slot, word } => {
+                Self::new(Part::Front, bucket * BUCKET_WORDS + in_bucket(slot, word))
+            }
+            Location::Stash { bucket, slot, word } => {
+                Self::new(Part::Back, bucket * BUCKET_WORDS + in_bucket(slot, word))
+            }
+            Location::Chain { slot, word } => Self::new(Part::Chains, 2 * slot + word),
+            Location::Value(word) => Self::new(Part::Values, word),
+        }
+    }
+
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn location(self) -> Option<Location> {
+        let number = (self.0 & ((1 << PART_SHIFT) - 1)) as usize;
+        let (bucket, rest) = (number / BUCKET_WORDS, number % BUCKET_WORDS);
+        let in_slot = rest.checked_sub(2).map(|rest| (rest / 2, rest % 2));
+        match self.0 >> PART_SHIFT {
+            part if part == Part::Front as u64 => {
+                in_slot.map(|(slot, word)| Location::Bucket { bucket, slot, word })
+            }
+            part if part == Part::Back as u64 => {
+                in_slot.map(|(slot, word)| Location::Stash { bucket, slot, word })
+            }
+            part if part == Part::Chains as u64 => {
+                Some(Location::Chain { slot: number / 2, word: number % 2 })
+            }
+            part if part == Part::Values as u64 => Some(Location::Value(number)),
+            _ => None,
+        }
+    }
+}
+
+/// A word that is to be stored.
+pub(super) type Store = (Place, u64);
+
+#[derive(Debug)]
+pub(super) struct Log<M: Medium> {
+    medium: M,
+    pairs: Stretch<AtomicPair, M>,
+    locks: [Mutex<()>; RECORDS],
+}
+
+impl<M: Medium> Log<M> {
+    pub(super) fn new(medium: &M) -> Result<Self, Error> {
+        let pairs = Stretch::within(medium, Part::Log, 0, RECORDS * PAIRS + MOST_SAVED)?;
+        pairs.grow(RECORDS * PAIRS + 1)?;
+        let locks = core::array::from_fn(|_| Mutex::new(()));
+        Ok(Self { medium: medium.clone(), pairs, locks })
+    }
+
+    /// Sees to it that the record for a hash may be written to.
+    pub(super) fn make_writable(&self, hash: u64) -> Result<(), Error> {
+        self.pairs.make_writable(hash as usize % RECORDS * PAIRS)
+    }
+
+    /// Does what stores the words, which makes them durable, so that a crash leaves all of
+    /// them stored or none. At most [`MOST`].
+    pub(super) fn run(&self, hash: u64, stores: &[Store], store: impl FnOnce()) {
+        debug_assert!((1..=MOST).contains(&stores.len()));
+        let record = hash as usize % RECORDS;
+        let _held = self.locks[record].lock();
+        let first = record * PAIRS;
+        for (at, &(place, word)) in stores.iter().enumerate() {
+            let pair = self.pairs.at(first + 1 + at);
+            self.medium.store_second(pair, word, Relaxed);
+            self.medium.store_first(pair, place.0, Relaxed);
+        }
+        if stores.len() > IN_LINE && !seeded(Bug::LogUnflushed) {
+            self.medium.flush(self.pairs.address(first), 1 + stores.len());
+            self.medium.fence();
+        }
+        let count = self.pairs.at(first);
+        self.say(count, stores.len() as u64, seeded(Bug::LogUnfenced));
+        store();
+        if !seeded(Bug::LogNotEmptied) {
+            self.say(count, 0, false);
+        }
+    }
+
+    /// Says durably how many words a record has.
+    fn say(&self, count: &AtomicPair, words: u64, is_late: bool) {
+        // Release: behind the words, for whoever looks at what a killed process leaves.
+        self.medium.store_first(count, words, Release);
+        self.medium.flush(count, 1);
+        if !is_late {
+            self.medium.fence();
+        }
+    }
+
+    pub(super) fn usage(&self) -> crate::memory::MemoryUsage {
+        self.pairs.usage()
+    }
+
+    /// Gives what is known of pages behind the last one back.
+    pub(super) fn trim_map(&self) -> Result<(), Error> {
+        self.pairs.trim_map()
+    }
+}
+
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+impl<M: Medium> Log<M> {
+    /// The words that a crash has kept from being stored, perhaps, record by record.
+    pub(super) fn records(&self) -> Vec<Vec<Store>> {
+        let record = |first: usize| {
+            let count = self.pairs.at(first).load_first(Relaxed) as usize;
+            let pairs = (0..count.min(MOST)).map(|at| self.pairs.at(first + 1 + at));
+            pairs.map(|pair| (Place(pair.load_first(Relaxed)), pair.load_second(Relaxed))).collect()
+        };
+        (0..RECORDS).map(|number| record(number * PAIRS)).collect()
+    }
+
+    /// Empties all records, whose words are durable.
+    pub(super) fn empty(&self) -> Result<(), Error> {
+        for first in (0..RECORDS).map(|number| number * PAIRS) {
+            if self.pairs.at(first).load_first(Relaxed) != 0 {
+                self.pairs.make_writable(first)?;
+                self.say(self.pairs.at(first), 0, false);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps words for the next one who opens the table, or says that there are none.
+    pub(super) fn save(&self, words: Option<&[u64]>) -> Result<(), Error> {
+        let first = RECORDS * PAIRS;
+        let store = |at: usize, pair: [u64; 2]| -> Result<(), Error> {
+            self.pairs.make_writable(first + at)?;
+            let place = self.pairs.at(first + at);
+            self.medium.store_second(place, pair[1], Relaxed);
+            self.medium.store_first(place, pair[0], Relaxed);
+            self.medium.flush(place, 1);
+            Ok(())
+        };
+        store(0, [0, 0])?;
+        let Some(words) = words else { return Ok(()) };
+        self.pairs.grow(first + 1 + words.len().div_ceil(2))?;
+        for (at, pair) in words.chunks(2).enumerate() {
+            store(1 + at, [pair[0], pair.get(1).copied().unwrap_or(0)])?;
+        }
+        store(0, [words.len() as u64 + 1, 0])
+    }
+
+    /// The words that were kept, if any were.
+    pub(super) fn saved(&self) -> Option<Vec<u64>> {
+        let first = RECORDS * PAIRS;
+        let len = self.pairs.len().checked_sub(first + 1)?;
+        let count = self.pairs.at(first).load_first(Relaxed).checked_sub(1)? as usize;
+        if count.div_ceil(2) > len {
+            return None;
+        }
+        let pairs = (0..count.div_ceil(2)).map(|at| self.pairs.at(first + 1 + at));
+        let words = pairs.flat_map(|pair| [pair.load_first(Relaxed), pair.load_second(Relaxed)]);
+        Some(words.take(count).collect())
+    }
+}
+
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+impl Log<crate::memory::durable::Paged> {
+    /// An error if it is said of pages that they are where none are.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.pairs.region().check()
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(any(loom, shuttle, miri))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_say_where_words_are() {
+        for location in [
+            Location::Bucket { bucket: 7, slot: 14, word: 1 },
+            Location::Bucket { bucket: 1 << 40, slot: 0, word: 0 },
+            Location::Stash { bucket: 3, slot: 2, word: 1 },
+            Location::Chain { slot: 5, word: 0 },
+            Location::Value(1 << 50),
+        ] {
+            assert_eq!(Place::of(location).location(), Some(location));
+        }
+        assert_eq!(Place::new(Part::Front, BUCKET_WORDS + 1).location(), None, "a header");
+        assert_eq!(Place(0).location(), None);
+        assert_eq!(Place(u64::MAX).location(), None);
+    }
+}

@@ -1,0 +1,208 @@
+//! Values of keys whose buckets have no room: in the chains.
+//!
+//! Pointers are filed there under another hash than values, which no key has that has the
+//! same tag. (In a durable table their words tell them apart as well.)
+
+use super::{Held, Interrupted};
+use crate::hash::Placement;
+use crate::memory::Medium;
+use crate::table::pea::Table;
+use crate::table::pea::log::Location;
+use crate::table::pea::values::{Left, Pointer};
+
+/// What is in the chains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::table::pea) struct Chained {
+    pub(in crate::table::pea) hash: u64,
+    pub(in crate::table::pea) tag: u64,
+    /// A value, or a pointer to many.
+    pub(in crate::table::pea) second: u64,
+    pub(in crate::table::pea) is_pointer: bool,
+}
+
+impl Chained {
+    /// Under which hash it is filed.
+    fn filed(&self) -> u64 {
+        self.hash ^ u64::from(self.is_pointer)
+    }
+}
+
+impl<P: Placement, M: Medium> Table<P, M> {
+    /// What is stored of something in the chains.
+    fn pair(&self, chained: Chained) -> (u64, u64) {
+        (self.marking().word(chained.tag, chained.is_pointer), chained.second)
+    }
+
+    /// Under which hash something is filed, and what is stored of it.
+    pub(in crate::table::pea) fn filed(&self, chained: Chained) -> (u64, (u64, u64)) {
+        (chained.filed(), self.pair(chained))
+    }
+
+    /// All of a key, values first.
+    pub(super) fn chained_of(&self, hash: u64, tag: u64) -> impl Iterator<Item = Chained> {
+        [false, true].into_iter().flat_map(move |is_pointer| {
+            let of = move |second| Chained { hash, tag, second, is_pointer };
+            let (filed, (word, _)) = self.filed(of(0));
+            self.chains.of(filed, word).into_iter().map(of)
+        })
+    }
+
+    /// All of all keys.
+    pub(in crate::table::pea) fn all_chained(&self) -> impl Iterator<Item = Chained> {
+        self.chains.all().into_iter().map(|(filed, (word, second))| {
+            let tag = self.marking().tag(word);
+            let hash = match self.duplicates {
+                Some(_) => self.placement.hash_of_tag(tag, (filed >> 63) as usize),
+                None => filed,
+            };
+            Chained { hash, tag, second, is_pointer: hash != filed }
+        })
+    }
+
+    /// Puts a value into the chains: behind others of its key, if it has any there.
+    pub(super) fn push_chained(
+        &self,
+        held: &mut Held<'_, M>,
+        value: u64,
+    ) -> Result<(), Interrupted> {
+        let (hash, tag) = (held.hash, held.tag);
+        let before: Vec<Chained> = self.chained_of(hash, tag).collect();
+        let of = |second, is_pointer| Chained { hash, tag, second, is_pointer };
+        if let Some(&pointer) = before.iter().find(|chained| chained.is_pointer)
+            && let Ok(appended) = self.values().append(Pointer(pointer.second), value)
+        {
+            return self.change_chained(held, pointer, of(appended.0, true), None);
+        }
+        let has_only_pointers = self.marking().has_only_pointers(tag);
+        let has_pointer = before.iter().any(|chained| chained.is_pointer);
+        if !has_pointer && before.len() == usize::from(!has_only_pointers) {
+            let values: Vec<u64> = before.iter().map(|value| value.second).chain([value]).collect();
+            // What is refused memory stays as it is.
+            if let Ok(pointer) = self.values().store(&values) {
+                let pointer = of(pointer.0, true);
+                return match before.first() {
+                    Some(&single) => self.change_chained(held, single, pointer, None),
+                    None => self.push(pointer),
+                };
+            }
+        }
+        // In RAM there is always room in chains; a durable map asks before.
+        match has_only_pointers {
+            true => Err(Interrupted::NoRoom),
+            false => self.push(of(value, false)),
+        }
+    }
+
+    fn push(&self, chained: Chained) -> Result<(), Interrupted> {
+        let (hash, pair) = self.filed(chained);
+        self.chains.push(hash, pair).map_err(|_| {
+            if chained.is_pointer {
+                self.values().free(Pointer(chained.second));
+            }
+            Interrupted::NoRoom
+        })
+    }
+
+    /// Makes something else of what is in the chains, and stores another word with it.
+    fn change_chained(
+        &self,
+        held: &mut Held<'_, M>,
+        from: Chained,
+        to: Chained,
+        hole: Option<(usize, u64)>,
+    ) -> Result<(), Interrupted> {
+        let (before, after) = (self.filed(from), self.filed(to));
+        let mut stores: Vec<(Location, u64)> = Vec::new();
+        stores.extend(hole.map(|(word, value)| (Location::Value(word), value)));
+        if M::IS_DURABLE
+            && let Some(slot) = self.chains.slot_of(before.0, before.1)
+        {
+            let opened = self.open_log(held).and_then(|()| {
+                let opened = self.chains.slots().make_writable(slot);
+                opened.map_err(|_| Interrupted::NoRoom)
+            });
+            if opened.is_err() {
+                if to.is_pointer {
+                    self.take_back(from, Pointer(to.second));
+                }
+                return opened;
+            }
+            let slot = slot as usize;
+            if before.1.0 != after.1.0 {
+                stores.push((Location::Chain { slot, word: 0 }, after.1.0));
+            }
+            stores.push((Location::Chain { slot, word: 1 }, after.1.1));
+        }
+        if !stores.is_empty() {
+            self.store_at_once(held.hash, &stores);
+        }
+        self.chains.refile(before, after);
+        match (from.is_pointer, to.is_pointer) {
+            (true, true) => self.values().replaced(Pointer(from.second), Pointer(to.second)),
+            (true, false) => self.values().free(Pointer(from.second)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Gives a buffer back that a pointer was to name.
+    fn take_back(&self, from: Chained, to: Pointer) {
+        match from.is_pointer {
+            // Only the last one, if it is another.
+            true => self.values().replaced(to, Pointer(from.second)),
+            false => self.values().free(to),
+        }
+    }
+
+    /// Takes a value out of the chains, if it is there.
+    pub(super) fn remove_chained(
+        &self,
+        held: &mut Held<'_, M>,
+        value: u64,
+    ) -> Result<bool, Interrupted> {
+        let (hash, tag) = (held.hash, held.tag);
+        let all: Vec<Chained> = self.chained_of(hash, tag).collect();
+        for chained in all {
+            if !chained.is_pointer {
+                if chained.second == value {
+                    self.forget_chained(chained)?;
+                    return Ok(true);
+                }
+                continue;
+            }
+            let (pointer, keeps_one) =
+                (Pointer(chained.second), self.marking().has_only_pointers(tag));
+            let Some(removal) = self.values().plan_removal(pointer, value, keeps_one) else {
+                continue;
+            };
+            self.open_hole(removal.hole)?;
+            let of = |second, is_pointer| Chained { hash, tag, second, is_pointer };
+            match removal.left {
+                Left::Many(left) => {
+                    self.change_chained(held, chained, of(left.0, true), removal.hole)?;
+                }
+                Left::One(left) => self.change_chained(held, chained, of(left, false), None)?,
+                Left::Nothing => {
+                    self.forget_chained(chained)?;
+                    self.values().free(pointer);
+                }
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Takes something out of the chains.
+    pub(super) fn forget_chained(&self, chained: Chained) -> Result<(), Interrupted> {
+        let (hash, pair) = self.filed(chained);
+        self.chains.remove(hash, pair).map_err(|_| Interrupted::NoRoom)
+    }
+
+    /// Sees to it that the word of a value that is taken out may be stored to.
+    pub(super) fn open_hole(&self, hole: Option<(usize, u64)>) -> Result<(), Interrupted> {
+        match hole {
+            Some((word, _)) => self.values().open(word).map_err(|_| Interrupted::NoRoom),
+            None => Ok(()),
+        }
+    }
+}

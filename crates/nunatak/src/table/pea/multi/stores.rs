@@ -1,0 +1,84 @@
+//! Storing several words, durably if the table is, and whole whatever crashes.
+
+use super::{Held, Interrupted};
+use crate::hash::Placement;
+use crate::memory::Medium;
+use crate::sync::{AtomicPair, AtomicU64, Ordering};
+use crate::table::pea::Table;
+use crate::table::pea::log::{Location, MOST, Place};
+use crate::table::pea::segments::STASH;
+
+/// A word of a table.
+#[derive(Debug, Clone, Copy)]
+enum Word<'t> {
+    First(&'t AtomicPair),
+    Second(&'t AtomicPair),
+    Value(&'t AtomicU64),
+}
+
+impl<P: Placement, M: Medium> Table<P, M> {
+    /// The word at a location that is one.
+    fn word_at(&self, location: Location) -> Word<'_> {
+        let of = |slot, word| if word == 0 { Word::First(slot) } else { Word::Second(slot) };
+        match location {
+            Location::Bucket { bucket, slot, word } => {
+                let per_segment = self.segments.per_segment;
+                let (segment, place) = (bucket / per_segment, bucket % per_segment);
+                of(self.segments.bucket(segment, place).slot(slot), word)
+            }
+            Location::Stash { bucket, slot, word } => {
+                of(self.segments.stash(bucket / STASH)[bucket % STASH].slot(slot), word)
+            }
+            Location::Chain { slot, word } => match self.chains.slots().at(slot) {
+                Some(pair) => of(pair, word),
+                None => unreachable!("chains in RAM have no slots"),
+            },
+            Location::Value(word) => Word::Value(self.values().word(word)),
+        }
+    }
+
+    /// Stores words, and makes them durable.
+    pub(in crate::table::pea) fn store_words(&self, stores: &[(Location, u64)]) {
+        for &(location, word) in stores {
+            // Release: of slots, with what they point to.
+            match self.word_at(location) {
+                Word::First(slot) => self.medium.store_first(slot, word, Ordering::Release),
+                Word::Second(slot) => self.medium.store_second(slot, word, Ordering::Release),
+                Word::Value(value) => self.medium.store_word(value, word, Ordering::Relaxed),
+            }
+        }
+        if M::IS_DURABLE {
+            for &(location, _) in stores {
+                match self.word_at(location) {
+                    Word::First(slot) | Word::Second(slot) => self.medium.flush(slot, 1),
+                    Word::Value(value) => self.medium.flush(value, 1),
+                }
+            }
+            self.medium.fence();
+        }
+    }
+
+    /// Stores words that a key's locks protect, so that a crash leaves all of them stored
+    /// or none. (More than a record of the log holds are stored by as many at a time:
+    /// values in chains for want of memory.)
+    pub(super) fn store_at_once(&self, hash: u64, stores: &[(Location, u64)]) {
+        match &self.duplicates().log {
+            Some(log) if stores.len() > 1 => {
+                for stores in stores.chunks(MOST) {
+                    let places = stores.iter().map(|&(location, word)| (Place::of(location), word));
+                    let places: Vec<_> = places.collect();
+                    log.run(hash, &places, || self.store_words(stores));
+                }
+            }
+            _ => self.store_words(stores),
+        }
+    }
+
+    /// Sees to it that [`store_at_once`](Self::store_at_once) can write down what it does.
+    pub(super) fn open_log(&self, held: &Held<'_, M>) -> Result<(), Interrupted> {
+        match &self.duplicates().log {
+            Some(log) => log.make_writable(held.hash).map_err(|_| Interrupted::NoRoom),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Changing the values of a key, by who holds the lock of the bucket of its pointer.
+
+use super::{PAGE_WORDS, Pointer, Values, WORDS};
+use crate::error::Error;
+use crate::memory::Medium;
+use crate::seeded::{Bug, seeded};
+use crate::sync::Ordering;
+
+/// What is left when a value was taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::table::pea) enum Left {
+    Many(Pointer),
+    One(u64),
+    Nothing,
+}
+
+/// What is to be done to take a value out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::table::pea) struct Removal {
+    /// The word to be stored first, by its number: that of the last value.
+    pub(in crate::table::pea) hole: Option<(usize, u64)>,
+    /// What the pointer becomes.
+    pub(in crate::table::pea) left: Left,
+}
+
+impl<M: Medium> Values<M> {
+    /// Puts values into buffers of their own, durably.
+    pub(in crate::table::pea) fn store(&self, values: &[u64]) -> Result<Pointer, Error> {
+        let kinds = 0..self.last_kind();
+        let fits = |kind: &usize| values.len() <= self.capacity(*kind);
+        let kind = kinds.into_iter().find(fits).unwrap_or(self.last_kind());
+        let mut pointer = self.take(kind, 0)?;
+        for &value in values {
+            match self.append(pointer, value) {
+                Ok(next) => pointer = next,
+                Err(error) => {
+                    self.free(pointer);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(pointer)
+    }
+
+    /// Puts another value behind those of a key, durably. If it is in another buffer then,
+    /// the one before is given back by [`replaced`](Self::replaced).
+    pub(in crate::table::pea) fn append(
+        &self,
+        before: Pointer,
+        value: u64,
+    ) -> Result<Pointer, Error> {
+        let (kind, count) = (before.kind(), before.count());
+        let pointer = match count < self.capacity(kind) {
+            true => before,
+            false if kind == self.last_kind() => self.take(kind, before.block() as u64 + 1)?,
+            false => self.copy_to(kind + 1, before, None)?,
+        };
+        let place = self.place(pointer, pointer.count());
+        if let Err(error) = self.words.make_writable(place) {
+            if pointer.block() != before.block() {
+                self.give_back(pointer);
+            }
+            return Err(error);
+        }
+        // Relaxed: before the release of the pointer or of the lock.
+        self.medium.store_word(self.words.at(place), value, Ordering::Relaxed);
+        self.persist(place, 1);
+        Ok(pointer.with_count(pointer.count() + 1))
+    }
+
+    /// What is to be done to take one of the values out, if it is there; a single one is
+    /// left in its buffer if it must be.
+    pub(in crate::table::pea) fn plan_removal(
+        &self,
+        pointer: Pointer,
+        value: u64,
+        keeps_one: bool,
+    ) -> Option<Removal> {
+        let (buffer, at) = self
+            .chain(pointer, || true)
+            .find_map(|buffer| Some((buffer, self.find(buffer, value)?)))?;
+        let last_place = self.place(pointer, pointer.count() - 1);
+        let last = self.words.at(last_place).load(Ordering::Relaxed);
+        let place = self.place(buffer, at);
+        let hole = (place != last_place).then_some((place, last));
+        let left = pointer.with_count(pointer.count() - 1);
+        let (kind, count) = (left.kind(), left.count());
+        let left = match self.before(left) {
+            Some(before) if count == 0 => Left::Many(before),
+            Some(_) => Left::Many(left),
+            None if count == 0 => Left::Nothing,
+            None if count == 1 && !keeps_one => {
+                let first = self.value(pointer, 0).load(Ordering::Relaxed);
+                let one = if at == 0 { last } else { first };
+                return Some(Removal { hole: None, left: Left::One(one) });
+            }
+            None => {
+                // Half full afterwards, so that the next few changes move nothing.
+                let is_sparse = kind > 0 && count <= self.capacity(kind - 1) / 2;
+                let smaller = || self.copy_to(kind - 1, pointer, Some(at)).ok();
+                if is_sparse && let Some(smaller) = smaller() {
+                    return Some(Removal { hole: None, left: Left::Many(smaller) });
+                }
+                Left::Many(left)
+            }
+        };
+        Some(Removal { hole, left })
+    }
+
+    /// Gives the buffer of a pointer back whose place another one has taken, unless it is
+    /// the same, or behind the other in a chain.
+    pub(in crate::table::pea) fn replaced(&self, before: Pointer, by: Pointer) {
+        let is_kept = by.block() == before.block()
+            || self.before(by).is_some_and(|full| full.block() == before.block());
+        if !is_kept {
+            self.give_back(before);
+        }
+    }
+
+    /// Gives all buffers of a key back.
+    pub(in crate::table::pea) fn free(&self, pointer: Pointer) {
+        let mut next = Some(pointer);
+        while let Some(buffer) = next {
+            next = self.before(buffer);
+            self.give_back(buffer);
+        }
+    }
+
+    /// Copies the values of a buffer to one of another type, but for one, in whose place
+    /// the last one is.
+    fn copy_to(
+        &self,
+        kind: usize,
+        from: Pointer,
+        without: Option<usize>,
+    ) -> Result<Pointer, Error> {
+        let count = from.count() - usize::from(without.is_some());
+        let to = self.take(kind, 0)?.with_count(count);
+        let first = self.place(to, 0);
+        // And the word before, if it is a chain's.
+        let pages = (to.block() * WORDS / PAGE_WORDS..=(first + count) / PAGE_WORDS)
+            .map(|page| page * PAGE_WORDS);
+        let ready = pages.clone().try_for_each(|word| {
+            self.words.make_writable(word.clamp(to.block() * WORDS, first + count - 1))
+        });
+        ready.inspect_err(|_| self.give_back(to))?;
+        for at in 0..count {
+            let source = if without == Some(at) { from.count() - 1 } else { at };
+            let value = self.value(from, source).load(Ordering::Relaxed);
+            self.medium.store_word(self.words.at(first + at), value, Ordering::Relaxed);
+        }
+        self.persist(to.block() * WORDS, first + count - to.block() * WORDS);
+        Ok(to)
+    }
+
+    /// Sees to it that the word of a value may be stored to.
+    pub(in crate::table::pea) fn open(&self, word: usize) -> Result<(), Error> {
+        self.words.make_writable(word)
+    }
+
+    /// Makes words durable, before what names them.
+    fn persist(&self, first: usize, count: usize) {
+        if M::IS_DURABLE {
+            let mut next = first;
+            while next < first + count {
+                let words = (first + count - next).min(PAGE_WORDS - next % PAGE_WORDS);
+                if !seeded(Bug::BufferUnflushed) {
+                    self.medium.flush(self.words.address(next), words);
+                }
+                next += words;
+            }
+            if !seeded(Bug::BufferUnfenced) {
+                self.medium.fence();
+            }
+        }
+    }
+}
