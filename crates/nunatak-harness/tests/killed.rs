@@ -1,9 +1,10 @@
 //! Processes that are killed in the middle of whatever they do.
 #![cfg(target_os = "linux")]
 
-use nunatak::durable::{Durability, DurableDesign, InFile, Map, Options};
-use nunatak::{Blocks, ConcurrentMap, Iceberg, Pea};
+use nunatak::durable::{Durability, DurableDesign, InFile, Map, Options, PeaMultiMap};
+use nunatak::{Blocks, ConcurrentMap, Error, Iceberg, Pea};
 use nunatak_harness::Random;
+use nunatak_harness::crashes_multi::{MultiAction, MultiContents, contents_of};
 use nunatak_harness::effort::scaled;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -21,8 +22,100 @@ const JOURNAL: &str = "NUNATAK_KILLED_WITH_JOURNAL";
 /// Tells it to have a map of Pea Hash.
 const PEA: &str = "NUNATAK_KILLED_PEA";
 
+/// Tells it to have one of many values.
+const MULTI: &str = "NUNATAK_KILLED_MULTI";
+
 type Small = InFile<Iceberg<Blocks<32, 4>>>;
 type Contents = BTreeMap<u64, u64>;
+type Multi = PeaMultiMap<u64, u64>;
+
+/// A map whose process is killed.
+trait Victim: Sized {
+    type Contents: Default + Clone + PartialEq;
+    fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error>;
+    fn open(path: &Path, options: &Options) -> Result<Self, Error>;
+    /// Does the operation of this number, which changes nothing if it was done just before.
+    fn operate(&self, number: u64);
+    /// What it makes of the contents.
+    fn apply(contents: &mut Self::Contents, number: u64);
+    fn contents(&self) -> Self::Contents;
+}
+
+impl<D: DurableDesign> Victim for Map<u64, u64, D> {
+    type Contents = Contents;
+
+    fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error> {
+        Map::open_or_create_with(path, options)
+    }
+
+    fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+        Map::open_with(path, options)
+    }
+
+    fn operate(&self, number: u64) {
+        operate(self, number);
+    }
+
+    fn apply(contents: &mut Contents, number: u64) {
+        apply(contents, number);
+    }
+
+    fn contents(&self) -> Contents {
+        let found: Contents = self.iter().collect();
+        assert_eq!(self.verify(), Ok(found.len()));
+        found
+    }
+}
+
+/// A few keys have thousands of values, most have some; values are the numbers of the
+/// operations that have stored them.
+fn choose_of_many(number: u64) -> MultiAction {
+    let mut random = Random::new(number);
+    let key = match random.below(3) {
+        0 => random.below(3),
+        _ => 3 + random.below(1500),
+    };
+    // One that was stored not long ago, perhaps: mostly by an operation on the same key.
+    let earlier = (1..400).map(|ago| number.saturating_sub(ago)).find(|&ago| {
+        let mut random = Random::new(ago);
+        let of_few = random.below(3) == 0;
+        (of_few && random.below(3) == key) || key >= 3 && ago.is_multiple_of(97)
+    });
+    match random.below(100) {
+        0..=59 => MultiAction::Insert(key, number),
+        60 if number.is_multiple_of(3) => MultiAction::RemoveAll(key),
+        61..=63 if key >= 3 => MultiAction::RemoveAll(key),
+        99 if number.is_multiple_of(500) => MultiAction::Shrink,
+        _ => MultiAction::RemoveOne(key, earlier.unwrap_or(number)),
+    }
+}
+
+impl Victim for Multi {
+    type Contents = MultiContents;
+
+    fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error> {
+        Multi::open_or_create_with(path, options)
+    }
+
+    fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+        Multi::open_with(path, options)
+    }
+
+    fn operate(&self, number: u64) {
+        match choose_of_many(number) {
+            MultiAction::Insert(key, value) if self.contains_pair(&key, &value) => {}
+            action => action.run(self),
+        }
+    }
+
+    fn apply(contents: &mut MultiContents, number: u64) {
+        choose_of_many(number).apply(contents);
+    }
+
+    fn contents(&self) -> MultiContents {
+        contents_of(self)
+    }
+}
 
 /// The operation of this number: the child does it, the parent knows what it does. The
 /// number of keys rises and falls, so that the map doubles and halves.
@@ -86,19 +179,20 @@ fn child() {
         }
         None => options,
     };
-    match std::env::var_os(PEA) {
-        None => operate_for_ever::<Small>(directory, &options),
-        Some(_) => operate_for_ever::<InFile<Pea>>(directory, &options),
+    let is_told = |name| std::env::var_os(name).is_some();
+    match (is_told(PEA), is_told(MULTI)) {
+        (true, _) => operate_for_ever::<Map<u64, u64, InFile<Pea>>>(directory, &options),
+        (_, true) => operate_for_ever::<Multi>(directory, &options),
+        _ => operate_for_ever::<Map<u64, u64, Small>>(directory, &options),
     }
 }
 
-fn operate_for_ever<D: DurableDesign>(directory: &Path, options: &Options) {
-    let map: Map<u64, u64, D> =
-        Map::open_or_create_with(directory.join("map"), options).expect("the map");
+fn operate_for_ever<M: Victim>(directory: &Path, options: &Options) {
+    let map = M::open_or_create(&directory.join("map"), options).expect("the map");
     let count =
         OpenOptions::new().read(true).write(true).open(directory.join("count")).expect("the count");
     for number in acknowledged(&count).. {
-        operate(&map, number);
+        map.operate(number);
         count.write_all_at(&(number + 1).to_le_bytes(), 0).expect("the count");
     }
 }
@@ -107,19 +201,21 @@ fn operate_for_ever<D: DurableDesign>(directory: &Path, options: &Options) {
 fn a_killed_process_loses_nothing() {
     // One after the other: a process that one test has just forked would hold what the
     // other has locked until it runs its program.
-    kill_again_and_again::<Small>(scaled(100), &[]);
-    kill_again_and_again::<Small>(scaled(50), &[JOURNAL]);
-    kill_again_and_again::<InFile<Pea>>(scaled(100), &[PEA]);
+    kill_again_and_again::<Map<u64, u64, Small>>(scaled(100), &[]);
+    kill_again_and_again::<Map<u64, u64, Small>>(scaled(50), &[JOURNAL]);
+    kill_again_and_again::<Map<u64, u64, InFile<Pea>>>(scaled(100), &[PEA]);
     // Which syncs all the time, so that pages are copied all the time.
-    kill_again_and_again::<InFile<Pea>>(scaled(50), &[PEA, JOURNAL]);
+    kill_again_and_again::<Map<u64, u64, InFile<Pea>>>(scaled(50), &[PEA, JOURNAL]);
+    kill_again_and_again::<Multi>(scaled(60), &[MULTI]);
+    kill_again_and_again::<Multi>(scaled(30), &[MULTI, JOURNAL]);
 }
 
-fn kill_again_and_again<D: DurableDesign>(rounds: usize, told: &[&str]) {
+fn kill_again_and_again<M: Victim>(rounds: usize, told: &[&str]) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("map");
     std::fs::write(directory.path().join("count"), [0; 8]).expect("the count");
     let count = File::open(directory.path().join("count")).expect("the count");
-    let (mut contents, mut done) = (Contents::new(), 0);
+    let (mut contents, mut done) = (M::Contents::default(), 0);
     let mut random = Random::new(1);
     for round in 0..rounds {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
@@ -137,21 +233,19 @@ fn kill_again_and_again<D: DurableDesign>(rounds: usize, told: &[&str]) {
             continue;
         }
         let acknowledged = acknowledged(&count);
-        (done..acknowledged).for_each(|number| apply(&mut contents, number));
+        (done..acknowledged).for_each(|number| M::apply(&mut contents, number));
         done = acknowledged;
-        let map: Map<u64, u64, D> =
-            Map::open_with(&path, &Options::new().read_only(true)).expect("the map");
-        let found: Contents = map.iter().collect();
+        let map = M::open(&path, &Options::new().read_only(true)).expect("the map");
+        let found = map.contents();
         // The one that was under way may have happened.
         let mut next = contents.clone();
-        apply(&mut next, done);
+        M::apply(&mut next, done);
         assert!(found == contents || found == next, "round {round}, after {done} operations");
-        assert_eq!(map.verify(), Ok(found.len()));
         drop(map);
         // Recovered for good, and closed, now and then.
         if random.once_in(2) {
-            let map: Map<u64, u64, D> = Map::open(&path).expect("the map");
-            assert_eq!(map.iter().collect::<Contents>(), found);
+            let map = M::open(&path, &Options::new()).expect("the map");
+            assert!(map.contents() == found);
             // What was under way is done again, which changes nothing more.
         }
     }

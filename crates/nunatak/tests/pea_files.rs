@@ -2,30 +2,16 @@
 //! the system may refuse, and what operations write.
 #![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
 
+mod temporary;
+
 use nunatak::durable::{Durability, IcebergMap, InFile, Options, PeaMap, Persistency, Simulation};
 use nunatak::{Error, FileError, Pea};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
+use temporary::{Temporary, error};
 
 type Map = PeaMap<u64, u64>;
-
-/// A path in a directory that is gone in the end.
-struct Temporary(tempfile::TempDir);
-
-impl Temporary {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self) -> PathBuf {
-        self.0.path().join("map")
-    }
-}
-
-fn error(file: FileError) -> Error {
-    Error::File(file)
-}
 
 /// Segments that tens of keys split.
 fn small() -> Options {

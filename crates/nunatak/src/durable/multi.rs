@@ -9,7 +9,7 @@ use super::session::{
 };
 use super::whole::check;
 use crate::entry::{Inline, InlineKey};
-use crate::error::{BatchError, Error};
+use crate::error::{BatchError, Error, FileError};
 use crate::hash::StableHash;
 use crate::memory::MemoryUsage;
 use crate::memory::durable::{Backing, Paged};
@@ -323,7 +323,7 @@ impl<K: InlineKey, V: Inline> PeaMultiMap<K, V> {
     #[inline]
     pub fn insert(&self, key: K, value: V) -> Result<(), Error> {
         admit_new(self.file())?;
-        self.map.insert(key, value);
+        self.map.try_insert(key, value).map_err(refused)?;
         self.acknowledge(())
     }
 
@@ -502,7 +502,7 @@ impl<K: InlineKey, V: Inline> PeaMultiMap<K, V> {
     pub fn insert_many(&self, entries: &[(K, V)]) -> Result<(), Error> {
         for entries in entries.chunks(PORTION) {
             admit_new(self.file())?;
-            self.map.insert_many(entries);
+            self.map.try_insert_many(entries).map_err(refused)?;
         }
         self.acknowledge(())
     }
@@ -750,6 +750,12 @@ impl<K: InlineKey, V: Inline> PeaMultiMap<K, V> {
     pub fn stats(&self) -> PeaMultiStats {
         self.map.stats()
     }
+}
+
+/// The table has nowhere to put a value: there is no memory for a buffer on the disk.
+#[cold]
+fn refused(_: Error) -> Error {
+    FileError::Full.into()
 }
 
 impl<K: InlineKey, V: Inline> Drop for PeaMultiMap<K, V> {

@@ -112,7 +112,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
     /// ```
     #[inline]
     pub fn insert(&self, key: K, value: V) {
-        self.table.insert_value(key.to_word(), value.to_word());
+        // In RAM nothing is refused.
+        let _ = self.try_insert(key, value);
     }
 
     /// One of the values of a key, if it has any.
@@ -246,8 +247,19 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
     /// ```
     #[inline]
     pub fn insert_many(&self, entries: &[(K, V)]) {
+        // In RAM nothing is refused.
+        let _ = self.try_insert_many(entries);
+    }
+
+    #[inline]
+    pub(crate) fn try_insert(&self, key: K, value: V) -> Result<(), Error> {
+        self.table.insert_value(key.to_word(), value.to_word())
+    }
+
+    #[inline]
+    pub(crate) fn try_insert_many(&self, entries: &[(K, V)]) -> Result<(), Error> {
         let pair = |at: usize| (entries[at].0.to_word(), entries[at].1.to_word());
-        self.table.insert_values(entries.len(), pair);
+        self.table.insert_values(entries.len(), pair)
     }
 
     /// Appends all values of many keys, in order; those of key `n` end at place `ends[n]`

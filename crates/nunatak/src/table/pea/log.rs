@@ -185,6 +185,11 @@ impl<M: Medium> Log<M> {
         (0..RECORDS).map(|number| record(number * PAIRS)).collect()
     }
 
+    /// Has pages for all records, so that no change is refused one.
+    pub(super) fn make_present(&self) -> Result<(), Error> {
+        (0..=RECORDS).try_for_each(|record| self.pairs.make_present(record * PAIRS))
+    }
+
     /// Empties all records, whose words are durable.
     pub(super) fn empty(&self) -> Result<(), Error> {
         for first in (0..RECORDS).map(|number| number * PAIRS) {

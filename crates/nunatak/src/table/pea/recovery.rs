@@ -7,7 +7,7 @@ use super::bucket::{Bucket, Flag, SLOTS};
 use super::directory::Found;
 use super::durable::{DEPTH_SHIFT, LIVE};
 use super::geometry::{Entry, MOST_DEPTH, Strategy, fingerprint, first_bucket, second_bucket};
-use super::log::{Location, Store};
+use super::log::{Location, Log, Store};
 use super::multi::{Chained, Duplicates};
 use super::segments::STASH;
 use super::values::Pointer;
@@ -352,8 +352,9 @@ impl<P: Placement> Table<P, Paged> {
     /// Has pages for all that the segments in use may hold, so that no insert is refused
     /// one.
     pub(crate) fn populate(&self) -> Result<(), Error> {
-        let mut result = Ok(());
+        let log = self.duplicates.as_ref().and_then(|duplicates| duplicates.log.as_ref());
         let _pin = self.enter();
+        let mut result = log.map_or(Ok(()), Log::make_present);
         self.each_entry(|_, entry| {
             if result.is_ok() {
                 result = self.segments.make_present(entry.segment());

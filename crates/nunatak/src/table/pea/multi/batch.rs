@@ -4,6 +4,7 @@
 //! header; of the slots that this tells of; of the buffer that a slot points to.
 
 use super::find::Count;
+use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::sync::Ordering;
@@ -103,14 +104,25 @@ impl<P: Placement, M: Medium> Table<P, M> {
     }
 
     /// Stores values of keys, in order.
-    pub(crate) fn insert_values(&self, count: usize, pair: impl Fn(usize) -> (u64, u64)) {
+    ///
+    /// # Errors
+    /// As [`insert_value`](Self::insert_value), of any of them.
+    pub(crate) fn insert_values(
+        &self,
+        count: usize,
+        pair: impl Fn(usize) -> (u64, u64),
+    ) -> Result<(), Error> {
+        let mut result = Ok(());
         self.for_each_key::<true>(
             count,
             |at| pair(at).0,
             |at, word, _| {
-                self.insert_value(word, pair(at).1);
+                if result.is_ok() {
+                    result = self.insert_value(word, pair(at).1);
+                }
             },
         );
+        result
     }
 
     /// Appends all values of each key, and says after each how many there are.

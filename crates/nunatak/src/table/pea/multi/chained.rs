@@ -88,7 +88,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         }
         // In RAM there is always room in chains; a durable map asks before.
         match has_only_pointers {
-            true => Err(Interrupted::NoRoom),
+            true => Err(Interrupted::Refused),
             false => self.push(of(value, false)),
         }
     }

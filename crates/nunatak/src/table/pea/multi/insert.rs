@@ -1,6 +1,7 @@
 //! Giving keys another value.
 
 use super::{At, Held, Interrupted, STASHES};
+use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::table::pea::Table;
@@ -10,10 +11,14 @@ use crate::table::pea::values::Pointer;
 
 impl<P: Placement, M: Medium> Table<P, M> {
     /// Stores another value of a key.
+    ///
+    /// # Errors
+    /// If there is no room in a file. In RAM there always is: in chains.
     #[inline]
-    pub(crate) fn insert_value(&self, word: u64, value: u64) {
-        self.change(word, |held, is_refused| self.insert_held(held, value, is_refused));
+    pub(crate) fn insert_value(&self, word: u64, value: u64) -> Result<(), Error> {
+        self.change(word, |held, is_refused| self.insert_held(held, value, is_refused))?;
         self.registry.count::<crate::sync::Shared>(1);
+        Ok(())
     }
 
     /// `None` if there is no room under the segment's strategy.

@@ -83,6 +83,8 @@ enum Interrupted {
     OutOfOrder,
     /// There is no room for a copy of a page.
     NoRoom,
+    /// There is no memory for a buffer, and nowhere else to put a value.
+    Refused,
 }
 
 /// A key, and the locks of its buckets: always that of the first.
@@ -216,15 +218,18 @@ impl<P: Placement, M: Medium> Table<P, M> {
 
     /// Runs a change to a key under the lock of its first bucket, again if others are
     /// needed in another order, or if it says that there is no room: then with more.
+    ///
+    /// # Errors
+    /// If there is none to be had, which can be in files only.
     fn change<R>(
         &self,
         word: u64,
         mut attempt: impl FnMut(&mut Held<'_, M>, bool) -> Result<Option<R>, Interrupted>,
-    ) -> R {
+    ) -> Result<R, Error> {
         let hash = self.placement.hash(word);
         let key = (hash, self.placement.tag(word, hash));
         let mut backoff = Backoff::new();
-        let (mut in_order, mut is_refused) = (false, false);
+        let (mut in_order, mut is_refused, mut is_last) = (false, false, false);
         loop {
             let pin = OpPin::<Shared>::new();
             if self.is_frozen() {
@@ -240,10 +245,18 @@ impl<P: Placement, M: Medium> Table<P, M> {
             let result = is_still.then(|| attempt(&mut held, is_refused));
             self.let_go(&held);
             match result {
-                Some(Ok(Some(result))) => return result,
+                Some(Ok(Some(result))) => return Ok(result),
                 Some(Ok(None)) => is_refused = self.make_room(found, hash).is_err(),
                 Some(Err(Interrupted::OutOfOrder)) => in_order = true,
                 Some(Err(Interrupted::NoRoom)) => {
+                    drop(pin);
+                    self.make_room_for_copies();
+                }
+                Some(Err(Interrupted::Refused)) if is_last => {
+                    return Err(Error::CapacityOverflow);
+                }
+                Some(Err(Interrupted::Refused)) => {
+                    is_last = true;
                     drop(pin);
                     self.make_room_for_copies();
                 }

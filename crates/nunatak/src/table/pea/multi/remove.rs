@@ -19,6 +19,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
             let found = self.remove_held(held, value)?;
             Ok(Some(found))
         });
+        // Nothing is refused that takes something out.
+        let is_removed = is_removed.unwrap_or(false);
         if is_removed {
             self.registry.count::<Shared>(-1);
         }
@@ -176,6 +178,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
             });
             Ok(Some(counts.sum()))
         });
+        let removed: usize = removed.unwrap_or(0);
         if removed > 0 {
             self.registry.count::<Shared>(-(removed as i64));
         }

@@ -48,10 +48,18 @@ impl<P: Placement, M: Medium> Table<P, M> {
             }
         }
         if M::IS_DURABLE {
+            let mut last = None;
             for &(location, _) in stores {
-                match self.word_at(location) {
-                    Word::First(slot) | Word::Second(slot) => self.medium.flush(slot, 1),
-                    Word::Value(value) => self.medium.flush(value, 1),
+                let address = match self.word_at(location) {
+                    Word::First(slot) | Word::Second(slot) => {
+                        core::ptr::from_ref(slot).cast::<u8>()
+                    }
+                    Word::Value(value) => core::ptr::from_ref(value).cast(),
+                };
+                // Those of a line are side by side.
+                let line = address.addr() / 64;
+                if last.replace(line) != Some(line) {
+                    self.medium.flush(address, size_of::<u64>());
                 }
             }
             self.medium.fence();

@@ -108,8 +108,12 @@ impl<M: Medium> Values<M> {
         }
         let mut state = self.state.lock();
         let State { segments, free, with_room, .. } = &mut *state;
-        let segment = &mut segments[number];
-        debug_assert_eq!(segment.kind, pointer.kind());
+        // In a damaged file it may be none.
+        let is_its = |segment: &&mut Segment| segment.used > 0 && segment.kind == pointer.kind();
+        let Some(segment) = segments.get_mut(number).filter(is_its) else {
+            debug_assert!(M::IS_DURABLE);
+            return;
+        };
         segment.free.push(buffer as u16);
         segment.used -= 1;
         if segment.used == 0 {
@@ -126,8 +130,11 @@ impl<M: Medium> Values<M> {
     pub(super) fn unmark(&self, number: usize, buffer: usize) -> bool {
         let mut old = self.old.lock();
         let Some(segment) = old.get_mut(number) else { return false };
-        segment.marks[buffer / 64] &= !(1 << (buffer % 64));
-        segment.used -= 1;
+        let bit = 1 << (buffer % 64);
+        if let Some(marks) = segment.marks.get_mut(buffer / 64).filter(|marks| **marks & bit != 0) {
+            *marks &= !bit;
+            segment.used -= 1;
+        }
         true
     }
 

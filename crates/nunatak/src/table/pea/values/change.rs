@@ -24,21 +24,12 @@ pub(in crate::table::pea) struct Removal {
 }
 
 impl<M: Medium> Values<M> {
-    /// Puts values into buffers of their own, durably.
+    /// Puts values of slots into a buffer of their own, durably.
     pub(in crate::table::pea) fn store(&self, values: &[u64]) -> Result<Pointer, Error> {
-        let kinds = 0..self.last_kind();
         let fits = |kind: &usize| values.len() <= self.capacity(*kind);
-        let kind = kinds.into_iter().find(fits).unwrap_or(self.last_kind());
-        let mut pointer = self.take(kind, 0)?;
-        for &value in values {
-            match self.append(pointer, value) {
-                Ok(next) => pointer = next,
-                Err(error) => {
-                    self.free(pointer);
-                    return Err(error);
-                }
-            }
-        }
+        let kind = (0..=self.last_kind()).find(fits).ok_or(Error::CapacityOverflow)?;
+        let pointer = self.take(kind, 0)?.with_count(values.len());
+        self.fill(pointer, values.iter().copied())?;
         Ok(pointer)
     }
 
@@ -49,6 +40,10 @@ impl<M: Medium> Values<M> {
         before: Pointer,
         value: u64,
     ) -> Result<Pointer, Error> {
+        if !self.is_mapped(before) {
+            // Of a file that somebody has damaged.
+            return Err(Error::CapacityOverflow);
+        }
         let (kind, count) = (before.kind(), before.count());
         let pointer = match count < self.capacity(kind) {
             true => before,
@@ -119,11 +114,8 @@ impl<M: Medium> Values<M> {
 
     /// Gives all buffers of a key back.
     pub(in crate::table::pea) fn free(&self, pointer: Pointer) {
-        let mut next = Some(pointer);
-        while let Some(buffer) = next {
-            next = self.before(buffer);
-            self.give_back(buffer);
-        }
+        let all: Vec<Pointer> = self.chain(pointer, || true).collect();
+        all.into_iter().for_each(|buffer| self.give_back(buffer));
     }
 
     /// Copies the values of a buffer to one of another type, but for one, in whose place
@@ -136,21 +128,28 @@ impl<M: Medium> Values<M> {
     ) -> Result<Pointer, Error> {
         let count = from.count() - usize::from(without.is_some());
         let to = self.take(kind, 0)?.with_count(count);
-        let first = self.place(to, 0);
-        // And the word before, if it is a chain's.
-        let pages = (to.block() * WORDS / PAGE_WORDS..=(first + count) / PAGE_WORDS)
-            .map(|page| page * PAGE_WORDS);
-        let ready = pages.clone().try_for_each(|word| {
-            self.words.make_writable(word.clamp(to.block() * WORDS, first + count - 1))
-        });
-        ready.inspect_err(|_| self.give_back(to))?;
-        for at in 0..count {
+        let value = |at| {
             let source = if without == Some(at) { from.count() - 1 } else { at };
-            let value = self.value(from, source).load(Ordering::Relaxed);
-            self.medium.store_word(self.words.at(first + at), value, Ordering::Relaxed);
-        }
-        self.persist(to.block() * WORDS, first + count - to.block() * WORDS);
+            self.value(from, source).load(Ordering::Relaxed)
+        };
+        self.fill(to, (0..count).map(value))?;
         Ok(to)
+    }
+
+    /// Stores all values of a buffer that nobody else knows, durably. If that can't be, the
+    /// buffer is given back.
+    fn fill(&self, buffer: Pointer, values: impl Iterator<Item = u64>) -> Result<(), Error> {
+        let (first, end) = (buffer.block() * WORDS, self.place(buffer, buffer.count()));
+        let pages = first / PAGE_WORDS..end.div_ceil(PAGE_WORDS);
+        let mut words = pages.map(|page| first.max(page * PAGE_WORDS));
+        let ready = words.try_for_each(|word| self.words.make_writable(word));
+        ready.inspect_err(|_| self.give_back(buffer))?;
+        for (place, value) in (self.place(buffer, 0)..).zip(values) {
+            // Relaxed: before the release of the pointer or of the lock.
+            self.medium.store_word(self.words.at(place), value, Ordering::Relaxed);
+        }
+        self.persist(first, end - first);
+        Ok(())
     }
 
     /// Sees to it that the word of a value may be stored to.

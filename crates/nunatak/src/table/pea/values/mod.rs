@@ -166,9 +166,16 @@ impl<M: Medium> Values<M> {
     fn chain(&self, last: Pointer, is_still: impl Fn() -> bool) -> impl Iterator<Item = Pointer> {
         let is_sound = move |pointer: &Pointer| self.is_mapped(*pointer);
         let mut next = Some(last).filter(is_sound);
+        let mut count = 0;
         core::iter::from_fn(move || {
             let current = next?;
-            next = self.before(current).filter(|pointer| is_sound(pointer) && is_still());
+            count += 1;
+            let goes_on = |pointer: &Pointer| {
+                // No more than there are: in a damaged file they may lead back.
+                let is_chain = count <= self.words.len() / (self.per_segment * WORDS);
+                is_chain && is_sound(pointer) && is_still()
+            };
+            next = self.before(current).filter(goes_on);
             Some(current)
         })
     }

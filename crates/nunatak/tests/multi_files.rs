@@ -1,0 +1,384 @@
+//! Files of durable maps of keys with many values: what is in them, what may be wrong with
+//! them, what the system may refuse, and what operations write.
+#![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
+
+mod temporary;
+
+use nunatak::durable::{
+    Counts, Durability, FileKind, Options, PeaMap, PeaMultiMap, Persistency, Simulation,
+};
+use nunatak::{Error, FileError};
+use std::fs;
+use std::path::Path;
+use temporary::{Temporary, error};
+
+type Map = PeaMultiMap<u64, u64>;
+
+/// Segments that tens of values split, and buffers that tens of values fill.
+fn small() -> Options {
+    Options::new().segment_buckets(2)
+}
+
+/// Key `n` has `n` values.
+fn triangle(map: &Map, keys: u64) -> usize {
+    let pairs: Vec<(u64, u64)> =
+        (0..keys).flat_map(|key| (0..key).map(move |n| (key, key << 32 | n))).collect();
+    map.insert_many(&pairs).unwrap();
+    pairs.len()
+}
+
+/// Whether it is one.
+fn is_triangle(map: &Map, keys: u64) -> bool {
+    (0..keys).all(|key| {
+        let mut values: Vec<u64> = map.get_all(&key).collect();
+        values.sort_unstable();
+        map.count(&key) == key as usize && values.into_iter().eq((0..key).map(|n| key << 32 | n))
+    })
+}
+
+#[test]
+fn a_map_is_there_again() {
+    for buckets in [2, 64, 2048] {
+        let directory = Temporary::new();
+        let options = Options::new().segment_buckets(buckets);
+        let map: Map = PeaMultiMap::create_with(directory.path(), &options).unwrap();
+        let pairs = triangle(&map, 600);
+        let (stats, killed) = (map.stats(), fs::read(directory.path()).unwrap());
+        assert!(stats.buffered > pairs / 2 && stats.buffers.len() > 1, "{stats:?}");
+        map.close().unwrap();
+        for was_closed in [true, true, false] {
+            if !was_closed {
+                fs::write(directory.path(), &killed).unwrap();
+            }
+            let map: Map = PeaMultiMap::open(directory.path()).unwrap();
+            let at_once = if was_closed { pairs } else { 0 };
+            let recovery = map.recovery();
+            assert!(recovery.was_closed == was_closed && recovery.items >= at_once, "{recovery:?}");
+            assert!(is_triangle(&map, 600));
+            assert_eq!((map.len(), map.verify(), map.recovery().items), (pairs, Ok(pairs), pairs));
+            assert_eq!(
+                (map.stats().pointers, map.stats().buffers),
+                (stats.pointers, stats.buffers.clone())
+            );
+        }
+        assert_eq!(FileKind::of(directory.path()), Ok(FileKind::PeaMulti));
+    }
+}
+
+/// A file that version 1 of the format has written, of 40 keys: it can be read for ever.
+#[test]
+fn a_file_of_version_1_is_read() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pea-multi-1.map");
+    let read = Options::new().read_only(true);
+    let map: Map = PeaMultiMap::open_with(&golden, &read).unwrap();
+    assert_eq!(map.verify(), Ok(780));
+    assert!(is_triangle(&map, 40));
+    // And changed: a copy.
+    let directory = Temporary::new();
+    fs::copy(&golden, directory.path()).unwrap();
+    let map: Map = PeaMultiMap::open(directory.path()).unwrap();
+    (0..40).for_each(|key| assert_eq!(map.remove_all(&key), Ok(key as usize)));
+    triangle(&map, 80);
+    assert!(is_triangle(&map, 80) && map.verify().is_ok());
+}
+
+/// What was taken out of a file that was killed is room again when all was looked at.
+#[test]
+fn buffers_of_before_a_crash_are_used_again() {
+    let directory = Temporary::new();
+    let map: Map = PeaMultiMap::create_with(directory.path(), &small()).unwrap();
+    let pairs = triangle(&map, 200);
+    let (bytes, segments) = (map.file_bytes(), map.stats().value_segments);
+    (0..200).for_each(|key| assert_eq!(map.remove_all(&key), Ok(key as usize)));
+    let killed = fs::read(directory.path()).unwrap();
+    drop(map);
+    fs::write(directory.path(), &killed).unwrap();
+    let map: Map = PeaMultiMap::open(directory.path()).unwrap();
+    assert_eq!((map.len(), map.stats().value_segments), (0, 0));
+    assert_eq!(triangle(&map, 200), pairs);
+    assert!(map.stats().value_segments <= segments + 1);
+    assert!(map.file_bytes() <= bytes + (bytes >> 2), "{} {bytes}", map.file_bytes());
+}
+
+#[test]
+fn every_key_and_value_can_be_stored() {
+    let directory = Temporary::new();
+    let words = [0, 1, 2, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1, 1 << 62];
+    let map: Map = PeaMultiMap::create(directory.path()).unwrap();
+    for key in words {
+        (0..3).for_each(|_| map.insert_many(&words.map(|value| (key, value))).unwrap());
+    }
+    drop(map);
+    let map: Map = PeaMultiMap::open(directory.path()).unwrap();
+    for key in words {
+        assert!(words.iter().all(|value| map.contains_pair(&key, value)));
+        words.iter().for_each(|value| assert_eq!(map.remove_one(&key, value), Ok(true)));
+        assert_eq!(map.count(&key), 2 * words.len());
+    }
+    assert_eq!(map.verify(), Ok(2 * words.len() * words.len()));
+}
+
+#[test]
+fn files_of_other_kinds_are_refused() {
+    let other = |what| error(FileError::OtherKind { what });
+    let directory = Temporary::new();
+    drop(PeaMap::<u64, u64>::create(directory.path()).unwrap());
+    assert_eq!(Map::open(directory.path()).unwrap_err(), other("kind of map"));
+    let directory = Temporary::new();
+    drop(PeaMultiMap::<u64, u32>::create(directory.path()).unwrap());
+    assert_eq!(Map::open(directory.path()).unwrap_err(), other("type of keys or values"));
+    assert!(PeaMap::<u64, u32>::open(directory.path()).is_err());
+    assert_eq!(Map::create(directory.path()).unwrap_err(), error(FileError::Exists));
+}
+
+#[test]
+fn a_file_that_is_read_stays_as_it_is() {
+    let directory = Temporary::new();
+    let map: Map = PeaMultiMap::create_with(directory.path(), &small()).unwrap();
+    let pairs = triangle(&map, 100);
+    // As a killed process leaves it, so that there is something to recover.
+    let image = fs::read(directory.path()).unwrap();
+    drop(map);
+    fs::write(directory.path(), &image).unwrap();
+    let reading = Options::new().read_only(true);
+    let map: Map = PeaMultiMap::open_with(directory.path(), &reading).unwrap();
+    assert!(is_triangle(&map, 100));
+    assert_eq!((map.len(), map.verify()), (pairs, Ok(pairs)));
+    for refused in [
+        map.insert(2, 20),
+        map.insert_many(&[(3, 3)]),
+        map.remove_one(&1, &1).map(drop),
+        map.remove_all(&1).map(drop),
+        map.remove_all_many(&[1], &mut [0]),
+        map.drain(&1).map(drop),
+        map.retain(|_, _| false),
+        map.clear(),
+        map.reserve(100_000),
+        map.shrink_to_fit(),
+    ] {
+        assert_eq!(refused, Err(error(FileError::ReadOnly)));
+    }
+    map.sync().unwrap();
+    drop(map);
+    assert!(fs::read(directory.path()).unwrap() == image);
+}
+
+/// A file that was cut off, wherever that is: an error, or what is missing is found out.
+#[test]
+fn truncated_files_are_refused() {
+    let directory = Temporary::new();
+    let map: Map = PeaMultiMap::create_with(directory.path(), &small()).unwrap();
+    let pairs = triangle(&map, 120);
+    let killed = fs::read(directory.path()).unwrap();
+    map.close().unwrap();
+    let (mut refused, mut opened) = (0, 0);
+    for whole in [killed, fs::read(directory.path()).unwrap()] {
+        for length in (0..whole.len()).step_by(64 << 10).flat_map(|at| [at, at + 1, at + 4096]) {
+            fs::write(directory.path(), &whole[..length.min(whole.len() - 1)]).unwrap();
+            match Map::open(directory.path()) {
+                Err(Error::File(_)) => refused += 1,
+                Ok(map) => {
+                    opened += 1;
+                    assert!(map.verify().is_err() || map.verify() == Ok(pairs));
+                    core::mem::forget(map);
+                }
+                Err(other) => panic!("cut off at {length}: {other}"),
+            }
+        }
+    }
+    assert!(refused > opened, "{refused} {opened}");
+}
+
+/// Whatever is stored somewhere, replaced: an error, or a map that says what is wrong with
+/// it, or one that is whole; and it can be used, whatever its pointers lead to.
+#[test]
+fn damaged_files_are_refused_or_used() {
+    for (persistency, is_closed) in
+        [(Persistency::Pages, true), (Persistency::Lines, true), (Persistency::Lines, false)]
+    {
+        let simulation = Simulation::new(persistency);
+        let map: Map = simulation.create_multi(&small()).unwrap();
+        triangle(&map, 11);
+        (0..150).for_each(|n| map.insert(20, n).unwrap());
+        map.sync().unwrap();
+        let killed = simulation.crash(simulation.moment()).latest();
+        map.close().unwrap();
+        let closed = simulation.crash(simulation.moment()).latest();
+        let whole = if is_closed { closed } else { killed };
+        let mut image = whole.clone();
+        let words = (4096..whole.len()).step_by(8).filter(|&at| image[at..at + 8] != [0; 8]);
+        for (number, at) in words.collect::<Vec<_>>().into_iter().enumerate() {
+            let before = u64::from_ne_bytes(whole[at..at + 8].try_into().unwrap());
+            let others = [0, 1, u64::MAX, before ^ 1 << 63, before ^ 1 << 38, before ^ 1 << 59];
+            let word = others[number % 6];
+            image[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+            use_damaged(&Simulation::of(&image, persistency));
+            image[at..at + 8].copy_from_slice(&whole[at..at + 8]);
+        }
+    }
+}
+
+fn use_damaged(simulation: &Simulation) {
+    let map: Map = match simulation.open_multi(&Options::new()) {
+        Err(Error::File(_) | Error::CapacityOverflow | Error::OutOfMemory { .. }) => return,
+        Err(other) => panic!("{other}"),
+        Ok(map) => map,
+    };
+    let sound = map.verify();
+    let before: Vec<usize> = (0..30).map(|key| map.count(&key)).collect();
+    for key in 0..30 {
+        (0..40).for_each(|n| map.insert(key, 1 << 40 | n).unwrap());
+        (0..20).for_each(|n| assert!(map.remove_one(&key, &(1 << 40 | n)).is_ok()));
+    }
+    if sound.is_ok() {
+        (0..30).for_each(|key| assert_eq!(map.count(&key), before[key as usize] + 20));
+        assert!(map.verify().is_ok());
+    }
+    (0..30).for_each(|key| assert!(map.remove_all(&key).is_ok()));
+}
+
+/// Values that are none of their type are found when the file is opened, also in buffers.
+#[test]
+fn values_of_no_type_are_refused() {
+    for values in [1, 40] {
+        let simulation = Simulation::new(Persistency::Pages);
+        let map: PeaMultiMap<u64, char> = simulation.create_multi(&small()).unwrap();
+        (0..values).for_each(|_| map.insert(1, '\u{10FFFF}').unwrap());
+        map.close().unwrap();
+        let mut image = simulation.crash(simulation.moment()).latest();
+        for at in (0..image.len()).step_by(8) {
+            if image[at..at + 8] == 0x10_FFFF_u64.to_ne_bytes() {
+                image[at..at + 8].copy_from_slice(&0xD800_u64.to_ne_bytes());
+            }
+        }
+        let opened =
+            Simulation::of(&image, Persistency::Pages).open_multi::<u64, char>(&Options::new());
+        assert!(matches!(opened.unwrap_err(), Error::File(FileError::Corrupt { .. })));
+    }
+}
+
+/// When the disk is full the map goes on as far as it has room, then it says so, and
+/// everything that it has acknowledged is there; what needs no room goes on.
+#[test]
+fn a_full_disk_is_an_error() {
+    for persistency in [Persistency::Pages, Persistency::Lines] {
+        let simulation = Simulation::new(persistency);
+        let map: Map = simulation.create_multi(&small()).unwrap();
+        simulation.fill_disk_at(Some(map.file_bytes()));
+        let key = |n: u64| if n.is_multiple_of(2) { 2 + n % 16 } else { n };
+        let mut stored = 0_u64;
+        let refused = loop {
+            match map.insert(key(stored), stored) {
+                Ok(()) => stored += 1,
+                Err(refused) => break refused,
+            }
+        };
+        assert_eq!(refused, error(FileError::Full));
+        assert!(stored > 100, "{stored}");
+        assert_eq!((map.len() as u64, map.verify()), (stored, Ok(stored as usize)));
+        for _ in 0..3 {
+            map.sync().unwrap();
+            for n in 0..stored {
+                assert_eq!(map.remove_one(&key(n), &n), Ok(true));
+                if map.insert(key(n), n).is_err() {
+                    map.sync().unwrap();
+                    simulation.fill_disk_at(None);
+                    map.insert(key(n), n).unwrap();
+                    simulation.fill_disk_at(Some(map.file_bytes()));
+                }
+            }
+        }
+        assert_eq!(map.verify(), Ok(stored as usize));
+        (0..stored).for_each(|n| assert_eq!(map.remove_one(&key(n), &n), Ok(true)));
+        assert_eq!(map.verify(), Ok(0));
+        simulation.fill_disk_at(None);
+        triangle(&map, 100);
+        assert!(is_triangle(&map, 100) && map.verify().is_ok());
+    }
+}
+
+/// After a sync that failed nothing is promised any more.
+#[test]
+fn a_failed_sync_poisons_the_map() {
+    let simulation = Simulation::new(Persistency::Pages);
+    let options = small().durability(Durability::Synced);
+    let map: Map = simulation.create_multi(&options).unwrap();
+    map.insert(1, 10).unwrap();
+    simulation.fail_sync_after(0);
+    let failed = map.insert(1, 20).unwrap_err();
+    assert!(matches!(failed, Error::File(FileError::Io { action: "write the file", .. })));
+    for refused in [map.insert(4, 40), map.remove_all(&1).map(drop), map.sync()] {
+        assert_eq!(refused, Err(error(FileError::Poisoned)));
+    }
+    assert_eq!((map.count(&1), map.get(&4)), (2, None));
+    assert_eq!(map.close(), Err(error(FileError::Poisoned)));
+}
+
+#[test]
+fn an_emptied_map_returns_its_file_to_the_disk() {
+    let directory = Temporary::new();
+    let map: Map = PeaMultiMap::create(directory.path()).unwrap();
+    let first = map.file_bytes();
+    for _ in 0..2 {
+        for n in 0..300_000 {
+            map.insert(n % 3, n).unwrap();
+            map.insert(n % 10_000, n).unwrap();
+        }
+        assert!(map.file_bytes() > 600_000 * 8);
+        (0..10_000).for_each(|key| assert!(map.remove_all(&key).unwrap() > 0));
+        map.shrink_to_fit().unwrap();
+        assert!(map.file_bytes() <= first + (128 << 10), "{} {first}", map.file_bytes());
+        assert_eq!((map.len(), map.verify()), (0, Ok(0)));
+    }
+}
+
+/// What the change of one value writes back: a line, to a buffer two; and those of the log,
+/// if more words are to be changed at once.
+#[test]
+fn a_change_writes_few_lines() {
+    let simulation = Simulation::new(Persistency::Lines);
+    let map: Map = simulation.create_multi(&Options::new().segment_buckets(64)).unwrap();
+    let count = |change: &dyn Fn()| {
+        let before = simulation.moment();
+        change();
+        let Counts { lines_flushed, fences, .. } = simulation.count(before..simulation.moment());
+        (lines_flushed, fences)
+    };
+    let insert = |key, value| count(&|| map.insert(key, value).unwrap());
+    let remove = |key, value| count(&|| assert_eq!(map.remove_one(&key, &value), Ok(true)));
+    // So that there are buffers.
+    (0..20).for_each(|n| map.insert(2, n).unwrap());
+    // In slots.
+    (0..15).for_each(|n| assert_eq!(insert(1, n), (1, 1), "value {n}"));
+    assert_eq!((remove(1, 3), insert(1, 3)), ((1, 1), (1, 1)));
+    // All fifteen become a buffer: two lines of values; five of the log, and that of how
+    // much it says; the bucket; the log again. Then the value and its pointer.
+    assert_eq!(insert(1, 15), (2 + 5 + 1 + 4 + 1 + 2, 1 + 1 + 1 + 1 + 1 + 2));
+    assert_eq!(insert(1, 16), (2, 2));
+    // The last value: only the number. Another one: the log, both words, the log.
+    assert_eq!((remove(1, 16), remove(1, 0)), ((1, 1), (4, 3)));
+    assert_eq!(map.count(&1), 15);
+    // All of a key in one slot: nothing but that.
+    assert_eq!(count(&|| assert_eq!(map.remove_all(&1), Ok(15))), (1, 1));
+    assert_eq!(count(&|| assert_eq!(map.remove_all(&1), Ok(0))), (0, 0));
+}
+
+/// Opening a file that was not closed looks at no slot, and no value.
+#[test]
+fn opening_looks_at_segments_only() {
+    let directory = Temporary::new();
+    let options = Options::new().segment_buckets(64);
+    let map: Map = PeaMultiMap::create_with(directory.path(), &options).unwrap();
+    let pairs = triangle(&map, 500) + 9000;
+    (1000..10_000).for_each(|key| map.insert(key, key).unwrap());
+    let segments = map.stats().table.segments;
+    let image = fs::read(directory.path()).unwrap();
+    drop(map);
+    fs::write(directory.path(), &image).unwrap();
+    let map: Map = PeaMultiMap::open(directory.path()).unwrap();
+    assert!(!map.recovery().was_closed && map.recovery().items == 0 && segments > 8);
+    assert_eq!(map.count(&400), 400);
+    let items = map.recovery().items;
+    assert!(items >= 400 && items < pairs / 2, "{items} of {pairs}");
+    assert_eq!((map.len(), map.recovery().items), (pairs, pairs));
+}

@@ -1,0 +1,21 @@
+//! What tests of files have in common.
+
+use nunatak::{Error, FileError};
+use std::path::PathBuf;
+
+/// A path in a directory that is gone in the end.
+pub(crate) struct Temporary(tempfile::TempDir);
+
+impl Temporary {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.path().join("map")
+    }
+}
+
+pub(crate) fn error(file: FileError) -> Error {
+    Error::File(file)
+}
