@@ -30,6 +30,9 @@ pub use memory::MemoryUsage;
 pub use table::dlht::DlhtStats;
 pub use table::iceberg::{BlockSizes, Blocks, IcebergStats, SlotHandle};
 pub use table::pea::{PeaMultiStats, PeaStats, Strategy};
+/// A durable medium for model checkers.
+#[cfg(any(loom, shuttle))]
+pub type CheckedMedium = memory::Checked<true>;
 #[cfg(any(loom, shuttle))]
 pub use table::{CheckedIceberg, CheckedPea};
 pub use table::{Design, Dlht, Hashes, Iceberg, Pea};

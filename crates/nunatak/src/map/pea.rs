@@ -188,6 +188,22 @@ impl<S> PeaBuilder<S> {
         Ok(InlineMap::of(Table::new_in(crate::memory::Checked, placement, self.config, 0)?))
     }
 
+    /// As [`build_checked`](Self::build_checked), of duplicate keys.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    #[cfg(any(loom, shuttle))]
+    pub fn build_checked_multi<K: InlineKey, V: Inline>(
+        self,
+    ) -> Result<PeaMultiMap<K, V, S, crate::CheckedMedium>, Error>
+    where
+        S: Hashing,
+    {
+        let config = Config { duplicates: true, ..self.config };
+        let placement = self.hasher.into_placement()?;
+        Ok(PeaMultiMap::of(Table::new_in(crate::memory::Checked, placement, config, 0)?))
+    }
+
     /// Builds a set.
     ///
     /// # Errors

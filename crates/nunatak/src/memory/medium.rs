@@ -64,6 +64,10 @@ impl Part {
 }
 
 /// A medium for slots.
+#[cfg_attr(
+    any(loom, shuttle),
+    allow(private_interfaces, reason = "the trait is sealed: its module is private")
+)]
 pub trait Medium: Clone + Debug + Send + Sync + 'static {
     /// Whether anything is left of it when the process ends.
     const IS_DURABLE: bool;
