@@ -19,7 +19,7 @@ fn ends_with(code: i32, arguments: &[&str], directory: &Path) -> (String, String
     (out, error)
 }
 
-const MAPS: [&str; 2] = ["iceberg", "pea"];
+const MAPS: [&str; 3] = ["iceberg", "pea", "pea-multi"];
 
 #[test]
 fn pairs_are_stored_and_found() {
@@ -52,10 +52,16 @@ fn dump_and_restore(map: &str) {
     let text: String = (0..5000_u64).map(|key| format!("{key}\t{}\n", key * key)).collect();
     std::fs::write(at.join("pairs.tsv"), text).expect("a file");
     let load = ["load", "a.map", "pairs.tsv", "--map", map];
-    assert!(ends_with(0, &load, at).1.contains("5000 keys were new"));
-    let name = if map == "pea" { "Pea Hash" } else { "IcebergHT" };
+    let (name, new) = match map {
+        "pea" => ("Pea Hash,", "5000 keys were new"),
+        "pea-multi" => ("Pea Hash of many values", "5000 values were new"),
+        _ => ("IcebergHT", "5000 keys were new"),
+    };
+    assert!(ends_with(0, &load, at).1.contains(new));
     assert!(ends_with(0, &["stats", "a.map"], at).0.contains(name));
-    ends_with(0, &["load", "a.map", "pairs.tsv", "--durability", "synced"], at);
+    if map != "pea-multi" {
+        ends_with(0, &["load", "a.map", "pairs.tsv", "--durability", "synced"], at);
+    }
     for format in ["tsv", "binary"] {
         let dump = format!("dump.{format}");
         let copy = format!("{format}.map");
@@ -70,6 +76,24 @@ fn dump_and_restore(map: &str) {
     ends_with(0, &arguments, at);
     ends_with(0, &["compact", "a.map"], at);
     assert_eq!(ends_with(0, &["scan", "a.map", "--limit", "3"], at).0.lines().count(), 3);
+}
+
+/// Of a map of many values a key has all that were stored for it.
+#[test]
+fn a_key_has_many_values() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    let text: String = (0..300).map(|n| format!("{}\t{n}\n", n % 3)).collect();
+    std::fs::write(at.join("pairs.tsv"), text).expect("a file");
+    ends_with(0, &["load", "a.map", "pairs.tsv", "--map", "pea-multi"], at);
+    ends_with(0, &["put", "a.map", "7", "1"], at);
+    ends_with(0, &["put", "a.map", "7", "1"], at);
+    assert_eq!(ends_with(0, &["get", "a.map", "7"], at).0, "1\n1\n");
+    assert_eq!(ends_with(0, &["get", "a.map", "2"], at).0.lines().count(), 100);
+    assert!(ends_with(0, &["stats", "a.map"], at).0.contains("values in buffers    300\n"));
+    ends_with(0, &["del", "a.map", "2"], at);
+    ends_with(1, &["get", "a.map", "2"], at);
+    assert!(ends_with(0, &["verify", "a.map"], at).0.starts_with("202 pairs"));
 }
 
 #[test]

@@ -128,6 +128,10 @@ pub(crate) fn measure(args: &MeasureArgs) -> Result<ExitCode, Box<dyn Error>> {
     let measured = match args.map {
         Name::Pea => measure_target::<Pea>(args),
         Name::PeaBatch => measure_target::<PeaBatch>(args),
+        #[cfg(target_os = "linux")]
+        Name::PeaFile => measure_target::<targets::PeaFile>(args),
+        #[cfg(target_os = "linux")]
+        Name::PeaFileBatch => measure_target::<targets::PeaFileBatch>(args),
         Name::Dashmap => measure_target::<Dashmap>(args),
         Name::Scc => measure_target::<Scc>(args),
         Name::Sharded => measure_target::<Sharded>(args),

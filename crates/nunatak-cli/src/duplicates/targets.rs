@@ -15,6 +15,12 @@ pub(super) enum Name {
     Pea,
     /// The same, many keys at a time.
     PeaBatch,
+    /// `nunatak::durable::PeaMultiMap` in a file.
+    #[cfg(target_os = "linux")]
+    PeaFile,
+    /// The same, many keys at a time.
+    #[cfg(target_os = "linux")]
+    PeaFileBatch,
     /// `dashmap::DashMap<u64, Vec<u64>>`.
     Dashmap,
     /// `scc::HashMap<u64, Vec<u64>>`.
@@ -36,11 +42,99 @@ pub(super) trait Target: Sync {
     fn remove(&self, keys: &[u64]) -> usize;
 }
 
-pub(super) struct Pea(PeaMultiMap<u64, u64, Hasher>);
+/// A map of this library.
+pub(super) trait Multi: Sync {
+    fn new() -> Self;
+    fn insert(&self, key: u64, value: u64);
+    fn insert_many(&self, pairs: &[(u64, u64)]);
+    fn copy_all(&self, key: u64, values: &mut Vec<u64>) -> usize;
+    fn copy_all_many(&self, keys: &[u64], values: &mut Vec<u64>, ends: &mut [usize]);
+    fn remove_all(&self, key: u64) -> usize;
+    fn remove_all_many(&self, keys: &[u64], removed: &mut [usize]);
+}
 
-impl Target for Pea {
+type InRam = PeaMultiMap<u64, u64, Hasher>;
+
+impl Multi for InRam {
     fn new() -> Self {
-        Self(PeaMultiMap::new())
+        Self::new()
+    }
+
+    fn insert(&self, key: u64, value: u64) {
+        self.insert(key, value);
+    }
+
+    fn insert_many(&self, pairs: &[(u64, u64)]) {
+        self.insert_many(pairs);
+    }
+
+    fn copy_all(&self, key: u64, values: &mut Vec<u64>) -> usize {
+        self.copy_all(&key, values)
+    }
+
+    fn copy_all_many(&self, keys: &[u64], values: &mut Vec<u64>, ends: &mut [usize]) {
+        self.copy_all_many(keys, values, ends).expect(LONG_ENOUGH);
+    }
+
+    fn remove_all(&self, key: u64) -> usize {
+        self.remove_all(&key)
+    }
+
+    fn remove_all_many(&self, keys: &[u64], removed: &mut [usize]) {
+        self.remove_all_many(keys, removed).expect(LONG_ENOUGH);
+    }
+}
+
+const WORKS: &str = "the disk has room for the file";
+const LONG_ENOUGH: &str = "the results are as many as the requests";
+
+/// In a file that goes with it.
+#[cfg(target_os = "linux")]
+pub(super) struct InFile {
+    map: nunatak::durable::PeaMultiMap<u64, u64>,
+    _directory: tempfile::TempDir,
+}
+
+#[cfg(target_os = "linux")]
+impl Multi for InFile {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect(WORKS);
+        let path = directory.path().join("map");
+        let map = nunatak::durable::PeaMultiMap::create(path).expect(WORKS);
+        Self { map, _directory: directory }
+    }
+
+    fn insert(&self, key: u64, value: u64) {
+        self.map.insert(key, value).expect(WORKS);
+    }
+
+    fn insert_many(&self, pairs: &[(u64, u64)]) {
+        self.map.insert_many(pairs).expect(WORKS);
+    }
+
+    fn copy_all(&self, key: u64, values: &mut Vec<u64>) -> usize {
+        self.map.copy_all(&key, values)
+    }
+
+    fn copy_all_many(&self, keys: &[u64], values: &mut Vec<u64>, ends: &mut [usize]) {
+        self.map.copy_all_many(keys, values, ends).expect(LONG_ENOUGH);
+    }
+
+    fn remove_all(&self, key: u64) -> usize {
+        self.map.remove_all(&key).expect(WORKS)
+    }
+
+    fn remove_all_many(&self, keys: &[u64], removed: &mut [usize]) {
+        self.map.remove_all_many(keys, removed).expect(WORKS);
+    }
+}
+
+/// One operation after the other.
+pub(super) struct Singly<M>(M);
+
+impl<M: Multi> Target for Singly<M> {
+    fn new() -> Self {
+        Self(M::new())
     }
 
     fn insert(&self, pairs: &[(u64, u64)]) {
@@ -50,23 +144,24 @@ impl Target for Pea {
     }
 
     fn copy(&self, keys: &[u64], values: &mut Vec<u64>) -> usize {
-        let copy = |key| {
+        let copy = |key: &u64| {
             values.clear();
-            self.0.copy_all(key, values)
+            self.0.copy_all(*key, values)
         };
         keys.iter().map(copy).sum()
     }
 
     fn remove(&self, keys: &[u64]) -> usize {
-        keys.iter().map(|key| self.0.remove_all(key)).sum()
+        keys.iter().map(|key| self.0.remove_all(*key)).sum()
     }
 }
 
-pub(super) struct PeaBatch(PeaMultiMap<u64, u64, Hasher>);
+/// Many operations at a time.
+pub(super) struct Batched<M>(M);
 
-impl Target for PeaBatch {
+impl<M: Multi> Target for Batched<M> {
     fn new() -> Self {
-        Self(PeaMultiMap::new())
+        Self(M::new())
     }
 
     fn insert(&self, pairs: &[(u64, u64)]) {
@@ -77,7 +172,7 @@ impl Target for PeaBatch {
         let mut ends = [0; BATCH];
         let copy = |keys: &[u64]| {
             values.clear();
-            let _ = self.0.copy_all_many(keys, values, &mut ends);
+            self.0.copy_all_many(keys, values, &mut ends);
             values.len()
         };
         keys.chunks(BATCH).map(copy).sum()
@@ -86,12 +181,19 @@ impl Target for PeaBatch {
     fn remove(&self, keys: &[u64]) -> usize {
         let mut removed = [0; BATCH];
         let remove = |keys: &[u64]| -> usize {
-            let _ = self.0.remove_all_many(keys, &mut removed);
+            self.0.remove_all_many(keys, &mut removed);
             removed[..keys.len()].iter().sum()
         };
         keys.chunks(BATCH).map(remove).sum()
     }
 }
+
+pub(super) type Pea = Singly<InRam>;
+pub(super) type PeaBatch = Batched<InRam>;
+#[cfg(target_os = "linux")]
+pub(super) type PeaFile = Singly<InFile>;
+#[cfg(target_os = "linux")]
+pub(super) type PeaFileBatch = Batched<InFile>;
 
 pub(super) struct Dashmap(DashMap<u64, Vec<u64>, Hasher>);
 

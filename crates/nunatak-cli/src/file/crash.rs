@@ -5,12 +5,13 @@
 //! at a random instant, opens the map, and compares it with what those operations come
 //! to; the next child goes on from there.
 
-use super::{Done, Failure, Kind, Map, at, open_to_read};
+use super::maps::{Kind, MapFile};
+use super::{Done, Failure, at, open_to_read};
 use clap::{Args, ValueEnum as _};
 use indicatif::ProgressBar;
-use nunatak::durable::DurableDesign;
+use nunatak::durable::Options;
 use rand::{RngExt as _, SeedableRng as _, rngs::SmallRng};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,8 @@ pub(super) struct ChildArgs {
     pub(super) map: Kind,
 }
 
-type Contents = BTreeMap<u64, u64>;
+/// Of each key its values: of some maps a single one.
+type Contents = BTreeMap<u64, BTreeSet<u64>>;
 
 #[derive(Debug, Clone, Copy)]
 enum Action {
@@ -64,35 +66,41 @@ fn choose(number: u64) -> (u64, Action) {
     (key, action)
 }
 
-fn apply(contents: &mut Contents, number: u64) {
+/// What the operation of a number makes of the contents. Values are numbers of operations,
+/// so that no two are alike.
+fn apply<M: MapFile>(contents: &mut Contents, number: u64) {
     let (key, action) = choose(number);
     match action {
         Action::Insert => {
-            contents.insert(key, number);
+            let values = contents.entry(key).or_default();
+            if !M::HAS_MANY {
+                values.clear();
+            }
+            values.insert(number);
         }
-        Action::Update => {
-            if let Some(value) = contents.get_mut(&key) {
-                *value = number;
+        Action::Update if !M::HAS_MANY => {
+            if let Some(values) = contents.get_mut(&key) {
+                *values = BTreeSet::from([number]);
             }
         }
         Action::Remove => {
             contents.remove(&key);
         }
-        Action::Shrink => {}
+        Action::Update | Action::Shrink => {}
     }
 }
 
-fn operate<D: DurableDesign>(map: &Map<D>, number: u64) -> Result<(), nunatak::Error> {
+/// Does the operation of a number, if it was not done just before.
+fn operate<M: MapFile>(map: &M, number: u64) -> Result<(), nunatak::Error> {
     let (key, action) = choose(number);
     match action {
-        Action::Insert => map.insert(key, number).map(drop_value),
-        Action::Update => map.update(&key, number).map(drop_value),
-        Action::Remove => map.remove(&key).map(drop_value),
-        Action::Shrink => map.shrink_to_fit(),
+        Action::Insert if M::HAS_MANY && map.values(key).contains(&number) => Ok(()),
+        Action::Insert => map.store(&[(key, number)]).map(drop),
+        Action::Update => map.update(key, number),
+        Action::Remove => map.remove(key).map(drop),
+        Action::Shrink => map.shrink(),
     }
 }
-
-fn drop_value(_: Option<u64>) {}
 
 /// The file that counts the operations of a map.
 fn counter(map: &Path) -> PathBuf {
@@ -106,9 +114,9 @@ fn acknowledged(count: &File) -> std::io::Result<u64> {
 }
 
 /// What is killed.
-pub(super) fn child<D: DurableDesign>(path: &Path) -> Done {
+pub(super) fn child<M: MapFile>(path: &Path) -> Done {
     let failed = |error| Failure::Io(counter(path), error);
-    let map = at(path, Map::<D>::open_or_create(path))?;
+    let map = at(path, M::open_or_create(path, &Options::new()))?;
     let count = OpenOptions::new().read(true).write(true).open(counter(path)).map_err(failed)?;
     for number in acknowledged(&count).map_err(failed)?.. {
         at(path, operate(&map, number))?;
@@ -117,12 +125,12 @@ pub(super) fn child<D: DurableDesign>(path: &Path) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn test<D: DurableDesign>(args: &CrashArgs) -> Done {
+pub(super) fn test<M: MapFile>(args: &CrashArgs) -> Done {
     let directory = args.directory.clone().unwrap_or_else(std::env::temp_dir);
     let path = directory.join(format!("nunatak-crash-test-{}.map", std::process::id()));
     let failed = |error| Failure::Io(counter(&path), error);
     std::fs::write(counter(&path), [0; 8]).map_err(failed)?;
-    let result = kill_and_look::<D>(args, &path);
+    let result = kill_and_look::<M>(args, &path);
     // What is wrong is kept, to be looked at.
     if result.is_ok() {
         let _ = std::fs::remove_file(&path);
@@ -136,7 +144,7 @@ pub(super) fn test<D: DurableDesign>(args: &CrashArgs) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn kill_and_look<D: DurableDesign>(args: &CrashArgs, path: &Path) -> Result<u64, Failure> {
+fn kill_and_look<M: MapFile>(args: &CrashArgs, path: &Path) -> Result<u64, Failure> {
     let failed = |error| Failure::Io(counter(path), error);
     let count = File::open(counter(path)).map_err(failed)?;
     let kind = args.map.to_possible_value().ok_or(Failure::Test("no such map".to_owned()))?;
@@ -159,15 +167,18 @@ fn kill_and_look<D: DurableDesign>(args: &CrashArgs, path: &Path) -> Result<u64,
             continue;
         }
         let acknowledged = acknowledged(&count).map_err(failed)?;
-        (done..acknowledged).for_each(|number| apply(&mut contents, number));
+        (done..acknowledged).for_each(|number| apply::<M>(&mut contents, number));
         done = acknowledged;
-        let map = open_to_read::<D>(path)?;
+        let map = open_to_read::<M>(path)?;
         at(path, map.verify())?;
-        let found: Contents = map.iter().collect();
+        let mut found = Contents::new();
+        for (key, value) in map.pairs() {
+            found.entry(key).or_default().insert(value);
+        }
         // The operation that was under way may have happened, or not.
         if found != contents {
             let mut next = contents.clone();
-            apply(&mut next, done);
+            apply::<M>(&mut next, done);
             if found != next {
                 return Err(Failure::Test(format!(
                     "{}: after {done} operations and {round} kills the map is not what was acknowledged",

@@ -1,18 +1,17 @@
 //! `nunatak file`: map files from the shell.
 
 mod crash;
+mod maps;
 mod pairs;
 
 use clap::{Args, Subcommand, ValueEnum};
-use nunatak::durable::{Durability, DurableDesign, FileKind, InFile, Options};
-use nunatak::{Error, Iceberg, Pea};
+use maps::{Kind, MapFile};
+use nunatak::Error;
+use nunatak::durable::{Durability, IcebergMap, Options, PeaMap, PeaMultiMap};
 use pairs::{Format, Pairs};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// Keys and values are numbers of 64 bits.
-type Map<D> = nunatak::durable::Map<u64, u64, D>;
 
 /// A key that was asked for is absent.
 const ABSENT: u8 = 1;
@@ -83,39 +82,25 @@ struct CreateArgs {
     map: Kind,
 }
 
-/// The maps that a file can be of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    /// `nunatak::durable::IcebergMap`.
-    Iceberg,
-    /// `nunatak::durable::PeaMap`.
-    Pea,
-}
-
-impl Kind {
-    /// What a file is of, which is there.
-    fn of(path: &Path) -> Result<Self, Failure> {
-        match at(path, FileKind::of(path))? {
-            FileKind::Pea => Ok(Self::Pea),
-            // Whatever it is that this command does not know is refused when it is opened.
-            _ => Ok(Self::Iceberg),
-        }
-    }
-
-    /// What a file is of, or this if there is none.
-    fn of_or(path: &Path, kind: Self) -> Result<Self, Failure> {
-        if path.symlink_metadata().is_ok() { Self::of(path) } else { Ok(kind) }
-    }
-}
-
-/// Runs a function of a design with that of a kind.
+/// Runs a function of a map with that of a kind.
 macro_rules! of_kind {
     ($kind:expr, $run:ident($($argument:expr),*)) => {
         match $kind {
-            Kind::Iceberg => $run::<InFile<Iceberg>>($($argument),*),
-            Kind::Pea => $run::<InFile<Pea>>($($argument),*),
+            Kind::Iceberg => $run::<IcebergMap<u64, u64>>($($argument),*),
+            Kind::Pea => $run::<PeaMap<u64, u64>>($($argument),*),
+            Kind::PeaMulti => $run::<PeaMultiMap<u64, u64>>($($argument),*),
         }
     };
+}
+
+/// What a file is of, which is there.
+fn kind_of(path: &Path) -> Result<Kind, Failure> {
+    at(path, Kind::of(path))
+}
+
+/// What a file is of, or this if there is none.
+fn kind_of_or(path: &Path, kind: Kind) -> Result<Kind, Failure> {
+    if path.symlink_metadata().is_ok() { kind_of(path) } else { Ok(kind) }
 }
 
 #[derive(Debug, Args)]
@@ -262,27 +247,27 @@ pub(crate) fn run(args: &FileArgs) -> ExitCode {
 fn run_command(command: &FileCommand) -> Done {
     match command {
         FileCommand::Create(args) => of_kind!(args.map, create(args)),
-        FileCommand::Load(args) => of_kind!(Kind::of_or(&args.path, args.map)?, load(args)),
-        FileCommand::Get(args) => of_kind!(Kind::of(&args.path)?, get(args)),
-        FileCommand::Put(args) => of_kind!(Kind::of_or(&args.path, args.map)?, put(args)),
-        FileCommand::Del(args) => of_kind!(Kind::of(&args.path)?, del(args)),
-        FileCommand::Scan(args) => of_kind!(Kind::of(&args.path)?, scan(args)),
-        FileCommand::Stats(args) => of_kind!(Kind::of(&args.path)?, stats(args)),
-        FileCommand::Verify(args) => of_kind!(Kind::of(&args.path)?, verify(args)),
-        FileCommand::Compact(args) => of_kind!(Kind::of(&args.path)?, compact(args)),
-        FileCommand::Dump(args) => of_kind!(Kind::of(&args.path)?, dump(args)),
+        FileCommand::Load(args) => of_kind!(kind_of_or(&args.path, args.map)?, load(args)),
+        FileCommand::Get(args) => of_kind!(kind_of(&args.path)?, get(args)),
+        FileCommand::Put(args) => of_kind!(kind_of_or(&args.path, args.map)?, put(args)),
+        FileCommand::Del(args) => of_kind!(kind_of(&args.path)?, del(args)),
+        FileCommand::Scan(args) => of_kind!(kind_of(&args.path)?, scan(args)),
+        FileCommand::Stats(args) => of_kind!(kind_of(&args.path)?, stats(args)),
+        FileCommand::Verify(args) => of_kind!(kind_of(&args.path)?, verify(args)),
+        FileCommand::Compact(args) => of_kind!(kind_of(&args.path)?, compact(args)),
+        FileCommand::Dump(args) => of_kind!(kind_of(&args.path)?, dump(args)),
         FileCommand::Restore(args) => of_kind!(args.map, restore(args)),
         FileCommand::CrashTest(args) => of_kind!(args.map, crash_test(args)),
         FileCommand::CrashChild(args) => of_kind!(args.map, crash_child(args)),
     }
 }
 
-fn crash_test<D: DurableDesign>(args: &crash::CrashArgs) -> Done {
-    crash::test::<D>(args)
+fn crash_test<M: MapFile>(args: &crash::CrashArgs) -> Done {
+    crash::test::<M>(args)
 }
 
-fn crash_child<D: DurableDesign>(args: &crash::ChildArgs) -> Done {
-    crash::child::<D>(&args.path)
+fn crash_child<M: MapFile>(args: &crash::ChildArgs) -> Done {
+    crash::child::<M>(&args.path)
 }
 
 /// Names the file in an error.
@@ -290,43 +275,43 @@ fn at<T>(path: &Path, result: Result<T, Error>) -> Result<T, Failure> {
     result.map_err(|error| Failure::Map(path.to_owned(), error))
 }
 
-fn open<D: DurableDesign>(path: &Path) -> Result<Map<D>, Failure> {
-    at(path, Map::<D>::open(path))
+fn open<M: MapFile>(path: &Path) -> Result<M, Failure> {
+    at(path, M::open(path, &Options::new()))
 }
 
-fn open_to_read<D: DurableDesign>(path: &Path) -> Result<Map<D>, Failure> {
-    at(path, Map::<D>::open_with(path, &Options::new().read_only(true)))
+fn open_to_read<M: MapFile>(path: &Path) -> Result<M, Failure> {
+    at(path, M::open(path, &Options::new().read_only(true)))
 }
 
-fn create<D: DurableDesign>(args: &CreateArgs) -> Done {
+fn create<M: MapFile>(args: &CreateArgs) -> Done {
     let options = Options::new().capacity(args.capacity).max_load(args.max_load);
-    let map = at(&args.path, Map::<D>::create_with(&args.path, &options))?;
+    let map = at(&args.path, M::create(&args.path, &options))?;
     at(&args.path, map.close())?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn load<D: DurableDesign>(args: &LoadArgs) -> Done {
+fn load<M: MapFile>(args: &LoadArgs) -> Done {
     let options = Options::new().durability(args.durability.durability());
-    let map = at(&args.path, Map::<D>::open_or_create_with(&args.path, &options))?;
+    let map = at(&args.path, M::open_or_create(&args.path, &options))?;
     let new = store(&map, &args.path, args.input.as_deref(), args.format)?;
     let pairs = map.len();
     at(&args.path, map.close())?;
-    eprintln!("{new} keys were new; the map has {pairs}");
+    eprintln!("{new} {} were new; the map has {pairs}", M::COUNTED);
     Ok(ExitCode::SUCCESS)
 }
 
 /// How many pairs are stored at once.
 const BATCH: usize = 1000;
 
-/// Stores all pairs of an input; how many keys were new.
-fn store<D: DurableDesign>(
-    map: &Map<D>,
+/// Stores all pairs of an input; how many were new.
+fn store<M: MapFile>(
+    map: &M,
     path: &Path,
     input: Option<&Path>,
     format: Format,
 ) -> Result<usize, Failure> {
     let mut pairs = Pairs::open(input, format)?;
-    let (mut batch, mut previous) = (Vec::with_capacity(BATCH), vec![None; BATCH]);
+    let mut batch = Vec::with_capacity(BATCH);
     let mut new = 0;
     loop {
         batch.clear();
@@ -339,38 +324,39 @@ fn store<D: DurableDesign>(
             pairs.finish();
             return Ok(new);
         }
-        new += at(path, map.insert_many(&batch, &mut previous))?;
+        new += at(path, map.store(&batch))?;
     }
 }
 
-fn get<D: DurableDesign>(args: &KeyArgs) -> Done {
-    let map = open_to_read::<D>(&args.path)?;
+fn get<M: MapFile>(args: &KeyArgs) -> Done {
+    let map = open_to_read::<M>(&args.path)?;
     let mut code = ExitCode::SUCCESS;
     let mut out = io::stdout().lock();
-    for key in &args.keys {
-        match map.get(key) {
-            Some(value) => writeln!(out, "{value}").map_err(pairs::to_stdout)?,
-            None => {
-                eprintln!("nunatak: {key} is absent");
-                code = ExitCode::from(ABSENT);
-            }
+    for &key in &args.keys {
+        let values = map.values(key);
+        if values.is_empty() {
+            eprintln!("nunatak: {key} is absent");
+            code = ExitCode::from(ABSENT);
+        }
+        for value in values {
+            writeln!(out, "{value}").map_err(pairs::to_stdout)?;
         }
     }
     Ok(code)
 }
 
-fn put<D: DurableDesign>(args: &PutArgs) -> Done {
-    let map = at(&args.path, Map::<D>::open_or_create(&args.path))?;
-    at(&args.path, map.insert(args.key, args.value))?;
+fn put<M: MapFile>(args: &PutArgs) -> Done {
+    let map = at(&args.path, M::open_or_create(&args.path, &Options::new()))?;
+    at(&args.path, map.store(&[(args.key, args.value)]))?;
     at(&args.path, map.close())?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn del<D: DurableDesign>(args: &KeyArgs) -> Done {
-    let map = open::<D>(&args.path)?;
+fn del<M: MapFile>(args: &KeyArgs) -> Done {
+    let map = open::<M>(&args.path)?;
     let mut code = ExitCode::SUCCESS;
-    for key in &args.keys {
-        if at(&args.path, map.remove(key))?.is_none() {
+    for &key in &args.keys {
+        if !at(&args.path, map.remove(key))? {
             eprintln!("nunatak: {key} is absent");
             code = ExitCode::from(ABSENT);
         }
@@ -379,30 +365,30 @@ fn del<D: DurableDesign>(args: &KeyArgs) -> Done {
     Ok(code)
 }
 
-fn scan<D: DurableDesign>(args: &ScanArgs) -> Done {
-    let map = open_to_read::<D>(&args.path)?;
+fn scan<M: MapFile>(args: &ScanArgs) -> Done {
+    let map = open_to_read::<M>(&args.path)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
-    for (key, value) in map.iter().take(args.limit.unwrap_or(usize::MAX)) {
+    for (key, value) in map.pairs().take(args.limit.unwrap_or(usize::MAX)) {
         writeln!(out, "{key}\t{value}").map_err(pairs::to_stdout)?;
     }
     out.flush().map_err(pairs::to_stdout)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn stats<D: Described>(args: &PathArgs) -> Done {
-    let map = open_to_read::<D>(&args.path)?;
+fn stats<M: MapFile>(args: &PathArgs) -> Done {
+    let map = open_to_read::<M>(&args.path)?;
     let bytes = map.file_bytes();
     let mut out = io::stdout().lock();
     let mut line =
         |name: &str, value: String| writeln!(out, "{name:<20} {value}").map_err(pairs::to_stdout);
-    line("map", format!("{}, 64-bit keys and values", D::NAME))?;
+    line("map", format!("{}, 64-bit keys and values", M::NAME))?;
     line("pairs", map.len().to_string())?;
     line("file bytes", bytes.to_string())?;
-    if !map.is_empty() {
+    if map.len() > 0 {
         line("bytes per pair", format!("{:.2}", bytes as f64 / map.len() as f64))?;
     }
     line("load factor", format!("{:.4}", map.load_factor()))?;
-    D::describe(&map).into_iter().try_for_each(|(name, value)| line(name, value))?;
+    map.describe().into_iter().try_for_each(|(name, value)| line(name, value))?;
     let recovery = map.recovery();
     line("was closed", recovery.was_closed.to_string())?;
     line("moved by recovery", recovery.moved.to_string())?;
@@ -410,69 +396,31 @@ fn stats<D: Described>(args: &PathArgs) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is known of a design's maps alone.
-trait Described: DurableDesign {
-    const NAME: &'static str;
-
-    fn describe(map: &Map<Self>) -> Vec<(&'static str, String)>;
-}
-
-impl Described for InFile<Iceberg> {
-    const NAME: &'static str = "IcebergHT";
-
-    fn describe(map: &Map<Self>) -> Vec<(&'static str, String)> {
-        let stats = map.stats();
-        vec![
-            ("slots", stats.slots.to_string()),
-            ("levels", format!("{:?}", stats.levels)),
-            ("longest chain", stats.longest_chain.to_string()),
-        ]
-    }
-}
-
-impl Described for InFile<Pea> {
-    const NAME: &'static str = "Pea Hash";
-
-    fn describe(map: &Map<Self>) -> Vec<(&'static str, String)> {
-        let stats = map.stats();
-        let [single, two_choice, stash] = stats.strategies;
-        vec![
-            ("slots", stats.slots.to_string()),
-            ("segments", stats.segments.to_string()),
-            ("depth", stats.depth.to_string()),
-            ("strategies", format!("{single} single, {two_choice} two-choice, {stash} stash")),
-            ("stashed", stats.stashed.to_string()),
-            ("chained", stats.chained.to_string()),
-        ]
-    }
-}
-
-fn verify<D: DurableDesign>(args: &PathArgs) -> Done {
-    let map = open_to_read::<D>(&args.path)?;
+fn verify<M: MapFile>(args: &PathArgs) -> Done {
+    let map = open_to_read::<M>(&args.path)?;
     let pairs = at(&args.path, map.verify())?;
     println!("{pairs} pairs, all where they belong");
     Ok(ExitCode::SUCCESS)
 }
 
-fn compact<D: DurableDesign>(args: &PathArgs) -> Done {
-    let map = open::<D>(&args.path)?;
+fn compact<M: MapFile>(args: &PathArgs) -> Done {
+    let map = open::<M>(&args.path)?;
     let before = map.file_bytes();
-    at(&args.path, map.shrink_to_fit())?;
+    at(&args.path, map.shrink())?;
     println!("{before} bytes before, {} now", map.file_bytes());
     at(&args.path, map.close())?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn dump<D: DurableDesign>(args: &DumpArgs) -> Done {
-    let map = open_to_read::<D>(&args.path)?;
-    let all = at(&args.path, map.snapshot())?;
+fn dump<M: MapFile>(args: &DumpArgs) -> Done {
+    let map = open_to_read::<M>(&args.path)?;
+    let all = at(&args.path, map.cut())?;
     pairs::write(args.output.as_deref(), args.format, map.len() as u64, all)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn restore<D: DurableDesign>(args: &RestoreArgs) -> Done {
-    let options = Options::new();
-    let map = at(&args.path, Map::<D>::create_with(&args.path, &options))?;
+fn restore<M: MapFile>(args: &RestoreArgs) -> Done {
+    let map = at(&args.path, M::create(&args.path, &Options::new()))?;
     let stored = store(&map, &args.path, args.input.as_deref(), args.format);
     match stored {
         Ok(pairs) => {

@@ -1,0 +1,256 @@
+//! The maps that a file can be of, as the command uses them.
+
+use clap::ValueEnum;
+use nunatak::durable::{DurableDesign, FileKind, InFile, Map, Options, PeaMultiMap, Recovery};
+use nunatak::{Error, Iceberg, Pea, PeaStats};
+use std::path::Path;
+
+/// Their names on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Kind {
+    /// `nunatak::durable::IcebergMap`.
+    Iceberg,
+    /// `nunatak::durable::PeaMap`.
+    Pea,
+    /// `nunatak::durable::PeaMultiMap`: a key has any number of values.
+    PeaMulti,
+}
+
+impl Kind {
+    /// What a file is of, which is there.
+    pub(super) fn of(path: &Path) -> Result<Self, Error> {
+        Ok(match FileKind::of(path)? {
+            FileKind::Pea => Self::Pea,
+            FileKind::PeaMulti => Self::PeaMulti,
+            // Whatever it is that this command does not know is refused when it is opened.
+            _ => Self::Iceberg,
+        })
+    }
+}
+
+/// A map in a file: keys and values are numbers of 64 bits.
+pub(super) trait MapFile: Sized {
+    const NAME: &'static str;
+    /// What one more pair is, as it is counted when pairs are stored.
+    const COUNTED: &'static str;
+    /// Whether a key may have more values than one.
+    const HAS_MANY: bool;
+
+    fn create(path: &Path, options: &Options) -> Result<Self, Error>;
+    fn open(path: &Path, options: &Options) -> Result<Self, Error>;
+    fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error>;
+    fn close(self) -> Result<(), Error>;
+    /// Stores pairs; how many were new.
+    fn store(&self, pairs: &[(u64, u64)]) -> Result<usize, Error>;
+    /// The values of a key.
+    fn values(&self, key: u64) -> Vec<u64>;
+    /// Replaces the value of a key, if it is there; nothing where keys have many.
+    fn update(&self, key: u64, value: u64) -> Result<(), Error> {
+        let _ = (key, value);
+        Ok(())
+    }
+    /// Takes a key out; whether it was there.
+    fn remove(&self, key: u64) -> Result<bool, Error>;
+    fn pairs(&self) -> Box<dyn Iterator<Item = (u64, u64)> + '_>;
+    fn cut(&self) -> Result<Box<dyn Iterator<Item = (u64, u64)>>, Error>;
+    fn len(&self) -> usize;
+    fn file_bytes(&self) -> u64;
+    fn load_factor(&self) -> f64;
+    fn verify(&self) -> Result<usize, Error>;
+    fn shrink(&self) -> Result<(), Error>;
+    fn recovery(&self) -> Recovery;
+    /// What is known of such a map alone.
+    fn describe(&self) -> Vec<(&'static str, String)>;
+}
+
+impl<D: Described> MapFile for Map<u64, u64, D> {
+    const NAME: &'static str = D::NAME;
+    const COUNTED: &'static str = "keys";
+    const HAS_MANY: bool = false;
+
+    fn create(path: &Path, options: &Options) -> Result<Self, Error> {
+        Self::create_with(path, options)
+    }
+
+    fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+        Self::open_with(path, options)
+    }
+
+    fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error> {
+        Self::open_or_create_with(path, options)
+    }
+
+    fn close(self) -> Result<(), Error> {
+        self.close()
+    }
+
+    fn store(&self, pairs: &[(u64, u64)]) -> Result<usize, Error> {
+        self.insert_many(pairs, &mut vec![None; pairs.len()])
+    }
+
+    fn values(&self, key: u64) -> Vec<u64> {
+        self.get(&key).into_iter().collect()
+    }
+
+    fn update(&self, key: u64, value: u64) -> Result<(), Error> {
+        self.update(&key, value).map(drop)
+    }
+
+    fn remove(&self, key: u64) -> Result<bool, Error> {
+        self.remove(&key).map(|value| value.is_some())
+    }
+
+    fn pairs(&self) -> Box<dyn Iterator<Item = (u64, u64)> + '_> {
+        Box::new(self.iter())
+    }
+
+    fn cut(&self) -> Result<Box<dyn Iterator<Item = (u64, u64)>>, Error> {
+        Ok(Box::new(self.snapshot()?))
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.file_bytes()
+    }
+
+    fn load_factor(&self) -> f64 {
+        self.load_factor()
+    }
+
+    fn verify(&self) -> Result<usize, Error> {
+        self.verify()
+    }
+
+    fn shrink(&self) -> Result<(), Error> {
+        self.shrink_to_fit()
+    }
+
+    fn recovery(&self) -> Recovery {
+        self.recovery()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        D::describe(self)
+    }
+}
+
+impl MapFile for PeaMultiMap<u64, u64> {
+    const NAME: &'static str = "Pea Hash of many values";
+    const COUNTED: &'static str = "values";
+    const HAS_MANY: bool = true;
+
+    fn create(path: &Path, options: &Options) -> Result<Self, Error> {
+        Self::create_with(path, options)
+    }
+
+    fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+        Self::open_with(path, options)
+    }
+
+    fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error> {
+        Self::open_or_create_with(path, options)
+    }
+
+    fn close(self) -> Result<(), Error> {
+        self.close()
+    }
+
+    fn store(&self, pairs: &[(u64, u64)]) -> Result<usize, Error> {
+        self.insert_many(pairs).map(|()| pairs.len())
+    }
+
+    fn values(&self, key: u64) -> Vec<u64> {
+        self.get_all(&key).collect()
+    }
+
+    fn remove(&self, key: u64) -> Result<bool, Error> {
+        self.remove_all(&key).map(|values| values > 0)
+    }
+
+    fn pairs(&self) -> Box<dyn Iterator<Item = (u64, u64)> + '_> {
+        Box::new(self.iter())
+    }
+
+    fn cut(&self) -> Result<Box<dyn Iterator<Item = (u64, u64)>>, Error> {
+        Ok(Box::new(self.snapshot()?))
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.file_bytes()
+    }
+
+    fn load_factor(&self) -> f64 {
+        self.stats().table.load_factor
+    }
+
+    fn verify(&self) -> Result<usize, Error> {
+        self.verify()
+    }
+
+    fn shrink(&self) -> Result<(), Error> {
+        self.shrink_to_fit()
+    }
+
+    fn recovery(&self) -> Recovery {
+        self.recovery()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        let stats = self.stats();
+        let mut all = of_segments(&stats.table);
+        all.extend([
+            ("keys with buffers", stats.pointers.to_string()),
+            ("values in buffers", stats.buffered.to_string()),
+            ("buffers by type", format!("{:?}", stats.buffers)),
+            ("value segments", stats.value_segments.to_string()),
+        ]);
+        all
+    }
+}
+
+/// What is known of the maps of a design alone.
+pub(super) trait Described: DurableDesign {
+    const NAME: &'static str;
+
+    fn describe(map: &Map<u64, u64, Self>) -> Vec<(&'static str, String)>;
+}
+
+impl Described for InFile<Iceberg> {
+    const NAME: &'static str = "IcebergHT";
+
+    fn describe(map: &Map<u64, u64, Self>) -> Vec<(&'static str, String)> {
+        let stats = map.stats();
+        vec![
+            ("slots", stats.slots.to_string()),
+            ("levels", format!("{:?}", stats.levels)),
+            ("longest chain", stats.longest_chain.to_string()),
+        ]
+    }
+}
+
+impl Described for InFile<Pea> {
+    const NAME: &'static str = "Pea Hash";
+
+    fn describe(map: &Map<u64, u64, Self>) -> Vec<(&'static str, String)> {
+        of_segments(&map.stats())
+    }
+}
+
+fn of_segments(stats: &PeaStats) -> Vec<(&'static str, String)> {
+    let [single, two_choice, stash] = stats.strategies;
+    vec![
+        ("slots", stats.slots.to_string()),
+        ("segments", stats.segments.to_string()),
+        ("depth", stats.depth.to_string()),
+        ("strategies", format!("{single} single, {two_choice} two-choice, {stash} stash")),
+        ("stashed", stats.stashed.to_string()),
+        ("chained", stats.chained.to_string()),
+    ]
+}
