@@ -8,8 +8,9 @@
 
 use clap::{Args, ValueEnum};
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use nunatak::durable::{Counts, DurableDesign, InFile, Map, Options, Persistency, Simulation};
-use nunatak::{Iceberg, Pea};
+use nunatak::durable::{
+    Counts, DurableDesign, IcebergMap, Map, Options, PeaMap, PeaMultiMap, Persistency, Simulation,
+};
 use std::error::Error;
 
 #[derive(Debug, Args)]
@@ -44,6 +45,8 @@ enum Counted {
     Iceberg,
     /// `nunatak::durable::PeaMap`.
     Pea,
+    /// `nunatak::durable::PeaMultiMap`: keys with one value, and some with many.
+    PeaMulti,
 }
 
 /// Sums over some operations.
@@ -115,17 +118,39 @@ pub(crate) fn run(args: &AccountingArgs) -> Result<(), Box<dyn Error>> {
     match args.map {
         Counted::Iceberg => {
             let capacity = (args.items as f64 * 0.949) as usize;
-            count::<InFile<Iceberg>>(args, &Options::new().max_load(0.95).capacity(capacity))
+            let options = Options::new().max_load(0.95).capacity(capacity);
+            count::<IcebergMap<u64, u64>>(args, &options)
         }
-        Counted::Pea => {
-            // Single hashing finds room for so many.
-            let capacity = (args.items as f64 * 0.36) as usize;
-            count::<InFile<Pea>>(args, &Options::new().capacity(capacity))
-        }
+        Counted::Pea => count::<PeaMap<u64, u64>>(args, &for_single_hashing(args)),
+        Counted::PeaMulti => count::<PeaMultiMap<u64, u64>>(args, &for_single_hashing(args)),
     }
 }
 
-fn count<D: DurableDesign>(args: &AccountingArgs, options: &Options) -> Result<(), Box<dyn Error>> {
+fn for_single_hashing(args: &AccountingArgs) -> Options {
+    // It finds room for so many.
+    Options::new().capacity((args.items as f64 * 0.36) as usize)
+}
+
+/// A map whose operations are counted.
+trait CountedMap: Sized {
+    fn create(simulation: &Simulation, options: &Options) -> Result<Self, nunatak::Error>;
+
+    fn load(&self) -> f64;
+
+    /// Fills it with one key more.
+    fn fill(&self, key: u64) -> Result<(), nunatak::Error>;
+
+    /// Counts operations of each kind on a map that has the keys up to `filled`, and leaves
+    /// it as it was.
+    fn operations(
+        &self,
+        simulation: &Simulation,
+        filled: u64,
+        operations: u64,
+    ) -> Result<Vec<(&'static str, Sums)>, Box<dyn Error>>;
+}
+
+fn count<M: CountedMap>(args: &AccountingArgs, options: &Options) -> Result<(), Box<dyn Error>> {
     if !cfg!(feature = "accounting") {
         eprintln!("(reads are counted if the command is built with --features accounting)");
     }
@@ -134,21 +159,21 @@ fn count<D: DurableDesign>(args: &AccountingArgs, options: &Options) -> Result<(
     let has_device = args.read_ns.is_some() || args.write_ns.is_some();
     table.set_header(COLUMNS.into_iter().chain(has_device.then_some("device, ns")));
     let simulation = Simulation::new(Persistency::Lines);
-    let map: Map<u64, u64, D> = simulation.create(options)?;
+    let map = M::create(&simulation, options)?;
     let mut filled = 0;
     for &load in &args.loads {
         let (mut fullest, mut is_fuller) = (0.0_f64, true);
-        while is_fuller && map.load_factor() * 100.0 < load as f64 {
-            map.insert(filled, filled)?;
+        while is_fuller && map.load() * 100.0 < load as f64 {
+            map.fill(filled)?;
             filled += 1;
-            fullest = fullest.max(map.load_factor());
-            is_fuller = map.load_factor() > fullest / 1.5;
+            fullest = fullest.max(map.load());
+            is_fuller = map.load() > fullest / 1.5;
         }
         if !is_fuller {
             eprintln!("(it has grown before it was {load} % full)");
             break;
         }
-        for (name, sums) in operations(&simulation, &map, filled, args.operations)? {
+        for (name, sums) in map.operations(&simulation, filled, args.operations)? {
             let means = sums.means();
             let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
             let mut cells = vec![right(format!("{load} %")), Cell::new(name)];
@@ -167,36 +192,112 @@ fn count<D: DurableDesign>(args: &AccountingArgs, options: &Options) -> Result<(
     Ok(())
 }
 
-/// Counts operations of each kind on a map that has the keys up to `filled`, and leaves
-/// it as it was.
-fn operations<D: DurableDesign>(
-    simulation: &Simulation,
-    map: &Map<u64, u64, D>,
-    filled: u64,
-    operations: u64,
-) -> Result<[(&'static str, Sums); 5], Box<dyn Error>> {
-    let [mut insert, mut hit, mut miss, mut update, mut remove] = [Sums::default(); 5];
-    let mut failure = Ok(());
-    let mut done = |result: Result<Option<u64>, nunatak::Error>, expected: bool| match result {
-        Ok(found) => assert_eq!(found.is_some(), expected, "the map has lost its way"),
-        Err(error) => failure = Err(error),
-    };
-    for number in 0..operations {
-        // Spread over all that there are.
-        let present = number * (filled / operations).max(1) % filled;
-        let absent = 1 << 40 | number;
-        hit.count(simulation, || done(Ok(map.get(&present)), true));
-        miss.count(simulation, || done(Ok(map.get(&absent)), false));
-        update.count(simulation, || done(map.update(&present, number), true));
-        insert.count(simulation, || done(map.insert(absent, number), false));
-        remove.count(simulation, || done(map.remove(&absent), true));
+impl<D: DurableDesign> CountedMap for Map<u64, u64, D> {
+    fn create(simulation: &Simulation, options: &Options) -> Result<Self, nunatak::Error> {
+        simulation.create(options)
     }
-    failure?;
-    Ok([
-        ("get-hit", hit),
-        ("get-miss", miss),
-        ("insert", insert),
-        ("update", update),
-        ("delete", remove),
-    ])
+
+    fn load(&self) -> f64 {
+        self.load_factor()
+    }
+
+    fn fill(&self, key: u64) -> Result<(), nunatak::Error> {
+        self.insert(key, key).map(drop)
+    }
+
+    fn operations(
+        &self,
+        simulation: &Simulation,
+        filled: u64,
+        operations: u64,
+    ) -> Result<Vec<(&'static str, Sums)>, Box<dyn Error>> {
+        let [mut insert, mut hit, mut miss, mut update, mut remove] = [Sums::default(); 5];
+        let mut failure = Ok(());
+        let mut done = |result: Result<Option<u64>, nunatak::Error>, expected: bool| match result {
+            Ok(found) => assert_eq!(found.is_some(), expected, "the map has lost its way"),
+            Err(error) => failure = Err(error),
+        };
+        for number in 0..operations {
+            // Spread over all that there are.
+            let present = number * (filled / operations).max(1) % filled;
+            let absent = 1 << 40 | number;
+            hit.count(simulation, || done(Ok(self.get(&present)), true));
+            miss.count(simulation, || done(Ok(self.get(&absent)), false));
+            update.count(simulation, || done(self.update(&present, number), true));
+            insert.count(simulation, || done(self.insert(absent, number), false));
+            remove.count(simulation, || done(self.remove(&absent), true));
+        }
+        failure?;
+        Ok(vec![
+            ("get-hit", hit),
+            ("get-miss", miss),
+            ("insert", insert),
+            ("update", update),
+            ("delete", remove),
+        ])
+    }
+}
+
+/// The first of the keys that have many values, and how many each.
+const WITH_MANY: u64 = 1 << 50;
+const MANY: u64 = 20;
+
+impl CountedMap for PeaMultiMap<u64, u64> {
+    fn create(simulation: &Simulation, options: &Options) -> Result<Self, nunatak::Error> {
+        let map: Self = simulation.create_multi(options)?;
+        for value in 0..MANY {
+            (0..256).try_for_each(|key| map.insert(WITH_MANY + key, value))?;
+        }
+        Ok(map)
+    }
+
+    fn load(&self) -> f64 {
+        self.stats().table.load_factor
+    }
+
+    fn fill(&self, key: u64) -> Result<(), nunatak::Error> {
+        self.insert(key, key)
+    }
+
+    fn operations(
+        &self,
+        simulation: &Simulation,
+        filled: u64,
+        operations: u64,
+    ) -> Result<Vec<(&'static str, Sums)>, Box<dyn Error>> {
+        let [mut one, mut many, mut miss, mut first] = [Sums::default(); 4];
+        let [mut append, mut last, mut other, mut remove] = [Sums::default(); 4];
+        let mut failure = Ok(());
+        let mut done = |result: Result<bool, nunatak::Error>| match result {
+            Ok(is_done) => assert!(is_done, "the map has lost its way"),
+            Err(error) => failure = Err(error),
+        };
+        let mut values = Vec::new();
+        for number in 0..operations {
+            let present = number * (filled / operations).max(1) % filled;
+            let (absent, of_many) = (1 << 40 | number, WITH_MANY + number % 256);
+            values.clear();
+            one.count(simulation, || done(Ok(self.copy_all(&present, &mut values) == 1)));
+            many.count(simulation, || done(Ok(self.copy_all(&of_many, &mut values) > 1)));
+            miss.count(simulation, || done(Ok(!self.contains_key(&absent))));
+            first.count(simulation, || done(self.insert(absent, number).map(|()| true)));
+            remove.count(simulation, || done(self.remove_all(&absent).map(|count| count == 1)));
+            append.count(simulation, || done(self.insert(of_many, MANY).map(|()| true)));
+            last.count(simulation, || done(self.remove_one(&of_many, &MANY)));
+            let value = number % (MANY - 1);
+            other.count(simulation, || done(self.remove_one(&of_many, &value)));
+            done(self.insert(of_many, value).map(|()| true));
+        }
+        failure?;
+        Ok(vec![
+            ("get of one", one),
+            ("get of many", many),
+            ("get-miss", miss),
+            ("insert", first),
+            ("append", append),
+            ("remove last", last),
+            ("remove other", other),
+            ("delete", remove),
+        ])
+    }
 }

@@ -89,6 +89,8 @@ struct Measured {
     /// Removals of all values of a key: keys, and values.
     remove: [f64; 2],
     bytes_per_pair: f64,
+    /// How many milliseconds it takes to open its file, if it has one.
+    open_ms: Option<f64>,
 }
 
 /// Measures all maps, one after the other and over again.
@@ -147,7 +149,7 @@ fn measure_target<T: Target>(args: &MeasureArgs) -> Result<Measured, Box<dyn Err
     back_free_memory(pairs.len() as u64);
 
     let before = resident_bytes();
-    let map = T::new();
+    let mut map = T::new();
     let insert = throughput(threads, |worker| {
         let own = own(&pairs, worker, threads);
         Ok(worker.once(|| {
@@ -159,6 +161,7 @@ fn measure_target<T: Target>(args: &MeasureArgs) -> Result<Measured, Box<dyn Err
     let resident =
         before.zip(resident_bytes()).map_or(0, |(before, after)| after.saturating_sub(before));
 
+    let open_ms = map.reopen().map(|seconds| seconds * 1000.0);
     let time = Duration::from_millis(args.milliseconds);
     let look_up = |keys: &[u64]| -> Result<[f64; 2], Box<dyn Error>> {
         let values = AtomicU64::new(0);
@@ -208,6 +211,7 @@ fn measure_target<T: Target>(args: &MeasureArgs) -> Result<Measured, Box<dyn Err
         unique: of_unique,
         remove: [remove, remove * each],
         bytes_per_pair: resident as f64 / pairs.len() as f64,
+        open_ms,
     })
 }
 
@@ -249,22 +253,24 @@ fn table(source: &str, maps: &[Name], measured: &[Vec<Measured>]) -> String {
         "remove all",
         "values",
         "bytes a pair",
+        "open, ms",
     ]);
     for (map, measured) in maps.iter().zip(measured) {
-        let median = |of: fn(&Measured) -> f64| {
-            let samples: Vec<f64> = measured.iter().map(of).collect();
+        let median = |of: fn(&Measured) -> Option<f64>| {
+            let samples: Vec<f64> = measured.iter().filter_map(of).collect();
             Summary::of(&samples).map_or_else(String::new, |of| format!("{:.3}", of.median))
         };
         table.add_row([
             map.to_string(),
-            median(|m| m.insert),
-            median(|m| m.skewed[0]),
-            median(|m| m.skewed[1]),
-            median(|m| m.unique[0]),
-            median(|m| m.unique[1]),
-            median(|m| m.remove[0]),
-            median(|m| m.remove[1]),
-            median(|m| m.bytes_per_pair),
+            median(|m| Some(m.insert)),
+            median(|m| Some(m.skewed[0])),
+            median(|m| Some(m.skewed[1])),
+            median(|m| Some(m.unique[0])),
+            median(|m| Some(m.unique[1])),
+            median(|m| Some(m.remove[0])),
+            median(|m| Some(m.remove[1])),
+            median(|m| Some(m.bytes_per_pair)),
+            median(|m| m.open_ms),
         ]);
     }
     let about = measured.first().and_then(|measured| measured.first());

@@ -40,11 +40,19 @@ pub(super) trait Target: Sync {
 
     /// Takes all values of each key out; how many they are.
     fn remove(&self, keys: &[u64]) -> usize;
+
+    /// Closes its file and opens it again, if it has one: in how many seconds.
+    fn reopen(&mut self) -> Option<f64> {
+        None
+    }
 }
 
 /// A map of this library.
 pub(super) trait Multi: Sync {
     fn new() -> Self;
+    fn reopen(&mut self) -> Option<f64> {
+        None
+    }
     fn insert(&self, key: u64, value: u64);
     fn insert_many(&self, pairs: &[(u64, u64)]);
     fn copy_all(&self, key: u64, values: &mut Vec<u64>) -> usize;
@@ -91,8 +99,15 @@ const LONG_ENOUGH: &str = "the results are as many as the requests";
 /// In a file that goes with it.
 #[cfg(target_os = "linux")]
 pub(super) struct InFile {
-    map: nunatak::durable::PeaMultiMap<u64, u64>,
-    _directory: tempfile::TempDir,
+    map: Option<nunatak::durable::PeaMultiMap<u64, u64>>,
+    directory: tempfile::TempDir,
+}
+
+#[cfg(target_os = "linux")]
+impl InFile {
+    fn map(&self) -> &nunatak::durable::PeaMultiMap<u64, u64> {
+        self.map.as_ref().expect("it is open but while it is opened again")
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -101,31 +116,39 @@ impl Multi for InFile {
         let directory = tempfile::tempdir().expect(WORKS);
         let path = directory.path().join("map");
         let map = nunatak::durable::PeaMultiMap::create(path).expect(WORKS);
-        Self { map, _directory: directory }
+        Self { map: Some(map), directory }
+    }
+
+    fn reopen(&mut self) -> Option<f64> {
+        self.map.take()?.close().expect(WORKS);
+        let begin = std::time::Instant::now();
+        let path = self.directory.path().join("map");
+        self.map = Some(nunatak::durable::PeaMultiMap::open(path).expect(WORKS));
+        Some(begin.elapsed().as_secs_f64())
     }
 
     fn insert(&self, key: u64, value: u64) {
-        self.map.insert(key, value).expect(WORKS);
+        self.map().insert(key, value).expect(WORKS);
     }
 
     fn insert_many(&self, pairs: &[(u64, u64)]) {
-        self.map.insert_many(pairs).expect(WORKS);
+        self.map().insert_many(pairs).expect(WORKS);
     }
 
     fn copy_all(&self, key: u64, values: &mut Vec<u64>) -> usize {
-        self.map.copy_all(&key, values)
+        self.map().copy_all(&key, values)
     }
 
     fn copy_all_many(&self, keys: &[u64], values: &mut Vec<u64>, ends: &mut [usize]) {
-        self.map.copy_all_many(keys, values, ends).expect(LONG_ENOUGH);
+        self.map().copy_all_many(keys, values, ends).expect(LONG_ENOUGH);
     }
 
     fn remove_all(&self, key: u64) -> usize {
-        self.map.remove_all(&key).expect(WORKS)
+        self.map().remove_all(&key).expect(WORKS)
     }
 
     fn remove_all_many(&self, keys: &[u64], removed: &mut [usize]) {
-        self.map.remove_all_many(keys, removed).expect(WORKS);
+        self.map().remove_all_many(keys, removed).expect(WORKS);
     }
 }
 
@@ -135,6 +158,10 @@ pub(super) struct Singly<M>(M);
 impl<M: Multi> Target for Singly<M> {
     fn new() -> Self {
         Self(M::new())
+    }
+
+    fn reopen(&mut self) -> Option<f64> {
+        self.0.reopen()
     }
 
     fn insert(&self, pairs: &[(u64, u64)]) {
@@ -162,6 +189,10 @@ pub(super) struct Batched<M>(M);
 impl<M: Multi> Target for Batched<M> {
     fn new() -> Self {
         Self(M::new())
+    }
+
+    fn reopen(&mut self) -> Option<f64> {
+        self.0.reopen()
     }
 
     fn insert(&self, pairs: &[(u64, u64)]) {
