@@ -210,6 +210,11 @@ mod backing {
             debug_assert!((from + count) * size_of::<T>() <= self.region.reserved());
             let last = (from + count - 1) * size_of::<T>();
             debug_assert!(!M::IS_PAGED || from * size_of::<T>() / 4096 == last / 4096);
+            #[cfg(any(test, feature = "accounting"))]
+            for at in (0..count).step_by((64 / size_of::<T>()).max(1)).chain([count - 1]) {
+                let address = self.address(from + at).addr();
+                crate::memory::touched::record(address, M::IS_DURABLE);
+            }
             // SAFETY: as in `at`, of every index; they are side by side as far as the
             // caller has been told.
             unsafe { core::slice::from_raw_parts(self.address(from), count) }

@@ -48,7 +48,9 @@ impl<P: Placement, M: Medium> Table<P, M> {
         tag: u64,
         test: &T,
     ) -> Option<u64> {
-        let bucket = self.segments.bucket(segment, first_bucket(hash, self.mask()));
+        let place = first_bucket(hash, self.mask());
+        self.prefetch_bucket::<false>(segment, place);
+        let bucket = self.segments.bucket(segment, place);
         // Before the fingerprints: who finds no flag finds the key here, if anywhere.
         let header = bucket.header();
         for slot in header.matching(fingerprint(hash)) {
@@ -88,13 +90,23 @@ impl<P: Placement, M: Medium> Table<P, M> {
             .or_else(|| if header.has(Flag::Chained) { in_chain() } else { None })
     }
 
-    /// Fetches the headers that a change looks at.
+    /// Fetches the buckets that a change looks at.
     #[inline(always)]
     pub(super) fn prefetch_buckets(&self, found: Found<'_>, hash: u64) {
-        let address = |bucket| self.segments.address(found.entry.segment(), bucket);
-        prefetch_to_write(address(first_bucket(hash, self.mask())));
+        let segment = found.entry.segment();
+        self.prefetch_bucket::<true>(segment, first_bucket(hash, self.mask()));
         if found.entry.strategy() > Strategy::Single {
-            prefetch_to_write(address(second_bucket(hash, self.mask())));
+            self.prefetch_bucket::<true>(segment, second_bucket(hash, self.mask()));
+        }
+    }
+
+    /// Fetches all of a bucket: its header, and what that tells too late where to look.
+    #[inline(always)]
+    pub(super) fn prefetch_bucket<const CHANGES: bool>(&self, segment: usize, place: usize) {
+        let first = self.segments.address(segment, place).cast::<u8>();
+        for line in (0..size_of::<Bucket>()).step_by(64) {
+            let address = first.wrapping_add(line);
+            if CHANGES { prefetch_to_write(address) } else { prefetch(address) }
         }
     }
 

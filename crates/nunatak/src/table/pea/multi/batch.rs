@@ -1,7 +1,7 @@
 //! Batches over keys: the operations in order, the memory accesses overlapped.
 //!
-//! Prefetches run ahead of the execution in three windows: of a key's version and first
-//! header; of the slots that this tells of; of the buffer that a slot points to.
+//! Prefetches run ahead of the execution in two windows: of a key's version and all of its
+//! buckets; of the buffer that a slot points to.
 
 use super::find::Count;
 use crate::error::Error;
@@ -13,11 +13,9 @@ use crate::table::pea::geometry::{Entry, Strategy, fingerprint, first_bucket, se
 use crate::table::pea::values::Pointer;
 use crate::table::prefetch::{prefetch, prefetch_to_write};
 
-/// How far ahead of its execution an operation's header is fetched, its slot, and its
-/// buffer.
-const HEADER_DISTANCE: usize = 32;
-const SLOT_DISTANCE: usize = 20;
-const BUFFER_DISTANCE: usize = 10;
+/// How far ahead of its execution an operation's buckets are fetched, and its buffer.
+const BUCKET_DISTANCE: usize = 20;
+const BUFFER_DISTANCE: usize = 8;
 const RING: usize = 32;
 
 impl<P: Placement, M: Medium> Table<P, M> {
@@ -31,8 +29,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
         mut step: impl FnMut(usize, u64, u64),
     ) {
         let mut ring = [(0_u64, Entry(0)); RING];
-        for time in 0..count + HEADER_DISTANCE {
-            let at = time.wrapping_sub(HEADER_DISTANCE);
+        for time in 0..count + BUCKET_DISTANCE {
+            let at = time.wrapping_sub(BUCKET_DISTANCE);
             if at < count {
                 step(at, word(at), ring[at % RING].0);
             }
@@ -42,15 +40,10 @@ impl<P: Placement, M: Medium> Table<P, M> {
                 ring[time % RING] = (hash, entry);
                 for place in self.places(hash, entry) {
                     prefetch(core::ptr::from_ref(self.segments.version(entry.segment(), place).1));
-                    let address = self.segments.address(entry.segment(), place);
-                    if CHANGES { prefetch_to_write(address) } else { prefetch(address) }
+                    self.prefetch_bucket::<CHANGES>(entry.segment(), place);
                 }
             }
-            let at = time.wrapping_sub(HEADER_DISTANCE - SLOT_DISTANCE);
-            if at < count {
-                self.prefetch_values(ring[at % RING]);
-            }
-            let at = time.wrapping_sub(HEADER_DISTANCE - BUFFER_DISTANCE);
+            let at = time.wrapping_sub(BUCKET_DISTANCE - BUFFER_DISTANCE);
             if at < count {
                 self.prefetch_buffers::<CHANGES>(ring[at % RING]);
             }
@@ -63,16 +56,6 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let mask = self.mask();
         let second = (entry.strategy() > Strategy::Single).then(|| second_bucket(hash, mask));
         core::iter::once(first_bucket(hash, mask)).chain(second)
-    }
-
-    #[inline(always)]
-    fn prefetch_values(&self, (hash, entry): (u64, Entry)) {
-        for place in self.places(hash, entry) {
-            let bucket = self.segments.bucket(entry.segment(), place);
-            let header = bucket.header();
-            let slot = header.matching(fingerprint(hash)).chain(header.matching(0)).next();
-            prefetch(bucket.slot(slot.unwrap_or(0)));
-        }
     }
 
     #[inline(always)]
@@ -116,9 +99,9 @@ impl<P: Placement, M: Medium> Table<P, M> {
         self.for_each_key::<true>(
             count,
             |at| pair(at).0,
-            |at, word, _| {
+            |at, word, hash| {
                 if result.is_ok() {
-                    result = self.insert_value(word, pair(at).1);
+                    result = self.insert_hashed::<false>(hash, word, pair(at).1);
                 }
             },
         );
@@ -162,6 +145,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
         word: impl Fn(usize) -> u64,
         mut removed: impl FnMut(usize, usize),
     ) {
-        self.for_each_key::<true>(count, word, |at, word, _| removed(at, self.remove_values(word)));
+        self.for_each_key::<true>(count, word, |at, word, hash| {
+            removed(at, self.remove_hashed::<false>(hash, word));
+        });
     }
 }

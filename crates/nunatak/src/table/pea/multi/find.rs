@@ -233,10 +233,11 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let recycled = self.medium.recycled();
         let found = self.locate(hash);
         let (segment, place) = (found.entry.segment(), first_bucket(hash, self.mask()));
+        self.prefetch_bucket::<false>(segment, place);
         if found.entry.strategy() > Strategy::Single {
             // Most keys of such a segment have a neighbour there, which is all that the
             // flag tells.
-            prefetch(self.segments.address(segment, second_bucket(hash, self.mask())));
+            self.prefetch_bucket::<false>(segment, second_bucket(hash, self.mask()));
         }
         let (_, version) = self.segments.version(segment, place);
         let Some(number) = version.begin() else { return false };

@@ -16,7 +16,21 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// If there is no room in a file. In RAM there always is: in chains.
     #[inline]
     pub(crate) fn insert_value(&self, word: u64, value: u64) -> Result<(), Error> {
-        self.change(word, |held, is_refused| self.insert_held(held, value, is_refused))?;
+        self.insert_hashed::<true>(self.placement.hash(word), word, value)
+    }
+
+    /// The same, of a key whose hash is known, and whose buckets are to be fetched or are
+    /// on their way.
+    #[inline]
+    pub(super) fn insert_hashed<const FETCHES: bool>(
+        &self,
+        hash: u64,
+        word: u64,
+        value: u64,
+    ) -> Result<(), Error> {
+        self.change::<_, FETCHES>(hash, word, |held, is_refused| {
+            self.insert_held(held, value, is_refused)
+        })?;
         self.registry.count::<crate::sync::Shared>(1);
         Ok(())
     }

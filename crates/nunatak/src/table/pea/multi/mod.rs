@@ -221,12 +221,13 @@ impl<P: Placement, M: Medium> Table<P, M> {
     ///
     /// # Errors
     /// If there is none to be had, which can be in files only.
-    fn change<R>(
+    #[inline]
+    fn change<R, const FETCHES: bool>(
         &self,
+        hash: u64,
         word: u64,
         mut attempt: impl FnMut(&mut Held<'_, M>, bool) -> Result<Option<R>, Interrupted>,
     ) -> Result<R, Error> {
-        let hash = self.placement.hash(word);
         let key = (hash, self.placement.tag(word, hash));
         let mut backoff = Backoff::new();
         let (mut in_order, mut is_refused, mut is_last) = (false, false, false);
@@ -238,8 +239,10 @@ impl<P: Placement, M: Medium> Table<P, M> {
                 continue;
             }
             let found = self.locate(hash);
-            // Before the lock, behind which no load runs ahead.
-            self.prefetch_buckets(found, hash);
+            if FETCHES {
+                // Before the lock, behind which no load runs ahead.
+                self.prefetch_buckets(found, hash);
+            }
             let mut held = self.hold(found, key, in_order);
             let is_still = self.directories.is_still(found) || seeded(Bug::LockedWithoutEntry);
             let result = is_still.then(|| attempt(&mut held, is_refused));

@@ -15,7 +15,8 @@ use crate::table::pea::values::{Left, Pointer, Removal, Values};
 impl<P: Placement, M: Medium> Table<P, M> {
     /// Takes one value of a key out that is equal to this one, if there is one.
     pub(crate) fn remove_value(&self, word: u64, value: u64) -> bool {
-        let is_removed = self.change(word, |held, _| {
+        let hash = self.placement.hash(word);
+        let is_removed = self.change::<_, true>(hash, word, |held, _| {
             let found = self.remove_held(held, value)?;
             Ok(Some(found))
         });
@@ -120,14 +121,20 @@ impl<P: Placement, M: Medium> Table<P, M> {
 
     /// Takes all values of a key out; how many there were.
     pub(crate) fn remove_values(&self, word: u64) -> usize {
-        self.take_values(word, |values, pointer| values.count(pointer, || true), |_| ())
+        self.remove_hashed::<true>(self.placement.hash(word), word)
+    }
+
+    /// The same, of a key whose hash is known.
+    pub(super) fn remove_hashed<const FETCHES: bool>(&self, hash: u64, word: u64) -> usize {
+        let count = |values: &Values<M>, pointer| values.count(pointer, || true);
+        self.take_values::<FETCHES>((hash, word), count, |_| ())
     }
 
     /// Takes all values of a key out, and returns them.
     pub(crate) fn drain_values(&self, word: u64) -> Vec<u64> {
         let drained = core::cell::RefCell::new(Vec::new());
-        self.take_values(
-            word,
+        self.take_values::<true>(
+            (self.placement.hash(word), word),
             |values, pointer| {
                 let before = drained.borrow().len();
                 values.each(pointer, || true, |value| drained.borrow_mut().push(value));
@@ -139,13 +146,13 @@ impl<P: Placement, M: Medium> Table<P, M> {
     }
 
     /// Takes all values of a key out, and shows the buffers and the others.
-    fn take_values(
+    fn take_values<const FETCHES: bool>(
         &self,
-        word: u64,
+        (hash, word): (u64, u64),
         buffer: impl Fn(&Values<M>, Pointer) -> usize,
         value: impl Fn(u64),
     ) -> usize {
-        let removed = self.change(word, |held, _| {
+        let removed = self.change::<_, FETCHES>(hash, word, |held, _| {
             let header = held.first.header();
             let mut all = [Some(At::First), None, None, None];
             if header.has(Flag::Second) {
