@@ -6,11 +6,12 @@
 //! linearizable: nothing that was acknowledged is lost, and nothing that was read is
 //! taken back (Izraelevitz, Mendes, Scott, DISC '16).
 
-use crate::history::{Answer, Call, Clock, Operation};
+use crate::history::{Answer, Call, Clock, Operation, Sequential};
 use crate::linearizability::{Verdict, check};
+use crate::multi::{MultiAnswer, MultiCall};
 use crate::random::Random;
 use crate::stress::together;
-use nunatak::durable::{DurableDesign, Map, Options, Persistency, Simulation};
+use nunatak::durable::{DurableDesign, Map, Options, PeaMultiMap, Persistency, Simulation};
 use std::time::Duration;
 
 const KEYS: u64 = 3;
@@ -19,94 +20,169 @@ const OTHERS: u64 = 1 << 40;
 const BUDGET: usize = 200_000;
 
 /// An operation, and how many events there were before and after it.
-type Noted = (Operation, usize, usize);
+type Noted<C> = (Operation<C>, usize, usize);
 
-fn run<D: DurableDesign>(map: &Map<u64, u64, D>, key: u64, call: Call) -> Answer {
-    let done = "no change is refused";
-    match call {
-        Call::Get => Answer::Before(map.get(&key)),
-        Call::Insert(value) => Answer::Before(map.insert(key, value).expect(done)),
-        Call::TryInsert(value) => Answer::Tried(map.try_insert(key, value).expect(done)),
-        Call::Update(value) => Answer::Before(map.update(&key, value).expect(done)),
-        Call::Remove => Answer::Before(map.remove(&key).expect(done)),
-        Call::CompareExchange { current, new } => {
-            Answer::Exchanged(map.compare_exchange(&key, &current, new).expect(done))
+/// A map that is crashed.
+pub trait Crashed: Sync + Sized {
+    /// What is asked of a key.
+    type Call: Sequential<Answer: Send> + Copy + Send;
+
+    /// Asks what a key holds.
+    const LOOK: Self::Call;
+
+    /// An empty map.
+    fn create(simulation: &Simulation, options: &Options) -> Self;
+    /// What a crash has left.
+    fn open(simulation: &Simulation, options: &Options) -> Self;
+    /// Stores a key that nobody asks for.
+    fn fill(&self, key: u64);
+    /// Draws a key and what is asked of it.
+    fn draw(random: &mut Random) -> (u64, Self::Call);
+    /// Asks it.
+    fn run(&self, key: u64, call: Self::Call) -> <Self::Call as Sequential>::Answer;
+    /// Looks whether it is sound, and counted right.
+    fn verify(&self);
+}
+
+const DONE: &str = "no change is refused";
+
+impl<D: DurableDesign> Crashed for Map<u64, u64, D>
+where
+    Self: Sync,
+{
+    type Call = Call;
+    const LOOK: Call = Call::Get;
+
+    fn create(simulation: &Simulation, options: &Options) -> Self {
+        simulation.create(options).expect("a new map")
+    }
+
+    fn open(simulation: &Simulation, options: &Options) -> Self {
+        simulation.open(options).expect("what a crash leaves is opened")
+    }
+
+    fn fill(&self, key: u64) {
+        self.insert(key, 0).expect(DONE);
+    }
+
+    fn draw(random: &mut Random) -> (u64, Call) {
+        let (key, value) = (random.below(KEYS), random.next() >> 1);
+        let call = match random.below(8) {
+            0..=3 => Call::Get,
+            4 => Call::TryInsert(value),
+            5 => Call::Update(value),
+            6 => Call::Remove,
+            _ => Call::Insert(value),
+        };
+        (key, call)
+    }
+
+    fn run(&self, key: u64, call: Call) -> Answer {
+        match call {
+            Call::Get => Answer::Before(self.get(&key)),
+            Call::Insert(value) => Answer::Before(self.insert(key, value).expect(DONE)),
+            Call::TryInsert(value) => Answer::Tried(self.try_insert(key, value).expect(DONE)),
+            Call::Update(value) => Answer::Before(self.update(&key, value).expect(DONE)),
+            Call::Remove => Answer::Before(self.remove(&key).expect(DONE)),
+            Call::CompareExchange { current, new } => {
+                Answer::Exchanged(self.compare_exchange(&key, &current, new).expect(DONE))
+            }
         }
+    }
+
+    fn verify(&self) {
+        assert_eq!(self.verify(), Ok(self.len()));
     }
 }
 
-fn draw(random: &mut Random) -> (u64, Call) {
-    let (key, value) = (random.below(KEYS), random.next() >> 1);
-    let call = match random.below(8) {
-        0..=3 => Call::Get,
-        4 => Call::TryInsert(value),
-        5 => Call::Update(value),
-        6 => Call::Remove,
-        _ => Call::Insert(value),
-    };
-    (key, call)
+impl Crashed for PeaMultiMap<u64, u64> {
+    type Call = MultiCall;
+    const LOOK: MultiCall = MultiCall::All;
+
+    fn create(simulation: &Simulation, options: &Options) -> Self {
+        let map: Self = simulation.create_multi(options).expect("a new map");
+        // A key with a buffer.
+        (0..8).for_each(|value| map.insert(OTHERS, value).expect(DONE));
+        map
+    }
+
+    fn open(simulation: &Simulation, options: &Options) -> Self {
+        simulation.open_multi(options).expect("what a crash leaves is opened")
+    }
+
+    fn fill(&self, key: u64) {
+        self.insert(key, 0).expect(DONE);
+    }
+
+    fn draw(random: &mut Random) -> (u64, MultiCall) {
+        let (key, call) = MultiCall::draw(random);
+        (key % KEYS, call)
+    }
+
+    fn run(&self, key: u64, call: MultiCall) -> MultiAnswer {
+        call.run(self, key)
+    }
+
+    fn verify(&self) {
+        assert_eq!(self.verify(), Ok(self.len()));
+    }
 }
 
 /// Cuts so many histories at so many moments.
 ///
 /// # Panics
 /// If what is left contradicts what was acknowledged.
-pub fn crashed_histories<D: DurableDesign>(histories: u64, moments: u64, latency: Duration)
-where
-    Map<u64, u64, D>: Sync,
-{
+pub fn crashed_histories<M: Crashed>(histories: u64, moments: u64, latency: Duration) {
     for round in 0..histories {
         let simulation = Simulation::new(Persistency::Lines);
-        let map: Map<u64, u64, D> =
-            simulation.create(&Options::new().segment_buckets(2)).expect("a new map");
-        (0..round % 40).for_each(|key| assert_eq!(map.insert(OTHERS + key, 0), Ok(None)));
+        let map = M::create(&simulation, &Options::new().segment_buckets(2));
+        (0..round % 40).for_each(|key| map.fill(OTHERS + 1 + key));
         simulation.set_latency(latency);
         let (begin, clock) = (simulation.moment(), Clock::default());
         let noted = together(3, |thread| {
             let mut random = Random::new(round << 8 | thread as u64);
             let operate = |at: u64| {
                 if thread == 2 {
-                    let _ = map.insert(OTHERS + 1000 + at, at);
+                    map.fill(OTHERS + 1000 + at);
                     return None;
                 }
-                let (key, call) = draw(&mut random);
+                let (key, call) = M::draw(&mut random);
                 let (before, invoked) = (simulation.moment(), clock.stamp());
-                let answer = run(&map, key, call);
+                let answer = map.run(key, call);
                 let (returned, after) = (clock.stamp(), simulation.moment());
                 let returned = Some((returned, answer));
                 Some((Operation { key, thread, call, invoked, returned }, before, after))
             };
-            (0..16).filter_map(operate).collect::<Vec<Noted>>()
+            (0..16).filter_map(operate).collect::<Vec<Noted<M::Call>>>()
         })
         .concat();
         let mut random = Random::new(round);
         for _ in 0..moments {
             let moment = begin + random.below((simulation.moment() - begin) as u64 + 1) as usize;
-            cut::<D>(&simulation, &noted, moment);
+            cut::<M>(&simulation, &noted, moment);
         }
     }
 }
 
-fn cut<D: DurableDesign>(simulation: &Simulation, noted: &[Noted], moment: usize) {
+fn cut<M: Crashed>(simulation: &Simulation, noted: &[Noted<M::Call>], moment: usize) {
     let until = noted.iter().filter(|(_, before, _)| *before <= moment);
-    let history: Vec<Operation> = until
-        .map(|&(operation, _, after)| Operation {
-            returned: operation.returned.filter(|_| after <= moment),
-            ..operation
+    let history: Vec<Operation<M::Call>> = until
+        .map(|(operation, _, after)| Operation {
+            returned: operation.returned.clone().filter(|_| *after <= moment),
+            ..operation.clone()
         })
         .collect();
     for image in simulation.crash(moment).images(4, moment as u64) {
         let again = Simulation::of(&image, Persistency::Lines);
-        let map: Map<u64, u64, D> =
-            again.open(&Options::new().threads(1)).expect("what a crash leaves is opened");
-        assert_eq!(map.verify(), Ok(map.len()));
+        let map = M::open(&again, &Options::new().threads(1));
+        map.verify();
         let mut history = history.clone();
         history.extend((0..KEYS).map(|key| Operation {
             key,
             thread: usize::MAX,
-            call: Call::Get,
+            call: M::LOOK,
             invoked: u64::MAX - 1,
-            returned: Some((u64::MAX, Answer::Before(map.get(&key)))),
+            returned: Some((u64::MAX, map.run(key, M::LOOK))),
         }));
         let verdict = check(&history, BUDGET);
         assert!(!matches!(verdict, Verdict::NotLinearizable { .. }), "{verdict:#?}");

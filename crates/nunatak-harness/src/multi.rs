@@ -341,7 +341,7 @@ impl Sequential for MultiCall {
 }
 
 impl MultiCall {
-    fn run<M: MultiMap>(self, map: &M, key: u64) -> MultiAnswer {
+    pub(crate) fn run<M: MultiMap>(self, map: &M, key: u64) -> MultiAnswer {
         match self {
             Self::Insert(value) => {
                 map.insert(key, value);
@@ -379,7 +379,7 @@ pub fn histories_are_linearizable<M: MultiMap>(build: impl Fn() -> M) {
             let _run = running.one();
             let mut recorder = Recorder::new(&clock, thread);
             for _ in 0..14 + random.below(10) {
-                let (key, call) = some_call(&mut random);
+                let (key, call) = MultiCall::draw(&mut random);
                 recorder.record([(key, call)], || vec![call.run(map, key)]);
             }
             recorder.into_operations()
@@ -399,17 +399,20 @@ pub fn histories_are_linearizable<M: MultiMap>(build: impl Fn() -> M) {
     assert!(unknown <= rounds / 20, "{unknown} of {rounds} histories are too hard to check");
 }
 
-fn some_call(random: &mut Random) -> (u64, MultiCall) {
-    let value = random.below(5);
-    let call = match random.below(12) {
-        0..=4 => MultiCall::Insert(value),
-        5..=6 => MultiCall::RemoveOne(value),
-        7 if random.once_in(3) => MultiCall::RemoveAll,
-        8 => MultiCall::Count,
-        9 => MultiCall::ContainsPair(value),
-        _ => MultiCall::All,
-    };
-    (random.below(2), call)
+impl MultiCall {
+    /// Draws one of two keys, and what is asked of it.
+    pub(crate) fn draw(random: &mut Random) -> (u64, Self) {
+        let value = random.below(5);
+        let call = match random.below(12) {
+            0..=4 => Self::Insert(value),
+            5..=6 => Self::RemoveOne(value),
+            7 if random.once_in(3) => Self::RemoveAll,
+            8 => Self::Count,
+            9 => Self::ContainsPair(value),
+            _ => Self::All,
+        };
+        (random.below(2), call)
+    }
 }
 
 /// Other keys come and go.

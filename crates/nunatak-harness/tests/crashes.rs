@@ -124,6 +124,6 @@ fn a_sync_after_a_killed_process_counts() {
 
 #[test]
 fn crashed_histories_are_linearizable() {
-    crashed_histories::<Small>(60, 40, Duration::ZERO);
-    crashed_histories::<Small>(20, 40, Duration::from_micros(20));
+    crashed_histories::<Map<u64, u64, Small>>(60, 40, Duration::ZERO);
+    crashed_histories::<Map<u64, u64, Small>>(20, 40, Duration::from_micros(20));
 }

@@ -1,11 +1,13 @@
 //! Crashes of durable maps of keys with many values, at every instant.
 #![cfg(target_os = "linux")]
 
-use nunatak::durable::Persistency;
+use nunatak::durable::{PeaMultiMap, Persistency};
+use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::Thoroughness;
 use nunatak_harness::crashes_multi::{crash_multi, multi_history, one_of_each};
+use std::time::Duration;
 
-const EVERY_MOMENT: Thoroughness = Thoroughness { images: 64, second: 61, moments: 1, journal: 0 };
+const EVERY_MOMENT: Thoroughness = Thoroughness { images: 16, second: 61, moments: 1, journal: 0 };
 const SOME_MOMENTS: Thoroughness = Thoroughness { images: 4, second: 37, moments: 7, journal: 0 };
 
 #[test]
@@ -22,12 +24,16 @@ fn each_kind_of_change_in_the_page_cache() {
 
 #[test]
 fn histories_in_persistent_memory() {
-    for seed in 0..2 {
-        crash_multi(&multi_history(seed, 400), Persistency::Lines, SOME_MOMENTS);
-    }
+    crash_multi(&multi_history(0, 400), Persistency::Lines, SOME_MOMENTS);
 }
 
 #[test]
 fn histories_in_the_page_cache() {
     crash_multi(&multi_history(7, 400), Persistency::Pages, SOME_MOMENTS);
+}
+
+#[test]
+fn crashed_histories_are_linearizable() {
+    crashed_histories::<PeaMultiMap<u64, u64>>(30, 30, Duration::ZERO);
+    crashed_histories::<PeaMultiMap<u64, u64>>(10, 30, Duration::from_micros(20));
 }

@@ -107,6 +107,6 @@ fn processes_that_sync_nothing() {
 
 #[test]
 fn crashed_histories_are_linearizable() {
-    crashed_histories::<Design>(60, 40, Duration::ZERO);
-    crashed_histories::<Design>(20, 40, Duration::from_micros(20));
+    crashed_histories::<Map<u64, u64, Design>>(60, 40, Duration::ZERO);
+    crashed_histories::<Map<u64, u64, Design>>(20, 40, Duration::from_micros(20));
 }

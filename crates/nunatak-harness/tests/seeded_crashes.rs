@@ -25,7 +25,8 @@ const LOOK: Thoroughness = Thoroughness { images: 12, second: 11, moments: 1, jo
 fn is_found_by_threads(bug: Bug) -> bool {
     seed(Some(bug));
     let latency = std::time::Duration::from_micros(20);
-    let found = catch_unwind(|| crashed_histories::<Small>(40, 60, latency)).is_err();
+    let found =
+        catch_unwind(|| crashed_histories::<Map<u64, u64, Small>>(40, 60, latency)).is_err();
     seed(None);
     found
 }

@@ -2,9 +2,9 @@
 //! bug is the whole process's.)
 #![cfg(all(nunatak_seeded_bugs, target_os = "linux"))]
 
-use nunatak::Pea;
 use nunatak::durable::{InFile, Persistency};
 use nunatak::seeded::{Bug, seed};
+use nunatak::{Pea, durable};
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
     Action, Thoroughness, crash_history, extents, history, killed_again_and_again,
@@ -20,7 +20,8 @@ const GLANCE: Thoroughness = Thoroughness { images: 8, second: 23, moments: 7, j
 fn is_found_by_threads(bug: Bug) -> bool {
     seed(Some(bug));
     let latency = std::time::Duration::from_micros(20);
-    let found = catch_unwind(|| crashed_histories::<Map>(40, 60, latency)).is_err();
+    let found =
+        catch_unwind(|| crashed_histories::<durable::Map<u64, u64, Map>>(40, 60, latency)).is_err();
     seed(None);
     found
 }

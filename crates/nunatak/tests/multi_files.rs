@@ -96,7 +96,9 @@ fn buffers_of_before_a_crash_are_used_again() {
     let map: Map = PeaMultiMap::open(directory.path()).unwrap();
     assert_eq!((map.len(), map.stats().value_segments), (0, 0));
     assert_eq!(triangle(&map, 200), pairs);
-    assert!(map.stats().value_segments <= segments + 1);
+    // As many, but for what is in slots this time and was in buffers before.
+    let again = map.stats().value_segments;
+    assert!(again <= segments + segments / 8 + 1, "{again} {segments}");
     assert!(map.file_bytes() <= bytes + (bytes >> 2), "{} {bytes}", map.file_bytes());
 }
 
@@ -133,9 +135,17 @@ fn files_of_other_kinds_are_refused() {
 
 #[test]
 fn a_file_that_is_read_stays_as_it_is() {
+    [2, 64].into_iter().for_each(read_only);
+}
+
+fn read_only(buckets: usize) {
     let directory = Temporary::new();
-    let map: Map = PeaMultiMap::create_with(directory.path(), &small()).unwrap();
+    let options = Options::new().segment_buckets(buckets);
+    let map: Map = PeaMultiMap::create_with(directory.path(), &options).unwrap();
+    // Which leaves buffers that are not used.
+    (0..300).for_each(|key| (0..40).for_each(|n| map.insert(1000 + key, n).unwrap()));
     let pairs = triangle(&map, 100);
+    (0..300).for_each(|key| assert_eq!(map.remove_all(&(1000 + key)), Ok(40)));
     // As a killed process leaves it, so that there is something to recover.
     let image = fs::read(directory.path()).unwrap();
     drop(map);

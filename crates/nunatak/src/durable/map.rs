@@ -245,7 +245,7 @@ impl<B: BlockSizes> DurableDesign for InFile<crate::table::Iceberg<B>> {
 /// `Result`: there may be no room on the disk, the file may have been opened to be
 /// read, or a sync may have failed. (As a [`ConcurrentMap`](crate::ConcurrentMap) they
 /// panic instead.) What an operation is worth when it has returned says
-/// [`Durability`].
+/// [`Durability`](crate::durable::Durability).
 ///
 /// ```
 /// use nunatak::durable::{Durability, IcebergMap, Options};

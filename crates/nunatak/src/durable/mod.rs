@@ -38,7 +38,7 @@
 //! halving, recovery itself) is never seen half done. An operation that was not
 //! acknowledged took effect as a whole or not at all.
 //!
-//! A [`PeaMap`] in the page cache is more than that after a power cut: it is as it was at
+//! A [`PeaMap`] or [`PeaMultiMap`] in the page cache is more than that after a power cut: it is as it was at
 //! one instant, that of the last sync, since pages are copied before they are changed. It
 //! has no journal, and its file may be twice as large after a sync. (Where the system does
 //! not tell its boot id, every end without a close counts as a power cut.)
@@ -64,11 +64,14 @@ mod kind;
 mod maintenance;
 mod map;
 mod multi;
+mod multi_whole;
 mod operations;
 mod options;
 mod pea;
 mod session;
 mod simulation;
+#[cfg(test)]
+mod tests;
 mod whole;
 
 pub use crate::table::iceberg::Recovery;

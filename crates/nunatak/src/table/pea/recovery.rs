@@ -268,7 +268,11 @@ impl<P: Placement> Table<P, Paged> {
             let is_pointer = self.marking().is_pointer(word);
             let is_sound = match &self.duplicates {
                 None => self.placement.is_tag(tag) && self.find_tag(hash, tag, &ByWord).is_none(),
-                Some(of) => !is_pointer || of.values.mark(Pointer(second)),
+                // What a closed file has said of buffers is known already.
+                Some(of) => {
+                    let pointer = Pointer(second);
+                    !is_pointer || of.values.mark(pointer) || of.values.blocks(pointer).is_some()
+                }
             };
             if !is_sound {
                 dropped += 1;

@@ -40,7 +40,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// Stores words, and makes them durable.
     pub(in crate::table::pea) fn store_words(&self, stores: &[(Location, u64)]) {
         for &(location, word) in stores {
-            // Release: of slots, with what they point to.
+            // Release: of slots, with what they point to. Relaxed: of values, before that.
             match self.word_at(location) {
                 Word::First(slot) => self.medium.store_first(slot, word, Ordering::Release),
                 Word::Second(slot) => self.medium.store_second(slot, word, Ordering::Release),

@@ -141,7 +141,7 @@ impl<M: Medium> Values<M> {
     /// Gives the pages of a segment up in which nothing is.
     pub(super) fn discard(&self, number: usize) {
         let words = self.per_segment * WORDS;
-        if M::IS_PAGED {
+        if M::IS_PAGED && !self.medium.is_read_only() {
             self.words.discard(number * words..(number + 1) * words);
         }
     }

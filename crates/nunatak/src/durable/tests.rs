@@ -1,0 +1,94 @@
+//! Keys of many values whose hashes collide, in files: what goes to chains.
+
+use super::{Options, PeaMultiMap, Persistency, Simulation};
+use crate::hash::{Placement as _, StableHash, StablePlacement};
+use std::collections::BTreeMap;
+
+type Map = PeaMultiMap<u64, u64>;
+
+/// Keys whose hashes agree in all bits by which they are placed, in simulations.
+fn colliding(count: u64) -> Vec<u64> {
+    let decoder = StablePlacement::new(StableHash::EXAMPLE.multipliers).decoder();
+    (0..count).map(|n| decoder.word(1 << 63 | 0x1234_5678_9A00_0400 | n, 0)).collect()
+}
+
+fn small() -> Options {
+    Options::new().threads(1).segment_buckets(2)
+}
+
+fn contents(map: &Map) -> BTreeMap<u64, Vec<u64>> {
+    let mut found: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    map.iter().for_each(|(key, value)| found.entry(key).or_default().push(value));
+    found.values_mut().for_each(|values| values.sort_unstable());
+    assert_eq!(map.verify(), Ok(map.len()));
+    found
+}
+
+#[test]
+fn keys_that_collide_are_there_again() {
+    for persistency in [Persistency::Lines, Persistency::Pages] {
+        let simulation = Simulation::new(persistency);
+        let map: Map = simulation.create_multi(&small()).unwrap();
+        let keys = colliding(150);
+        for value in 0..3 {
+            keys.iter().for_each(|&key| map.insert(key, value).unwrap());
+        }
+        assert!(map.stats().table.chained > 50, "{:?}", map.stats());
+        map.sync().unwrap();
+        let killed = simulation.crash(simulation.moment()).latest();
+        map.close().unwrap();
+        for image in [simulation.crash(simulation.moment()).latest(), killed] {
+            let again = Simulation::of(&image, persistency);
+            let map: Map = again.open_multi(&small()).unwrap();
+            assert_eq!(map.recovery().dropped, 0);
+            assert_eq!((map.len(), map.verify()), (450, Ok(450)));
+            assert!(contents(&map).values().all(|values| *values == [0, 1, 2]));
+            keys.iter().for_each(|key| assert_eq!(map.remove_all(key), Ok(3)));
+            assert_eq!((map.verify(), map.stats().table.chained), (Ok(0), 0));
+            assert_eq!(map.stats().buffers.iter().sum::<usize>(), 0);
+        }
+    }
+}
+
+/// Values in chains that become a buffer, are added to it, taken out of it, and are one
+/// again, crashed at every moment.
+#[test]
+fn chains_are_crashed() {
+    let simulation = Simulation::new(Persistency::Lines);
+    let map: Map = simulation.create_multi(&small()).unwrap();
+    let keys = colliding(70);
+    keys.iter().for_each(|&key| map.insert(key, 7).unwrap());
+    assert!(map.stats().table.chained >= 8, "{:?}", map.stats());
+    let chained = keys[69];
+    let insert = |value| map.insert(chained, value).unwrap();
+    let remove = |value| assert_eq!(map.remove_one(&chained, &value), Ok(true));
+    let steps: [&dyn Fn(); 8] = [
+        &|| insert(8),
+        &|| (9..50).for_each(insert),
+        &|| remove(10),
+        &|| (11..50).for_each(remove),
+        &|| remove(7),
+        &|| remove(8),
+        &|| insert(10),
+        &|| assert_eq!(map.remove_all(&chained), Ok(2)),
+    ];
+    let mut images = 0;
+    for step in steps {
+        let (before, from) = (contents(&map), simulation.moment());
+        step();
+        let (after, to) = (contents(&map), simulation.moment());
+        let of_chained = |all: &BTreeMap<u64, Vec<u64>>| all.get(&chained).map_or(0, Vec::len);
+        // Several operations are looked at in the end only.
+        let is_one = of_chained(&before).abs_diff(of_chained(&after)) <= 2;
+        for moment in if is_one { from..=to } else { to..=to } {
+            for image in simulation.crash(moment).images(32, 1) {
+                let again = Simulation::of(&image, Persistency::Lines);
+                let map: Map = again.open_multi(&small()).unwrap();
+                let found = contents(&map);
+                assert!(found == after || moment < to && found == before, "{moment} of {to}");
+                images += 1;
+            }
+        }
+    }
+    assert!(images > 100, "{images}");
+}
