@@ -157,7 +157,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
     /// ```
     #[inline]
     pub fn copy_all(&self, key: &K, values: &mut Vec<V>) -> usize {
-        self.table.copy_values(key.to_word(), values, V::from_word)
+        self.table.copy_values(key.to_word(), values)
     }
 
     /// How many values a key has, without looking at them.
@@ -285,9 +285,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
     ) -> Result<(), BatchError> {
         super::inline_whole::check_batch(keys.len(), ends.len())?;
         let word = |at: usize| keys[at].to_word();
-        self.table.copy_values_of(keys.len(), word, values, V::from_word, |at, end| {
-            ends[at] = end;
-        });
+        self.table.copy_values_of(keys.len(), word, values, |at, end| ends[at] = end);
         Ok(())
     }
 

@@ -9,6 +9,7 @@ mod operation;
 mod pair;
 mod registry;
 pub(crate) mod thread_index;
+mod words;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use mode::Mode;
@@ -16,6 +17,7 @@ pub use mode::{Shared, SingleThread};
 pub(crate) use operation::{FastPin, OpPin, operations_ended, retire_tag};
 pub(crate) use pair::{AtomicPair, double_word_cas_is_lock_free, find_pair, pairs_load_whole};
 pub(crate) use registry::{GuardPin, Limbo, Registry};
+pub(crate) use words::copy_words;
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};

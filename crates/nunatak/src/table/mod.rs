@@ -9,7 +9,7 @@ pub(crate) mod dlht;
 pub(crate) mod iceberg;
 mod known;
 pub(crate) mod pea;
-mod prefetch;
+pub(crate) mod prefetch;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod verify;
 

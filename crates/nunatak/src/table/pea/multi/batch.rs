@@ -4,6 +4,7 @@
 //! buckets; of the buffer that a slot points to.
 
 use super::find::Count;
+use crate::entry::Inline;
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;
@@ -109,17 +110,15 @@ impl<P: Placement, M: Medium> Table<P, M> {
     }
 
     /// Appends all values of each key, and says after each how many there are.
-    pub(crate) fn copy_values_of<V>(
+    pub(crate) fn copy_values_of<V: Inline>(
         &self,
         count: usize,
         word: impl Fn(usize) -> u64,
         to: &mut Vec<V>,
-        decode: impl Fn(u64) -> V,
         mut copied: impl FnMut(usize, usize),
     ) {
         self.for_each_key::<false>(count, word, |at, word, hash| {
-            let mut copy = super::find::Copy::new(to, &decode);
-            self.visit(hash, word, &mut copy);
+            self.copy_hashed(hash, word, to);
             copied(at, to.len());
         });
     }
