@@ -45,128 +45,83 @@ pub trait MultiMap: Sync {
     fn shrink(&self);
 }
 
-impl<S: Hashing> MultiMap for PeaMultiMap<u64, u64, S> {
-    fn insert(&self, key: u64, value: u64) {
-        self.insert(key, value);
-    }
+/// How a map does it whose changes come to what `done` takes.
+macro_rules! impl_multi_map {
+    ($done:expr) => {
+        fn insert(&self, key: u64, value: u64) {
+            $done(self.insert(key, value));
+        }
 
-    fn insert_many(&self, pairs: &[(u64, u64)]) {
-        self.insert_many(pairs);
-    }
+        fn insert_many(&self, pairs: &[(u64, u64)]) {
+            $done(self.insert_many(pairs));
+        }
 
-    fn all(&self, key: u64) -> Vec<u64> {
-        self.get_all(&key).collect()
-    }
+        fn all(&self, key: u64) -> Vec<u64> {
+            self.get_all(&key).collect()
+        }
 
-    fn all_of_many(&self, keys: &[u64]) -> Vec<Vec<u64>> {
-        let (mut values, mut ends) = (Vec::new(), vec![0; keys.len()]);
-        self.copy_all_many(keys, &mut values, &mut ends).expect("as many ends");
-        let starts = core::iter::once(&0).chain(&ends);
-        starts.zip(&ends).map(|(&start, &end)| values[start..end].to_vec()).collect()
-    }
+        fn all_of_many(&self, keys: &[u64]) -> Vec<Vec<u64>> {
+            let (mut values, mut ends) = (Vec::new(), vec![0; keys.len()]);
+            self.copy_all_many(keys, &mut values, &mut ends).expect("as many ends");
+            let starts = core::iter::once(&0).chain(&ends);
+            starts.zip(&ends).map(|(&start, &end)| values[start..end].to_vec()).collect()
+        }
 
-    fn count(&self, key: u64) -> usize {
-        self.count(&key)
-    }
+        fn count(&self, key: u64) -> usize {
+            self.count(&key)
+        }
 
-    fn get(&self, key: u64) -> Option<u64> {
-        self.get(&key)
-    }
+        fn get(&self, key: u64) -> Option<u64> {
+            self.get(&key)
+        }
 
-    fn contains_pair(&self, key: u64, value: u64) -> bool {
-        self.contains_pair(&key, &value)
-    }
+        fn contains_pair(&self, key: u64, value: u64) -> bool {
+            self.contains_pair(&key, &value)
+        }
 
-    fn remove_one(&self, key: u64, value: u64) -> bool {
-        self.remove_one(&key, &value)
-    }
+        fn remove_one(&self, key: u64, value: u64) -> bool {
+            $done(self.remove_one(&key, &value))
+        }
 
-    fn remove_all(&self, key: u64) -> usize {
-        self.remove_all(&key)
-    }
+        fn remove_all(&self, key: u64) -> usize {
+            $done(self.remove_all(&key))
+        }
 
-    fn drain(&self, key: u64) -> Vec<u64> {
-        self.drain(&key).collect()
-    }
+        fn drain(&self, key: u64) -> Vec<u64> {
+            $done(self.drain(&key)).collect()
+        }
 
-    fn pairs(&self) -> Vec<(u64, u64)> {
-        self.iter().collect()
-    }
+        fn pairs(&self) -> Vec<(u64, u64)> {
+            self.iter().collect()
+        }
 
-    fn cut(&self) -> Vec<(u64, u64)> {
-        self.snapshot().expect("memory for a cut").collect()
-    }
+        fn cut(&self) -> Vec<(u64, u64)> {
+            self.snapshot().expect("memory for a cut").collect()
+        }
 
-    fn len(&self) -> usize {
-        self.len()
-    }
+        fn len(&self) -> usize {
+            self.len()
+        }
 
-    fn shrink(&self) {
-        self.shrink_to_fit().expect("memory for a merge");
-    }
+        fn shrink(&self) {
+            self.shrink_to_fit().expect("memory for a merge");
+        }
+    };
 }
 
-/// Changes panic if they are refused.
+impl<S: Hashing> MultiMap for PeaMultiMap<u64, u64, S> {
+    impl_multi_map!(core::convert::identity);
+}
+
+/// What a change came to that is not refused.
+#[cfg(target_os = "linux")]
+fn done<T>(change: Result<T, nunatak::Error>) -> T {
+    change.expect("no change is refused")
+}
+
 #[cfg(target_os = "linux")]
 impl MultiMap for nunatak::durable::PeaMultiMap<u64, u64> {
-    fn insert(&self, key: u64, value: u64) {
-        self.insert(key, value).expect("an insert");
-    }
-
-    fn insert_many(&self, pairs: &[(u64, u64)]) {
-        self.insert_many(pairs).expect("inserts");
-    }
-
-    fn all(&self, key: u64) -> Vec<u64> {
-        self.get_all(&key).collect()
-    }
-
-    fn all_of_many(&self, keys: &[u64]) -> Vec<Vec<u64>> {
-        let (mut values, mut ends) = (Vec::new(), vec![0; keys.len()]);
-        self.copy_all_many(keys, &mut values, &mut ends).expect("as many ends");
-        let starts = core::iter::once(&0).chain(&ends);
-        starts.zip(&ends).map(|(&start, &end)| values[start..end].to_vec()).collect()
-    }
-
-    fn count(&self, key: u64) -> usize {
-        self.count(&key)
-    }
-
-    fn get(&self, key: u64) -> Option<u64> {
-        self.get(&key)
-    }
-
-    fn contains_pair(&self, key: u64, value: u64) -> bool {
-        self.contains_pair(&key, &value)
-    }
-
-    fn remove_one(&self, key: u64, value: u64) -> bool {
-        self.remove_one(&key, &value).expect("a removal")
-    }
-
-    fn remove_all(&self, key: u64) -> usize {
-        self.remove_all(&key).expect("a removal")
-    }
-
-    fn drain(&self, key: u64) -> Vec<u64> {
-        self.drain(&key).expect("a removal").collect()
-    }
-
-    fn pairs(&self) -> Vec<(u64, u64)> {
-        self.iter().collect()
-    }
-
-    fn cut(&self) -> Vec<(u64, u64)> {
-        self.snapshot().expect("memory for a cut").collect()
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn shrink(&self) {
-        self.shrink_to_fit().expect("memory for a merge");
-    }
+    impl_multi_map!(done);
 }
 
 fn sorted(mut values: Vec<u64>) -> Vec<u64> {

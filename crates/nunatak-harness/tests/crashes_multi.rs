@@ -8,7 +8,7 @@ use nunatak_harness::crashes_multi::{crash_multi, multi_history, one_of_each};
 use std::time::Duration;
 
 const EVERY_MOMENT: Thoroughness = Thoroughness { images: 16, second: 61, moments: 1, journal: 0 };
-const SOME_MOMENTS: Thoroughness = Thoroughness { images: 4, second: 37, moments: 7, journal: 0 };
+const SOME_MOMENTS: Thoroughness = Thoroughness { images: 4, second: 37, moments: 13, journal: 0 };
 
 #[test]
 fn each_kind_of_change_in_persistent_memory() {

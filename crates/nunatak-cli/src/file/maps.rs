@@ -63,26 +63,61 @@ pub(super) trait MapFile: Sized {
     fn describe(&self) -> Vec<(&'static str, String)>;
 }
 
+/// What the maps call by the same names.
+macro_rules! all_have {
+    () => {
+        fn create(path: &Path, options: &Options) -> Result<Self, Error> {
+            Self::create_with(path, options)
+        }
+
+        fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+            Self::open_with(path, options)
+        }
+
+        fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error> {
+            Self::open_or_create_with(path, options)
+        }
+
+        fn close(self) -> Result<(), Error> {
+            self.close()
+        }
+
+        fn pairs(&self) -> Box<dyn Iterator<Item = (u64, u64)> + '_> {
+            Box::new(self.iter())
+        }
+
+        fn cut(&self) -> Result<Box<dyn Iterator<Item = (u64, u64)>>, Error> {
+            Ok(Box::new(self.snapshot()?))
+        }
+
+        fn len(&self) -> usize {
+            self.len()
+        }
+
+        fn file_bytes(&self) -> u64 {
+            self.file_bytes()
+        }
+
+        fn verify(&self) -> Result<usize, Error> {
+            self.verify()
+        }
+
+        fn shrink(&self) -> Result<(), Error> {
+            self.shrink_to_fit()
+        }
+
+        fn recovery(&self) -> Recovery {
+            self.recovery()
+        }
+    };
+}
+
 impl<D: Described> MapFile for Map<u64, u64, D> {
     const NAME: &'static str = D::NAME;
     const COUNTED: &'static str = "keys";
     const HAS_MANY: bool = false;
 
-    fn create(path: &Path, options: &Options) -> Result<Self, Error> {
-        Self::create_with(path, options)
-    }
-
-    fn open(path: &Path, options: &Options) -> Result<Self, Error> {
-        Self::open_with(path, options)
-    }
-
-    fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error> {
-        Self::open_or_create_with(path, options)
-    }
-
-    fn close(self) -> Result<(), Error> {
-        self.close()
-    }
+    all_have!();
 
     fn store(&self, pairs: &[(u64, u64)]) -> Result<usize, Error> {
         self.insert_many(pairs, &mut vec![None; pairs.len()])
@@ -100,36 +135,8 @@ impl<D: Described> MapFile for Map<u64, u64, D> {
         self.remove(&key).map(|value| value.is_some())
     }
 
-    fn pairs(&self) -> Box<dyn Iterator<Item = (u64, u64)> + '_> {
-        Box::new(self.iter())
-    }
-
-    fn cut(&self) -> Result<Box<dyn Iterator<Item = (u64, u64)>>, Error> {
-        Ok(Box::new(self.snapshot()?))
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn file_bytes(&self) -> u64 {
-        self.file_bytes()
-    }
-
     fn load_factor(&self) -> f64 {
         self.load_factor()
-    }
-
-    fn verify(&self) -> Result<usize, Error> {
-        self.verify()
-    }
-
-    fn shrink(&self) -> Result<(), Error> {
-        self.shrink_to_fit()
-    }
-
-    fn recovery(&self) -> Recovery {
-        self.recovery()
     }
 
     fn describe(&self) -> Vec<(&'static str, String)> {
@@ -142,21 +149,7 @@ impl MapFile for PeaMultiMap<u64, u64> {
     const COUNTED: &'static str = "values";
     const HAS_MANY: bool = true;
 
-    fn create(path: &Path, options: &Options) -> Result<Self, Error> {
-        Self::create_with(path, options)
-    }
-
-    fn open(path: &Path, options: &Options) -> Result<Self, Error> {
-        Self::open_with(path, options)
-    }
-
-    fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error> {
-        Self::open_or_create_with(path, options)
-    }
-
-    fn close(self) -> Result<(), Error> {
-        self.close()
-    }
+    all_have!();
 
     fn store(&self, pairs: &[(u64, u64)]) -> Result<usize, Error> {
         self.insert_many(pairs).map(|()| pairs.len())
@@ -170,36 +163,8 @@ impl MapFile for PeaMultiMap<u64, u64> {
         self.remove_all(&key).map(|values| values > 0)
     }
 
-    fn pairs(&self) -> Box<dyn Iterator<Item = (u64, u64)> + '_> {
-        Box::new(self.iter())
-    }
-
-    fn cut(&self) -> Result<Box<dyn Iterator<Item = (u64, u64)>>, Error> {
-        Ok(Box::new(self.snapshot()?))
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn file_bytes(&self) -> u64 {
-        self.file_bytes()
-    }
-
     fn load_factor(&self) -> f64 {
         self.stats().table.load_factor
-    }
-
-    fn verify(&self) -> Result<usize, Error> {
-        self.verify()
-    }
-
-    fn shrink(&self) -> Result<(), Error> {
-        self.shrink_to_fit()
-    }
-
-    fn recovery(&self) -> Recovery {
-        self.recovery()
     }
 
     fn describe(&self) -> Vec<(&'static str, String)> {

@@ -1,0 +1,68 @@
+//! Files of Pea Hash that somebody has tampered with: opening one is an error, or gives a
+//! map that can be used, and that says whether it is whole.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nunatak::durable::{InFile, Options, PeaMultiMap, Persistency, Simulation};
+use nunatak::{Error, Pea};
+use std::sync::LazyLock;
+
+fn small() -> Options {
+    Options::new().segment_buckets(2)
+}
+
+/// Files of a map of unique keys, and of one in which keys have many values, that were
+/// killed, and closed.
+static WHOLE: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
+    let unique = Simulation::new(Persistency::Pages);
+    let map = unique.create::<u64, u64, InFile<Pea>>(&small()).expect("a map");
+    (0..60).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+    let killed = unique.crash(unique.moment()).latest();
+    drop(map);
+    let closed = unique.crash(unique.moment()).latest();
+    let many = Simulation::new(Persistency::Pages);
+    let map: PeaMultiMap<u64, u64> = many.create_multi(&small()).expect("a map");
+    (0..200).for_each(|n| map.insert(n % 7, n).expect("room"));
+    (0..100).for_each(|n| map.insert(9, n).expect("room"));
+    let killed_many = many.crash(many.moment()).latest();
+    drop(map);
+    [killed, closed, killed_many, many.crash(many.moment()).latest()]
+});
+
+fn expect_or_refusal<T>(opened: Result<T, Error>) -> Option<T> {
+    match opened {
+        Ok(map) => Some(map),
+        Err(Error::File(_) | Error::CapacityOverflow | Error::OutOfMemory { .. }) => None,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&first, patches)) = data.split_first() else { return };
+    let which = usize::from(first % 4);
+    let mut image = WHOLE[which].clone();
+    for patch in patches.chunks_exact(11) {
+        let place = u32::from_le_bytes([patch[0], patch[1], patch[2], 0]) as usize * 8;
+        let at = place % image.len();
+        image[at..at + 8].copy_from_slice(&patch[3..11]);
+    }
+    // As a killed process has left it, or after a power cut.
+    let cut = Simulation::of(&image, Persistency::Pages);
+    let simulation = if first & 4 == 0 { cut } else { cut.of_killed() };
+    if which < 2 {
+        let opened = simulation.open::<u64, u64, InFile<Pea>>(&Options::new());
+        let Some(map) = expect_or_refusal(opened) else { return };
+        let is_sound = map.verify().is_ok();
+        (0..100).for_each(|key| assert!(map.insert(key, key).is_ok()));
+        assert!(!is_sound || map.verify() == Ok(map.len()));
+    } else {
+        let Some(map) = expect_or_refusal(simulation.open_multi::<u64, u64>(&Options::new())) else {
+            return;
+        };
+        let is_sound = map.verify().is_ok();
+        (0..12).for_each(|key| (0..20).for_each(|n| assert!(map.insert(key, n).is_ok())));
+        (0..12).for_each(|key| assert!(map.remove_one(&key, &7).is_ok()));
+        assert!(!is_sound || map.verify() == Ok(map.len()));
+        (0..12).for_each(|key| assert!(map.remove_all(&key).is_ok()));
+    }
+});
