@@ -373,6 +373,21 @@ fn a_change_writes_few_lines() {
     assert_eq!(count(&|| assert_eq!(map.remove_all(&1), Ok(0))), (0, 0));
 }
 
+/// Taking out what is not there stores nothing, and copies no page.
+#[test]
+fn what_is_absent_is_taken_out_for_nothing() {
+    let simulation = Simulation::new(Persistency::Pages);
+    let map: Map = simulation.create_multi(&small()).unwrap();
+    (0..40).for_each(|n| map.insert(1, n).unwrap());
+    map.sync().unwrap();
+    let before = simulation.moment();
+    assert_eq!(map.remove_one(&1, &40), Ok(false));
+    assert_eq!((map.remove_one(&2, &1), map.remove_all(&2)), (Ok(false), Ok(0)));
+    assert_eq!(simulation.moment(), before);
+    assert_eq!(map.remove_one(&1, &7), Ok(true));
+    assert!(simulation.moment() > before);
+}
+
 /// Opening a file that was not closed looks at no slot, and no value.
 #[test]
 fn opening_looks_at_segments_only() {

@@ -129,12 +129,11 @@ impl<M: Medium> Chains<M> {
         self.take_out(hash, pair, |slot| self.slots.clear(slot))
     }
 
-    /// Forgets a pair whose slot was emptied already.
+    /// Forgets a pair of a durable table whose slot was emptied already.
     pub(in crate::table) fn forget(&self, hash: u64, pair: (u64, u64)) {
+        // Nothing is refused: nothing is stored.
         let _ = self.take_out(hash, pair, |slot| {
-            if M::IS_DURABLE {
-                self.slots.add_free(slot as usize);
-            }
+            self.slots.add_free(slot as usize);
             Ok(())
         });
     }

@@ -126,19 +126,35 @@ impl<P: Placement, M: Medium> Table<P, M> {
         fresh: Option<u64>,
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
-        let hash = self.placement.hash(word);
-        let tag = self.placement.tag(word, hash);
-        self.run(&Request { hash, tag, test, fresh, change: &change })
+        self.apply_hashed::<true, _>(self.placement.hash(word), word, test, fresh, change)
     }
 
-    fn run<T: KeyTest, F: Fn(u64) -> Change>(&self, request: &Request<'_, T, F>) -> Option<u64> {
+    /// The same, of a key whose hash is known, and whose buckets are to be fetched or are
+    /// on their way.
+    #[inline(always)]
+    pub(super) fn apply_hashed<const FETCHES: bool, T: KeyTest>(
+        &self,
+        hash: u64,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64> {
+        let tag = self.placement.tag(word, hash);
+        self.run::<FETCHES, _, _>(&Request { hash, tag, test, fresh, change: &change })
+    }
+
+    fn run<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        request: &Request<'_, T, F>,
+    ) -> Option<u64> {
         let mut known = Known::default();
         let mut backoff = Backoff::new();
         let (mut in_order, mut is_refused) = (false, false);
         loop {
             if !T::BY_WORD {
                 known.learn(request.test, |test| {
-                    self.find_tag(request.hash, request.tag, test);
+                    self.find_tag::<FETCHES, _>(request.hash, request.tag, test);
                 });
             }
             let pin = OpPin::<Shared>::new();
@@ -148,8 +164,10 @@ impl<P: Placement, M: Medium> Table<P, M> {
                 continue;
             }
             let found = self.locate(request.hash);
-            // Before the lock, behind which no load runs ahead.
-            self.prefetch_buckets(found, request.hash);
+            if FETCHES {
+                // Before the lock, behind which no load runs ahead.
+                self.prefetch_buckets(found, request.hash);
+            }
             let mut buckets = self.lock_buckets(found, request.hash, in_order);
             if !self.directories.is_still(found) && !seeded(Bug::LockedWithoutEntry) {
                 buckets.unlock();

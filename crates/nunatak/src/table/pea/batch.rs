@@ -80,7 +80,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         mut found: impl FnMut(usize, Option<u64>),
     ) {
         self.for_each_fetched::<false>(count, word, |at, word, hash| {
-            found(at, self.find_tag(hash, self.placement.tag(word, hash), &test(at)));
+            found(at, self.find_tag::<false, _>(hash, self.placement.tag(word, hash), &test(at)));
             true
         });
     }
@@ -95,9 +95,9 @@ impl<P: Placement, M: Medium> Table<P, M> {
         change: impl Fn(usize, u64) -> Change,
         mut done: impl FnMut(usize, Option<u64>) -> bool,
     ) {
-        self.for_each_fetched::<true>(count, word, |at, word, _| {
+        self.for_each_fetched::<true>(count, word, |at, word, hash| {
             let change = |second| change(at, second);
-            done(at, self.apply(word, &test(at), fresh(at), change))
+            done(at, self.apply_hashed::<false, _>(hash, word, &test(at), fresh(at), change))
         });
     }
 }

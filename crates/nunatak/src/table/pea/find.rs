@@ -18,15 +18,24 @@ impl<P: Placement, M: Medium> Table<P, M> {
     #[inline(always)]
     pub(super) fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
         let hash = self.placement.hash(word);
-        self.find_tag(hash, self.placement.tag(word, hash), test)
+        self.find_tag::<true, _>(hash, self.placement.tag(word, hash), test)
     }
 
+    /// The same, of a key whose bucket is to be fetched or is on its way.
     #[inline(always)]
-    pub(super) fn find_tag<T: KeyTest>(&self, hash: u64, tag: u64, test: &T) -> Option<u64> {
+    pub(super) fn find_tag<const FETCHES: bool, T: KeyTest>(
+        &self,
+        hash: u64,
+        tag: u64,
+        test: &T,
+    ) -> Option<u64> {
         loop {
             let recycled = self.medium.recycled();
             let found = self.locate(hash);
             let segment = found.entry.segment();
+            if FETCHES {
+                self.prefetch_bucket::<false>(segment, first_bucket(hash, self.mask()));
+            }
             let second = self.find_in_segment(segment, hash, tag, test);
             self.persist_read(segment, hash);
             // Pairs with the releases of who published another entry: what was read of a
@@ -48,9 +57,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         tag: u64,
         test: &T,
     ) -> Option<u64> {
-        let place = first_bucket(hash, self.mask());
-        self.prefetch_bucket::<false>(segment, place);
-        let bucket = self.segments.bucket(segment, place);
+        let bucket = self.segments.bucket(segment, first_bucket(hash, self.mask()));
         // Before the fingerprints: who finds no flag finds the key here, if anywhere.
         let header = bucket.header();
         for slot in header.matching(fingerprint(hash)) {

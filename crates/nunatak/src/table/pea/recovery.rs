@@ -267,7 +267,10 @@ impl<P: Placement> Table<P, Paged> {
             let hash = self.placement.hash_of_tag(tag, slot % 2);
             let is_pointer = self.marking().is_pointer(word);
             let is_sound = match &self.duplicates {
-                None => self.placement.is_tag(tag) && self.find_tag(hash, tag, &ByWord).is_none(),
+                None => {
+                    let is_found = || self.find_tag::<true, _>(hash, tag, &ByWord).is_some();
+                    self.placement.is_tag(tag) && !is_found()
+                }
                 // What a closed file has said of buffers is known already.
                 Some(of) => {
                     let pointer = Pointer(second);

@@ -155,7 +155,7 @@ type InPages = Table<crate::hash::StablePlacement, crate::memory::durable::Paged
 
 /// A table whose pages are copied before they are changed.
 #[cfg(all(target_os = "linux", not(miri)))]
-fn in_pages(buckets: usize) -> InPages {
+fn in_pages(config: Config) -> InPages {
     use crate::hash::{StableHash, StablePlacement};
     use crate::memory::durable::{Backing, Kind, Paged, Pool, Recorder, Wanted};
     let recorder = std::sync::Arc::new(Recorder::default());
@@ -163,7 +163,7 @@ fn in_pages(buckets: usize) -> InPages {
     let pool = Pool::create(backing, Kind::Pea, &[0; 12], Wanted::default()).unwrap();
     let medium = Paged::new(pool, 1 << 30).unwrap();
     let placement = StablePlacement::new(StableHash::EXAMPLE.multipliers);
-    Table::create(medium, placement, Config { buckets, ..Config::default() }, 0).unwrap()
+    Table::create(medium, placement, config, 0).unwrap()
 }
 
 /// Of pages that were given out again while somebody read them nothing counts.
@@ -193,7 +193,7 @@ fn a_read_of_a_page_that_is_used_again_does_not_count() {
         }
     }
 
-    let table = in_pages(2);
+    let table = in_pages(Config { buckets: 2, ..Config::default() });
     table.apply(1, &ByWord, Some(10), |_| Change::Keep);
     assert_eq!(table.find(1, &Meddling(&table, Cell::new(false))), Some(10));
 }
@@ -204,7 +204,7 @@ fn a_read_of_a_page_that_is_used_again_does_not_count() {
 #[test]
 fn a_bucket_is_looked_for_when_it_is_locked() {
     use super::geometry::{first_bucket, second_bucket};
-    let table = in_pages(32);
+    let table = in_pages(Config { buckets: 32, ..Config::default() });
     let mask = table.segments.per_segment - 1;
     let places = |word: u64| {
         let hash = table.placement.hash(word);
@@ -223,4 +223,62 @@ fn a_bucket_is_looked_for_when_it_is_locked() {
     let segment = table.locate(hash).entry.segment();
     assert!(core::ptr::eq(buckets.second, table.segments.bucket(segment, places(one).2)));
     buckets.unlock();
+}
+
+/// The same of values in a page that another key's are in, too, whose lock is another one.
+#[cfg(all(target_os = "linux", not(miri)))]
+#[test]
+fn values_of_a_page_that_is_used_again_do_not_count() {
+    use super::geometry::first_bucket;
+    use super::multi::Visitor;
+    use super::values::{Pointer, Values};
+    use crate::memory::Medium;
+
+    /// Lets the page be copied and given out again before it looks for the first time.
+    struct Meddling<'t> {
+        table: &'t InPages,
+        other: u64,
+        starts: usize,
+        values: Vec<u64>,
+    }
+
+    impl Visitor for Meddling<'_> {
+        fn start(&mut self) {
+            self.starts += 1;
+            self.values.clear();
+        }
+
+        fn value(&mut self, value: u64) {
+            self.values.push(value);
+        }
+
+        fn buffer<M: Medium>(
+            &mut self,
+            values: &Values<M>,
+            pointer: Pointer,
+            is_still: impl Fn() -> bool,
+        ) {
+            for round in 0..if self.starts == 1 { 3 } else { 0 } {
+                self.table.insert_value(self.other, round).unwrap();
+                self.table.sync().unwrap();
+            }
+            values.each(pointer, is_still, |value| self.values.push(value));
+        }
+    }
+
+    let table = in_pages(Config { buckets: 32, duplicates: true, ..Config::default() });
+    let group = |word: u64| {
+        let hash = table.placement.hash(word);
+        (hash >> 63, first_bucket(hash, 31) / 16)
+    };
+    let [one, other] = [0, 1].map(|of| (1..).find(|&word| group(word) == (0, of)).unwrap());
+    for value in 0..20 {
+        [one, other].iter().for_each(|&word| table.insert_value(word, value).unwrap());
+    }
+    assert_eq!(table.multi_stats().pointers, 2);
+    table.sync().unwrap();
+    let mut visitor = Meddling { table: &table, other, starts: 0, values: Vec::new() };
+    table.visit::<true>(table.placement.hash(one), one, &mut visitor);
+    visitor.values.sort_unstable();
+    assert_eq!((visitor.starts, visitor.values), (2, (0..20).collect()));
 }

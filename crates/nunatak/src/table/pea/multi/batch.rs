@@ -118,7 +118,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         mut copied: impl FnMut(usize, usize),
     ) {
         self.for_each_key::<false>(count, word, |at, word, hash| {
-            self.copy_hashed(hash, word, to);
+            self.copy_hashed::<false, _>(hash, word, to);
             copied(at, to.len());
         });
     }
@@ -132,7 +132,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     ) {
         self.for_each_key::<false>(count, word, |at, word, hash| {
             let mut count = Count::default();
-            self.visit(hash, word, &mut count);
+            self.visit::<false>(hash, word, &mut count);
             counted(at, count.total());
         });
     }

@@ -172,9 +172,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
             }
             let (pointer, keeps_one) =
                 (Pointer(chained.second), self.marking().has_only_pointers(tag));
-            let Some(removal) = self.values().plan_removal(pointer, value, keeps_one) else {
-                continue;
-            };
+            let Some(found) = self.values().locate(pointer, value) else { continue };
+            let removal = self.values().plan_removal(pointer, found, keeps_one);
             self.open_hole(removal.hole)?;
             let of = |second, is_pointer| Chained { hash, tag, second, is_pointer };
             match removal.left {

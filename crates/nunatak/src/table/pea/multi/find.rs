@@ -194,7 +194,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     #[inline]
     pub(crate) fn count_values(&self, word: u64) -> usize {
         let mut count = Count::default();
-        self.visit(self.placement.hash(word), word, &mut count);
+        self.visit::<true>(self.placement.hash(word), word, &mut count);
         count.total()
     }
 
@@ -202,7 +202,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     #[inline]
     pub(crate) fn contains_value(&self, word: u64, value: u64) -> bool {
         let mut contains = Contains { value, is_found: false };
-        self.visit(self.placement.hash(word), word, &mut contains);
+        self.visit::<true>(self.placement.hash(word), word, &mut contains);
         contains.is_found
     }
 
@@ -210,7 +210,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     #[inline]
     pub(crate) fn any_value(&self, word: u64) -> Option<u64> {
         let mut any = Any::default();
-        self.visit(self.placement.hash(word), word, &mut any);
+        self.visit::<true>(self.placement.hash(word), word, &mut any);
         any.0
     }
 
@@ -218,25 +218,36 @@ impl<P: Placement, M: Medium> Table<P, M> {
     #[inline]
     pub(crate) fn copy_values<V: Inline>(&self, word: u64, to: &mut Vec<V>) -> usize {
         let kept = to.len();
-        self.copy_hashed(self.placement.hash(word), word, to);
+        self.copy_hashed::<true, _>(self.placement.hash(word), word, to);
         to.len() - kept
     }
 
-    /// The same, of a key whose hash is known.
+    /// The same, of a key whose hash is known, and whose buckets are to be fetched or are
+    /// on their way.
     #[inline]
-    pub(super) fn copy_hashed<V: Inline>(&self, hash: u64, word: u64, to: &mut Vec<V>) {
+    pub(super) fn copy_hashed<const FETCHES: bool, V: Inline>(
+        &self,
+        hash: u64,
+        word: u64,
+        to: &mut Vec<V>,
+    ) {
         let pairs_load_whole = self.pairs_load_whole;
-        self.visit(hash, word, &mut Copy { kept: to.len(), to, pairs_load_whole });
+        self.visit::<FETCHES>(hash, word, &mut Copy { kept: to.len(), to, pairs_load_whole });
     }
 
     /// Shows a visitor the values that a key has at one moment. It touches the lines of
     /// the version, the header and the slots of its first bucket, those of its others if
     /// flags say so, and those of its value buffer.
     #[inline(always)]
-    pub(super) fn visit(&self, hash: u64, word: u64, visitor: &mut impl Visitor) {
+    pub(in crate::table::pea) fn visit<const FETCHES: bool>(
+        &self,
+        hash: u64,
+        word: u64,
+        visitor: &mut impl Visitor,
+    ) {
         let tag = self.placement.tag(word, hash);
         for _ in 0..ATTEMPTS {
-            if self.try_visit(hash, tag, visitor) {
+            if self.try_visit::<FETCHES>(hash, tag, visitor) {
                 return;
             }
         }
@@ -244,13 +255,20 @@ impl<P: Placement, M: Medium> Table<P, M> {
     }
 
     #[inline(always)]
-    fn try_visit(&self, hash: u64, tag: u64, visitor: &mut impl Visitor) -> bool {
+    fn try_visit<const FETCHES: bool>(
+        &self,
+        hash: u64,
+        tag: u64,
+        visitor: &mut impl Visitor,
+    ) -> bool {
         visitor.start();
         let recycled = self.medium.recycled();
         let found = self.locate(hash);
         let (segment, place) = (found.entry.segment(), first_bucket(hash, self.mask()));
-        self.prefetch_bucket::<false>(segment, place);
-        if found.entry.strategy() > Strategy::Single {
+        if FETCHES {
+            self.prefetch_bucket::<false>(segment, place);
+        }
+        if FETCHES && found.entry.strategy() > Strategy::Single {
             // Most keys of such a segment have a neighbour there, which is all that the
             // flag tells.
             self.prefetch_bucket::<false>(segment, second_bucket(hash, self.mask()));

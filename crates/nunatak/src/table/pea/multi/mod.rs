@@ -29,6 +29,8 @@ mod stats;
 mod stores;
 
 pub(super) use chained::Chained;
+#[cfg(all(test, target_os = "linux", not(any(loom, shuttle, miri))))]
+pub(super) use find::Visitor;
 pub use stats::PeaMultiStats;
 
 use super::Table;

@@ -7,7 +7,7 @@ use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Shared;
 use crate::table::pea::Table;
-use crate::table::pea::bucket::{Flag, Item, Marking};
+use crate::table::pea::bucket::{Flag, Item, Marking, SLOTS};
 use crate::table::pea::geometry::fingerprint;
 use crate::table::pea::log::Location;
 use crate::table::pea::values::{Left, Pointer, Removal, Values};
@@ -65,11 +65,12 @@ impl<P: Placement, M: Medium> Table<P, M> {
                 }
                 continue;
             }
-            held.open(at)?;
-            self.open_log(held)?;
-            let keeps_one = marking.has_only_pointers(held.tag);
             let pointer = Pointer(item.second);
-            if let Some(removal) = self.values().plan_removal(pointer, value, keeps_one) {
+            if let Some(found) = self.values().locate(pointer, value) {
+                held.open(at)?;
+                self.open_log(held)?;
+                let keeps_one = marking.has_only_pointers(held.tag);
+                let removal = self.values().plan_removal(pointer, found, keeps_one);
                 self.open_hole(removal.hole)?;
                 self.take_from(held, (at, slot), item, removal);
                 return Ok(true);
@@ -163,8 +164,10 @@ impl<P: Placement, M: Medium> Table<P, M> {
                 held.lock_stash();
                 all[2..].copy_from_slice(&STASHES.map(Some));
             }
-            let all = all.into_iter().flatten();
-            let items = all.flat_map(|at| self.items_of(held, at)).collect::<Vec<_>>();
+            let mut items = Vec::with_capacity(SLOTS);
+            for at in all.into_iter().flatten() {
+                self.add_items(held, at, &mut items);
+            }
             let chained: Vec<Chained> = match header.has(Flag::Chained) {
                 true => self.chained_of(held.hash, held.tag).collect(),
                 false => Vec::new(),
@@ -192,14 +195,13 @@ impl<P: Placement, M: Medium> Table<P, M> {
         removed
     }
 
-    /// What a bucket holds of a key, from its last slot.
-    fn items_of(&self, held: &Held<'_, M>, at: At) -> Vec<(At, usize, Item)> {
-        let bucket = held.bucket(at);
+    /// Appends what a bucket holds of a key, from its last slot.
+    fn add_items(&self, held: &Held<'_, M>, at: At, items: &mut Vec<(At, usize, Item)>) {
+        let (bucket, before) = (held.bucket(at), items.len());
         let slots = bucket.header().matching(fingerprint(held.hash));
-        let items = slots.map(|slot| (at, slot, bucket.item(self.marking(), slot)));
-        let mut items: Vec<_> = items.filter(|(_, _, item)| item.tag == held.tag).collect();
-        items.reverse();
-        items
+        let of_bucket = slots.map(|slot| (at, slot, bucket.item(self.marking(), slot)));
+        items.extend(of_bucket.filter(|(_, _, item)| item.tag == held.tag));
+        items[before..].reverse();
     }
 
     /// Takes all of a key out of its buckets, those of each from the last slot, and out of
@@ -220,6 +222,9 @@ impl<P: Placement, M: Medium> Table<P, M> {
             }
             return chained.iter().try_for_each(|&chained| self.forget_chained(chained));
         }
+        if items.is_empty() && chained.is_empty() {
+            return Ok(());
+        }
         items.iter().try_for_each(|&(at, ..)| held.open(at))?;
         self.open_log(held)?;
         let mut stores: Vec<(Location, u64)> =
@@ -233,7 +238,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         }
         if seeded(Bug::RemovedUnlogged) {
             self.store_words(&stores);
-        } else if !stores.is_empty() {
+        } else {
             self.store_at_once(held.hash, &stores);
         }
         for &(at, slot, _) in items {

@@ -63,17 +63,24 @@ impl<M: Medium> Values<M> {
         Ok(pointer.with_count(pointer.count() + 1))
     }
 
-    /// What is to be done to take one of the values out, if it is there; a single one is
-    /// left in its buffer if it must be.
-    pub(in crate::table::pea) fn plan_removal(
+    /// In which of a key's buffers a value is, and where there.
+    pub(in crate::table::pea) fn locate(
         &self,
         pointer: Pointer,
         value: u64,
+    ) -> Option<(Pointer, usize)> {
+        let mut buffers = self.chain(pointer, || true);
+        buffers.find_map(|buffer| Some((buffer, self.find(buffer, value)?)))
+    }
+
+    /// What is to be done to take a value out that was [located](Self::locate); a single one
+    /// is left in its buffer if it must be.
+    pub(in crate::table::pea) fn plan_removal(
+        &self,
+        pointer: Pointer,
+        (buffer, at): (Pointer, usize),
         keeps_one: bool,
-    ) -> Option<Removal> {
-        let (buffer, at) = self
-            .chain(pointer, || true)
-            .find_map(|buffer| Some((buffer, self.find(buffer, value)?)))?;
+    ) -> Removal {
         let last_place = self.place(pointer, pointer.count() - 1);
         let last = self.words.at(last_place).load(Ordering::Relaxed);
         let place = self.place(buffer, at);
@@ -87,19 +94,19 @@ impl<M: Medium> Values<M> {
             None if count == 1 && !keeps_one => {
                 let first = self.value(pointer, 0).load(Ordering::Relaxed);
                 let one = if at == 0 { last } else { first };
-                return Some(Removal { hole: None, left: Left::One(one) });
+                return Removal { hole: None, left: Left::One(one) };
             }
             None => {
                 // Half full afterwards, so that the next few changes move nothing.
                 let is_sparse = kind > 0 && count <= self.capacity(kind - 1) / 2;
                 let smaller = || self.copy_to(kind - 1, pointer, Some(at)).ok();
                 if is_sparse && let Some(smaller) = smaller() {
-                    return Some(Removal { hole: None, left: Left::Many(smaller) });
+                    return Removal { hole: None, left: Left::Many(smaller) };
                 }
                 Left::Many(left)
             }
         };
-        Some(Removal { hole, left })
+        Removal { hole, left }
     }
 
     /// Gives the buffer of a pointer back whose place another one has taken, unless it is

@@ -294,7 +294,8 @@ mod tests {
 
     /// Takes a value out as who has the pointer does.
     fn remove(values: &Values, pointer: Pointer, value: u64) -> Option<Left> {
-        let Removal { hole, left } = values.plan_removal(pointer, value, false)?;
+        let found = values.locate(pointer, value)?;
+        let Removal { hole, left } = values.plan_removal(pointer, found, false);
         if let Some((word, value)) = hole {
             values.word(word).store(value, Relaxed);
         }
