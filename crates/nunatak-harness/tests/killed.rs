@@ -67,26 +67,28 @@ impl<D: DurableDesign> Victim for Map<u64, u64, D> {
     }
 }
 
-/// A few keys have thousands of values, most have some; values are the numbers of the
-/// operations that have stored them.
-fn choose_of_many(number: u64) -> MultiAction {
-    let mut random = Random::new(number);
-    let key = match random.below(3) {
+/// The key of an operation: a few have thousands of values, most have some.
+fn key_of_many(random: &mut Random) -> u64 {
+    match random.below(3) {
         0 => random.below(3),
         _ => 3 + random.below(1500),
-    };
-    // One that was stored not long ago, perhaps: mostly by an operation on the same key.
-    let earlier = (1..400).map(|ago| number.saturating_sub(ago)).find(|&ago| {
-        let mut random = Random::new(ago);
-        let of_few = random.below(3) == 0;
-        (of_few && random.below(3) == key) || key >= 3 && ago.is_multiple_of(97)
-    });
+    }
+}
+
+/// Values are the numbers of the operations that have stored them.
+fn choose_of_many(number: u64) -> MultiAction {
+    let mut random = Random::new(number);
+    let key = key_of_many(&mut random);
     match random.below(100) {
         0..=59 => MultiAction::Insert(key, number),
         60 if number.is_multiple_of(3) => MultiAction::RemoveAll(key),
         61..=63 if key >= 3 => MultiAction::RemoveAll(key),
         99 if number.is_multiple_of(500) => MultiAction::Shrink,
-        _ => MultiAction::RemoveOne(key, earlier.unwrap_or(number)),
+        _ => {
+            // What an operation has stored not long ago, if it has.
+            let earlier = number.saturating_sub(1 + random.below(400));
+            MultiAction::RemoveOne(key_of_many(&mut Random::new(earlier)), earlier)
+        }
     }
 }
 

@@ -138,7 +138,8 @@ impl<M: Medium> Values<M> {
         true
     }
 
-    /// Gives the pages of a segment up in which nothing is.
+    /// Gives the pages of a segment up in which nothing is: nobody comes to them but readers
+    /// who ask afterwards whether pages were given out again.
     pub(super) fn discard(&self, number: usize) {
         let words = self.per_segment * WORDS;
         if M::IS_PAGED && !self.medium.is_read_only() {
