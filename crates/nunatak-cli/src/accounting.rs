@@ -164,8 +164,11 @@ fn count<M: CountedMap>(args: &AccountingArgs, options: &Options) -> Result<(), 
     for &load in &args.loads {
         let (mut fullest, mut is_fuller) = (0.0_f64, true);
         while is_fuller && map.load() * 100.0 < load as f64 {
-            map.fill(filled)?;
-            filled += 1;
+            // In steps, since some maps look at all of themselves to tell how full they are.
+            for _ in 0..args.items / 1000 {
+                map.fill(filled)?;
+                filled += 1;
+            }
             fullest = fullest.max(map.load());
             is_fuller = map.load() > fullest / 1.5;
         }
