@@ -1,7 +1,9 @@
 //! Keys and values that checks can make from numbers.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::sync::RwLock;
 
 /// What a key or a value of any check is.
 pub trait Data: Clone + Eq + Hash + Debug + Send + Sync + 'static {}
@@ -29,6 +31,40 @@ impl Sample for u64 {
 
     fn number(&self) -> u64 {
         *self
+    }
+}
+
+/// Numbers of more than 31 bits, of which there are few, have numbers of their own, from
+/// the largest downwards.
+static LARGE: RwLock<Large> = RwLock::new(Large { numbers: Vec::new(), places: BTreeMap::new() });
+
+struct Large {
+    numbers: Vec<u64>,
+    places: BTreeMap<u64, u32>,
+}
+
+impl Sample for u32 {
+    fn sample(number: u64) -> Self {
+        if number < 1 << 31 {
+            return number as Self;
+        }
+        let known = LARGE.read().expect("nobody panics here").places.get(&number).copied();
+        let place = known.unwrap_or_else(|| {
+            let mut large = LARGE.write().expect("nobody panics here");
+            let Large { numbers, places } = &mut *large;
+            *places.entry(number).or_insert_with(|| {
+                numbers.push(number);
+                numbers.len() as Self - 1
+            })
+        });
+        Self::MAX - place
+    }
+
+    fn number(&self) -> u64 {
+        if *self < 1 << 31 {
+            return (*self).into();
+        }
+        LARGE.read().expect("nobody panics here").numbers[(Self::MAX - self) as usize]
     }
 }
 

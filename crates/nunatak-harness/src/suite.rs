@@ -65,15 +65,18 @@ macro_rules! __shared_tests {
 
 /// The whole suite for a map of `u64` to `u64` that threads share, in a module
 /// of this name: `suite_inline!(name, subject)`, where the subject is a
-/// `Subject<u64, u64>`.
+/// `Subject<u64, u64>`; or of other types: `suite_inline!(name, K, V, subject)`.
 #[macro_export]
 macro_rules! suite_inline {
     ($name:ident, $subject:expr) => {
+        $crate::suite_inline!($name, u64, u64, $subject);
+    };
+    ($name:ident, $key:ty, $value:ty, $subject:expr) => {
         mod $name {
             #[allow(unused_imports, reason = "the subject may be a path from the root")]
             use super::*;
-            $crate::__sequential_tests!(u64, u64, $subject);
-            $crate::__shared_tests!(u64, u64, $subject);
+            $crate::__sequential_tests!($key, $value, $subject);
+            $crate::__shared_tests!($key, $value, $subject);
         }
     };
 }

@@ -1,8 +1,13 @@
 //! Every map of Pea Hash passes the suite that fits it.
 
-use nunatak::{PeaBoxedMap, PeaBuilder, PeaMap, RandomState, Strategy};
+use nunatak::entry;
+use nunatak::{
+    Entry8, Entry12, EntrySize, InlineMap, Pea, PeaBoxedMap, PeaBuilder, PeaMap, RandomState,
+    Strategy,
+};
 use nunatak_harness::hashers::{Distribution, TestHasher};
 use nunatak_harness::{Data, HashedSubject, Subject};
+use std::marker::PhantomData;
 
 /// Segments of two buckets, so that all strategies are in use and segments are split
 /// again and again.
@@ -58,6 +63,31 @@ impl Subject<u64, u64> for Pure {
     }
 }
 
+/// Of smaller entries.
+struct Narrow<E>(PhantomData<E>);
+
+impl<E: EntrySize, V: entry::Inline + Data> Subject<u32, V> for Narrow<E> {
+    type Map = InlineMap<u32, V, RandomState, Pea<E>>;
+
+    fn build(&self, capacity: usize) -> Self::Map {
+        let builder = PeaBuilder::<RandomState>::default().segment_buckets(16);
+        builder.capacity(capacity).build().expect("valid options")
+    }
+
+    fn adversarial(&self) -> Self::Map {
+        adversarial(PeaBuilder::<RandomState>::default()).build().expect("valid options")
+    }
+}
+
+impl<E: EntrySize, V: entry::Inline + Data> HashedSubject<u32, V> for Narrow<E> {
+    type Map = InlineMap<u32, V, TestHasher, Pea<E>>;
+
+    fn build_hashed(&self, hasher: TestHasher) -> Self::Map {
+        let builder = PeaBuilder::<RandomState>::default().hasher(hasher);
+        adversarial(builder).build().expect("valid options")
+    }
+}
+
 struct Boxed;
 
 impl<K: Data, V: Data> Subject<K, V> for Boxed {
@@ -85,8 +115,12 @@ impl<K: Data, V: Data> HashedSubject<K, V> for Boxed {
 nunatak_harness::suite_inline!(inline, Inline);
 nunatak_harness::suite_inline!(default_segments, Default);
 nunatak_harness::suite_inline!(stash, Pure(Strategy::Stash));
+nunatak_harness::suite_inline!(entries_of_12, u32, u64, Narrow::<Entry12>(PhantomData));
+nunatak_harness::suite_inline!(entries_of_8, u32, u32, Narrow::<Entry8>(PhantomData));
 nunatak_harness::suite_boxed!(boxed, Boxed);
 nunatak_harness::suite_hashers!(inline_hashed, u64, u64, Inline);
+nunatak_harness::suite_hashers!(hashed_of_12, u32, u64, Narrow::<Entry12>(PhantomData));
+nunatak_harness::suite_hashers!(hashed_of_8, u32, u32, Narrow::<Entry8>(PhantomData));
 nunatak_harness::suite_hashers!(boxed_hashed, String, String, Boxed);
 
 /// Keys whose hashes agree in all bits that tell buckets and segments apart go to chains:

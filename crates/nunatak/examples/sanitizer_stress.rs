@@ -128,6 +128,8 @@ mod stress {
                 boxed: pea().build_boxed().expect("valid options"),
             });
         }
+        super::narrow::run::<nunatak::Entry12>();
+        super::narrow::run::<nunatak::Entry8>();
         for buckets in [2, 64] {
             super::multi::run(buckets);
         }
@@ -170,6 +172,61 @@ mod stress {
         assert_eq!(maps.inline.len(), maps.inline.iter().count());
         assert_eq!(maps.boxed.len(), maps.boxed.pin().iter().count());
         println!("{} and {} entries, nothing wrong", maps.inline.len(), maps.boxed.len());
+    }
+}
+
+/// The same with maps of smaller entries.
+#[cfg(unix)]
+mod narrow {
+    use super::stress::{KEYS, ROUNDS, THREADS, run_threads};
+    use nunatak::{EntrySize, InlineMap, Pea, PeaMap, RandomState};
+    use std::ffi::c_void;
+
+    type Map<E> = InlineMap<u32, u32, RandomState, Pea<E>>;
+
+    struct Task<'m, E: EntrySize> {
+        map: &'m Map<E>,
+        seed: u64,
+    }
+
+    fn value(key: u32, n: u32) -> u32 {
+        key << 16 | n & 0xFFFF
+    }
+
+    extern "C" fn thread<E: EntrySize>(task: *mut c_void) -> *mut c_void {
+        // SAFETY: `run` keeps the tasks until it has joined the threads.
+        let task = unsafe { &*task.cast::<Task<'_, E>>() };
+        let (map, mut random) = (task.map, task.seed);
+        for round in 0..ROUNDS {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let key = (random >> 40 & (KEYS - 1)) as u32;
+            match random >> 32 & 15 {
+                0..=4 => {
+                    map.insert(key, value(key, round as u32));
+                }
+                5..=9 => {
+                    map.remove(&key);
+                }
+                10 if round % 512 == 0 => map.shrink_to_fit().expect("memory for a merge"),
+                11 => {
+                    let found = map.iter().take(8).all(|(key, value)| value >> 16 == key);
+                    assert!(found, "a value of another key");
+                }
+                _ => assert!(map.get(&key).is_none_or(|found| found >> 16 == key)),
+            }
+        }
+        std::ptr::null_mut()
+    }
+
+    pub(super) fn run<E: EntrySize>() {
+        let builder = PeaMap::<u64, u64>::builder().segment_buckets(2);
+        let map: Map<E> = builder.build().expect("valid options");
+        let seeds = 0..THREADS as u64;
+        let mut tasks: Vec<_> =
+            seeds.map(|seed| Task { map: &map, seed: seed * 7919 + 1 }).collect();
+        run_threads(&mut tasks, thread::<E>);
+        assert_eq!(map.len(), map.iter().count());
+        println!("{} small entries, nothing wrong", map.len());
     }
 }
 

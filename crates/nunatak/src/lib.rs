@@ -24,12 +24,13 @@ pub use hash::{Modulo, RandomState};
 pub use map::{
     BoxedGuard, BoxedMap, Compute, ConcurrentMap, DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap,
     DlhtSet, IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet, InlineMap, InlineSet, Op,
-    Outcome, PeaBoxedMap, PeaBuilder, PeaMap, PeaMultiMap, PeaSet, Removed, Request, Stop,
+    Outcome, PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaMultiMap, PeaSet, Removed,
+    Request, Stop,
 };
 pub use memory::MemoryUsage;
 pub use table::dlht::DlhtStats;
 pub use table::iceberg::{BlockSizes, Blocks, IcebergStats, SlotHandle};
-pub use table::pea::{PeaMultiStats, PeaStats, Strategy};
+pub use table::pea::{Entry8, Entry12, Entry16, EntrySize, PeaMultiStats, PeaStats, Strategy};
 /// A durable medium for model checkers.
 #[cfg(any(loom, shuttle))]
 pub type CheckedMedium = memory::Checked<true>;

@@ -85,6 +85,8 @@ pub enum Bug {
     BehindRowsKept,
     SyncOmitted,
     EntryNotAskedAgain,
+    TornPairReturned,
+    UnpublishedPairReturned,
     LockedWithoutEntry,
     StashForgotten,
     SecondUnflagged,

@@ -14,6 +14,8 @@
 #[path = "models/chosen.rs"]
 mod chosen;
 mod models;
+#[path = "models/narrow.rs"]
+mod narrow;
 #[path = "models/pea.rs"]
 mod pea;
 
@@ -39,6 +41,7 @@ fn map(strategies: &[Strategy], entries: &[(u64, u64)]) -> Arc<Map> {
 #[test]
 fn every_property_holds() {
     models::every_property_holds(MODELS);
+    models::every_property_holds(narrow::MODELS);
 }
 
 #[cfg(nunatak_seeded_bugs)]
@@ -46,4 +49,8 @@ fn every_property_holds() {
 fn every_seeded_bug_is_found() {
     use nunatak::seeded::Bug;
     models::every_seeded_bug_is_found(&[Bug::LockedWithoutEntry], MODELS);
+    models::every_seeded_bug_is_found(
+        &[Bug::TornPairReturned, Bug::UnpublishedPairReturned],
+        narrow::MODELS,
+    );
 }

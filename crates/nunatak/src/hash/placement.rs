@@ -74,6 +74,8 @@ pub struct Decoder(Code);
 enum Code {
     /// The word, exclusive-or a word that is not of its half.
     Marked([Marker; 2]),
+    /// The word with a bit set that no word has.
+    Mark(u64),
     /// The word with its lowest bit set; the half is that bit.
     Parity,
     /// The word with its highest bit set; the half is that bit.
@@ -104,11 +106,16 @@ impl Decoder {
         Self(Code::Permuted(permutation.inverse()))
     }
 
+    pub(crate) fn of_mark(mark: u64) -> Self {
+        Self(Code::Mark(mark))
+    }
+
     /// The word that a tag of a half stands for.
     #[inline]
     pub(crate) fn word(&self, tag: u64, half: usize) -> u64 {
         match &self.0 {
             Code::Marked(markers) => tag ^ markers[half].empty,
+            Code::Mark(mark) => tag & !mark,
             Code::Parity => tag & !1 | half as u64,
             Code::Hash => with_half(tag, half),
             Code::Permuted(inverse) => inverse.word(with_half(tag, half)),
@@ -121,7 +128,7 @@ impl Decoder {
         match &self.0 {
             Code::Marked(markers) => markers[half].dead,
             Code::Parity => 2,
-            Code::Hash | Code::Permuted(_) => 1,
+            Code::Hash | Code::Permuted(_) | Code::Mark(_) => 1,
         }
     }
 }

@@ -54,6 +54,12 @@ pub struct BoxedMap<K, V, S = RandomState, D: Design = Dlht> {
 impl<K, V, S, D: Design> BoxedMap<K, V, S, D> {
     /// A map of a table that is built already.
     pub(super) fn of(table: D::Table<HashPlacement>, hasher: S) -> Self {
+        const {
+            assert!(
+                matches!(D::WORD_BITS, (64, 64)),
+                "the design's entries are smaller than a hash and a pointer"
+            );
+        }
         Self { table, hasher, limbo: Limbo::new(), entries: PhantomData }
     }
 }

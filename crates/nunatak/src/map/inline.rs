@@ -101,6 +101,12 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> InlineMap<K, V, S, D> {
 
     /// A map of a table that is built already.
     pub(crate) fn of(table: D::Table<S::Placement>) -> Self {
+        const {
+            assert!(
+                K::BITS <= D::WORD_BITS.0 && V::BITS <= D::WORD_BITS.1,
+                "the design's entries are smaller than the keys or the values"
+            );
+        }
         Self { table, entries: PhantomData }
     }
 

@@ -24,7 +24,7 @@ pub use dlht::{DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet};
 pub use iceberg::{IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet};
 pub use inline::InlineMap;
 pub use multi::PeaMultiMap;
-pub use pea::{PeaBoxedMap, PeaBuilder, PeaMap, PeaSet};
+pub use pea::{PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaSet};
 pub use set::InlineSet;
 
 use crate::error::{BatchError, Error};

@@ -15,12 +15,13 @@ mod verify;
 
 use crate::error::Error;
 use crate::hash::{Hashing, Placement};
-use crate::memory::MemoryUsage;
+use crate::memory::{Heap, MemoryUsage};
 use crate::mode::{Mode, Shared};
 use crate::sync::Registry;
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
 use iceberg::{BlockSizes, Blocks};
+use pea::{Entry16, EntrySize};
 
 /// In how many bytes of addresses a file is mapped whose pages are copied: more than a
 /// table takes.
@@ -170,6 +171,10 @@ pub trait Design: Sized + 'static {
     /// ```
     type Stats: core::fmt::Debug + Clone;
 
+    /// Of how many bits a key's word may be, and a value's.
+    #[doc(hidden)]
+    const WORD_BITS: (u32, u32) = (64, 64);
+
     #[doc(hidden)]
     type Table<P: Placement>: PairTable<Stats = Self::Stats>;
 
@@ -241,7 +246,7 @@ where
 {
 }
 
-/// The design of [`PeaMap`](crate::PeaMap).
+/// The design of [`PeaMap`](crate::PeaMap); `E` says how large its entries are.
 ///
 /// ```
 /// use nunatak::{InlineMap, Pea, PeaMap, RandomState};
@@ -249,18 +254,19 @@ where
 /// # assert!(map.is_empty());
 /// ```
 #[derive(Debug)]
-pub struct Pea(());
+pub struct Pea<E: EntrySize = Entry16>(PhantomData<E>);
 
-impl Design for Pea {
+impl<E: EntrySize> Design for Pea<E> {
     type Stats = pea::PeaStats;
-    type Table<P: Placement> = pea::Table<P>;
+    const WORD_BITS: (u32, u32) = (E::KEY_BITS, E::VALUE_BITS);
+    type Table<P: Placement> = pea::Table<E::Placement<P>, Heap, E::Layout>;
 
     fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
-        pea::Table::new(placement, pea::Config::default(), capacity)
+        pea::Table::new(E::placement(placement), pea::Config::default(), capacity)
     }
 }
 
-impl<S: BuildHasher + Send + Sync + 'static> Hashes<S> for Pea {}
+impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> Hashes<S> for Pea<E> {}
 
 /// An [`Iceberg`] in a durable medium that is ordered or not, for model checkers.
 #[cfg(any(loom, shuttle))]

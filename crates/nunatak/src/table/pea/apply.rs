@@ -1,9 +1,10 @@
 //! Changing keys: one function that inserts, replaces and removes.
 
 use super::Table;
-use super::bucket::{Bucket, Flag};
+use super::bucket::Flag;
 use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
+use super::layout::{Header, Layout};
 use super::segments::{STASH, Segments};
 use crate::hash::Placement;
 use crate::memory::Medium;
@@ -47,16 +48,16 @@ enum Place {
 }
 
 /// The buckets of a key, of which the first is locked, and the second if it says so.
-pub(super) struct Buckets<'t, M: Medium> {
-    segments: &'t Segments<M>,
+pub(super) struct Buckets<'t, M: Medium, L: Layout> {
+    segments: &'t Segments<M, L>,
     segment: usize,
     places: [usize; 2],
-    first: &'t Bucket,
-    pub(super) second: &'t Bucket,
+    first: &'t L,
+    pub(super) second: &'t L,
     has_second: bool,
 }
 
-impl<M: Medium> Buckets<'_, M> {
+impl<M: Medium, L: Layout> Buckets<'_, M, L> {
     /// Locks the second bucket, too, if that can be.
     pub(super) fn lock_second(&mut self) -> bool {
         let [first, second] = self.places;
@@ -115,7 +116,7 @@ impl<M: Medium> Buckets<'_, M> {
 /// What was to be changed is in a page of which there is no room for a copy.
 struct NoRoom;
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Changes a key by its value word, or inserts it; see
     /// [`PairTable::apply`](crate::table::PairTable::apply).
     #[inline(always)]
@@ -198,7 +199,12 @@ impl<P: Placement, M: Medium> Table<P, M> {
         }
     }
 
-    pub(super) fn lock_buckets(&self, found: Found<'_>, hash: u64, both: bool) -> Buckets<'_, M> {
+    pub(super) fn lock_buckets(
+        &self,
+        found: Found<'_>,
+        hash: u64,
+        both: bool,
+    ) -> Buckets<'_, M, L> {
         let (segment, mask) = (found.entry.segment(), self.mask());
         let places @ [first, second] = [first_bucket(hash, mask), second_bucket(hash, mask)];
         let has_second = both && second < first && !self.segments.share_lock(first, second);
@@ -220,7 +226,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     fn attempt<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         found: Found<'_>,
-        buckets: &mut Buckets<'_, M>,
+        buckets: &mut Buckets<'_, M, L>,
         request: &Request<'_, T, F>,
         known: (&Known, bool),
     ) -> Attempt {
@@ -231,7 +237,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     fn try_attempt<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         found: Found<'_>,
-        buckets: &mut Buckets<'_, M>,
+        buckets: &mut Buckets<'_, M, L>,
         request: &Request<'_, T, F>,
         (known, is_refused): (&Known, bool),
     ) -> Result<Attempt, NoRoom> {
@@ -262,15 +268,15 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// Where a key is, and its value word; or one that is not known to be its.
     fn place_of<T: KeyTest, F>(
         &self,
-        buckets: &Buckets<'_, M>,
+        buckets: &Buckets<'_, M, L>,
         request: &Request<'_, T, F>,
         known: &Known,
     ) -> Result<Option<(Place, u64)>, u64> {
         let fingerprint = fingerprint(request.hash);
-        let in_bucket = |bucket: &Bucket| -> Result<Option<(usize, u64)>, u64> {
+        let in_bucket = |bucket: &L| -> Result<Option<(usize, u64)>, u64> {
             for slot in bucket.header().matching(fingerprint) {
-                let (first, second) =
-                    self.segments.slot(bucket, slot).load_whole(self.pairs_load_whole);
+                // Nobody else changes the key, so that what has its tag is its pair.
+                let (first, second) = self.segments.pair(bucket, slot, self.pairs_load_whole);
                 if first == request.tag && known.is::<T>(second).ok_or(second)? {
                     return Ok(Some((slot, second)));
                 }
@@ -311,12 +317,12 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// somebody is changing: of a present epoch it has one place.)
     fn replace<T, F>(
         &self,
-        buckets: &mut Buckets<'_, M>,
+        buckets: &mut Buckets<'_, M, L>,
         request: &Request<'_, T, F>,
         (place, second): (Place, u64),
         new: u64,
     ) -> Result<(), NoRoom> {
-        let replace = |bucket: &Bucket, slot| {
+        let replace = |bucket: &L, slot| {
             bucket.replace(&self.medium, slot, new);
             bucket.persist_value(&self.medium, slot);
         };
@@ -344,7 +350,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// Takes a key out; false if the second bucket can't be locked.
     fn remove<T, F>(
         &self,
-        buckets: &mut Buckets<'_, M>,
+        buckets: &mut Buckets<'_, M, L>,
         request: &Request<'_, T, F>,
         (place, second): (Place, u64),
     ) -> Result<bool, NoRoom> {
@@ -382,13 +388,13 @@ impl<P: Placement, M: Medium> Table<P, M> {
     fn insert(
         &self,
         (strategy, is_refused): (Strategy, bool),
-        buckets: &mut Buckets<'_, M>,
+        buckets: &mut Buckets<'_, M, L>,
         hash: u64,
         pair: (u64, u64),
     ) -> Result<Attempt, NoRoom> {
         let fingerprint = fingerprint(hash);
         let medium = &self.medium;
-        let put = |bucket: &Bucket, slot| {
+        let put = |bucket: &L, slot| {
             bucket.put(medium, slot, fingerprint, pair);
             bucket.persist(medium, slot);
         };

@@ -6,6 +6,7 @@
 use super::Table;
 use super::bucket::Flag;
 use super::geometry::{Entry, Strategy, fingerprint, first_bucket, second_bucket};
+use super::layout::{Header, Layout};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::table::prefetch::{prefetch, prefetch_to_write};
@@ -17,7 +18,7 @@ const SLOT_DISTANCE: usize = 16;
 /// A power of two above the distance.
 const RING: usize = 32;
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Runs `step` for every operation of a batch, in order, while the lines of later
     /// ones are fetched.
     #[inline(always)]
@@ -63,11 +64,11 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let slot = header.matching(fingerprint(hash)).next();
         if CHANGES {
             let slot = slot.or_else(|| header.matching(0).next());
-            prefetch_to_write(bucket.slot(slot.unwrap_or(0)));
+            bucket.addresses(slot.unwrap_or(0)).for_each(prefetch_to_write);
         } else if slot.is_none() && header.has(Flag::Second) {
             prefetch(self.segments.address(segment, second_bucket(hash, mask)));
         } else {
-            prefetch(bucket.slot(slot.unwrap_or(0)));
+            bucket.addresses(slot.unwrap_or(0)).for_each(prefetch);
         }
     }
 

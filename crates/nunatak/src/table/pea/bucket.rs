@@ -26,6 +26,10 @@
 //! Loads by who holds the lock are relaxed, as are stores to a bucket that nobody else
 //! has: what is published or unlocked afterwards releases them.
 
+use super::Table;
+use super::layout::{Header, Layout};
+use super::values::Pointer;
+use crate::hash::Placement;
 use crate::memory::{Heap, Medium, Zeroed};
 use crate::seeded::{Bug, seeded};
 use crate::simd::BitIter;
@@ -34,15 +38,15 @@ use crate::sync::{AtomicPair, AtomicU64, Backoff, Ordering};
 /// The slots of a bucket.
 pub(super) const SLOTS: usize = if cfg!(any(loom, shuttle)) { 3 } else { 15 };
 
-const FLAGS_SHIFT: u32 = 56;
+pub(super) const FLAGS_SHIFT: u32 = 56;
 const POINTERS_SHIFT: u32 = FLAGS_SHIFT + 3;
 const POINTERS: u64 = 15 << POINTERS_SHIFT;
-const LOCK: u64 = 1 << 63;
+pub(super) const LOCK: u64 = 1 << 63;
 
 /// What a bucket tells of keys whose first bucket it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
-pub(super) enum Flag {
+pub enum Flag {
     /// One may be in its second bucket.
     Second = 1 << FLAGS_SHIFT,
     /// One may be in the stash.
@@ -51,11 +55,11 @@ pub(super) enum Flag {
     Chained = 4 << FLAGS_SHIFT,
 }
 
-const ALL_FLAGS: u64 = 7 << FLAGS_SHIFT;
+pub(super) const ALL_FLAGS: u64 = 7 << FLAGS_SHIFT;
 
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub(super) struct Bucket {
+pub struct Bucket {
     words: [AtomicU64; 2],
     slots: [AtomicPair; SLOTS],
 }
@@ -77,15 +81,9 @@ impl crate::memory::Released for Bucket {
 
 /// The words of a header, as they were loaded.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Header([u64; 2]);
+pub struct BucketHeader([u64; 2]);
 
-impl Header {
-    /// The slots that have a fingerprint; the free ones of zero.
-    #[inline(always)]
-    pub(super) fn matching(self, fingerprint: u8) -> BitIter {
-        BitIter::new(u64::from(self.bytes_that_are(fingerprint)))
-    }
-
+impl BucketHeader {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
     fn bytes_that_are(self, fingerprint: u8) -> u32 {
@@ -104,21 +102,6 @@ impl Header {
         (0..SLOTS).fold(0, |bits, slot| bits | u32::from(byte(slot) == fingerprint) << slot)
     }
 
-    #[inline(always)]
-    pub(super) fn has(self, flag: Flag) -> bool {
-        self.0[1] & flag as u64 != 0
-    }
-
-    /// Whether keys whose first bucket it is are in it or nowhere.
-    #[inline(always)]
-    pub(super) fn has_no_flag(self) -> bool {
-        self.0[1] & ALL_FLAGS == 0
-    }
-
-    pub(super) fn free_slots(self) -> u32 {
-        self.bytes_that_are(0).count_ones()
-    }
-
     /// How many of the first slots hold pointers.
     #[inline(always)]
     pub(super) fn pointers(self) -> usize {
@@ -130,12 +113,33 @@ impl Header {
     }
 }
 
+impl Header for BucketHeader {
+    #[inline(always)]
+    fn matching(self, fingerprint: u8) -> BitIter {
+        BitIter::new(u64::from(self.bytes_that_are(fingerprint)))
+    }
+
+    #[inline(always)]
+    fn has(self, flag: Flag) -> bool {
+        self.0[1] & flag as u64 != 0
+    }
+
+    #[inline(always)]
+    fn has_no_flag(self) -> bool {
+        self.0[1] & ALL_FLAGS == 0
+    }
+
+    fn free_slots(self) -> u32 {
+        self.bytes_that_are(0).count_ones()
+    }
+}
+
 /// The bit that every tag of a durable table of duplicate keys has.
 const HIGHEST: u64 = 1 << 63;
 
 /// How a slot says that it holds a pointer to many values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Marking {
+pub enum Marking {
     /// By its place: it comes before all that hold values.
     Place,
     /// By its word: the tag without its highest bit. What would be zero then is left as it
@@ -174,7 +178,7 @@ impl Marking {
 
 /// What a slot of a table of duplicate keys holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Item {
+pub struct Item {
     pub(super) fingerprint: u8,
     pub(super) tag: u64,
     /// A value, or a pointer to many.
@@ -182,28 +186,42 @@ pub(super) struct Item {
     pub(super) is_pointer: bool,
 }
 
-impl Bucket {
-    /// Fingerprints and flags; the flags not after the fingerprints.
+#[allow(private_interfaces, reason = "the trait is sealed: its module is private")]
+impl Layout for Bucket {
+    const IS_DURABLE: bool = true;
+    const SLOTS: usize = SLOTS;
+    type Header = BucketHeader;
+
     #[inline(always)]
-    pub(super) fn header(&self) -> Header {
+    fn header(&self) -> BucketHeader {
         // Acquire: what was stored before a fingerprint was cleared or a flag was set is
         // seen.
         let second = self.words[1].load(Ordering::Acquire);
-        Header([self.words[0].load(Ordering::Acquire), second])
+        BucketHeader([self.words[0].load(Ordering::Acquire), second])
     }
 
     #[inline(always)]
-    pub(super) fn slot(&self, slot: usize) -> &AtomicPair {
-        &self.slots[slot]
+    fn pair(&self, slot: usize, whole: bool) -> (u64, u64) {
+        self.slots[slot].load_whole(whole)
     }
 
     #[inline(always)]
-    pub(super) fn try_lock(&self) -> bool {
+    fn is_pair_of(&self, _header: BucketHeader, _slot: usize) -> bool {
+        // A slot's words are loaded at once, and the tag is stored last.
+        true
+    }
+
+    fn addresses(&self, slot: usize) -> impl Iterator<Item = *const u8> {
+        core::iter::once((&raw const self.slots[slot]).cast())
+    }
+
+    #[inline(always)]
+    fn try_lock(&self) -> bool {
         // Acquire: pairs with the unlocking.
         self.words[1].fetch_or(LOCK, Ordering::Acquire) & LOCK == 0
     }
 
-    pub(super) fn lock(&self) {
+    fn lock(&self) {
         let mut backoff = Backoff::new();
         while !self.try_lock() {
             while self.words[1].load(Ordering::Relaxed) & LOCK != 0 {
@@ -213,32 +231,17 @@ impl Bucket {
     }
 
     #[inline(always)]
-    pub(super) fn unlock(&self) {
+    fn unlock(&self) {
         store(&Heap, &self.words[1], self.words[1].load(Ordering::Relaxed) & !LOCK);
     }
 
-    /// Sets a flag, before what it tells of. The caller holds the lock.
-    pub(super) fn set<M: Medium>(&self, medium: &M, flag: Flag) {
+    fn set<M: Medium>(&self, medium: &M, flag: Flag) {
         let word = self.words[1].load(Ordering::Relaxed);
         store(medium, &self.words[1], word | flag as u64);
     }
 
-    fn set_fingerprint<M: Medium>(&self, medium: &M, slot: usize, fingerprint: u8) {
-        let (word, shift) = (&self.words[slot / 8], slot % 8 * 8);
-        let others = word.load(Ordering::Relaxed) & !(0xFF << shift);
-        // Who finds it cleared knows that the tag is.
-        store(medium, word, others | u64::from(fingerprint) << shift);
-    }
-
-    /// Puts a pair into a free slot. The caller holds the lock.
     #[inline(always)]
-    pub(super) fn put<M: Medium>(
-        &self,
-        medium: &M,
-        slot: usize,
-        fingerprint: u8,
-        (tag, second): (u64, u64),
-    ) {
+    fn put<M: Medium>(&self, medium: &M, slot: usize, fingerprint: u8, (tag, second): (u64, u64)) {
         self.set_fingerprint(medium, slot, fingerprint);
         if seeded(Bug::TagBeforeValue) {
             medium.store_first(&self.slots[slot], tag, Ordering::Release);
@@ -248,16 +251,14 @@ impl Bucket {
         medium.store_first(&self.slots[slot], tag, Ordering::Release);
     }
 
-    /// Replaces the value of a slot, whose key nobody else changes.
     #[inline(always)]
-    pub(super) fn replace<M: Medium>(&self, medium: &M, slot: usize, second: u64) {
+    fn replace<M: Medium>(&self, medium: &M, slot: usize, second: u64) {
         // Release: what it points to is there.
         medium.store_second(&self.slots[slot], second, Ordering::Release);
     }
 
-    /// Empties a slot. The caller holds the lock.
     #[inline(always)]
-    pub(super) fn clear<M: Medium>(&self, medium: &M, slot: usize) {
+    fn clear<M: Medium>(&self, medium: &M, slot: usize) {
         // Release: who misses the key by it sees what happened before.
         medium.store_first(&self.slots[slot], 0, Ordering::Release);
         if M::IS_DURABLE {
@@ -272,9 +273,8 @@ impl Bucket {
         self.set_fingerprint(medium, slot, 0);
     }
 
-    /// Makes what was put into a slot durable.
     #[inline(always)]
-    pub(super) fn persist<M: Medium>(&self, medium: &M, slot: usize) {
+    fn persist<M: Medium>(&self, medium: &M, slot: usize) {
         if M::IS_DURABLE {
             if !seeded(Bug::InsertUnflushed) {
                 medium.flush(&raw const self.slots[slot], 1);
@@ -285,9 +285,8 @@ impl Bucket {
         }
     }
 
-    /// Makes the value that a slot was given durable.
     #[inline(always)]
-    pub(super) fn persist_value<M: Medium>(&self, medium: &M, slot: usize) {
+    fn persist_value<M: Medium>(&self, medium: &M, slot: usize) {
         if M::IS_DURABLE {
             if !seeded(Bug::ReplaceUnflushed) {
                 medium.flush(&raw const self.slots[slot], 1);
@@ -298,30 +297,7 @@ impl Bucket {
         }
     }
 
-    fn set_pointers<M: Medium>(&self, medium: &M, pointers: usize) {
-        let word = self.words[1].load(Ordering::Relaxed) & !POINTERS;
-        store(medium, &self.words[1], word | (pointers as u64) << POINTERS_SHIFT);
-    }
-
-    /// What is in a slot that is taken. The caller holds the lock.
-    pub(super) fn item(&self, marking: Marking, slot: usize) -> Item {
-        self.item_of(marking, self.header(), slot)
-    }
-
-    #[inline(always)]
-    fn item_of(&self, marking: Marking, header: Header, slot: usize) -> Item {
-        let word = self.slots[slot].load_first(Ordering::Relaxed);
-        Item {
-            fingerprint: header.fingerprint(slot),
-            tag: marking.tag(word),
-            second: self.slots[slot].load_second(Ordering::Relaxed),
-            is_pointer: slot < header.pointers() || marking.is_pointer(word),
-        }
-    }
-
-    /// Puts something into the bucket; which slot it is in, if there is room. The caller
-    /// holds the lock, whose version tells readers of it.
-    pub(super) fn add<M: Medium>(&self, medium: &M, marking: Marking, item: Item) -> Option<usize> {
+    fn add<M: Medium>(&self, medium: &M, marking: Marking, item: Item) -> Option<usize> {
         let header = self.header();
         let free = header.matching(0).next()?;
         let pair = (marking.word(item.tag, item.is_pointer), item.second);
@@ -339,6 +315,93 @@ impl Bucket {
         Some(place)
     }
 
+    fn items(&self, marking: Marking) -> impl Iterator<Item = Item> {
+        let header = self.header();
+        let is_taken = move |slot: &usize| header.fingerprint(*slot) != 0;
+        (0..SLOTS).filter(is_taken).map(move |slot| self.item_of(marking, header, slot))
+    }
+
+    fn flags(&self) -> u64 {
+        self.words[1].load(Ordering::Relaxed) & ALL_FLAGS
+    }
+
+    fn add_flags<M: Medium>(&self, medium: &M, flags: u64) {
+        let word = self.words[1].load(Ordering::Relaxed);
+        if word | flags != word {
+            store(medium, &self.words[1], word | flags);
+        }
+    }
+
+    fn touch<M: Medium>(&self, medium: &M) {
+        medium.store_word(&self.words[0], 0, Ordering::Relaxed);
+    }
+
+    fn empty<M: Medium>(&self, medium: &M) {
+        for slot in &self.slots {
+            // Looking first leaves lines clean that need not be written back.
+            if !M::IS_DURABLE || slot.load_first(Ordering::Relaxed) != 0 {
+                medium.store_first(slot, 0, Ordering::Relaxed);
+            }
+        }
+        self.set_words(medium, [0, 0]);
+    }
+
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    fn restore<M: Medium>(&self, medium: &M, fingerprints: &[u8], flags: u64) {
+        let mut words = [0, flags & ALL_FLAGS];
+        for (slot, &fingerprint) in fingerprints.iter().enumerate() {
+            words[slot / 8] |= u64::from(fingerprint) << (slot % 8 * 8);
+        }
+        self.set_words(medium, words);
+    }
+
+    fn flush<M: Medium>(&self, medium: &M, slot: usize) {
+        medium.flush(&raw const self.slots[slot], 1);
+    }
+
+    fn compact<P: Placement, M: Medium>(
+        table: &Table<P, M>,
+        bucket: &Self,
+        made: &mut Vec<Pointer>,
+    ) -> bool {
+        table.compact_new(bucket, made)
+    }
+}
+
+impl Bucket {
+    #[inline(always)]
+    pub(super) fn slot(&self, slot: usize) -> &AtomicPair {
+        &self.slots[slot]
+    }
+
+    fn set_fingerprint<M: Medium>(&self, medium: &M, slot: usize, fingerprint: u8) {
+        let (word, shift) = (&self.words[slot / 8], slot % 8 * 8);
+        let others = word.load(Ordering::Relaxed) & !(0xFF << shift);
+        // Who finds it cleared knows that the tag is.
+        store(medium, word, others | u64::from(fingerprint) << shift);
+    }
+
+    fn set_pointers<M: Medium>(&self, medium: &M, pointers: usize) {
+        let word = self.words[1].load(Ordering::Relaxed) & !POINTERS;
+        store(medium, &self.words[1], word | (pointers as u64) << POINTERS_SHIFT);
+    }
+
+    /// What is in a slot that is taken. The caller holds the lock.
+    pub(super) fn item(&self, marking: Marking, slot: usize) -> Item {
+        self.item_of(marking, self.header(), slot)
+    }
+
+    #[inline(always)]
+    fn item_of(&self, marking: Marking, header: BucketHeader, slot: usize) -> Item {
+        let word = self.slots[slot].load_first(Ordering::Relaxed);
+        Item {
+            fingerprint: header.fingerprint(slot),
+            tag: marking.tag(word),
+            second: self.slots[slot].load_second(Ordering::Relaxed),
+            is_pointer: slot < header.pointers() || marking.is_pointer(word),
+        }
+    }
+
     /// Takes out a pointer that is one by its place. The caller holds the lock, whose
     /// version tells readers of it.
     pub(super) fn clear_pointer<M: Medium>(&self, medium: &M, slot: usize) {
@@ -349,13 +412,6 @@ impl Bucket {
         }
         self.set_pointers(medium, last);
         self.clear(medium, last);
-    }
-
-    /// All that is in a bucket that does not change.
-    pub(super) fn items(&self, marking: Marking) -> impl Iterator<Item = Item> {
-        let header = self.header();
-        let is_taken = move |slot: &usize| header.fingerprint(*slot) != 0;
-        (0..SLOTS).filter(is_taken).map(move |slot| self.item_of(marking, header, slot))
     }
 
     /// Replaces all that is in the bucket, where pointers are ones by their places. The
@@ -373,35 +429,6 @@ impl Bucket {
         self.set_fingerprint(medium, slot, 0);
     }
 
-    /// Which keys of the bucket may be elsewhere.
-    pub(super) fn flags(&self) -> u64 {
-        self.words[1].load(Ordering::Relaxed) & ALL_FLAGS
-    }
-
-    /// Gives a bucket that nobody else has flags besides its own.
-    pub(super) fn add_flags<M: Medium>(&self, medium: &M, flags: u64) {
-        let word = self.words[1].load(Ordering::Relaxed);
-        if word | flags != word {
-            store(medium, &self.words[1], word | flags);
-        }
-    }
-
-    /// Makes the page of a bucket that is new resident.
-    pub(super) fn touch<M: Medium>(&self, medium: &M) {
-        medium.store_word(&self.words[0], 0, Ordering::Relaxed);
-    }
-
-    /// Makes a bucket that nobody else has as new.
-    pub(super) fn empty<M: Medium>(&self, medium: &M) {
-        for slot in &self.slots {
-            // Looking first leaves lines clean that need not be written back.
-            if !M::IS_DURABLE || slot.load_first(Ordering::Relaxed) != 0 {
-                medium.store_first(slot, 0, Ordering::Relaxed);
-            }
-        }
-        self.set_words(medium, [0, 0]);
-    }
-
     /// Stores both words of the header, if they are others.
     fn set_words<M: Medium>(&self, medium: &M, words: [u64; 2]) {
         for (word, new) in self.words.iter().zip(words) {
@@ -410,22 +437,12 @@ impl Bucket {
             }
         }
     }
-
-    /// Gives a bucket that nobody else has the header of these fingerprints and flags.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-    pub(super) fn restore<M: Medium>(&self, medium: &M, fingerprints: [u8; SLOTS], flags: u64) {
-        let mut words = [0, flags & ALL_FLAGS];
-        for (slot, fingerprint) in fingerprints.into_iter().enumerate() {
-            words[slot / 8] |= u64::from(fingerprint) << (slot % 8 * 8);
-        }
-        self.set_words(medium, words);
-    }
 }
 
 /// Stores a word whose lock the caller holds. Release: of fingerprints and flags, as said
 /// there; when a bucket is unlocked, who locks it next sees all that was done.
 #[inline(always)]
-fn store<M: Medium>(medium: &M, word: &AtomicU64, new: u64) {
+pub(super) fn store<M: Medium>(medium: &M, word: &AtomicU64, new: u64) {
     // As in the front yard of IcebergHT: loom does not know that what others have stored
     // since the locking they stored in its place.
     #[cfg(loom)]

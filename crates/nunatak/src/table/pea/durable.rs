@@ -31,10 +31,10 @@
 //! the removal is durable: who finds none has seen nothing that a crash takes back.
 
 use super::Table;
-use super::bucket::Bucket;
 #[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
 use super::directory::Found;
 use super::geometry::{fingerprint, first_bucket, second_bucket};
+use super::layout::{Header, Layout};
 use super::log::Log;
 use super::segments::Fresh;
 use super::split::Child;
@@ -64,7 +64,7 @@ pub(super) struct Restoring {
     pub(super) found: AtomicUsize,
 }
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// How many segments nobody has looked at since a crash.
     pub(super) fn unrestored(&self) -> usize {
         if M::IS_DURABLE { self.restoring.left.load(Ordering::Relaxed) } else { 0 }
@@ -126,9 +126,9 @@ impl<P: Placement, M: Medium> Table<P, M> {
     #[cold]
     fn persist_key(&self, segment: usize, hash: u64) {
         let mask = self.mask();
-        let persist = |bucket: &Bucket| {
+        let persist = |bucket: &L| {
             for slot in bucket.header().matching(fingerprint(hash)) {
-                self.medium.flush(bucket.slot(slot), 1);
+                bucket.flush(&self.medium, slot);
             }
         };
         persist(self.segments.bucket(segment, first_bucket(hash, mask)));
@@ -173,7 +173,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
 
 /// Media that no table is opened in.
 #[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) fn restore(&self, _found: Found<'_>, _hash: u64) {}
 
     pub(super) fn restore_all(&self) {}

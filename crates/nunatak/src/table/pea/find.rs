@@ -1,9 +1,10 @@
 //! Looking keys up.
 
 use super::Table;
-use super::bucket::{Bucket, Flag};
+use super::bucket::Flag;
 use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
+use super::layout::{Header, Layout};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
@@ -11,7 +12,7 @@ use crate::sync::{Ordering, fence};
 use crate::table::KeyTest;
 use crate::table::prefetch::{prefetch, prefetch_to_write};
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// The value word of a key. A hit touches the line of its bucket's header and that of
     /// its slot, which may be the same; a miss the former, but for fingerprints that are
     /// another key's; more of either if the segment is so full that keys are elsewhere.
@@ -60,14 +61,38 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let bucket = self.segments.bucket(segment, first_bucket(hash, self.mask()));
         // Before the fingerprints: who finds no flag finds the key here, if anywhere.
         let header = bucket.header();
-        for slot in header.matching(fingerprint(hash)) {
-            let (first, second) =
-                self.segments.slot(bucket, slot).load_whole(self.pairs_load_whole);
-            if first == tag && test.accepts(second) {
-                return Some(second);
-            }
+        match self.find_in(bucket, header, (hash, tag), test) {
+            None if header.has_no_flag() => None,
+            None => self.find_elsewhere(segment, hash, tag, test),
+            found => found,
         }
-        if header.has_no_flag() { None } else { self.find_elsewhere(segment, hash, tag, test) }
+    }
+
+    /// A key of a bucket whose header was loaded.
+    #[inline(always)]
+    fn find_in<T: KeyTest>(
+        &self,
+        bucket: &L,
+        mut header: L::Header,
+        (hash, tag): (u64, u64),
+        test: &T,
+    ) -> Option<u64> {
+        'look: loop {
+            for slot in header.matching(fingerprint(hash)) {
+                let (first, second) = self.segments.pair(bucket, slot, self.pairs_load_whole);
+                if first != tag {
+                    continue;
+                }
+                if !bucket.is_pair_of(header, slot) {
+                    header = bucket.header();
+                    continue 'look;
+                }
+                if test.accepts(second) {
+                    return Some(second);
+                }
+            }
+            return None;
+        }
     }
 
     /// The rest of a lookup, for a key that is not in its first bucket.
@@ -80,13 +105,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     ) -> Option<u64> {
         let mask = self.mask();
         let header = self.segments.bucket(segment, first_bucket(hash, mask)).header();
-        let find_in = |bucket: &Bucket| {
-            bucket.header().matching(fingerprint(hash)).find_map(|slot| {
-                let (first, second) =
-                    self.segments.slot(bucket, slot).load_whole(self.pairs_load_whole);
-                (first == tag && test.accepts(second)).then_some(second)
-            })
-        };
+        let find_in = |bucket: &L| self.find_in(bucket, bucket.header(), (hash, tag), test);
         let in_second = || find_in(self.segments.bucket(segment, second_bucket(hash, mask)));
         let in_stash = || self.segments.stash(segment).into_iter().find_map(find_in);
         // Of a copy, since the caller's code must not run under the lock.
@@ -111,7 +130,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     #[inline(always)]
     pub(super) fn prefetch_bucket<const CHANGES: bool>(&self, segment: usize, place: usize) {
         let first = self.segments.address(segment, place).cast::<u8>();
-        for line in (0..size_of::<Bucket>()).step_by(64) {
+        for line in (0..size_of::<L>()).step_by(64) {
             let address = first.wrapping_add(line);
             if CHANGES { prefetch_to_write(address) } else { prefetch(address) }
         }

@@ -5,7 +5,8 @@
 //! So no key is yielded twice, and one that stays present is yielded.
 
 use super::Table;
-use super::bucket::{Flag, Item};
+use super::bucket::{Bucket, Flag, Item};
+use super::layout::{Header, Layout};
 use super::multi::Chained;
 use super::values::Pointer;
 use crate::hash::Placement;
@@ -14,21 +15,21 @@ use crate::sync::{OpPin, Shared};
 
 /// The pairs of a table.
 #[derive(Debug)]
-pub struct PairIter<'t, P: Placement, M: Medium = Heap> {
-    table: &'t Table<P, M>,
+pub struct PairIter<'t, P: Placement, M: Medium = Heap, L: Layout = Bucket> {
+    table: &'t Table<P, M, L>,
     /// Where the hashes begin that have not been looked at.
     next: Option<u64>,
     /// Words and values, to be yielded.
     buffer: Vec<(u64, u64)>,
 }
 
-impl<'t, P: Placement, M: Medium> PairIter<'t, P, M> {
-    pub(super) fn new(table: &'t Table<P, M>) -> Self {
+impl<'t, P: Placement, M: Medium, L: Layout> PairIter<'t, P, M, L> {
+    pub(super) fn new(table: &'t Table<P, M, L>) -> Self {
         Self { table, next: Some(0), buffer: Vec::new() }
     }
 }
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Copies the pairs, by their words, of the segment that a hash is in, from that
     /// hash on; where the hashes behind it begin.
     pub(super) fn read_segment(&self, from: u64, pairs: &mut Vec<(u64, u64)>) -> Option<u64> {
@@ -68,7 +69,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     }
 }
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Of a pointer all values.
     fn push_pairs(&self, word: u64, item: Item, pairs: &mut Vec<(u64, u64)>) {
         match &self.duplicates {
@@ -81,7 +82,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     }
 }
 
-impl<P: Placement, M: Medium> Iterator for PairIter<'_, P, M> {
+impl<P: Placement, M: Medium, L: Layout> Iterator for PairIter<'_, P, M, L> {
     type Item = (u64, u64);
 
     fn next(&mut self) -> Option<(u64, u64)> {

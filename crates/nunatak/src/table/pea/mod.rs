@@ -47,11 +47,14 @@ mod durable;
 mod find;
 mod geometry;
 mod iterate;
+mod layout;
 mod log;
 mod multi;
+mod narrow;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod recovery;
 mod segments;
+mod sizes;
 mod snapshot;
 mod split;
 mod stats;
@@ -64,6 +67,7 @@ mod version;
 
 pub use geometry::Strategy;
 pub use multi::PeaMultiStats;
+pub use sizes::{Entry8, Entry12, Entry16, EntrySize};
 pub use stats::PeaStats;
 
 use crate::error::Error;
@@ -72,9 +76,10 @@ use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::sync::{AtomicU64, Mutex, Registry, double_word_cas_is_lock_free, pairs_load_whole};
 use crate::table::iceberg::chains::Chains;
 use crate::table::{Change, KeyTest, PairTable};
-use bucket::SLOTS;
+use bucket::{Bucket, Marking};
 use directory::{Directories, Found};
 use geometry::Strategy as S;
+use layout::Layout;
 use multi::Duplicates;
 use segments::Segments;
 
@@ -124,10 +129,10 @@ const FILLED: f64 = 0.36;
 
 /// The table: pairs of words, found by the first.
 #[derive(Debug)]
-pub struct Table<P: Placement, M: Medium = Heap> {
+pub struct Table<P: Placement, M: Medium = Heap, L: Layout = Bucket> {
     medium: M,
     directories: Directories,
-    segments: Segments<M>,
+    segments: Segments<M, L>,
     placement: P,
     registry: Registry,
     chains: Chains<M>,
@@ -146,13 +151,13 @@ pub struct Table<P: Placement, M: Medium = Heap> {
     restoring: durable::Restoring,
 }
 
-impl<P: Placement> Table<P> {
+impl<P: Placement, L: Layout> Table<P, Heap, L> {
     pub(crate) fn new(placement: P, config: Config, capacity: usize) -> Result<Self, Error> {
         Self::new_in(Heap, placement, config, capacity)
     }
 }
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// A table in a medium that holds nothing.
     pub(crate) fn new_in(
         medium: M,
@@ -160,7 +165,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         config: Config,
         capacity: usize,
     ) -> Result<Self, Error> {
-        let per_segment = (config.buckets * SLOTS) as f64;
+        let per_segment = (config.buckets * L::SLOTS) as f64;
         let segments = (capacity as f64 / (per_segment * FILLED)).ceil().max(2.0);
         if segments > (1_u64 << geometry::MOST_DEPTH) as f64 {
             return Err(Error::CapacityOverflow);
@@ -184,6 +189,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
 
     /// A table of what a medium holds, whose directory names nothing.
     fn within(medium: M, placement: P, config: Config, depth: u32) -> Result<Self, Error> {
+        const { assert!(L::IS_DURABLE || !M::IS_DURABLE, "the layout is made for RAM") };
         if !double_word_cas_is_lock_free() {
             return Err(Error::NoDoubleWordCas);
         }
@@ -224,6 +230,15 @@ impl<P: Placement, M: Medium> Table<P, M> {
         self.segments.per_segment - 1
     }
 
+    /// How slots of the table say that they hold pointers, if any do.
+    #[inline(always)]
+    fn marking(&self) -> Marking {
+        match M::IS_DURABLE && self.duplicates.is_some() {
+            true => Marking::Tag,
+            false => Marking::Place,
+        }
+    }
+
     fn len(&self) -> usize {
         if M::IS_DURABLE && self.unrestored() > 0 {
             self.restore_all();
@@ -262,7 +277,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     fn slots(&self) -> usize {
         let mut segments = 0;
         self.each_entry(|_, _| segments += 1);
-        segments * (self.segments.per_segment + segments::STASH) * SLOTS
+        segments * (self.segments.per_segment + segments::STASH) * L::SLOTS
     }
 
     fn load_factor(&self) -> f64 {
@@ -270,9 +285,9 @@ impl<P: Placement, M: Medium> Table<P, M> {
     }
 }
 
-impl<P: Placement, M: Medium> PairTable for Table<P, M> {
+impl<P: Placement, M: Medium, L: Layout> PairTable for Table<P, M, L> {
     type Stats = PeaStats;
-    type Iter<'t> = iterate::PairIter<'t, P, M>;
+    type Iter<'t> = iterate::PairIter<'t, P, M, L>;
     type Snapshot = snapshot::PairSnapshot;
 
     #[inline(always)]

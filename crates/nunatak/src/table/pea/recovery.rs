@@ -3,10 +3,11 @@
 //! Loads of descriptors and slots are relaxed: no map has the table yet, or the lock of
 //! the structure keeps all others from a segment that nobody has looked at.
 
-use super::bucket::{Bucket, Flag, SLOTS};
+use super::bucket::Flag;
 use super::directory::Found;
 use super::durable::{DEPTH_SHIFT, LIVE};
 use super::geometry::{Entry, MOST_DEPTH, Strategy, fingerprint, first_bucket, second_bucket};
+use super::layout::Layout;
 use super::log::{Location, Log, Store};
 use super::multi::{Chained, Duplicates};
 use super::segments::STASH;
@@ -376,7 +377,7 @@ impl<P: Placement> Table<P, Paged> {
     }
 }
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Makes the headers of all segments anew that nobody has looked at since a crash.
     pub(super) fn restore_all(&self) {
         if self.unrestored() > 0 {
@@ -436,11 +437,11 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let per_segment = self.segments.per_segment;
         let mut flags = vec![0_u64; per_segment];
         let (mut pairs, mut strategy) = (0, self.config.strategies[0]);
-        let mut fingerprints = vec![[0_u8; SLOTS]; per_segment + STASH];
+        let mut fingerprints = vec![vec![0_u8; L::SLOTS]; per_segment + STASH];
         for (at, bucket) in self.segments.all(segment).enumerate() {
             for (slot, fingerprint_of_slot) in fingerprints[at].iter_mut().enumerate() {
-                let word = bucket.slot(slot).load_first(Relaxed);
-                let (marking, stored) = (self.marking(), bucket.slot(slot).load_second(Relaxed));
+                let (word, stored) = bucket.pair(slot, self.pairs_load_whole);
+                let marking = self.marking();
                 let tag = marking.tag(word);
                 if word == 0 || !self.placement.is_tag(tag) {
                     continue;
@@ -474,8 +475,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
         }
         flags.resize(per_segment + STASH, 0);
         let headers = fingerprints.into_iter().zip(flags);
-        let restore = |(bucket, (fingerprints, flags)): (&Bucket, ([u8; SLOTS], u64))| {
-            bucket.restore(&self.medium, fingerprints, flags);
+        let restore = |(bucket, (fingerprints, flags)): (&L, (Vec<u8>, u64))| {
+            bucket.restore(&self.medium, &fingerprints, flags);
         };
         self.segments.all(segment).zip(headers).for_each(restore);
         // One of those that the table uses, which contains it.

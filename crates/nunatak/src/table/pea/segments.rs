@@ -16,6 +16,7 @@
 
 use super::bucket::Bucket;
 use super::geometry::{Entry, Strategy};
+use super::layout::Layout;
 use super::version::Version;
 use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage, Part, Stretch};
@@ -30,10 +31,10 @@ pub(super) const STASH: usize = 2;
 const GROUP: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 
 #[derive(Debug)]
-pub(super) struct Segments<M: Medium> {
+pub(super) struct Segments<M: Medium, L: Layout = Bucket> {
     medium: M,
-    buckets: Stretch<Bucket, M>,
-    stash: Stretch<Bucket, M>,
+    buckets: Stretch<L, M>,
+    stash: Stretch<L, M>,
     /// Of a table of duplicate keys, and of a durable one.
     versions: Option<Stretch<Version>>,
     /// Of a durable table, what each segment is: see [`durable`](super::durable).
@@ -69,12 +70,12 @@ impl Fresh {
     }
 }
 
-impl<M: Medium> Segments<M> {
+impl<M: Medium, L: Layout> Segments<M, L> {
     /// Those that a medium holds, of so many buckets each, in as many addresses as the
     /// machine could need; of duplicate keys or not.
     pub(super) fn new(medium: &M, per_segment: usize, duplicates: bool) -> Result<Self, Error> {
         debug_assert!(per_segment.is_power_of_two() && per_segment >= 2);
-        let bytes = (per_segment + STASH) * size_of::<Bucket>();
+        let bytes = (per_segment + STASH) * size_of::<L>();
         let least = if cfg!(shuttle) { 128 } else { 8 };
         let mut most = (Addresses::share() as usize / bytes).clamp(least, 1 << 31);
         loop {
@@ -110,37 +111,45 @@ impl<M: Medium> Segments<M> {
     }
 
     #[inline(always)]
-    pub(super) fn bucket(&self, segment: usize, bucket: usize) -> &Bucket {
+    pub(super) fn bucket(&self, segment: usize, bucket: usize) -> &L {
         self.buckets.at(segment * self.per_segment + bucket)
     }
 
-    /// A slot that is looked at.
+    /// What is in a slot: see [`Layout::pair`].
     #[inline(always)]
-    pub(super) fn slot<'b>(&self, bucket: &'b Bucket, slot: usize) -> &'b AtomicPair {
-        let slot = bucket.slot(slot);
-        // Of a bucket the line of its header is counted, and this one.
+    pub(super) fn pair(&self, bucket: &L, slot: usize, whole: bool) -> (u64, u64) {
+        self.look_at(bucket, slot);
+        bucket.pair(slot, whole)
+    }
+
+    /// Of a bucket the line of its header is counted, and that of a slot.
+    #[inline(always)]
+    fn look_at(&self, bucket: &L, slot: usize) {
         #[cfg(any(test, feature = "accounting"))]
-        crate::memory::touched::record(core::ptr::from_ref(slot).addr(), M::IS_DURABLE);
-        slot
+        for address in bucket.addresses(slot) {
+            crate::memory::touched::record(address.addr(), M::IS_DURABLE);
+        }
+        #[cfg(not(any(test, feature = "accounting")))]
+        let _ = (bucket, slot);
     }
 
     #[inline(always)]
-    pub(super) fn address(&self, segment: usize, bucket: usize) -> *const Bucket {
+    pub(super) fn address(&self, segment: usize, bucket: usize) -> *const L {
         self.buckets.address(segment * self.per_segment + bucket)
     }
 
-    pub(super) fn stash(&self, segment: usize) -> [&Bucket; STASH] {
+    pub(super) fn stash(&self, segment: usize) -> [&L; STASH] {
         core::array::from_fn(|at| self.stash.at(segment * STASH + at))
     }
 
     /// All buckets of a segment, in the order in which they are locked.
-    pub(super) fn all(&self, segment: usize) -> impl Iterator<Item = &Bucket> + Clone {
+    pub(super) fn all(&self, segment: usize) -> impl Iterator<Item = &L> + Clone {
         let buckets = (0..self.per_segment).map(move |bucket| self.bucket(segment, bucket));
         buckets.chain(self.stash(segment))
     }
 
     /// One of them, by its place in that order.
-    pub(super) fn any(&self, segment: usize, at: usize) -> &Bucket {
+    pub(super) fn any(&self, segment: usize, at: usize) -> &L {
         match at.checked_sub(self.per_segment) {
             None => self.bucket(segment, at),
             Some(at) => self.stash(segment)[at],
@@ -151,14 +160,14 @@ impl<M: Medium> Segments<M> {
     pub(super) fn lock(&self, segment: usize) {
         match self.versions(segment) {
             Some(versions) => versions.for_each(Version::hold_still),
-            None => self.all(segment).for_each(Bucket::lock),
+            None => self.all(segment).for_each(L::lock),
         }
     }
 
     pub(super) fn unlock(&self, segment: usize) {
         match self.versions(segment) {
             Some(versions) => versions.for_each(Version::let_go),
-            None => self.all(segment).for_each(Bucket::unlock),
+            None => self.all(segment).for_each(L::unlock),
         }
     }
 
@@ -203,7 +212,7 @@ impl<M: Medium> Segments<M> {
             None if numbers.len >= self.most => return Err(Error::CapacityOverflow),
             None => {
                 let number = numbers.len;
-                let bytes = self.per_segment * size_of::<Bucket>();
+                let bytes = self.per_segment * size_of::<L>();
                 let room = if M::IS_DURABLE { number + 1 } else { room(number + 1, bytes) };
                 self.buckets.grow(room * self.per_segment)?;
                 self.stash.grow((number + 1) * STASH)?;
@@ -247,7 +256,7 @@ impl<M: Medium> Segments<M> {
     /// How many bytes a segment fills.
     pub(super) fn bytes(&self) -> usize {
         // And the rest of a page, for its stash and its descriptor each.
-        self.per_segment * size_of::<Bucket>() + (2 << 12)
+        self.per_segment * size_of::<L>() + (2 << 12)
     }
 
     /// Makes a segment that nobody else knows yet resident, so that nobody waits for
@@ -277,9 +286,9 @@ impl<M: Medium> Segments<M> {
     }
 
     /// A bucket of each page of a segment.
-    fn first_of_pages(&self) -> impl Iterator<Item = usize> + use<M> {
-        const PAGE: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4096 / size_of::<Bucket>() };
-        (0..self.per_segment).step_by(PAGE)
+    fn first_of_pages(&self) -> impl Iterator<Item = usize> + use<M, L> {
+        let page = if cfg!(any(loom, shuttle)) { 1 } else { 4096 / size_of::<L>() };
+        (0..self.per_segment).step_by(page)
     }
 
     /// Sees to it that a bucket may be changed. Its address may be another one then.
@@ -452,6 +461,15 @@ impl<M: Medium> Segments<M> {
         let descriptors = self.descriptors.as_ref();
         let descriptors = descriptors.map_or_else(MemoryUsage::default, Stretch::usage);
         self.buckets.usage() + self.stash.usage() + versions + descriptors
+    }
+}
+
+impl<M: Medium> Segments<M> {
+    /// A slot that is looked at.
+    #[inline(always)]
+    pub(super) fn slot<'b>(&self, bucket: &'b Bucket, slot: usize) -> &'b AtomicPair {
+        self.look_at(bucket, slot);
+        bucket.slot(slot)
     }
 }
 

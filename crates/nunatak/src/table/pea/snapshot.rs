@@ -4,6 +4,7 @@
 //! segments are copied. Reads never notice.
 
 use super::Table;
+use super::layout::Layout;
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;
@@ -32,7 +33,7 @@ impl Drop for Frozen<'_> {
     }
 }
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Whether changes are to wait.
     #[inline(always)]
     pub(super) fn is_frozen(&self) -> bool {

@@ -2,9 +2,10 @@
 //! (section 3.2); and merges, which the paper does not have.
 
 use super::Table;
-use super::bucket::{Bucket, Flag, Item, SLOTS};
+use super::bucket::{Flag, Item};
 use super::directory::Found;
 use super::geometry::{Entry, MOST_DEPTH, Strategy, first_bucket, second_bucket};
+use super::layout::{Header, Layout};
 use super::segments::{Fresh, STASH};
 use super::values::Pointer;
 use crate::error::Error;
@@ -32,7 +33,7 @@ pub(super) struct Counts {
 /// otherwise make it as large as memory.
 const SPARSE: usize = 64;
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) fn last_strategy(&self) -> Strategy {
         self.config.strategies[self.config.strategies.len() - 1]
     }
@@ -40,7 +41,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// Whether splitting the segment of a hash is not worth a deeper directory.
     pub(super) fn is_degenerate(&self, hash: u64) -> bool {
         let depth = self.locate(hash).entry.depth() + self.config.split_into.ilog2();
-        let quarter = self.segments.per_segment * SLOTS / 4;
+        let quarter = self.segments.per_segment * L::SLOTS / 4;
         // Of what was not looked at since a crash nobody knows how much it holds.
         let needed = self.counted() / quarter + self.unrestored() + 1;
         depth > MOST_DEPTH || 1_usize << depth > SPARSE * needed.next_power_of_two()
@@ -179,7 +180,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         made: &mut Vec<Pointer>,
     ) -> bool {
         // Those of a bucket are stored when the places of the next one's are on their way.
-        let (mut waiting, mut next) = (Vec::with_capacity(SLOTS), Vec::with_capacity(SLOTS));
+        let (mut waiting, mut next) = (Vec::with_capacity(L::SLOTS), Vec::with_capacity(L::SLOTS));
         let mut is_stored = true;
         for bucket in self.segments.all(segment) {
             for mut item in bucket.items(self.marking()) {
@@ -256,9 +257,9 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let (segment, mask) = (child.fresh.number as usize, self.mask());
         let first = self.segments.bucket(segment, first_bucket(hash, mask));
         let second = self.segments.bucket(segment, second_bucket(hash, mask));
-        let mut put = |bucket: &Bucket| {
+        let mut put = |bucket: &L| {
             let add = || bucket.add(&self.medium, self.marking(), item).is_some();
-            add() || self.compact_new(bucket, made) && add()
+            add() || L::compact(self, bucket, made) && add()
         };
         if child.strategy > Strategy::Single
             && second.header().free_slots() > first.header().free_slots()
@@ -289,7 +290,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// Splits segments until so many pairs more find room by single hashing.
     pub(super) fn reserve(&self, additional: usize) -> Result<(), Error> {
         let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
-        let per_segment = (self.segments.per_segment * SLOTS) as f64 * super::FILLED;
+        let per_segment = (self.segments.per_segment * L::SLOTS) as f64 * super::FILLED;
         let wanted = (all as f64 / per_segment).ceil().max(1.0);
         if wanted > (1_u64 << MOST_DEPTH) as f64 {
             return Err(Error::CapacityOverflow);
@@ -413,9 +414,9 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let is_still = self.directories.is_still(low) && self.directories.is_still(high);
         let count = |&segment: &usize| {
             let free = self.segments.all(segment).map(|bucket| bucket.header().free_slots());
-            (self.segments.per_segment + STASH) * SLOTS - free.sum::<u32>() as usize
+            (self.segments.per_segment + STASH) * L::SLOTS - free.sum::<u32>() as usize
         };
-        let most = ((self.segments.per_segment * SLOTS) as f64 * super::FILLED / 2.0) as usize;
+        let most = ((self.segments.per_segment * L::SLOTS) as f64 * super::FILLED / 2.0) as usize;
         let merged = match is_still && pair.iter().map(count).sum::<usize>() <= most {
             true => self.merge_locked(pair, depth, hash),
             false => Ok(false),

@@ -1,7 +1,7 @@
 //! The quantities that the paper reports of a table (sections 4.2 and 4.3).
 
 use super::Table;
-use super::bucket::SLOTS;
+use super::layout::{Header, Layout};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::sync::Ordering;
@@ -42,7 +42,7 @@ pub struct PeaStats {
     pub merges: usize,
 }
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Looks at every stash.
     pub(super) fn stats(&self) -> PeaStats {
         let (mut segments, mut strategies, mut stashed) = (0, [0; 3], 0);
@@ -50,7 +50,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
             segments += 1;
             strategies[entry.strategy() as usize] += 1;
             let taken = self.segments.stash(entry.segment()).map(|b| b.header().free_slots());
-            stashed += taken.into_iter().map(|free| SLOTS - free as usize).sum::<usize>();
+            stashed += taken.into_iter().map(|free| L::SLOTS - free as usize).sum::<usize>();
         });
         PeaStats {
             len: self.len(),

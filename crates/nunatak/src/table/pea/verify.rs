@@ -3,6 +3,7 @@
 use super::Table;
 use super::bucket::{Flag, SLOTS};
 use super::geometry::{Entry, fingerprint, first_bucket, second_bucket};
+use super::layout::{Header, Layout};
 use super::multi::Duplicates;
 use super::values::Pointer;
 use crate::error::{Error, FileError};

@@ -11,6 +11,7 @@ use crate::memory::Medium;
 use crate::sync::Ordering;
 use crate::table::pea::Table;
 use crate::table::pea::geometry::{Entry, Strategy, fingerprint, first_bucket, second_bucket};
+use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::values::Pointer;
 use crate::table::prefetch::{prefetch, prefetch_to_write};
 

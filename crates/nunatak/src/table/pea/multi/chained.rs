@@ -7,6 +7,7 @@ use super::{Held, Interrupted};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::table::pea::Table;
+use crate::table::pea::layout::Layout;
 use crate::table::pea::log::Location;
 use crate::table::pea::values::{Left, Pointer};
 
@@ -27,6 +28,20 @@ impl Chained {
     }
 }
 
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+    /// All of all keys.
+    pub(in crate::table::pea) fn all_chained(&self) -> impl Iterator<Item = Chained> {
+        self.chains.all().into_iter().map(|(filed, (word, second))| {
+            let tag = self.marking().tag(word);
+            let hash = match self.duplicates {
+                Some(_) => self.placement.hash_of_tag(tag, (filed >> 63) as usize),
+                None => filed,
+            };
+            Chained { hash, tag, second, is_pointer: hash != filed }
+        })
+    }
+}
+
 impl<P: Placement, M: Medium> Table<P, M> {
     /// What is stored of something in the chains.
     fn pair(&self, chained: Chained) -> (u64, u64) {
@@ -44,18 +59,6 @@ impl<P: Placement, M: Medium> Table<P, M> {
             let of = move |second| Chained { hash, tag, second, is_pointer };
             let (filed, (word, _)) = self.filed(of(0));
             self.chains.of(filed, word).into_iter().map(of)
-        })
-    }
-
-    /// All of all keys.
-    pub(in crate::table::pea) fn all_chained(&self) -> impl Iterator<Item = Chained> {
-        self.chains.all().into_iter().map(|(filed, (word, second))| {
-            let tag = self.marking().tag(word);
-            let hash = match self.duplicates {
-                Some(_) => self.placement.hash_of_tag(tag, (filed >> 63) as usize),
-                None => filed,
-            };
-            Chained { hash, tag, second, is_pointer: hash != filed }
         })
     }
 

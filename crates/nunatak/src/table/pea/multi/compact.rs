@@ -7,6 +7,7 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
 use crate::table::pea::Table;
 use crate::table::pea::bucket::{Bucket, Item, Marking, SLOTS};
+use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::log::Location;
 use crate::table::pea::values::Pointer;
 

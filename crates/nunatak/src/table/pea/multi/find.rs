@@ -7,9 +7,10 @@ use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicU64, Backoff, DATA, OpPin, Ordering, Shared, copy_words, fence};
 use crate::table::pea::Table;
-use crate::table::pea::bucket::{Bucket, Flag, Header};
+use crate::table::pea::bucket::{Bucket, BucketHeader, Flag};
 use crate::table::pea::directory::Found;
 use crate::table::pea::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
+use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::values::{Pointer, Values};
 use crate::table::pea::version::Version;
 use crate::table::prefetch::prefetch;
@@ -294,7 +295,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     #[inline(always)]
     fn visit_bucket(
         &self,
-        (bucket, header): (&Bucket, Header),
+        (bucket, header): (&Bucket, BucketHeader),
         (hash, tag): (u64, u64),
         (version, number): (&Version, u64),
         visitor: &mut impl Visitor,

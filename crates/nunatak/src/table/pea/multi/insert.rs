@@ -7,6 +7,7 @@ use crate::memory::Medium;
 use crate::table::pea::Table;
 use crate::table::pea::bucket::{Bucket, Flag, Item, Marking};
 use crate::table::pea::geometry::{Strategy, fingerprint};
+use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::values::Pointer;
 
 impl<P: Placement, M: Medium> Table<P, M> {

@@ -34,7 +34,7 @@ pub(super) use find::Visitor;
 pub use stats::PeaMultiStats;
 
 use super::Table;
-use super::bucket::{Bucket, Marking};
+use super::bucket::Bucket;
 use super::directory::Found;
 use super::geometry::{first_bucket, second_bucket};
 use super::log::{Location, Log};
@@ -182,15 +182,6 @@ impl<P: Placement, M: Medium> Table<P, M> {
 
     pub(super) fn values(&self) -> &Values<M> {
         &self.duplicates().values
-    }
-
-    /// How slots of the table say that they hold pointers, if any do.
-    #[inline(always)]
-    pub(super) fn marking(&self) -> Marking {
-        match M::IS_DURABLE && self.duplicates.is_some() {
-            true => Marking::Tag,
-            false => Marking::Place,
-        }
     }
 
     fn hold<'t>(&'t self, found: Found<'t>, (hash, tag): (u64, u64), both: bool) -> Held<'t, M> {

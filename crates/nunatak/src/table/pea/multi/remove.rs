@@ -9,6 +9,7 @@ use crate::sync::Shared;
 use crate::table::pea::Table;
 use crate::table::pea::bucket::{Flag, Item, Marking, SLOTS};
 use crate::table::pea::geometry::fingerprint;
+use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::log::Location;
 use crate::table::pea::values::{Left, Pointer, Removal, Values};
 

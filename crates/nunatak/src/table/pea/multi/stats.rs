@@ -2,6 +2,7 @@
 
 use crate::hash::Placement;
 use crate::memory::Medium;
+use crate::table::pea::layout::Layout;
 use crate::table::pea::values::Pointer;
 use crate::table::pea::{PeaStats, Table};
 
