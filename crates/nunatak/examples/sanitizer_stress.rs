@@ -14,7 +14,8 @@ fn main() {}
 #[cfg(unix)]
 mod stress {
     use nunatak::{
-        Blocks, BoxedMap, DlhtBoxedMap, DlhtMap, Hashes, IcebergMap, InlineMap, PeaMap, RandomState,
+        Blocks, BoxedMap, DlhtBoxedMap, DlhtMap, Hashes, IcebergMap, InlineMap, PeaMap,
+        RandomState, TurboMap,
     };
     use std::ffi::c_void;
 
@@ -126,6 +127,13 @@ mod stress {
             run_on(&Maps {
                 inline: pea().build().expect("valid options"),
                 boxed: pea().build_boxed().expect("valid options"),
+            });
+        }
+        for shards in [2, 1024] {
+            let turbo = || TurboMap::<u64, u64>::builder().shards(shards);
+            run_on(&Maps {
+                inline: turbo().build().expect("valid options"),
+                boxed: turbo().build_boxed().expect("valid options"),
             });
         }
         super::narrow::run::<nunatak::Entry12>();

@@ -25,7 +25,7 @@ pub use map::{
     BoxedGuard, BoxedMap, Compute, ConcurrentMap, DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap,
     DlhtSet, IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet, InlineMap, InlineSet, Op,
     Outcome, PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaMultiMap, PeaSet, Removed,
-    Request, Stop,
+    Request, Stop, TurboBoxedMap, TurboBuilder, TurboMap, TurboSet,
 };
 pub use memory::MemoryUsage;
 pub use table::dlht::DlhtStats;
@@ -34,6 +34,7 @@ pub use table::pea::{Entry8, Entry12, Entry16, EntrySize, PeaMultiStats, PeaStat
 /// A durable medium for model checkers.
 #[cfg(any(loom, shuttle))]
 pub type CheckedMedium = memory::Checked<true>;
+pub use table::turbo::TurboStats;
 #[cfg(any(loom, shuttle))]
 pub use table::{CheckedIceberg, CheckedPea};
-pub use table::{Design, Dlht, Hashes, Iceberg, Pea};
+pub use table::{Design, Dlht, Hashes, Iceberg, Pea, Turbo};

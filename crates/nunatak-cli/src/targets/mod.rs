@@ -18,7 +18,7 @@ pub(crate) use self::dashmap::{Dashmap, DashmapWords};
 #[cfg(target_os = "linux")]
 pub(crate) use self::file::Filed;
 pub(crate) use self::flurry::{Flurry, FlurryWords};
-pub(crate) use self::nunatak::{Full, Numbers, Strategies, Words};
+pub(crate) use self::nunatak::{Full, Numbers, OfShards, Strategies, Words};
 pub(crate) use self::papaya::{Papaya, PapayaWords};
 pub(crate) use self::scc::{Scc, SccWords};
 pub(crate) use self::sharded::{Sharded, ShardedWords, Shards};
@@ -134,6 +134,8 @@ pub(crate) enum MapName {
     Iceberg,
     /// `nunatak::PeaMap`, and `PeaBoxedMap` for words.
     Pea,
+    /// `nunatak::TurboMap`, and `TurboBoxedMap` for words.
+    Turbo,
     /// `dashmap::DashMap`.
     Dashmap,
     /// `papaya::HashMap`.
@@ -170,6 +172,9 @@ pub(crate) enum MapName {
     PeaStash,
     /// The same by single hashing, then two choices.
     PeaNoStash,
+    /// `nunatak::TurboMap` of 65,536 shards.
+    #[value(name = "turbo-64k")]
+    Turbo64k,
     /// `nunatak::durable::IcebergMap` in a file.
     #[cfg(target_os = "linux")]
     #[value(name = "iceberg-file")]
@@ -200,10 +205,11 @@ pub(crate) enum MapName {
 
 impl MapName {
     /// Those that are compared unless others are asked for.
-    pub(crate) const COMPARED: [Self; 8] = [
+    pub(crate) const COMPARED: [Self; 9] = [
         Self::Nunatak,
         Self::Iceberg,
         Self::Pea,
+        Self::Turbo,
         Self::Dashmap,
         Self::Papaya,
         Self::Scc,
@@ -216,6 +222,7 @@ impl MapName {
             Self::Nunatak => "nunatak",
             Self::Iceberg => "iceberg",
             Self::Pea => "pea",
+            Self::Turbo => "turbo",
             Self::Dashmap => "dashmap",
             Self::Papaya => "papaya",
             Self::Scc => "scc",
@@ -231,6 +238,7 @@ impl MapName {
             Self::PeaTwoChoice => "pea-two-choice",
             Self::PeaStash => "pea-stash",
             Self::PeaNoStash => "pea-no-stash",
+            Self::Turbo64k => "turbo-64k",
             #[cfg(target_os = "linux")]
             Self::PeaFile => "pea-file",
             #[cfg(target_os = "linux")]
@@ -264,7 +272,8 @@ impl MapName {
 
     /// Whether it is a map of this project.
     pub(crate) fn is_own(self) -> bool {
-        self == Self::Nunatak || ["iceberg", "pea"].iter().any(|own| self.name().starts_with(own))
+        self == Self::Nunatak
+            || ["iceberg", "pea", "turbo"].iter().any(|own| self.name().starts_with(own))
     }
 
     pub(crate) const fn description(self) -> &'static str {
@@ -272,6 +281,7 @@ impl MapName {
             Self::Nunatak => "nunatak::DlhtMap, and nunatak::DlhtBoxedMap for words",
             Self::Iceberg => "nunatak::IcebergMap, and nunatak::IcebergBoxedMap for words",
             Self::Pea => "nunatak::PeaMap, and nunatak::PeaBoxedMap for words",
+            Self::Turbo => "nunatak::TurboMap, and nunatak::TurboBoxedMap for words",
             Self::Dashmap => "dashmap::DashMap",
             Self::Papaya => "papaya::HashMap, a pin an operation",
             Self::Scc => "scc::HashMap",
@@ -287,6 +297,7 @@ impl MapName {
             Self::PeaTwoChoice => "the same by two choices alone",
             Self::PeaStash => "the same by two choices with a stash alone",
             Self::PeaNoStash => "the same by single hashing, then two choices",
+            Self::Turbo64k => "nunatak::TurboMap of 65,536 shards",
             #[cfg(target_os = "linux")]
             Self::IcebergJournal => "the same with a journal of 64 MiB",
             #[cfg(target_os = "linux")]
@@ -325,7 +336,7 @@ macro_rules! with_target {
     ($name:expr, $Map:ident, $Words:ident => $body:expr) => {{
         #[cfg(target_os = "linux")]
         use ::nunatak::durable::InFile;
-        use ::nunatak::{Blocks, Dlht, Iceberg, Pea};
+        use ::nunatak::{Blocks, Dlht, Iceberg, Pea, Turbo};
         use $crate::targets::{self, MapName};
         macro_rules! of_blocks {
             ($front:literal, $back:literal) => {
@@ -353,6 +364,10 @@ macro_rules! with_target {
             MapName::Nunatak => body!(targets::Numbers<Dlht>, targets::Words<Dlht>),
             MapName::Iceberg => body!(targets::Numbers<Iceberg>, targets::Words<Iceberg>),
             MapName::Pea => body!(targets::Numbers<Pea>, targets::Words<Pea>),
+            MapName::Turbo => body!(targets::Numbers<Turbo>, targets::Words<Turbo>),
+            MapName::Turbo64k => {
+                body!(targets::Numbers<targets::OfShards<{ 1 << 16 }>>, targets::Words<Turbo>)
+            }
             MapName::Dashmap => body!(targets::Dashmap, targets::DashmapWords),
             MapName::Papaya => body!(targets::Papaya, targets::PapayaWords),
             MapName::Scc => body!(targets::Scc, targets::SccWords),

@@ -1,10 +1,10 @@
-//! The maps of every design: `nunatak::DlhtMap`, `nunatak::IcebergMap` and
-//! `nunatak::PeaMap`, with batches; and the boxed maps of the same tables, for words.
+//! The maps of every design: `nunatak::DlhtMap`, `nunatak::IcebergMap`, `nunatak::PeaMap` and
+//! `nunatak::TurboMap`, with batches; and the boxed maps of the same tables, for words.
 
 use super::{Hasher, MapName, Target, WordTarget};
 use nunatak::{
     BlockSizes, Blocks, BoxedMap, Design, Dlht, Hashes, Iceberg, IcebergMap, InlineMap, Pea,
-    PeaBuilder, PeaMap, Strategy,
+    PeaBuilder, PeaMap, Strategy, Turbo, TurboBuilder, TurboMap,
 };
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,6 +52,26 @@ impl<const FROM: usize, const TO: usize> Make for Strategies<FROM, TO> {
     }
 
     fn empty() -> PeaMap<u64, u64, Hasher> {
+        Self::with_capacity(0)
+    }
+}
+
+impl Make for Turbo {
+    type Design = Self;
+}
+
+/// TurboHash of some number of shards.
+pub(crate) struct OfShards<const SHARDS: usize>;
+
+impl<const SHARDS: usize> Make for OfShards<SHARDS> {
+    type Design = Turbo;
+
+    fn with_capacity(items: usize) -> TurboMap<u64, u64, Hasher> {
+        let builder = TurboBuilder::<Hasher>::default().shards(SHARDS);
+        builder.capacity(items).build().expect("memory for all items")
+    }
+
+    fn empty() -> TurboMap<u64, u64, Hasher> {
         Self::with_capacity(0)
     }
 }

@@ -12,6 +12,7 @@ mod inline_whole;
 mod multi;
 mod pea;
 mod set;
+mod turbo;
 #[cfg(feature = "rayon")]
 mod with_rayon;
 #[cfg(feature = "serde")]
@@ -26,6 +27,7 @@ pub use inline::InlineMap;
 pub use multi::PeaMultiMap;
 pub use pea::{PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaSet};
 pub use set::InlineSet;
+pub use turbo::{TurboBoxedMap, TurboBuilder, TurboMap, TurboSet};
 
 use crate::error::{BatchError, Error};
 use crate::memory::MemoryUsage;

@@ -10,6 +10,7 @@ pub(crate) mod iceberg;
 mod known;
 pub(crate) mod pea;
 pub(crate) mod prefetch;
+pub(crate) mod turbo;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod verify;
 
@@ -267,6 +268,28 @@ impl<E: EntrySize> Design for Pea<E> {
 }
 
 impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> Hashes<S> for Pea<E> {}
+
+/// The design of [`TurboMap`](crate::TurboMap); `E` says how large its entries are.
+///
+/// ```
+/// use nunatak::{InlineMap, RandomState, Turbo, TurboMap};
+/// let map: InlineMap<u64, u64, RandomState, Turbo> = TurboMap::new();
+/// # assert!(map.is_empty());
+/// ```
+#[derive(Debug)]
+pub struct Turbo<E: EntrySize = Entry16>(PhantomData<E>);
+
+impl<E: EntrySize> Design for Turbo<E> {
+    type Stats = turbo::TurboStats;
+    const WORD_BITS: (u32, u32) = (E::KEY_BITS, E::VALUE_BITS);
+    type Table<P: Placement> = turbo::Table<E::Placement<P>, Heap, E::Layout>;
+
+    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        turbo::Table::new(E::placement(placement), turbo::Config::default(), capacity)
+    }
+}
+
+impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> Hashes<S> for Turbo<E> {}
 
 /// An [`Iceberg`] in a durable medium that is ordered or not, for model checkers.
 #[cfg(any(loom, shuttle))]

@@ -179,11 +179,11 @@ impl Marking {
 /// What a slot of a table of duplicate keys holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item {
-    pub(super) fingerprint: u8,
-    pub(super) tag: u64,
+    pub(in crate::table) fingerprint: u8,
+    pub(in crate::table) tag: u64,
     /// A value, or a pointer to many.
-    pub(super) second: u64,
-    pub(super) is_pointer: bool,
+    pub(in crate::table) second: u64,
+    pub(in crate::table) is_pointer: bool,
 }
 
 #[allow(private_interfaces, reason = "the trait is sealed: its module is private")]

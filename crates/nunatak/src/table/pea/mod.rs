@@ -41,13 +41,13 @@
 
 mod apply;
 mod batch;
-mod bucket;
+pub(in crate::table) mod bucket;
 mod directory;
 mod durable;
 mod find;
 mod geometry;
 mod iterate;
-mod layout;
+pub(in crate::table) mod layout;
 mod log;
 mod multi;
 mod narrow;

@@ -1,0 +1,347 @@
+//! Changing keys: one function that inserts, replaces and removes.
+
+use super::Table;
+use super::find::PASSED;
+use super::geometry::{Descriptor, Run, fingerprint};
+use super::shards::{Counts, Shard};
+use crate::hash::Placement;
+use crate::memory::Medium;
+use crate::seeded::{Bug, seeded};
+use crate::sync::{Backoff, OpPin, Shared};
+use crate::table::known::Known;
+use crate::table::pea::bucket::Flag;
+use crate::table::pea::layout::{Header, Layout};
+use crate::table::{Change, KeyTest};
+
+/// An operation on one key: what becomes of it if it is present, and the value word to
+/// insert if it is not.
+struct Request<'r, T, F> {
+    hash: u64,
+    tag: u64,
+    test: &'r T,
+    fresh: Option<u64>,
+    change: &'r F,
+}
+
+/// How an attempt under the lock of a key's shard ended.
+enum Attempt {
+    /// The value word before, and how many pairs more there are.
+    Done(Option<u64>, i64),
+    /// This value word has the key's tag, and is not known to be the key's or not.
+    Unknown(u64),
+}
+
+/// Where a key is.
+#[derive(Clone, Copy)]
+enum Place {
+    /// In which bucket, and in which slot.
+    Slot(usize, usize),
+    Chain,
+}
+
+/// What a search under the lock has found.
+enum Searched {
+    /// The key, and its value word.
+    Found(Place, u64),
+    /// It is absent; its search ends in this bucket on its way, and the first free slot on
+    /// the way is in that one.
+    Absent { end: usize, free: Option<(usize, usize)> },
+    /// Something with the key's tag that is not known to be the key's or not.
+    Unknown(u64),
+}
+
+/// A shard that is locked, and its buckets.
+pub(super) struct Held<'t> {
+    pub(super) shard: &'t Shard,
+    pub(super) descriptor: Descriptor,
+}
+
+/// Also if the caller's hasher panics: what it is asked for is stored nowhere yet.
+impl Drop for Held<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.shard.unlock(self.descriptor);
+    }
+}
+
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+    /// Changes a key by its value word, or inserts it; see
+    /// [`PairTable::apply`](crate::table::PairTable::apply).
+    #[inline(always)]
+    pub(super) fn apply<T: KeyTest>(
+        &self,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64> {
+        self.apply_hashed::<true, _>(self.placement.hash(word), word, test, fresh, change)
+    }
+
+    /// The same, of a key whose hash is known, and whose bucket is to be fetched or is on
+    /// its way.
+    #[inline(always)]
+    pub(super) fn apply_hashed<const FETCHES: bool, T: KeyTest>(
+        &self,
+        hash: u64,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64> {
+        let tag = self.placement.tag(word, hash);
+        self.run::<FETCHES, _, _>(&Request { hash, tag, test, fresh, change: &change })
+    }
+
+    fn run<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        request: &Request<'_, T, F>,
+    ) -> Option<u64> {
+        let mut known = Known::default();
+        let mut backoff = Backoff::new();
+        loop {
+            if !T::BY_WORD {
+                known.learn(request.test, |test| {
+                    self.find_tag::<FETCHES, _>(request.hash, request.tag, test);
+                });
+            }
+            let pin = OpPin::<Shared>::new();
+            if self.is_frozen() {
+                drop(pin);
+                backoff.wait();
+                continue;
+            }
+            // Before the lock, behind which no load runs ahead. (Loom knows the last access
+            // to a word alone: a load before the locking hides those of others from it.)
+            if FETCHES && !cfg!(loom) {
+                self.prefetch_home::<true>(request.hash);
+            }
+            let shard = self.shards.of(request.hash);
+            let mut held = Held { shard, descriptor: shard.lock() };
+            self.copy_before_change(&held, request.hash);
+            let attempt = self.attempt(&mut held, request, &known);
+            drop(held);
+            match attempt {
+                Attempt::Done(before, added) => {
+                    drop(pin);
+                    if added != 0 {
+                        self.registry.count::<Shared>(added);
+                    }
+                    return before;
+                }
+                Attempt::Unknown(second) => {
+                    drop(pin);
+                    known.insert(second, request.test.accepts(second));
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn attempt<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        held: &mut Held<'_>,
+        request: &Request<'_, T, F>,
+        known: &Known,
+    ) -> Attempt {
+        let hash = request.hash;
+        let run = held.descriptor.run();
+        let searched = match run {
+            Some(run) => self.search(run, request, known),
+            None => {
+                self.search_chain(request, known).unwrap_or(Searched::Absent { end: 0, free: None })
+            }
+        };
+        match searched {
+            Searched::Unknown(second) => Attempt::Unknown(second),
+            Searched::Found(place, second) => match (request.change)(second) {
+                Change::Keep => Attempt::Done(Some(second), 0),
+                Change::To(new) => {
+                    self.replace(request, (place, second), new);
+                    Attempt::Done(Some(second), 0)
+                }
+                Change::Remove => {
+                    self.remove(held, request, (place, second));
+                    if let Some(run) = run {
+                        self.collect_garbage(held, run, hash);
+                    }
+                    Attempt::Done(Some(second), -1)
+                }
+            },
+            Searched::Absent { end, free } => match request.fresh {
+                None => Attempt::Done(None, 0),
+                Some(second) => {
+                    let pair = (request.tag, second);
+                    let is_stored =
+                        run.is_some_and(|run| self.insert(held, run, (hash, end, free), pair));
+                    if !is_stored {
+                        self.insert_in_larger(held, hash, pair);
+                    }
+                    Attempt::Done(None, 1)
+                }
+            },
+        }
+    }
+
+    /// Looks for a key on its way through a run, and for a slot that it may have.
+    #[inline(always)]
+    fn search<T: KeyTest, F>(
+        &self,
+        run: Run,
+        request: &Request<'_, T, F>,
+        known: &Known,
+    ) -> Searched {
+        let hash = request.hash;
+        let (mut free, mut is_chained, mut end) = (None, false, 0);
+        for distance in 0..self.scope(run) {
+            let at = run.bucket(hash, self.shards.bits, distance);
+            let bucket = self.shards.bucket(at);
+            let header = bucket.header();
+            for slot in header.matching(fingerprint(hash)) {
+                // Nobody else changes the shard, so that what has its tag is its pair.
+                let (first, second) = self.shards.pair(bucket, slot, self.pairs_load_whole);
+                if first == request.tag {
+                    match known.is::<T>(second) {
+                        Some(true) => return Searched::Found(Place::Slot(at, slot), second),
+                        Some(false) => {}
+                        None => return Searched::Unknown(second),
+                    }
+                }
+            }
+            if free.is_none() {
+                free = header.matching(0).next().map(|slot| (distance, slot));
+            }
+            is_chained |= distance == 0 && header.has(Flag::Chained);
+            end = distance;
+            if !header.has(PASSED) {
+                break;
+            }
+        }
+        if is_chained && let Some(searched) = self.search_chain(request, known) {
+            return searched;
+        }
+        Searched::Absent { end, free }
+    }
+
+    #[cold]
+    fn search_chain<T: KeyTest, F>(
+        &self,
+        request: &Request<'_, T, F>,
+        known: &Known,
+    ) -> Option<Searched> {
+        self.chains.of(request.hash, request.tag).into_iter().find_map(|second| {
+            match known.is::<T>(second) {
+                Some(true) => Some(Searched::Found(Place::Chain, second)),
+                Some(false) => None,
+                None => Some(Searched::Unknown(second)),
+            }
+        })
+    }
+
+    /// Replaces a value, where it is: one word.
+    #[inline(always)]
+    fn replace<T, F>(&self, request: &Request<'_, T, F>, (place, second): (Place, u64), new: u64) {
+        match place {
+            Place::Slot(at, slot) => {
+                let bucket = self.shards.bucket(at);
+                bucket.replace(&self.medium, slot, new);
+                bucket.persist_value(&self.medium, slot);
+            }
+            Place::Chain => {
+                let replaced = self.chains.replace(request.hash, (request.tag, second), new);
+                debug_assert!(replaced.is_ok(), "in RAM there is always room in chains");
+            }
+        }
+    }
+
+    /// Takes a key out. Its slot is free again; if others are behind its bucket, they stay
+    /// on their way.
+    #[inline(always)]
+    fn remove<T, F>(
+        &self,
+        held: &Held<'_>,
+        request: &Request<'_, T, F>,
+        (place, second): (Place, u64),
+    ) {
+        match place {
+            Place::Slot(at, slot) => {
+                let bucket = self.shards.bucket(at);
+                bucket.clear(&self.medium, slot);
+                let mut counts = held.shard.counts();
+                counts.live -= 1;
+                counts.tombstones += u32::from(bucket.header().has(PASSED));
+                held.shard.set_counts(counts);
+            }
+            Place::Chain => {
+                let removed = self.chains.remove(request.hash, (request.tag, second));
+                debug_assert!(removed.is_ok(), "in RAM nothing is refused");
+            }
+        }
+    }
+
+    /// Stores a new key on its way: in the first free slot; if there is none, behind the
+    /// buckets where its search ended before, which must know; whether there is room in
+    /// its scope. The caller holds the lock of the shard, or has the run for itself.
+    #[inline(always)]
+    fn insert(
+        &self,
+        held: &Held<'_>,
+        run: Run,
+        (hash, end, free): (u64, usize, Option<(usize, usize)>),
+        pair: (u64, u64),
+    ) -> bool {
+        let mut counts = held.shard.counts();
+        let is_stored = self.insert_in(run, (hash, end, free), pair, &mut counts);
+        held.shard.set_counts(counts);
+        is_stored
+    }
+
+    /// The same, of a run whose counts are not published.
+    #[inline(always)]
+    fn insert_in(
+        &self,
+        run: Run,
+        (hash, end, free): (u64, usize, Option<(usize, usize)>),
+        pair: (u64, u64),
+        counts: &mut Counts,
+    ) -> bool {
+        let bucket_at = |distance| self.shards.bucket(run.bucket(hash, self.shards.bits, distance));
+        let (distance, slot) = match free {
+            Some(free) => free,
+            None => {
+                let free = (end + 1..self.scope(run)).find_map(|distance| {
+                    let slot = bucket_at(distance).header().matching(0).next()?;
+                    Some((distance, slot))
+                });
+                let Some(free) = free else { return false };
+                if !seeded(Bug::WayUnmarked) {
+                    // Before the pair: who is on the way finds it.
+                    (end..free.0).for_each(|passed| bucket_at(passed).set(&self.medium, PASSED));
+                }
+                free
+            }
+        };
+        let bucket = bucket_at(distance);
+        counts.live += 1;
+        counts.tombstones -= u32::from(bucket.header().has(PASSED));
+        bucket.put(&self.medium, slot, fingerprint(hash), pair);
+        bucket.persist(&self.medium, slot);
+        true
+    }
+
+    /// Stores a key that is not there in a run that nobody else knows, or whose shard the
+    /// caller has locked; whether there is room in its scope.
+    pub(super) fn store(&self, run: Run, hash: u64, pair: (u64, u64), counts: &mut Counts) -> bool {
+        let (mut end, mut free) = (0, None);
+        for distance in 0..self.scope(run) {
+            let at = run.bucket(hash, self.shards.bits, distance);
+            let header = self.shards.bucket(at).header();
+            free = header.matching(0).next().map(|slot| (distance, slot));
+            end = distance;
+            if free.is_some() || !header.has(PASSED) {
+                break;
+            }
+        }
+        self.insert_in(run, (hash, end, free), pair, counts)
+    }
+}

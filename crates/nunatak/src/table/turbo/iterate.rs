@@ -1,0 +1,44 @@
+//! Weakly consistent iteration: shard by shard, each as it is at one moment. A key stays in
+//! its shard, so that no key comes twice.
+
+use super::Table;
+use crate::hash::Placement;
+use crate::memory::{Heap, Medium};
+use crate::table::pea::bucket::Bucket;
+use crate::table::pea::layout::Layout;
+
+/// The pairs of a table.
+#[derive(Debug)]
+pub struct PairIter<'t, P: Placement, M: Medium = Heap, L: Layout = Bucket> {
+    table: &'t Table<P, M, L>,
+    next: usize,
+    /// Words and values, to be yielded.
+    buffer: Vec<(u64, u64)>,
+}
+
+impl<'t, P: Placement, M: Medium, L: Layout> PairIter<'t, P, M, L> {
+    pub(super) fn new(table: &'t Table<P, M, L>) -> Self {
+        Self { table, next: 0, buffer: Vec::new() }
+    }
+}
+
+impl<P: Placement, M: Medium, L: Layout> Iterator for PairIter<'_, P, M, L> {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        loop {
+            if let Some(pair) = self.buffer.pop() {
+                return Some(pair);
+            }
+            let Self { table, next, buffer } = self;
+            if *next == table.shards.len() {
+                return None;
+            }
+            // One without buckets holds nothing, unless memory was refused.
+            if table.shards.shard(*next).descriptor().run().is_some() || table.chains.len() > 0 {
+                table.change_shard(*next, |held, hash| table.read_shard(held, hash, buffer));
+            }
+            *next += 1;
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! TurboHash: many small tables, in each of which a key is in its bucket or in one of the
+//! next ones, and a search ends where no key has gone on (Zhao et al., SYSTOR '23), in RAM.
+//!
+//! # The picture
+//! The highest bits of a hash tell its [shard](shards), the next ones its bucket in the
+//! shard's [run](runs) of buckets. A key is stored in the first free slot from there on, in
+//! its scope of sixteen buckets. When there is none, the shard's pairs are [stored
+//! anew](rehash) in twice as many buckets; so who inserts waits for one shard at most.
+//!
+//! # The protocol
+//! **A key is present exactly while a slot of its scope, in the run that its shard's
+//! descriptor names, holds its tag, or its chain holds it.** Fingerprints are hints that
+//! never miss it.
+//!
+//! - *Get*: the header of the first bucket; each slot that matches; the next bucket only
+//!   if the header's flag says that some key has gone on behind it. What was found counts
+//!   if the descriptor is what it was. It writes nothing and waits for nobody.
+//! - *Changes* hold the shard's lock, which is a bit of its descriptor: one locked
+//!   instruction, on a line that is in the cache.
+//! - *Rehash*: all pairs are stored in a run that nobody else knows; then the descriptor
+//!   is changed. Readers go on in the run before, which stays as it is until nobody can
+//!   know it.
+//!
+//! The paper ends a search at a bucket two slots of which were never used, whether or not
+//! any key has gone on behind a full one, and keeps one slot of each bucket free for
+//! updates. Here the flag ends it earlier, a slot that was freed where no search goes on is
+//! as new, and a value is one word, which is replaced where it is, atomically for readers
+//! and for a power cut.
+//!
+//! # Invariants
+//! 1. Those of the buckets of [`pea`](super::pea), [`shards`] and [`runs`].
+//! 2. Between the bucket of a key's hash and the one that it is in, all buckets have the
+//!    flag [`PASSED`](find), which is set before the key is stored and stays as long as
+//!    the run is the shard's.
+//! 3. Locks are taken in this order: one shard's (of a shard, never two); that of the runs;
+//!    a shard of chains; that of a snapshot's pairs. No code of the caller runs under any.
+
+mod apply;
+mod batch;
+mod find;
+mod geometry;
+mod iterate;
+mod rehash;
+mod runs;
+mod shards;
+mod snapshot;
+mod stats;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
+
+pub use stats::TurboStats;
+
+use crate::error::Error;
+use crate::hash::{Decoder, Placement};
+use crate::memory::{Heap, Medium, MemoryUsage};
+use crate::sync::{Mutex, Registry, double_word_cas_is_lock_free, pairs_load_whole};
+use crate::table::iceberg::chains::Chains;
+use crate::table::pea::bucket::Bucket;
+use crate::table::pea::layout::Layout;
+use crate::table::{Change, KeyTest, PairTable};
+use apply::Held;
+use geometry::MOST_SHARDS;
+use shards::Shards;
+
+/// The constants that the paper varies.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// How many shards: a power of two, or as many as the capacity suggests.
+    pub(crate) shards: Option<usize>,
+    /// In how many buckets a key may be.
+    pub(crate) scope: usize,
+    /// Which share of a shard's slots may be free in buckets that searches go on behind,
+    /// before the shard is cleared of them.
+    pub(crate) tombstones: f64,
+    /// The logarithm of the buckets that a shard has first, which follows from the
+    /// capacity.
+    first_size: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let scope = if cfg!(any(loom, shuttle)) { 2 } else { 16 };
+        Self { shards: None, scope, tombstones: 0.1, first_size: 0 }
+    }
+}
+
+/// How many shards a table has of which nobody says anything.
+const SHARDS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 1024 };
+
+/// How many one for a small or a large capacity has, all of which have buckets.
+const FEW_SHARDS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 256 };
+const MANY_SHARDS: usize = 1 << 14;
+
+/// For how many pairs of its capacity a table has a shard.
+const PER_SHARD: usize = 4096;
+
+impl Config {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let invalid = |option, expected| Err(Error::InvalidOption { option, expected });
+        let Self { shards, scope, tombstones, first_size: _ } = self;
+        if shards.is_some_and(|n| !(2..=MOST_SHARDS).contains(&n) || !n.is_power_of_two()) {
+            return invalid("shards", "a power of two from 2 to 1,048,576");
+        }
+        if !(1..=1 << 12).contains(scope) {
+            return invalid("scope", "from 1 to 4096");
+        }
+        // Also of what is not a number.
+        if !(0.01..=1.0).contains(tombstones) {
+            return invalid("tombstones", "a share from 0.01 to 1");
+        }
+        Ok(())
+    }
+}
+
+/// The table: pairs of words, found by the first.
+#[derive(Debug)]
+pub struct Table<P: Placement, M: Medium = Heap, L: Layout = Bucket> {
+    medium: M,
+    shards: Shards<M, L>,
+    placement: P,
+    registry: Registry,
+    chains: Chains<M>,
+    decoder: Decoder,
+    config: Config,
+    pairs_load_whole: bool,
+    /// Who wants that nobody changes anything, and the snapshot that is being taken.
+    cut: snapshot::Cut,
+    /// Held by who takes a snapshot or makes the table smaller.
+    exclusive: Mutex<()>,
+    happened: rehash::Happened,
+}
+
+impl<P: Placement, L: Layout> Table<P, Heap, L> {
+    pub(crate) fn new(placement: P, config: Config, capacity: usize) -> Result<Self, Error> {
+        Self::new_in(Heap, placement, config, capacity)
+    }
+}
+
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+    /// A table in a medium that holds nothing.
+    pub(crate) fn new_in(
+        medium: M,
+        placement: P,
+        config: Config,
+        capacity: usize,
+    ) -> Result<Self, Error> {
+        const { assert!(L::IS_DURABLE || !M::IS_DURABLE, "the layout is made for RAM") };
+        config.check()?;
+        if !double_word_cas_is_lock_free() {
+            return Err(Error::NoDoubleWordCas);
+        }
+        let suggested = match capacity {
+            0 => SHARDS,
+            _ => (capacity / PER_SHARD + 1).next_power_of_two().clamp(FEW_SHARDS, MANY_SHARDS),
+        };
+        let mut table = Self {
+            shards: Shards::new(&medium, config.shards.unwrap_or(suggested))?,
+            decoder: placement.decoder(),
+            placement,
+            registry: Registry::new(),
+            chains: Chains::new(&medium)?,
+            config,
+            pairs_load_whole: pairs_load_whole(),
+            cut: snapshot::Cut::default(),
+            exclusive: Mutex::new(()),
+            happened: rehash::Happened::default(),
+            medium,
+        };
+        if capacity > 0 {
+            table.config.first_size = table.size_for(capacity)?;
+            table.reserve(capacity)?;
+        }
+        Ok(table)
+    }
+
+    /// Runs a change to a shard, of which it is told some hash, under its lock.
+    fn change_shard<R>(&self, number: usize, change: impl FnOnce(&mut Held<'_>, u64) -> R) -> R {
+        let hash = (number as u64) << (64 - self.shards.bits);
+        let _pin = self.enter();
+        let shard = self.shards.shard(number);
+        let mut held = Held { shard, descriptor: shard.lock() };
+        self.copy_before_change(&held, hash);
+        change(&mut held, hash)
+    }
+
+    fn len(&self) -> usize {
+        // Concurrent counting may show a removal before its insert.
+        self.registry.added().cast_signed().max(0) as usize
+    }
+
+    /// The slots of all shards.
+    fn slots(&self) -> usize {
+        let runs = (0..self.shards.len()).filter_map(|n| self.shards.shard(n).descriptor().run());
+        runs.map(|run| run.len() * L::SLOTS).sum()
+    }
+
+    fn load_factor(&self) -> f64 {
+        self.len().saturating_sub(self.chains.len()) as f64 / self.slots().max(1) as f64
+    }
+}
+
+impl<P: Placement, M: Medium, L: Layout> PairTable for Table<P, M, L> {
+    type Stats = TurboStats;
+    type Iter<'t> = iterate::PairIter<'t, P, M, L>;
+    type Snapshot = snapshot::PairSnapshot;
+
+    #[inline(always)]
+    fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
+        self.find(word, test)
+    }
+
+    #[inline(always)]
+    fn apply<T: KeyTest>(
+        &self,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64> {
+        self.apply(word, test, fresh, change)
+    }
+
+    #[inline(always)]
+    fn find_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        found: impl FnMut(usize, Option<u64>),
+    ) {
+        self.find_many(count, word, test, found);
+    }
+
+    #[inline(always)]
+    fn apply_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        fresh: impl Fn(usize) -> Option<u64>,
+        change: impl Fn(usize, u64) -> Change,
+        done: impl FnMut(usize, Option<u64>) -> bool,
+    ) {
+        self.apply_many(count, word, test, fresh, change, done);
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, word: u64) {
+        self.prefetch_home::<false>(self.placement.hash(word));
+    }
+
+    fn iter(&self) -> Self::Iter<'_> {
+        iterate::PairIter::new(self)
+    }
+
+    fn snapshot(&self) -> Result<Self::Snapshot, Error> {
+        self.snapshot()
+    }
+
+    fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    fn free_retired(&self) {}
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn reserve(&self, additional: usize) -> Result<(), Error> {
+        self.reserve(additional)
+    }
+
+    fn shrink_to_fit(&self) -> Result<(), Error> {
+        self.shrink_to_fit()
+    }
+
+    fn load_factor(&self) -> f64 {
+        self.load_factor()
+    }
+
+    fn memory_usage(&self) -> MemoryUsage {
+        self.medium.usage() + self.shards.usage() + self.chains.usage()
+    }
+
+    fn stats(&self) -> TurboStats {
+        self.stats()
+    }
+}

@@ -1,0 +1,295 @@
+//! What becomes of a shard when a key finds no room in its scope, or when too much of it
+//! is free: its pairs are stored in other buckets, more of them, as many or fewer (sections
+//! 3.5 and 4.6).
+//!
+//! Readers go on in the buckets before, which stay as they are; nobody else can change the
+//! shard meanwhile, and nobody waits who changes another one.
+
+use super::Table;
+use super::apply::Held;
+use super::geometry::{MOST_SIZE, Run};
+use super::shards::{Counts, Shards};
+use crate::error::Error;
+use crate::hash::Placement;
+use crate::memory::Medium;
+use crate::seeded::{Bug, seeded};
+use crate::sync::AtomicUsize;
+use crate::sync::Ordering::Relaxed;
+use crate::table::pea::bucket::{Flag, Marking};
+use crate::table::pea::layout::{Header, Layout};
+
+/// What has happened to shards: counted and read relaxed, statistics.
+#[derive(Debug, Default)]
+pub(super) struct Happened {
+    /// Those that became larger.
+    pub(super) grown: AtomicUsize,
+    /// Those that kept their size, and lost their tombstones.
+    pub(super) collected: AtomicUsize,
+    /// Those that became smaller.
+    pub(super) shrunk: AtomicUsize,
+}
+
+/// A shard may have so many times the slots that its keys need, before those that find no
+/// room go to chains instead: hashes that agree in many bits could otherwise make it as
+/// large as memory.
+const SPARSE: usize = 32;
+
+/// The share of a shard's slots that its keys take at most when it is made to fit them.
+const FITTING: f64 = 0.75;
+
+/// A shard is made smaller when less than this share of its slots are taken.
+const EMPTY: usize = 8;
+
+/// A pair that finds no room in a run, and its hash.
+type Homeless = (u64, (u64, u64));
+
+/// Buckets that are given back, also if the caller's hasher panics, unless they are kept.
+struct Taken<'t, M: Medium, L: Layout> {
+    shards: &'t Shards<M, L>,
+    run: Run,
+    is_kept: bool,
+}
+
+impl<M: Medium, L: Layout> Drop for Taken<'_, M, L> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.shards.give_back(self.run);
+        }
+    }
+}
+
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+    /// Stores a key for which there is no room in a shard, which is locked, when the shard
+    /// is larger; in a chain if that does not help, or if there is no memory for it.
+    #[cold]
+    pub(super) fn insert_in_larger(&self, held: &mut Held<'_>, hash: u64, pair: (u64, u64)) {
+        loop {
+            let size = held.descriptor.run().map(|run| run.size);
+            let next = size.map_or(self.config.first_size, |size| size + 1);
+            let is_refused = size.is_some() && self.is_sparse(next, held.shard.counts().live);
+            if is_refused || self.rehash(held, Some(next), hash).is_err() {
+                return self.chain(held, hash, pair);
+            }
+            self.happened.grown.fetch_add(usize::from(size.is_some()), Relaxed);
+            if let Some(run) = held.descriptor.run() {
+                let mut counts = held.shard.counts();
+                let is_stored = self.store(run, hash, pair, &mut counts);
+                held.shard.set_counts(counts);
+                if is_stored {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Stores a key in a chain. Its shard is locked. (One without buckets needs none to say
+    /// so: who finds none looks into the chains.)
+    fn chain(&self, held: &Held<'_>, hash: u64, pair: (u64, u64)) {
+        if let Some(run) = held.descriptor.run() {
+            // Before the pair: who looks for it finds it.
+            self.shards.home(run, hash).set(&self.medium, Flag::Chained);
+        }
+        let pushed = self.chains.push(hash, pair);
+        debug_assert!(pushed.is_ok(), "in RAM there is always room in chains");
+    }
+
+    /// Makes a shard, which is locked, as small as its keys allow, or clears it of
+    /// tombstones, if it has many free slots or many of these.
+    #[inline(always)]
+    pub(super) fn collect_garbage(&self, held: &mut Held<'_>, run: Run, hash: u64) {
+        let slots = L::SLOTS << run.size;
+        let Counts { live, tombstones } = held.shard.counts();
+        let is_empty = EMPTY * (live as usize) < slots && run.size > self.config.first_size;
+        let has_tombstones = f64::from(tombstones) > self.config.tombstones * slots as f64;
+        if is_empty || has_tombstones {
+            self.make_fit(held, run, hash);
+        }
+    }
+
+    /// Without memory for it the shard stays as it is.
+    #[cold]
+    fn make_fit(&self, held: &mut Held<'_>, run: Run, hash: u64) {
+        // To half of that load, so that the next keys find room.
+        let fitting = self.fitting(2 * held.shard.counts().live as usize);
+        let size = fitting.max(self.config.first_size).min(run.size);
+        if self.rehash(held, Some(size), hash).is_ok() {
+            let of_size =
+                if size == run.size { &self.happened.collected } else { &self.happened.shrunk };
+            of_size.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// The size of a shard for so many keys.
+    pub(super) fn fitting(&self, keys: usize) -> u32 {
+        let buckets = (keys as f64 / (L::SLOTS as f64 * FITTING)).ceil().max(1.0);
+        (buckets as usize).next_power_of_two().ilog2()
+    }
+
+    /// Stores all pairs of a shard, which is locked and which some hash is of, in other
+    /// buckets, more than a size says if they do not fit these; or gives its buckets back
+    /// if none are asked for and none are needed. If there is no memory for that, the shard
+    /// is as it was.
+    pub(super) fn rehash(
+        &self,
+        held: &mut Held<'_>,
+        size: Option<u32>,
+        hash: u64,
+    ) -> Result<(), Error> {
+        let before = held.descriptor.run();
+        let (run, counts) = match size {
+            None => (None, Counts::default()),
+            Some(size) => {
+                let (run, counts) = self.fill(before, size, (hash >> 63) as usize)?;
+                (Some(run), counts)
+            }
+        };
+        held.descriptor = held.descriptor.with(run);
+        held.shard.set_counts(counts);
+        // Before the buckets are given back, which may be used for something else then.
+        held.shard.publish(held.descriptor);
+        if let Some(before) = before {
+            self.shards.give_back(before);
+        }
+        Ok(())
+    }
+
+    /// Stores the pairs of a run in a new one of a size, or of the next size in which all
+    /// find room; in chains those that find none however large it is.
+    fn fill(&self, from: Option<Run>, mut size: u32, half: usize) -> Result<(Run, Counts), Error> {
+        loop {
+            let mut taken =
+                Taken { shards: &self.shards, run: self.shards.take(size)?, is_kept: false };
+            let run = taken.run;
+            let Some((counts, homeless)) = self.fill_run(from, run, half) else {
+                size += 1;
+                continue;
+            };
+            self.inherit_chained(from, run);
+            for (hash, pair) in homeless {
+                self.shards.home(run, hash).set(&self.medium, Flag::Chained);
+                let pushed = self.chains.push(hash, pair);
+                debug_assert!(pushed.is_ok(), "in RAM there is always room in chains");
+            }
+            taken.is_kept = true;
+            return Ok((run, counts));
+        }
+    }
+
+    /// The same for a run that nobody else knows; the pairs that find no room, with their
+    /// hashes, or nothing if they would in a larger one.
+    fn fill_run(
+        &self,
+        from: Option<Run>,
+        run: Run,
+        half: usize,
+    ) -> Option<(Counts, Vec<Homeless>)> {
+        let (mut counts, mut homeless) = (Counts::default(), Vec::new());
+        for bucket in from.iter().flat_map(|&from| self.shards.all(from)) {
+            for item in bucket.items(Marking::Place) {
+                let hash = self.placement.hash_of_tag(item.tag, half);
+                let pair = (item.tag, item.second);
+                if !self.store(run, hash, pair, &mut counts) {
+                    if !self.is_sparse(run.size + 1, counts.live) {
+                        return None;
+                    }
+                    homeless.push((hash, pair));
+                }
+            }
+        }
+        Some((counts, homeless))
+    }
+
+    /// Whether a shard of a size would be larger than so many keys are worth.
+    fn is_sparse(&self, size: u32, keys: u32) -> bool {
+        size > MOST_SIZE || (L::SLOTS << size) > SPARSE * (keys as usize + L::SLOTS)
+    }
+
+    /// What is in chains stays there: each bucket that a key of it may have must know.
+    fn inherit_chained(&self, from: Option<Run>, run: Run) {
+        let Some(from) = from else {
+            if self.chains.len() > 0 {
+                self.shards.all(run).for_each(|bucket| bucket.set(&self.medium, Flag::Chained));
+            }
+            return;
+        };
+        for (at, bucket) in self.shards.all(from).enumerate() {
+            if !bucket.header().has(Flag::Chained) || seeded(Bug::ChainedNotInherited) {
+                continue;
+            }
+            let (first, count) = match run.size.checked_sub(from.size) {
+                Some(larger) => (at << larger, 1 << larger),
+                None => (at >> (from.size - run.size), 1),
+            };
+            for at in run.first + first..run.first + first + count {
+                self.shards.bucket(at).set(&self.medium, Flag::Chained);
+            }
+        }
+    }
+
+    /// Makes shards larger until so many pairs more find room.
+    pub(super) fn reserve(&self, additional: usize) -> Result<(), Error> {
+        let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
+        let size = self.size_for(all)?;
+        for number in 0..self.shards.len() {
+            self.change_shard(number, |held, hash| match held.descriptor.run() {
+                Some(run) if run.size >= size => Ok(()),
+                _ => self.rehash(held, Some(size), hash),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The size of each shard for so many pairs in all.
+    pub(super) fn size_for(&self, pairs: usize) -> Result<u32, Error> {
+        // Some shards have more than others.
+        let mean = pairs as f64 / self.shards.len() as f64;
+        let size = self.fitting((mean + 4.0 * mean.sqrt()).ceil() as usize);
+        if size > MOST_SIZE { Err(Error::CapacityOverflow) } else { Ok(size) }
+    }
+
+    /// Makes all shards as small as their pairs allow, and gives back memory that is not
+    /// needed.
+    pub(super) fn shrink_to_fit(&self) -> Result<(), Error> {
+        let _held = self.exclusive.lock();
+        for number in 0..self.shards.len() {
+            self.change_shard(number, |held, hash| {
+                let Some(run) = held.descriptor.run() else { return Ok(()) };
+                let Counts { live, tombstones } = held.shard.counts();
+                if live == 0 {
+                    // Those in chains are found without buckets.
+                    return self.rehash(held, None, hash);
+                }
+                let size = self.fitting(live as usize).min(run.size);
+                if size < run.size || tombstones > 0 {
+                    return self.rehash(held, Some(size), hash);
+                }
+                Ok(())
+            })?;
+        }
+        self.move_down()
+    }
+
+    /// Moves shards to lower addresses as long as there are any free, and gives the memory
+    /// behind them back.
+    fn move_down(&self) -> Result<(), Error> {
+        loop {
+            self.shards.trim();
+            let mut is_any_moved = false;
+            for number in (0..self.shards.len()).rev() {
+                self.change_shard(number, |held, hash| -> Result<(), Error> {
+                    let Some(run) = held.descriptor.run() else { return Ok(()) };
+                    if self.shards.has_below(run) {
+                        self.rehash(held, Some(run.size), hash)?;
+                        let is_moved =
+                            held.descriptor.run().is_some_and(|now| now.first < run.first);
+                        is_any_moved |= is_moved;
+                    }
+                    Ok(())
+                })?;
+            }
+            if !is_any_moved {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Which buckets are in use: runs of as many as powers of two, by the buddy system.
+//!
+//! Invariants
+//! 1. A run begins at a multiple of its length.
+//! 2. What was given back is not given out again before every operation has ended that may
+//!    have known it.
+//! 3. The lowest of the runs that fit is given out first, so that the end can be given back
+//!    to the system.
+
+use super::geometry::{MOST_SIZE, Run};
+use crate::error::Error;
+use crate::sync::operations_ended;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    /// By their sizes: where they begin, and when they were given back.
+    free: [BTreeMap<usize, u64>; MOST_SIZE as usize + 1],
+    /// How many buckets there are, free ones included.
+    pub(super) len: usize,
+    /// How many there ever were.
+    pub(super) ever: usize,
+}
+
+impl Runs {
+    /// A run of a size; whether it was used before. `grow` makes room for so many buckets
+    /// in all.
+    pub(super) fn take(
+        &mut self,
+        size: u32,
+        grow: impl FnOnce(usize) -> Result<(), Error>,
+    ) -> Result<(Run, bool), Error> {
+        if size > MOST_SIZE {
+            return Err(Error::CapacityOverflow);
+        }
+        let known = (size..=MOST_SIZE).filter_map(|size| {
+            // Few, since asking is not for nothing.
+            let mut free = self.free[size as usize].iter().take(2);
+            let (&first, _) = free.find(|&(_, &tag)| operations_ended(tag, false))?;
+            Some((first, size))
+        });
+        let (first, was) = match known.min() {
+            Some(known) => known,
+            None => {
+                let first = self.len.next_multiple_of(1 << size);
+                grow(first + (1 << size))?;
+                let gap = self.len;
+                self.len = first + (1 << size);
+                let is_used = first < self.ever;
+                self.ever = self.ever.max(self.len);
+                self.fill(gap, first);
+                return Ok((Run { first, size }, is_used));
+            }
+        };
+        let tag = self.free[was as usize].remove(&first).unwrap_or(0);
+        // The rest of a larger one.
+        for half in size..was {
+            self.free[half as usize].insert(first + (1 << half), tag);
+        }
+        Ok((Run { first, size }, true))
+    }
+
+    /// Makes what is between two buckets free, which nobody has known.
+    fn fill(&mut self, mut from: usize, to: usize) {
+        while from < to {
+            let size = from.trailing_zeros().min((to - from).ilog2()).min(MOST_SIZE);
+            self.give_back(Run { first: from, size }, 0);
+            from += 1 << size;
+        }
+    }
+
+    /// Takes a run back that nobody comes to know any more, at this time.
+    pub(super) fn give_back(&mut self, run: Run, tag: u64) {
+        let Run { mut first, mut size } = run;
+        let mut tag = tag;
+        while size < MOST_SIZE
+            && let Some(other) = self.free[size as usize].remove(&(first ^ (1 << size)))
+        {
+            tag = tag.max(other);
+            first &= !(1 << size);
+            size += 1;
+        }
+        self.free[size as usize].insert(first, tag);
+    }
+
+    /// Whether there is a free run below a bucket.
+    pub(super) fn has_below(&self, size: u32, bucket: usize) -> bool {
+        let mut sizes = self.free[size as usize..].iter();
+        sizes.any(|free| {
+            free.iter().take(2).any(|(&first, &tag)| first < bucket && operations_ended(tag, false))
+        })
+    }
+
+    /// Forgets the free runs at the end that nobody knows any more; whether there were any.
+    pub(super) fn trim(&mut self) -> bool {
+        let before = self.len;
+        loop {
+            let last = (0..=MOST_SIZE).find(|&size| {
+                let last = self.free[size as usize].last_key_value();
+                last.is_some_and(|(&first, &tag)| {
+                    first + (1 << size) == self.len && operations_ended(tag, false)
+                })
+            });
+            let Some(size) = last else { return self.len < before };
+            self.len -= 1 << size;
+            self.free[size as usize].remove(&self.len);
+        }
+    }
+
+    /// How many buckets are free.
+    #[cfg(test)]
+    fn free(&self) -> usize {
+        (0..).zip(&self.free).map(|(size, free)| free.len() << size).sum()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_apart_and_all_come_back() {
+        let mut runs = Runs::default();
+        let mut taken: Vec<Run> = Vec::new();
+        let mut random = 1_u64;
+        for round in 0..20_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            if random >> 63 == 0 || taken.is_empty() {
+                let size = (random >> 50) as u32 % 6;
+                let (run, _) = runs.take(size, |_| Ok(())).unwrap();
+                assert_eq!((run.size, run.first % run.len()), (size, 0));
+                let is_apart = |other: &Run| {
+                    run.first + run.len() <= other.first || other.first + other.len() <= run.first
+                };
+                assert!(taken.iter().all(is_apart), "{run:?} overlaps another");
+                taken.push(run);
+            } else {
+                let run = taken.swap_remove((random >> 20) as usize % taken.len());
+                runs.give_back(run, 0);
+            }
+            if round % 64 == 0 {
+                let used: usize = taken.iter().map(|run| run.len()).sum();
+                assert_eq!(used + runs.free(), runs.len);
+            }
+        }
+        taken.drain(..).for_each(|run| runs.give_back(run, 0));
+        assert!(runs.trim());
+        assert_eq!((runs.len, runs.free()), (0, 0));
+    }
+
+    #[test]
+    fn what_has_no_room_takes_nothing() {
+        let mut runs = Runs::default();
+        runs.take(0, |_| Ok(())).unwrap();
+        let refused = runs.take(3, |_| Err(Error::CapacityOverflow));
+        assert_eq!(refused, Err(Error::CapacityOverflow));
+        assert_eq!((runs.len, runs.free()), (1, 0));
+        assert_eq!(runs.take(MOST_SIZE + 1, |_| Ok(())), Err(Error::CapacityOverflow));
+        assert_eq!(runs.take(1, |_| Ok(())).unwrap(), (Run { first: 2, size: 1 }, false));
+        // The gap before it.
+        assert_eq!(runs.take(0, |_| Ok(())).unwrap(), (Run { first: 1, size: 0 }, true));
+    }
+}

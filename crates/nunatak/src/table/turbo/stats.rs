@@ -1,0 +1,112 @@
+//! The quantities that the paper reports of a table (sections 4.5 to 4.7).
+
+use super::Table;
+use super::find::PASSED;
+use super::geometry::Run;
+use crate::hash::Placement;
+use crate::memory::Medium;
+use crate::sync::Ordering;
+use crate::table::pea::bucket::Marking;
+use crate::table::pea::layout::{Header, Layout};
+
+/// What a [`TurboMap`](crate::TurboMap) looks like inside.
+///
+/// ```
+/// use nunatak::TurboMap;
+/// let map: TurboMap<u64, u64> = (0..1000).map(|key| (key, key)).collect();
+/// let stats = map.stats();
+/// assert_eq!(stats.len, 1000);
+/// assert_eq!(stats.distances.iter().sum::<usize>() + stats.chained, stats.len);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct TurboStats {
+    /// Entries.
+    pub len: usize,
+    /// Shards.
+    pub shards: usize,
+    /// Buckets of all shards.
+    pub buckets: usize,
+    /// Slots of all buckets.
+    pub slots: usize,
+    /// The share of the slots that hold an entry.
+    pub load_factor: f64,
+    /// Free slots in buckets that searches go on behind: what the paper calls deleted.
+    pub tombstones: usize,
+    /// By how many buckets behind their first one entries are: how many there are of each.
+    pub distances: Vec<usize>,
+    /// Of the searches for absent keys, which share looks at one bucket, at two, and so on.
+    pub probes: Vec<f64>,
+    /// The mean of how many they look at.
+    pub mean_probes: f64,
+    /// Entries in chains, since too many hashes agree in too many bits.
+    pub chained: usize,
+    /// How often a shard became larger.
+    pub grown: usize,
+    /// How often a shard lost its tombstones and kept its size.
+    pub collected: usize,
+    /// How often a shard became smaller without being asked.
+    pub shrunk: usize,
+}
+
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+    /// Looks at every slot. Changes to a shard wait while it is looked at.
+    pub(super) fn stats(&self) -> TurboStats {
+        let (mut buckets, mut tombstones) = (0, 0);
+        let (mut distances, mut ends) = (Vec::new(), Vec::new());
+        for number in 0..self.shards.len() {
+            self.change_shard(number, |held, hash| {
+                let Some(run) = held.descriptor.run() else { return };
+                buckets += run.len();
+                tombstones += held.shard.counts().tombstones as usize;
+                self.count_distances(run, (hash >> 63) as usize, &mut distances);
+                self.count_probes(run, &mut ends);
+            });
+        }
+        let all = ends.iter().sum::<usize>().max(1) as f64;
+        let probed: usize = ends.iter().zip(1..).map(|(ends, probes)| ends * probes).sum();
+        let happened = &self.happened;
+        TurboStats {
+            len: self.len(),
+            shards: self.shards.len(),
+            buckets,
+            slots: buckets * L::SLOTS,
+            load_factor: self.load_factor(),
+            tombstones,
+            distances,
+            probes: ends.iter().map(|&ends| ends as f64 / all).collect(),
+            mean_probes: probed as f64 / all,
+            chained: self.chains.len(),
+            // Relaxed: statistics.
+            grown: happened.grown.load(Ordering::Relaxed),
+            collected: happened.collected.load(Ordering::Relaxed),
+            shrunk: happened.shrunk.load(Ordering::Relaxed),
+        }
+    }
+
+    fn count_distances(&self, run: Run, half: usize, distances: &mut Vec<usize>) {
+        for (at, bucket) in (run.first..).zip(self.shards.all(run)) {
+            for item in bucket.items(Marking::Place) {
+                let hash = self.placement.hash_of_tag(item.tag, half);
+                let home = run.bucket(hash, self.shards.bits, 0);
+                count(distances, at.wrapping_sub(home) & (run.len() - 1));
+            }
+        }
+    }
+
+    fn count_probes(&self, run: Run, ends: &mut Vec<usize>) {
+        let at = |place: usize| self.shards.bucket(run.first + (place & (run.len() - 1)));
+        for home in 0..run.len() {
+            let last = self.scope(run) - 1;
+            let goes_on = |&place: &usize| at(home + place).header().has(PASSED);
+            count(ends, (0..last).take_while(goes_on).count());
+        }
+    }
+}
+
+fn count(counts: &mut Vec<usize>, at: usize) {
+    if counts.len() <= at {
+        counts.resize(at + 1, 0);
+    }
+    counts[at] += 1;
+}

@@ -1,0 +1,69 @@
+//! The seeded bugs of TurboHash that need no interleaving to be found: each is switched on
+//! in turn, and the check that belongs to it must fail.
+//!
+//! ```sh
+//! RUSTFLAGS="--cfg nunatak_seeded_bugs" cargo test --release -p nunatak --test seeded_turbo
+//! ```
+#![cfg(all(nunatak_seeded_bugs, not(loom), not(shuttle)))]
+
+use nunatak::TurboMap;
+use nunatak::seeded::{Bug, seed};
+use std::hash::{BuildHasher, Hasher};
+use std::panic::catch_unwind;
+
+fn keys_behind_their_buckets_are_found() -> bool {
+    let map: TurboMap<u64, u64> = (0..100_000).map(|key| (key, key)).collect();
+    assert!(map.stats().distances.len() > 1);
+    (0..100_000).all(|key| map.get(&key) == Some(key))
+}
+
+/// The hash of a key is the key, times the golden ratio.
+#[derive(Clone, Default)]
+struct Identity(u64);
+
+impl BuildHasher for Identity {
+    type Hasher = Self;
+    fn build_hasher(&self) -> Self {
+        Self(0)
+    }
+}
+
+impl Hasher for Identity {
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("keys are words");
+    }
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Keys that agree in all bits by which they could be told apart go to chains, and are found
+/// behind a shard that is stored anew.
+fn larger_shards_keep_keys_in_chains() -> bool {
+    let builder = TurboMap::<u64, u64>::builder().shards(2).hasher(Identity(0));
+    let map: TurboMap<u64, u64, Identity> = builder.build().unwrap();
+    // By the inverse of the golden ratio.
+    let key = |n: u64| n.wrapping_mul(0xF1DE_83E1_9937_733D);
+    (0..2000).for_each(|n| assert_eq!(map.insert(key(n), n), None));
+    assert!(map.stats().chained > 500);
+    map.reserve(400_000).unwrap();
+    (0..2000).all(|n| map.get(&key(n)) == Some(n))
+}
+
+#[test]
+fn every_seeded_bug_is_found() {
+    let checks: [(Bug, fn() -> bool); 2] = [
+        (Bug::ChainedNotInherited, larger_shards_keep_keys_in_chains),
+        (Bug::WayUnmarked, keys_behind_their_buckets_are_found),
+    ];
+    for (bug, check) in checks {
+        assert!(catch_unwind(check).unwrap_or(false), "the check for {bug:?} fails without it");
+        seed(Some(bug));
+        let passed = catch_unwind(check).unwrap_or(false);
+        seed(None);
+        assert!(!passed, "{bug:?} is not found");
+    }
+}

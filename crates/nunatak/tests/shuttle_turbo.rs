@@ -1,0 +1,57 @@
+//! TurboHash under a randomised scheduler: whole operations of several threads, through
+//! shards that are stored anew and snapshots, on schedules that a real machine seldom takes.
+//!
+//! ```sh
+//! RUSTFLAGS="--cfg shuttle" cargo test --release -p nunatak --test shuttle_turbo
+//! ```
+//!
+//! With `--cfg nunatak_seeded_bugs` as well it must find the bugs that need neither
+//! a weak memory order nor two threads within one step of each other.
+#![cfg(shuttle)]
+
+mod schedules;
+
+use nunatak::{BoxedMap, Turbo, TurboMap};
+use schedules::{Constant, Counted, Map, Subject, scenarios};
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+
+/// Two shards of buckets of three slots.
+struct Tiny;
+
+impl Subject for Tiny {
+    /// Always the same, so that a schedule can be run again.
+    type Hash = BuildHasherDefault<DefaultHasher>;
+    type Design = Turbo;
+
+    fn small() -> Arc<Map<Self>> {
+        let builder = TurboMap::<u64, u64>::builder().hasher(Self::Hash::default());
+        Arc::new(builder.build().unwrap())
+    }
+
+    fn fillers() -> Vec<u64> {
+        (1000..1005).collect()
+    }
+
+    fn colliding() -> Arc<BoxedMap<u64, Counted, Constant, Self::Design>> {
+        let builder = TurboMap::<u64, u64>::builder().hasher(Constant);
+        Arc::new(builder.build_boxed().unwrap())
+    }
+}
+
+#[cfg(not(nunatak_seeded_bugs))]
+#[test]
+fn every_scenario_holds() {
+    schedules::every_scenario_holds(&scenarios::<Tiny>());
+}
+
+#[cfg(nunatak_seeded_bugs)]
+#[test]
+fn seeded_bugs_are_found() {
+    use nunatak::seeded::Bug;
+    // Each with those scenarios that are about it.
+    let scenarios = scenarios::<Tiny>();
+    schedules::seeded_bugs_are_found(&[Bug::DescriptorNotAskedAgain], &scenarios[..5]);
+    let of_cuts = [Bug::SnapshotWithoutGrace, Bug::ChangedUncopied];
+    schedules::seeded_bugs_are_found(&of_cuts, &scenarios[5..7]);
+}
