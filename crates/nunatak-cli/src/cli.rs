@@ -1,5 +1,6 @@
 //! The command line, and the settings it comes to.
 
+use crate::blobs::BlobsArgs;
 use crate::duplicates::{self, DuplicatesArgs, MeasureArgs};
 use crate::growth::GrowthArgs;
 use crate::settings::{KeyOrder, Settings};
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Measure maps whose keys have many values.
     Duplicates(DuplicatesArgs),
+    /// Measure maps whose keys and values are byte strings.
+    Blobs(BlobsArgs),
     /// Measure operations while maps grow, and how long their resizes take.
     Growth(GrowthArgs),
     /// Count the cache lines and blocks that operations read, write and flush.

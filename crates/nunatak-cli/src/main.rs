@@ -5,6 +5,7 @@
 #[cfg(target_os = "linux")]
 mod accounting;
 mod backing;
+mod blobs;
 mod cli;
 mod clock;
 mod duplicates;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Some(Command::Bench(args)) => bench_with(args),
         Some(Command::Report(args)) => draw(args),
         Some(Command::Duplicates(args)) => duplicates::run(args),
+        Some(Command::Blobs(args)) => blobs::run(args),
         Some(Command::Growth(args)) => growth::run(args),
         Some(Command::MeasureDuplicates(args)) => duplicates::measure(args),
         #[cfg(target_os = "linux")]

@@ -68,6 +68,23 @@ impl Sample for u32 {
     }
 }
 
+/// Of many lengths, a few of them above all size classes, and every byte of them known.
+impl Sample for Vec<u8> {
+    fn sample(number: u64) -> Self {
+        let mut bytes = number.to_le_bytes().to_vec();
+        let length = if number % 1009 == 1008 { 70_000 } else { number % 97 } as usize;
+        bytes.resize(8 + length, number as u8);
+        bytes
+    }
+
+    fn number(&self) -> u64 {
+        let number = self.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let number = number.expect("eight bytes and more");
+        assert!(*self == Self::sample(number), "a piece of another byte string");
+        number
+    }
+}
+
 impl Sample for String {
     fn sample(number: u64) -> Self {
         format!("number {number}")

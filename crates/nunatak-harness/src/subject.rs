@@ -18,6 +18,11 @@ pub trait Subject<K: Data, V: Data>: Sync {
     fn adversarial(&self) -> Self::Map {
         self.build(0)
     }
+
+    /// How many bytes the map has for what can be reserved: all, unless it says otherwise.
+    fn reservable(map: &Self::Map) -> usize {
+        map.memory_usage().mapped
+    }
 }
 
 /// A map under test to which the caller can give a hasher.

@@ -29,6 +29,8 @@ pub enum Error {
         /// What the option accepts.
         expected: &'static str,
     },
+    /// A key or a value of a map of byte strings has more than 2^32 - 1 bytes.
+    TooLong,
     /// A file of a durable map can't be used, or not any more.
     File(FileError),
 }
@@ -151,6 +153,7 @@ impl fmt::Display for Error {
             Self::InvalidOption { option, expected } => {
                 write!(f, "the option `{option}` must be {expected}")
             }
+            Self::TooLong => f.write_str("a key or a value has more than 2^32 - 1 bytes"),
             Self::File(error) => error.fmt(f),
         }
     }

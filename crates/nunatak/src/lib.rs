@@ -22,12 +22,13 @@ mod table;
 pub use error::{BatchError, Error, FileError};
 pub use hash::{Modulo, RandomState};
 pub use map::{
-    BoxedGuard, BoxedMap, Compute, ConcurrentMap, DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap,
-    DlhtSet, IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet, InlineMap, InlineSet, Op,
-    Outcome, PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaMultiMap, PeaSet, Removed,
-    Request, Stop, TurboBoxedMap, TurboBuilder, TurboMap, TurboSet,
+    BlobGuard, BlobMap, BoxedGuard, BoxedMap, Compute, ConcurrentMap, DlhtBoxedMap, DlhtBuilder,
+    DlhtLocalMap, DlhtMap, DlhtSet, IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet,
+    InlineMap, InlineSet, Op, Outcome, PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12,
+    PeaMultiMap, PeaSet, Removed, Request, Stop, TurboBlobMap, TurboBoxedMap, TurboBuilder,
+    TurboMap, TurboSet,
 };
-pub use memory::MemoryUsage;
+pub use memory::{BlobStats, MemoryUsage};
 pub use table::dlht::DlhtStats;
 pub use table::iceberg::{BlockSizes, Blocks, IcebergStats, SlotHandle};
 pub use table::pea::{Entry8, Entry12, Entry16, EntrySize, PeaMultiStats, PeaStats, Strategy};

@@ -2,6 +2,9 @@
 //! [`ConcurrentMap`], the interface that all of them share.
 
 mod batch;
+mod blob;
+mod blob_guard;
+mod blob_whole;
 mod boxed;
 mod boxed_guard;
 mod boxed_whole;
@@ -19,6 +22,8 @@ mod with_rayon;
 mod with_serde;
 
 pub use batch::{Op, Outcome, Request, Stop};
+pub use blob::BlobMap;
+pub use blob_guard::BlobGuard;
 pub use boxed::BoxedMap;
 pub use boxed_guard::{BoxedGuard, Removed};
 pub use dlht::{DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet};
@@ -27,7 +32,7 @@ pub use inline::InlineMap;
 pub use multi::PeaMultiMap;
 pub use pea::{PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaSet};
 pub use set::InlineSet;
-pub use turbo::{TurboBoxedMap, TurboBuilder, TurboMap, TurboSet};
+pub use turbo::{TurboBlobMap, TurboBoxedMap, TurboBuilder, TurboMap, TurboSet};
 
 use crate::error::{BatchError, Error};
 use crate::memory::MemoryUsage;

@@ -1,5 +1,6 @@
 //! [`TurboMap`] and its relatives: the maps of TurboHash's table, and how to build them.
 
+use super::blob::BlobMap;
 use super::boxed::BoxedMap;
 use super::inline::InlineMap;
 use super::set::InlineSet;
@@ -55,6 +56,17 @@ pub type TurboSet<K, S = RandomState> = InlineSet<K, S, Turbo>;
 /// assert_eq!(ages.get("Ada"), Some(36));
 /// ```
 pub type TurboBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Turbo>;
+
+/// A [`BlobMap`] of TurboHash's table: byte strings of any length.
+///
+/// ```
+/// use nunatak::TurboBlobMap;
+/// let map = TurboBlobMap::new();
+/// map.put(b"Ada", &[36])?;
+/// assert_eq!(map.get(b"Ada"), Some(vec![36]));
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub type TurboBlobMap<S = RandomState> = BlobMap<S, Turbo>;
 
 /// How to build a [`TurboMap`], [`TurboSet`] or [`TurboBoxedMap`]: capacity, hasher, and
 /// every constant that the paper varies.
@@ -212,6 +224,23 @@ impl<S> TurboBuilder<S> {
     pub fn build_boxed<K, V>(self) -> Result<TurboBoxedMap<K, V, S>, Error> {
         let table = Table::new(HashPlacement, self.config, self.capacity)?;
         Ok(BoxedMap::of(table, self.hasher))
+    }
+}
+
+impl<S> TurboBuilder<S> {
+    /// Builds a map of byte strings.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{TurboBlobMap, TurboMap};
+    /// let map: TurboBlobMap = TurboMap::<u64, u64>::builder().capacity(1000).build_blobs()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_blobs(self) -> Result<TurboBlobMap<S>, Error> {
+        BlobMap::of(Table::new(HashPlacement, self.config, self.capacity)?, self.hasher)
     }
 }
 

@@ -12,19 +12,24 @@
 //!    when it is committed for the first time or again after a shrink.
 //! 3. A region frees its address space when it is dropped, and not before.
 
+mod arena;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub(crate) mod durable;
 mod heap;
 mod medium;
+mod runs;
 mod slab;
 mod stretch;
 #[cfg(any(test, feature = "accounting"))]
 pub(crate) mod touched;
 
+pub(crate) use arena::Arena;
+pub use arena::BlobStats;
 pub use heap::{Heap, HeapRegion};
 #[cfg(any(loom, shuttle))]
 pub(crate) use medium::Checked;
 pub(crate) use medium::{Medium, Part};
+pub(crate) use runs::{MOST_SIZE, Run, Runs};
 pub(crate) use slab::{Slab, Zeroed};
 #[cfg(any(loom, shuttle))]
 pub(crate) use stretch::Released;

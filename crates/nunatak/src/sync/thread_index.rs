@@ -89,6 +89,6 @@ mod checked {
 }
 
 #[cfg(any(loom, shuttle))]
-pub(super) use checked::current;
+pub(crate) use checked::current;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use real::current;

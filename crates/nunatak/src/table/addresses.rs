@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// The addresses that tables of this process have reserved.
 #[derive(Debug)]
-pub(super) struct Addresses {
+pub(crate) struct Addresses {
     bytes: u64,
 }
 
@@ -14,7 +14,7 @@ impl Addresses {
 
     /// How many a new table may take: more than the machine has memory for, but
     /// of what is left only so much that thousands of tables find some.
-    pub(super) fn share() -> u64 {
+    pub(crate) fn share() -> u64 {
         if cfg!(any(loom, shuttle)) {
             return 1 << 11;
         }
@@ -26,7 +26,7 @@ impl Addresses {
         (left / 64).min(2 * physical_memory())
     }
 
-    pub(super) fn count(bytes: u64) -> Self {
+    pub(crate) fn count(bytes: u64) -> Self {
         RESERVED.fetch_add(bytes, Relaxed);
         Self { bytes }
     }

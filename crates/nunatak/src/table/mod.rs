@@ -4,7 +4,7 @@
 //! a [`Design`], so that each method is written once, and compile to what a map
 //! written for one table would be.
 
-mod addresses;
+pub(crate) mod addresses;
 pub(crate) mod dlht;
 pub(crate) mod iceberg;
 mod known;

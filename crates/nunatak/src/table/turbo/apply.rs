@@ -2,10 +2,10 @@
 
 use super::Table;
 use super::find::PASSED;
-use super::geometry::{Descriptor, Run, fingerprint};
+use super::geometry::{Descriptor, fingerprint};
 use super::shards::{Counts, Shard};
 use crate::hash::Placement;
-use crate::memory::Medium;
+use crate::memory::{Medium, Run};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Shared};
 use crate::table::known::Known;
@@ -194,7 +194,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let hash = request.hash;
         let (mut free, mut is_chained, mut end) = (None, false, 0);
         for distance in 0..self.scope(run) {
-            let at = run.bucket(hash, self.shards.bits, distance);
+            let at = self.shards.place(run, hash, distance);
             let bucket = self.shards.bucket(at);
             let header = bucket.header();
             for slot in header.matching(fingerprint(hash)) {
@@ -305,7 +305,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         pair: (u64, u64),
         counts: &mut Counts,
     ) -> bool {
-        let bucket_at = |distance| self.shards.bucket(run.bucket(hash, self.shards.bits, distance));
+        let bucket_at = |distance| self.shards.bucket(self.shards.place(run, hash, distance));
         let (distance, slot) = match free {
             Some(free) => free,
             None => {
@@ -334,7 +334,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) fn store(&self, run: Run, hash: u64, pair: (u64, u64), counts: &mut Counts) -> bool {
         let (mut end, mut free) = (0, None);
         for distance in 0..self.scope(run) {
-            let at = run.bucket(hash, self.shards.bits, distance);
+            let at = self.shards.place(run, hash, distance);
             let header = self.shards.bucket(at).header();
             free = header.matching(0).next().map(|slot| (distance, slot));
             end = distance;

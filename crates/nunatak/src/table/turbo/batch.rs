@@ -50,7 +50,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             if at < count {
                 let (hash, _) = ring[at % RING];
                 let run = self.shards.of(hash).descriptor().run();
-                let bucket = run.map_or(NONE, |run| run.bucket(hash, self.shards.bits, 0));
+                let bucket = run.map_or(NONE, |run| self.shards.place(run, hash, 0));
                 ring[at % RING].1 = bucket;
                 if bucket != NONE {
                     let address = self.shards.address(bucket);

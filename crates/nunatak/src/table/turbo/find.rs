@@ -1,10 +1,10 @@
 //! Looking keys up.
 
 use super::Table;
-use super::geometry::{Descriptor, Run, fingerprint};
+use super::geometry::{Descriptor, fingerprint};
 use super::shards::Shard;
 use crate::hash::Placement;
-use crate::memory::Medium;
+use crate::memory::{Medium, Run};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering, fence};
 use crate::table::KeyTest;
@@ -40,7 +40,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             let second = match descriptor.run() {
                 Some(run) => {
                     if FETCHES {
-                        self.prefetch_bucket::<false>(run.bucket(hash, self.shards.bits, 0));
+                        self.prefetch_bucket::<false>(self.shards.place(run, hash, 0));
                     }
                     self.find_in_run(run, hash, tag, test)
                 }
@@ -58,7 +58,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     #[inline(always)]
     fn find_in_run<T: KeyTest>(&self, run: Run, hash: u64, tag: u64, test: &T) -> Option<u64> {
-        let bucket = self.shards.bucket(run.bucket(hash, self.shards.bits, 0));
+        let bucket = self.shards.bucket(self.shards.place(run, hash, 0));
         // Before the fingerprints: who finds no flag finds the key here, if anywhere.
         let header = bucket.header();
         match self.find_in(bucket, header, (hash, tag), test) {
@@ -108,7 +108,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             if !header.has(PASSED) {
                 break;
             }
-            let bucket = self.shards.bucket(run.bucket(hash, self.shards.bits, distance));
+            let bucket = self.shards.bucket(self.shards.place(run, hash, distance));
             header = bucket.header();
             let found = self.find_in(bucket, header, key, test);
             if found.is_some() {
@@ -137,7 +137,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let shard = self.shards.of(hash);
         let descriptor = shard.descriptor();
         if let Some(run) = descriptor.run() {
-            self.prefetch_bucket::<CHANGES>(run.bucket(hash, self.shards.bits, 0));
+            self.prefetch_bucket::<CHANGES>(self.shards.place(run, hash, 0));
         }
         (shard, descriptor)
     }

@@ -10,6 +10,8 @@
 //! A shard of 2^k buckets goes by the k bits behind those that tell the shard, so that a
 //! bucket's keys come to two neighbours when it is twice as large.
 
+use crate::memory::Run;
+
 const FINGERPRINT_SHIFT: u32 = 10;
 
 const LOCK: u64 = 1 << 63;
@@ -22,31 +24,13 @@ const FIRST: u64 = (1 << GENERATION_SHIFT) - 1;
 /// The most shards that a table may have.
 pub(super) const MOST_SHARDS: usize = 1 << 20;
 
-/// A shard has at most two to this many buckets.
-pub(super) const MOST_SIZE: u32 = 24;
-
-/// Neighbouring buckets, as many as a power of two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
-    pub(super) first: usize,
-    /// The logarithm of how many there are.
-    pub(super) size: u32,
-}
-
-impl Run {
-    #[inline(always)]
-    pub(super) fn len(self) -> usize {
-        1 << self.size
-    }
-
-    /// The bucket that is so far behind that of a hash, round the end of the run; of a
-    /// table of two to `shards` shards.
-    #[inline(always)]
-    pub(super) fn bucket(self, hash: u64, shards: u32, distance: usize) -> usize {
-        // In two shifts, since a shard may have one bucket.
-        let home = ((hash << shards) >> 1 >> (63 - self.size)) as usize;
-        self.first + ((home + distance) & (self.len() - 1))
-    }
+/// The bucket of a run that is so far behind that of a hash, round the end of the run; of a
+/// table of two to `shards` shards.
+#[inline(always)]
+pub(super) fn bucket(run: Run, hash: u64, shards: u32, distance: usize) -> usize {
+    // In two shifts, since a shard may have one bucket.
+    let home = ((hash << shards) >> 1 >> (63 - run.size)) as usize;
+    run.first + ((home + distance) & (run.len() - 1))
 }
 
 /// Where the buckets of a shard are, and whether it is locked.
@@ -116,9 +100,9 @@ mod tests {
         for hash in (0..10_000_u64).map(|number| number.wrapping_mul(0xD6E8_FEB8_6659_FD93)) {
             for size in 0..20 {
                 let run = Run { first: 1 << 30, size };
-                let of = |run: Run| run.bucket(hash, 10, 0) - run.first;
+                let of = |run: Run| bucket(run, hash, 10, 0) - run.first;
                 assert_eq!(of(Run { size: size + 1, ..run }) / 2, of(run));
-                assert_eq!(run.bucket(hash, 10, run.len()), run.bucket(hash, 10, 0));
+                assert_eq!(bucket(run, hash, 10, run.len()), bucket(run, hash, 10, 0));
             }
             assert_ne!(fingerprint(hash), 0);
         }

@@ -3,7 +3,7 @@
 //!
 //! # The picture
 //! The highest bits of a hash tell its [shard](shards), the next ones its bucket in the
-//! shard's [run](runs) of buckets. A key is stored in the first free slot from there on, in
+//! shard's [run](crate::memory::Run) of buckets. A key is stored in the first free slot from there on, in
 //! its scope of sixteen buckets. When there is none, the shard's pairs are [stored
 //! anew](rehash) in twice as many buckets; so who inserts waits for one shard at most.
 //!
@@ -28,7 +28,7 @@
 //! and for a power cut.
 //!
 //! # Invariants
-//! 1. Those of the buckets of [`pea`](super::pea), [`shards`] and [`runs`].
+//! 1. Those of the buckets of [`pea`](super::pea), [`shards`] and [`memory::runs`](crate::memory).
 //! 2. Between the bucket of a key's hash and the one that it is in, all buckets have the
 //!    flag [`PASSED`](find), which is set before the key is stored and stays as long as
 //!    the run is the shard's.
@@ -41,7 +41,6 @@ mod find;
 mod geometry;
 mod iterate;
 mod rehash;
-mod runs;
 mod shards;
 mod snapshot;
 mod stats;

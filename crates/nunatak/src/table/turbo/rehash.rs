@@ -7,11 +7,10 @@
 
 use super::Table;
 use super::apply::Held;
-use super::geometry::{MOST_SIZE, Run};
 use super::shards::{Counts, Shards};
 use crate::error::Error;
 use crate::hash::Placement;
-use crate::memory::Medium;
+use crate::memory::{MOST_SIZE, Medium, Run};
 use crate::seeded::{Bug, seeded};
 use crate::sync::AtomicUsize;
 use crate::sync::Ordering::Relaxed;

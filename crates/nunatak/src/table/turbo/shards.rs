@@ -1,7 +1,7 @@
 //! Shards: small tables of buckets side by side, each with a lock for who changes it.
 //!
 //! The buckets of all shards are in one stretch of addresses, so that the system can back
-//! them by huge pages; a shard's are a [run](super::runs) of them.
+//! them by huge pages; a shard's are a [run](crate::memory::Run) of them.
 //!
 //! Invariants
 //! 1. Who holds the lock of a shard is the only one to store anything in its buckets, its
@@ -11,10 +11,9 @@
 //! 3. A descriptor that was read before and after something was read in its run had that
 //!    run in between: each has another generation.
 
-use super::geometry::{Descriptor, Run};
-use super::runs::Runs;
+use super::geometry::{Descriptor, bucket};
 use crate::error::Error;
-use crate::memory::{Medium, MemoryUsage, Part, Stretch};
+use crate::memory::{Medium, MemoryUsage, Part, Run, Runs, Stretch};
 use crate::sync::{AtomicU64, Backoff, Mutex, Ordering, operations_ended, retire_tag};
 use crate::table::addresses::Addresses;
 use crate::table::pea::layout::Layout;
@@ -206,9 +205,15 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         self.buckets.address(at)
     }
 
+    /// The bucket of a run that is so far behind that of a hash.
+    #[inline(always)]
+    pub(super) fn place(&self, run: Run, hash: u64, distance: usize) -> usize {
+        bucket(run, hash, self.bits, distance)
+    }
+
     /// The bucket of a run that a key is in if there is room.
     pub(super) fn home(&self, run: Run, hash: u64) -> &L {
-        self.bucket(run.bucket(hash, self.bits, 0))
+        self.bucket(self.place(run, hash, 0))
     }
 
     /// All buckets of a run.

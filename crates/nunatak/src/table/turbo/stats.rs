@@ -2,9 +2,8 @@
 
 use super::Table;
 use super::find::PASSED;
-use super::geometry::Run;
 use crate::hash::Placement;
-use crate::memory::Medium;
+use crate::memory::{Medium, Run};
 use crate::sync::Ordering;
 use crate::table::pea::bucket::Marking;
 use crate::table::pea::layout::{Header, Layout};
@@ -88,7 +87,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         for (at, bucket) in (run.first..).zip(self.shards.all(run)) {
             for item in bucket.items(Marking::Place) {
                 let hash = self.placement.hash_of_tag(item.tag, half);
-                let home = run.bucket(hash, self.shards.bits, 0);
+                let home = self.shards.place(run, hash, 0);
                 count(distances, at.wrapping_sub(home) & (run.len() - 1));
             }
         }

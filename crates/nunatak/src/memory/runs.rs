@@ -1,4 +1,4 @@
-//! Which buckets are in use: runs of as many as powers of two, by the buddy system.
+//! Which of many elements are in use: runs of as many as powers of two, by the buddy system.
 //!
 //! Invariants
 //! 1. A run begins at a multiple of its length.
@@ -7,25 +7,48 @@
 //! 3. The lowest of the runs that fit is given out first, so that the end can be given back
 //!    to the system.
 
-use super::geometry::{MOST_SIZE, Run};
 use crate::error::Error;
 use crate::sync::operations_ended;
 use std::collections::BTreeMap;
 
+/// A run has at most two to this many elements.
+pub(crate) const MOST_SIZE: u32 = 24;
+
+/// Neighbouring elements, as many as a power of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) first: usize,
+    /// The logarithm of how many there are.
+    pub(crate) size: u32,
+}
+
+impl Run {
+    #[inline(always)]
+    pub(crate) fn len(self) -> usize {
+        1 << self.size
+    }
+}
+
 #[derive(Debug, Default)]
-pub(super) struct Runs {
+pub(crate) struct Runs {
     /// By their sizes: where they begin, and when they were given back.
     free: [BTreeMap<usize, u64>; MOST_SIZE as usize + 1],
-    /// How many buckets there are, free ones included.
-    pub(super) len: usize,
+    /// How many elements there are, free ones included.
+    pub(crate) len: usize,
     /// How many there ever were.
-    pub(super) ever: usize,
+    pub(crate) ever: usize,
+}
+
+/// Whether every operation has ended that may have known what was given back at a time; at
+/// none if that is zero.
+fn is_unknown(tag: u64) -> bool {
+    tag == 0 || operations_ended(tag, false)
 }
 
 impl Runs {
-    /// A run of a size; whether it was used before. `grow` makes room for so many buckets
-    /// in all.
-    pub(super) fn take(
+    /// A run of a size; whether it was used before. `grow` makes room for so many
+    /// elements in all.
+    pub(crate) fn take(
         &mut self,
         size: u32,
         grow: impl FnOnce(usize) -> Result<(), Error>,
@@ -36,7 +59,7 @@ impl Runs {
         let known = (size..=MOST_SIZE).filter_map(|size| {
             // Few, since asking is not for nothing.
             let mut free = self.free[size as usize].iter().take(2);
-            let (&first, _) = free.find(|&(_, &tag)| operations_ended(tag, false))?;
+            let (&first, _) = free.find(|&(_, &tag)| is_unknown(tag))?;
             Some((first, size))
         });
         let (first, was) = match known.min() {
@@ -60,7 +83,7 @@ impl Runs {
         Ok((Run { first, size }, true))
     }
 
-    /// Makes what is between two buckets free, which nobody has known.
+    /// Makes what is between two elements free, which nobody has known.
     fn fill(&mut self, mut from: usize, to: usize) {
         while from < to {
             let size = from.trailing_zeros().min((to - from).ilog2()).min(MOST_SIZE);
@@ -70,7 +93,7 @@ impl Runs {
     }
 
     /// Takes a run back that nobody comes to know any more, at this time.
-    pub(super) fn give_back(&mut self, run: Run, tag: u64) {
+    pub(crate) fn give_back(&mut self, run: Run, tag: u64) {
         let Run { mut first, mut size } = run;
         let mut tag = tag;
         while size < MOST_SIZE
@@ -83,22 +106,22 @@ impl Runs {
         self.free[size as usize].insert(first, tag);
     }
 
-    /// Whether there is a free run below a bucket.
-    pub(super) fn has_below(&self, size: u32, bucket: usize) -> bool {
+    /// Whether there is a free run below an element.
+    pub(crate) fn has_below(&self, size: u32, element: usize) -> bool {
         let mut sizes = self.free[size as usize..].iter();
         sizes.any(|free| {
-            free.iter().take(2).any(|(&first, &tag)| first < bucket && operations_ended(tag, false))
+            free.iter().take(2).any(|(&first, &tag)| first < element && is_unknown(tag))
         })
     }
 
     /// Forgets the free runs at the end that nobody knows any more; whether there were any.
-    pub(super) fn trim(&mut self) -> bool {
+    pub(crate) fn trim(&mut self) -> bool {
         let before = self.len;
         loop {
             let last = (0..=MOST_SIZE).find(|&size| {
                 let last = self.free[size as usize].last_key_value();
                 last.is_some_and(|(&first, &tag)| {
-                    first + (1 << size) == self.len && operations_ended(tag, false)
+                    first + (1 << size) == self.len && is_unknown(tag)
                 })
             });
             let Some(size) = last else { return self.len < before };
@@ -107,9 +130,8 @@ impl Runs {
         }
     }
 
-    /// How many buckets are free.
-    #[cfg(test)]
-    fn free(&self) -> usize {
+    /// How many elements are free.
+    pub(crate) fn free(&self) -> usize {
         (0..).zip(&self.free).map(|(size, free)| free.len() << size).sum()
     }
 }

@@ -1,0 +1,557 @@
+//! [`BlobMap`]: byte strings of any length, in the map's own memory.
+
+use super::Compute;
+use super::blob_guard::BlobGuard;
+use crate::entry::{Blobs, RetiredBlob};
+use crate::error::Error;
+use crate::hash::{HashPlacement, RandomState, post_mix};
+use crate::sync::{AtomicUsize, GuardPin, Limbo, Ordering};
+use crate::table::{ByEntry, Change, Design, PairTable, Turbo};
+use core::fmt;
+use core::hash::BuildHasher;
+
+/// A concurrent map of byte strings to byte strings of 0 to 4 GiB each, which are in the
+/// map's own memory, side by side.
+///
+/// A slot of the table holds a hash and an offset. A get touches what one of the table's
+/// inline map touches, and the blob; it copies nothing but what the caller asks for. A change
+/// stores a new blob and never touches the old one, whose memory is used again when no
+/// [guard](BlobMap::pin) can see it any more. `D` is the table's [design](crate::Design), by
+/// default TurboHash's. Source: TurboHash (SYSTOR '23), section 3.6.
+///
+/// A key and a value take their lengths and 8 bytes, rounded up to multiples of 8 (of 128
+/// bytes and more: by a quarter at most), and a slot of 16 bytes at the table's load.
+///
+/// ```
+/// use nunatak::TurboBlobMap;
+///
+/// let map = TurboBlobMap::new();
+/// map.put(b"nunatak", b"stands still")?;
+/// assert_eq!(map.get(b"nunatak").as_deref(), Some(&b"stands still"[..]));
+/// let guard = map.pin();
+/// let value: &[u8] = guard.get(b"nunatak").unwrap();
+/// map.delete(b"nunatak");
+/// assert_eq!(value, b"stands still");
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub struct BlobMap<S = RandomState, D: Design = Turbo> {
+    pub(super) table: D::Table<HashPlacement>,
+    hasher: S,
+    /// Before the blobs, which what is in it is given back to.
+    limbo: Limbo<RetiredBlob>,
+    /// In a box, since limbo knows its address.
+    pub(super) blobs: Box<Blobs>,
+    /// At how many bytes in limbo somebody looks what can be given back.
+    collect_at: AtomicUsize,
+}
+
+/// The least of that, and by how much it grows.
+const COLLECT: usize = 1 << 20;
+
+impl<S, D: Design> fmt::Debug for BlobMap<S, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlobMap").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<S: Default, D: Design> Default for BlobMap<S, D> {
+    fn default() -> Self {
+        Self::with_hasher(S::default())
+    }
+}
+
+impl<D: Design> BlobMap<RandomState, D> {
+    /// An empty map.
+    ///
+    /// # Panics
+    /// If the memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert!(TurboBlobMap::new().is_empty());
+    /// ```
+    pub fn new() -> Self {
+        Self::with_capacity(0)
+    }
+
+    /// An empty map with room for `capacity` entries.
+    ///
+    /// # Panics
+    /// If the memory is refused; see [`try_with_capacity`](Self::try_with_capacity).
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert!(TurboBlobMap::with_capacity(1000).is_empty());
+    /// ```
+    pub fn with_capacity(capacity: usize) -> Self {
+        match Self::try_with_capacity(capacity) {
+            Ok(map) => map,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// An empty map with room for `capacity` entries.
+    ///
+    /// # Errors
+    /// If the capacity or the memory for it is not to be had.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert!(TurboBlobMap::try_with_capacity(1 << 60).is_err());
+    /// ```
+    pub fn try_with_capacity(capacity: usize) -> Result<Self, Error> {
+        Self::of(D::table(HashPlacement, capacity)?, RandomState::default())
+    }
+}
+
+impl<S, D: Design> BlobMap<S, D> {
+    /// An empty map that hashes with `hasher`.
+    ///
+    /// # Panics
+    /// If the memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// use std::hash::RandomState;
+    /// let map: TurboBlobMap<RandomState> = TurboBlobMap::with_hasher(RandomState::new());
+    /// # assert!(map.is_empty());
+    /// ```
+    pub fn with_hasher(hasher: S) -> Self {
+        match D::table(HashPlacement, 0).and_then(|table| Self::of(table, hasher)) {
+            Ok(map) => map,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// A map of a table that is built already.
+    pub(super) fn of(table: D::Table<HashPlacement>, hasher: S) -> Result<Self, Error> {
+        const {
+            assert!(
+                matches!(D::WORD_BITS, (64, 64)),
+                "the design's entries are smaller than a hash and an offset"
+            );
+        }
+        Ok(Self {
+            table,
+            hasher,
+            limbo: Limbo::new(),
+            blobs: Box::new(Blobs::new()?),
+            collect_at: AtomicUsize::new(COLLECT),
+        })
+    }
+
+    pub(super) fn guard(&self) -> GuardPin<'_> {
+        self.table.registry().guard()
+    }
+
+    /// The key and the value of a word that was read under a guard.
+    pub(super) fn blob<'g>(&'g self, _guard: &'g GuardPin<'_>, word: u64) -> (&'g [u8], &'g [u8]) {
+        // SAFETY: the table holds offsets of blobs only; read under the guard, which
+        // outlives the references.
+        unsafe { self.blobs.get(word) }
+    }
+
+    /// Gives a blob back that a change took out of its slot, when nobody can see it any
+    /// more.
+    fn retire(&self, word: u64) {
+        // SAFETY: the caller's change took it out, and limbo, which goes before the blobs,
+        // keeps it from every guard that may have seen it.
+        let retired = unsafe { RetiredBlob::new(&self.blobs, word) };
+        self.limbo.retire(self.table.registry(), retired);
+        // Relaxed: a hint. Limbo goes by how many there are, not by how large they are.
+        if self.blobs.retired() > self.collect_at.load(Ordering::Relaxed) {
+            self.limbo.collect(self.table.registry());
+            // What guards hold back is not asked for again and again.
+            let left = self.blobs.retired();
+            self.collect_at.store(left + left / 2 + COLLECT, Ordering::Relaxed);
+        }
+    }
+
+    /// [`ConcurrentMap::len`](super::ConcurrentMap::len).
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert_eq!(TurboBlobMap::new().len(), 0);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// [`ConcurrentMap::is_empty`](super::ConcurrentMap::is_empty).
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert!(TurboBlobMap::new().is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Gives back what waits for guards that are gone, and returns how many bytes wait for
+    /// guards that are not.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// map.put(b"a", b"2")?;
+    /// assert_eq!(map.reclaim(), 0);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn reclaim(&self) -> usize {
+        self.table.free_retired();
+        self.limbo.collect(self.table.registry());
+        self.blobs.retired()
+    }
+
+    /// How many bytes of replaced and removed blobs wait to be used again.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert_eq!(TurboBlobMap::new().unreclaimed(), 0);
+    /// ```
+    pub fn unreclaimed(&self) -> usize {
+        self.blobs.retired()
+    }
+}
+
+impl<S: BuildHasher, D: Design> BlobMap<S, D> {
+    pub(super) fn word(&self, key: &[u8]) -> u64 {
+        post_mix(self.hasher.hash_one(key))
+    }
+
+    pub(super) fn is<'k>(
+        &'k self,
+        _guard: &'k GuardPin<'_>,
+        key: &'k [u8],
+    ) -> ByEntry<impl Fn(u64) -> bool + 'k> {
+        // SAFETY: the table holds offsets of blobs only, and every operation runs under a
+        // guard that was taken before.
+        ByEntry(move |word| unsafe { self.blobs.get(word) }.0 == key)
+    }
+
+    fn find(&self, guard: &GuardPin<'_>, key: &[u8]) -> Option<u64> {
+        self.table.find(self.word(key), &self.is(guard, key))
+    }
+
+    /// Applies a change to the key's slot, and returns what was there.
+    fn apply(
+        &self,
+        guard: &GuardPin<'_>,
+        key: &[u8],
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64> {
+        self.table.apply(self.word(key), &self.is(guard, key), fresh, change)
+    }
+
+    /// Replaces the very blob `current` by another or takes it out; what is there instead,
+    /// if not.
+    fn replace(
+        &self,
+        guard: &GuardPin<'_>,
+        key: &[u8],
+        current: u64,
+        change: Change,
+    ) -> Result<(), Option<u64>> {
+        let exact = |word| if word == current { change } else { Change::Keep };
+        match self.apply(guard, key, None, exact) {
+            Some(before) if before == current => Ok(()),
+            other => Err(other),
+        }
+    }
+
+    pub(super) fn find_value<'g>(
+        &'g self,
+        guard: &'g GuardPin<'_>,
+        key: &[u8],
+    ) -> Option<&'g [u8]> {
+        self.find(guard, key).map(|word| self.blob(guard, word).1)
+    }
+
+    /// Holds the map's blobs for as long as the guard lives: slices that are taken through it
+    /// stay good, whatever happens to their keys. Memory that is given up meanwhile waits for
+    /// the guard; [`unreclaimed`](Self::unreclaimed) tells how much.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// assert_eq!(map.pin().get(b"a"), Some(&b"1"[..]));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn pin(&self) -> BlobGuard<'_, S, D> {
+        BlobGuard::new(self, self.guard())
+    }
+
+    /// Runs `f` on the key's value, where it is.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"123")?;
+    /// assert_eq!(map.get_with(b"a", <[u8]>::len), Some(3));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn get_with<R>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let guard = self.guard();
+        self.find_value(&guard, key).map(f)
+    }
+
+    /// A copy of the key's value.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert_eq!(TurboBlobMap::new().get(b"a"), None);
+    /// ```
+    pub fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.get_with(key, <[u8]>::to_vec)
+    }
+
+    /// Appends the key's value to a buffer; whether the key is present.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let (map, mut buffer) = (TurboBlobMap::new(), vec![0]);
+    /// map.put(b"a", &[1, 2])?;
+    /// assert!(map.get_into(b"a", &mut buffer) && buffer == [0, 1, 2]);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn get_into(&self, key: &[u8], buffer: &mut Vec<u8>) -> bool {
+        self.get_with(key, |value| buffer.extend_from_slice(value)).is_some()
+    }
+
+    /// Whether the key is present.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert!(!TurboBlobMap::new().contains_key(b"a"));
+    /// ```
+    pub fn contains_key(&self, key: &[u8]) -> bool {
+        let guard = self.guard();
+        self.find(&guard, key).is_some()
+    }
+
+    /// Stores the value; whether it replaced one.
+    ///
+    /// # Errors
+    /// If memory is refused, or the key or the value is of more than 2^32 - 1 bytes; the map
+    /// is as it was. So of all that store something.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// assert_eq!((map.put(b"", b"")?, map.put(b"", b"1")?), (false, true));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        let guard = self.guard();
+        Ok(self.swap(&guard, key, value)?.map(|word| self.retire(word)).is_some())
+    }
+
+    /// Stores the value and returns the word of what it replaced.
+    fn swap(&self, guard: &GuardPin<'_>, key: &[u8], value: &[u8]) -> Result<Option<u64>, Error> {
+        let fresh = self.blobs.store(key, value)?;
+        let word = fresh.word();
+        let before = self.apply(guard, key, Some(word), |_| Change::To(word));
+        fresh.published();
+        Ok(before)
+    }
+
+    /// Stores the value and returns a copy of what it replaced.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// assert_eq!(map.insert(b"a", b"1")?, None);
+    /// assert_eq!(map.insert(b"a", b"2")?, Some(b"1".to_vec()));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let guard = self.guard();
+        let before = self.swap(&guard, key, value)?;
+        Ok(before.map(|word| self.take_out(&guard, word)))
+    }
+
+    /// A copy of the value of a word that the caller took out of its slot.
+    fn take_out(&self, guard: &GuardPin<'_>, word: u64) -> Vec<u8> {
+        let value = self.blob(guard, word).1.to_vec();
+        self.retire(word);
+        value
+    }
+
+    /// Stores the value if the key is absent; a copy of the value that is there if not.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// assert_eq!(map.try_insert(b"a", b"1")?, None);
+    /// assert_eq!(map.try_insert(b"a", b"2")?, Some(b"1".to_vec()));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn try_insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let guard = self.guard();
+        if let Some(present) = self.find_value(&guard, key) {
+            return Ok(Some(present.to_vec()));
+        }
+        let fresh = self.blobs.store(key, value)?;
+        match self.apply(&guard, key, Some(fresh.word()), |_| Change::Keep) {
+            None => {
+                fresh.published();
+                Ok(None)
+            }
+            Some(word) => Ok(Some(self.blob(&guard, word).1.to_vec())),
+        }
+    }
+
+    /// Replaces the value if the key is present, and returns a copy of what it replaced.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert_eq!(TurboBlobMap::new().update(b"a", b"1")?, None);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let guard = self.guard();
+        if self.find(&guard, key).is_none() {
+            return Ok(None);
+        }
+        let fresh = self.blobs.store(key, value)?;
+        let word = fresh.word();
+        let before = self.apply(&guard, key, None, |_| Change::To(word));
+        Ok(before.map(|before| {
+            fresh.published();
+            self.take_out(&guard, before)
+        }))
+    }
+
+    /// Decides on a key's fate by its present value, atomically, and returns a copy of the
+    /// value before. `f` may run more than once; its last answer counts.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    ///
+    /// ```
+    /// # use nunatak::{Compute, TurboBlobMap};
+    /// let map = TurboBlobMap::new();
+    /// let mut append = |byte: u8| {
+    ///     map.compute(b"a", |value| Compute::Put([value.unwrap_or(&[]), &[byte]].concat()))
+    /// };
+    /// assert_eq!((append(1)?, append(2)?), (None, Some(vec![1])));
+    /// assert_eq!(map.get(b"a"), Some(vec![1, 2]));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn compute<F>(&self, key: &[u8], mut f: F) -> Result<Option<Vec<u8>>, Error>
+    where
+        F: FnMut(Option<&[u8]>) -> Compute<Vec<u8>>,
+    {
+        let guard = self.guard();
+        let mut present = self.find(&guard, key);
+        loop {
+            let value = present.map(|word| self.blob(&guard, word).1);
+            let attempt = match (f(value), present) {
+                (Compute::Keep, _) | (Compute::Remove, None) => {
+                    return Ok(value.map(<[u8]>::to_vec));
+                }
+                (Compute::Remove, Some(current)) => {
+                    self.replace(&guard, key, current, Change::Remove)
+                }
+                (Compute::Put(new), present) => {
+                    let fresh = self.blobs.store(key, &new)?;
+                    let word = fresh.word();
+                    let attempt = match present {
+                        Some(current) => self.replace(&guard, key, current, Change::To(word)),
+                        None => match self.apply(&guard, key, Some(word), |_| Change::Keep) {
+                            None => Ok(()),
+                            newer => Err(newer),
+                        },
+                    };
+                    if attempt.is_ok() {
+                        fresh.published();
+                    }
+                    attempt
+                }
+            };
+            match attempt {
+                Ok(()) => return Ok(present.map(|word| self.take_out(&guard, word))),
+                Err(newer) => present = newer,
+            }
+        }
+    }
+
+    /// Takes the key out and returns a copy of its value.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// assert_eq!((map.remove(b"a"), map.remove(b"a")), (Some(b"1".to_vec()), None));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn remove(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let guard = self.guard();
+        let word = self.apply(&guard, key, None, |_| Change::Remove)?;
+        Some(self.take_out(&guard, word))
+    }
+
+    /// Takes the key out; whether it was there.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert!(!TurboBlobMap::new().delete(b"a"));
+    /// ```
+    pub fn delete(&self, key: &[u8]) -> bool {
+        let guard = self.guard();
+        let word = self.apply(&guard, key, None, |_| Change::Remove);
+        word.map(|word| self.retire(word)).is_some()
+    }
+
+    /// Takes the key out if `condition` holds for its value at that instant, and returns a
+    /// copy of it.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// assert_eq!(map.remove_if(b"a", |value| value.is_empty()), None);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn remove_if<F>(&self, key: &[u8], mut condition: F) -> Option<Vec<u8>>
+    where
+        F: FnMut(&[u8]) -> bool,
+    {
+        let guard = self.guard();
+        let mut present = self.find(&guard, key);
+        loop {
+            let current = present?;
+            if !condition(self.blob(&guard, current).1) {
+                return None;
+            }
+            match self.replace(&guard, key, current, Change::Remove) {
+                Ok(()) => return Some(self.take_out(&guard, current)),
+                Err(newer) => present = newer,
+            }
+        }
+    }
+
+    /// Moves a blob to another place, if it is still its key's; an error if memory is
+    /// refused.
+    pub(super) fn relocate(&self, guard: &GuardPin<'_>, word: u64) -> Result<(), Error> {
+        let (key, value) = self.blob(guard, word);
+        let fresh = self.blobs.store_lower(key, value)?;
+        if fresh.word() < word && self.replace(guard, key, word, Change::To(fresh.word())).is_ok() {
+            fresh.published();
+            self.retire(word);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,464 @@
+//! [`BlobMap`]: batches, iteration, and the map as a whole.
+
+use super::batch::{Op, Request, Stop};
+use super::blob::BlobMap;
+use super::inline_whole::check_batch;
+use super::{Compute, ConcurrentMap};
+use crate::error::{BatchError, Error};
+use crate::memory::{BlobStats, MemoryUsage};
+use crate::sync::GuardPin;
+use crate::table::{ByEntry, Design, PairTable};
+use core::hash::BuildHasher;
+
+/// How many keys are looked for at once: first their slots, then their blobs.
+const WINDOW: usize = 64;
+
+/// How many keys ahead of its change a key's slot is fetched.
+const DISTANCE: usize = 16;
+
+type Bytes = Vec<u8>;
+
+impl<S: BuildHasher, D: Design> BlobMap<S, D> {
+    /// Tells of each key of a batch, in order, its number and its value.
+    pub(super) fn find_many<'g, K: AsRef<[u8]>>(
+        &'g self,
+        guard: &'g GuardPin<'_>,
+        keys: &[K],
+        mut found: impl FnMut(usize, Option<&'g [u8]>),
+    ) {
+        for (window, keys) in keys.chunks(WINDOW).enumerate() {
+            let mut words = [None; WINDOW];
+            let word = |at: usize| self.word(keys[at].as_ref());
+            // Whose hash is a key's is the key's but for bad luck: its blob is fetched
+            // before it is looked at.
+            self.table.find_many(
+                keys.len(),
+                word,
+                |_| ByEntry(|_| true),
+                |at, word| {
+                    words[at] = word;
+                    word.into_iter().for_each(|word| self.blobs.prefetch(word));
+                },
+            );
+            for (at, (key, word)) in keys.iter().zip(words).enumerate() {
+                let value = word.and_then(|word| match self.blob(guard, word) {
+                    (stored, value) if stored == key.as_ref() => Some(value),
+                    _ => self.find_value(guard, key.as_ref()),
+                });
+                found(WINDOW * window + at, value);
+            }
+        }
+    }
+
+    /// Runs `each` for every key of a batch, in order, while the slots of the keys after it
+    /// are fetched.
+    fn for_each_fetched<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+        mut each: impl FnMut(usize) -> bool,
+    ) {
+        let mut ahead = keys.clone();
+        ahead.by_ref().take(DISTANCE).for_each(|key| self.prefetch(key));
+        for (at, _) in keys.enumerate() {
+            ahead.next().into_iter().for_each(|key| self.prefetch(key));
+            if !each(at) {
+                break;
+            }
+        }
+    }
+
+    /// Asks the processor for what an operation on the key touches first.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// TurboBlobMap::new().prefetch(b"a");
+    /// ```
+    pub fn prefetch(&self, key: &[u8]) {
+        self.table.prefetch(self.word(key));
+    }
+
+    /// Stores all entries, in order, and returns how many keys were new.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put), for the first entry that can't be stored; those before it are.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// assert_eq!(map.put_many(&[("a", "1"), ("b", "2"), ("a", "3")]), Ok(2));
+    /// ```
+    pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        entries: &[(K, V)],
+    ) -> Result<usize, Error> {
+        let (mut fresh, mut result) = (0, Ok(()));
+        self.for_each_fetched(entries.iter().map(|(key, _)| key.as_ref()), |at| {
+            let (key, value) = &entries[at];
+            match self.put(key.as_ref(), value.as_ref()) {
+                Ok(replaced) => fresh += usize::from(!replaced),
+                Err(error) => result = Err(error),
+            }
+            result.is_ok()
+        });
+        result.map(|()| fresh)
+    }
+
+    /// Takes all keys out, in order, and returns how many were present.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put_many(&[("a", "1"), ("b", "2")])?;
+    /// assert_eq!(map.delete_many(&["b", "b"]), 1);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn delete_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> usize {
+        let mut present = 0;
+        self.for_each_fetched(keys.iter().map(AsRef::as_ref), |at| {
+            present += usize::from(self.delete(keys[at].as_ref()));
+            true
+        });
+        present
+    }
+
+    /// [`ConcurrentMap::iter`]: copies of all entries; a guard's
+    /// [`iter`](super::BlobGuard::iter) gives them out where they are.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// assert_eq!(map.iter().collect::<Vec<_>>(), [(b"a".to_vec(), b"1".to_vec())]);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (Bytes, Bytes)> {
+        let guard = self.guard();
+        self.table.iter().map(move |(_, word)| {
+            let (key, value) = self.blob(&guard, word);
+            (key.to_vec(), value.to_vec())
+        })
+    }
+
+    /// [`ConcurrentMap::snapshot`]: copies of a consistent cut of all entries, made when they
+    /// are asked for; a guard holds them until then.
+    ///
+    /// # Errors
+    /// If there is no memory for the cut.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// let snapshot = map.snapshot()?;
+    /// map.delete(b"a");
+    /// assert_eq!(snapshot.count(), 1);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn snapshot(&self) -> Result<impl Iterator<Item = (Bytes, Bytes)>, Error> {
+        let guard = self.guard();
+        let pairs = self.table.snapshot()?;
+        Ok(pairs.map(move |(_, word)| {
+            let (key, value) = self.blob(&guard, word);
+            (key.to_vec(), value.to_vec())
+        }))
+    }
+
+    /// [`ConcurrentMap::retain`]: takes out the entries that `keep` rejects.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// map.retain(|_, value| value.is_empty());
+    /// assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn retain<F: FnMut(&[u8], &[u8]) -> bool>(&self, mut keep: F) {
+        let guard = self.pin();
+        for (key, value) in guard.iter() {
+            if !keep(key, value) {
+                self.remove_if(key, |value| !keep(key, value));
+            }
+        }
+    }
+
+    /// [`ConcurrentMap::clear`]: takes out every entry that is reached.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// TurboBlobMap::new().clear();
+    /// ```
+    pub fn clear(&self) {
+        self.retain(|_, _| false);
+    }
+
+    /// [`ConcurrentMap::shrink_to_fit`]: makes the table smaller, moves blobs out of pieces
+    /// of memory of which they take less than half, and gives back what is free behind the
+    /// last one.
+    ///
+    /// # Errors
+    /// If memory for a move is refused; the map is as it was, or smaller.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// (0..10_000_u32).try_for_each(|key| map.put(&key.to_le_bytes(), &[0; 100]).map(drop))?;
+    /// let before = map.memory_usage().mapped;
+    /// map.retain(|key, _| key[0] == 0);
+    /// map.shrink_to_fit()?;
+    /// assert!(map.memory_usage().mapped < before / 2);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn shrink_to_fit(&self) -> Result<(), Error> {
+        self.table.shrink_to_fit()?;
+        self.reclaim();
+        {
+            let guard = self.guard();
+            for (_, word) in self.table.iter() {
+                if self.blobs.should_move(word) {
+                    self.relocate(&guard, word)?;
+                }
+            }
+        }
+        self.reclaim();
+        self.blobs.trim();
+        Ok(())
+    }
+
+    /// [`ConcurrentMap::reserve`], of the table.
+    ///
+    /// # Errors
+    /// If the memory is not to be had; the map is as it was.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// TurboBlobMap::new().reserve(1000)?;
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn reserve(&self, additional: usize) -> Result<(), Error> {
+        self.table.reserve(additional)
+    }
+
+    /// [`ConcurrentMap::load_factor`].
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert_eq!(TurboBlobMap::new().load_factor(), 0.0);
+    /// ```
+    pub fn load_factor(&self) -> f64 {
+        self.table.load_factor()
+    }
+
+    /// [`ConcurrentMap::memory_usage`], the blobs included.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", &[0; 1 << 20])?;
+    /// assert!(map.memory_usage().mapped > 1 << 20);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn memory_usage(&self) -> MemoryUsage {
+        self.table.memory_usage() + self.blobs.usage()
+    }
+
+    /// [`ConcurrentMap::stats`], of the table.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert_eq!(TurboBlobMap::new().stats().len, 0);
+    /// ```
+    pub fn stats(&self) -> D::Stats {
+        self.table.stats()
+    }
+
+    /// What the blobs take.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert_eq!(TurboBlobMap::new().blob_stats().blobs, 0);
+    /// ```
+    pub fn blob_stats(&self) -> BlobStats {
+        self.blobs.stats()
+    }
+}
+
+/// The value of what may have found no memory.
+///
+/// # Panics
+/// If it has not.
+fn stored<T>(result: Result<T, Error>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Memory that is refused is a panic here; the map's own methods return an error.
+impl<S: BuildHasher, D: Design> ConcurrentMap<Bytes, Bytes> for BlobMap<S, D> {
+    type Stats = D::Stats;
+
+    fn get(&self, key: &Bytes) -> Option<Bytes> {
+        self.get(key)
+    }
+
+    fn contains_key(&self, key: &Bytes) -> bool {
+        self.contains_key(key)
+    }
+
+    fn insert(&self, key: Bytes, value: Bytes) -> Option<Bytes> {
+        stored(self.insert(&key, &value))
+    }
+
+    fn try_insert(&self, key: Bytes, value: Bytes) -> Result<(), Bytes> {
+        stored(self.try_insert(&key, &value)).map_or(Ok(()), Err)
+    }
+
+    fn update(&self, key: &Bytes, value: Bytes) -> Option<Bytes> {
+        stored(self.update(key, &value))
+    }
+
+    fn compare_exchange(
+        &self,
+        key: &Bytes,
+        current: &Bytes,
+        new: Bytes,
+    ) -> Result<Bytes, Option<Bytes>> {
+        self.fetch_update(key, |present| (present == current).then(|| new.clone()))
+    }
+
+    fn fetch_update<F>(&self, key: &Bytes, mut f: F) -> Result<Bytes, Option<Bytes>>
+    where
+        F: FnMut(&Bytes) -> Option<Bytes>,
+    {
+        let mut is_changed = false;
+        let before = self.compute(key, |present| {
+            let new = present.and_then(|value| f(&value.to_vec()));
+            is_changed = new.is_some();
+            new.map_or(Compute::Keep, Compute::Put)
+        });
+        match stored(before) {
+            Some(before) if is_changed => Ok(before),
+            declined => Err(declined),
+        }
+    }
+
+    fn compute<F>(&self, key: Bytes, mut f: F) -> Option<Bytes>
+    where
+        F: FnMut(Option<&Bytes>) -> Compute<Bytes>,
+    {
+        stored(self.compute(&key, |value| f(value.map(<[u8]>::to_vec).as_ref())))
+    }
+
+    fn remove(&self, key: &Bytes) -> Option<Bytes> {
+        self.remove(key)
+    }
+
+    fn remove_if<F>(&self, key: &Bytes, mut condition: F) -> Option<Bytes>
+    where
+        F: FnMut(&Bytes) -> bool,
+    {
+        self.remove_if(key, |value| condition(&value.to_vec()))
+    }
+
+    fn get_many(&self, keys: &[Bytes], values: &mut [Option<Bytes>]) -> Result<usize, BatchError> {
+        check_batch(keys.len(), values.len())?;
+        let (guard, mut present) = (self.pin(), 0);
+        guard.get_many(keys, |at, value| {
+            present += usize::from(value.is_some());
+            values[at] = value.map(<[u8]>::to_vec);
+        });
+        Ok(present)
+    }
+
+    fn insert_many(
+        &self,
+        entries: &[(Bytes, Bytes)],
+        previous: &mut [Option<Bytes>],
+    ) -> Result<usize, BatchError> {
+        check_batch(entries.len(), previous.len())?;
+        let mut fresh = 0;
+        self.for_each_fetched(entries.iter().map(|(key, _)| &**key), |at| {
+            let (key, value) = &entries[at];
+            previous[at] = stored(self.insert(key, value));
+            fresh += usize::from(previous[at].is_none());
+            true
+        });
+        Ok(fresh)
+    }
+
+    fn remove_many(
+        &self,
+        keys: &[Bytes],
+        removed: &mut [Option<Bytes>],
+    ) -> Result<usize, BatchError> {
+        check_batch(keys.len(), removed.len())?;
+        let mut present = 0;
+        self.for_each_fetched(keys.iter().map(Vec::as_slice), |at| {
+            removed[at] = self.remove(&keys[at]);
+            present += usize::from(removed[at].is_some());
+            true
+        });
+        Ok(present)
+    }
+
+    fn execute(&self, operations: &mut [Op<Bytes, Bytes>], stop: Stop) -> usize {
+        let keys: Vec<Bytes> =
+            operations.iter().map(|operation| operation.request.key().clone()).collect();
+        let mut executed = 0;
+        self.for_each_fetched(keys.iter().map(Vec::as_slice), |at| {
+            let Op { request, outcome } = &mut operations[at];
+            let before = match &request {
+                Request::Get(key) => self.get(key),
+                Request::Insert(key, value) => stored(self.insert(key, value)),
+                Request::TryInsert(key, value) => stored(self.try_insert(key, value)),
+                Request::Update(key, value) => stored(self.update(key, value)),
+                Request::Remove(key) => self.remove(key),
+            };
+            *outcome = request.outcome(before);
+            executed += 1;
+            stop == Stop::Never || outcome.is_success()
+        });
+        executed
+    }
+
+    fn prefetch(&self, key: &Bytes) {
+        self.prefetch(key);
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (Bytes, Bytes)> {
+        self.iter()
+    }
+
+    fn snapshot(&self) -> Result<impl Iterator<Item = (Bytes, Bytes)>, Error> {
+        self.snapshot()
+    }
+
+    fn retain<F: FnMut(&Bytes, &Bytes) -> bool>(&self, mut keep: F) {
+        self.retain(|key, value| keep(&key.to_vec(), &value.to_vec()));
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn reserve(&self, additional: usize) -> Result<(), Error> {
+        self.reserve(additional)
+    }
+
+    fn shrink_to_fit(&self) -> Result<(), Error> {
+        self.shrink_to_fit()
+    }
+
+    fn load_factor(&self) -> f64 {
+        self.load_factor()
+    }
+
+    fn memory_usage(&self) -> MemoryUsage {
+        self.memory_usage()
+    }
+
+    fn stats(&self) -> D::Stats {
+        self.stats()
+    }
+}
