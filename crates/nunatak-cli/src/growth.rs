@@ -57,13 +57,19 @@ pub(crate) fn run(args: &GrowthArgs) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A histogram of nanoseconds, up to a quarter of an hour. (One without bounds grows when a
+/// value is recorded, but not when it is recorded saturating.)
+fn durations() -> Result<Histogram<u64>, CheckFailed> {
+    Histogram::new_with_bounds(1, 1 << 40, 3).map_err(|error| CheckFailed(error.to_string()))
+}
+
 fn grow<T: Target>(
     name: MapName,
     args: &GrowthArgs,
 ) -> Result<(Vec<Step>, Histogram<u64>), CheckFailed> {
     let keys = KeySpace::new(args.seed, false);
     let map = T::empty(name);
-    let mut slow = Histogram::new(3).map_err(|error| CheckFailed(error.to_string()))?;
+    let mut slow = durations()?;
     let mut steps = Vec::new();
     let mut next = 0;
     for step in 1..=args.steps {
@@ -158,4 +164,22 @@ fn resizes(slow: &Histogram<u64>, threshold: u64) -> String {
         micros(slow.value_at_quantile(0.99)),
         micros(slow.max()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resizes_are_as_long_as_they_took() {
+        let mut slow = durations().unwrap();
+        [300_000, 500_000, 2_000_000].into_iter().for_each(|nanos| slow.saturating_record(nanos));
+        let text = resizes(&slow, 200);
+        assert!(
+            text.starts_with("3 inserts of 200 µs or more: least 300 µs, median 500 µs"),
+            "{text}"
+        );
+        assert!(text.ends_with("most 2001 µs; 3 ms together"), "{text}");
+        assert_eq!(resizes(&durations().unwrap(), 200), "no insert took 200 µs");
+    }
 }

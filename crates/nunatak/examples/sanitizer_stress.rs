@@ -136,6 +136,7 @@ mod stress {
                 boxed: turbo().build_boxed().expect("valid options"),
             });
         }
+        super::blobs::run();
         super::narrow::run::<nunatak::Entry12>();
         super::narrow::run::<nunatak::Entry8>();
         for buckets in [2, 64] {
@@ -180,6 +181,58 @@ mod stress {
         assert_eq!(maps.inline.len(), maps.inline.iter().count());
         assert_eq!(maps.boxed.len(), maps.boxed.pin().iter().count());
         println!("{} and {} entries, nothing wrong", maps.inline.len(), maps.boxed.len());
+    }
+}
+
+/// The same with maps of byte strings, whose memory is used again and again.
+#[cfg(unix)]
+mod blobs {
+    use super::stress::{KEYS, ROUNDS, THREADS, run_threads};
+    use nunatak::{TurboBlobMap, TurboMap};
+    use std::ffi::c_void;
+
+    struct Task<'m> {
+        map: &'m TurboBlobMap,
+        seed: u64,
+    }
+
+    /// As long as it says, and all of one byte.
+    fn value(key: u64, n: u64) -> Vec<u8> {
+        vec![key as u8; 1 + (n % 100) as usize]
+    }
+
+    extern "C" fn thread(task: *mut c_void) -> *mut c_void {
+        // SAFETY: `run` keeps the tasks until it has joined the threads.
+        let task = unsafe { &*task.cast::<Task<'_>>() };
+        let (map, mut random) = (task.map, task.seed);
+        for round in 0..ROUNDS {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let key = random >> 40 & (KEYS - 1);
+            match random >> 32 & 15 {
+                0..=5 => drop(map.put(&key.to_le_bytes(), &value(key, round)).expect("memory")),
+                6..=8 => drop(map.delete(&key.to_le_bytes())),
+                9 if round % 1024 == 0 => map.shrink_to_fit().expect("memory for a move"),
+                _ => {
+                    let guard = map.pin();
+                    let found = guard.get(&key.to_le_bytes());
+                    let is_whole = |value: &[u8]| value.iter().all(|&byte| byte == key as u8);
+                    assert!(found.is_none_or(is_whole), "bytes of another value");
+                }
+            }
+        }
+        std::ptr::null_mut()
+    }
+
+    pub(super) fn run() {
+        let builder = TurboMap::<u64, u64>::builder().shards(8);
+        let map = builder.build_blobs().expect("valid options");
+        let seeds = 0..THREADS as u64;
+        let mut tasks: Vec<_> =
+            seeds.map(|seed| Task { map: &map, seed: seed * 7919 + 1 }).collect();
+        run_threads(&mut tasks, thread);
+        assert_eq!(map.reclaim(), 0);
+        assert_eq!(map.len(), map.blob_stats().blobs);
+        println!("{} byte strings, nothing wrong", map.len());
     }
 }
 

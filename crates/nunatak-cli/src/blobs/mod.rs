@@ -147,12 +147,15 @@ impl Block {
     }
 }
 
+/// What runs on keys and the values beside them; whether it found what it should.
+type Run<T> = fn(&T, &[Vec<u8>], &[Vec<u8>]) -> bool;
+
 fn measure_target<T: Target>(args: &BlobsArgs) -> Result<Measured, CheckFailed> {
     back_free_memory(2 * args.items);
     let before = resident_bytes();
     let map = T::new();
     // Runs something on blocks of all numbers, each once.
-    let each = |version: u64, run: fn(&T, &[Vec<u8>], &[Vec<u8>]) -> bool| {
+    let each = |version: u64, run: Run<T>| {
         let is_wrong = AtomicBool::new(false);
         let rate = throughput(args.threads, |worker: &Worker<'_>| {
             let own = share(args.items, worker.number, args.threads);

@@ -251,11 +251,19 @@ impl Arena {
         let (run, _) = runs.take(size, |len| {
             let bytes = len.checked_mul(SPAN).ok_or(Error::CapacityOverflow)?;
             self.owners.grow(len)?;
-            if bytes <= self.region.committed() { Ok(()) } else { self.region.resize(bytes) }
+            if bytes <= self.region.committed() { Ok(()) } else { self.commit(bytes) }
         })?;
         // Relaxed: who gives a place of it back has learnt of it.
         self.owners.at(run.first).store(owner.word(), Ordering::Relaxed);
         Ok(run)
+    }
+
+    /// Has so many bytes, and more of a large arena: the system finds and clears two MiB at
+    /// once if it may, and of a large arena that is little.
+    fn commit(&self, bytes: usize) -> Result<(), Error> {
+        const PIECE: usize = 2 << 20;
+        let large = bytes.next_multiple_of(PIECE).min(self.region.reserved());
+        self.region.resize(if bytes < 4 * PIECE { bytes } else { large })
     }
 
     /// Takes a place back that nobody comes to know any more.
