@@ -116,11 +116,10 @@ nunatak_harness::suite_inline!(inline, Inline);
 nunatak_harness::suite_inline!(default_segments, Default);
 nunatak_harness::suite_inline!(stash, Pure(Strategy::Stash));
 nunatak_harness::suite_inline!(entries_of_12, u32, u64, Narrow::<Entry12>(PhantomData));
-nunatak_harness::suite_inline!(entries_of_8, u32, u32, Narrow::<Entry8>(PhantomData));
+nunatak_harness::suite_sequential!(entries_of_8, u32, u32, Narrow::<Entry8>(PhantomData));
 nunatak_harness::suite_boxed!(boxed, Boxed);
 nunatak_harness::suite_hashers!(inline_hashed, u64, u64, Inline);
 nunatak_harness::suite_hashers!(hashed_of_12, u32, u64, Narrow::<Entry12>(PhantomData));
-nunatak_harness::suite_hashers!(hashed_of_8, u32, u32, Narrow::<Entry8>(PhantomData));
 nunatak_harness::suite_hashers!(boxed_hashed, String, String, Boxed);
 
 /// Keys whose hashes agree in all bits that tell buckets and segments apart go to chains:

@@ -4,7 +4,7 @@
 
 use nunatak::{
     Dlht, DlhtBoxedMap, DlhtMap, DlhtSet, Error, Hashes, Iceberg, IcebergBoxedMap, IcebergMap,
-    InlineMap, Modulo, Op, RandomState, Request, Stop,
+    InlineMap, Modulo, Op, Pea, RandomState, Request, Stop, Turbo, TurboMap,
 };
 
 #[test]
@@ -46,6 +46,18 @@ fn capacities_that_do_not_fit_in_place_are_refused() {
     }
 }
 
+#[test]
+fn capacities_that_no_shards_have_are_refused() {
+    for capacity in [usize::MAX, usize::MAX / 2, isize::MAX as usize / 16] {
+        let refused = TurboMap::<u64, u64>::try_with_capacity(capacity).map(drop);
+        assert_eq!(refused, Err(Error::CapacityOverflow), "{capacity}");
+        let map: TurboMap<u64, u64> = TurboMap::new();
+        map.insert(1, 2);
+        assert_eq!(map.reserve(capacity), Err(Error::CapacityOverflow), "{capacity}");
+        assert_eq!(map.get(&1), Some(2));
+    }
+}
+
 /// Thousands of maps find addresses, each for all that it could need.
 #[test]
 fn many_maps_live_side_by_side() {
@@ -60,6 +72,8 @@ fn many_maps_live_side_by_side() {
 fn a_capacity_of_zero_is_a_map_that_grows() {
     grows_from_zero::<Dlht>();
     grows_from_zero::<Iceberg>();
+    grows_from_zero::<Pea>();
+    grows_from_zero::<Turbo>();
 }
 
 fn grows_from_zero<D: Hashes<RandomState>>() {
@@ -75,6 +89,8 @@ fn grows_from_zero<D: Hashes<RandomState>>() {
 fn batches_of_any_size_are_executed() {
     executes_batches::<Dlht>();
     executes_batches::<Iceberg>();
+    executes_batches::<Pea>();
+    executes_batches::<Turbo>();
 }
 
 fn executes_batches<D: Hashes<RandomState>>() {

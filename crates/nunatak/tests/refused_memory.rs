@@ -2,7 +2,7 @@
 //! limit is the process's.
 #![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
 
-use nunatak::{DlhtMap, IcebergMap, PeaMap, PeaMultiMap};
+use nunatak::{DlhtMap, IcebergMap, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap};
 
 /// Limits the address space to what is in use and `more` bytes; all if `None`.
 fn limit_address_space(more: Option<u64>) {
@@ -20,6 +20,70 @@ fn maps_that_may_not_grow_keep_everything_and_grow_later() {
     iceberg();
     pea();
     pea_multi();
+    turbo();
+    blobs();
+}
+
+/// Shards that may not grow: keys go to chains, also of shards that have no bucket yet.
+fn turbo() {
+    let map: TurboMap<u64, u64> = TurboMap::new();
+    (0..1000).for_each(|key| assert_eq!(map.insert(key, !key), None));
+    limit_data(Some(2 << 20));
+    let mut keys = 1000;
+    while map.stats().chained < 1000 {
+        for _ in 0..1000 {
+            assert_eq!(map.insert(keys, !keys), None);
+            keys += 1;
+        }
+        assert!(keys < 1 << 20, "the map has grown");
+    }
+    assert!(map.reserve(1 << 22).is_err());
+    assert!((0..keys).all(|key| map.get(&key) == Some(!key)));
+    assert_eq!((map.len() as u64, map.iter().count() as u64), (keys, keys));
+    for key in (0..keys).step_by(7) {
+        assert_eq!(map.remove(&key), Some(!key));
+        assert_eq!(map.insert(key, key), None);
+    }
+
+    // As soon as there is memory the next key takes it.
+    limit_data(None);
+    let grown = map.stats().grown;
+    for key in keys..2 * keys {
+        assert_eq!(map.insert(key, !key), None);
+    }
+    assert!(map.stats().grown > grown + 100);
+    let expected = |key: u64| if key < keys && key.is_multiple_of(7) { key } else { !key };
+    assert!((0..2 * keys).all(|key| map.get(&key) == Some(expected(key))));
+    map.clear();
+    map.shrink_to_fit().unwrap();
+    let stats = map.stats();
+    assert_eq!((map.len(), stats.chained, stats.buckets), (0, 0, 0));
+}
+
+/// Byte strings for which there is no memory: an error, and the map is as it was.
+fn blobs() {
+    let map = TurboBlobMap::new();
+    let value = |key: u32| vec![key as u8; 100_000];
+    map.put(&0_u32.to_le_bytes(), &value(0)).unwrap();
+    limit_data(Some(16 << 20));
+    let mut keys = 1;
+    while map.put(&u32::to_le_bytes(keys), &value(keys)).is_ok() {
+        keys += 1;
+        assert!(keys < 1000, "the map has grown");
+    }
+    assert!(keys > 20, "{keys}");
+    assert!(map.insert(&u32::to_le_bytes(1), &value(2)).is_err());
+    assert!(map.update(&u32::to_le_bytes(1), &value(2)).is_err());
+    let is_whole = |keys: u32| {
+        map.len() == keys as usize
+            && (0..keys).all(|key| map.get(&key.to_le_bytes()) == Some(value(key)))
+    };
+    assert!(is_whole(keys));
+    limit_data(None);
+    for key in keys..2 * keys {
+        assert_eq!(map.put(&key.to_le_bytes(), &value(key)), Ok(false));
+    }
+    assert!(is_whole(2 * keys));
 }
 
 /// Buffers that may not grow: values stay in slots, and then in chains.

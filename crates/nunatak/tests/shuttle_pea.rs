@@ -89,5 +89,6 @@ fn seeded_bugs_are_found() {
         Bug::EntryNotAskedAgain,
     ];
     schedules::seeded_bugs_are_found(&of_growth, &scenarios[..4]);
-    schedules::seeded_bugs_are_found(&[Bug::SnapshotWithoutGrace], &scenarios[5..7]);
+    let of_cuts = [Bug::SnapshotWithoutGrace, Bug::ChangedUncopied];
+    schedules::seeded_bugs_are_found(&of_cuts, &scenarios[5..7]);
 }

@@ -5,6 +5,7 @@
 //! written for one table would be.
 
 pub(crate) mod addresses;
+mod cut;
 pub(crate) mod dlht;
 pub(crate) mod iceberg;
 mod known;

@@ -57,8 +57,8 @@ where
 pub(crate) fn every_scenario_holds(scenarios: &[Scenario]) {
     for &(name, schedules, scenario) in scenarios {
         let start = std::time::Instant::now();
-        // Two thirds of those in which a step that is left out is surely found.
-        check(schedules * 2 / 3, scenario);
+        // Half of those in which a step that is left out is surely found.
+        check(schedules / 2, scenario);
         println!("{name}: {:?}", start.elapsed());
     }
 }

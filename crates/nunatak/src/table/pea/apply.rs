@@ -159,12 +159,13 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 });
             }
             let pin = OpPin::<Shared>::new();
-            if self.is_frozen() {
+            if self.cut.is_frozen() {
                 drop(pin);
                 backoff.wait();
                 continue;
             }
             let found = self.locate(request.hash);
+            self.copy_before_change(found, request.hash);
             if FETCHES {
                 // Before the lock, behind which no load runs ahead.
                 self.prefetch_buckets(found, request.hash);

@@ -147,7 +147,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// All that was acknowledged before is durable after it, whatever the medium.
     pub(crate) fn sync(&self) -> Result<(), Error> {
-        self.medium.sync(|begin| self.frozen(begin))
+        self.medium.sync(|begin| self.cut.frozen(begin))
     }
 
     /// Gives pages that nobody needs back to the system.
@@ -155,7 +155,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         if M::IS_PAGED && !self.medium.is_read_only() {
             // So that what is discarded is needed by no recovery.
             self.sync()?;
-            self.frozen(|| -> Result<(), Error> {
+            self.cut.frozen(|| -> Result<(), Error> {
                 self.segments.trim_maps()?;
                 self.chains.slots().trim_map()?;
                 if let Some(duplicates) = &self.duplicates {
@@ -165,7 +165,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 self.medium.move_pages()
             })?;
             self.sync()?;
-            self.frozen(|| self.medium.trim_pages());
+            self.cut.frozen(|| self.medium.trim_pages());
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 
 use super::Table;
 use super::bucket::{Bucket, Flag, Item};
+use super::geometry::Entry;
 use super::layout::{Header, Layout};
 use super::multi::Chained;
 use super::values::Pointer;
@@ -36,33 +37,13 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         loop {
             let _pin = OpPin::<Shared>::new();
             let found = self.locate(from);
-            let (segment, depth) = (found.entry.segment(), found.entry.depth());
+            let segment = found.entry.segment();
             self.segments.lock(segment);
             if !self.directories.is_still(found) {
                 self.segments.unlock(segment);
                 continue;
             }
-            let (half, first) = ((from >> 63) as usize, from >> (64 - depth) << (64 - depth));
-            let mut is_chained = false;
-            for bucket in self.segments.all(segment) {
-                is_chained |= bucket.header().has(Flag::Chained);
-                for item in bucket.items(self.marking()) {
-                    // After a merge a part of the segment may have been looked at.
-                    if first == from || self.placement.hash_of_tag(item.tag, half) >= from {
-                        self.push_pairs(self.decoder.word(item.tag, half), item, pairs);
-                    }
-                }
-            }
-            let next = first.checked_add(1 << (64 - depth));
-            if is_chained {
-                let is_here = |hash: u64| hash >= from && next.is_none_or(|next| hash < next);
-                for Chained { hash, tag, second, is_pointer } in self.all_chained() {
-                    if is_here(hash) {
-                        let item = Item { fingerprint: 0, tag, second, is_pointer };
-                        self.push_pairs(self.decoder.word(tag, half), item, pairs);
-                    }
-                }
-            }
+            let next = self.read_locked(found.entry, from, pairs);
             self.segments.unlock(segment);
             return next;
         }
@@ -70,6 +51,38 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 }
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+    /// The same of a segment that is locked.
+    pub(super) fn read_locked(
+        &self,
+        entry: Entry,
+        from: u64,
+        pairs: &mut Vec<(u64, u64)>,
+    ) -> Option<u64> {
+        let (segment, depth) = (entry.segment(), entry.depth());
+        let (half, first) = ((from >> 63) as usize, from >> (64 - depth) << (64 - depth));
+        let mut is_chained = false;
+        for bucket in self.segments.all(segment) {
+            is_chained |= bucket.header().has(Flag::Chained);
+            for item in bucket.items(self.marking()) {
+                // After a merge a part of the segment may have been looked at.
+                if first == from || self.placement.hash_of_tag(item.tag, half) >= from {
+                    self.push_pairs(self.decoder.word(item.tag, half), item, pairs);
+                }
+            }
+        }
+        let next = first.checked_add(1 << (64 - depth));
+        if is_chained {
+            let is_here = |hash: u64| hash >= from && next.is_none_or(|next| hash < next);
+            for Chained { hash, tag, second, is_pointer } in self.all_chained() {
+                if is_here(hash) {
+                    let item = Item { fingerprint: 0, tag, second, is_pointer };
+                    self.push_pairs(self.decoder.word(tag, half), item, pairs);
+                }
+            }
+        }
+        next
+    }
+
     /// Of a pointer all values.
     fn push_pairs(&self, word: u64, item: Item, pairs: &mut Vec<(u64, u64)>) {
         match &self.duplicates {

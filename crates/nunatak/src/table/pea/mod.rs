@@ -73,7 +73,8 @@ pub use stats::PeaStats;
 use crate::error::Error;
 use crate::hash::{Decoder, Placement};
 use crate::memory::{Heap, Medium, MemoryUsage};
-use crate::sync::{AtomicU64, Mutex, Registry, double_word_cas_is_lock_free, pairs_load_whole};
+use crate::sync::{Mutex, Registry, double_word_cas_is_lock_free, pairs_load_whole};
+use crate::table::cut::{Cut, PairSnapshot};
 use crate::table::iceberg::chains::Chains;
 use crate::table::{Change, KeyTest, PairTable};
 use bucket::{Bucket, Marking};
@@ -143,8 +144,8 @@ pub struct Table<P: Placement, M: Medium = Heap, L: Layout = Bucket> {
     /// The depth that the table does not go below.
     least_depth: u32,
     pairs_load_whole: bool,
-    /// How many wait until nobody changes anything, or need that.
-    freezing: AtomicU64,
+    /// Who wants that nobody changes anything, and the snapshot that is being taken.
+    cut: Cut,
     /// Held by who takes a snapshot or merges.
     exclusive: Mutex<()>,
     splits: split::Counts,
@@ -206,7 +207,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             config,
             least_depth: 1,
             pairs_load_whole: pairs_load_whole(),
-            freezing: AtomicU64::new(0),
+            cut: Cut::default(),
             exclusive: Mutex::new(()),
             splits: split::Counts::default(),
             restoring: durable::Restoring::default(),
@@ -288,7 +289,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 impl<P: Placement, M: Medium, L: Layout> PairTable for Table<P, M, L> {
     type Stats = PeaStats;
     type Iter<'t> = iterate::PairIter<'t, P, M, L>;
-    type Snapshot = snapshot::PairSnapshot;
+    type Snapshot = PairSnapshot;
 
     #[inline(always)]
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {

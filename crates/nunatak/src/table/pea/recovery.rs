@@ -361,7 +361,7 @@ impl<P: Placement> Table<P, Paged> {
     /// one.
     pub(crate) fn populate(&self) -> Result<(), Error> {
         let log = self.duplicates.as_ref().and_then(|duplicates| duplicates.log.as_ref());
-        let _pin = self.enter();
+        let _pin = self.cut.enter();
         let mut result = log.map_or(Ok(()), Log::make_present);
         self.each_entry(|_, entry| {
             if result.is_ok() {

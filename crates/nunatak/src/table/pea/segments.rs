@@ -20,7 +20,7 @@ use super::layout::Layout;
 use super::version::Version;
 use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage, Part, Stretch};
-use crate::sync::{AtomicPair, Mutex, operations_ended, retire_tag};
+use crate::sync::{AtomicPair, AtomicU64, Mutex, Ordering, operations_ended, retire_tag};
 use crate::table::addresses::Addresses;
 use std::collections::BTreeMap;
 
@@ -39,6 +39,8 @@ pub(super) struct Segments<M: Medium, L: Layout = Bucket> {
     versions: Option<Stretch<Version>>,
     /// Of a durable table, what each segment is: see [`durable`](super::durable).
     descriptors: Option<Stretch<AtomicPair, M>>,
+    /// The last cut that has a copy of each segment.
+    copied: Stretch<AtomicU64>,
     /// Buckets of a segment: a power of two.
     pub(super) per_segment: usize,
     most: usize,
@@ -87,16 +89,17 @@ impl<M: Medium, L: Layout> Segments<M, L> {
                 let versions = has_versions.then(|| Stretch::new(0, versions)).transpose()?;
                 let descriptors = || Stretch::within(medium, Part::Segments, 0, most + 1);
                 let descriptors = M::IS_DURABLE.then(descriptors).transpose()?;
-                Ok((buckets, stash, versions, descriptors))
+                Ok((buckets, stash, versions, descriptors, Stretch::new(0, most)?))
             });
             match stretches {
-                Ok((buckets, stash, versions, descriptors)) => {
+                Ok((buckets, stash, versions, descriptors, copied)) => {
                     return Ok(Self {
                         medium: medium.clone(),
                         buckets,
                         stash,
                         versions,
                         descriptors,
+                        copied,
                         per_segment,
                         most,
                         numbers: Mutex::default(),
@@ -154,6 +157,18 @@ impl<M: Medium, L: Layout> Segments<M, L> {
             None => self.bucket(segment, at),
             Some(at) => self.stash(segment)[at],
         }
+    }
+
+    /// Whether a cut has a copy of a segment.
+    pub(super) fn is_copied(&self, segment: usize, number: u64) -> bool {
+        // Acquire: what was read for the copy was read before.
+        self.copied.at(segment).load(Ordering::Acquire) == number
+    }
+
+    /// The caller has locked the segment, or nobody else knows it.
+    pub(super) fn set_copied(&self, segment: usize, number: u64) {
+        // Release: after the copy.
+        self.copied.at(segment).store(number, Ordering::Release);
     }
 
     /// Keeps everybody from changing a segment. For readers that is nothing.
@@ -216,6 +231,7 @@ impl<M: Medium, L: Layout> Segments<M, L> {
                 let room = if M::IS_DURABLE { number + 1 } else { room(number + 1, bytes) };
                 self.buckets.grow(room * self.per_segment)?;
                 self.stash.grow((number + 1) * STASH)?;
+                self.copied.grow(number + 1)?;
                 if let Some(versions) = &self.versions {
                     versions.grow((number + 1) * versions_of(self.per_segment))?;
                 }
@@ -332,6 +348,7 @@ impl<M: Medium, L: Layout> Segments<M, L> {
     pub(super) fn restore(&self, len: usize, used: &[bool]) -> Result<(), Error> {
         self.buckets.grow(len * self.per_segment)?;
         self.stash.grow(len * STASH)?;
+        self.copied.grow(len)?;
         if let Some(versions) = &self.versions {
             versions.grow(len * versions_of(self.per_segment))?;
         }
@@ -460,7 +477,7 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         let versions = self.versions.as_ref().map_or_else(MemoryUsage::default, Stretch::usage);
         let descriptors = self.descriptors.as_ref();
         let descriptors = descriptors.map_or_else(MemoryUsage::default, Stretch::usage);
-        self.buckets.usage() + self.stash.usage() + versions + descriptors
+        self.buckets.usage() + self.stash.usage() + self.copied.usage() + versions + descriptors
     }
 }
 

@@ -1,89 +1,71 @@
-//! A consistent cut of all pairs.
+//! What a [cut](crate::table::cut) of the table copies: segments.
 //!
-//! Changes wait: a word says so, and those that were under way are waited for. Then all
-//! segments are copied. Reads never notice.
+//! One is copied when all of its buckets are locked, before somebody locks one of them to
+//! change it; those that a split makes of it are copied with it.
 
 use super::Table;
+use super::directory::Found;
+use super::geometry::Entry;
 use super::layout::Layout;
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{AtomicU64, Backoff, OpPin, Ordering, Shared, operations_ended, retire_tag};
-
-/// The pairs of a cut, by their words.
-#[derive(Debug)]
-pub struct PairSnapshot(Vec<(u64, u64)>);
-
-impl Iterator for PairSnapshot {
-    type Item = (u64, u64);
-
-    fn next(&mut self) -> Option<(u64, u64)> {
-        self.0.pop()
-    }
-}
-
-/// Lets changes go on, whatever happens.
-struct Frozen<'t>(&'t AtomicU64);
-
-impl Drop for Frozen<'_> {
-    fn drop(&mut self) {
-        // Release: after what was done meanwhile.
-        self.0.fetch_sub(1, Ordering::Release);
-    }
-}
+use crate::sync::{OpPin, Shared};
+use crate::table::cut::PairSnapshot;
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
-    /// Whether changes are to wait.
+    /// Copies the segment of a hash for the cut that is being taken, unless somebody has. The
+    /// caller is in an operation, and holds no lock.
     #[inline(always)]
-    pub(super) fn is_frozen(&self) -> bool {
-        // Acquire: pairs with the release of who has let them go on.
-        self.freezing.load(Ordering::Acquire) != 0
-    }
-
-    /// Announces an operation that changes something, when it may. The thread is in no
-    /// other.
-    pub(super) fn enter(&self) -> OpPin<Shared> {
-        let mut backoff = Backoff::new();
-        loop {
-            let pin = OpPin::new();
-            if !self.is_frozen() {
-                return pin;
-            }
-            drop(pin);
-            backoff.wait();
+    pub(super) fn copy_before_change(&self, found: Found<'_>, hash: u64) {
+        let number = self.cut.number();
+        if number != 0
+            && !self.segments.is_copied(found.entry.segment(), number)
+            && !seeded(Bug::ChangedUncopied)
+        {
+            self.copy(found, hash, number);
         }
     }
 
-    /// Runs something while nobody changes anything. The caller is in no operation.
-    pub(super) fn frozen<R>(&self, run: impl FnOnce() -> R) -> R {
-        // Release: before the barrier that `retire_tag` is.
-        self.freezing.fetch_add(1, Ordering::Release);
-        let frozen = Frozen(&self.freezing);
-        if !seeded(Bug::SnapshotWithoutGrace) {
-            let tag = retire_tag();
-            let mut backoff = Backoff::new();
-            while !operations_ended(tag, false) {
-                backoff.wait();
-            }
+    #[cold]
+    fn copy(&self, found: Found<'_>, hash: u64, number: u64) {
+        let segment = found.entry.segment();
+        self.segments.lock(segment);
+        // If not, the caller finds out, too.
+        if self.directories.is_still(found) {
+            self.copy_locked(found.entry, hash, number);
         }
-        let result = run();
-        drop(frozen);
-        result
+        self.segments.unlock(segment);
+    }
+
+    /// The same of a segment that is locked, if a cut is being taken.
+    pub(super) fn copy_locked(&self, entry: Entry, hash: u64, number: u64) {
+        let segment = entry.segment();
+        if number == 0 || self.segments.is_copied(segment, number) {
+            return;
+        }
+        let first = hash >> (64 - entry.depth()) << (64 - entry.depth());
+        let mut pairs = Vec::new();
+        self.read_locked(entry, first, &mut pairs);
+        self.cut.add(&pairs);
+        self.segments.set_copied(segment, number);
     }
 
     pub(super) fn snapshot(&self) -> Result<PairSnapshot, Error> {
+        // Which keeps others from merging, too.
         let _held = self.exclusive.lock();
-        let room = self.len() + self.len() / 16 + 64;
-        let mut pairs = Vec::new();
-        let bytes = room.saturating_mul(size_of::<(u64, u64)>());
-        pairs.try_reserve(room).map_err(|_| Error::OutOfMemory { bytes })?;
-        self.frozen(|| {
-            let mut from = Some(0);
+        self.cut.take(self.len(), || {
+            let number = self.cut.number();
+            let mut from = Some(0_u64);
             while let Some(hash) = from {
-                from = self.read_segment(hash, &mut pairs);
+                let _pin = OpPin::<Shared>::new();
+                let found = self.locate(hash);
+                self.copy(found, hash, number);
+                if self.directories.is_still(found) {
+                    from = hash.checked_add(1 << (64 - found.entry.depth()));
+                }
             }
-        });
-        Ok(PairSnapshot(pairs))
+        })
     }
 }

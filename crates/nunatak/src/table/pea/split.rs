@@ -111,6 +111,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let prefix = hash >> (64 - depth) << (64 - depth);
         let half = (hash >> 63) as usize;
         let child_of = |hash| (hash >> (64 - depth - by)) as usize & ((1 << by) - 1);
+        let number = self.cut.number();
+        self.copy_locked(entry, hash, number);
         let made = self.fill(&mut children, entry, half, child_of)?;
         let is_crowded = children.iter().any(|child| child.strategy > self.config.strategies[0]);
         let hash_of = |number: usize| prefix | (number as u64) << (64 - depth - by);
@@ -131,7 +133,12 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         children: Vec<(u64, Child)>,
         parents: &[usize],
     ) -> Result<(), Error> {
-        children.iter().for_each(|(_, child)| self.segments.flush(child.fresh.number as usize));
+        let number = self.cut.number();
+        for (_, child) in &children {
+            // As what they are made of was.
+            self.segments.set_copied(child.fresh.number as usize, number);
+            self.segments.flush(child.fresh.number as usize);
+        }
         let mut structure = self.directories.change();
         let deep = structure.current().depth.max(depth);
         let published = structure.set_depth(deep);
@@ -299,7 +306,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let mut hash = 0_u64;
         loop {
             // So that no segment is used for something else before it is locked.
-            let _pin = self.enter();
+            let _pin = self.cut.enter();
             let found = self.locate(hash);
             let entry = found.entry;
             if entry.depth() < depth {
@@ -366,7 +373,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Moves a segment to a lower number, if there is one; whether it did.
     fn move_down(&self, hash: u64, entry: Entry) -> Result<bool, Error> {
-        let _pin = self.enter();
+        let _pin = self.cut.enter();
         let found = self.locate(hash);
         let segment = entry.segment();
         if found.entry != entry {
@@ -398,7 +405,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Merges a segment with the one behind it, if both are of the same depth and few
     /// pairs are in them; whether it did.
     fn merge(&self, hash: u64) -> Result<bool, Error> {
-        let _pin = self.enter();
+        let _pin = self.cut.enter();
         let low = self.locate(hash);
         let depth = low.entry.depth();
         if depth <= self.least_depth || hash & 1 << (64 - depth) != 0 {

@@ -106,7 +106,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 });
             }
             let pin = OpPin::<Shared>::new();
-            if self.is_frozen() {
+            if self.cut.is_frozen() {
                 drop(pin);
                 backoff.wait();
                 continue;

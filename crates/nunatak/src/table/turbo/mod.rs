@@ -53,6 +53,7 @@ use crate::error::Error;
 use crate::hash::{Decoder, Placement};
 use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::sync::{Mutex, Registry, double_word_cas_is_lock_free, pairs_load_whole};
+use crate::table::cut::{Cut, PairSnapshot};
 use crate::table::iceberg::chains::Chains;
 use crate::table::pea::bucket::Bucket;
 use crate::table::pea::layout::Layout;
@@ -123,7 +124,7 @@ pub struct Table<P: Placement, M: Medium = Heap, L: Layout = Bucket> {
     config: Config,
     pairs_load_whole: bool,
     /// Who wants that nobody changes anything, and the snapshot that is being taken.
-    cut: snapshot::Cut,
+    cut: Cut,
     /// Held by who takes a snapshot or makes the table smaller.
     exclusive: Mutex<()>,
     happened: rehash::Happened,
@@ -160,7 +161,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             chains: Chains::new(&medium)?,
             config,
             pairs_load_whole: pairs_load_whole(),
-            cut: snapshot::Cut::default(),
+            cut: Cut::default(),
             exclusive: Mutex::new(()),
             happened: rehash::Happened::default(),
             medium,
@@ -175,7 +176,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Runs a change to a shard, of which it is told some hash, under its lock.
     fn change_shard<R>(&self, number: usize, change: impl FnOnce(&mut Held<'_>, u64) -> R) -> R {
         let hash = (number as u64) << (64 - self.shards.bits);
-        let _pin = self.enter();
+        let _pin = self.cut.enter();
         let shard = self.shards.shard(number);
         let mut held = Held { shard, descriptor: shard.lock() };
         self.copy_before_change(&held, hash);
@@ -201,7 +202,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 impl<P: Placement, M: Medium, L: Layout> PairTable for Table<P, M, L> {
     type Stats = TurboStats;
     type Iter<'t> = iterate::PairIter<'t, P, M, L>;
-    type Snapshot = snapshot::PairSnapshot;
+    type Snapshot = PairSnapshot;
 
     #[inline(always)]
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {

@@ -226,12 +226,13 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let (mut in_order, mut is_refused, mut is_last) = (false, false, false);
         loop {
             let pin = OpPin::<Shared>::new();
-            if self.is_frozen() {
+            if self.cut.is_frozen() {
                 drop(pin);
                 backoff.wait();
                 continue;
             }
             let found = self.locate(hash);
+            self.copy_before_change(found, hash);
             if FETCHES {
                 // Before the lock, behind which no load runs ahead.
                 self.prefetch_buckets(found, hash);
