@@ -6,9 +6,11 @@
 //! ```
 #![cfg(all(nunatak_seeded_bugs, not(loom), not(shuttle)))]
 
+mod identity;
+
+use identity::{Identity, colliding};
 use nunatak::seeded::{Bug, seed};
 use nunatak::{PeaMap, PeaMultiMap};
-use std::hash::{BuildHasher, Hasher};
 use std::panic::catch_unwind;
 
 /// Of small segments; ten values for each of a thousand keys, most of them in buffers.
@@ -43,42 +45,17 @@ fn the_last_value_stays() -> bool {
     (0..1000).all(|key| map.get_all(&key).eq([key]))
 }
 
-/// The hash of a key is the key, times the golden ratio.
-#[derive(Clone, Default)]
-struct Identity(u64);
-
-impl BuildHasher for Identity {
-    type Hasher = Self;
-    fn build_hasher(&self) -> Self {
-        Self(0)
-    }
-}
-
-impl Hasher for Identity {
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("keys are words");
-    }
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
-    }
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 /// Keys that agree in all bits by which they could be told apart go to chains, and are
 /// found behind segments that are split again.
 fn splits_keep_keys_in_chains() -> bool {
     let builder = PeaMap::<u64, u64>::builder().segment_buckets(2).hasher(Identity(0));
     let map: PeaMap<u64, u64, Identity> = builder.build().unwrap();
-    // By the inverse of the golden ratio.
-    let key = |n: u64| n.wrapping_mul(0xF1DE_83E1_9937_733D);
-    (0..1000).for_each(|n| assert_eq!(map.insert(key(n), n), None));
+    (0..1000).for_each(|n| assert_eq!(map.insert(colliding(n), n), None));
     let stats = map.stats();
     assert!(stats.chained > 500);
     map.reserve(400_000).unwrap();
     assert!(map.stats().splits > stats.splits);
-    (0..1000).all(|n| map.get(&key(n)) == Some(n))
+    (0..1000).all(|n| map.get(&colliding(n)) == Some(n))
 }
 
 #[test]

@@ -6,9 +6,11 @@
 //! ```
 #![cfg(all(nunatak_seeded_bugs, not(loom), not(shuttle)))]
 
+mod identity;
+
+use identity::{Identity, colliding};
 use nunatak::TurboMap;
 use nunatak::seeded::{Bug, seed};
-use std::hash::{BuildHasher, Hasher};
 use std::panic::catch_unwind;
 
 fn keys_behind_their_buckets_are_found() -> bool {
@@ -17,40 +19,15 @@ fn keys_behind_their_buckets_are_found() -> bool {
     (0..100_000).all(|key| map.get(&key) == Some(key))
 }
 
-/// The hash of a key is the key, times the golden ratio.
-#[derive(Clone, Default)]
-struct Identity(u64);
-
-impl BuildHasher for Identity {
-    type Hasher = Self;
-    fn build_hasher(&self) -> Self {
-        Self(0)
-    }
-}
-
-impl Hasher for Identity {
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("keys are words");
-    }
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
-    }
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 /// Keys that agree in all bits by which they could be told apart go to chains, and are found
 /// behind a shard that is stored anew.
 fn larger_shards_keep_keys_in_chains() -> bool {
     let builder = TurboMap::<u64, u64>::builder().shards(2).hasher(Identity(0));
     let map: TurboMap<u64, u64, Identity> = builder.build().unwrap();
-    // By the inverse of the golden ratio.
-    let key = |n: u64| n.wrapping_mul(0xF1DE_83E1_9937_733D);
-    (0..2000).for_each(|n| assert_eq!(map.insert(key(n), n), None));
+    (0..2000).for_each(|n| assert_eq!(map.insert(colliding(n), n), None));
     assert!(map.stats().chained > 500);
     map.reserve(400_000).unwrap();
-    (0..2000).all(|n| map.get(&key(n)) == Some(n))
+    (0..2000).all(|n| map.get(&colliding(n)) == Some(n))
 }
 
 #[test]

@@ -37,12 +37,8 @@ pub(crate) struct Runs {
     pub(crate) len: usize,
     /// How many there ever were.
     pub(crate) ever: usize,
-}
-
-/// Whether every operation has ended that may have known what was given back at a time; at
-/// none if that is zero.
-fn is_unknown(tag: u64) -> bool {
-    tag == 0 || operations_ended(tag, false)
+    /// The last time of which nobody knows any more what was given back.
+    ended: u64,
 }
 
 impl Runs {
@@ -56,14 +52,11 @@ impl Runs {
         if size > MOST_SIZE {
             return Err(Error::CapacityOverflow);
         }
-        let known = (size..=MOST_SIZE).filter_map(|size| {
-            // Few, since asking is not for nothing.
-            let mut free = self.free[size as usize].iter().take(2);
-            let (&first, _) = free.find(|&(_, &tag)| is_unknown(tag))?;
-            Some((first, size))
-        });
-        let (first, was) = match known.min() {
-            Some(known) => known,
+        // To ask interrupts every processor of the process, so what is known comes first. (To
+        // ask more seldom makes tables two fifths larger, and slower by that.)
+        let found = self.lowest(size).or_else(|| self.ask(size).then(|| self.lowest(size))?);
+        let (first, was) = match found {
+            Some(found) => found,
             None => {
                 let first = self.len.next_multiple_of(1 << size);
                 grow(first + (1 << size))?;
@@ -81,6 +74,33 @@ impl Runs {
             self.free[half as usize].insert(first + (1 << half), tag);
         }
         Ok((Run { first, size }, true))
+    }
+
+    /// The lowest run of a size or more that nobody knows any more, and its size.
+    fn lowest(&self, size: u32) -> Option<(usize, u32)> {
+        let of_size = |size: u32| {
+            // Few: of what has been given back lately there may be many.
+            let mut free = self.free[size as usize].iter().take(8);
+            let (&first, _) = free.find(|&(_, &tag)| tag <= self.ended)?;
+            Some((first, size))
+        };
+        (size..=MOST_SIZE).filter_map(of_size).min()
+    }
+
+    /// Asks whether anybody still knows what was given back, of a size or more; whether
+    /// nobody does.
+    fn ask(&mut self, size: u32) -> bool {
+        let tags = self.free[size as usize..].iter().flat_map(|free| free.values().take(8));
+        tags.copied().max().is_some_and(|newest| self.is_unknown(newest))
+    }
+
+    /// Whether every operation has ended that may have known what was given back at a time;
+    /// at none if that is zero.
+    fn is_unknown(&mut self, tag: u64) -> bool {
+        if tag > self.ended && operations_ended(tag, false) {
+            self.ended = tag;
+        }
+        tag <= self.ended
     }
 
     /// Makes what is between two elements free, which nobody has known.
@@ -107,23 +127,20 @@ impl Runs {
     }
 
     /// Whether there is a free run below an element.
-    pub(crate) fn has_below(&self, size: u32, element: usize) -> bool {
-        let mut sizes = self.free[size as usize..].iter();
-        sizes.any(|free| {
-            free.iter().take(2).any(|(&first, &tag)| first < element && is_unknown(tag))
-        })
+    pub(crate) fn has_below(&mut self, size: u32, element: usize) -> bool {
+        self.ask(size);
+        self.lowest(size).is_some_and(|(first, _)| first < element)
     }
 
     /// Forgets the free runs at the end that nobody knows any more; whether there were any.
     pub(crate) fn trim(&mut self) -> bool {
         let before = self.len;
         loop {
-            let last = (0..=MOST_SIZE).find(|&size| {
-                let last = self.free[size as usize].last_key_value();
-                last.is_some_and(|(&first, &tag)| {
-                    first + (1 << size) == self.len && is_unknown(tag)
-                })
+            let last = (0..=MOST_SIZE).find_map(|size| {
+                let (&first, &tag) = self.free[size as usize].last_key_value()?;
+                (first + (1 << size) == self.len).then_some((size, tag))
             });
+            let last = last.and_then(|(size, tag)| self.is_unknown(tag).then_some(size));
             let Some(size) = last else { return self.len < before };
             self.len -= 1 << size;
             self.free[size as usize].remove(&self.len);

@@ -4,7 +4,7 @@ use super::Table;
 use super::bucket::Flag;
 use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
-use super::layout::{Header, Layout};
+use super::layout::{Header, Layout, find_in};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
@@ -73,26 +73,12 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     fn find_in<T: KeyTest>(
         &self,
         bucket: &L,
-        mut header: L::Header,
+        header: L::Header,
         (hash, tag): (u64, u64),
         test: &T,
     ) -> Option<u64> {
-        'look: loop {
-            for slot in header.matching(fingerprint(hash)) {
-                let (first, second) = self.segments.pair(bucket, slot, self.pairs_load_whole);
-                if first != tag {
-                    continue;
-                }
-                if !bucket.is_pair_of(header, slot) {
-                    header = bucket.header();
-                    continue 'look;
-                }
-                if test.accepts(second) {
-                    return Some(second);
-                }
-            }
-            return None;
-        }
+        let pair = |slot| self.segments.pair(bucket, slot, self.pairs_load_whole);
+        find_in(bucket, header, (fingerprint(hash), tag), test, pair)
     }
 
     /// The rest of a lookup, for a key that is not in its first bucket.

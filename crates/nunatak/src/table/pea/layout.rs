@@ -10,6 +10,7 @@ use super::values::Pointer;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::simd::BitIter;
+use crate::table::KeyTest;
 use core::fmt::Debug;
 
 #[cfg(not(any(loom, shuttle)))]
@@ -121,4 +122,32 @@ pub trait Layout: Element + Debug + Send + Sync + Sized + 'static {
 
     /// Makes a bucket that nobody else has as new.
     fn empty<M: Medium>(&self, medium: &M);
+}
+
+/// The value word of a key in a bucket whose header was loaded, by its fingerprint and its
+/// tag; `pair` loads what is in a slot, as [`Layout::pair`] does.
+#[inline(always)]
+pub(in crate::table) fn find_in<L: Layout, T: KeyTest>(
+    bucket: &L,
+    mut header: L::Header,
+    (fingerprint, tag): (u8, u64),
+    test: &T,
+    pair: impl Fn(usize) -> (u64, u64),
+) -> Option<u64> {
+    'look: loop {
+        for slot in header.matching(fingerprint) {
+            let (first, second) = pair(slot);
+            if first != tag {
+                continue;
+            }
+            if !bucket.is_pair_of(header, slot) {
+                header = bucket.header();
+                continue 'look;
+            }
+            if test.accepts(second) {
+                return Some(second);
+            }
+        }
+        return None;
+    }
 }

@@ -9,7 +9,7 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering, fence};
 use crate::table::KeyTest;
 use crate::table::pea::bucket::Flag;
-use crate::table::pea::layout::{Header, Layout};
+use crate::table::pea::layout::{Header, Layout, find_in};
 use crate::table::prefetch::{prefetch, prefetch_to_write};
 
 /// A flag of a bucket: some key's search goes on behind it.
@@ -73,26 +73,12 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     fn find_in<T: KeyTest>(
         &self,
         bucket: &L,
-        mut header: L::Header,
+        header: L::Header,
         (hash, tag): (u64, u64),
         test: &T,
     ) -> Option<u64> {
-        'look: loop {
-            for slot in header.matching(fingerprint(hash)) {
-                let (first, second) = self.shards.pair(bucket, slot, self.pairs_load_whole);
-                if first != tag {
-                    continue;
-                }
-                if !bucket.is_pair_of(header, slot) {
-                    header = bucket.header();
-                    continue 'look;
-                }
-                if test.accepts(second) {
-                    return Some(second);
-                }
-            }
-            return None;
-        }
+        let pair = |slot| self.shards.pair(bucket, slot, self.pairs_load_whole);
+        find_in(bucket, header, (fingerprint(hash), tag), test, pair)
     }
 
     /// The rest of a lookup, for a key that is not in its first bucket.
