@@ -204,7 +204,6 @@ const MODELS: &[Model] = &[
     ("a snapshot is a cut", a_snapshot_is_a_cut),
 ];
 
-#[cfg(not(nunatak_seeded_bugs))]
 #[test]
 fn every_property_holds() {
     models::every_property_holds(MODELS);

@@ -28,7 +28,6 @@ fn small(hasher: Chosen) -> Map {
     builder.max_load(0.95).build().unwrap()
 }
 
-#[cfg(not(nunatak_seeded_bugs))]
 #[test]
 fn every_property_holds() {
     models::every_property_holds(MODELS);

@@ -40,7 +40,6 @@ fn map_of(buckets: usize, strategy: Strategy, entries: &[(u64, u64)]) -> Arc<Map
     Arc::new(map)
 }
 
-#[cfg(not(nunatak_seeded_bugs))]
 #[test]
 fn every_property_holds() {
     models::every_property_holds(MODELS);

@@ -5,7 +5,7 @@
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test --release -p nunatak --test loom_multi_durable
 //! ```
-#![cfg(all(loom, not(nunatak_seeded_bugs)))]
+#![cfg(loom)]
 
 #[path = "models/chosen.rs"]
 mod chosen;

@@ -4,7 +4,7 @@
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test --release -p nunatak --test loom_ordered
 //! ```
-#![cfg(all(loom, not(nunatak_seeded_bugs)))]
+#![cfg(loom)]
 
 #[path = "models/iceberg.rs"]
 mod iceberg;

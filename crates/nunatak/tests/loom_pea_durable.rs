@@ -4,7 +4,7 @@
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test --release -p nunatak --test loom_pea_durable
 //! ```
-#![cfg(all(loom, not(nunatak_seeded_bugs)))]
+#![cfg(loom)]
 
 #[path = "models/chosen.rs"]
 mod chosen;

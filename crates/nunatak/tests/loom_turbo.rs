@@ -160,7 +160,6 @@ const MODELS: &[Model] = &[
     ),
 ];
 
-#[cfg(not(nunatak_seeded_bugs))]
 #[test]
 fn every_property_holds() {
     models::every_property_holds(MODELS);

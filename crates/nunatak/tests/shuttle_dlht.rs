@@ -41,7 +41,6 @@ impl Subject for TwoBins {
     }
 }
 
-#[cfg(not(nunatak_seeded_bugs))]
 #[test]
 fn every_scenario_holds() {
     schedules::every_scenario_holds(&scenarios::<TwoBins>());

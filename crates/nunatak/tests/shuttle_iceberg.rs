@@ -43,10 +43,8 @@ impl Subject for Tiny {
 }
 
 /// The same in a durable medium, which is ordered or not.
-#[cfg(not(nunatak_seeded_bugs))]
 struct Durable<const ORDERED: bool>;
 
-#[cfg(not(nunatak_seeded_bugs))]
 impl<const ORDERED: bool> Subject for Durable<ORDERED> {
     type Hash = <Tiny as Subject>::Hash;
     type Design = nunatak::CheckedIceberg<Blocks<8, 2>, ORDERED>;
@@ -64,13 +62,11 @@ impl<const ORDERED: bool> Subject for Durable<ORDERED> {
     }
 }
 
-#[cfg(not(nunatak_seeded_bugs))]
 #[test]
 fn every_scenario_holds() {
     schedules::every_scenario_holds(&scenarios::<Tiny>());
 }
 
-#[cfg(not(nunatak_seeded_bugs))]
 #[test]
 fn every_scenario_holds_in_durable_media() {
     // All but the last, which is about boxed entries.

@@ -4,7 +4,7 @@
 //! ```sh
 //! RUSTFLAGS="--cfg shuttle" cargo test --release -p nunatak --test shuttle_multi
 //! ```
-#![cfg(all(shuttle, not(nunatak_seeded_bugs)))]
+#![cfg(shuttle)]
 
 use nunatak::{CheckedMedium, PeaMap, PeaMultiMap};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};

@@ -42,10 +42,8 @@ impl Subject for Tiny {
 }
 
 /// The same in a durable medium.
-#[cfg(not(nunatak_seeded_bugs))]
 struct Durable;
 
-#[cfg(not(nunatak_seeded_bugs))]
 impl Subject for Durable {
     type Hash = <Tiny as Subject>::Hash;
     type Design = nunatak::CheckedPea;
@@ -63,14 +61,12 @@ impl Subject for Durable {
     }
 }
 
-#[cfg(not(nunatak_seeded_bugs))]
 #[test]
 fn every_scenario_holds_in_durable_media() {
     // Those that its locks are about.
     schedules::every_scenario_holds(&scenarios::<Durable>()[..2]);
 }
 
-#[cfg(not(nunatak_seeded_bugs))]
 #[test]
 fn every_scenario_holds() {
     schedules::every_scenario_holds(&scenarios::<Tiny>());

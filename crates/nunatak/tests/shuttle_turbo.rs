@@ -39,7 +39,6 @@ impl Subject for Tiny {
     }
 }
 
-#[cfg(not(nunatak_seeded_bugs))]
 #[test]
 fn every_scenario_holds() {
     schedules::every_scenario_holds(&scenarios::<Tiny>());

@@ -31,7 +31,6 @@ pub(crate) fn spawn<M: 'static, T: 'static>(
     thread::spawn(move || operation(&map))
 }
 
-#[cfg(not(nunatak_seeded_bugs))]
 pub(crate) fn every_property_holds(models: &[Model]) {
     for (name, model) in models {
         let start = std::time::Instant::now();

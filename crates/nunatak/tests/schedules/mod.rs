@@ -53,7 +53,6 @@ where
 }
 
 /// Runs all scenarios.
-#[cfg(not(nunatak_seeded_bugs))]
 pub(crate) fn every_scenario_holds(scenarios: &[Scenario]) {
     for &(name, schedules, scenario) in scenarios {
         let start = std::time::Instant::now();

@@ -119,17 +119,19 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             let shard = self.shards.of(request.hash);
             let mut held = Held { shard, descriptor: shard.lock() };
             self.copy_before_change(&held, request.hash);
-            let attempt = self.attempt(&mut held, request, &known);
-            drop(held);
-            match attempt {
+            match self.attempt(&mut held, request, &known) {
                 Attempt::Done(before, added) => {
-                    drop(pin);
                     if added != 0 {
                         self.registry.count::<Shared>(added);
+                    }
+                    if added < 0 {
+                        // When it has been counted: the caller's hasher may panic.
+                        self.collect_garbage(&mut held, request.hash);
                     }
                     return before;
                 }
                 Attempt::Unknown(second) => {
+                    drop(held);
                     drop(pin);
                     known.insert(second, request.test.accepts(second));
                 }
@@ -162,9 +164,6 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 }
                 Change::Remove => {
                     self.remove(held, request, (place, second));
-                    if let Some(run) = run {
-                        self.collect_garbage(held, run, hash);
-                    }
                     Attempt::Done(Some(second), -1)
                 }
             },

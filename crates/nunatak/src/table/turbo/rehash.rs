@@ -95,7 +95,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Makes a shard, which is locked, as small as its keys allow, or clears it of
     /// tombstones, if it has many free slots or many of these.
     #[inline(always)]
-    pub(super) fn collect_garbage(&self, held: &mut Held<'_>, run: Run, hash: u64) {
+    pub(super) fn collect_garbage(&self, held: &mut Held<'_>, hash: u64) {
+        let Some(run) = held.descriptor.run() else { return };
         let slots = L::SLOTS << run.size;
         let Counts { live, tombstones } = held.shard.counts();
         let is_empty = EMPTY * (live as usize) < slots && run.size > self.config.first_size;

@@ -166,3 +166,47 @@ fn slots_of_buckets_that_nobody_passed_are_as_new() {
     assert_eq!(table.stats().tombstones, 0);
     assert!((table.stats().mean_probes - 1.0).abs() < 1e-9);
 }
+
+/// The hash of a word, as often as it may be asked for; then a panic.
+#[derive(Clone)]
+struct Asked(FixedState, std::sync::Arc<core::sync::atomic::AtomicUsize>);
+
+impl core::hash::BuildHasher for Asked {
+    type Hasher = <FixedState as core::hash::BuildHasher>::Hasher;
+
+    fn build_hasher(&self) -> Self::Hasher {
+        // Relaxed: of one thread.
+        let before = self.1.fetch_sub(1, core::sync::atomic::Ordering::Relaxed);
+        assert!(before > 0, "asked too often");
+        self.0.build_hasher()
+    }
+}
+
+/// A removal has taken effect and is counted when the hasher panics while its shard is stored
+/// anew; the shard is as it was, and not locked.
+#[test]
+fn a_hasher_that_panics_after_a_removal_leaves_the_shard_as_it_was() {
+    let allowed = std::sync::Arc::new(core::sync::atomic::AtomicUsize::new(usize::MAX / 2));
+    let set = |count| allowed.store(count, core::sync::atomic::Ordering::Relaxed);
+    let placement = WordPlacement::new(Asked(FixedState::with_seed(1), allowed.clone()));
+    let config = Config { shards: Some(2), tombstones: 0.01, ..Config::default() };
+    let table: Table<WordPlacement<Asked>> = Table::new(placement, config, 0).unwrap();
+    let words: Vec<u64> = random(1).take(10_000).collect();
+    for &word in &words {
+        assert_eq!(table.apply(word, &ByWord, Some(!word), |_| Change::Keep), None);
+    }
+    let mut panics = 0;
+    for (at, &word) in words.iter().enumerate() {
+        // One for the removal itself.
+        set(1);
+        let removed = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+            table.apply(word, &ByWord, None, |_| Change::Remove)
+        }));
+        set(usize::MAX / 2);
+        panics += usize::from(removed.is_err());
+        assert!(removed.is_err() || removed.is_ok_and(|before| before == Some(!word)));
+        assert_eq!((table.find(word, &ByWord), table.len()), (None, words.len() - at - 1));
+    }
+    assert!(panics > 0, "no shard was stored anew");
+    assert_eq!(table.stats().len, 0);
+}
