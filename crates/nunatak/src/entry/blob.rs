@@ -13,10 +13,10 @@
 //!    or before anybody has.
 
 use crate::error::Error;
+use crate::memory::Addresses;
+use crate::memory::prefetch::prefetch;
 use crate::memory::{Arena, BlobStats, MemoryUsage};
 use crate::sync::{AtomicUsize, Ordering};
-use crate::table::addresses::Addresses;
-use crate::table::prefetch::prefetch;
 
 /// Bytes of the lengths.
 const HEADER: usize = 8;

@@ -166,12 +166,6 @@ pub(crate) struct Arena {
     runs: Mutex<Runs>,
 }
 
-// SAFETY: the bytes of a place are written by one thread before others come to know of it
-// (invariant 3); all else is atomic or behind locks.
-unsafe impl Send for Arena {}
-// SAFETY: as above.
-unsafe impl Sync for Arena {}
-
 impl Arena {
     /// An arena of so many bytes of addresses at most.
     pub(crate) fn new(most: usize) -> Result<Self, Error> {

@@ -12,17 +12,20 @@
 //!    when it is committed for the first time or again after a shrink.
 //! 3. A region frees its address space when it is dropped, and not before.
 
+mod addresses;
 mod arena;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub(crate) mod durable;
 mod heap;
 mod medium;
+pub(crate) mod prefetch;
 mod runs;
 mod slab;
 mod stretch;
 #[cfg(any(test, feature = "accounting"))]
 pub(crate) mod touched;
 
+pub(crate) use addresses::Addresses;
 pub(crate) use arena::Arena;
 pub use arena::BlobStats;
 pub use heap::{Heap, HeapRegion};

@@ -21,7 +21,7 @@ pub(crate) unsafe fn copy_words(from: &[AtomicU64], to: *mut u64, whole: bool) {
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
 mod lines {
     use super::{AtomicU64, DATA};
-    use crate::table::prefetch::prefetch;
+    use crate::memory::prefetch::prefetch;
 
     const LINE: usize = 8;
 

@@ -4,13 +4,11 @@
 //! a [`Design`], so that each method is written once, and compile to what a map
 //! written for one table would be.
 
-pub(crate) mod addresses;
 mod cut;
 pub(crate) mod dlht;
 pub(crate) mod iceberg;
 mod known;
 pub(crate) mod pea;
-pub(crate) mod prefetch;
 pub(crate) mod turbo;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod verify;
@@ -29,7 +27,7 @@ use pea::{Entry16, EntrySize};
 /// table takes.
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub(crate) fn file_addresses() -> usize {
-    let share = addresses::Addresses::share() as usize;
+    let share = crate::memory::Addresses::share() as usize;
     (share + share / 4).next_multiple_of(1 << 20)
 }
 

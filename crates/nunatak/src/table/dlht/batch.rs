@@ -12,8 +12,8 @@ use super::apply::Request;
 use super::index::Index;
 use super::{Step, Table};
 use crate::hash::Placement;
+use crate::memory::prefetch::prefetch;
 use crate::sync::{Mode, OpPin};
-use crate::table::prefetch::prefetch;
 use crate::table::{Change, KeyTest};
 
 /// How far ahead of its execution an operation's bin is fetched, and its link.

@@ -151,7 +151,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let hash = self.placement.hash(word);
         let pin = self.enter();
         let index = self.root(&pin);
-        crate::table::prefetch::prefetch(index.bins.address(self.place(hash, index)));
+        crate::memory::prefetch::prefetch(index.bins.address(self.place(hash, index)));
     }
 }
 

@@ -13,7 +13,7 @@ use super::front::first_from;
 use super::geometry::{BlockSizes, State, back_fingerprint, choices, fingerprint, preferred_slot};
 use crate::hash::Placement;
 use crate::memory::Medium;
-use crate::table::prefetch::{prefetch, prefetch_to_write};
+use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::table::{Change, KeyTest};
 use core::hint::select_unpredictable;
 

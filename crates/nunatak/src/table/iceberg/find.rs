@@ -7,10 +7,10 @@ use super::front::first_from;
 use super::geometry::{BlockSizes, State, back_fingerprint, choices, fingerprint, preferred_slot};
 use crate::hash::Placement;
 use crate::memory::Medium;
+use crate::memory::prefetch::prefetch;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, Ordering, fence};
 use crate::table::KeyTest;
-use crate::table::prefetch::prefetch;
 
 impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// The value word of a key. A hit in the front yard, which nine of ten are,

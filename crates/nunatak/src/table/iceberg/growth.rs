@@ -6,10 +6,10 @@ use super::front::Front;
 use super::geometry::{BlockSizes, Geometry, MOST_ROWS, Phase, State};
 use crate::error::Error;
 use crate::hash::Placement;
+use crate::memory::Addresses;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicUsize, Backoff, Ordering, operations_ended, retire_tag};
-use crate::table::addresses::Addresses;
 
 /// After how many inserts a thread looks whether the table is full. A power of two.
 pub(super) const CHECKED_EVERY: u64 = if cfg!(any(loom, shuttle)) { 1 } else { 32 };

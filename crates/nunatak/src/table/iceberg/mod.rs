@@ -84,11 +84,11 @@ pub use stats::IcebergStats;
 
 use crate::error::Error;
 use crate::hash::{Decoder, Placement};
+use crate::memory::Addresses;
 use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::sync::{
     AtomicU64, AtomicUsize, Mutex, Ordering, Registry, Shared, double_word_cas_is_lock_free,
 };
-use crate::table::addresses::Addresses;
 use crate::table::{Change, KeyTest, PairTable};
 use back::Back;
 use chains::Chains;

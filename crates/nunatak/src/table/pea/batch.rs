@@ -9,7 +9,7 @@ use super::geometry::{Entry, Strategy, fingerprint, first_bucket, second_bucket}
 use super::layout::{Header, Layout};
 use crate::hash::Placement;
 use crate::memory::Medium;
-use crate::table::prefetch::{prefetch, prefetch_to_write};
+use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::table::{Change, KeyTest};
 
 /// How far ahead of its execution an operation's header is fetched, and its slot.

@@ -7,10 +7,10 @@ use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
 use super::layout::{Header, Layout, find_in};
 use crate::hash::Placement;
 use crate::memory::Medium;
+use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering, fence};
 use crate::table::KeyTest;
-use crate::table::prefetch::{prefetch, prefetch_to_write};
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// The value word of a key. A hit touches the line of its bucket's header and that of

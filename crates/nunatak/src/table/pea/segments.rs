@@ -19,9 +19,9 @@ use super::geometry::{Entry, Strategy};
 use super::layout::Layout;
 use super::version::Version;
 use crate::error::Error;
+use crate::memory::Addresses;
 use crate::memory::{Medium, MemoryUsage, Part, Stretch};
 use crate::sync::{AtomicPair, AtomicU64, Mutex, Ordering, operations_ended, retire_tag};
-use crate::table::addresses::Addresses;
 use std::collections::BTreeMap;
 
 /// The stash buckets of a segment.

@@ -11,10 +11,10 @@ use super::values::Pointer;
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;
+use crate::memory::prefetch::prefetch_to_write;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicUsize, Backoff, operations_ended, retire_tag};
-use crate::table::prefetch::prefetch_to_write;
 
 /// What has happened to segments, for the statistics of the paper: counted and read
 /// relaxed.

@@ -9,8 +9,8 @@ use super::find::PASSED;
 use super::geometry::fingerprint;
 use crate::hash::Placement;
 use crate::memory::Medium;
+use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::table::pea::layout::{Header, Layout};
-use crate::table::prefetch::{prefetch, prefetch_to_write};
 use crate::table::{Change, KeyTest};
 
 /// How far ahead of its execution an operation's descriptor is fetched, its header and its

@@ -4,13 +4,13 @@ use super::Table;
 use super::geometry::{Descriptor, fingerprint};
 use super::shards::Shard;
 use crate::hash::Placement;
+use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::memory::{Medium, Run};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering, fence};
 use crate::table::KeyTest;
 use crate::table::pea::bucket::Flag;
 use crate::table::pea::layout::{Header, Layout, find_in};
-use crate::table::prefetch::{prefetch, prefetch_to_write};
 
 /// A flag of a bucket: some key's search goes on behind it.
 pub(super) const PASSED: Flag = Flag::Second;

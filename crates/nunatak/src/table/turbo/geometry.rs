@@ -3,7 +3,7 @@
 //! ```text
 //! hash         63 … 64-s   …              17 … 10       9 … 0
 //!              | shard    | bucket        | fingerprint | unused |
-//! descriptor   63     62 … 58        57 … 40      39 … 0
+//! descriptor   63     62 … 58        57 … 34      33 … 0
 //!              | lock | size: log2+1 | generation | first bucket |
 //! ```
 //!
@@ -17,9 +17,12 @@ const FINGERPRINT_SHIFT: u32 = 10;
 const LOCK: u64 = 1 << 63;
 const SIZE_SHIFT: u32 = 58;
 const SIZE: u64 = 31 << SIZE_SHIFT;
-const GENERATION_SHIFT: u32 = 40;
-const GENERATION: u64 = 0x3_FFFF << GENERATION_SHIFT;
+const GENERATION_SHIFT: u32 = 34;
+const GENERATION: u64 = 0xFF_FFFF << GENERATION_SHIFT;
 const FIRST: u64 = (1 << GENERATION_SHIFT) - 1;
+
+/// The most buckets that a table may have: four TiB.
+pub(super) const MOST_BUCKETS: usize = 1 << GENERATION_SHIFT;
 
 /// The most shards that a table may have.
 pub(super) const MOST_SHARDS: usize = 1 << 20;
@@ -85,7 +88,7 @@ mod tests {
     fn descriptors_are_read_as_they_were_written() {
         let none = Descriptor(0);
         assert_eq!((none.run(), none.is_locked()), (None, false));
-        for run in [Run { first: 0, size: 0 }, Run { first: (1 << 40) - 1, size: 30 }] {
+        for run in [Run { first: 0, size: 0 }, Run { first: MOST_BUCKETS - 1, size: 30 }] {
             let locked = Descriptor(none.0 | Descriptor::lock_bit());
             let descriptor = locked.with(Some(run));
             assert!(descriptor.is_locked() && !descriptor.unlocked().is_locked());

@@ -11,11 +11,11 @@
 //! 3. A descriptor that was read before and after something was read in its run had that
 //!    run in between: each has another generation.
 
-use super::geometry::{Descriptor, bucket};
+use super::geometry::{Descriptor, MOST_BUCKETS, bucket};
 use crate::error::Error;
+use crate::memory::Addresses;
 use crate::memory::{Medium, MemoryUsage, Part, Run, Runs, Stretch};
 use crate::sync::{AtomicU64, Backoff, Mutex, Ordering, operations_ended, retire_tag};
-use crate::table::addresses::Addresses;
 use crate::table::pea::layout::Layout;
 
 #[derive(Debug, Default)]
@@ -155,7 +155,7 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         all.try_reserve_exact(count).map_err(|_| Error::OutOfMemory { bytes })?;
         all.extend((0..count).map(|_| Shard::default()));
         let least = if cfg!(loom) { 64 } else { 512 };
-        let mut most = (Addresses::share() as usize / size_of::<L>()).max(least);
+        let mut most = (Addresses::share() as usize / size_of::<L>()).clamp(least, MOST_BUCKETS);
         loop {
             match Stretch::within(medium, Part::Front, 0, most) {
                 Ok(buckets) => {

@@ -8,12 +8,12 @@ use crate::entry::Inline;
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;
+use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::sync::Ordering;
 use crate::table::pea::Table;
 use crate::table::pea::geometry::{Entry, Strategy, fingerprint, first_bucket, second_bucket};
 use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::values::Pointer;
-use crate::table::prefetch::{prefetch, prefetch_to_write};
 
 /// How far ahead of its execution an operation's buckets are fetched, and its buffer.
 const BUCKET_DISTANCE: usize = 20;

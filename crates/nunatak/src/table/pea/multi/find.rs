@@ -4,6 +4,7 @@ use super::Held;
 use crate::entry::Inline;
 use crate::hash::Placement;
 use crate::memory::Medium;
+use crate::memory::prefetch::prefetch;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicU64, Backoff, DATA, OpPin, Ordering, Shared, copy_words, fence};
 use crate::table::pea::Table;
@@ -13,7 +14,6 @@ use crate::table::pea::geometry::{Strategy, fingerprint, first_bucket, second_bu
 use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::values::{Pointer, Values};
 use crate::table::pea::version::Version;
-use crate::table::prefetch::prefetch;
 use core::any::TypeId;
 
 /// After so many attempts a reader takes the locks.

@@ -30,9 +30,9 @@ mod found;
 pub(super) use change::{Left, Removal};
 
 use crate::error::Error;
+use crate::memory::Addresses;
 use crate::memory::{Heap, Medium, MemoryUsage, Part, Stretch};
 use crate::sync::{AtomicU64, DATA, Mutex};
-use crate::table::addresses::Addresses;
 use buffers::{Old, State};
 
 /// Words of a block.

@@ -20,7 +20,7 @@ pub(crate) fn prefetch<T>(address: *const T) {
 
 /// Fetches the line of an address, which need not be valid, to write to it.
 #[inline(always)]
-pub(super) fn prefetch_to_write<T>(address: *const T) {
+pub(crate) fn prefetch_to_write<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         // As an intrinsic it would be an ordinary prefetch, since a default build does

@@ -1,4 +1,4 @@
-//! How many addresses a table may reserve.
+//! How many addresses a table, or an arena, may reserve.
 
 use core::sync::atomic::Ordering::Relaxed;
 
