@@ -50,6 +50,7 @@ macro_rules! __shared_tests {
             stress::cuts::reads_keep_the_order;
             stress::cuts::snapshots_are_cuts;
             stress::cuts::snapshots_hold_no_gaps;
+            stress::cuts::snapshots_of_growing_maps_are_whole;
             stress::memory::churn_needs_no_more;
             stress::presence::stable_keys_are_never_missed;
             stress::presence::values_belong_to_their_keys;

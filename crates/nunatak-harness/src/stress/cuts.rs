@@ -193,3 +193,44 @@ where
     });
     assert_eq!(map.len() as u64, 2 * WINDOW.min(scaled(300_000) as u64));
 }
+
+/// A map grows by inserts of ascending keys and by requests: a snapshot holds what was there
+/// at the start and an interval of the others, each key once.
+///
+/// # Panics
+/// If not.
+pub fn snapshots_of_growing_maps_are_whole<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
+where
+    S::Map: Sync,
+{
+    const STAYING: u64 = 300;
+    for round in 0..scaled(40) as u64 {
+        let map = &subject.adversarial();
+        (0..STAYING).for_each(|key| drop(map.insert(K::sample(key), V::sample(key))));
+        let running = Running::new(2);
+        together(3, |thread| match thread {
+            0 => {
+                let _run = running.one();
+                (STAYING..1500).for_each(|key| drop(map.insert(K::sample(key), V::sample(key))));
+            }
+            1 => {
+                let _run = running.one();
+                for wanted in 1..8 {
+                    map.reserve(wanted * 500).expect("memory for a larger table");
+                }
+            }
+            _ => {
+                while running.any() {
+                    let cut = map.snapshot().expect("memory for a snapshot");
+                    let mut keys: Vec<u64> = cut.map(|(key, _)| key.number()).collect();
+                    keys.sort_unstable();
+                    assert!(
+                        keys.iter().copied().eq(0..keys.len() as u64),
+                        "round {round}: {keys:?}"
+                    );
+                    assert!(keys.len() as u64 >= STAYING, "round {round}: {}", keys.len());
+                }
+            }
+        });
+    }
+}
