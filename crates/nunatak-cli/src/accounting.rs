@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use nunatak::durable::{
     Counts, DurableDesign, IcebergMap, Map, Options, PeaMap, PeaMultiMap, Persistency, Simulation,
+    TurboMap,
 };
 use std::error::Error;
 
@@ -47,6 +48,8 @@ enum Counted {
     Pea,
     /// `nunatak::durable::PeaMultiMap`: keys with one value, and some with many.
     PeaMulti,
+    /// `nunatak::durable::TurboMap`.
+    Turbo,
 }
 
 /// Sums over some operations.
@@ -123,6 +126,11 @@ pub(crate) fn run(args: &AccountingArgs) -> Result<(), Box<dyn Error>> {
         }
         Counted::Pea => count::<PeaMap<u64, u64>>(args, &for_single_hashing(args)),
         Counted::PeaMulti => count::<PeaMultiMap<u64, u64>>(args, &for_single_hashing(args)),
+        Counted::Turbo => {
+            // One shard of each half, so that they are as full as is asked for.
+            let capacity = (args.items as f64 * 0.7) as usize;
+            count::<TurboMap<u64, u64>>(args, &Options::new().shards(2).capacity(capacity))
+        }
     }
 }
 

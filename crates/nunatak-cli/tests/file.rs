@@ -19,7 +19,7 @@ fn ends_with(code: i32, arguments: &[&str], directory: &Path) -> (String, String
     (out, error)
 }
 
-const MAPS: [&str; 3] = ["iceberg", "pea", "pea-multi"];
+const MAPS: [&str; 4] = ["iceberg", "pea", "pea-multi", "turbo"];
 
 #[test]
 fn pairs_are_stored_and_found() {
@@ -54,6 +54,7 @@ fn dump_and_restore(map: &str) {
     let load = ["load", "a.map", "pairs.tsv", "--map", map];
     let (name, new) = match map {
         "pea" => ("Pea Hash,", "5000 keys were new"),
+        "turbo" => ("TurboHash", "5000 keys were new"),
         "pea-multi" => ("Pea Hash of many values", "5000 values were new"),
         _ => ("IcebergHT", "5000 keys were new"),
     };

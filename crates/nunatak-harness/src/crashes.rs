@@ -65,6 +65,11 @@ impl Action {
     }
 }
 
+/// How maps that are crashed are created: of pieces so small that tens of keys make them grow.
+pub fn small_options() -> Options {
+    Options::new().threads(1).segment_buckets(2).shards(2)
+}
+
 /// How thoroughly crashes are looked at.
 #[derive(Debug, Clone, Copy)]
 pub struct Thoroughness {
@@ -82,8 +87,7 @@ pub struct Thoroughness {
 impl Thoroughness {
     /// How the map that is crashed is created.
     fn options(&self) -> Options {
-        // Segments so small that tens of keys split them.
-        Options::new().threads(1).journal(self.journal).segment_buckets(2)
+        small_options().journal(self.journal)
     }
 }
 
@@ -226,7 +230,7 @@ where
 /// If it is not.
 pub fn killed_again_and_again<D: DurableDesign>(kills: u64) {
     const KEYS: u64 = 40;
-    let options = Options::new().threads(1).segment_buckets(2);
+    let options = small_options();
     let mut simulation = Simulation::new(Persistency::Pages);
     let map: Map<u64, u64, D> = simulation.create(&options).expect("a new map");
     (0..KEYS).for_each(|key| assert_eq!(map.insert(key, 0), Ok(None)));

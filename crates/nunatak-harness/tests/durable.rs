@@ -5,7 +5,7 @@
 use nunatak::durable::{
     Durability, DurableDesign, InFile, Map, Options, PeaMultiMap, Persistency, Simulation,
 };
-use nunatak::{Blocks, Iceberg, Pea};
+use nunatak::{Blocks, Iceberg, Pea, Turbo};
 use nunatak_harness::Subject;
 use nunatak_harness::multi;
 use std::marker::PhantomData;
@@ -41,20 +41,21 @@ impl<D: DurableDesign> Subject<u64, u64> for File<D> {
     }
 
     fn adversarial(&self) -> Self::Map {
-        in_file(&Options::new().max_load(0.95).segment_buckets(64))
+        in_file(&Options::new().max_load(0.95).segment_buckets(64).shards(2))
     }
 }
 
-/// Maps of small segments, which are synced all the time, so that pages are copied all
-/// the time.
-struct Synced;
+/// Maps of small segments and few shards, which are synced all the time, so that pages are
+/// copied all the time.
+struct Synced<D>(PhantomData<fn() -> D>);
 
-impl Subject<u64, u64> for Synced {
-    type Map = Map<u64, u64, InFile<Pea>>;
+impl<D: DurableDesign> Subject<u64, u64> for Synced<D> {
+    type Map = Map<u64, u64, D>;
 
     fn build(&self, capacity: usize) -> Self::Map {
         let often = Durability::Interval(Duration::from_millis(2));
-        in_file(&Options::new().capacity(capacity).segment_buckets(4).durability(often))
+        let options = Options::new().capacity(capacity).segment_buckets(4).shards(16);
+        in_file(&options.durability(often))
     }
 }
 
@@ -69,7 +70,7 @@ impl<D: DurableDesign> Subject<u64, u64> for Simulated<D> {
     type Map = Map<u64, u64, D>;
 
     fn build(&self, capacity: usize) -> Self::Map {
-        let options = Options::new().capacity(capacity).segment_buckets(16);
+        let options = Options::new().capacity(capacity).segment_buckets(16).shards(4);
         Simulation::new(Persistency::Lines).create(&options).expect("a new map")
     }
 }
@@ -77,7 +78,12 @@ impl<D: DurableDesign> Subject<u64, u64> for Simulated<D> {
 nunatak_harness::suite_inline!(tiny, File::<super::Tiny>(super::PhantomData));
 nunatak_harness::suite_inline!(usual, File::<super::Usual>(super::PhantomData));
 nunatak_harness::suite_inline!(pea, File::<super::InFile<super::Pea>>(super::PhantomData));
-nunatak_harness::suite_inline!(pea_synced, Synced);
+nunatak_harness::suite_inline!(pea_synced, Synced::<super::InFile<super::Pea>>(super::PhantomData));
+nunatak_harness::suite_inline!(turbo, File::<super::InFile<super::Turbo>>(super::PhantomData));
+nunatak_harness::suite_inline!(
+    turbo_synced,
+    Synced::<super::InFile<super::Turbo>>(super::PhantomData)
+);
 
 #[test]
 fn histories_in_simulated_memory_are_linearizable() {
@@ -91,6 +97,7 @@ fn histories_in_simulated_memory_are_linearizable() {
     }
     check::<Tiny>();
     check::<InFile<Pea>>();
+    check::<InFile<Turbo>>();
 }
 
 /// Of small segments and of usual ones, synced all the time, and in persistent memory.

@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use nunatak::durable::{Durability, DurableDesign, InFile, Map, Options, PeaMultiMap};
-use nunatak::{Blocks, ConcurrentMap, Error, Iceberg, Pea};
+use nunatak::{Blocks, ConcurrentMap, Error, Iceberg, Pea, Turbo};
 use nunatak_harness::Random;
 use nunatak_harness::crashes_multi::{MultiAction, MultiContents, contents_of};
 use nunatak_harness::effort::scaled;
@@ -21,6 +21,9 @@ const JOURNAL: &str = "NUNATAK_KILLED_WITH_JOURNAL";
 
 /// Tells it to have a map of Pea Hash.
 const PEA: &str = "NUNATAK_KILLED_PEA";
+
+/// Tells it to have one of TurboHash.
+const TURBO: &str = "NUNATAK_KILLED_TURBO";
 
 /// Tells it to have one of many values.
 const MULTI: &str = "NUNATAK_KILLED_MULTI";
@@ -173,7 +176,7 @@ fn acknowledged(file: &File) -> u64 {
 fn child() {
     let Some(directory) = std::env::var_os(DIRECTORY) else { return };
     let directory = Path::new(&directory);
-    let options = Options::new().segment_buckets(16);
+    let options = Options::new().segment_buckets(16).shards(16);
     let options = match std::env::var_os(JOURNAL) {
         // So small, and so often, that transactions are written and given up all the time.
         Some(_) => {
@@ -182,10 +185,14 @@ fn child() {
         None => options,
     };
     let is_told = |name| std::env::var_os(name).is_some();
-    match (is_told(PEA), is_told(MULTI)) {
-        (true, _) => operate_for_ever::<Map<u64, u64, InFile<Pea>>>(directory, &options),
-        (_, true) => operate_for_ever::<Multi>(directory, &options),
-        _ => operate_for_ever::<Map<u64, u64, Small>>(directory, &options),
+    if is_told(PEA) {
+        operate_for_ever::<Map<u64, u64, InFile<Pea>>>(directory, &options);
+    } else if is_told(TURBO) {
+        operate_for_ever::<Map<u64, u64, InFile<Turbo>>>(directory, &options);
+    } else if is_told(MULTI) {
+        operate_for_ever::<Multi>(directory, &options);
+    } else {
+        operate_for_ever::<Map<u64, u64, Small>>(directory, &options);
     }
 }
 
@@ -208,6 +215,8 @@ fn a_killed_process_loses_nothing() {
     kill_again_and_again::<Map<u64, u64, InFile<Pea>>>(scaled(100), &[PEA]);
     // Which syncs all the time, so that pages are copied all the time.
     kill_again_and_again::<Map<u64, u64, InFile<Pea>>>(scaled(50), &[PEA, JOURNAL]);
+    kill_again_and_again::<Map<u64, u64, InFile<Turbo>>>(scaled(60), &[TURBO]);
+    kill_again_and_again::<Map<u64, u64, InFile<Turbo>>>(scaled(30), &[TURBO, JOURNAL]);
     kill_again_and_again::<Multi>(scaled(60), &[MULTI]);
     kill_again_and_again::<Multi>(scaled(30), &[MULTI, JOURNAL]);
 }

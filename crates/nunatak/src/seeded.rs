@@ -119,6 +119,10 @@ pub enum Bug {
     HoleUnlogged,
     RemovedUnlogged,
     BuffersNotFound,
+    RunUnflushed,
+    RunUnfenced,
+    DescriptorUnfenced,
+    WayNotRestored,
 }
 
 #[cfg(nunatak_seeded_bugs)]

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use nunatak::durable::{DurableDesign, FileKind, InFile, Map, Options, PeaMultiMap, Recovery};
-use nunatak::{Error, Iceberg, Pea, PeaStats};
+use nunatak::{Error, Iceberg, Pea, PeaStats, Turbo};
 use std::path::Path;
 
 /// Their names on the command line.
@@ -14,6 +14,8 @@ pub(super) enum Kind {
     Pea,
     /// `nunatak::durable::PeaMultiMap`: a key has any number of values.
     PeaMulti,
+    /// `nunatak::durable::TurboMap`.
+    Turbo,
 }
 
 impl Kind {
@@ -22,6 +24,7 @@ impl Kind {
         Ok(match FileKind::of(path)? {
             FileKind::Pea => Self::Pea,
             FileKind::PeaMulti => Self::PeaMulti,
+            FileKind::Turbo => Self::Turbo,
             // Whatever it is that this command does not know is refused when it is opened.
             _ => Self::Iceberg,
         })
@@ -205,6 +208,22 @@ impl Described for InFile<Pea> {
 
     fn describe(map: &Map<u64, u64, Self>) -> Vec<(&'static str, String)> {
         of_segments(&map.stats())
+    }
+}
+
+impl Described for InFile<Turbo> {
+    const NAME: &'static str = "TurboHash";
+
+    fn describe(map: &Map<u64, u64, Self>) -> Vec<(&'static str, String)> {
+        let stats = map.stats();
+        vec![
+            ("slots", stats.slots.to_string()),
+            ("shards", stats.shards.to_string()),
+            ("tombstones", stats.tombstones.to_string()),
+            ("distances", format!("{:?}", stats.distances)),
+            ("mean probes", format!("{:.2}", stats.mean_probes)),
+            ("chained", stats.chained.to_string()),
+        ]
     }
 }
 

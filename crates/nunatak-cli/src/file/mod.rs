@@ -7,7 +7,7 @@ mod pairs;
 use clap::{Args, Subcommand, ValueEnum};
 use maps::{Kind, MapFile};
 use nunatak::Error;
-use nunatak::durable::{Durability, IcebergMap, Options, PeaMap, PeaMultiMap};
+use nunatak::durable::{Durability, IcebergMap, Options, PeaMap, PeaMultiMap, TurboMap};
 use pairs::{Format, Pairs};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -89,6 +89,7 @@ macro_rules! of_kind {
             Kind::Iceberg => $run::<IcebergMap<u64, u64>>($($argument),*),
             Kind::Pea => $run::<PeaMap<u64, u64>>($($argument),*),
             Kind::PeaMulti => $run::<PeaMultiMap<u64, u64>>($($argument),*),
+            Kind::Turbo => $run::<TurboMap<u64, u64>>($($argument),*),
         }
     };
 }

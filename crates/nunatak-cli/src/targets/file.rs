@@ -1,4 +1,4 @@
-//! `nunatak::durable::IcebergMap` and `PeaMap` in a file that goes with them.
+//! `nunatak::durable::IcebergMap`, `PeaMap` and `TurboMap` in a file that goes with them.
 
 use super::{MapName, Target};
 use nunatak::Iceberg;
@@ -136,6 +136,12 @@ impl Levels for InFile<Iceberg> {
 }
 
 impl Levels for InFile<nunatak::Pea> {
+    fn levels(_map: &Map<u64, u64, Self>) -> Option<[f64; 3]> {
+        None
+    }
+}
+
+impl Levels for InFile<nunatak::Turbo> {
     fn levels(_map: &Map<u64, u64, Self>) -> Option<[f64; 3]> {
         None
     }

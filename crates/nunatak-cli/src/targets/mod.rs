@@ -190,6 +190,9 @@ pub(crate) enum MapName {
     /// `nunatak::durable::PeaMap` in a file.
     #[cfg(target_os = "linux")]
     PeaFile,
+    /// `nunatak::durable::TurboMap` in a file.
+    #[cfg(target_os = "linux")]
+    TurboFile,
     /// LMDB by `heed`.
     Lmdb,
     /// `redb`.
@@ -241,6 +244,8 @@ impl MapName {
             Self::Turbo64k => "turbo-64k",
             #[cfg(target_os = "linux")]
             Self::PeaFile => "pea-file",
+            #[cfg(target_os = "linux")]
+            Self::TurboFile => "turbo-file",
             #[cfg(target_os = "linux")]
             Self::IcebergFile => "iceberg-file",
             #[cfg(target_os = "linux")]
@@ -304,6 +309,8 @@ impl MapName {
             Self::IcebergHugePages => "the same in huge pages, if the file system has them",
             #[cfg(target_os = "linux")]
             Self::PeaFile => "nunatak::durable::PeaMap; an operation survives the process",
+            #[cfg(target_os = "linux")]
+            Self::TurboFile => "nunatak::durable::TurboMap; an operation survives the process",
             #[cfg(target_os = "linux")]
             Self::IcebergFile => "nunatak::durable::IcebergMap; an operation survives the process",
             Self::Lmdb => {
@@ -389,6 +396,8 @@ macro_rules! with_target {
             }
             #[cfg(target_os = "linux")]
             MapName::PeaFile => body!(targets::Filed<InFile<Pea>>, targets::ShardedWords),
+            #[cfg(target_os = "linux")]
+            MapName::TurboFile => body!(targets::Filed<InFile<Turbo>>, targets::ShardedWords),
             MapName::Lmdb | MapName::Redb | MapName::Fjall | MapName::Sled => {
                 body!(targets::Stored, targets::ShardedWords)
             }

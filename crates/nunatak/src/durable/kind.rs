@@ -23,6 +23,8 @@ pub enum FileKind {
     Pea,
     /// A [`PeaMultiMap`](crate::durable::PeaMultiMap).
     PeaMulti,
+    /// A [`TurboMap`](crate::durable::TurboMap).
+    Turbo,
 }
 
 impl FileKind {
@@ -40,6 +42,7 @@ impl FileKind {
             Some(Kind::Iceberg) => Ok(Self::Iceberg),
             Some(Kind::Pea) => Ok(Self::Pea),
             Some(Kind::PeaMulti) => Ok(Self::PeaMulti),
+            Some(Kind::Turbo) => Ok(Self::Turbo),
             None => Err(FileError::OtherKind { what: "kind of map" }.into()),
         }
     }

@@ -9,6 +9,7 @@ use crate::hash::{Placement, StableHash, StablePlacement};
 use crate::map::InlineMap;
 use crate::memory::durable::{Backing, Description, Durable, Kind, Pool};
 use crate::table::iceberg::{BlockSizes, Blocks, Config, Recovery, Table};
+use crate::table::paged::PagedTable;
 use crate::table::{Design, Hashes};
 use core::fmt;
 use core::marker::PhantomData;
@@ -75,6 +76,45 @@ impl<P: Placement, B: BlockSizes> FileTable for Table<P, B, Durable> {
 
     fn check(&self, is_pair: &(dyn Fn(u64, u64) -> bool + Sync)) -> Result<usize, Error> {
         self.verify(is_pair)
+    }
+}
+
+impl<T: PagedTable> FileTable for T {
+    fn sync(&self) -> Result<(), Error> {
+        PagedTable::sync(self)
+    }
+
+    fn has_room(&self) -> Result<(), Error> {
+        PagedTable::has_room(self)
+    }
+
+    #[inline(always)]
+    fn is_tight(&self) -> bool {
+        PagedTable::is_tight(self)
+    }
+
+    const MAY_NEED_SYNC: bool = false;
+
+    fn needs_sync(&self) -> bool {
+        false
+    }
+
+    #[allow(private_interfaces, reason = "the trait is sealed")]
+    #[inline(always)]
+    fn pool(&self) -> &Pool {
+        PagedTable::pool(self)
+    }
+
+    fn check(&self, is_pair: &(dyn Fn(u64, u64) -> bool + Sync)) -> Result<usize, Error> {
+        self.verify(is_pair)
+    }
+
+    fn found(&self) -> usize {
+        PagedTable::found(self)
+    }
+
+    fn prepare_close(&self) -> Result<(), Error> {
+        self.close()
     }
 }
 

@@ -72,6 +72,7 @@ mod session;
 mod simulation;
 #[cfg(test)]
 mod tests;
+mod turbo;
 mod whole;
 
 pub use crate::table::iceberg::Recovery;
@@ -81,3 +82,4 @@ pub use multi::PeaMultiMap;
 pub use options::{Durability, Options};
 pub use pea::PeaMap;
 pub use simulation::{Counts, Crash, Persistency, Simulation};
+pub use turbo::TurboMap;

@@ -52,6 +52,7 @@ pub struct Options {
     pub(super) journal: Option<u64>,
     pub(super) huge_pages: bool,
     pub(super) segment_buckets: usize,
+    pub(super) turbo: crate::table::turbo::Config,
 }
 
 impl Default for Options {
@@ -66,6 +67,7 @@ impl Default for Options {
             journal: None,
             huge_pages: false,
             segment_buckets: crate::table::pea::Config::default().buckets,
+            turbo: crate::table::turbo::Config::default(),
         }
     }
 }
@@ -210,6 +212,55 @@ impl Options {
         self
     }
 
+    /// How many shards a [`TurboMap`](crate::durable::TurboMap) has: see
+    /// [`TurboBuilder::shards`](crate::TurboBuilder::shards). A file keeps what it was
+    /// created with.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Options, TurboMap};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let options = Options::new().shards(64);
+    /// let map: TurboMap<u64, u64> = TurboMap::create_with(&path, &options)?;
+    /// assert_eq!(map.stats().shards, 64);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.turbo.shards = Some(shards);
+        self
+    }
+
+    /// In how many neighbouring buckets an entry of a
+    /// [`TurboMap`](crate::durable::TurboMap) may be: see
+    /// [`TurboBuilder::scope`](crate::TurboBuilder::scope). A file keeps what it was created
+    /// with.
+    ///
+    /// ```
+    /// # use nunatak::durable::Options;
+    /// let options = Options::new().scope(8);
+    /// ```
+    #[must_use]
+    pub fn scope(mut self, buckets: usize) -> Self {
+        self.turbo.scope = buckets;
+        self
+    }
+
+    /// Which share of a shard's slots of a [`TurboMap`](crate::durable::TurboMap) may be free
+    /// in buckets behind which searches go on: see
+    /// [`TurboBuilder::tombstones`](crate::TurboBuilder::tombstones). A file keeps what it
+    /// was created with.
+    ///
+    /// ```
+    /// # use nunatak::durable::Options;
+    /// let options = Options::new().tombstones(0.05);
+    /// ```
+    #[must_use]
+    pub fn tombstones(mut self, share: f64) -> Self {
+        self.turbo.tombstones = share;
+        self
+    }
+
     /// Of a file whose pages are copied: no journal, since a sync writes what was copied.
     pub(super) fn wanted_by_copies(&self) -> Wanted {
         Wanted { journal: 0, huge_pages: self.huge_pages }
@@ -235,6 +286,7 @@ impl Options {
         }
         let buckets = self.segment_buckets;
         crate::table::pea::Config { buckets, ..Default::default() }.check()?;
+        self.turbo.check()?;
         if self.threads == Some(0) {
             return Err(Error::InvalidOption { option: "threads", expected: "one or more" });
         }

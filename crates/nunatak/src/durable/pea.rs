@@ -1,6 +1,6 @@
 //! Pea Hash in a file.
 
-use super::map::{DurableDesign, FileTable, InFile, Map, hash_for};
+use super::map::{DurableDesign, InFile, Map, hash_for};
 use super::options::Options;
 use crate::entry::{Inline, InlineKey};
 use crate::error::{Error, FileError};
@@ -39,45 +39,6 @@ use std::thread::JoinHandle;
 pub type PeaMap<K, V> = Map<K, V, InFile<Pea>>;
 
 pub(super) type File = Table<StablePlacement, Paged>;
-
-impl FileTable for File {
-    fn sync(&self) -> Result<(), Error> {
-        self.sync()
-    }
-
-    fn has_room(&self) -> Result<(), Error> {
-        self.has_room()
-    }
-
-    #[inline(always)]
-    fn is_tight(&self) -> bool {
-        self.is_tight()
-    }
-
-    const MAY_NEED_SYNC: bool = false;
-
-    fn needs_sync(&self) -> bool {
-        false
-    }
-
-    #[allow(private_interfaces, reason = "the trait is sealed")]
-    #[inline(always)]
-    fn pool(&self) -> &Pool {
-        self.pool()
-    }
-
-    fn check(&self, is_pair: &(dyn Fn(u64, u64) -> bool + Sync)) -> Result<usize, Error> {
-        self.verify(is_pair)
-    }
-
-    fn found(&self) -> usize {
-        self.found()
-    }
-
-    fn prepare_close(&self) -> Result<(), Error> {
-        self.close()
-    }
-}
 
 impl Design for InFile<Pea> {
     type Stats = PeaStats;

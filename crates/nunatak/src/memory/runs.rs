@@ -42,6 +42,25 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
+    /// Of so many elements, some of which are in use, and others nobody knows; nothing if
+    /// that can't be.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(crate) fn restore(len: usize, mut used: Vec<Run>) -> Option<Self> {
+        used.sort_by_key(|run| run.first);
+        let mut runs = Self { len, ever: len, ..Self::default() };
+        let mut end = 0;
+        for run in used {
+            let is_sound = run.size <= MOST_SIZE && run.first % run.len() == 0;
+            if !is_sound || run.first < end || run.first + run.len() > len {
+                return None;
+            }
+            runs.fill(end, run.first);
+            end = run.first + run.len();
+        }
+        runs.fill(end, len);
+        Some(runs)
+    }
+
     /// A run of a size; whether it was used before. `grow` makes room for so many
     /// elements in all.
     pub(crate) fn take(
@@ -185,6 +204,32 @@ mod tests {
         taken.drain(..).for_each(|run| runs.give_back(run, 0));
         assert!(runs.trim());
         assert_eq!((runs.len, runs.free()), (0, 0));
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn what_was_in_use_is_not_given_out_again() {
+        let used = [Run { first: 8, size: 2 }, Run { first: 1, size: 0 }];
+        let mut runs = Runs::restore(13, used.to_vec()).unwrap();
+        assert_eq!((runs.len, runs.free()), (13, 8));
+        let mut taken = used.to_vec();
+        for _ in 0..8 {
+            let (run, is_used) = runs.take(0, |_| Ok(())).unwrap();
+            let is_apart =
+                |other: &Run| !(other.first..other.first + other.len()).contains(&run.first);
+            assert!(is_used && taken.iter().all(is_apart), "{run:?}");
+            taken.push(run);
+        }
+        assert_eq!(runs.take(0, |_| Ok(())).unwrap(), (Run { first: 13, size: 0 }, false));
+        let refused = [
+            vec![Run { first: 2, size: 2 }],
+            vec![Run { first: 4, size: 2 }, Run { first: 5, size: 0 }],
+            vec![Run { first: 12, size: 1 }],
+            vec![Run { first: 0, size: MOST_SIZE + 1 }],
+        ];
+        for used in refused {
+            assert!(Runs::restore(13, used.clone()).is_none(), "{used:?}");
+        }
     }
 
     #[test]

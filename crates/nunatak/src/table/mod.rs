@@ -8,7 +8,10 @@ mod cut;
 pub(crate) mod dlht;
 pub(crate) mod iceberg;
 mod known;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub(crate) mod paged;
 pub(crate) mod pea;
+mod restoring;
 pub(crate) mod turbo;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod verify;

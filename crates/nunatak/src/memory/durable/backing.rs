@@ -198,7 +198,8 @@ pub(crate) fn kind_of(path: &Path) -> Result<Option<header::Kind>, Error> {
     let read = file.and_then(|file| rustix::io::read(file, &mut page));
     let bytes = read.map_err(|error| error_of("open the file", error))?;
     let number = header::kind_of(&page[..bytes])?;
-    let known = [header::Kind::Iceberg, header::Kind::Pea, header::Kind::PeaMulti];
+    let known =
+        [header::Kind::Iceberg, header::Kind::Pea, header::Kind::PeaMulti, header::Kind::Turbo];
     Ok(known.into_iter().find(|&kind| kind as u64 == number))
 }
 

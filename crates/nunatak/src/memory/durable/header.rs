@@ -49,6 +49,7 @@ pub(crate) enum Kind {
     Iceberg = 1,
     Pea = 2,
     PeaMulti = 3,
+    Turbo = 4,
 }
 
 /// The number of the kind of the file that begins with these bytes.

@@ -42,7 +42,7 @@ use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::Ordering;
 
 /// A descriptor of a segment that is of no hashes.
 const NONE: u64 = 0;
@@ -50,24 +50,10 @@ const NONE: u64 = 0;
 pub(super) const LIVE: u64 = 1;
 pub(super) const DEPTH_SHIFT: u32 = 8;
 
-/// Of segments that nobody has looked at since a crash: counted and read relaxed, since
-/// who acts on one takes the lock of the structure.
-#[derive(Debug, Default)]
-pub(super) struct Restoring {
-    /// How many there are.
-    pub(super) left: AtomicUsize,
-    /// How many pairs were found in others.
-    #[cfg_attr(
-        any(not(target_os = "linux"), loom, shuttle, miri),
-        allow(dead_code, reason = "no table is opened there")
-    )]
-    pub(super) found: AtomicUsize,
-}
-
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// How many segments nobody has looked at since a crash.
     pub(super) fn unrestored(&self) -> usize {
-        if M::IS_DURABLE { self.restoring.left.load(Ordering::Relaxed) } else { 0 }
+        if M::IS_DURABLE { self.restoring.left() } else { 0 }
     }
 
     /// Says of a segment which hashes it is of: not durably before a fence.

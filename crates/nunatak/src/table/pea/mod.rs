@@ -76,6 +76,7 @@ use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::sync::{Mutex, Registry, double_word_cas_is_lock_free, pairs_load_whole};
 use crate::table::cut::{Cut, PairSnapshot};
 use crate::table::iceberg::chains::Chains;
+use crate::table::restoring::Restoring;
 use crate::table::{Change, KeyTest, PairTable};
 use bucket::{Bucket, Marking};
 use directory::{Directories, Found};
@@ -149,7 +150,7 @@ pub struct Table<P: Placement, M: Medium = Heap, L: Layout = Bucket> {
     /// Held by who takes a snapshot or merges.
     exclusive: Mutex<()>,
     splits: split::Counts,
-    restoring: durable::Restoring,
+    restoring: Restoring,
 }
 
 impl<P: Placement, L: Layout> Table<P, Heap, L> {
@@ -210,7 +211,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             cut: Cut::default(),
             exclusive: Mutex::new(()),
             splits: split::Counts::default(),
-            restoring: durable::Restoring::default(),
+            restoring: Restoring::default(),
             medium,
         })
     }

@@ -16,11 +16,15 @@ use super::{Config, Table};
 use crate::error::{Error, FileError};
 use crate::hash::Placement;
 use crate::memory::Medium;
-use crate::memory::durable::{Paged, Pool};
+use crate::memory::durable::Paged;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Ordering::AcqRel, Ordering::Relaxed, Shared};
+use crate::sync::{Ordering::Relaxed, Shared};
 use crate::table::ByWord;
 use crate::table::iceberg::Recovery;
+use crate::table::iceberg::chains::Chains;
+use crate::table::paged::{PagedTable, has_first_room};
+use crate::table::restoring::Restoring;
+use crate::table::verify::IsPair;
 
 const STRATEGY_SHIFT: u32 = 16;
 /// In the place of a strategy: nobody has looked at the segment since a crash.
@@ -91,10 +95,6 @@ fn choose(mut all: Vec<Described>) -> Result<(Vec<Described>, Vec<Described>), E
 }
 
 impl<P: Placement> Table<P, Paged> {
-    pub(crate) fn pool(&self) -> &Pool {
-        self.medium.pool()
-    }
-
     /// A table in a medium that holds nothing.
     pub(crate) fn create(
         medium: Paged,
@@ -104,8 +104,7 @@ impl<P: Placement> Table<P, Paged> {
     ) -> Result<Self, Error> {
         medium.end_recovery()?;
         let table = Self::new_in(medium, placement, config, capacity)?;
-        table.chains.slots().has_room()?;
-        table.medium.has_room(0)?;
+        has_first_room(&table)?;
         Ok(table)
     }
 
@@ -139,13 +138,10 @@ impl<P: Placement> Table<P, Paged> {
             table.populate()?;
         }
         // Buffers that chains name are not known before these.
-        table.restoring.left.fetch_add(1, Relaxed);
+        table.restoring.begin(1);
         recovery.dropped = table.restore_chains();
         table.end_one();
-        if !table.medium.is_read_only() {
-            table.chains.slots().has_room()?;
-            table.medium.has_room(0)?;
-        }
+        has_first_room(&table)?;
         Ok((table, recovery))
     }
 
@@ -183,7 +179,7 @@ impl<P: Placement> Table<P, Paged> {
             structure.current().publish(one.hash, entry);
         }
         drop(structure);
-        self.restoring.left.store(left, Relaxed);
+        self.restoring.begin(left);
         Ok(others)
     }
 
@@ -293,14 +289,49 @@ impl<P: Placement> Table<P, Paged> {
             });
             let pairs = self.pairs_of(is_pointer, second);
             self.registry.count::<Shared>(pairs as i64);
-            self.restoring.found.fetch_add(pairs, Relaxed);
+            self.restoring.add(pairs);
         }
         dropped
     }
 
-    /// Says what the next one who opens the table wants to know, since nobody changes it
-    /// any more.
-    pub(crate) fn close(&self) -> Result<(), Error> {
+    /// Has pages for all that the segments in use may hold, so that no insert is refused
+    /// one.
+    pub(crate) fn populate(&self) -> Result<(), Error> {
+        let log = self.duplicates.as_ref().and_then(|duplicates| duplicates.log.as_ref());
+        let _pin = self.cut.enter();
+        let mut result = log.map_or(Ok(()), Log::make_present);
+        self.each_entry(|_, entry| {
+            if result.is_ok() {
+                result = self.segments.make_present(entry.segment());
+            }
+        });
+        result
+    }
+}
+
+#[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
+impl<P: Placement> PagedTable for Table<P, Paged> {
+    fn medium(&self) -> &Paged {
+        &self.medium
+    }
+
+    fn chains(&self) -> &Chains<Paged> {
+        &self.chains
+    }
+
+    fn restoring(&self) -> &Restoring {
+        &self.restoring
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        self.sync()
+    }
+
+    fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error> {
+        self.verify(is_pair)
+    }
+
+    fn close(&self) -> Result<(), Error> {
         let mut result = Ok(());
         self.each_entry(|_, entry| {
             let strategy = if entry.is_unrestored() { UNKNOWN } else { entry.strategy() as u64 };
@@ -332,49 +363,6 @@ impl<P: Placement> Table<P, Paged> {
         }
         Ok(())
     }
-
-    /// Does something that needs room for copies, after a sync if there is none.
-    fn with_room(&self, run: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
-        run().or_else(|_| {
-            self.sync()?;
-            run()
-        })
-    }
-
-    /// Whether it has to be asked whether there is room.
-    #[inline(always)]
-    pub(crate) fn is_tight(&self) -> bool {
-        self.chains.slots().is_tight() || self.medium.is_tight()
-    }
-
-    /// An error if the map is so full that a key might find no room.
-    pub(crate) fn has_room(&self) -> Result<(), Error> {
-        self.chains.slots().has_room()?;
-        self.medium.has_room(0).or_else(|_| {
-            // What was replaced is free after it.
-            self.sync()?;
-            self.medium.has_room(0)
-        })
-    }
-
-    /// Has pages for all that the segments in use may hold, so that no insert is refused
-    /// one.
-    pub(crate) fn populate(&self) -> Result<(), Error> {
-        let log = self.duplicates.as_ref().and_then(|duplicates| duplicates.log.as_ref());
-        let _pin = self.cut.enter();
-        let mut result = log.map_or(Ok(()), Log::make_present);
-        self.each_entry(|_, entry| {
-            if result.is_ok() {
-                result = self.segments.make_present(entry.segment());
-            }
-        });
-        result
-    }
-
-    /// How many pairs were found since the table was opened.
-    pub(crate) fn found(&self) -> usize {
-        self.restoring.found.load(Relaxed)
-    }
 }
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
@@ -404,7 +392,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let number = found.entry.segment() as u32;
         let entry = Entry::new(number, 0, depth, strategy);
         self.registry.count::<Shared>(pairs as i64);
-        self.restoring.found.fetch_add(pairs, Relaxed);
+        self.restoring.add(pairs);
         structure.current().publish(hash, entry);
         drop(structure);
         self.end_one();
@@ -412,9 +400,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Something has been looked at that had to be: if it was the last, all is known.
     fn end_one(&self) {
-        // Acquire and release: who is the last has seen all that was found.
-        let was = self.restoring.left.fetch_sub(1, AcqRel);
-        if was == 1
+        if self.restoring.end_one()
             && let Some(duplicates) = &self.duplicates
             && !seeded(Bug::BuffersNotFound)
         {

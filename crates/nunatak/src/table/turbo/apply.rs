@@ -4,6 +4,7 @@ use super::Table;
 use super::find::PASSED;
 use super::geometry::{Descriptor, fingerprint};
 use super::shards::{Counts, Shard};
+use crate::error::{Error, FileError};
 use crate::hash::Placement;
 use crate::memory::{Medium, Run};
 use crate::seeded::{Bug, seeded};
@@ -29,6 +30,8 @@ enum Attempt {
     Done(Option<u64>, i64),
     /// This value word has the key's tag, and is not known to be the key's or not.
     Unknown(u64),
+    /// There is no room for a copy of a page.
+    NoRoom,
 }
 
 /// Where a key is.
@@ -116,10 +119,9 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             if FETCHES && !cfg!(loom) {
                 self.prefetch_home::<true>(request.hash);
             }
-            let shard = self.shards.of(request.hash);
-            let mut held = Held { shard, descriptor: shard.lock() };
+            let mut held = self.hold(request.hash);
             self.copy_before_change(&held, request.hash);
-            match self.attempt(&mut held, request, &known) {
+            match self.attempt(&mut held, request, &known).unwrap_or(Attempt::NoRoom) {
                 Attempt::Done(before, added) => {
                     if added != 0 {
                         self.registry.count::<Shared>(added);
@@ -135,6 +137,11 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                     drop(pin);
                     known.insert(second, request.test.accepts(second));
                 }
+                Attempt::NoRoom => {
+                    drop(held);
+                    drop(pin);
+                    self.make_room_for_copies();
+                }
             }
         }
     }
@@ -145,7 +152,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         held: &mut Held<'_>,
         request: &Request<'_, T, F>,
         known: &Known,
-    ) -> Attempt {
+    ) -> Result<Attempt, Error> {
         let hash = request.hash;
         let run = held.descriptor.run();
         let searched = match run {
@@ -154,16 +161,16 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 self.search_chain(request, known).unwrap_or(Searched::Absent { end: 0, free: None })
             }
         };
-        match searched {
+        Ok(match searched {
             Searched::Unknown(second) => Attempt::Unknown(second),
             Searched::Found(place, second) => match (request.change)(second) {
                 Change::Keep => Attempt::Done(Some(second), 0),
                 Change::To(new) => {
-                    self.replace(request, (place, second), new);
+                    self.replace(request, (place, second), new)?;
                     Attempt::Done(Some(second), 0)
                 }
                 Change::Remove => {
-                    self.remove(held, request, (place, second));
+                    self.remove(held, request, (place, second))?;
                     Attempt::Done(Some(second), -1)
                 }
             },
@@ -171,15 +178,17 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 None => Attempt::Done(None, 0),
                 Some(second) => {
                     let pair = (request.tag, second);
-                    let is_stored =
-                        run.is_some_and(|run| self.insert(held, run, (hash, end, free), pair));
+                    let is_stored = match run {
+                        Some(run) => self.insert(held, run, (hash, end, free), pair)?,
+                        None => false,
+                    };
                     if !is_stored {
-                        self.insert_in_larger(held, hash, pair);
+                        self.insert_in_larger(held, hash, pair)?;
                     }
                     Attempt::Done(None, 1)
                 }
             },
-        }
+        })
     }
 
     /// Looks for a key on its way through a run, and for a slot that it may have.
@@ -239,18 +248,25 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Replaces a value, where it is: one word.
     #[inline(always)]
-    fn replace<T, F>(&self, request: &Request<'_, T, F>, (place, second): (Place, u64), new: u64) {
+    fn replace<T, F>(
+        &self,
+        request: &Request<'_, T, F>,
+        (place, second): (Place, u64),
+        new: u64,
+    ) -> Result<(), Error> {
         match place {
             Place::Slot(at, slot) => {
+                self.shards.make_writable(at)?;
                 let bucket = self.shards.bucket(at);
                 bucket.replace(&self.medium, slot, new);
                 bucket.persist_value(&self.medium, slot);
             }
             Place::Chain => {
-                let replaced = self.chains.replace(request.hash, (request.tag, second), new);
-                debug_assert!(replaced.is_ok(), "in RAM there is always room in chains");
+                let pair = (request.tag, second);
+                self.chains.replace(request.hash, pair, new).map_err(|_| FileError::Full)?;
             }
         }
+        Ok(())
     }
 
     /// Takes a key out. Its slot is free again; if others are behind its bucket, they stay
@@ -261,21 +277,24 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         held: &Held<'_>,
         request: &Request<'_, T, F>,
         (place, second): (Place, u64),
-    ) {
+    ) -> Result<(), Error> {
         match place {
             Place::Slot(at, slot) => {
+                self.shards.make_writable(at)?;
                 let bucket = self.shards.bucket(at);
                 bucket.clear(&self.medium, slot);
                 let mut counts = held.shard.counts();
-                counts.live -= 1;
+                // Of a damaged file counts may be wrong.
+                counts.live = counts.live.saturating_sub(1);
                 counts.tombstones += u32::from(bucket.header().has(PASSED));
                 held.shard.set_counts(counts);
             }
             Place::Chain => {
-                let removed = self.chains.remove(request.hash, (request.tag, second));
-                debug_assert!(removed.is_ok(), "in RAM nothing is refused");
+                let pair = (request.tag, second);
+                self.chains.remove(request.hash, pair).map_err(|_| FileError::Full)?;
             }
         }
+        Ok(())
     }
 
     /// Stores a new key on its way: in the first free slot; if there is none, behind the
@@ -288,14 +307,23 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         run: Run,
         (hash, end, free): (u64, usize, Option<(usize, usize)>),
         pair: (u64, u64),
-    ) -> bool {
+    ) -> Result<bool, Error> {
         let mut counts = held.shard.counts();
-        let is_stored = self.insert_in(run, (hash, end, free), pair, &mut counts);
+        let stored = self.insert_in(run, (hash, end, free), pair, &mut counts)?;
         held.shard.set_counts(counts);
-        is_stored
+        self.persist(stored);
+        Ok(stored.is_some())
     }
 
-    /// The same, of a run whose counts are not published.
+    /// Makes what was stored in a bucket's slot durable.
+    #[inline(always)]
+    pub(super) fn persist(&self, stored: Option<(usize, usize)>) {
+        if let Some((at, slot)) = stored {
+            self.shards.bucket(at).persist(&self.medium, slot);
+        }
+    }
+
+    /// The same, of a run whose counts are not published; not durably. Where it is.
     #[inline(always)]
     fn insert_in(
         &self,
@@ -303,8 +331,9 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         (hash, end, free): (u64, usize, Option<(usize, usize)>),
         pair: (u64, u64),
         counts: &mut Counts,
-    ) -> bool {
-        let bucket_at = |distance| self.shards.bucket(self.shards.place(run, hash, distance));
+    ) -> Result<Option<(usize, usize)>, Error> {
+        let place = |distance| self.shards.place(run, hash, distance);
+        let bucket_at = |distance| self.shards.bucket(place(distance));
         let (distance, slot) = match free {
             Some(free) => free,
             None => {
@@ -312,7 +341,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                     let slot = bucket_at(distance).header().matching(0).next()?;
                     Some((distance, slot))
                 });
-                let Some(free) = free else { return false };
+                let Some(free) = free else { return Ok(None) };
+                (end..free.0).try_for_each(|passed| self.shards.make_writable(place(passed)))?;
                 if !seeded(Bug::WayUnmarked) {
                     // Before the pair: who is on the way finds it.
                     (end..free.0).for_each(|passed| bucket_at(passed).set(&self.medium, PASSED));
@@ -320,17 +350,26 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 free
             }
         };
-        let bucket = bucket_at(distance);
+        let at = place(distance);
+        self.shards.make_writable(at)?;
+        let bucket = self.shards.bucket(at);
         counts.live += 1;
-        counts.tombstones -= u32::from(bucket.header().has(PASSED));
+        // Of a damaged file counts may be wrong.
+        counts.tombstones =
+            counts.tombstones.saturating_sub(u32::from(bucket.header().has(PASSED)));
         bucket.put(&self.medium, slot, fingerprint(hash), pair);
-        bucket.persist(&self.medium, slot);
-        true
+        Ok(Some((at, slot)))
     }
 
     /// Stores a key that is not there in a run that nobody else knows, or whose shard the
-    /// caller has locked; whether there is room in its scope.
-    pub(super) fn store(&self, run: Run, hash: u64, pair: (u64, u64), counts: &mut Counts) -> bool {
+    /// caller has locked, not durably; where it is, if there is room in its scope.
+    pub(super) fn store(
+        &self,
+        run: Run,
+        hash: u64,
+        pair: (u64, u64),
+        counts: &mut Counts,
+    ) -> Result<Option<(usize, usize)>, Error> {
         let (mut end, mut free) = (0, None);
         for distance in 0..self.scope(run) {
             let at = self.shards.place(run, hash, distance);

@@ -36,6 +36,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Option<u64> {
         let shard = self.shards.of(hash);
         loop {
+            let recycled = self.medium.recycled();
             let descriptor = shard.descriptor();
             let second = match descriptor.run() {
                 Some(run) => {
@@ -44,13 +45,23 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                     }
                     self.find_in_run(run, hash, tag, test)
                 }
+                None if M::IS_DURABLE && descriptor.is_unrestored() => {
+                    drop(self.hold(hash));
+                    continue;
+                }
                 None if self.chains.len() == 0 => return None,
                 None => self.find_in_chain(hash, tag, test),
             };
             // Pairs with the releases of who has published another run: what was read of
-            // one that is not the shard's any more does not count.
+            // one that is not the shard's any more does not count. Nor does it if a page may
+            // have been used for something else.
             fence(Ordering::Acquire);
-            if shard.is_still(descriptor) || seeded(Bug::DescriptorNotAskedAgain) {
+            let now = shard.descriptor_again();
+            self.persist_read(now, hash);
+            let is_still = now.unlocked() == descriptor.unlocked();
+            if (is_still || seeded(Bug::DescriptorNotAskedAgain))
+                && self.medium.recycled() == recycled
+            {
                 return second;
             }
         }

@@ -7,6 +7,9 @@
 //!              | lock | size: log2+1 | generation | first bucket |
 //! ```
 //!
+//! One of a durable table that nobody has looked at since a crash has no size, and the first
+//! bucket 1.
+//!
 //! A shard of 2^k buckets goes by the k bits behind those that tell the shard, so that a
 //! bucket's keys come to two neighbours when it is twice as large.
 
@@ -41,6 +44,31 @@ pub(super) fn bucket(run: Run, hash: u64, shards: u32, distance: usize) -> usize
 pub(super) struct Descriptor(pub(super) u64);
 
 impl Descriptor {
+    /// That of a shard of which nothing but its durable word is known.
+    #[cfg_attr(
+        any(not(target_os = "linux"), loom, shuttle, miri),
+        allow(dead_code, reason = "no table is opened there")
+    )]
+    pub(super) const UNRESTORED: Self = Self(1);
+
+    /// Whether it is that, locked or not.
+    #[inline(always)]
+    pub(super) fn is_unrestored(self) -> bool {
+        self.0 & (SIZE | FIRST) == Self::UNRESTORED.0
+    }
+
+    /// What is durable of one with these buckets.
+    pub(super) fn word(run: Option<Run>) -> u64 {
+        run.map_or(0, |run| u64::from(run.size + 1) << SIZE_SHIFT | run.first as u64)
+    }
+
+    /// The one that a durable word is of; nothing if it is of none.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(super) fn of_word(word: u64) -> Option<Self> {
+        let is_sound = word & (SIZE | FIRST) == word && !Self(word).is_unrestored();
+        (is_sound && (word == 0 || word & SIZE != 0)).then_some(Self(word))
+    }
+
     /// The buckets, if there are any.
     #[inline(always)]
     pub(super) fn run(self) -> Option<Run> {
@@ -54,8 +82,7 @@ impl Descriptor {
     /// The next one of a shard, locked as this is.
     pub(super) fn with(self, run: Option<Run>) -> Self {
         let generation = (self.0 & GENERATION).wrapping_add(1 << GENERATION_SHIFT) & GENERATION;
-        let run = run.map_or(0, |run| u64::from(run.size + 1) << SIZE_SHIFT | run.first as u64);
-        Self(self.0 & LOCK | generation | run)
+        Self(self.0 & LOCK | generation | Self::word(run))
     }
 
     #[inline(always)]
@@ -95,7 +122,10 @@ mod tests {
             assert_eq!((descriptor.run(), descriptor.unlocked().run()), (Some(run), Some(run)));
             assert_ne!(descriptor.with(Some(run)), descriptor, "another generation");
             assert_eq!(descriptor.with(None).run(), None);
+            assert!(!descriptor.is_unrestored() && !descriptor.with(None).is_unrestored());
         }
+        let unrestored = Descriptor(Descriptor::UNRESTORED.0 | Descriptor::lock_bit());
+        assert!(unrestored.is_unrestored() && unrestored.run().is_none());
     }
 
     #[test]

@@ -35,7 +35,9 @@ impl<P: Placement, M: Medium, L: Layout> Iterator for PairIter<'_, P, M, L> {
                 return None;
             }
             // One without buckets holds nothing, unless memory was refused.
-            if table.shards.shard(*next).descriptor().run().is_some() || table.chains.len() > 0 {
+            let descriptor = table.shards.shard(*next).descriptor();
+            let may_hold = descriptor.run().is_some() || descriptor.is_unrestored();
+            if may_hold || table.chains.len() > 0 {
                 table.change_shard(*next, |held, hash| table.read_shard(held, hash, buffer));
             }
             *next += 1;

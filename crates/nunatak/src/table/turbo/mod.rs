@@ -25,7 +25,7 @@
 //! any key has gone on behind a full one, and keeps one slot of each bucket free for
 //! updates. Here the flag ends it earlier, a slot that was freed where no search goes on is
 //! as new, and a value is one word, which is replaced where it is, atomically for readers
-//! and for a power cut.
+//! and for a power cut. What a table in a file does besides says [`durable`].
 //!
 //! # Invariants
 //! 1. Those of the buckets of [`pea`](super::pea), [`shards`] and [`memory::runs`](crate::memory).
@@ -37,15 +37,20 @@
 
 mod apply;
 mod batch;
+mod durable;
 mod find;
 mod geometry;
 mod iterate;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+mod recovery;
 mod rehash;
 mod shards;
 mod snapshot;
 mod stats;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+mod verify;
 
 pub use stats::TurboStats;
 
@@ -57,6 +62,7 @@ use crate::table::cut::{Cut, PairSnapshot};
 use crate::table::iceberg::chains::Chains;
 use crate::table::pea::bucket::Bucket;
 use crate::table::pea::layout::Layout;
+use crate::table::restoring::Restoring;
 use crate::table::{Change, KeyTest, PairTable};
 use apply::Held;
 use geometry::MOST_SHARDS;
@@ -110,6 +116,24 @@ impl Config {
         }
         Ok(())
     }
+
+    /// What a table for so many pairs has, in buckets of so many slots; and how many shards.
+    pub(crate) fn made_for(
+        mut self,
+        capacity: usize,
+        slots: usize,
+    ) -> Result<(Self, usize), Error> {
+        self.check()?;
+        let suggested = match capacity {
+            0 => SHARDS,
+            _ => (capacity / PER_SHARD + 1).next_power_of_two().clamp(FEW_SHARDS, MANY_SHARDS),
+        };
+        let shards = *self.shards.get_or_insert(suggested);
+        if capacity > 0 {
+            self.first_size = rehash::size_for(capacity, shards, slots)?;
+        }
+        Ok((self, shards))
+    }
 }
 
 /// The table: pairs of words, found by the first.
@@ -128,6 +152,7 @@ pub struct Table<P: Placement, M: Medium = Heap, L: Layout = Bucket> {
     /// Held by who takes a snapshot or makes the table smaller.
     exclusive: Mutex<()>,
     happened: rehash::Happened,
+    restoring: Restoring,
 }
 
 impl<P: Placement, L: Layout> Table<P, Heap, L> {
@@ -144,17 +169,23 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         config: Config,
         capacity: usize,
     ) -> Result<Self, Error> {
+        let (config, shards) = config.made_for(capacity, L::SLOTS)?;
+        let table = Self::within(medium, placement, config, shards)?;
+        table.shards.make_descriptors()?;
+        if capacity > 0 {
+            table.reserve(capacity)?;
+        }
+        Ok(table)
+    }
+
+    /// A table of so many shards of which a medium may hold something.
+    fn within(medium: M, placement: P, config: Config, shards: usize) -> Result<Self, Error> {
         const { assert!(L::IS_DURABLE || !M::IS_DURABLE, "the layout is made for RAM") };
-        config.check()?;
         if !double_word_cas_is_lock_free() {
             return Err(Error::NoDoubleWordCas);
         }
-        let suggested = match capacity {
-            0 => SHARDS,
-            _ => (capacity / PER_SHARD + 1).next_power_of_two().clamp(FEW_SHARDS, MANY_SHARDS),
-        };
-        let mut table = Self {
-            shards: Shards::new(&medium, config.shards.unwrap_or(suggested))?,
+        Ok(Self {
+            shards: Shards::new(&medium, shards)?,
             decoder: placement.decoder(),
             placement,
             registry: Registry::new(),
@@ -164,26 +195,41 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             cut: Cut::default(),
             exclusive: Mutex::new(()),
             happened: rehash::Happened::default(),
+            restoring: Restoring::default(),
             medium,
-        };
-        if capacity > 0 {
-            table.config.first_size = table.size_for(capacity)?;
-            table.reserve(capacity)?;
+        })
+    }
+
+    /// Keeps everybody from changing the shard of a hash, all of which is known then.
+    #[inline(always)]
+    fn hold(&self, hash: u64) -> Held<'_> {
+        let shard = self.shards.of(hash);
+        let mut held = Held { shard, descriptor: shard.lock() };
+        if M::IS_DURABLE && held.descriptor.is_unrestored() {
+            self.restore(&mut held, hash);
         }
-        Ok(table)
+        held
     }
 
     /// Runs a change to a shard, of which it is told some hash, under its lock.
     fn change_shard<R>(&self, number: usize, change: impl FnOnce(&mut Held<'_>, u64) -> R) -> R {
         let hash = (number as u64) << (64 - self.shards.bits);
         let _pin = self.cut.enter();
-        let shard = self.shards.shard(number);
-        let mut held = Held { shard, descriptor: shard.lock() };
+        let mut held = self.hold(hash);
         self.copy_before_change(&held, hash);
         change(&mut held, hash)
     }
 
     fn len(&self) -> usize {
+        if M::IS_DURABLE && self.restoring.left() > 0 {
+            self.restore_all();
+        }
+        self.counted()
+    }
+
+    /// How many pairs there are, but for those of shards that nobody has looked at since a
+    /// crash.
+    fn counted(&self) -> usize {
         // Concurrent counting may show a removal before its insert.
         self.registry.added().cast_signed().max(0) as usize
     }

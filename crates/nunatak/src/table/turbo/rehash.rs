@@ -8,7 +8,7 @@
 use super::Table;
 use super::apply::Held;
 use super::shards::{Counts, Shards};
-use crate::error::Error;
+use crate::error::{Error, FileError};
 use crate::hash::Placement;
 use crate::memory::{MOST_SIZE, Medium, Run};
 use crate::seeded::{Bug, seeded};
@@ -39,6 +39,20 @@ const FITTING: f64 = 0.75;
 /// A shard is made smaller when less than this share of its slots are taken.
 const EMPTY: usize = 8;
 
+/// The size of a shard for so many keys, of buckets of so many slots.
+fn fitting(keys: usize, slots: usize) -> u32 {
+    let buckets = (keys as f64 / (slots as f64 * FITTING)).ceil().max(1.0);
+    (buckets as usize).next_power_of_two().ilog2()
+}
+
+/// The size of each of so many shards for so many pairs in all.
+pub(super) fn size_for(pairs: usize, shards: usize, slots: usize) -> Result<u32, Error> {
+    // Some shards have more than others.
+    let mean = pairs as f64 / shards as f64;
+    let size = fitting((mean + 4.0 * mean.sqrt()).ceil() as usize, slots);
+    if size > MOST_SIZE { Err(Error::CapacityOverflow) } else { Ok(size) }
+}
+
 /// A pair that finds no room in a run, and its hash.
 type Homeless = (u64, (u64, u64));
 
@@ -61,7 +75,12 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Stores a key for which there is no room in a shard, which is locked, when the shard
     /// is larger; in a chain if that does not help, or if there is no memory for it.
     #[cold]
-    pub(super) fn insert_in_larger(&self, held: &mut Held<'_>, hash: u64, pair: (u64, u64)) {
+    pub(super) fn insert_in_larger(
+        &self,
+        held: &mut Held<'_>,
+        hash: u64,
+        pair: (u64, u64),
+    ) -> Result<(), Error> {
         loop {
             let size = held.descriptor.run().map(|run| run.size);
             let next = size.map_or(self.config.first_size, |size| size + 1);
@@ -72,10 +91,11 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             self.happened.grown.fetch_add(usize::from(size.is_some()), Relaxed);
             if let Some(run) = held.descriptor.run() {
                 let mut counts = held.shard.counts();
-                let is_stored = self.store(run, hash, pair, &mut counts);
+                let stored = self.store(run, hash, pair, &mut counts)?;
                 held.shard.set_counts(counts);
-                if is_stored {
-                    return;
+                self.persist(stored);
+                if stored.is_some() {
+                    return Ok(());
                 }
             }
         }
@@ -83,13 +103,14 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Stores a key in a chain. Its shard is locked. (One without buckets needs none to say
     /// so: who finds none looks into the chains.)
-    fn chain(&self, held: &Held<'_>, hash: u64, pair: (u64, u64)) {
+    fn chain(&self, held: &Held<'_>, hash: u64, pair: (u64, u64)) -> Result<(), Error> {
         if let Some(run) = held.descriptor.run() {
+            self.shards.make_writable(self.shards.place(run, hash, 0))?;
             // Before the pair: who looks for it finds it.
             self.shards.home(run, hash).set(&self.medium, Flag::Chained);
         }
-        let pushed = self.chains.push(hash, pair);
-        debug_assert!(pushed.is_ok(), "in RAM there is always room in chains");
+        // In RAM there is always room in chains; a durable map asks before.
+        self.chains.push(hash, pair).map_err(|_| FileError::Full.into())
     }
 
     /// Makes a shard, which is locked, as small as its keys allow, or clears it of
@@ -110,19 +131,13 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     #[cold]
     fn make_fit(&self, held: &mut Held<'_>, run: Run, hash: u64) {
         // To half of that load, so that the next keys find room.
-        let fitting = self.fitting(2 * held.shard.counts().live as usize);
+        let fitting = fitting(2 * held.shard.counts().live as usize, L::SLOTS);
         let size = fitting.max(self.config.first_size).min(run.size);
         if self.rehash(held, Some(size), hash).is_ok() {
             let of_size =
                 if size == run.size { &self.happened.collected } else { &self.happened.shrunk };
             of_size.fetch_add(1, Relaxed);
         }
-    }
-
-    /// The size of a shard for so many keys.
-    pub(super) fn fitting(&self, keys: usize) -> u32 {
-        let buckets = (keys as f64 / (L::SLOTS as f64 * FITTING)).ceil().max(1.0);
-        (buckets as usize).next_power_of_two().ilog2()
     }
 
     /// Stores all pairs of a shard, which is locked and which some hash is of, in other
@@ -136,6 +151,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         hash: u64,
     ) -> Result<(), Error> {
         let before = held.descriptor.run();
+        let number = self.shards.number(hash);
+        self.shards.make_durable_writable(number)?;
         let (run, counts) = match size {
             None => (None, Counts::default()),
             Some(size) => {
@@ -143,6 +160,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 (Some(run), counts)
             }
         };
+        self.commit(number, run);
         held.descriptor = held.descriptor.with(run);
         held.shard.set_counts(counts);
         // Before the buckets are given back, which may be used for something else then.
@@ -160,19 +178,31 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             let mut taken =
                 Taken { shards: &self.shards, run: self.shards.take(size)?, is_kept: false };
             let run = taken.run;
-            let Some((counts, homeless)) = self.fill_run(from, run, half) else {
+            let Some((counts, homeless)) = self.fill_run(from, run, half)? else {
                 size += 1;
                 continue;
             };
             self.inherit_chained(from, run);
-            for (hash, pair) in homeless {
-                self.shards.home(run, hash).set(&self.medium, Flag::Chained);
-                let pushed = self.chains.push(hash, pair);
-                debug_assert!(pushed.is_ok(), "in RAM there is always room in chains");
-            }
+            self.chain_all(run, &homeless)?;
             taken.is_kept = true;
             return Ok((run, counts));
         }
+    }
+
+    /// Stores pairs of a run that nobody else knows yet in chains, or none of them. (If the
+    /// power fails before it is known they are where they were, too, and count there.)
+    fn chain_all(&self, run: Run, homeless: &[Homeless]) -> Result<(), Error> {
+        for (at, &(hash, pair)) in homeless.iter().enumerate() {
+            self.shards.home(run, hash).set(&self.medium, Flag::Chained);
+            if self.chains.push(hash, pair).is_err() {
+                for &(hash, pair) in &homeless[..at] {
+                    // What this operation has stored can be changed by it.
+                    let _ = self.chains.remove(hash, pair);
+                }
+                return Err(FileError::Full.into());
+            }
+        }
+        Ok(())
     }
 
     /// The same for a run that nobody else knows; the pairs that find no room, with their
@@ -182,21 +212,21 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         from: Option<Run>,
         run: Run,
         half: usize,
-    ) -> Option<(Counts, Vec<Homeless>)> {
+    ) -> Result<Option<(Counts, Vec<Homeless>)>, Error> {
         let (mut counts, mut homeless) = (Counts::default(), Vec::new());
         for bucket in from.iter().flat_map(|&from| self.shards.all(from)) {
             for item in bucket.items(Marking::Place) {
                 let hash = self.placement.hash_of_tag(item.tag, half);
                 let pair = (item.tag, item.second);
-                if !self.store(run, hash, pair, &mut counts) {
+                if self.store(run, hash, pair, &mut counts)?.is_none() {
                     if !self.is_sparse(run.size + 1, counts.live) {
-                        return None;
+                        return Ok(None);
                     }
                     homeless.push((hash, pair));
                 }
             }
         }
-        Some((counts, homeless))
+        Ok(Some((counts, homeless)))
     }
 
     /// Whether a shard of a size would be larger than so many keys are worth.
@@ -227,9 +257,9 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     /// Makes shards larger until so many pairs more find room.
-    pub(super) fn reserve(&self, additional: usize) -> Result<(), Error> {
+    pub(crate) fn reserve(&self, additional: usize) -> Result<(), Error> {
         let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
-        let size = self.size_for(all)?;
+        let size = size_for(all, self.shards.len(), L::SLOTS)?;
         for number in 0..self.shards.len() {
             self.change_shard(number, |held, hash| match held.descriptor.run() {
                 Some(run) if run.size >= size => Ok(()),
@@ -237,14 +267,6 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             })?;
         }
         Ok(())
-    }
-
-    /// The size of each shard for so many pairs in all.
-    pub(super) fn size_for(&self, pairs: usize) -> Result<u32, Error> {
-        // Some shards have more than others.
-        let mean = pairs as f64 / self.shards.len() as f64;
-        let size = self.fitting((mean + 4.0 * mean.sqrt()).ceil() as usize);
-        if size > MOST_SIZE { Err(Error::CapacityOverflow) } else { Ok(size) }
     }
 
     /// Makes all shards as small as their pairs allow, and gives back memory that is not
@@ -259,14 +281,15 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                     // Those in chains are found without buckets.
                     return self.rehash(held, None, hash);
                 }
-                let size = self.fitting(live as usize).min(run.size);
+                let size = fitting(live as usize, L::SLOTS).min(run.size);
                 if size < run.size || tombstones > 0 {
                     return self.rehash(held, Some(size), hash);
                 }
                 Ok(())
             })?;
         }
-        self.move_down()
+        self.move_down()?;
+        self.release_pages()
     }
 
     /// Moves shards to lower addresses as long as there are any free, and gives the memory

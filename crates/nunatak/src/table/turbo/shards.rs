@@ -5,17 +5,19 @@
 //!
 //! Invariants
 //! 1. Who holds the lock of a shard is the only one to store anything in its buckets, its
-//!    counts and its descriptor, but for the lock's bit.
+//!    counts and its descriptors, but for the lock's bit.
 //! 2. A run that a descriptor names holds all pairs of its shard, but for those in chains.
 //!    One that it does not name any more is left as it is until nobody can know it.
 //! 3. A descriptor that was read before and after something was read in its run had that
 //!    run in between: each has another generation.
+//! 4. In a medium of pages, those of a run that was taken are there; and nothing is stored
+//!    in a bucket that was not made writable in the present operation.
 
 use super::geometry::{Descriptor, MOST_BUCKETS, bucket};
 use crate::error::Error;
 use crate::memory::Addresses;
 use crate::memory::{Medium, MemoryUsage, Part, Run, Runs, Stretch};
-use crate::sync::{AtomicU64, Backoff, Mutex, Ordering, operations_ended, retire_tag};
+use crate::sync::{AtomicPair, AtomicU64, Backoff, Mutex, Ordering, operations_ended, retire_tag};
 use crate::table::pea::layout::Layout;
 
 #[derive(Debug, Default)]
@@ -39,11 +41,11 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    fn of(word: u64) -> Self {
+    pub(super) fn of(word: u64) -> Self {
         Self { live: word as u32, tombstones: (word >> 32) as u32 }
     }
 
-    fn word(self) -> u64 {
+    pub(super) fn word(self) -> u64 {
         u64::from(self.live) | u64::from(self.tombstones) << 32
     }
 }
@@ -55,12 +57,11 @@ impl Shard {
         Descriptor(self.descriptor.load(Ordering::Acquire))
     }
 
-    /// Whether the run is the one that it was. Loads before it must acquire.
+    /// What the descriptor is now. Loads before it must acquire.
     #[inline(always)]
-    pub(super) fn is_still(&self, descriptor: Descriptor) -> bool {
+    pub(super) fn descriptor_again(&self) -> Descriptor {
         // Relaxed: who acts on a newer run releases what it does.
-        let now = Descriptor(self.descriptor.load(Ordering::Relaxed));
-        now.unlocked() == descriptor.unlocked()
+        Descriptor(self.descriptor.load(Ordering::Relaxed))
     }
 
     #[inline(always)]
@@ -141,19 +142,23 @@ pub(super) struct Shards<M: Medium, L: Layout> {
     /// The logarithm of how many there are.
     pub(super) bits: u32,
     buckets: Stretch<L, M>,
+    /// Of a durable table: see [`durable`](super::durable).
+    descriptors: Option<Stretch<AtomicPair, M>>,
     runs: Mutex<Runs>,
     _addresses: Addresses,
 }
 
 impl<M: Medium, L: Layout> Shards<M, L> {
-    /// As many as a power of two, without buckets, in as many addresses as the machine
-    /// could need.
+    /// As many as a power of two, without buckets but for those that a medium holds, in as
+    /// many addresses as the machine could need.
     pub(super) fn new(medium: &M, count: usize) -> Result<Self, Error> {
         debug_assert!(count.is_power_of_two() && count > 1);
         let mut all = Vec::new();
         let bytes = count * size_of::<Shard>();
         all.try_reserve_exact(count).map_err(|_| Error::OutOfMemory { bytes })?;
         all.extend((0..count).map(|_| Shard::default()));
+        let descriptors = || Stretch::within(medium, Part::Segments, 0, count);
+        let descriptors = M::IS_DURABLE.then(descriptors).transpose()?;
         let least = if cfg!(loom) { 64 } else { 512 };
         let mut most = (Addresses::share() as usize / size_of::<L>()).clamp(least, MOST_BUCKETS);
         loop {
@@ -164,6 +169,7 @@ impl<M: Medium, L: Layout> Shards<M, L> {
                         all: all.into(),
                         bits: count.ilog2(),
                         buckets,
+                        descriptors,
                         runs: Mutex::default(),
                         _addresses: Addresses::count((most * size_of::<L>()) as u64),
                     });
@@ -234,13 +240,65 @@ impl<M: Medium, L: Layout> Shards<M, L> {
 
     /// Empty buckets that nobody else knows.
     pub(super) fn take(&self, size: u32) -> Result<Run, Error> {
+        // So that a full disk costs nothing. And pages for the descriptor and the rest.
+        self.medium.has_room((size_of::<L>() << size) + (2 << 12))?;
         let mut runs = self.runs.lock();
-        let (run, is_used) = runs.take(size, |len| self.buckets.grow(room::<L>(len)))?;
+        let room = |len| if M::IS_DURABLE { len } else { room::<L>(len) };
+        let (run, is_used) = runs.take(size, |len| self.buckets.grow(room(len)))?;
         drop(runs);
-        if is_used {
-            self.all(run).for_each(|bucket| bucket.empty(&self.medium));
+        let emptied = if is_used { self.empty(run) } else { Ok(()) };
+        let ready = emptied.and_then(|()| self.make_run_writable(run));
+        ready.inspect_err(|_| self.give_back(run)).map(|()| run)
+    }
+
+    fn empty(&self, run: Run) -> Result<(), Error> {
+        if self.buckets.discard(run.first..run.first + run.len()) {
+            return Ok(());
         }
-        Ok(run)
+        self.make_run_writable(run)?;
+        self.all(run).for_each(|bucket| bucket.empty(&self.medium));
+        Ok(())
+    }
+
+    /// Sees to it that a bucket may be changed. Its address may be another one then.
+    #[inline(always)]
+    pub(super) fn make_writable(&self, at: usize) -> Result<(), Error> {
+        self.buckets.make_writable(at)
+    }
+
+    /// Sees to it that all buckets of a run may be changed, and have pages.
+    fn make_run_writable(&self, run: Run) -> Result<(), Error> {
+        if !M::IS_PAGED {
+            return Ok(());
+        }
+        first_of_pages::<L>(run).try_for_each(|at| self.make_writable(at))
+    }
+
+    /// Starts to make all of a run durable.
+    pub(super) fn flush(&self, run: Run) {
+        if M::IS_DURABLE {
+            // Bucket by bucket, since they may be in different pages.
+            self.all(run).for_each(|bucket| self.medium.flush(bucket, 1));
+        }
+    }
+
+    /// What is durable of a shard: its buckets, and, if the table was closed, its counts.
+    pub(super) fn durable(&self, number: usize) -> Option<&AtomicPair> {
+        self.descriptors.as_ref().map(|descriptors| descriptors.at(number))
+    }
+
+    /// Sees to it that this may be changed.
+    pub(super) fn make_durable_writable(&self, number: usize) -> Result<(), Error> {
+        let descriptors = self.descriptors.as_ref();
+        descriptors.map_or(Ok(()), |descriptors| descriptors.make_writable(number))
+    }
+
+    /// Has room for the descriptors of all shards, of a new table that is durable.
+    pub(super) fn make_descriptors(&self) -> Result<(), Error> {
+        let Some(descriptors) = &self.descriptors else { return Ok(()) };
+        descriptors.grow(self.len())?;
+        let of_page = 4096 / size_of::<AtomicPair>();
+        (0..self.len()).step_by(of_page).try_for_each(|number| descriptors.make_writable(number))
     }
 
     /// Takes buckets back that nobody comes to know any more.
@@ -268,10 +326,57 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         }
     }
 
+    /// Gives what is known of pages behind the last bucket back.
+    pub(super) fn trim_map(&self) -> Result<(), Error> {
+        self.buckets.trim_map()
+    }
+
     pub(super) fn usage(&self) -> MemoryUsage {
         let bytes = self.all.len() * size_of::<Shard>();
-        self.buckets.usage() + MemoryUsage { mapped: bytes, resident: bytes }
+        let descriptors = self.descriptors.as_ref();
+        let descriptors = descriptors.map_or_else(MemoryUsage::default, Stretch::usage);
+        self.buckets.usage() + descriptors + MemoryUsage { mapped: bytes, resident: bytes }
     }
+}
+
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+impl<M: Medium, L: Layout> Shards<M, L> {
+    /// For how many shards a medium holds descriptors.
+    pub(super) fn described(&self) -> usize {
+        self.descriptors.as_ref().map_or(0, Stretch::len)
+    }
+
+    /// Learns which buckets of a medium are in use; whether that can be.
+    pub(super) fn restore(&self, used: Vec<Run>) -> bool {
+        match Runs::restore(self.buckets.len(), used) {
+            Some(runs) => {
+                *self.runs.lock() = runs;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Makes known what a shard's descriptor and counts are, before anybody has the table.
+    pub(super) fn set(&self, number: usize, descriptor: Descriptor, counts: Counts) {
+        self.shard(number).set_counts(counts);
+        self.shard(number).set(descriptor);
+    }
+}
+
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+impl<L: Layout> Shards<crate::memory::durable::Paged, L> {
+    /// An error if it is said of pages that they are where none are.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.buckets.region().check()?;
+        self.descriptors.as_ref().map_or(Ok(()), |descriptors| descriptors.region().check())
+    }
+}
+
+/// A bucket of each page of a run.
+fn first_of_pages<L>(run: Run) -> impl Iterator<Item = usize> {
+    let page = if cfg!(any(loom, shuttle)) { 1 } else { 4096 / size_of::<L>() };
+    (run.first..run.first + run.len()).step_by(page)
 }
 
 /// For how many buckets there shall be memory if so many are needed: the system finds and

@@ -1,36 +1,39 @@
-//! What the durability of Pea Hash rests on, left out: a crash shows it. (One test, since a
-//! bug is the whole process's.)
+//! What the durability of Pea Hash and TurboHash rests on, left out: a crash shows it. (One
+//! test, since a bug is the whole process's.)
 #![cfg(all(nunatak_seeded_bugs, target_os = "linux"))]
 
-use nunatak::durable::{InFile, Persistency};
+use nunatak::durable::{DurableDesign, InFile, Map, Persistency};
 use nunatak::seeded::{Bug, seed};
-use nunatak::{Pea, durable};
+use nunatak::{Pea, Turbo};
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
     Action, Thoroughness, crash_history, extents, history, killed_again_and_again,
 };
 use std::panic::catch_unwind;
 
-type Map = InFile<Pea>;
-
 const LOOK: Thoroughness = Thoroughness { images: 12, second: 11, moments: 1, journal: 0 };
 const GLANCE: Thoroughness = Thoroughness { images: 8, second: 23, moments: 7, journal: 0 };
 
 /// Whether a history of several threads shows a bug.
-fn is_found_by_threads(bug: Bug) -> bool {
+fn is_found_by_threads<D: DurableDesign>(bug: Bug) -> bool
+where
+    Map<u64, u64, D>: Sync,
+{
     seed(Some(bug));
     let latency = std::time::Duration::from_micros(20);
-    let found =
-        catch_unwind(|| crashed_histories::<durable::Map<u64, u64, Map>>(40, 60, latency)).is_err();
+    let found = catch_unwind(|| crashed_histories::<Map<u64, u64, D>>(40, 60, latency)).is_err();
     seed(None);
     found
 }
 
 /// Whether some history shows a bug.
-fn is_found(persistency: Persistency, bug: Bug) -> bool {
+fn is_found<D: DurableDesign>(persistency: Persistency, bug: Bug) -> bool
+where
+    Map<u64, u64, D>: Sync,
+{
     let is_found_in = |actions: &[Action], look| {
         seed(Some(bug));
-        let found = catch_unwind(|| crash_history::<Map>(actions, persistency, look)).is_err();
+        let found = catch_unwind(|| crash_history::<D>(actions, persistency, look)).is_err();
         seed(None);
         found
     };
@@ -42,7 +45,7 @@ fn is_found(persistency: Persistency, bug: Bug) -> bool {
     }
     if bug == Bug::VersionOverwritten {
         seed(Some(bug));
-        let found = catch_unwind(|| killed_again_and_again::<Map>(12)).is_err();
+        let found = catch_unwind(|| killed_again_and_again::<D>(12)).is_err();
         seed(None);
         return found;
     }
@@ -59,12 +62,31 @@ fn is_found(persistency: Persistency, bug: Bug) -> bool {
         || is_found_in(&history(2, 400, 250), GLANCE)
 }
 
+/// Those of some bugs that no history shows, and that of reads if no threads do.
+fn missed_of<D: DurableDesign>(bugs: &[(Persistency, Bug)]) -> Vec<Bug>
+where
+    Map<u64, u64, D>: Sync,
+{
+    let begin = std::time::Instant::now();
+    let of_histories = bugs.iter().map(|&(persistency, bug)| (Some(persistency), bug));
+    let all = of_histories.chain([(None, Bug::ReadUnpersisted)]);
+    let missed = all.filter(|&(persistency, bug)| {
+        let found = match persistency {
+            Some(persistency) => is_found::<D>(persistency, bug),
+            None => is_found_by_threads::<D>(bug),
+        };
+        println!("{:?}: {bug:?} in {persistency:?}: {found}", begin.elapsed());
+        !found
+    });
+    missed.map(|(_, bug)| bug).collect()
+}
+
 #[test]
 fn seeded_bugs_are_found() {
     // What is expected to fail prints a panic for each.
     std::panic::set_hook(Box::new(|_| {}));
     use Persistency::{Lines, Pages};
-    let bugs = [
+    let of_pea = [
         (Lines, Bug::InsertUnflushed),
         (Lines, Bug::InsertUnfenced),
         (Lines, Bug::ReplaceUnflushed),
@@ -85,20 +107,24 @@ fn seeded_bugs_are_found() {
         (Pages, Bug::EpochUnsynced),
         (Pages, Bug::SyncOmitted),
     ];
-    let begin = std::time::Instant::now();
-    let missed: Vec<_> = bugs
-        .into_iter()
-        .map(|(persistency, bug)| (Some(persistency), bug))
-        .chain([(None, Bug::ReadUnpersisted)])
-        .filter(|&(persistency, bug)| {
-            let found = match persistency {
-                Some(persistency) => is_found(persistency, bug),
-                None => is_found_by_threads(bug),
-            };
-            println!("{:?}: {bug:?} in {persistency:?}: {found}", begin.elapsed());
-            !found
-        })
-        .collect();
+    let of_turbo = [
+        (Lines, Bug::InsertUnflushed),
+        (Lines, Bug::InsertUnfenced),
+        (Lines, Bug::ReplaceUnflushed),
+        (Lines, Bug::ReplaceUnfenced),
+        (Lines, Bug::RemoveUnflushed),
+        (Lines, Bug::RemoveUnfenced),
+        (Lines, Bug::TagBeforeValue),
+        (Lines, Bug::RunUnflushed),
+        (Lines, Bug::RunUnfenced),
+        (Lines, Bug::DescriptorUnflushed),
+        (Lines, Bug::DescriptorUnfenced),
+        (Lines, Bug::WayNotRestored),
+        (Pages, Bug::TornVersionsKept),
+        (Pages, Bug::SyncOmitted),
+    ];
+    let mut missed = missed_of::<InFile<Pea>>(&of_pea);
+    missed.extend(missed_of::<InFile<Turbo>>(&of_turbo));
     let _ = std::panic::take_hook();
     assert!(missed.is_empty(), "not found: {missed:?}");
 }

@@ -1,0 +1,74 @@
+//! What tables in files have in common that rest on the order of their stores: Pea Hash and
+//! TurboHash.
+
+use super::iceberg::chains::Chains;
+use crate::error::Error;
+use crate::memory::Medium;
+use crate::memory::durable::{Paged, Pool};
+use crate::table::restoring::Restoring;
+use crate::table::verify::IsPair;
+
+/// A table whose pages are copied before they are changed, unless the medium has an order.
+#[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
+pub trait PagedTable: Send + Sync {
+    #[doc(hidden)]
+    fn medium(&self) -> &Paged;
+    #[doc(hidden)]
+    fn chains(&self) -> &Chains<Paged>;
+    #[doc(hidden)]
+    fn restoring(&self) -> &Restoring;
+    /// All that was acknowledged before is durable after it.
+    #[doc(hidden)]
+    fn sync(&self) -> Result<(), Error>;
+    /// Looks at every slot: how many pairs there are.
+    #[doc(hidden)]
+    fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error>;
+    /// Says what the next one who opens the table wants to know, since nobody changes it
+    /// any more.
+    #[doc(hidden)]
+    fn close(&self) -> Result<(), Error>;
+
+    #[doc(hidden)]
+    fn pool(&self) -> &Pool {
+        self.medium().pool()
+    }
+
+    /// Whether it has to be asked whether there is room.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn is_tight(&self) -> bool {
+        self.chains().slots().is_tight() || self.medium().is_tight()
+    }
+
+    /// An error if the map is so full that a key might find no room.
+    #[doc(hidden)]
+    fn has_room(&self) -> Result<(), Error> {
+        self.chains().slots().has_room()?;
+        // What was replaced is free after a sync.
+        self.with_room(|| self.medium().has_room(0))
+    }
+
+    /// Does something that needs room for copies, after a sync if there is none.
+    #[doc(hidden)]
+    fn with_room(&self, run: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
+        run().or_else(|_| {
+            self.sync()?;
+            run()
+        })
+    }
+
+    /// How many pairs were found since the table was opened.
+    #[doc(hidden)]
+    fn found(&self) -> usize {
+        self.restoring().found()
+    }
+}
+
+/// Whether there is room for what a table that was just made or opened needs first.
+pub(super) fn has_first_room(table: &impl PagedTable) -> Result<(), Error> {
+    if !table.medium().is_read_only() {
+        table.chains().slots().has_room()?;
+        table.medium().has_room(0)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,271 @@
+//! Opening tables in durable memory; see [`durable`](super::durable).
+//!
+//! Loads of descriptors and slots are relaxed: no map has the table yet, or the lock of the
+//! shard keeps all others from it.
+
+use super::apply::Held;
+use super::find::PASSED;
+use super::geometry::{Descriptor, MOST_SHARDS, fingerprint};
+use super::shards::Counts;
+use super::{Config, Table};
+use crate::error::{Error, FileError};
+use crate::hash::Placement;
+use crate::memory::durable::Paged;
+use crate::memory::{Medium, Run};
+use crate::seeded::{Bug, seeded};
+use crate::sync::{Ordering::Relaxed, Shared};
+use crate::table::ByWord;
+use crate::table::iceberg::Recovery;
+use crate::table::iceberg::chains::Chains;
+use crate::table::paged::{PagedTable, has_first_room};
+use crate::table::pea::bucket::Flag;
+use crate::table::pea::layout::Layout;
+use crate::table::restoring::Restoring;
+use crate::table::verify::IsPair;
+
+/// In the place of counts: nobody has looked at the shard since a crash.
+const UNKNOWN: u64 = u64::MAX;
+
+fn corrupt(what: &'static str) -> Error {
+    FileError::Corrupt { what }.into()
+}
+
+impl Config {
+    /// The words by which a file says the constants.
+    pub(crate) fn to_words(&self) -> [u64; 4] {
+        let shards = self.shards.unwrap_or(0) as u64;
+        [shards, self.scope as u64, self.tombstones.to_bits(), u64::from(self.first_size)]
+    }
+
+    /// The constants that a file says.
+    pub(crate) fn of_words(words: [u64; 4]) -> Result<Self, Error> {
+        let word = |at: usize| usize::try_from(words[at]).unwrap_or(MOST_SHARDS + 1);
+        let config = Self {
+            shards: Some(word(0)),
+            scope: word(1),
+            tombstones: f64::from_bits(words[2]),
+            first_size: word(3) as u32,
+        };
+        match config.check() {
+            Ok(()) if word(3) <= crate::memory::MOST_SIZE as usize => Ok(config),
+            _ => Err(corrupt("a constant is none")),
+        }
+    }
+}
+
+impl<P: Placement> Table<P, Paged> {
+    /// What a table for so many pairs has.
+    pub(crate) fn config_for(config: Config, capacity: usize) -> Result<Config, Error> {
+        Ok(config.made_for(capacity, Self::SLOTS)?.0)
+    }
+
+    /// A table in a medium that holds nothing.
+    pub(crate) fn create(medium: Paged, placement: P, config: Config) -> Result<Self, Error> {
+        medium.end_recovery()?;
+        let table = Self::new_in(medium, placement, config, 0)?;
+        has_first_room(&table)?;
+        Ok(table)
+    }
+
+    /// The table that a medium holds, as far as it is certain that it does.
+    pub(crate) fn open(
+        medium: Paged,
+        placement: P,
+        config: Config,
+    ) -> Result<(Self, Recovery), Error> {
+        let was_closed = medium.pool().was_closed();
+        if medium.pool().trim()? {
+            // What was cut off must not be there when the file grows again.
+            medium.barrier()?;
+        }
+        let shards = config.shards.unwrap_or(0);
+        let table = Self::within(medium, placement, config, shards)?;
+        table.medium.end_recovery()?;
+        let known = table.find_runs(was_closed)?;
+        table.registry.count::<Shared>(known as i64);
+        let mut recovery = Recovery { was_closed, items: known, ..Recovery::default() };
+        recovery.dropped = table.restore_chains();
+        has_first_room(&table)?;
+        Ok((table, recovery))
+    }
+
+    /// Learns where the shards' buckets are; how many pairs are known to be in them.
+    fn find_runs(&self, was_closed: bool) -> Result<usize, Error> {
+        if self.shards.described() < self.shards.len() {
+            return Err(corrupt("a shard has no descriptor"));
+        }
+        let (mut used, mut pairs, mut left) = (Vec::new(), 0, 0);
+        for number in 0..self.shards.len() {
+            let Some(durable) = self.shards.durable(number) else { continue };
+            let described = Descriptor::of_word(durable.load_first(Relaxed));
+            let descriptor = described.ok_or_else(|| corrupt("a descriptor is none"))?;
+            let Some(run) = descriptor.run() else { continue };
+            used.push(run);
+            let word = durable.load_second(Relaxed);
+            let counts = Counts::of(word);
+            let slots = run.len() * Self::SLOTS;
+            let is_known = was_closed
+                && word != UNKNOWN
+                && counts.live as usize + counts.tombstones as usize <= slots;
+            if is_known {
+                pairs += counts.live as usize;
+                self.shards.set(number, descriptor, counts);
+            } else {
+                left += 1;
+                self.shards.set(number, Descriptor::UNRESTORED, Counts::default());
+            }
+        }
+        self.restoring.begin(left);
+        if !self.shards.restore(used) {
+            return Err(corrupt("buckets are of no shard or of two"));
+        }
+        Ok(pairs)
+    }
+
+    /// Learns of what is in chains; how much of it is dropped: what is nothing, and what is
+    /// in the shards, too.
+    fn restore_chains(&self) -> usize {
+        let slots = self.chains.slots();
+        let mut dropped = 0;
+        for slot in (0..slots.len()).rev() {
+            let (tag, second) = slots.pair(slot);
+            if tag == 0 {
+                slots.add_free(slot);
+                continue;
+            }
+            let hash = self.placement.hash_of_tag(tag, slot % 2);
+            let is_there = || self.find_tag::<true, _>(hash, tag, &ByWord).is_some();
+            if !self.placement.is_tag(tag) || is_there() {
+                dropped += 1;
+                // There is room: it was looked for when the table was made.
+                let _ = slots.clear(slot as u32);
+                continue;
+            }
+            self.chains.restore(hash, (tag, second), slot);
+            if let Some(run) = self.hold(hash).descriptor.run() {
+                self.medium.while_nothing_moves(|| {
+                    self.shards.home(run, hash).set(&self.medium, Flag::Chained);
+                });
+            }
+            self.registry.count::<Shared>(1);
+            self.restoring.add(1);
+        }
+        dropped
+    }
+}
+
+#[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
+impl<P: Placement> PagedTable for Table<P, Paged> {
+    fn medium(&self) -> &Paged {
+        &self.medium
+    }
+
+    fn chains(&self) -> &Chains<Paged> {
+        &self.chains
+    }
+
+    fn restoring(&self) -> &Restoring {
+        &self.restoring
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        self.sync()
+    }
+
+    fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error> {
+        self.verify(is_pair)
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        for number in 0..self.shards.len() {
+            let shard = self.shards.shard(number);
+            let is_known = !shard.descriptor().is_unrestored();
+            let counts = if is_known { shard.counts().word() } else { UNKNOWN };
+            let is_said =
+                |durable: &crate::sync::AtomicPair| durable.load_second(Relaxed) == counts;
+            if self.shards.durable(number).is_none_or(is_said) {
+                continue;
+            }
+            self.with_room(|| self.shards.make_durable_writable(number))?;
+            if let Some(durable) = self.shards.durable(number) {
+                self.medium.store_second(durable, counts, Relaxed);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+    pub(super) const SLOTS: usize = L::SLOTS;
+
+    /// The buckets that a shard's durable descriptor names.
+    fn durable_run(&self, number: usize) -> Option<Run> {
+        let word = self.shards.durable(number)?.load_first(Relaxed);
+        Descriptor::of_word(word)?.run()
+    }
+
+    /// Makes the headers of all shards anew that nobody has looked at since a crash.
+    pub(super) fn restore_all(&self) {
+        if self.restoring.left() > 0 {
+            (0..self.shards.len())
+                .filter(|&number| self.shards.shard(number).descriptor().is_unrestored())
+                .for_each(|number| drop(self.hold((number as u64) << (64 - self.shards.bits))));
+        }
+    }
+
+    /// Makes the headers of a shard anew, which is locked and which some hash is of.
+    #[cold]
+    pub(super) fn restore(&self, held: &mut Held<'_>, hash: u64) {
+        let number = self.shards.number(hash);
+        let run = self.durable_run(number);
+        let counts = match run {
+            // In place, whatever the epoch: headers count only if the table was closed.
+            Some(run) => self.medium.while_nothing_moves(|| self.restore_headers(run, hash)),
+            None => Counts::default(),
+        };
+        held.shard.set_counts(counts);
+        held.descriptor = held.descriptor.with(run);
+        held.shard.publish(held.descriptor);
+        self.registry.count::<Shared>(i64::from(counts.live));
+        self.restoring.add(counts.live as usize);
+        self.restoring.end_one();
+    }
+
+    /// Makes the headers of a run anew, which is that of a hash; what is in it.
+    fn restore_headers(&self, run: Run, hash: u64) -> Counts {
+        let (number, half) = (self.shards.number(hash), (hash >> 63) as usize);
+        let mask = run.len() - 1;
+        let mut counts = Counts::default();
+        let mut fingerprints = vec![0_u8; run.len() * L::SLOTS];
+        let mut flags = vec![0_u64; run.len()];
+        for (at, bucket) in self.shards.all(run).enumerate() {
+            for slot in 0..L::SLOTS {
+                let (tag, _) = bucket.pair(slot, self.pairs_load_whole);
+                if tag == 0 || !self.placement.is_tag(tag) {
+                    continue;
+                }
+                let hash = self.placement.hash_of_tag(tag, half);
+                let home = self.shards.place(run, hash, 0) - run.first;
+                let distance = at.wrapping_sub(home) & mask;
+                if self.shards.number(hash) != number || distance >= self.scope(run) {
+                    // Of a file that somebody has damaged.
+                    continue;
+                }
+                if !seeded(Bug::WayNotRestored) {
+                    (home..home + distance).for_each(|on| flags[on & mask] |= PASSED as u64);
+                }
+                fingerprints[at * L::SLOTS + slot] = fingerprint(hash);
+                counts.live += 1;
+            }
+        }
+        let headers = fingerprints.chunks(L::SLOTS).zip(flags);
+        for (bucket, (fingerprints, flags)) in self.shards.all(run).zip(headers) {
+            bucket.restore(&self.medium, fingerprints, flags);
+            if flags != 0 {
+                let free = fingerprints.iter().filter(|&&fingerprint| fingerprint == 0);
+                counts.tombstones += free.count() as u32;
+            }
+        }
+        counts
+    }
+}

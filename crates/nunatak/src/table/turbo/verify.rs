@@ -1,0 +1,87 @@
+//! Looking whether all of a durable table is as it should be.
+
+use super::Table;
+use super::apply::Held;
+use super::find::PASSED;
+use super::geometry::fingerprint;
+use super::shards::Counts;
+use crate::error::Error;
+use crate::hash::Placement;
+use crate::memory::Run;
+use crate::memory::durable::Paged;
+use crate::table::pea::layout::{Header, Layout};
+use crate::table::verify::{IsPair, ensure, verify_pair};
+
+impl<P: Placement> Table<P, Paged> {
+    /// Looks at every slot: how many pairs there are. Changes wait, shard by shard.
+    pub(crate) fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error> {
+        self.shards.check()?;
+        self.chains.slots().check()?;
+        self.restore_all();
+        let (mut pairs, mut words) = (0, Vec::new());
+        for number in 0..self.shards.len() {
+            self.change_shard(number, |held, hash| -> Result<(), Error> {
+                if let Some(run) = held.descriptor.run() {
+                    pairs += self.verify_shard(held, run, hash)?;
+                }
+                words.clear();
+                self.read_shard(held, hash, &mut words);
+                Ok(())
+            })?;
+            // Not under the lock: a lookup of a shard that is locked is slower.
+            words.iter().try_for_each(|&pair| verify_pair(self, pair, is_pair))?;
+        }
+        pairs += self.chains.len();
+        // Of a file that was closed it is what the file says.
+        ensure(pairs == self.counted(), "there are more or fewer pairs than is said")?;
+        Ok(pairs)
+    }
+
+    /// Looks at all slots of a shard, which is locked; how many pairs they hold.
+    fn verify_shard(&self, held: &Held<'_>, run: Run, prefix: u64) -> Result<usize, Error> {
+        let (number, half) = (self.shards.number(prefix), (prefix >> 63) as usize);
+        let mut counts = Counts::default();
+        for (at, bucket) in self.shards.all(run).enumerate() {
+            let header = bucket.header();
+            let free: Vec<usize> = header.matching(0).collect();
+            for slot in 0..Self::SLOTS {
+                let (tag, _) = bucket.pair(slot, self.pairs_load_whole);
+                if free.contains(&slot) {
+                    ensure(tag == 0, "an empty slot holds a pair")?;
+                    continue;
+                }
+                ensure(tag != 0 && self.placement.is_tag(tag), "a slot that is taken is empty")?;
+                let hash = self.placement.hash_of_tag(tag, half);
+                let is_its = self.shards.number(hash) == number;
+                ensure(is_its, "a pair is in a shard that is not its key's")?;
+                let is_known = header.matching(fingerprint(hash)).any(|other| other == slot);
+                ensure(is_known, "a pair has another's fingerprint")?;
+                self.verify_way(run, at, (hash, tag))?;
+                counts.live += 1;
+            }
+            if header.has(PASSED) {
+                counts.tombstones += free.len() as u32;
+            }
+        }
+        ensure(counts == held.shard.counts(), "a shard has more or fewer pairs than is said")?;
+        Ok(counts.live as usize)
+    }
+
+    /// Whether a key's search comes to its bucket, and to it alone.
+    fn verify_way(&self, run: Run, at: usize, (hash, tag): (u64, u64)) -> Result<(), Error> {
+        let (mut is_on_the_way, mut found) = (false, 0);
+        for distance in 0..self.scope(run) {
+            let place = self.shards.place(run, hash, distance);
+            is_on_the_way |= place == run.first + at;
+            let bucket = self.shards.bucket(place);
+            let slots = bucket.header().matching(fingerprint(hash));
+            let tags = slots.map(|slot| bucket.pair(slot, self.pairs_load_whole).0);
+            found += tags.filter(|&other| other == tag).count();
+            if !bucket.header().has(PASSED) {
+                break;
+            }
+        }
+        ensure(is_on_the_way, "a pair is in a bucket that is not its key's")?;
+        ensure(found + self.chains.of(hash, tag).len() == 1, "a key is in a shard twice")
+    }
+}

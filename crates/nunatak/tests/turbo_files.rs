@@ -1,0 +1,194 @@
+//! Files of durable maps of TurboHash: what is in them, and what operations write.
+#![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
+
+mod temporary;
+
+use nunatak::durable::{Counts, FileKind, Options, Persistency, Simulation, TurboMap};
+use nunatak::{Error, FileError};
+use std::fs;
+use std::path::Path;
+use temporary::{Temporary, error};
+
+type Map = TurboMap<u64, u64>;
+
+#[test]
+fn constants_are_the_file_s_own() {
+    let directory = Temporary::new();
+    let options = Options::new().shards(64).scope(4).tombstones(0.5).capacity(50_000);
+    let map: Map = TurboMap::create_with(directory.path(), &options).unwrap();
+    assert_eq!(FileKind::of(directory.path()), Ok(FileKind::Turbo));
+    let slots = map.stats().slots;
+    assert!(slots > 50_000 && map.stats().shards == 64, "{slots}");
+    (0..50_000).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+    assert_eq!(map.stats().grown, 0);
+    let stats = map.stats();
+    map.close().unwrap();
+    let map: Map = TurboMap::open(directory.path()).unwrap();
+    let again = map.stats();
+    assert_eq!((again.shards, again.slots, again.len), (64, slots, 50_000));
+    assert_eq!((&again.distances, &again.probes), (&stats.distances, &stats.probes));
+    assert!(again.distances.len() <= 4, "{:?}", again.distances);
+    // No shard becomes smaller than it was made.
+    map.clear().unwrap();
+    assert_eq!((map.stats().slots, map.verify()), (slots, Ok(0)));
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    let directory = Temporary::new();
+    let all = [
+        ("shards", Options::new().shards(100)),
+        ("shards", Options::new().shards(1 << 21)),
+        ("scope", Options::new().scope(0)),
+        ("tombstones", Options::new().tombstones(f64::NAN)),
+    ];
+    for (name, options) in all {
+        let refused = Map::create_with(directory.path(), &options);
+        let is_it = matches!(&refused, Err(Error::InvalidOption { option, .. }) if *option == name);
+        assert!(is_it, "{name}: {refused:?}");
+    }
+    let huge = Options::new().capacity(usize::MAX);
+    assert_eq!(Map::create_with(directory.path(), &huge).unwrap_err(), Error::CapacityOverflow);
+    assert!(!directory.path().exists());
+}
+
+/// A file that version 1 of the format has written, with the squares of the numbers
+/// below a thousand: it can be read for ever.
+#[test]
+fn a_file_of_version_1_is_read() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/turbo-1.map");
+    let read = Options::new().read_only(true);
+    let map: Map = TurboMap::open_with(&golden, &read).unwrap();
+    assert_eq!((map.len(), map.verify()), (1000, Ok(1000)));
+    assert!((0..1000).all(|key| map.get(&key) == Some(key * key)));
+    assert_eq!(map.remove(&1), Err(error(FileError::ReadOnly)));
+    // And changed: a copy.
+    let directory = Temporary::new();
+    fs::copy(&golden, directory.path()).unwrap();
+    let map: Map = TurboMap::open(directory.path()).unwrap();
+    (0..5000).for_each(|key| assert!(map.insert(key, key).is_ok()));
+    assert_eq!(map.verify(), Ok(5000));
+}
+
+/// What a closed file says of how many pairs a shard has is looked at, too.
+#[test]
+fn a_wrong_number_of_pairs_is_found() {
+    let simulation = Simulation::new(Persistency::Lines);
+    let options = Options::new().shards(2);
+    let map: Map = simulation.create(&options).unwrap();
+    (0..47).for_each(|key| assert_eq!(map.insert(key, 1 << 50), Ok(None)));
+    map.close().unwrap();
+    let image = simulation.crash(simulation.moment()).latest();
+    // Descriptors: where the buckets are, and how many pairs are there.
+    let word = |at: usize| u64::from_ne_bytes(image[at..at + 8].try_into().unwrap());
+    let is_count =
+        |at: &usize| (1..47).contains(&word(*at)) && (1..=3).contains(&(word(at - 8) >> 58));
+    let at = (4104..image.len()).step_by(16).find(is_count).expect("the number of pairs");
+    let mut image = image.clone();
+    image[at] += 1;
+    let map: Map = Simulation::of(&image, Persistency::Lines).open(&Options::new()).unwrap();
+    assert_eq!(map.len(), 48);
+    assert!(matches!(map.verify(), Err(Error::File(FileError::Corrupt { .. }))));
+}
+
+/// Section 3.3: what an operation writes. The paper: two lines and two fences for an insert
+/// or an update, or one where the slot is in the line of the word; one for a removal; all in
+/// one block of 256 bytes.
+#[test]
+fn a_change_writes_one_line() {
+    let simulation = Simulation::new(Persistency::Lines);
+    let options = Options::new().capacity(30_000).shards(16);
+    let map: Map = simulation.create(&options).unwrap();
+    let count = |change: &dyn Fn()| {
+        let before = simulation.moment();
+        change();
+        let counts: Counts = simulation.count(before..simulation.moment());
+        (counts.lines_flushed, counts.fences, counts.blocks_written)
+    };
+    let most = map.stats().slots as u64 / 4;
+    for key in 0..most {
+        assert_eq!(count(&|| assert_eq!(map.insert(key, 1), Ok(None))), (1, 1, 1), "{key}");
+    }
+    for key in 0..most {
+        assert_eq!(count(&|| assert_eq!(map.update(&key, 2), Ok(Some(1)))), (1, 1, 1));
+        assert_eq!(count(&|| assert_eq!(map.get(&key), Some(2))), (0, 0, 0));
+        assert_eq!(count(&|| assert_eq!(map.try_insert(key, 3), Ok(Err(2)))), (0, 0, 0));
+    }
+    // Where buckets are full, an insert sets flags on its way, which need not be durable.
+    let (mut blocks, mut inserts) = (0, 0);
+    while map.load_factor() < 0.7 {
+        let (lines, fences, written) = count(&|| {
+            map.insert(most + inserts, 1).unwrap();
+        });
+        assert_eq!((lines, fences), (1, 1), "insert {inserts}");
+        inserts += 1;
+        blocks += written;
+    }
+    assert_eq!(map.stats().grown, 0);
+    let mean = blocks as f64 / inserts as f64;
+    assert!(mean < 1.1, "{mean} blocks an insert");
+    for key in 0..most {
+        assert_eq!(count(&|| assert_eq!(map.update(&key, 3), Ok(Some(2)))), (1, 1, 1));
+        assert_eq!(count(&|| assert_eq!(map.remove(&key), Ok(Some(3)))), (1, 1, 1));
+        assert_eq!(count(&|| assert_eq!(map.remove(&key), Ok(None))), (0, 0, 0));
+    }
+}
+
+/// What is durable of a shard that grows: its new buckets, by lines, and one word.
+#[test]
+fn a_shard_grows_by_one_word() {
+    let simulation = Simulation::new(Persistency::Lines);
+    let map: Map = simulation.create(&Options::new().shards(2)).unwrap();
+    let mut grown = 0;
+    for key in 0..2000 {
+        let before = simulation.moment();
+        map.insert(key, key).unwrap();
+        let counts = simulation.count(before..simulation.moment());
+        let stats = map.stats();
+        if stats.grown > grown {
+            grown = stats.grown;
+            // The new buckets, with what they say of themselves; the descriptor; the pair.
+            let most = stats.buckets * 4 + 2;
+            assert!(counts.lines_flushed <= most && counts.fences == 3, "{counts:?} {stats:?}");
+        }
+    }
+    assert!(grown >= 10, "{grown}");
+}
+
+/// Opening a file that was not closed looks at no slot; who comes to a key looks at its
+/// shard.
+#[test]
+fn opening_looks_at_descriptors_only() {
+    let directory = Temporary::new();
+    let map: Map = TurboMap::create(directory.path()).unwrap();
+    (0..300_000).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+    let image = fs::read(directory.path()).unwrap();
+    drop(map);
+    fs::write(directory.path(), &image).unwrap();
+    let map: Map = TurboMap::open(directory.path()).unwrap();
+    assert!(!map.recovery().was_closed && map.recovery().items == 0);
+    assert_eq!(map.get(&1), Some(1));
+    let items = map.recovery().items;
+    assert!(items > 0 && items < 3 * 300_000 / 1024, "{items}");
+    assert_eq!((map.len(), map.recovery().items), (300_000, 300_000));
+    assert_eq!(map.verify(), Ok(300_000));
+}
+
+/// A file that was closed before all shards had been looked at is looked at by the next.
+#[test]
+fn shards_that_nobody_has_looked_at_stay_so() {
+    let directory = Temporary::new();
+    let map: Map = TurboMap::create_with(directory.path(), &Options::new().shards(8)).unwrap();
+    (0..1000).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+    let image = fs::read(directory.path()).unwrap();
+    drop(map);
+    fs::write(directory.path(), &image).unwrap();
+    let map: Map = TurboMap::open(directory.path()).unwrap();
+    assert_eq!(map.get(&1), Some(1));
+    map.close().unwrap();
+    let map: Map = TurboMap::open(directory.path()).unwrap();
+    let known = map.recovery().items;
+    assert!(map.recovery().was_closed && known > 0 && known < 1000, "{known}");
+    assert!((0..1000).all(|key| map.get(&key) == Some(key)));
+    assert_eq!((map.recovery().items, map.verify()), (1000, Ok(1000)));
+}
