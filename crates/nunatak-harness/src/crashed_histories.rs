@@ -6,12 +6,13 @@
 //! linearizable: nothing that was acknowledged is lost, and nothing that was read is
 //! taken back (Izraelevitz, Mendes, Scott, DISC '16).
 
+use crate::crashable::Crashable;
 use crate::history::{Answer, Call, Clock, Operation, Sequential};
 use crate::linearizability::{Verdict, check};
 use crate::multi::{MultiAnswer, MultiCall};
 use crate::random::Random;
 use crate::stress::together;
-use nunatak::durable::{DurableDesign, Map, Options, PeaMultiMap, Persistency, Simulation};
+use nunatak::durable::{Options, PeaMultiMap, Persistency, Simulation};
 use std::time::Duration;
 
 const KEYS: u64 = 3;
@@ -46,23 +47,20 @@ pub trait Crashed: Sync + Sized {
 
 const DONE: &str = "no change is refused";
 
-impl<D: DurableDesign> Crashed for Map<u64, u64, D>
-where
-    Self: Sync,
-{
+impl<M: Crashable> Crashed for M {
     type Call = Call;
     const LOOK: Call = Call::Get;
 
     fn create(simulation: &Simulation, options: &Options) -> Self {
-        simulation.create(options).expect("a new map")
+        Crashable::create(simulation, options).expect("a new map")
     }
 
     fn open(simulation: &Simulation, options: &Options) -> Self {
-        simulation.open(options).expect("what a crash leaves is opened")
+        Crashable::open(simulation, options).expect("what a crash leaves is opened")
     }
 
     fn fill(&self, key: u64) {
-        self.insert(key, 0).expect(DONE);
+        self.put(key, 0).expect(DONE);
     }
 
     fn draw(random: &mut Random) -> (u64, Call) {
@@ -79,19 +77,20 @@ where
 
     fn run(&self, key: u64, call: Call) -> Answer {
         match call {
-            Call::Get => Answer::Before(self.get(&key)),
-            Call::Insert(value) => Answer::Before(self.insert(key, value).expect(DONE)),
-            Call::TryInsert(value) => Answer::Tried(self.try_insert(key, value).expect(DONE)),
-            Call::Update(value) => Answer::Before(self.update(&key, value).expect(DONE)),
-            Call::Remove => Answer::Before(self.remove(&key).expect(DONE)),
-            Call::CompareExchange { current, new } => {
-                Answer::Exchanged(self.compare_exchange(&key, &current, new).expect(DONE))
+            Call::Get => Answer::Before(self.value(key)),
+            Call::Insert(value) => Answer::Before(self.put(key, value).expect(DONE)),
+            Call::TryInsert(value) => {
+                let present = self.put_new(key, value).expect(DONE);
+                Answer::Tried(present.map_or(Ok(()), Err))
             }
+            Call::Update(value) => Answer::Before(self.replace(key, value).expect(DONE)),
+            Call::Remove => Answer::Before(self.take(key).expect(DONE)),
+            Call::CompareExchange { .. } => unreachable!("it is not drawn"),
         }
     }
 
     fn verify(&self) {
-        assert_eq!(self.verify(), Ok(self.len()));
+        assert_eq!(self.check(), Ok(self.count()));
     }
 }
 

@@ -5,8 +5,9 @@
 //! compared with what was acknowledged; then they are operated on, so that a map that
 //! only looks right is found out; and recovery is crashed, too.
 
+use crate::crashable::Crashable;
 use crate::random::Random;
-use nunatak::durable::{DurableDesign, Map, Options, Persistency, Simulation};
+use nunatak::durable::{Options, Persistency, Simulation};
 use std::collections::BTreeMap;
 
 /// What a map should hold.
@@ -47,20 +48,20 @@ impl Action {
     ///
     /// # Panics
     /// If the map refuses it.
-    pub fn run<D: DurableDesign>(self, map: &Map<u64, u64, D>) {
+    pub fn run<M: Crashable>(self, map: &M) {
         match self {
             Self::Insert(key, value) => {
-                map.insert(key, value).expect("an insert");
+                map.put(key, value).expect("an insert");
             }
             Self::Update(key, value) => {
-                map.update(&key, value).expect("an update");
+                map.replace(key, value).expect("an update");
             }
             Self::Remove(key) => {
-                map.remove(&key).expect("a removal");
+                map.take(key).expect("a removal");
             }
-            Self::Sync => map.sync().expect("a sync"),
-            Self::Shrink => map.shrink_to_fit().expect("a shrink"),
-            Self::Reserve(entries) => map.reserve(entries).expect("room"),
+            Self::Sync => map.make_durable().expect("a sync"),
+            Self::Shrink => map.shrink().expect("a shrink"),
+            Self::Reserve(entries) => map.make_room(entries).expect("room"),
         }
     }
 }
@@ -179,47 +180,41 @@ pub fn extents() -> Vec<Action> {
 ///
 /// # Panics
 /// If a crash loses something that was acknowledged, or invents something.
-pub fn crash_history<D: DurableDesign>(
+pub fn crash_history<M: Crashable>(
     actions: &[Action],
     persistency: Persistency,
     thoroughness: Thoroughness,
-) -> usize
-where
-    Map<u64, u64, D>: Sync,
-{
-    crash_after::<D>(&[], actions, persistency, thoroughness)
+) -> usize {
+    crash_after::<M>(&[], actions, persistency, thoroughness)
 }
 
 /// As [`crash_history`], after actions that are not crashed.
 ///
 /// # Panics
 /// As it does.
-pub fn crash_after<D: DurableDesign>(
+pub fn crash_after<M: Crashable>(
     before: &[Action],
     actions: &[Action],
     persistency: Persistency,
     thoroughness: Thoroughness,
-) -> usize
-where
-    Map<u64, u64, D>: Sync,
-{
+) -> usize {
     let simulation = Simulation::new(persistency);
-    let map: Map<u64, u64, D> = simulation.create(&thoroughness.options()).expect("a new map");
+    let map: M = M::create(&simulation, &thoroughness.options()).expect("a new map");
     let mut checker = Checker::new(simulation.clone(), thoroughness);
     for action in before {
         action.run(&map);
         action.apply(&mut checker.contents);
     }
-    map.sync().expect("a sync");
+    map.make_durable().expect("a sync");
     for &action in actions {
         let before = simulation.moment();
         // A thread of its own, so that no later fence makes up for one that is missing.
         std::thread::scope(|scope| scope.spawn(|| action.run(&map)).join()).expect("an action");
-        checker.check::<D>(before, action);
+        checker.check::<M>(before, action);
     }
     let before = simulation.moment();
     drop(map);
-    checker.check_close::<D>(before);
+    checker.check_close::<M>(before);
     checker.images
 }
 
@@ -228,26 +223,26 @@ where
 ///
 /// # Panics
 /// If it is not.
-pub fn killed_again_and_again<D: DurableDesign>(kills: u64) {
+pub fn killed_again_and_again<M: Crashable>(kills: u64) {
     const KEYS: u64 = 40;
     let options = small_options();
     let mut simulation = Simulation::new(Persistency::Pages);
-    let map: Map<u64, u64, D> = simulation.create(&options).expect("a new map");
-    (0..KEYS).for_each(|key| assert_eq!(map.insert(key, 0), Ok(None)));
-    map.sync().expect("a sync");
+    let map: M = M::create(&simulation, &options).expect("a new map");
+    (0..KEYS).for_each(|key| assert_eq!(map.put(key, 0), Ok(None)));
+    map.make_durable().expect("a sync");
     drop(map);
     for kill in 0..kills {
         let image = simulation.crash(simulation.moment()).latest();
         let cut = Simulation::of(&image, Persistency::Pages);
-        let map: Map<u64, u64, D> = cut.open(&options).expect("the map after a power cut");
-        assert_eq!(map.iter().collect::<Contents>(), (0..KEYS).map(|key| (key, 0)).collect());
+        let map: M = M::open(&cut, &options).expect("the map after a power cut");
+        assert_eq!(map.contents(), (0..KEYS).map(|key| (key, 0)).collect());
         simulation = Simulation::of(&image, Persistency::Pages).of_killed();
-        let map: Map<u64, u64, D> = simulation.open(&options).expect("the map");
-        assert!((0..KEYS).all(|key| map.get(&key) == Some(kill)));
-        (0..KEYS).for_each(|key| assert_eq!(map.insert(key, kill + 1), Ok(Some(kill))));
+        let map: M = M::open(&simulation, &options).expect("the map");
+        assert!((0..KEYS).all(|key| map.value(key) == Some(kill)));
+        (0..KEYS).for_each(|key| assert_eq!(map.put(key, kill + 1), Ok(Some(kill))));
         // It is killed, some of them in the middle of a sync.
         simulation.fail_sync_after(0);
-        assert!(kill % 2 == 0 || map.sync().is_err());
+        assert!(kill % 2 == 0 || map.make_durable().is_err());
         simulation = simulation.again(&simulation.crash(simulation.moment()).latest());
         core::mem::forget(map);
     }
@@ -279,7 +274,7 @@ impl Checker {
     }
 
     /// Looks at all crashes of an action that has been done.
-    fn check<D: DurableDesign>(&mut self, before: usize, action: Action) {
+    fn check<M: Crashable>(&mut self, before: usize, action: Action) {
         let after = self.simulation.moment();
         let mut next = self.contents.clone();
         action.apply(&mut next);
@@ -293,18 +288,18 @@ impl Checker {
             let is_done = moment == after;
             let killed = crash.latest();
             let killed = Simulation::of(&killed, self.persistency).of_killed();
-            self.examine::<D>(&killed, |found| {
+            self.examine::<M>(&killed, |found| {
                 *found == next || !is_done && *found == self.contents
             });
             for image in crash.images(self.thoroughness.images, moment as u64) {
                 let image = Simulation::of(&image, self.persistency);
                 match self.persistency {
-                    Persistency::Lines => self.examine::<D>(&image, |found| {
+                    Persistency::Lines => self.examine::<M>(&image, |found| {
                         *found == next || !is_done && *found == self.contents
                     }),
                     Persistency::Pages => {
                         // In the middle of a sync, as before it.
-                        self.examine::<D>(&image, |found| self.may_be(found));
+                        self.examine::<M>(&image, |found| self.may_be(found));
                     }
                 }
                 self.images += 1;
@@ -314,19 +309,19 @@ impl Checker {
             self.since.clear();
             let image = self.simulation.crash(after).earliest();
             let image = Simulation::of(&image, self.persistency);
-            self.examine::<D>(&image, |found| *found == next);
+            self.examine::<M>(&image, |found| *found == next);
         }
         self.contents = next;
     }
 
     /// Looks at all crashes of the closing of the map.
-    fn check_close<D: DurableDesign>(&mut self, before: usize) {
+    fn check_close<M: Crashable>(&mut self, before: usize) {
         let after = self.simulation.moment();
         for moment in before..=after {
             let crash = self.simulation.crash(moment);
             for image in crash.images(self.thoroughness.images, moment as u64) {
                 let image = Simulation::of(&image, self.persistency);
-                self.examine::<D>(&image, |found| match self.persistency {
+                self.examine::<M>(&image, |found| match self.persistency {
                     Persistency::Pages if moment < after => self.may_be(found),
                     _ => *found == self.contents,
                 });
@@ -334,7 +329,7 @@ impl Checker {
             }
         }
         let closed = Simulation::of(&self.simulation.crash(after).earliest(), self.persistency);
-        assert!(self.open::<D>(&closed).recovery().was_closed);
+        assert!(self.open::<M>(&closed).found().was_closed);
     }
 
     /// Whether a power cut may leave this.
@@ -350,24 +345,20 @@ impl Checker {
     }
 
     /// Opens an image, and looks whether it holds what it may.
-    fn examine<D: DurableDesign>(
-        &self,
-        simulation: &Simulation,
-        may_be: impl Fn(&Contents) -> bool,
-    ) {
-        let map: Map<u64, u64, D> = self.open(simulation);
+    fn examine<M: Crashable>(&self, simulation: &Simulation, may_be: impl Fn(&Contents) -> bool) {
+        let map: M = self.open(simulation);
         let found = contents_of(&map);
         assert!(may_be(&found), "{}", self.difference(&found));
         if self.images.is_multiple_of(self.thoroughness.second) {
             let recovered = simulation.moment();
             operate(&map, &found, self.images as u64);
             drop(map);
-            self.crash_recovery::<D>(simulation, recovered, &may_be);
+            self.crash_recovery::<M>(simulation, recovered, &may_be);
         }
     }
 
     /// Crashes the recovery of an image at some moments.
-    fn crash_recovery<D: DurableDesign>(
+    fn crash_recovery<M: Crashable>(
         &self,
         simulation: &Simulation,
         recovered: usize,
@@ -380,7 +371,7 @@ impl Checker {
                 // Of what a killed process has left, recovery is killed again: that its
                 // contents survive a power cut was never said.
                 let again = simulation.again(&image);
-                let map: Map<u64, u64, D> = self.open(&again);
+                let map: M = self.open(&again);
                 let found = contents_of(&map);
                 assert!(may_be(&found), "recovered twice: {}", self.difference(&found));
                 operate(&map, &found, moment as u64);
@@ -389,12 +380,12 @@ impl Checker {
     }
 
     /// Opens an image, with the journal and, as often, without.
-    fn open<D: DurableDesign>(&self, simulation: &Simulation) -> Map<u64, u64, D> {
+    fn open<M: Crashable>(&self, simulation: &Simulation) -> M {
         let options = match self.images.is_multiple_of(2) {
             true => self.thoroughness.options(),
             false => Options::new().threads(1),
         };
-        match simulation.open(&options) {
+        match M::open(simulation, &options) {
             Ok(map) => map,
             Err(error) => panic!("a crash has left a file that can't be opened: {error}"),
         }
@@ -413,35 +404,29 @@ impl Checker {
 }
 
 /// What a map holds, by all ways to ask.
-fn contents_of<D: DurableDesign>(map: &Map<u64, u64, D>) -> Contents {
-    let found: Contents = map.iter().collect();
-    assert_eq!(
-        map.len(),
-        found.len(),
-        "the number of entries: {:?} {:?} {:?}",
-        map.verify(),
-        map.recovery(),
-        map.stats()
-    );
-    assert_eq!(map.verify(), Ok(found.len()));
-    assert_eq!(map.recovery().items, found.len());
-    found.iter().for_each(|(key, value)| assert_eq!(map.get(key), Some(*value)));
+fn contents_of<M: Crashable>(map: &M) -> Contents {
+    let found = map.contents();
+    let all = || format!("{:?} {:?} {}", map.check(), map.found(), map.inside());
+    assert_eq!(map.count(), found.len(), "the number of entries: {}", all());
+    assert_eq!(map.check(), Ok(found.len()));
+    assert_eq!(map.found().items, found.len());
+    found.iter().for_each(|(key, value)| assert_eq!(map.value(*key), Some(*value)));
     found
 }
 
 /// Uses a map for a while.
-fn operate<D: DurableDesign>(map: &Map<u64, u64, D>, found: &Contents, seed: u64) {
+fn operate<M: Crashable>(map: &M, found: &Contents, seed: u64) {
     let mut contents = found.clone();
     for action in history(seed, 60, 80) {
         action.run(map);
         action.apply(&mut contents);
     }
-    assert_eq!(map.iter().collect::<Contents>(), contents);
-    assert_eq!(map.verify(), Ok(contents.len()));
+    assert_eq!(map.contents(), contents);
+    assert_eq!(map.check(), Ok(contents.len()));
     // Whatever is removed stays away.
     let keys: Vec<u64> = contents.keys().copied().collect();
     for key in keys {
-        assert_eq!(map.remove(&key), Ok(contents.remove(&key)));
-        assert_eq!(map.remove(&key), Ok(None), "key {key} was there twice");
+        assert_eq!(map.take(key), Ok(contents.remove(&key)));
+        assert_eq!(map.take(key), Ok(None), "key {key} was there twice");
     }
 }

@@ -26,6 +26,8 @@
 
 pub mod closures;
 #[cfg(target_os = "linux")]
+pub mod crashable;
+#[cfg(target_os = "linux")]
 pub mod crashed_histories;
 #[cfg(target_os = "linux")]
 pub mod crashes;

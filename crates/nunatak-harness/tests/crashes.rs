@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Blocks so small that a hundred keys double the table again and again, and fill all
 /// three levels.
-type Small = InFile<Iceberg<Blocks<8, 2>>>;
+type Small = Map<u64, u64, InFile<Iceberg<Blocks<8, 2>>>>;
 
 const EVERY_IMAGE: Thoroughness = Thoroughness { images: 4096, second: 7, moments: 1, journal: 0 };
 const SOME_IMAGES: Thoroughness = Thoroughness { images: 6, second: 37, moments: 3, journal: 0 };
@@ -99,20 +99,20 @@ fn histories_with_a_journal() {
 fn a_sync_after_a_killed_process_counts() {
     let options = Options::new().journal(JOURNAL);
     let first = Simulation::new(Persistency::Pages);
-    let map: Map<u64, u64, Small> = first.create(&options).unwrap();
+    let map: Small = first.create(&options).unwrap();
     for key in 0..10 {
         assert_eq!(map.insert(key, key).unwrap(), None);
         map.sync().unwrap();
     }
     let killed = first.crash(first.moment()).latest();
     let second = Simulation::of(&killed, Persistency::Pages).of_killed();
-    let map: Map<u64, u64, Small> = second.open(&options).unwrap();
+    let map: Small = second.open(&options).unwrap();
     for key in 5..15 {
         map.insert(key, key + 100).unwrap();
         map.sync().unwrap();
         for image in second.crash(second.moment()).images(8, key) {
             let third = Simulation::of(&image, Persistency::Pages);
-            let map: Map<u64, u64, Small> = third.open(&options).unwrap();
+            let map: Small = third.open(&options).unwrap();
             let expected = |of: u64| if (5..=key).contains(&of) { of + 100 } else { of };
             for of in 0..=key.max(9) {
                 assert_eq!(map.get(&of), Some(expected(of)));
@@ -124,6 +124,6 @@ fn a_sync_after_a_killed_process_counts() {
 
 #[test]
 fn crashed_histories_are_linearizable() {
-    crashed_histories::<Map<u64, u64, Small>>(60, 40, Duration::ZERO);
-    crashed_histories::<Map<u64, u64, Small>>(20, 40, Duration::from_micros(20));
+    crashed_histories::<Small>(60, 40, Duration::ZERO);
+    crashed_histories::<Small>(20, 40, Duration::from_micros(20));
 }

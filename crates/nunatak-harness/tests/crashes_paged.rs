@@ -1,9 +1,9 @@
 //! Crashes, at every instant, of durable maps that rest on the order of their stores: Pea Hash
-//! and TurboHash.
+//! and TurboHash, that of byte strings among them.
 #![cfg(target_os = "linux")]
 
-use nunatak::durable::{DurableDesign, InFile, Map, Persistency, Simulation};
-use nunatak::{Pea, Turbo};
+use nunatak::durable::{PeaMap, Persistency, Simulation, TurboBlobMap, TurboMap};
+use nunatak_harness::crashable::Crashable;
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
     Action, Contents, Thoroughness, crash_history, history, killed_again_and_again,
@@ -14,41 +14,29 @@ use std::time::Duration;
 const EVERY_IMAGE: Thoroughness = Thoroughness { images: 4096, second: 7, moments: 1, journal: 0 };
 const SOME_IMAGES: Thoroughness = Thoroughness { images: 4, second: 37, moments: 9, journal: 0 };
 
-fn short_operations_in_persistent_memory<D: DurableDesign>()
-where
-    Map<u64, u64, D>: Sync,
-{
+fn short_operations_in_persistent_memory<M: Crashable>() {
     let actions = short_operations();
-    let images = crash_history::<D>(&actions, Persistency::Lines, EVERY_IMAGE);
+    let images = crash_history::<M>(&actions, Persistency::Lines, EVERY_IMAGE);
     assert!(images > 100, "{images}");
 }
 
-fn short_operations_in_the_page_cache<D: DurableDesign>()
-where
-    Map<u64, u64, D>: Sync,
-{
+fn short_operations_in_the_page_cache<M: Crashable>() {
     let actions = short_operations_after_a_sync();
     // Copies of pages are torn in too many ways for all of them.
     let look = Thoroughness { images: 12, ..EVERY_IMAGE };
-    let images = crash_history::<D>(&actions, Persistency::Pages, look);
+    let images = crash_history::<M>(&actions, Persistency::Pages, look);
     assert!(images > 100, "{images}");
 }
 
-fn histories_in_persistent_memory<D: DurableDesign>()
-where
-    Map<u64, u64, D>: Sync,
-{
+fn histories_in_persistent_memory<M: Crashable>() {
     for seed in 0..2 {
-        crash_history::<D>(&history(seed, 300, 150), Persistency::Lines, SOME_IMAGES);
+        crash_history::<M>(&history(seed, 300, 150), Persistency::Lines, SOME_IMAGES);
     }
 }
 
-fn histories_in_the_page_cache<D: DurableDesign>()
-where
-    Map<u64, u64, D>: Sync,
-{
+fn histories_in_the_page_cache<M: Crashable>() {
     for seed in 0..1 {
-        crash_history::<D>(&history(seed, 300, 150), Persistency::Pages, SOME_IMAGES);
+        crash_history::<M>(&history(seed, 300, 150), Persistency::Pages, SOME_IMAGES);
     }
 }
 
@@ -60,29 +48,23 @@ fn grows() -> Vec<Action> {
 }
 
 /// Segments are split, merged and moved, shards grow, shrink and are moved, and so is the file.
-fn segments_and_extents<D: DurableDesign>()
-where
-    Map<u64, u64, D>: Sync,
-{
+fn segments_and_extents<M: Crashable>() {
     let few = Thoroughness { images: 3, second: 5, moments: 397, journal: 0 };
     let splits = (0..150).map(|key| Action::Insert(key, key + 1));
     let merges = (0..140).map(Action::Remove).chain([Action::Shrink, Action::Insert(150, 7)]);
     let all: Vec<Action> = splits.chain(merges).collect();
     for persistency in [Persistency::Lines, Persistency::Pages] {
-        crash_history::<D>(&grows(), persistency, few);
-        crash_history::<D>(&all, persistency, Thoroughness { moments: 47, ..few });
+        crash_history::<M>(&grows(), persistency, few);
+        crash_history::<M>(&all, persistency, Thoroughness { moments: 47, ..few });
     }
 }
 
 /// A power cut leaves all of the map as it was at the last sync, or, while one is under way,
 /// at that one: not each key by itself.
-fn a_power_cut_leaves_one_instant<D: DurableDesign>()
-where
-    Map<u64, u64, D>: Sync,
-{
+fn a_power_cut_leaves_one_instant<M: Crashable>() {
     let options = small_options();
     let simulation = Simulation::new(Persistency::Pages);
-    let map: Map<u64, u64, D> = simulation.create(&options).unwrap();
+    let map = M::create(&simulation, &options).unwrap();
     let (mut contents, mut synced) = (Contents::new(), Contents::new());
     let actions = history(5, 200, 120).into_iter().filter(|action| *action != Action::Shrink);
     for (number, action) in actions.enumerate() {
@@ -95,10 +77,10 @@ where
         for moment in (before..=after).step_by(5).chain([after]) {
             for image in simulation.crash(moment).images(3, moment as u64) {
                 let cut = Simulation::of(&image, Persistency::Pages);
-                let map: Map<u64, u64, D> = cut.open(&options).unwrap_or_else(|e| {
+                let map = M::open(&cut, &options).unwrap_or_else(|e| {
                     panic!("{e} {number} {action:?} {before} {moment} {after}")
                 });
-                let found: Contents = map.iter().collect();
+                let found = map.contents();
                 let is_ending = action == Action::Sync && found == contents;
                 let is_over = action == Action::Sync && moment == after;
                 assert!(is_ending || found == synced && !is_over, "{number}: {action:?}");
@@ -111,36 +93,30 @@ where
     assert!(!synced.is_empty());
 }
 
-fn processes_that_sync_nothing<D: DurableDesign>()
-where
-    Map<u64, u64, D>: Sync,
-{
-    killed_again_and_again::<D>(12);
+fn processes_that_sync_nothing<M: Crashable>() {
+    killed_again_and_again::<M>(12);
 }
 
-fn crashed_histories_are_linearizable<D: DurableDesign>()
-where
-    Map<u64, u64, D>: Sync,
-{
-    crashed_histories::<Map<u64, u64, D>>(60, 40, Duration::ZERO);
-    crashed_histories::<Map<u64, u64, D>>(20, 40, Duration::from_micros(20));
+fn crashed_histories_are_linearizable<M: Crashable>() {
+    crashed_histories::<M>(60, 40, Duration::ZERO);
+    crashed_histories::<M>(20, 40, Duration::from_micros(20));
 }
 
-/// All of these of a design.
+/// All of these of a map.
 macro_rules! crash_suite {
-    ($name:ident, $design:ty, [$($test:ident)*]) => {
+    ($name:ident, $map:ty, [$($test:ident)*]) => {
         mod $name {
             use super::*;
             $(
                 #[test]
                 fn $test() {
-                    super::$test::<$design>();
+                    super::$test::<$map>();
                 }
             )*
         }
     };
-    ($name:ident, $design:ty) => {
-        crash_suite!($name, $design, [
+    ($name:ident, $map:ty) => {
+        crash_suite!($name, $map, [
             short_operations_in_persistent_memory
             short_operations_in_the_page_cache
             histories_in_persistent_memory
@@ -153,5 +129,6 @@ macro_rules! crash_suite {
     };
 }
 
-crash_suite!(pea, InFile<Pea>);
-crash_suite!(turbo, InFile<Turbo>);
+crash_suite!(pea, PeaMap<u64, u64>);
+crash_suite!(turbo, TurboMap<u64, u64>);
+crash_suite!(blobs, TurboBlobMap);

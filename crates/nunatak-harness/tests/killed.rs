@@ -1,9 +1,12 @@
 //! Processes that are killed in the middle of whatever they do.
 #![cfg(target_os = "linux")]
 
-use nunatak::durable::{Durability, DurableDesign, InFile, Map, Options, PeaMultiMap};
-use nunatak::{Blocks, ConcurrentMap, Error, Iceberg, Pea, Turbo};
+use nunatak::durable::{
+    Durability, InFile, Map, Options, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
+};
+use nunatak::{Blocks, Error, Iceberg};
 use nunatak_harness::Random;
+use nunatak_harness::crashable::Crashable;
 use nunatak_harness::crashes_multi::{MultiAction, MultiContents, contents_of};
 use nunatak_harness::effort::scaled;
 use std::collections::BTreeMap;
@@ -25,12 +28,16 @@ const PEA: &str = "NUNATAK_KILLED_PEA";
 /// Tells it to have one of TurboHash.
 const TURBO: &str = "NUNATAK_KILLED_TURBO";
 
+/// Tells it to have one of byte strings.
+const BLOBS: &str = "NUNATAK_KILLED_BLOBS";
+
 /// Tells it to have one of many values.
 const MULTI: &str = "NUNATAK_KILLED_MULTI";
 
-type Small = InFile<Iceberg<Blocks<32, 4>>>;
+type Small = Map<u64, u64, InFile<Iceberg<Blocks<32, 4>>>>;
 type Contents = BTreeMap<u64, u64>;
-type Multi = PeaMultiMap<u64, u64>;
+/// One of many values.
+struct Multi(PeaMultiMap<u64, u64>);
 
 /// A map whose process is killed.
 trait Victim: Sized {
@@ -44,15 +51,15 @@ trait Victim: Sized {
     fn contents(&self) -> Self::Contents;
 }
 
-impl<D: DurableDesign> Victim for Map<u64, u64, D> {
+impl<M: Crashable> Victim for M {
     type Contents = Contents;
 
     fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error> {
-        Map::open_or_create_with(path, options)
+        M::open_or_create_file(path, options)
     }
 
     fn open(path: &Path, options: &Options) -> Result<Self, Error> {
-        Map::open_with(path, options)
+        M::open_file(path, options)
     }
 
     fn operate(&self, number: u64) {
@@ -64,8 +71,8 @@ impl<D: DurableDesign> Victim for Map<u64, u64, D> {
     }
 
     fn contents(&self) -> Contents {
-        let found: Contents = self.iter().collect();
-        assert_eq!(self.verify(), Ok(found.len()));
+        let found = Crashable::contents(self);
+        assert_eq!(self.check(), Ok(found.len()));
         found
     }
 }
@@ -99,17 +106,17 @@ impl Victim for Multi {
     type Contents = MultiContents;
 
     fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error> {
-        Multi::open_or_create_with(path, options)
+        PeaMultiMap::open_or_create_with(path, options).map(Self)
     }
 
     fn open(path: &Path, options: &Options) -> Result<Self, Error> {
-        Multi::open_with(path, options)
+        PeaMultiMap::open_with(path, options).map(Self)
     }
 
     fn operate(&self, number: u64) {
         match choose_of_many(number) {
-            MultiAction::Insert(key, value) if self.contains_pair(&key, &value) => {}
-            action => action.run(self),
+            MultiAction::Insert(key, value) if self.0.contains_pair(&key, &value) => {}
+            action => action.run(&self.0),
         }
     }
 
@@ -118,26 +125,21 @@ impl Victim for Multi {
     }
 
     fn contents(&self) -> MultiContents {
-        contents_of(self)
+        contents_of(&self.0)
     }
 }
 
 /// The operation of this number: the child does it, the parent knows what it does. The
 /// number of keys rises and falls, so that the map doubles and halves.
-fn operate<M: ConcurrentMap<u64, u64>>(map: &M, number: u64) {
+fn operate<M: Crashable>(map: &M, number: u64) {
     let (key, action) = choose(number);
-    match action {
-        0..=5 => {
-            map.insert(key, number);
-        }
-        6 | 7 => {
-            map.remove(&key);
-        }
-        8 if number.is_multiple_of(5000) => map.shrink_to_fit().expect("a shrink"),
-        _ => {
-            map.update(&key, number);
-        }
-    }
+    let done = match action {
+        0..=5 => map.put(key, number),
+        6 | 7 => map.take(key),
+        8 if number.is_multiple_of(5000) => map.shrink().map(|()| None),
+        _ => map.replace(key, number),
+    };
+    done.expect("a change");
 }
 
 fn choose(number: u64) -> (u64, u64) {
@@ -186,13 +188,15 @@ fn child() {
     };
     let is_told = |name| std::env::var_os(name).is_some();
     if is_told(PEA) {
-        operate_for_ever::<Map<u64, u64, InFile<Pea>>>(directory, &options);
+        operate_for_ever::<PeaMap<u64, u64>>(directory, &options);
     } else if is_told(TURBO) {
-        operate_for_ever::<Map<u64, u64, InFile<Turbo>>>(directory, &options);
+        operate_for_ever::<TurboMap<u64, u64>>(directory, &options);
+    } else if is_told(BLOBS) {
+        operate_for_ever::<TurboBlobMap>(directory, &options);
     } else if is_told(MULTI) {
         operate_for_ever::<Multi>(directory, &options);
     } else {
-        operate_for_ever::<Map<u64, u64, Small>>(directory, &options);
+        operate_for_ever::<Small>(directory, &options);
     }
 }
 
@@ -210,13 +214,15 @@ fn operate_for_ever<M: Victim>(directory: &Path, options: &Options) {
 fn a_killed_process_loses_nothing() {
     // One after the other: a process that one test has just forked would hold what the
     // other has locked until it runs its program.
-    kill_again_and_again::<Map<u64, u64, Small>>(scaled(100), &[]);
-    kill_again_and_again::<Map<u64, u64, Small>>(scaled(50), &[JOURNAL]);
-    kill_again_and_again::<Map<u64, u64, InFile<Pea>>>(scaled(100), &[PEA]);
+    kill_again_and_again::<Small>(scaled(100), &[]);
+    kill_again_and_again::<Small>(scaled(50), &[JOURNAL]);
+    kill_again_and_again::<PeaMap<u64, u64>>(scaled(100), &[PEA]);
     // Which syncs all the time, so that pages are copied all the time.
-    kill_again_and_again::<Map<u64, u64, InFile<Pea>>>(scaled(50), &[PEA, JOURNAL]);
-    kill_again_and_again::<Map<u64, u64, InFile<Turbo>>>(scaled(60), &[TURBO]);
-    kill_again_and_again::<Map<u64, u64, InFile<Turbo>>>(scaled(30), &[TURBO, JOURNAL]);
+    kill_again_and_again::<PeaMap<u64, u64>>(scaled(50), &[PEA, JOURNAL]);
+    kill_again_and_again::<TurboMap<u64, u64>>(scaled(60), &[TURBO]);
+    kill_again_and_again::<TurboMap<u64, u64>>(scaled(30), &[TURBO, JOURNAL]);
+    kill_again_and_again::<TurboBlobMap>(scaled(60), &[BLOBS]);
+    kill_again_and_again::<TurboBlobMap>(scaled(30), &[BLOBS, JOURNAL]);
     kill_again_and_again::<Multi>(scaled(60), &[MULTI]);
     kill_again_and_again::<Multi>(scaled(30), &[MULTI, JOURNAL]);
 }

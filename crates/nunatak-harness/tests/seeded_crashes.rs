@@ -14,7 +14,7 @@ use nunatak_harness::crashes::{
 use nunatak_harness::stress::cuts::reads_keep_the_order;
 use std::panic::catch_unwind;
 
-type Small = InFile<Iceberg<Blocks<8, 2>>>;
+type Small = Map<u64, u64, InFile<Iceberg<Blocks<8, 2>>>>;
 
 /// Room for some transactions.
 const JOURNAL: u64 = 64 << 10;
@@ -25,8 +25,7 @@ const LOOK: Thoroughness = Thoroughness { images: 12, second: 11, moments: 1, jo
 fn is_found_by_threads(bug: Bug) -> bool {
     seed(Some(bug));
     let latency = std::time::Duration::from_micros(20);
-    let found =
-        catch_unwind(|| crashed_histories::<Map<u64, u64, Small>>(40, 60, latency)).is_err();
+    let found = catch_unwind(|| crashed_histories::<Small>(40, 60, latency)).is_err();
     seed(None);
     found
 }

@@ -2,9 +2,9 @@
 //! test, since a bug is the whole process's.)
 #![cfg(all(nunatak_seeded_bugs, target_os = "linux"))]
 
-use nunatak::durable::{DurableDesign, InFile, Map, Persistency};
+use nunatak::durable::{PeaMap, Persistency, TurboBlobMap, TurboMap};
 use nunatak::seeded::{Bug, seed};
-use nunatak::{Pea, Turbo};
+use nunatak_harness::crashable::Crashable;
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
     Action, Thoroughness, crash_history, extents, history, killed_again_and_again,
@@ -15,25 +15,19 @@ const LOOK: Thoroughness = Thoroughness { images: 12, second: 11, moments: 1, jo
 const GLANCE: Thoroughness = Thoroughness { images: 8, second: 23, moments: 7, journal: 0 };
 
 /// Whether a history of several threads shows a bug.
-fn is_found_by_threads<D: DurableDesign>(bug: Bug) -> bool
-where
-    Map<u64, u64, D>: Sync,
-{
+fn is_found_by_threads<M: Crashable>(bug: Bug) -> bool {
     seed(Some(bug));
     let latency = std::time::Duration::from_micros(20);
-    let found = catch_unwind(|| crashed_histories::<Map<u64, u64, D>>(40, 60, latency)).is_err();
+    let found = catch_unwind(|| crashed_histories::<M>(40, 60, latency)).is_err();
     seed(None);
     found
 }
 
 /// Whether some history shows a bug.
-fn is_found<D: DurableDesign>(persistency: Persistency, bug: Bug) -> bool
-where
-    Map<u64, u64, D>: Sync,
-{
+fn is_found<M: Crashable>(persistency: Persistency, bug: Bug) -> bool {
     let is_found_in = |actions: &[Action], look| {
         seed(Some(bug));
-        let found = catch_unwind(|| crash_history::<D>(actions, persistency, look)).is_err();
+        let found = catch_unwind(|| crash_history::<M>(actions, persistency, look)).is_err();
         seed(None);
         found
     };
@@ -45,7 +39,7 @@ where
     }
     if bug == Bug::VersionOverwritten {
         seed(Some(bug));
-        let found = catch_unwind(|| killed_again_and_again::<D>(12)).is_err();
+        let found = catch_unwind(|| killed_again_and_again::<M>(12)).is_err();
         seed(None);
         return found;
     }
@@ -72,8 +66,8 @@ where
     let all = of_histories.chain([(None, Bug::ReadUnpersisted)]);
     let missed = all.filter(|&(persistency, bug)| {
         let found = match persistency {
-            Some(persistency) => is_found::<D>(persistency, bug),
-            None => is_found_by_threads::<D>(bug),
+            Some(persistency) => is_found::<M>(persistency, bug),
+            None => is_found_by_threads::<M>(bug),
         };
         println!("{:?}: {bug:?} in {persistency:?}: {found}", begin.elapsed());
         !found
@@ -123,8 +117,19 @@ fn seeded_bugs_are_found() {
         (Pages, Bug::TornVersionsKept),
         (Pages, Bug::SyncOmitted),
     ];
-    let mut missed = missed_of::<InFile<Pea>>(&of_pea);
-    missed.extend(missed_of::<InFile<Turbo>>(&of_turbo));
+    let of_blobs = [
+        (Lines, Bug::InsertUnfenced),
+        (Lines, Bug::ReplaceUnfenced),
+        (Lines, Bug::RemoveUnfenced),
+        (Lines, Bug::BlobUnflushed),
+        (Lines, Bug::BlobUnfenced),
+        (Lines, Bug::BlobsNotFound),
+        (Pages, Bug::PlaceNotKept),
+        (Pages, Bug::SyncOmitted),
+    ];
+    let mut missed = missed_of::<PeaMap<u64, u64>>(&of_pea);
+    missed.extend(missed_of::<TurboMap<u64, u64>>(&of_turbo));
+    missed.extend(missed_of::<TurboBlobMap>(&of_blobs));
     let _ = std::panic::take_hook();
     assert!(missed.is_empty(), "not found: {missed:?}");
 }

@@ -123,6 +123,10 @@ pub enum Bug {
     RunUnfenced,
     DescriptorUnfenced,
     WayNotRestored,
+    PlaceNotKept,
+    BlobUnflushed,
+    BlobUnfenced,
+    BlobsNotFound,
 }
 
 #[cfg(nunatak_seeded_bugs)]

@@ -12,14 +12,14 @@ use crate::table::Design;
 /// # Panics
 /// If it was refused, which this interface can't say.
 #[track_caller]
-fn done<T>(result: Result<T, Error>) -> T {
+pub(super) fn done<T>(result: Result<T, Error>) -> T {
     match result {
         Ok(done) => done,
         Err(error) => panic!("{error}"),
     }
 }
 
-fn batch(requests: usize, results: usize) -> Result<(), BatchError> {
+pub(super) fn batch(requests: usize, results: usize) -> Result<(), BatchError> {
     if results < requests { Err(BatchError { requests, results }) } else { Ok(()) }
 }
 

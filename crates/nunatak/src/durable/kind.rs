@@ -25,6 +25,8 @@ pub enum FileKind {
     PeaMulti,
     /// A [`TurboMap`](crate::durable::TurboMap).
     Turbo,
+    /// A [`TurboBlobMap`](crate::durable::TurboBlobMap).
+    TurboBlobs,
 }
 
 impl FileKind {
@@ -43,6 +45,7 @@ impl FileKind {
             Some(Kind::Pea) => Ok(Self::Pea),
             Some(Kind::PeaMulti) => Ok(Self::PeaMulti),
             Some(Kind::Turbo) => Ok(Self::Turbo),
+            Some(Kind::TurboBlobs) => Ok(Self::TurboBlobs),
             None => Err(FileError::OtherKind { what: "kind of map" }.into()),
         }
     }

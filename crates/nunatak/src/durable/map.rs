@@ -176,6 +176,7 @@ pub struct InFile<D>(PhantomData<fn() -> D>);
 impl<B: BlockSizes> Design for InFile<crate::table::Iceberg<B>> {
     type Stats = crate::table::iceberg::IcebergStats;
     type Table<P: Placement> = Table<P, B, Durable>;
+    type Medium = Durable;
 
     #[allow(private_interfaces, reason = "the trait is sealed")]
     fn table<P: Placement>(_placement: P, _capacity: usize) -> Result<Self::Table<P>, Error> {

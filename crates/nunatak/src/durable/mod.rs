@@ -59,6 +59,8 @@
 //! too, until that runs another program.) The format has a version; a file of a later one is
 //! refused. Files are of one endianness.
 
+mod blob;
+mod blob_whole;
 mod concurrent;
 mod kind;
 mod maintenance;
@@ -76,6 +78,7 @@ mod turbo;
 mod whole;
 
 pub use crate::table::iceberg::Recovery;
+pub use blob::TurboBlobMap;
 pub use kind::FileKind;
 pub use map::{DurableDesign, IcebergMap, InFile, Map};
 pub use multi::PeaMultiMap;

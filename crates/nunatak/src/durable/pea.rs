@@ -43,6 +43,7 @@ pub(super) type File = Table<StablePlacement, Paged>;
 impl Design for InFile<Pea> {
     type Stats = PeaStats;
     type Table<P: Placement> = Table<P, Paged>;
+    type Medium = Paged;
 
     #[allow(private_interfaces, reason = "the trait is sealed")]
     fn table<P: Placement>(_placement: P, _capacity: usize) -> Result<Self::Table<P>, Error> {

@@ -1,5 +1,6 @@
 //! A file that can lose its power at any instant, for tests.
 
+use super::blob::TurboBlobMap;
 use super::map::{DurableDesign, Map};
 use super::multi::PeaMultiMap;
 use super::options::{Durability, Options};
@@ -228,6 +229,40 @@ impl Simulation {
         options: &Options,
     ) -> Result<PeaMultiMap<K, V>, Error> {
         PeaMultiMap::open_in(self.backing()?, &self.options(options))
+    }
+
+    /// [`create`](Self::create), of byte strings.
+    ///
+    /// # Errors
+    /// As it has.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Options, Persistency, Simulation};
+    /// let simulation = Simulation::new(Persistency::Lines);
+    /// let map = simulation.create_blobs(&Options::new())?;
+    /// assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn create_blobs(&self, options: &Options) -> Result<TurboBlobMap, Error> {
+        TurboBlobMap::create_in(self.backing()?, &self.options(options))
+    }
+
+    /// [`open`](Self::open), of byte strings.
+    ///
+    /// # Errors
+    /// As it has.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Options, Persistency, Simulation};
+    /// let simulation = Simulation::new(Persistency::Lines);
+    /// simulation.create_blobs(&Options::new())?.close()?;
+    /// let image = simulation.crash(simulation.moment()).latest();
+    /// let map = Simulation::of(&image, Persistency::Lines).open_blobs(&Options::new())?;
+    /// assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn open_blobs(&self, options: &Options) -> Result<TurboBlobMap, Error> {
+        TurboBlobMap::open_in(self.backing()?, &self.options(options))
     }
 
     /// Lets every flush of a line take so long, as that of a slow device does.

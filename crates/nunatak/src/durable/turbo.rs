@@ -45,6 +45,7 @@ type File = Table<StablePlacement, Paged>;
 impl Design for InFile<Turbo> {
     type Stats = TurboStats;
     type Table<P: Placement> = Table<P, Paged>;
+    type Medium = Paged;
 
     #[allow(private_interfaces, reason = "the trait is sealed")]
     fn table<P: Placement>(_placement: P, _capacity: usize) -> Result<Self::Table<P>, Error> {
@@ -119,6 +120,6 @@ impl DurableDesign for InFile<Turbo> {
             return Err(other("type of keys or values"));
         }
         let medium = Paged::new(pool, file_addresses())?;
-        Table::open(medium, StablePlacement::new(hash.multipliers), config)
+        Table::open(medium, StablePlacement::new(hash.multipliers), config, None)
     }
 }

@@ -11,11 +11,14 @@
 //!    holds one, which is written before the slot has the word and never afterwards.
 //! 2. A place is given back only by way of limbo, when no guard that may have seen it lives,
 //!    or before anybody has.
+//! 3. In a file a blob is durable before its slot is, and lengths are looked at before they are
+//!    believed.
 
 use crate::error::Error;
 use crate::memory::Addresses;
 use crate::memory::prefetch::prefetch;
-use crate::memory::{Arena, BlobStats, MemoryUsage};
+use crate::memory::{Arena, BlobStats, Heap, Medium, MemoryUsage};
+use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicUsize, Ordering};
 
 /// Bytes of the lengths.
@@ -23,8 +26,9 @@ const HEADER: usize = 8;
 
 /// The blobs of a map, and how many they are.
 #[derive(Debug)]
-pub(crate) struct Blobs {
-    arena: Arena,
+pub(crate) struct Blobs<M: Medium = Heap> {
+    medium: M,
+    arena: Arena<M>,
     /// All that take a place, and their bytes; those that were retired. Counted and read
     /// relaxed: statistics.
     count: AtomicUsize,
@@ -34,11 +38,12 @@ pub(crate) struct Blobs {
     _addresses: Addresses,
 }
 
-impl Blobs {
-    pub(crate) fn new() -> Result<Self, Error> {
+impl<M: Medium> Blobs<M> {
+    pub(crate) fn new(medium: &M) -> Result<Self, Error> {
         let most = Addresses::share();
         Ok(Self {
-            arena: Arena::new(most as usize)?,
+            medium: medium.clone(),
+            arena: Arena::new(medium, most as usize)?,
             count: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             placed: AtomicUsize::new(0),
@@ -48,12 +53,16 @@ impl Blobs {
     }
 
     /// Stores a key and a value, which nobody knows of yet.
-    pub(crate) fn store(&self, key: &[u8], value: &[u8]) -> Result<Unpublished<'_>, Error> {
+    pub(crate) fn store(&self, key: &[u8], value: &[u8]) -> Result<Unpublished<'_, M>, Error> {
         self.store_at(key, value, |bytes| self.arena.take(bytes))
     }
 
     /// The same, where memory is free before what [should move](Self::should_move).
-    pub(crate) fn store_lower(&self, key: &[u8], value: &[u8]) -> Result<Unpublished<'_>, Error> {
+    pub(crate) fn store_lower(
+        &self,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Unpublished<'_, M>, Error> {
         self.store_at(key, value, |bytes| self.arena.take_lower(bytes))
     }
 
@@ -62,7 +71,7 @@ impl Blobs {
         key: &[u8],
         value: &[u8],
         take: impl FnOnce(usize) -> Result<usize, Error>,
-    ) -> Result<Unpublished<'_>, Error> {
+    ) -> Result<Unpublished<'_, M>, Error> {
         let (Ok(key_len), Ok(value_len)) = (u32::try_from(key.len()), u32::try_from(value.len()))
         else {
             return Err(Error::TooLong);
@@ -70,19 +79,32 @@ impl Blobs {
         let bytes = HEADER + key.len() + value.len();
         let offset = take(bytes)?;
         let address = self.arena.address(offset);
+        let mut header = [0; HEADER];
+        header[..4].copy_from_slice(&key_len.to_ne_bytes());
+        header[4..].copy_from_slice(&value_len.to_ne_bytes());
         // SAFETY: the place is ours and has so many bytes; nobody reads it yet.
-        unsafe {
-            address.cast::<[u32; 2]>().write([key_len, value_len]);
-            address.add(HEADER).copy_from_nonoverlapping(key.as_ptr(), key.len());
-            address.add(HEADER + key.len()).copy_from_nonoverlapping(value.as_ptr(), value.len());
+        unsafe { self.medium.write(address, &[&header, key, value]) };
+        if M::IS_DURABLE && self.medium.has_fences() {
+            // Before a slot names it.
+            if !seeded(Bug::BlobUnflushed) {
+                self.medium.flush(address.cast_const(), bytes);
+            }
+            if !seeded(Bug::BlobUnfenced) {
+                self.medium.fence();
+            }
         }
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.placed.fetch_add(Arena::placed(bytes), Ordering::Relaxed);
+        self.count(bytes);
         Ok(Unpublished { blobs: self, word: offset as u64 })
     }
 
-    /// The key and the value of a word.
+    /// So many bytes more take a place.
+    fn count(&self, bytes: usize) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.placed.fetch_add(Arena::<M>::placed(bytes), Ordering::Relaxed);
+    }
+
+    /// The key and the value of a word: empty ones if a file holds a word that is none.
     ///
     /// # Safety
     /// A slot of the map has or had the word, which was read by an acquiring load, and the
@@ -90,6 +112,9 @@ impl Blobs {
     /// or the caller has taken the word out.
     #[inline(always)]
     pub(crate) unsafe fn get<'g>(&self, word: u64) -> (&'g [u8], &'g [u8]) {
+        if M::IS_DURABLE && !self.is_sound(word) {
+            return (&[], &[]);
+        }
         let address = self.arena.address(word as usize).cast_const();
         // SAFETY: by invariant 1 a header and so many bytes are there, and nobody writes to
         // them while the caller's promise holds.
@@ -101,6 +126,19 @@ impl Blobs {
                 core::slice::from_raw_parts(bytes.add(key), value),
             )
         }
+    }
+
+    /// Whether a word of a file may be a blob's.
+    #[inline(always)]
+    pub(crate) fn is_sound(&self, word: u64) -> bool {
+        let offset = word as usize;
+        if !word.is_multiple_of(HEADER as u64) || !self.arena.holds(offset, HEADER) {
+            return false;
+        }
+        // SAFETY: a header's bytes are there, and lengths may be anything.
+        let lengths = unsafe { self.arena.address(offset).cast_const().cast::<[u32; 2]>().read() };
+        let [key, value] = lengths.map(|len| len as usize);
+        self.arena.holds(offset, HEADER + key + value)
     }
 
     /// Fetches the first lines of what a word stands for, which may be nothing any more.
@@ -122,7 +160,7 @@ impl Blobs {
         self.arena.give_back(word as usize);
         self.count.fetch_sub(1, Ordering::Relaxed);
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.placed.fetch_sub(Arena::placed(bytes), Ordering::Relaxed);
+        self.placed.fetch_sub(Arena::<M>::placed(bytes), Ordering::Relaxed);
     }
 
     /// How many bytes wait for guards.
@@ -133,6 +171,11 @@ impl Blobs {
     /// Whether memory could be given back if a blob were somewhere else.
     pub(crate) fn should_move(&self, word: u64) -> bool {
         self.arena.should_move(word as usize)
+    }
+
+    /// Has room again where blobs were taken out before what is durable.
+    pub(crate) fn settle(&self) {
+        self.arena.settle();
     }
 
     /// Gives memory that is not used back to the system.
@@ -148,6 +191,7 @@ impl Blobs {
             spans: self.arena.spans(),
             mapped_bytes: self.usage().mapped,
             retired_bytes: self.retired(),
+            unsynced_bytes: self.arena.waiting(),
         }
     }
 
@@ -156,14 +200,61 @@ impl Blobs {
     }
 }
 
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+impl<M: Medium> Blobs<M> {
+    /// What the next one who opens a file wants to know; nothing if that is not known.
+    pub(crate) fn to_words(&self) -> Option<Vec<u64>> {
+        let counts = [&self.count, &self.bytes, &self.placed];
+        let mut words: Vec<u64> = counts.map(|count| count.load(Ordering::Relaxed) as u64).to_vec();
+        words.extend(self.arena.to_words()?);
+        Some(words)
+    }
+
+    /// Learns what a file says of its blobs; false, and nothing, if that can't be.
+    pub(crate) fn learn(&self, words: &[u64]) -> bool {
+        let Some((&[count, bytes, placed], rest)) = words.split_first_chunk() else { return false };
+        let is_learned = self.arena.learn(rest);
+        if is_learned {
+            self.count.store(count as usize, Ordering::Relaxed);
+            self.bytes.store(bytes as usize, Ordering::Relaxed);
+            self.placed.store(placed as usize, Ordering::Relaxed);
+        }
+        is_learned
+    }
+
+    /// Begins to look for the blobs that a file holds.
+    pub(crate) fn begin_search(&self) -> Result<(), Error> {
+        self.arena.begin_search()
+    }
+}
+
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+impl<M: Medium> crate::memory::Finder for Blobs<M> {
+    fn find(&self, word: u64) -> bool {
+        if !self.is_sound(word) {
+            return false;
+        }
+        let bytes = self.bytes_of(word);
+        let is_its = self.arena.mark(word as usize, bytes);
+        if is_its {
+            self.count(bytes);
+        }
+        is_its
+    }
+
+    fn end(&self) {
+        self.arena.end_search();
+    }
+}
+
 /// A blob that nobody else knows, given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Unpublished<'b> {
-    blobs: &'b Blobs,
+pub(crate) struct Unpublished<'b, M: Medium> {
+    blobs: &'b Blobs<M>,
     word: u64,
 }
 
-impl Unpublished<'_> {
+impl<M: Medium> Unpublished<'_, M> {
     pub(crate) fn word(&self) -> u64 {
         self.word
     }
@@ -174,7 +265,7 @@ impl Unpublished<'_> {
     }
 }
 
-impl Drop for Unpublished<'_> {
+impl<M: Medium> Drop for Unpublished<'_, M> {
     fn drop(&mut self) {
         self.blobs.give_back(self.word);
     }
@@ -182,27 +273,27 @@ impl Drop for Unpublished<'_> {
 
 /// A blob that no slot has any more, given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Retired {
-    blobs: *const Blobs,
+pub(crate) struct Retired<M: Medium> {
+    blobs: *const Blobs<M>,
     word: u64,
 }
 
 // SAFETY: the blobs may be shared, and the place is this one's alone.
-unsafe impl Send for Retired {}
+unsafe impl<M: Medium> Send for Retired<M> {}
 // SAFETY: a shared reference gives access to nothing.
-unsafe impl Sync for Retired {}
+unsafe impl<M: Medium> Sync for Retired<M> {}
 
-impl Retired {
+impl<M: Medium> Retired<M> {
     /// # Safety
     /// The caller has taken the word out of its slot; it is dropped only when no guard that
     /// may have seen it lives, and before the blobs are.
-    pub(crate) unsafe fn new(blobs: &Blobs, word: u64) -> Self {
+    pub(crate) unsafe fn new(blobs: &Blobs<M>, word: u64) -> Self {
         blobs.retired.fetch_add(blobs.bytes_of(word), Ordering::Relaxed);
         Self { blobs, word }
     }
 }
 
-impl Drop for Retired {
+impl<M: Medium> Drop for Retired<M> {
     fn drop(&mut self) {
         // SAFETY: the blobs are there, as was promised to `new`.
         let blobs = unsafe { &*self.blobs };

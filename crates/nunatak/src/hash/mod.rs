@@ -9,12 +9,16 @@
 //! A placement also says what a slot stores for a word: a tag that is never zero
 //! nor the one that marks dead slots, although every word is a possible key.
 
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+mod bytes;
 mod permutation;
 mod placement;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod stable;
 mod state;
 
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub use bytes::StableBytes;
 pub(crate) use placement::{Decoder, HashPlacement, ModuloPlacement, Placement, WordPlacement};
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub use stable::StableHash;

@@ -5,10 +5,12 @@ use super::blob_guard::BlobGuard;
 use crate::entry::{Blobs, RetiredBlob};
 use crate::error::Error;
 use crate::hash::{HashPlacement, RandomState, post_mix};
+use crate::memory::Heap;
 use crate::sync::{AtomicUsize, GuardPin, Limbo, Ordering};
 use crate::table::{ByEntry, Change, Design, PairTable, Turbo};
 use core::fmt;
 use core::hash::BuildHasher;
+use std::sync::Arc;
 
 /// A concurrent map of byte strings to byte strings of 0 to 4 GiB each, which are in the
 /// map's own memory, side by side.
@@ -35,12 +37,12 @@ use core::hash::BuildHasher;
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 pub struct BlobMap<S = RandomState, D: Design = Turbo> {
-    pub(super) table: D::Table<HashPlacement>,
+    pub(crate) table: D::Table<HashPlacement>,
     hasher: S,
     /// Before the blobs, which what is in it is given back to.
-    limbo: Limbo<RetiredBlob>,
-    /// In a box, since limbo knows its address.
-    pub(super) blobs: Box<Blobs>,
+    limbo: Limbo<RetiredBlob<D::Medium>>,
+    /// Not in the map itself, since limbo knows its address.
+    pub(crate) blobs: Arc<Blobs<D::Medium>>,
     /// At how many bytes in limbo somebody looks what can be given back.
     collect_at: AtomicUsize,
 }
@@ -54,13 +56,13 @@ impl<S, D: Design> fmt::Debug for BlobMap<S, D> {
     }
 }
 
-impl<S: Default, D: Design> Default for BlobMap<S, D> {
+impl<S: Default, D: Design<Medium = Heap>> Default for BlobMap<S, D> {
     fn default() -> Self {
         Self::with_hasher(S::default())
     }
 }
 
-impl<D: Design> BlobMap<RandomState, D> {
+impl<D: Design<Medium = Heap>> BlobMap<RandomState, D> {
     /// An empty map.
     ///
     /// # Panics
@@ -100,11 +102,12 @@ impl<D: Design> BlobMap<RandomState, D> {
     /// assert!(TurboBlobMap::try_with_capacity(1 << 60).is_err());
     /// ```
     pub fn try_with_capacity(capacity: usize) -> Result<Self, Error> {
-        Self::of(D::table(HashPlacement, capacity)?, RandomState::default())
+        let blobs = Arc::new(Blobs::new(&Heap)?);
+        Ok(Self::of(D::table(HashPlacement, capacity)?, blobs, RandomState::default()))
     }
 }
 
-impl<S, D: Design> BlobMap<S, D> {
+impl<S, D: Design<Medium = Heap>> BlobMap<S, D> {
     /// An empty map that hashes with `hasher`.
     ///
     /// # Panics
@@ -117,35 +120,36 @@ impl<S, D: Design> BlobMap<S, D> {
     /// # assert!(map.is_empty());
     /// ```
     pub fn with_hasher(hasher: S) -> Self {
-        match D::table(HashPlacement, 0).and_then(|table| Self::of(table, hasher)) {
-            Ok(map) => map,
+        let made = D::table(HashPlacement, 0).and_then(|table| Ok((table, Blobs::new(&Heap)?)));
+        match made {
+            Ok((table, blobs)) => Self::of(table, Arc::new(blobs), hasher),
             Err(error) => panic!("{error}"),
         }
     }
+}
 
+impl<S, D: Design> BlobMap<S, D> {
     /// A map of a table that is built already.
-    pub(super) fn of(table: D::Table<HashPlacement>, hasher: S) -> Result<Self, Error> {
+    pub(crate) fn of(
+        table: D::Table<HashPlacement>,
+        blobs: Arc<Blobs<D::Medium>>,
+        hasher: S,
+    ) -> Self {
         const {
             assert!(
                 matches!(D::WORD_BITS, (64, 64)),
                 "the design's entries are smaller than a hash and an offset"
             );
         }
-        Ok(Self {
-            table,
-            hasher,
-            limbo: Limbo::new(),
-            blobs: Box::new(Blobs::new()?),
-            collect_at: AtomicUsize::new(COLLECT),
-        })
+        Self { table, hasher, limbo: Limbo::new(), blobs, collect_at: AtomicUsize::new(COLLECT) }
     }
 
-    pub(super) fn guard(&self) -> GuardPin<'_> {
+    pub(crate) fn guard(&self) -> GuardPin<'_> {
         self.table.registry().guard()
     }
 
     /// The key and the value of a word that was read under a guard.
-    pub(super) fn blob<'g>(&'g self, _guard: &'g GuardPin<'_>, word: u64) -> (&'g [u8], &'g [u8]) {
+    pub(crate) fn blob<'g>(&'g self, _guard: &'g GuardPin<'_>, word: u64) -> (&'g [u8], &'g [u8]) {
         // SAFETY: the table holds offsets of blobs only; read under the guard, which
         // outlives the references.
         unsafe { self.blobs.get(word) }
@@ -216,7 +220,7 @@ impl<S, D: Design> BlobMap<S, D> {
 }
 
 impl<S: BuildHasher, D: Design> BlobMap<S, D> {
-    pub(super) fn word(&self, key: &[u8]) -> u64 {
+    pub(crate) fn word(&self, key: &[u8]) -> u64 {
         post_mix(self.hasher.hash_one(key))
     }
 

@@ -4,13 +4,15 @@ use super::blob::BlobMap;
 use super::boxed::BoxedMap;
 use super::inline::InlineMap;
 use super::set::InlineSet;
-use crate::entry::{Inline, InlineKey};
+use crate::entry::{Blobs, Inline, InlineKey};
 use crate::error::Error;
 use crate::hash::{HashPlacement, Hashing, RandomState};
+use crate::memory::Heap;
 use crate::table::Turbo;
 use crate::table::pea::EntrySize;
 use crate::table::turbo::{Config, Table};
 use core::hash::BuildHasher;
+use std::sync::Arc;
 
 /// The map of many small tables, of which only one waits for its own growth.
 ///
@@ -240,7 +242,8 @@ impl<S> TurboBuilder<S> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn build_blobs(self) -> Result<TurboBlobMap<S>, Error> {
-        BlobMap::of(Table::new(HashPlacement, self.config, self.capacity)?, self.hasher)
+        let table = Table::new(HashPlacement, self.config, self.capacity)?;
+        Ok(BlobMap::of(table, Arc::new(Blobs::new(&Heap)?), self.hasher))
     }
 }
 

@@ -8,9 +8,7 @@
 //! power cut leaves is, page by page, of any moment since the last
 //! [barrier](Medium::barrier), which is expensive: a file in the page cache.
 
-use super::Heap;
-#[cfg(not(any(loom, shuttle)))]
-use super::{Memory, Region};
+use super::{Heap, HeapRegion, Memory, Region};
 use crate::error::Error;
 use crate::sync::{AtomicPair, AtomicU64, Ordering};
 use core::fmt::Debug;
@@ -78,6 +76,44 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
     /// Where the bytes of a part are.
     #[cfg(not(any(loom, shuttle)))]
     type Region: Region + Debug;
+
+    /// Bytes that stay where they are.
+    type Direct: Region + Debug;
+
+    /// Addresses for so many bytes of a part that are in no pages that are copied; with the
+    /// bytes in it that there are. What a power cut is to leave of it must not be changed.
+    ///
+    /// # Errors
+    /// If addresses are refused.
+    fn direct(&self, part: Part, bytes: usize) -> Result<Self::Direct, Error>;
+
+    /// Stores parts one behind the other, from an address on that is a multiple of eight.
+    ///
+    /// # Safety
+    /// So many bytes there are the caller's, and nobody reads them meanwhile.
+    unsafe fn write(&self, address: *mut u8, parts: &[&[u8]]) {
+        let mut at = address;
+        for part in parts {
+            // SAFETY: as was promised; the parts are elsewhere.
+            unsafe {
+                at.copy_from_nonoverlapping(part.as_ptr(), part.len());
+                at = at.add(part.len());
+            }
+        }
+    }
+
+    /// The present epoch of a medium whose pages are copied; zero if it has none.
+    #[inline(always)]
+    fn epoch(&self) -> u64 {
+        0
+    }
+
+    /// Whether an epoch is durable. Zero is.
+    #[inline(always)]
+    fn is_settled(&self, epoch: u64) -> bool {
+        let _ = epoch;
+        true
+    }
 
     /// Addresses for so many bytes of a part; with the bytes in it that there are.
     #[cfg(not(any(loom, shuttle)))]
@@ -273,11 +309,17 @@ pub(crate) fn replace_second(slot: &AtomicPair, first: u64, second: u64) -> bool
 impl Medium for Heap {
     const IS_DURABLE: bool = false;
 
-    #[cfg(not(any(loom, shuttle)))]
-    type Region = super::HeapRegion;
+    type Direct = HeapRegion;
+
+    fn direct(&self, _part: Part, bytes: usize) -> Result<HeapRegion, Error> {
+        self.reserve(bytes)
+    }
 
     #[cfg(not(any(loom, shuttle)))]
-    fn region(&self, _part: Part, bytes: usize) -> Result<super::HeapRegion, Error> {
+    type Region = HeapRegion;
+
+    #[cfg(not(any(loom, shuttle)))]
+    fn region(&self, _part: Part, bytes: usize) -> Result<HeapRegion, Error> {
         self.reserve(bytes)
     }
 
@@ -308,6 +350,12 @@ pub struct Checked<const ORDERED: bool>;
 #[cfg(any(loom, shuttle))]
 impl<const ORDERED: bool> Medium for Checked<ORDERED> {
     const IS_DURABLE: bool = true;
+
+    type Direct = HeapRegion;
+
+    fn direct(&self, _part: Part, bytes: usize) -> Result<HeapRegion, Error> {
+        Heap.reserve(bytes)
+    }
 
     fn is_ordered(&self) -> bool {
         ORDERED

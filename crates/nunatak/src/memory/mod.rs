@@ -20,6 +20,8 @@ mod heap;
 mod medium;
 pub(crate) mod prefetch;
 mod runs;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+mod saved;
 mod slab;
 mod stretch;
 #[cfg(any(test, feature = "accounting"))]
@@ -33,6 +35,8 @@ pub use heap::{Heap, HeapRegion};
 pub(crate) use medium::Checked;
 pub(crate) use medium::{Medium, Part};
 pub(crate) use runs::{MOST_SIZE, Run, Runs};
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub(crate) use saved::{Saved, save, saved};
 pub(crate) use slab::{Slab, Zeroed};
 #[cfg(any(loom, shuttle))]
 pub(crate) use stretch::Released;
@@ -47,6 +51,16 @@ use core::ptr::NonNull;
 /// assert_eq!(nunatak::memory::ALIGNMENT, 64);
 /// ```
 pub const ALIGNMENT: usize = 64;
+
+/// Who learns, after a crash, which words of a table name places in memory of its own.
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub(crate) trait Finder: core::fmt::Debug + Send + Sync {
+    /// A slot holds a word; false if it can't, so that the slot is as if it were empty.
+    fn find(&self, word: u64) -> bool;
+
+    /// That was the last.
+    fn end(&self);
+}
 
 /// How much memory something holds, in bytes.
 ///

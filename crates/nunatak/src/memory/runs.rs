@@ -54,11 +54,17 @@ impl Runs {
             if !is_sound || run.first < end || run.first + run.len() > len {
                 return None;
             }
-            runs.fill(end, run.first);
+            runs.give_back_all(end..run.first, 0);
             end = run.first + run.len();
         }
-        runs.fill(end, len);
+        runs.give_back_all(end..len, 0);
         Some(runs)
+    }
+
+    /// Of so many elements that are all in use.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(crate) fn all_used(len: usize) -> Self {
+        Self { len, ever: len, ..Self::default() }
     }
 
     /// A run of a size; whether it was used before. `grow` makes room for so many
@@ -83,7 +89,7 @@ impl Runs {
                 self.len = first + (1 << size);
                 let is_used = first < self.ever;
                 self.ever = self.ever.max(self.len);
-                self.fill(gap, first);
+                self.give_back_all(gap..first, 0);
                 return Ok((Run { first, size }, is_used));
             }
         };
@@ -122,11 +128,12 @@ impl Runs {
         tag <= self.ended
     }
 
-    /// Makes what is between two elements free, which nobody has known.
-    fn fill(&mut self, mut from: usize, to: usize) {
-        while from < to {
-            let size = from.trailing_zeros().min((to - from).ilog2()).min(MOST_SIZE);
-            self.give_back(Run { first: from, size }, 0);
+    /// Takes elements side by side back, as [`give_back`](Self::give_back) does.
+    pub(crate) fn give_back_all(&mut self, range: core::ops::Range<usize>, tag: u64) {
+        let mut from = range.start;
+        while from < range.end {
+            let size = from.trailing_zeros().min((range.end - from).ilog2()).min(MOST_SIZE);
+            self.give_back(Run { first: from, size }, tag);
             from += 1 << size;
         }
     }

@@ -18,7 +18,7 @@ mod verify;
 
 use crate::error::Error;
 use crate::hash::{Hashing, Placement};
-use crate::memory::{Heap, MemoryUsage};
+use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::mode::{Mode, Shared};
 use crate::sync::Registry;
 use core::hash::BuildHasher;
@@ -181,6 +181,10 @@ pub trait Design: Sized + 'static {
     #[doc(hidden)]
     type Table<P: Placement>: PairTable<Stats = Self::Stats>;
 
+    /// Where byte strings are.
+    #[doc(hidden)]
+    type Medium: Medium;
+
     #[doc(hidden)]
     #[allow(missing_docs)]
     fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error>;
@@ -214,6 +218,7 @@ pub struct Dlht<M: Mode = Shared>(PhantomData<M>);
 impl<M: Mode> Design for Dlht<M> {
     type Stats = dlht::DlhtStats;
     type Table<P: Placement> = dlht::Table<P, M>;
+    type Medium = Heap;
 
     fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
         dlht::Table::new(placement, dlht::Config::default(), capacity)
@@ -236,6 +241,7 @@ pub struct Iceberg<B: BlockSizes = Blocks>(PhantomData<B>);
 impl<B: BlockSizes> Design for Iceberg<B> {
     type Stats = iceberg::IcebergStats;
     type Table<P: Placement> = iceberg::Table<P, B>;
+    type Medium = Heap;
 
     fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
         iceberg::Table::new(placement, iceberg::Config::default(), capacity)
@@ -263,6 +269,7 @@ impl<E: EntrySize> Design for Pea<E> {
     type Stats = pea::PeaStats;
     const WORD_BITS: (u32, u32) = (E::KEY_BITS, E::VALUE_BITS);
     type Table<P: Placement> = pea::Table<E::Placement<P>, Heap, E::Layout>;
+    type Medium = Heap;
 
     fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
         pea::Table::new(E::placement(placement), pea::Config::default(), capacity)
@@ -285,6 +292,7 @@ impl<E: EntrySize> Design for Turbo<E> {
     type Stats = turbo::TurboStats;
     const WORD_BITS: (u32, u32) = (E::KEY_BITS, E::VALUE_BITS);
     type Table<P: Placement> = turbo::Table<E::Placement<P>, Heap, E::Layout>;
+    type Medium = Heap;
 
     fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
         turbo::Table::new(E::placement(placement), turbo::Config::default(), capacity)
@@ -302,6 +310,7 @@ pub struct CheckedIceberg<B: BlockSizes, const ORDERED: bool>(PhantomData<B>);
 impl<B: BlockSizes, const ORDERED: bool> Design for CheckedIceberg<B, ORDERED> {
     type Stats = iceberg::IcebergStats;
     type Table<P: Placement> = iceberg::Table<P, B, crate::memory::Checked<ORDERED>>;
+    type Medium = Heap;
 
     fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
         let config = iceberg::Config { max_load: 0.95, ..iceberg::Config::default() };
@@ -326,6 +335,7 @@ pub struct CheckedPea(());
 impl Design for CheckedPea {
     type Stats = pea::PeaStats;
     type Table<P: Placement> = pea::Table<P, crate::memory::Checked<true>>;
+    type Medium = Heap;
 
     fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
         let config = pea::Config::default();

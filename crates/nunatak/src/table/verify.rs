@@ -1,6 +1,6 @@
 //! What looking through a durable table has in common, whatever its design.
 
-use super::{ByWord, PairTable};
+use super::{ByEntry, PairTable};
 use crate::error::{Error, FileError};
 
 /// Whether a key's and a value's word are of their types.
@@ -20,5 +20,7 @@ pub(super) fn verify_pair(
     is_pair: IsPair<'_>,
 ) -> Result<(), Error> {
     ensure(is_pair(word, second), NO_PAIR)?;
-    ensure(table.find(word, &ByWord) == Some(second), "a pair is not found where it is")
+    // The very pair: of words that are no keys others may have the same.
+    let found = table.find(word, &ByEntry(|other| other == second));
+    ensure(found.is_some(), "a pair is not found where it is")
 }

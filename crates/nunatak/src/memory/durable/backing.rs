@@ -198,8 +198,13 @@ pub(crate) fn kind_of(path: &Path) -> Result<Option<header::Kind>, Error> {
     let read = file.and_then(|file| rustix::io::read(file, &mut page));
     let bytes = read.map_err(|error| error_of("open the file", error))?;
     let number = header::kind_of(&page[..bytes])?;
-    let known =
-        [header::Kind::Iceberg, header::Kind::Pea, header::Kind::PeaMulti, header::Kind::Turbo];
+    let known = [
+        header::Kind::Iceberg,
+        header::Kind::Pea,
+        header::Kind::PeaMulti,
+        header::Kind::Turbo,
+        header::Kind::TurboBlobs,
+    ];
     Ok(known.into_iter().find(|&kind| kind as u64 == number))
 }
 
@@ -305,6 +310,20 @@ impl Backing {
         match &self.recorder {
             None => store(),
             Some(recorder) => recorder.store_page(address, words.to_vec(), store),
+        }
+    }
+
+    /// Stores parts one behind the other, which `store` does, from a multiple of eight on.
+    #[inline(always)]
+    pub(super) fn write(&self, address: *const u8, parts: &[&[u8]], store: impl FnOnce()) {
+        match &self.recorder {
+            None => store(),
+            Some(recorder) => {
+                let mut bytes = parts.concat();
+                bytes.resize(bytes.len().next_multiple_of(8), 0);
+                let words = bytes.chunks_exact(8).map(|word| word.try_into().unwrap_or_default());
+                recorder.store_page(address, words.map(u64::from_ne_bytes).collect(), store);
+            }
         }
     }
 

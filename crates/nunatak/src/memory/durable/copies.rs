@@ -193,6 +193,11 @@ impl Copies {
         self.epoch.load(Relaxed)
     }
 
+    /// The last epoch that is durable.
+    pub(super) fn durable(&self) -> u64 {
+        self.state.lock().durable
+    }
+
     #[inline(always)]
     pub(super) fn recycled(&self) -> u64 {
         // Acquire: what is read of pages is read after it.

@@ -50,6 +50,7 @@ pub(crate) enum Kind {
     Pea = 2,
     PeaMulti = 3,
     Turbo = 4,
+    TurboBlobs = 5,
 }
 
 /// The number of the kind of the file that begins with these bytes.

@@ -73,6 +73,27 @@ impl Medium for Paged {
     const IS_DURABLE: bool = true;
     const IS_PAGED: bool = true;
 
+    type Direct = PoolRegion;
+
+    fn direct(&self, part: Part, bytes: usize) -> Result<PoolRegion, Error> {
+        self.durable.direct(part, bytes)
+    }
+
+    unsafe fn write(&self, address: *mut u8, parts: &[&[u8]]) {
+        // SAFETY: as was promised to this function.
+        unsafe { self.durable.write(address, parts) }
+    }
+
+    #[inline(always)]
+    fn epoch(&self) -> u64 {
+        self.copies.as_ref().map_or(0, |copies| copies.epoch())
+    }
+
+    #[inline(always)]
+    fn is_settled(&self, epoch: u64) -> bool {
+        epoch == 0 || self.copies.as_ref().is_none_or(|copies| copies.durable() >= epoch)
+    }
+
     type Region = PagedRegion;
 
     fn region(&self, part: Part, bytes: usize) -> Result<PagedRegion, Error> {

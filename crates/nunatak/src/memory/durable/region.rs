@@ -44,6 +44,19 @@ impl Clone for Durable {
 impl Medium for Durable {
     const IS_DURABLE: bool = true;
 
+    type Direct = PoolRegion;
+
+    fn direct(&self, part: Part, bytes: usize) -> Result<PoolRegion, Error> {
+        self.region(part, bytes)
+    }
+
+    unsafe fn write(&self, address: *mut u8, parts: &[&[u8]]) {
+        self.0.backing.write(address, parts, || {
+            // SAFETY: as was promised to this function.
+            unsafe { crate::memory::Heap.write(address, parts) }
+        });
+    }
+
     type Region = PoolRegion;
 
     fn region(&self, part: Part, bytes: usize) -> Result<PoolRegion, Error> {

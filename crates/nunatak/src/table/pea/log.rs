@@ -203,35 +203,12 @@ impl<M: Medium> Log<M> {
 
     /// Keeps words for the next one who opens the table, or says that there are none.
     pub(super) fn save(&self, words: Option<&[u64]>) -> Result<(), Error> {
-        let first = RECORDS * PAIRS;
-        let store = |at: usize, pair: [u64; 2]| -> Result<(), Error> {
-            self.pairs.make_writable(first + at)?;
-            let place = self.pairs.at(first + at);
-            self.medium.store_second(place, pair[1], Relaxed);
-            self.medium.store_first(place, pair[0], Relaxed);
-            self.medium.flush(place, 1);
-            Ok(())
-        };
-        store(0, [0, 0])?;
-        let Some(words) = words else { return Ok(()) };
-        self.pairs.grow(first + 1 + words.len().div_ceil(2))?;
-        for (at, pair) in words.chunks(2).enumerate() {
-            store(1 + at, [pair[0], pair.get(1).copied().unwrap_or(0)])?;
-        }
-        store(0, [words.len() as u64 + 1, 0])
+        crate::memory::save(&self.medium, &self.pairs, RECORDS * PAIRS, words)
     }
 
     /// The words that were kept, if any were.
     pub(super) fn saved(&self) -> Option<Vec<u64>> {
-        let first = RECORDS * PAIRS;
-        let len = self.pairs.len().checked_sub(first + 1)?;
-        let count = self.pairs.at(first).load_first(Relaxed).checked_sub(1)? as usize;
-        if count.div_ceil(2) > len {
-            return None;
-        }
-        let pairs = (0..count.div_ceil(2)).map(|at| self.pairs.at(first + 1 + at));
-        let words = pairs.flat_map(|pair| [pair.load_first(Relaxed), pair.load_second(Relaxed)]);
-        Some(words.take(count).collect())
+        crate::memory::saved(&self.pairs, RECORDS * PAIRS)
     }
 }
 

@@ -153,6 +153,9 @@ pub struct Table<P: Placement, M: Medium = Heap, L: Layout = Bucket> {
     exclusive: Mutex<()>,
     happened: rehash::Happened,
     restoring: Restoring,
+    /// Who is to know what slots name, if that was not known when the table was opened.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    finder: Option<std::sync::Arc<dyn crate::memory::Finder>>,
 }
 
 impl<P: Placement, L: Layout> Table<P, Heap, L> {
@@ -196,6 +199,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             exclusive: Mutex::new(()),
             happened: rehash::Happened::default(),
             restoring: Restoring::default(),
+            #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+            finder: None,
             medium,
         })
     }

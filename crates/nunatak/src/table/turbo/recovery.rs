@@ -11,10 +11,10 @@ use super::{Config, Table};
 use crate::error::{Error, FileError};
 use crate::hash::Placement;
 use crate::memory::durable::Paged;
-use crate::memory::{Medium, Run};
+use crate::memory::{Finder, Medium, Run};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering::Relaxed, Shared};
-use crate::table::ByWord;
+use crate::table::ByEntry;
 use crate::table::iceberg::Recovery;
 use crate::table::iceberg::chains::Chains;
 use crate::table::paged::{PagedTable, has_first_room};
@@ -22,6 +22,7 @@ use crate::table::pea::bucket::Flag;
 use crate::table::pea::layout::Layout;
 use crate::table::restoring::Restoring;
 use crate::table::verify::IsPair;
+use std::sync::Arc;
 
 /// In the place of counts: nobody has looked at the shard since a crash.
 const UNKNOWN: u64 = u64::MAX;
@@ -67,11 +68,13 @@ impl<P: Placement> Table<P, Paged> {
         Ok(table)
     }
 
-    /// The table that a medium holds, as far as it is certain that it does.
+    /// The table that a medium holds, as far as it is certain that it does. Somebody may have
+    /// to know what its slots name.
     pub(crate) fn open(
         medium: Paged,
         placement: P,
         config: Config,
+        finder: Option<Arc<dyn Finder>>,
     ) -> Result<(Self, Recovery), Error> {
         let was_closed = medium.pool().was_closed();
         if medium.pool().trim()? {
@@ -79,17 +82,22 @@ impl<P: Placement> Table<P, Paged> {
             medium.barrier()?;
         }
         let shards = config.shards.unwrap_or(0);
-        let table = Self::within(medium, placement, config, shards)?;
+        let mut table = Self::within(medium, placement, config, shards)?;
         table.medium.end_recovery()?;
-        let known = table.find_runs(was_closed)?;
+        let known = table.find_runs(was_closed && finder.is_none())?;
+        table.finder = finder;
         table.registry.count::<Shared>(known as i64);
         let mut recovery = Recovery { was_closed, items: known, ..Recovery::default() };
+        // What chains name is not known before these.
+        table.restoring.begin(1);
         recovery.dropped = table.restore_chains();
+        table.end_one();
         has_first_room(&table)?;
         Ok((table, recovery))
     }
 
-    /// Learns where the shards' buckets are; how many pairs are known to be in them.
+    /// Learns where the shards' buckets are, and, of a table that was closed, what is known of
+    /// them; how many pairs are known to be in them.
     fn find_runs(&self, was_closed: bool) -> Result<usize, Error> {
         if self.shards.described() < self.shards.len() {
             return Err(corrupt("a shard has no descriptor"));
@@ -134,8 +142,10 @@ impl<P: Placement> Table<P, Paged> {
                 continue;
             }
             let hash = self.placement.hash_of_tag(tag, slot % 2);
-            let is_there = || self.find_tag::<true, _>(hash, tag, &ByWord).is_some();
-            if !self.placement.is_tag(tag) || is_there() {
+            // The very pair: of another key the tag may be the same.
+            let is_it = ByEntry(|other| other == second);
+            let is_there = || self.find_tag::<true, _>(hash, tag, &is_it).is_some();
+            if !self.placement.is_tag(tag) || is_there() || !self.is_found(second) {
                 dropped += 1;
                 // There is room: it was looked for when the table was made.
                 let _ = slots.clear(slot as u32);
@@ -228,7 +238,32 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         held.shard.publish(held.descriptor);
         self.registry.count::<Shared>(i64::from(counts.live));
         self.restoring.add(counts.live as usize);
-        self.restoring.end_one();
+        self.end_one();
+    }
+
+    /// Something has been looked at that had to be: if it was the last, all is known.
+    fn end_one(&self) {
+        if self.restoring.end_one()
+            && let Some(finder) = &self.finder
+        {
+            finder.end();
+        }
+    }
+
+    /// Tells who has to know it what a slot holds; whether it may.
+    fn is_found(&self, second: u64) -> bool {
+        let is_found = |finder: &Arc<dyn Finder>| seeded(Bug::BlobsNotFound) || finder.find(second);
+        self.finder.as_ref().is_none_or(is_found)
+    }
+
+    /// Looks at one shard that nobody has looked at since a crash, if there is any.
+    pub(crate) fn restore_one(&self) {
+        let is_left = |&number: &usize| self.shards.shard(number).descriptor().is_unrestored();
+        if self.restoring.left() > 0
+            && let Some(number) = (0..self.shards.len()).find(is_left)
+        {
+            drop(self.hold((number as u64) << (64 - self.shards.bits)));
+        }
     }
 
     /// Makes the headers of a run anew, which is that of a hash; what is in it.
@@ -240,7 +275,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let mut flags = vec![0_u64; run.len()];
         for (at, bucket) in self.shards.all(run).enumerate() {
             for slot in 0..L::SLOTS {
-                let (tag, _) = bucket.pair(slot, self.pairs_load_whole);
+                let (tag, second) = bucket.pair(slot, self.pairs_load_whole);
                 if tag == 0 || !self.placement.is_tag(tag) {
                     continue;
                 }
@@ -249,6 +284,9 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 let distance = at.wrapping_sub(home) & mask;
                 if self.shards.number(hash) != number || distance >= self.scope(run) {
                     // Of a file that somebody has damaged.
+                    continue;
+                }
+                if !self.is_found(second) {
                     continue;
                 }
                 if !seeded(Bug::WayNotRestored) {

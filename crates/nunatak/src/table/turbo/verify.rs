@@ -45,7 +45,7 @@ impl<P: Placement> Table<P, Paged> {
             let header = bucket.header();
             let free: Vec<usize> = header.matching(0).collect();
             for slot in 0..Self::SLOTS {
-                let (tag, _) = bucket.pair(slot, self.pairs_load_whole);
+                let (tag, second) = bucket.pair(slot, self.pairs_load_whole);
                 if free.contains(&slot) {
                     ensure(tag == 0, "an empty slot holds a pair")?;
                     continue;
@@ -56,7 +56,7 @@ impl<P: Placement> Table<P, Paged> {
                 ensure(is_its, "a pair is in a shard that is not its key's")?;
                 let is_known = header.matching(fingerprint(hash)).any(|other| other == slot);
                 ensure(is_known, "a pair has another's fingerprint")?;
-                self.verify_way(run, at, (hash, tag))?;
+                self.verify_way(run, at, hash, (tag, second))?;
                 counts.live += 1;
             }
             if header.has(PASSED) {
@@ -67,21 +67,26 @@ impl<P: Placement> Table<P, Paged> {
         Ok(counts.live as usize)
     }
 
-    /// Whether a key's search comes to its bucket, and to it alone.
-    fn verify_way(&self, run: Run, at: usize, (hash, tag): (u64, u64)) -> Result<(), Error> {
+    /// Whether a key's search comes to its bucket, and to it alone. (Of words that are no keys
+    /// others may have the same tag, and another value.)
+    fn verify_way(&self, run: Run, at: usize, hash: u64, pair: (u64, u64)) -> Result<(), Error> {
+        let is_same =
+            |other: u64, second: u64| other == pair.0 && (P::WORDS_ARE_KEYS || second == pair.1);
         let (mut is_on_the_way, mut found) = (false, 0);
         for distance in 0..self.scope(run) {
             let place = self.shards.place(run, hash, distance);
             is_on_the_way |= place == run.first + at;
             let bucket = self.shards.bucket(place);
             let slots = bucket.header().matching(fingerprint(hash));
-            let tags = slots.map(|slot| bucket.pair(slot, self.pairs_load_whole).0);
-            found += tags.filter(|&other| other == tag).count();
+            let pairs = slots.map(|slot| bucket.pair(slot, self.pairs_load_whole));
+            found += pairs.filter(|&(other, second)| is_same(other, second)).count();
             if !bucket.header().has(PASSED) {
                 break;
             }
         }
         ensure(is_on_the_way, "a pair is in a bucket that is not its key's")?;
-        ensure(found + self.chains.of(hash, tag).len() == 1, "a key is in a shard twice")
+        let chained = self.chains.of(hash, pair.0).into_iter();
+        found += chained.filter(|&second| is_same(pair.0, second)).count();
+        ensure(found == 1, "a key is in a shard twice")
     }
 }

@@ -12,123 +12,29 @@
 //! 3. Bytes of a place are written by who was given it, before he makes its offset known,
 //!    and by nobody afterwards. So whoever learns of the offset by an acquiring load may
 //!    read them as long as the place is not given back.
+//! 4. In a medium of epochs (whose pages are copied; the arena's are not) a place that was
+//!    given back is used again when an epoch in which it was is durable, unless it was given
+//!    out in the same one: until then a power cut brings back who knows it.
+//! 5. Locks are taken in this order: that of the search; that of a shard; that of the runs.
 
-use super::{Heap, HeapRegion, Memory, MemoryUsage, Region, Run, Runs, Stretch};
+mod classes;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+mod search;
+mod spans;
+
+use super::{Heap, Medium, MemoryUsage, Part, Region, Run, Runs, Stretch};
 use crate::error::Error;
-use crate::sync::{AtomicU64, Mutex, Ordering, thread_index};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::seeded::{Bug, seeded};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, thread_index};
+use classes::{CLASSES, class_of, size_of_class};
+use spans::{Class, Owner, Search, Span};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of a span.
-const SPAN: usize = 64 << 10;
-
-/// What sizes are multiples of.
-const GRAIN: usize = 8;
-
-/// The smallest size of which there are four for each doubling.
-const FINE: usize = 128;
-
-/// The largest place of a span that is shared.
-const LARGEST: usize = SPAN / 2;
-
-/// Sizes up to [`FINE`] in steps of a grain, then four for each doubling up to
-/// [`LARGEST`].
-const CLASSES: usize = FINE / GRAIN + 4 * (LARGEST / FINE).ilog2() as usize;
+pub(super) const SPAN: usize = 64 << 10;
 
 /// So that threads seldom wait for each other.
 const SHARDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
-
-/// The class of the smallest places that so many bytes fit in; none if they need spans of
-/// their own.
-fn class_of(bytes: usize) -> Option<usize> {
-    match bytes {
-        ..=FINE => Some(bytes.max(1).div_ceil(GRAIN) - 1),
-        bytes if bytes <= LARGEST => {
-            // The two bits behind the highest tell which quarter.
-            let log = (bytes - 1).ilog2();
-            let quarter = (bytes - 1) >> (log - 2) & 3;
-            Some(FINE / GRAIN + 4 * (log - FINE.ilog2()) as usize + quarter)
-        }
-        _ => None,
-    }
-}
-
-/// The size of a class's places.
-fn size_of_class(class: usize) -> usize {
-    match class.checked_sub(FINE / GRAIN) {
-        None => (class + 1) * GRAIN,
-        Some(above) => (5 + above % 4) << (above / 4) << (FINE.ilog2() - 2),
-    }
-}
-
-/// What a span that is in use belongs to, as a word: a class of a shard, or to one place
-/// that has it and some behind it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
-    Class { shard: usize, class: usize },
-    Alone { size: u32 },
-}
-
-impl Owner {
-    fn word(self) -> u64 {
-        match self {
-            Self::Class { shard, class } => (shard << 16 | class << 8 | 1) as u64,
-            Self::Alone { size } => u64::from(size) << 8 | 2,
-        }
-    }
-
-    fn of(word: u64) -> Self {
-        match word & 0xFF {
-            1 => Self::Class { shard: (word >> 16) as usize, class: (word >> 8 & 0xFF) as usize },
-            _ => Self::Alone { size: (word >> 8) as u32 },
-        }
-    }
-}
-
-/// A span that is divided into places.
-#[derive(Debug)]
-struct Span {
-    /// A bit for each place.
-    taken: Box<[u64]>,
-    /// How many there are, and how many are taken.
-    places: u32,
-    live: u32,
-}
-
-impl Span {
-    fn new(places: usize) -> Self {
-        let mut taken = vec![0_u64; places.div_ceil(64)].into_boxed_slice();
-        if !places.is_multiple_of(64) {
-            // Those behind the last are nobody's.
-            taken[places / 64] = !0 << (places % 64);
-        }
-        Self { taken, places: places as u32, live: 0 }
-    }
-
-    fn take(&mut self) -> Option<usize> {
-        let at = self.taken.iter().position(|&word| word != !0)?;
-        let bit = (!self.taken[at]).trailing_zeros() as usize;
-        self.taken[at] |= 1 << bit;
-        self.live += 1;
-        Some(64 * at + bit)
-    }
-
-    fn give_back(&mut self, place: usize) {
-        debug_assert!(
-            self.taken[place / 64] >> (place % 64) & 1 == 1,
-            "a place is given back twice"
-        );
-        self.taken[place / 64] &= !(1 << (place % 64));
-        self.live -= 1;
-    }
-}
-
-/// The spans of a class.
-#[derive(Debug, Default)]
-struct Class {
-    spans: BTreeMap<usize, Span>,
-    /// Those that have a free place.
-    partial: BTreeSet<usize>,
-}
 
 /// What an arena holds.
 ///
@@ -155,23 +61,35 @@ pub struct BlobStats {
     pub mapped_bytes: usize,
     /// What was taken out and waits for guards.
     pub retired_bytes: usize,
+    /// What was taken out of a map in a file and waits for the next sync.
+    pub unsynced_bytes: usize,
 }
 
 #[derive(Debug)]
-pub(crate) struct Arena {
-    region: HeapRegion,
+pub(crate) struct Arena<M: Medium = Heap> {
+    medium: M,
+    region: M::Direct,
     /// What each span belongs to.
     owners: Stretch<AtomicU64>,
     shards: Box<[Mutex<[Class; CLASSES]>]>,
     runs: Mutex<Runs>,
+    /// In a medium of epochs those in which places that have their spans alone were given
+    /// out.
+    alone: Mutex<BTreeMap<usize, u64>>,
+    /// Places that were given back, and wait for these epochs to be durable.
+    waiting: Mutex<VecDeque<(u64, usize)>>,
+    /// Their bytes: counted and read relaxed, a statistic.
+    waiting_bytes: AtomicUsize,
+    search: Mutex<Search>,
 }
 
-impl Arena {
-    /// An arena of so many bytes of addresses at most.
-    pub(crate) fn new(most: usize) -> Result<Self, Error> {
+impl<M: Medium> Arena<M> {
+    /// An arena of so many bytes of addresses at most. What a medium holds of one is nobody's
+    /// before it is learned of.
+    pub(crate) fn new(medium: &M, most: usize) -> Result<Self, Error> {
         let mut most = most.next_multiple_of(SPAN);
         let region = loop {
-            match Heap.reserve(most) {
+            match medium.direct(Part::Values, most) {
                 Ok(region) => break region,
                 // The system may limit the addresses of a process.
                 Err(_) if most > 1 << 30 => most = (most / 2).next_multiple_of(SPAN),
@@ -180,10 +98,15 @@ impl Arena {
         };
         let shards = (0..SHARDS).map(|_| Mutex::new(core::array::from_fn(|_| Class::default())));
         Ok(Self {
+            medium: medium.clone(),
             region,
             owners: Stretch::new(0, most / SPAN)?,
             shards: shards.collect(),
             runs: Mutex::default(),
+            alone: Mutex::default(),
+            waiting: Mutex::default(),
+            waiting_bytes: AtomicUsize::new(0),
+            search: Mutex::default(),
         })
     }
 
@@ -191,6 +114,13 @@ impl Arena {
     #[inline(always)]
     pub(crate) fn address(&self, offset: usize) -> *mut u8 {
         self.region.base().as_ptr().wrapping_add(offset)
+    }
+
+    /// Whether so many bytes from an offset on are the arena's: what a file says may be
+    /// anything.
+    #[inline(always)]
+    pub(crate) fn holds(&self, offset: usize, bytes: usize) -> bool {
+        offset.checked_add(bytes).is_some_and(|end| end <= self.region.committed())
     }
 
     /// A place for so many bytes.
@@ -204,18 +134,23 @@ impl Arena {
             return self.take_spans(bytes.div_ceil(SPAN));
         };
         let shard = thread_index::current() % SHARDS;
-        let mut classes = self.shards[shard].lock();
-        let Class { spans, partial } = &mut classes[class];
-        if partial.first().is_none_or(|&at| at >= end) {
-            let run = self.take_run(0, Owner::Class { shard, class })?;
-            spans.insert(run.first, Span::new(SPAN / size_of_class(class)));
-            partial.insert(run.first);
+        let is_full =
+            |classes: &[Class; CLASSES]| classes[class].partial.first().is_none_or(|&at| at >= end);
+        if M::IS_DURABLE && is_full(&self.shards[shard].lock()) {
+            self.settle();
         }
+        let mut classes = self.shards[shard].lock();
+        if is_full(&classes) {
+            let run = self.take_run(0, Owner::Class { shard, class })?;
+            classes[class].spans.insert(run.first, Span::new(class));
+            classes[class].partial.insert(run.first);
+        }
+        let Class { spans, partial } = &mut classes[class];
         // The lowest, so that the highest become free.
         let taken = partial.first().copied().and_then(|at| {
             let span = spans.get_mut(&at)?;
-            let place = span.take()?;
-            if span.live == span.places {
+            let place = span.take(self.medium.epoch())?;
+            if span.is_full() {
                 partial.remove(&at);
             }
             Some(at * SPAN + place * size_of_class(class))
@@ -234,9 +169,18 @@ impl Arena {
         2 * self.spans() + 1
     }
 
-    fn take_spans(&self, count: usize) -> Result<usize, Error> {
-        let size = count.checked_next_power_of_two().ok_or(Error::CapacityOverflow)?.ilog2();
-        let run = self.take_run(size, Owner::Alone { size })?;
+    fn take_spans(&self, spans: usize) -> Result<usize, Error> {
+        if M::IS_DURABLE {
+            self.settle();
+        }
+        let size = spans.checked_next_power_of_two().ok_or(Error::CapacityOverflow)?.ilog2();
+        let run = self.take_run(size, Owner::Alone { spans })?;
+        // The rest is for others.
+        self.runs.lock().give_back_all(run.first + spans..run.first + run.len(), 0);
+        let epoch = self.medium.epoch();
+        if epoch != 0 {
+            self.alone.lock().insert(run.first, epoch);
+        }
         Ok(run.first * SPAN)
     }
 
@@ -247,58 +191,145 @@ impl Arena {
             self.owners.grow(len)?;
             if bytes <= self.region.committed() { Ok(()) } else { self.commit(bytes) }
         })?;
-        // Relaxed: who gives a place of it back has learnt of it.
-        self.owners.at(run.first).store(owner.word(), Ordering::Relaxed);
+        self.set_owner(run.first, owner);
         Ok(run)
     }
 
     /// Has so many bytes, and more of a large arena: the system finds and clears two MiB at
-    /// once if it may, and of a large arena that is little.
+    /// once if it may, and a file has places for few extents.
     fn commit(&self, bytes: usize) -> Result<(), Error> {
         const PIECE: usize = 2 << 20;
-        let large = bytes.next_multiple_of(PIECE).min(self.region.reserved());
-        self.region.resize(if bytes < 4 * PIECE { bytes } else { large })
+        let before = self.region.committed();
+        let more = match M::IS_DURABLE {
+            true => (before + before / 8).next_multiple_of(SPAN),
+            false if bytes >= 4 * PIECE => bytes.next_multiple_of(PIECE),
+            false => bytes,
+        };
+        let more = more.min(self.region.reserved()).max(bytes);
+        let resized = self.region.resize(more);
+        if more > bytes { resized.or_else(|_| self.region.resize(bytes)) } else { resized }
     }
 
-    /// Takes a place back that nobody comes to know any more.
+    /// Takes a place back that nobody comes to know any more, unless the power is cut: then
+    /// it waits.
     pub(crate) fn give_back(&self, offset: usize) {
+        let epoch = self.medium.epoch();
+        if epoch == 0 || self.is_fresh(offset, epoch) || seeded(Bug::PlaceNotKept) {
+            return self.free(offset);
+        }
+        self.waiting_bytes.fetch_add(self.bytes_at(offset), Ordering::Relaxed);
+        self.waiting.lock().push_back((epoch, offset));
+    }
+
+    /// How many bytes the place at an offset has.
+    fn bytes_at(&self, offset: usize) -> usize {
+        match self.owner(offset / SPAN) {
+            Owner::Class { class, .. } => size_of_class(class),
+            Owner::Alone { spans } => spans * SPAN,
+            Owner::Inside | Owner::Nobody => 0,
+        }
+    }
+
+    /// Whether a place was given out in this epoch.
+    fn is_fresh(&self, offset: usize, epoch: u64) -> bool {
         let at = offset / SPAN;
-        match self.owner(offset) {
-            Owner::Alone { size } => self.runs.lock().give_back(Run { first: at, size }, 0),
+        match self.owner(at) {
+            Owner::Class { shard, class } => {
+                let place = offset % SPAN / size_of_class(class);
+                let classes = self.shards[shard].lock();
+                classes[class].spans.get(&at).is_some_and(|span| span.is_fresh(place, epoch))
+            }
+            _ => self.alone.lock().get(&at) == Some(&epoch),
+        }
+    }
+
+    /// Has room again where places were given back in epochs that are durable.
+    pub(crate) fn settle(&self) {
+        let mut settled = Vec::new();
+        {
+            let mut waiting = self.waiting.lock();
+            while let Some(&(epoch, offset)) = waiting.front()
+                && self.medium.is_settled(epoch)
+            {
+                waiting.pop_front();
+                settled.push(offset);
+            }
+        }
+        for offset in settled {
+            self.waiting_bytes.fetch_sub(self.bytes_at(offset), Ordering::Relaxed);
+            self.free(offset);
+        }
+        #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+        self.settle_search();
+    }
+
+    /// How many bytes wait for a sync.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting_bytes.load(Ordering::Relaxed)
+    }
+
+    fn free(&self, offset: usize) {
+        let at = offset / SPAN;
+        match self.owner(at) {
+            Owner::Alone { spans } => {
+                let search = self.search.lock();
+                (at..at + spans).for_each(|at| self.set_owner(at, Owner::Nobody));
+                self.alone.lock().remove(&at);
+                // Those that a search is about are given back when it is over.
+                if at >= search.end() {
+                    self.runs.lock().give_back_all(at..at + spans, 0);
+                }
+            }
             Owner::Class { shard, class } => {
                 let mut classes = self.shards[shard].lock();
                 let Class { spans, partial } = &mut classes[class];
                 let Some(span) = spans.get_mut(&at) else { return };
                 span.give_back(offset % SPAN / size_of_class(class));
+                if span.is_held {
+                    return;
+                }
                 // One that is free for the next to come.
                 if span.live == 0 && partial.len() > 1 {
-                    spans.remove(&at);
-                    partial.remove(&at);
-                    self.runs.lock().give_back(Run { first: at, size: 0 }, 0);
+                    self.free_span(&mut classes[class], at);
                 } else {
                     partial.insert(at);
                 }
             }
+            Owner::Inside | Owner::Nobody => debug_assert!(false, "nobody's place is given back"),
         }
     }
 
-    fn owner(&self, offset: usize) -> Owner {
+    /// Gives a span back of which no place is taken.
+    fn free_span(&self, class: &mut Class, at: usize) {
+        class.spans.remove(&at);
+        class.partial.remove(&at);
+        self.set_owner(at, Owner::Nobody);
+        self.runs.lock().give_back(Run { first: at, size: 0 }, 0);
+    }
+
+    fn owner(&self, at: usize) -> Owner {
         // Relaxed: who knows a place has learnt of it after it was stored.
-        Owner::of(self.owners.at(offset / SPAN).load(Ordering::Relaxed))
+        Owner::of(self.owners.at(at).load(Ordering::Relaxed))
+    }
+
+    fn set_owner(&self, at: usize, owner: Owner) {
+        // Relaxed: who gives a place of it back has learnt of it.
+        self.owners.at(at).store(owner.word(), Ordering::Relaxed);
     }
 
     /// How many bytes the place of so many takes.
     pub(crate) fn placed(bytes: usize) -> usize {
-        class_of(bytes)
-            .map_or_else(|| bytes.div_ceil(SPAN).next_power_of_two() * SPAN, size_of_class)
+        class_of(bytes).map_or_else(|| bytes.next_multiple_of(SPAN), size_of_class)
     }
 
     /// Whether a place has room before it, and is in a span of which few are taken, or that
     /// is far behind what would hold all.
     pub(crate) fn should_move(&self, offset: usize) -> bool {
         let at = offset / SPAN;
-        match self.owner(offset) {
-            Owner::Alone { size } => self.runs.lock().has_below(size, at),
+        match self.owner(at) {
+            Owner::Alone { spans } => {
+                self.runs.lock().has_below(spans.next_power_of_two().ilog2(), at)
+            }
             Owner::Class { shard, class } => {
                 let is_far = at >= self.far();
                 let classes = self.shards[shard].lock();
@@ -306,20 +337,19 @@ impl Arena {
                 spans.get(&at).is_some_and(|span| is_far || 2 * span.live < span.places)
                     && (partial.first().is_some_and(|&first| first < at) || is_far)
             }
+            Owner::Inside | Owner::Nobody => false,
         }
     }
 
     /// Gives the memory behind the last span that is in use back to the system.
     pub(crate) fn trim(&self) {
         for shard in &self.shards {
-            for Class { spans, partial } in shard.lock().iter_mut() {
+            for class in shard.lock().iter_mut() {
+                let is_free = |span: &Span| span.live == 0 && !span.is_held;
+                let spans = class.spans.iter();
                 let free: Vec<usize> =
-                    spans.iter().filter(|(_, span)| span.live == 0).map(|(&at, _)| at).collect();
-                for at in free {
-                    spans.remove(&at);
-                    partial.remove(&at);
-                    self.runs.lock().give_back(Run { first: at, size: 0 }, 0);
-                }
+                    spans.filter(|(_, span)| is_free(span)).map(|(&at, _)| at).collect();
+                free.into_iter().for_each(|at| self.free_span(class, at));
             }
         }
         let mut runs = self.runs.lock();
@@ -341,27 +371,12 @@ impl Arena {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
+    use super::classes::LARGEST;
     use super::*;
 
     #[test]
-    fn classes_fit_what_is_in_them_and_little_more() {
-        for bytes in 0..=LARGEST {
-            let class = class_of(bytes).unwrap();
-            let size = size_of_class(class);
-            assert!(
-                class < CLASSES && size >= bytes && size.is_multiple_of(GRAIN),
-                "{bytes}: {size}"
-            );
-            assert!(class == 0 || size_of_class(class - 1) < bytes, "{bytes} fit a smaller one");
-            assert!(bytes <= FINE || 4 * size <= 5 * bytes, "{bytes} in {size}");
-        }
-        assert_eq!(size_of_class(CLASSES - 1), LARGEST);
-        assert_eq!(class_of(LARGEST + 1), None);
-    }
-
-    #[test]
     fn places_are_apart_and_all_come_back() {
-        let arena = Arena::new(1 << 30).unwrap();
+        let arena = Arena::new(&Heap, 1 << 30).unwrap();
         let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
         let mut random = 1_u64;
         let mut most = 0;
@@ -374,7 +389,7 @@ mod tests {
                     _ => (random >> 30) as usize % 256,
                 };
                 let at = arena.take(bytes).unwrap();
-                let end = at + Arena::placed(bytes);
+                let end = at + Arena::<Heap>::placed(bytes);
                 let before = taken.range(..end).next_back();
                 assert!(before.is_none_or(|(_, &end)| end <= at), "{at} overlaps another");
                 taken.insert(at, end);
@@ -394,7 +409,7 @@ mod tests {
 
     #[test]
     fn what_is_too_large_is_refused_and_takes_nothing() {
-        let arena = Arena::new(1 << 20).unwrap();
+        let arena = Arena::new(&Heap, 1 << 20).unwrap();
         assert!(arena.take(usize::MAX / 2).is_err() && arena.take(2 << 20).is_err());
         assert_eq!(arena.spans(), 0);
         assert_eq!(arena.take(1 << 20), Ok(0));
@@ -405,7 +420,7 @@ mod tests {
 
     #[test]
     fn sparse_spans_are_told() {
-        let arena = Arena::new(1 << 30).unwrap();
+        let arena = Arena::new(&Heap, 1 << 30).unwrap();
         let places: Vec<usize> = (0..3 * SPAN / 64).map(|_| arena.take(64).unwrap()).collect();
         let (keep, give): (Vec<usize>, Vec<usize>) =
             places.iter().partition(|&at| at / 64 % 8 == 0);

@@ -1,0 +1,224 @@
+//! Durable maps of one value a key, as those who crash them use them: keys and values are
+//! numbers, whatever the map makes of them.
+
+use crate::crashes::Contents;
+use nunatak::Error;
+use nunatak::durable::{DurableDesign, Map, Options, Recovery, Simulation, TurboBlobMap};
+use std::fmt::Debug;
+use std::path::Path;
+
+/// A durable map of numbers.
+#[allow(missing_docs, reason = "they are the map's own")]
+pub trait Crashable: Sync + Sized + Debug {
+    fn create(simulation: &Simulation, options: &Options) -> Result<Self, Error>;
+    fn open(simulation: &Simulation, options: &Options) -> Result<Self, Error>;
+    fn open_file(path: &Path, options: &Options) -> Result<Self, Error>;
+    fn open_or_create_file(path: &Path, options: &Options) -> Result<Self, Error>;
+    fn put(&self, key: u64, value: u64) -> Result<Option<u64>, Error>;
+    fn put_new(&self, key: u64, value: u64) -> Result<Option<u64>, Error>;
+    fn replace(&self, key: u64, value: u64) -> Result<Option<u64>, Error>;
+    fn take(&self, key: u64) -> Result<Option<u64>, Error>;
+    fn value(&self, key: u64) -> Option<u64>;
+    fn contents(&self) -> Contents;
+    fn count(&self) -> usize;
+    fn check(&self) -> Result<usize, Error>;
+    fn found(&self) -> Recovery;
+    fn make_durable(&self) -> Result<(), Error>;
+    fn shrink(&self) -> Result<(), Error>;
+    fn make_room(&self, entries: usize) -> Result<(), Error>;
+    /// What is known of its inside.
+    fn inside(&self) -> String;
+}
+
+impl<D: DurableDesign> Crashable for Map<u64, u64, D>
+where
+    Self: Sync,
+{
+    fn create(simulation: &Simulation, options: &Options) -> Result<Self, Error> {
+        simulation.create(options)
+    }
+
+    fn open(simulation: &Simulation, options: &Options) -> Result<Self, Error> {
+        simulation.open(options)
+    }
+
+    fn open_file(path: &Path, options: &Options) -> Result<Self, Error> {
+        Self::open_with(path, options)
+    }
+
+    fn open_or_create_file(path: &Path, options: &Options) -> Result<Self, Error> {
+        Self::open_or_create_with(path, options)
+    }
+
+    fn put(&self, key: u64, value: u64) -> Result<Option<u64>, Error> {
+        self.insert(key, value)
+    }
+
+    fn put_new(&self, key: u64, value: u64) -> Result<Option<u64>, Error> {
+        Ok(self.try_insert(key, value)?.err())
+    }
+
+    fn replace(&self, key: u64, value: u64) -> Result<Option<u64>, Error> {
+        self.update(&key, value)
+    }
+
+    fn take(&self, key: u64) -> Result<Option<u64>, Error> {
+        self.remove(&key)
+    }
+
+    fn value(&self, key: u64) -> Option<u64> {
+        self.get(&key)
+    }
+
+    fn contents(&self) -> Contents {
+        self.iter().collect()
+    }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn check(&self) -> Result<usize, Error> {
+        self.verify()
+    }
+
+    fn found(&self) -> Recovery {
+        self.recovery()
+    }
+
+    fn make_durable(&self) -> Result<(), Error> {
+        self.sync()
+    }
+
+    fn shrink(&self) -> Result<(), Error> {
+        self.shrink_to_fit()
+    }
+
+    fn make_room(&self, entries: usize) -> Result<(), Error> {
+        self.reserve(entries)
+    }
+
+    fn inside(&self) -> String {
+        format!("{:?}", self.stats())
+    }
+}
+
+/// A number as bytes of some length, all of which follow from it.
+pub fn bytes_of(number: u64, least: u64) -> Vec<u8> {
+    let length = match number {
+        // Of those of the keys none.
+        _ if least == VALUE && number % 199 == 1 => 70_000,
+        _ if least == VALUE && number.is_multiple_of(23) => 4000,
+        other => least + other % 23 * 9,
+    };
+    let filling = (8..length.max(8)).map(|at| (number.wrapping_mul(31).wrapping_add(at)) as u8);
+    number.to_le_bytes().into_iter().chain(filling).collect()
+}
+
+/// The number that some bytes are.
+///
+/// # Panics
+/// If they are not all of one.
+pub fn number_of(bytes: &[u8], least: u64) -> u64 {
+    let number = u64::from_le_bytes(*bytes.first_chunk().expect("a number"));
+    assert!(bytes == bytes_of(number, least), "bytes of {number} are torn");
+    number
+}
+
+const KEY: u64 = 8;
+const VALUE: u64 = 20;
+
+/// The key of a number: none is long.
+fn key_of(number: u64) -> Vec<u8> {
+    bytes_of(number, KEY)
+}
+
+fn number_of_key(bytes: &[u8]) -> u64 {
+    number_of(bytes, KEY)
+}
+
+fn value_of(number: u64) -> Vec<u8> {
+    bytes_of(number, VALUE)
+}
+
+fn number_of_value(bytes: &[u8]) -> u64 {
+    number_of(bytes, VALUE)
+}
+
+impl Crashable for TurboBlobMap {
+    fn create(simulation: &Simulation, options: &Options) -> Result<Self, Error> {
+        simulation.create_blobs(options)
+    }
+
+    fn open(simulation: &Simulation, options: &Options) -> Result<Self, Error> {
+        simulation.open_blobs(options)
+    }
+
+    fn open_file(path: &Path, options: &Options) -> Result<Self, Error> {
+        Self::open_with(path, options)
+    }
+
+    fn open_or_create_file(path: &Path, options: &Options) -> Result<Self, Error> {
+        Self::open_or_create_with(path, options)
+    }
+
+    fn put(&self, key: u64, value: u64) -> Result<Option<u64>, Error> {
+        let before = self.insert(&key_of(key), &value_of(value))?;
+        Ok(before.map(|value| number_of_value(&value)))
+    }
+
+    fn put_new(&self, key: u64, value: u64) -> Result<Option<u64>, Error> {
+        let present = self.try_insert(&key_of(key), &value_of(value))?;
+        Ok(present.map(|value| number_of_value(&value)))
+    }
+
+    fn replace(&self, key: u64, value: u64) -> Result<Option<u64>, Error> {
+        let before = self.update(&key_of(key), &value_of(value))?;
+        Ok(before.map(|value| number_of_value(&value)))
+    }
+
+    fn take(&self, key: u64) -> Result<Option<u64>, Error> {
+        Ok(self.remove(&key_of(key))?.map(|value| number_of_value(&value)))
+    }
+
+    fn value(&self, key: u64) -> Option<u64> {
+        self.get_with(&key_of(key), number_of_value)
+    }
+
+    fn contents(&self) -> Contents {
+        let all = self.iter();
+        all.map(|(key, value)| (number_of_key(&key), number_of_value(&value))).collect()
+    }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn check(&self) -> Result<usize, Error> {
+        let entries = self.verify()?;
+        self.reclaim();
+        let stats = self.blob_stats();
+        assert_eq!(stats.blobs, entries, "a blob is no key's, or a key has none: {stats:?}");
+        Ok(entries)
+    }
+
+    fn found(&self) -> Recovery {
+        self.recovery()
+    }
+
+    fn make_durable(&self) -> Result<(), Error> {
+        self.sync()
+    }
+
+    fn shrink(&self) -> Result<(), Error> {
+        self.shrink_to_fit()
+    }
+
+    fn make_room(&self, entries: usize) -> Result<(), Error> {
+        self.reserve(entries)
+    }
+
+    fn inside(&self) -> String {
+        format!("{:?} {:?}", self.stats(), self.blob_stats())
+    }
+}

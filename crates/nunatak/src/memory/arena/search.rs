@@ -1,0 +1,264 @@
+//! What an arena in a file learns of its places: from what was said of them when the file was
+//! closed, or from all who know one, after a crash.
+//!
+//! Until all of these have told of theirs no place that was there before is given out, and in
+//! a medium of epochs not before the next sync either: the last one that is durable may know
+//! others.
+
+use super::classes::{class_of, size_of_class};
+use super::spans::{Class, Owner, Search, Span};
+use super::{Arena, SHARDS, SPAN};
+use crate::memory::{MOST_SIZE, Medium, Region, Run, Runs};
+use crate::seeded::{Bug, seeded};
+use std::collections::BTreeMap;
+
+/// Spans that are in use, and, of a class, which of their places.
+type Known = BTreeMap<usize, (Owner, Option<Span>)>;
+
+impl<M: Medium> Arena<M> {
+    /// Begins to ask who knows a place of those that the medium holds.
+    pub(crate) fn begin_search(&self) -> Result<(), crate::Error> {
+        let end = self.region.committed() / SPAN;
+        self.owners.grow(end)?;
+        *self.runs.lock() = Runs::all_used(end);
+        *self.search.lock() = Search::Marking { end };
+        Ok(())
+    }
+
+    /// Learns that a place of so many bytes is somebody's; false if it can be nobody's, or is
+    /// another's, too.
+    pub(crate) fn mark(&self, offset: usize, bytes: usize) -> bool {
+        let search = self.search.lock();
+        let Search::Marking { end } = *search else { return false };
+        let at = offset / SPAN;
+        let Some(class) = class_of(bytes) else {
+            let spans = bytes.div_ceil(SPAN);
+            let is_free = |at| self.owner(at) == Owner::Nobody;
+            if !offset.is_multiple_of(SPAN) || at + spans > end || !(at..at + spans).all(is_free) {
+                return false;
+            }
+            self.set_owner(at, Owner::Alone { spans });
+            (at + 1..at + spans).for_each(|at| self.set_owner(at, Owner::Inside));
+            return true;
+        };
+        let (size, within) = (size_of_class(class), offset % SPAN);
+        if at >= end || !within.is_multiple_of(size) {
+            return false;
+        }
+        let shard = match self.owner(at) {
+            Owner::Nobody => at % SHARDS,
+            Owner::Class { shard, class: other } if other == class => shard,
+            _ => return false,
+        };
+        self.set_owner(at, Owner::Class { shard, class });
+        let mut classes = self.shards[shard].lock();
+        let span = classes[class].spans.entry(at).or_insert_with(|| {
+            let mut span = Span::new(class);
+            span.is_held = true;
+            span
+        });
+        span.take_at(within / size)
+    }
+
+    /// All who know a place have told of it.
+    pub(crate) fn end_search(&self) {
+        {
+            let mut search = self.search.lock();
+            let Search::Marking { end } = *search else { return };
+            let epoch = if seeded(Bug::PlaceNotKept) { 0 } else { self.medium.epoch() };
+            *search = Search::Ended { end, epoch };
+        }
+        self.settle_search();
+    }
+
+    /// Lets places that nobody knows be used, if it is time.
+    pub(super) fn settle_search(&self) {
+        let mut search = self.search.lock();
+        let Search::Ended { end, epoch } = *search else { return };
+        if !self.medium.is_settled(epoch) {
+            return;
+        }
+        *search = Search::Over;
+        for at in (0..end).filter(|&at| self.owner(at) == Owner::Nobody) {
+            self.runs.lock().give_back(Run { first: at, size: 0 }, 0);
+        }
+        for shard in &self.shards {
+            for class in shard.lock().iter_mut() {
+                let held = class.spans.iter().filter(|(_, span)| span.is_held);
+                let held: Vec<usize> = held.map(|(&at, _)| at).collect();
+                held.into_iter().for_each(|at| self.let_go(class, at));
+            }
+        }
+    }
+
+    fn let_go(&self, class: &mut Class, at: usize) {
+        let Class { spans, partial } = class;
+        let Some(span) = spans.get_mut(&at) else { return };
+        span.is_held = false;
+        if span.live == 0 {
+            self.free_span(class, at);
+        } else if !span.is_full() {
+            partial.insert(at);
+        }
+    }
+
+    /// Which places are taken, for the next one who opens the file; nothing if that is not
+    /// known.
+    pub(crate) fn to_words(&self) -> Option<Vec<u64>> {
+        if *self.search.lock() != Search::Over {
+            return None;
+        }
+        let len = self.runs.lock().len;
+        let mut words = vec![len as u64];
+        let mut at = 0;
+        while at < len {
+            let owner = self.owner(at);
+            words.push(owner.word());
+            at += match owner {
+                Owner::Alone { spans } => spans,
+                _ => 1,
+            };
+            if let Owner::Class { shard, class } = owner {
+                let classes = self.shards[shard].lock();
+                words.extend_from_slice(classes[class].spans.get(&(at - 1))?.words());
+            }
+        }
+        Some(words)
+    }
+
+    /// Learns which places are taken; false, and nothing, if that can't be.
+    pub(crate) fn learn(&self, words: &[u64]) -> bool {
+        let held = self.region.committed() / SPAN;
+        let Some(known) = read_words(words, held) else { return false };
+        let used = known.iter().flat_map(|(&at, (owner, _))| {
+            let spans = if let Owner::Alone { spans } = *owner { spans } else { 1 };
+            runs_of(at..at + spans)
+        });
+        let Some(runs) = Runs::restore(held, used.collect()) else { return false };
+        if self.owners.grow(held).is_err() {
+            return false;
+        }
+        *self.runs.lock() = runs;
+        for (at, (owner, span)) in known {
+            self.set_owner(at, owner);
+            if let (Owner::Class { shard, class }, Some(span)) = (owner, span) {
+                let mut classes = self.shards[shard].lock();
+                classes[class].spans.insert(at, span);
+                self.let_go(&mut classes[class], at);
+            }
+        }
+        true
+    }
+}
+
+/// The runs that a range is made of.
+fn runs_of(mut range: core::ops::Range<usize>) -> impl Iterator<Item = Run> {
+    core::iter::from_fn(move || {
+        let most = range.len().checked_ilog2()?;
+        let size = most.min(range.start.trailing_zeros()).min(MOST_SIZE);
+        let run = Run { first: range.start, size };
+        range.start += run.len();
+        Some(run)
+    })
+}
+
+/// What the words of a file say of so many spans at most.
+fn read_words(words: &[u64], held: usize) -> Option<Known> {
+    let mut known = Known::new();
+    let (&len, mut rest) = words.split_first()?;
+    let len = usize::try_from(len).ok().filter(|&len| len <= held)?;
+    let mut at = 0;
+    while at < len {
+        let (&word, behind) = rest.split_first()?;
+        rest = behind;
+        let owner = Owner::of(word);
+        let spans = match owner {
+            Owner::Nobody => 1,
+            Owner::Inside => return None,
+            Owner::Alone { spans } => {
+                known.insert(at, (owner, None));
+                spans
+            }
+            Owner::Class { shard, class } => {
+                if shard >= SHARDS || class >= super::CLASSES {
+                    return None;
+                }
+                let mut span = Span::of_words(class, rest)?;
+                span.is_held = true;
+                rest = rest.get(span.words().len()..)?;
+                known.insert(at, (owner, Some(span)));
+                1
+            }
+        };
+        at = at.checked_add(spans.max(1)).filter(|&at| at <= len)?;
+    }
+    rest.is_empty().then_some(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Heap;
+
+    /// Places of all kinds, some of which were given back.
+    fn filled() -> (Arena, Vec<(usize, usize)>) {
+        let arena = Arena::new(&Heap, 1 << 30).unwrap();
+        let sizes = [8, 100, 40_000, 16, 300_000, 1 << 20, 100, 8, 70_000];
+        let taken = (0..900).map(|n| sizes[n % sizes.len()]).map(|bytes| {
+            let at = arena.take(bytes).unwrap();
+            (at, bytes)
+        });
+        let (keep, give): (Vec<_>, Vec<_>) =
+            taken.collect::<Vec<_>>().into_iter().partition(|(at, _)| at / 8 % 3 != 0);
+        give.into_iter().for_each(|(at, _)| arena.give_back(at));
+        (arena, keep)
+    }
+
+    fn is_known(arena: &Arena, taken: &[(usize, usize)], spans: usize) {
+        assert_eq!(arena.spans(), spans);
+        // Nothing that is taken is given out.
+        for _ in 0..2000 {
+            let at = arena.take(100).unwrap();
+            let is_apart = |&(other, bytes): &(usize, usize)| {
+                at + Arena::<Heap>::placed(100) <= other
+                    || other + Arena::<Heap>::placed(bytes) <= at
+            };
+            assert!(taken.iter().all(is_apart), "{at} was taken");
+        }
+        taken.iter().for_each(|&(at, _)| arena.give_back(at));
+    }
+
+    #[test]
+    fn what_was_said_is_learned() {
+        let (arena, taken) = filled();
+        arena.trim();
+        let (words, spans) = (arena.to_words().unwrap(), arena.spans());
+        let again = Arena::new(&Heap, 1 << 30).unwrap();
+        again.region.resize(arena.region.committed()).unwrap();
+        // As long as it is, and no other.
+        assert!(!again.learn(&words[..words.len() - 1]) && !again.learn(&[]));
+        assert!(again.learn(&words));
+        is_known(&again, &taken, spans);
+    }
+
+    #[test]
+    fn what_is_told_is_learned() {
+        let (arena, taken) = filled();
+        arena.trim();
+        let again = Arena::new(&Heap, 1 << 30).unwrap();
+        again.region.resize(arena.region.committed()).unwrap();
+        again.begin_search().unwrap();
+        assert!(taken.iter().all(|&(at, bytes)| again.mark(at, bytes)));
+        // What is taken, between two places, behind the end, or inside another.
+        assert!(!taken.iter().any(|&(at, bytes)| again.mark(at, bytes)));
+        assert!(!again.mark(taken[0].0 + 4, taken[0].1) && !again.mark(1 << 29, 8));
+        let large = taken.iter().find(|(_, bytes)| *bytes == 300_000).unwrap();
+        assert!(!again.mark(large.0 + SPAN, 8));
+        assert_eq!(again.to_words(), None);
+        // Meanwhile places are given out behind all that, and given back before.
+        let old = arena.region.committed();
+        assert!((0..100).all(|_| again.take(8).unwrap() >= old));
+        again.end_search();
+        is_known(&again, &taken, arena.spans() + 1);
+    }
+}

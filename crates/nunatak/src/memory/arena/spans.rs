@@ -1,0 +1,165 @@
+//! Spans: what they belong to, and which of their places are taken.
+
+use super::SPAN;
+use super::classes::size_of_class;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a span that is in use belongs to, as a word: a class of a shard, or to one place
+/// that has it and some behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    Class {
+        shard: usize,
+        class: usize,
+    },
+    Alone {
+        spans: usize,
+    },
+    /// One place whose first span is another.
+    Inside,
+    /// Nobody, as far as is known.
+    Nobody,
+}
+
+impl Owner {
+    pub(super) fn word(self) -> u64 {
+        match self {
+            Self::Class { shard, class } => (shard << 16 | class << 8 | 1) as u64,
+            Self::Alone { spans } => (spans << 8 | 2) as u64,
+            Self::Inside => 3,
+            Self::Nobody => 0,
+        }
+    }
+
+    pub(super) fn of(word: u64) -> Self {
+        match word & 0xFF {
+            1 => Self::Class { shard: (word >> 16) as usize, class: (word >> 8 & 0xFF) as usize },
+            2 => Self::Alone { spans: (word >> 8) as usize },
+            3 => Self::Inside,
+            _ => Self::Nobody,
+        }
+    }
+}
+
+/// How far it is known which places are taken.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    any(not(target_os = "linux"), loom, shuttle, miri),
+    allow(dead_code, reason = "there are no files")
+)]
+pub(super) enum Search {
+    /// It is.
+    #[default]
+    Over,
+    /// Of the spans before this one it is not.
+    Marking { end: usize },
+    /// It is, but they are not used before this epoch is durable.
+    Ended { end: usize, epoch: u64 },
+}
+
+impl Search {
+    /// Before which span places are not given out.
+    pub(super) fn end(self) -> usize {
+        match self {
+            Self::Over => 0,
+            Self::Marking { end } | Self::Ended { end, .. } => end,
+        }
+    }
+}
+
+/// A span that is divided into places.
+#[derive(Debug)]
+pub(super) struct Span {
+    /// A bit for each place.
+    taken: Box<[u64]>,
+    /// In a medium of epochs the last one in which places were given out, and which they are.
+    fresh: (u64, Box<[u64]>),
+    /// Whether no place is given out, since it is not known yet which are taken.
+    pub(super) is_held: bool,
+    /// How many there are, and how many are taken.
+    pub(super) places: u32,
+    pub(super) live: u32,
+}
+
+impl Span {
+    pub(super) fn new(class: usize) -> Self {
+        let places = SPAN / size_of_class(class);
+        let mut taken = vec![0_u64; places.div_ceil(64)].into_boxed_slice();
+        if !places.is_multiple_of(64) {
+            // Those behind the last are nobody's.
+            taken[places / 64] = !0 << (places % 64);
+        }
+        Self { taken, fresh: (0, Box::default()), is_held: false, places: places as u32, live: 0 }
+    }
+
+    /// A free place, which is given out in an epoch, zero where there are none.
+    pub(super) fn take(&mut self, epoch: u64) -> Option<usize> {
+        let at = self.taken.iter().position(|&word| word != !0)?;
+        let bit = (!self.taken[at]).trailing_zeros() as usize;
+        self.taken[at] |= 1 << bit;
+        self.live += 1;
+        if epoch != 0 {
+            if self.fresh.0 != epoch {
+                self.fresh = (epoch, vec![0; self.taken.len()].into_boxed_slice());
+            }
+            self.fresh.1[at] |= 1 << bit;
+        }
+        Some(64 * at + bit)
+    }
+
+    /// Takes a place that is free, and there; whether it is.
+    pub(super) fn take_at(&mut self, place: usize) -> bool {
+        let is_free = place < self.places as usize && !self.is_taken(place);
+        if is_free {
+            self.taken[place / 64] |= 1 << (place % 64);
+            self.live += 1;
+        }
+        is_free
+    }
+
+    fn is_taken(&self, place: usize) -> bool {
+        self.taken[place / 64] >> (place % 64) & 1 == 1
+    }
+
+    /// Whether a place was given out in an epoch.
+    pub(super) fn is_fresh(&self, place: usize, epoch: u64) -> bool {
+        self.fresh.0 == epoch
+            && self.fresh.1.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
+    }
+
+    pub(super) fn give_back(&mut self, place: usize) {
+        debug_assert!(self.is_taken(place), "a place is given back twice");
+        self.taken[place / 64] &= !(1 << (place % 64));
+        self.live -= 1;
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.live == self.places
+    }
+
+    /// Which places are taken, as words.
+    pub(super) fn words(&self) -> &[u64] {
+        &self.taken
+    }
+
+    /// One of which these places are taken, and those behind the last; nothing if there are
+    /// not so many words.
+    pub(super) fn of_words(class: usize, words: &[u64]) -> Option<Self> {
+        let mut span = Self::new(class);
+        let len = span.taken.len();
+        let behind = span.taken.last().copied()?;
+        span.taken.copy_from_slice(words.get(..len)?);
+        span.taken[len - 1] |= behind;
+        let taken: u32 = span.taken.iter().map(|word| word.count_ones()).sum();
+        span.live = taken - behind.count_ones();
+        Some(span)
+    }
+}
+
+/// The spans of a class.
+#[derive(Debug, Default)]
+pub(super) struct Class {
+    pub(super) spans: BTreeMap<usize, Span>,
+    /// Those that have a free place.
+    pub(super) partial: BTreeSet<usize>,
+}

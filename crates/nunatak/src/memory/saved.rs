@@ -1,0 +1,74 @@
+//! Words that are kept for the next one who opens a file: in pairs, behind one that says how
+//! many they are.
+//!
+//! They are read when nobody stores any: loads and stores are relaxed.
+
+use super::{Medium, Part, Stretch};
+use crate::error::Error;
+use crate::sync::{AtomicPair, Ordering::Relaxed};
+
+/// Keeps words from a pair on, or says that there are none.
+pub(crate) fn save<M: Medium>(
+    medium: &M,
+    pairs: &Stretch<AtomicPair, M>,
+    first: usize,
+    words: Option<&[u64]>,
+) -> Result<(), Error> {
+    let store = |at: usize, pair: [u64; 2]| -> Result<(), Error> {
+        pairs.make_writable(first + at)?;
+        let place = pairs.at(first + at);
+        medium.store_second(place, pair[1], Relaxed);
+        medium.store_first(place, pair[0], Relaxed);
+        medium.flush(place, 1);
+        Ok(())
+    };
+    store(0, [0, 0])?;
+    let Some(words) = words else { return Ok(()) };
+    pairs.grow(first + 1 + words.len().div_ceil(2))?;
+    for (at, pair) in words.chunks(2).enumerate() {
+        store(1 + at, [pair[0], pair.get(1).copied().unwrap_or(0)])?;
+    }
+    store(0, [words.len() as u64 + 1, 0])
+}
+
+/// The words that were kept, if any were.
+pub(crate) fn saved<M: Medium>(pairs: &Stretch<AtomicPair, M>, first: usize) -> Option<Vec<u64>> {
+    let len = pairs.len().checked_sub(first + 1)?;
+    let count = pairs.at(first).load_first(Relaxed).checked_sub(1)? as usize;
+    if count.div_ceil(2) > len {
+        return None;
+    }
+    let pairs = (0..count.div_ceil(2)).map(|at| pairs.at(first + 1 + at));
+    let words = pairs.flat_map(|pair| [pair.load_first(Relaxed), pair.load_second(Relaxed)]);
+    Some(words.take(count).collect())
+}
+
+/// A part of a medium for such words.
+#[derive(Debug)]
+pub(crate) struct Saved<M: Medium> {
+    medium: M,
+    pairs: Stretch<AtomicPair, M>,
+}
+
+impl<M: Medium> Saved<M> {
+    pub(crate) fn new(medium: &M, most: usize) -> Result<Self, Error> {
+        let pairs = Stretch::within(medium, Part::Log, 0, 1 + most.div_ceil(2))?;
+        Ok(Self { medium: medium.clone(), pairs })
+    }
+
+    pub(crate) fn save(&self, words: Option<&[u64]>) -> Result<(), Error> {
+        self.pairs.grow(1)?;
+        save(&self.medium, &self.pairs, 0, words)
+    }
+
+    pub(crate) fn saved(&self) -> Option<Vec<u64>> {
+        saved(&self.pairs, 0)
+    }
+}
+
+impl Saved<super::durable::Paged> {
+    /// An error if it is said of pages that they are where none are.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.pairs.region().check()
+    }
+}
