@@ -10,6 +10,12 @@ use std::path::Path;
 /// A durable map of numbers.
 #[allow(missing_docs, reason = "they are the map's own")]
 pub trait Crashable: Sync + Sized + Debug {
+    /// How many images of a moment are looked at, at most.
+    const IMAGES: u64 = u64::MAX;
+    /// How many times seldomer than others it is looked at: at moments, of histories that are
+    /// not looked at everywhere, and at what becomes of images that are used.
+    const SELDOMER: usize = 1;
+
     fn create(simulation: &Simulation, options: &Options) -> Result<Self, Error>;
     fn open(simulation: &Simulation, options: &Options) -> Result<Self, Error>;
     fn open_file(path: &Path, options: &Options) -> Result<Self, Error>;
@@ -146,6 +152,10 @@ fn number_of_value(bytes: &[u8]) -> u64 {
 }
 
 impl Crashable for TurboBlobMap {
+    // What is torn of a blob has more images than anybody can look at.
+    const IMAGES: u64 = 3;
+    const SELDOMER: usize = 9;
+
     fn create(simulation: &Simulation, options: &Options) -> Result<Self, Error> {
         simulation.create_blobs(options)
     }

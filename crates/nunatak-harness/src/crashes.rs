@@ -200,6 +200,13 @@ pub fn crash_after<M: Crashable>(
 ) -> usize {
     let simulation = Simulation::new(persistency);
     let map: M = M::create(&simulation, &thoroughness.options()).expect("a new map");
+    let moments = match thoroughness.moments {
+        1 => 1,
+        moments => moments * M::SELDOMER,
+    };
+    let images = thoroughness.images.min(M::IMAGES);
+    let second = thoroughness.second * M::SELDOMER;
+    let thoroughness = Thoroughness { images, moments, second, ..thoroughness };
     let mut checker = Checker::new(simulation.clone(), thoroughness);
     for action in before {
         action.run(&map);

@@ -4,6 +4,7 @@
 
 use nunatak::durable::{
     Durability, DurableDesign, InFile, Map, Options, PeaMultiMap, Persistency, Simulation,
+    TurboBlobMap,
 };
 use nunatak::{Blocks, Iceberg, Pea, Turbo};
 use nunatak_harness::Subject;
@@ -59,6 +60,31 @@ impl<D: DurableDesign> Subject<u64, u64> for Synced<D> {
     }
 }
 
+type Bytes = Vec<u8>;
+
+/// Byte strings, synced all the time or never.
+struct Blobs {
+    is_synced: bool,
+}
+
+impl Subject<Bytes, Bytes> for Blobs {
+    type Map = TurboBlobMap;
+
+    fn build(&self, capacity: usize) -> TurboBlobMap {
+        let options = Options::new().capacity(capacity).shards(16);
+        let options = match self.is_synced {
+            true => options.durability(Durability::Interval(Duration::from_millis(2))),
+            false => options,
+        };
+        without_name(|path| TurboBlobMap::create_with(path, &options).expect("a new file"))
+    }
+
+    /// Room for slots can be reserved, that for blobs is not known.
+    fn reservable(map: &TurboBlobMap) -> usize {
+        map.memory_usage().mapped - map.blob_stats().mapped_bytes
+    }
+}
+
 fn multi_in_file(options: &Options) -> PeaMultiMap<u64, u64> {
     without_name(|path| PeaMultiMap::create_with(path, options).expect("a new file"))
 }
@@ -84,6 +110,9 @@ nunatak_harness::suite_inline!(
     turbo_synced,
     Synced::<super::InFile<super::Turbo>>(super::PhantomData)
 );
+
+nunatak_harness::suite_sequential!(blobs, Bytes, Bytes, Blobs { is_synced: false });
+nunatak_harness::suite_inline!(blobs_synced, Bytes, Bytes, Blobs { is_synced: true });
 
 #[test]
 fn histories_in_simulated_memory_are_linearizable() {

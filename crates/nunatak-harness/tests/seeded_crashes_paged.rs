@@ -57,10 +57,7 @@ fn is_found<M: Crashable>(persistency: Persistency, bug: Bug) -> bool {
 }
 
 /// Those of some bugs that no history shows, and that of reads if no threads do.
-fn missed_of<D: DurableDesign>(bugs: &[(Persistency, Bug)]) -> Vec<Bug>
-where
-    Map<u64, u64, D>: Sync,
-{
+fn missed_of<M: Crashable>(bugs: &[(Persistency, Bug)]) -> Vec<Bug> {
     let begin = std::time::Instant::now();
     let of_histories = bugs.iter().map(|&(persistency, bug)| (Some(persistency), bug));
     let all = of_histories.chain([(None, Bug::ReadUnpersisted)]);

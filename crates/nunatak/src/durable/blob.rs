@@ -32,7 +32,11 @@ type File = Table<HashPlacement, Paged>;
 const MOST_SAVED: usize = 1 << 32;
 
 /// After a crash, one of so many changes looks at a shard that nobody has looked at.
-const CHANGES: usize = 64;
+const CHANGES: usize = 16;
+
+/// The first looks at as many as have so many entries, which takes less than a millisecond: so
+/// that a small file is known before it would become larger.
+const AT_ONCE: usize = 4096;
 
 /// Byte strings of 0 to 4 GiB each by byte strings, in a file (sections 3.3 to 3.7 of the
 /// paper): the [`TurboBlobMap`](crate::TurboBlobMap) in RAM, which is there again.
@@ -46,9 +50,9 @@ const CHANGES: usize = 64;
 /// it was stored.
 ///
 /// Which places are taken is told when the file is closed. After a crash it is found out by
-/// looking at all slots, shard by shard, when somebody comes to them, and by one of 64 changes
-/// for a shard more; until then, and, in the page cache, until the next sync, new blobs are
-/// stored behind the others.
+/// looking at all slots, shard by shard, when somebody comes to them, by the first change for
+/// some thousand entries, and by one of 16 for a shard more; until then, and in the page cache until the sync that follows, new blobs
+/// are stored behind the others.
 ///
 /// `max_load`, `max_capacity`, `threads`, `journal` and `segment_buckets` of the [`Options`]
 /// are nothing to it.
@@ -311,6 +315,9 @@ impl TurboBlobMap {
         self.session.end_maintenance();
         let (table, pool) = (self.file(), self.file().pool());
         if !pool.backing().is_read_only() && !pool.is_closed() {
+            // So that it is known which places are taken: or else files that are never open
+            // for long would become larger and larger.
+            self.map.len();
             self.map.reclaim();
             // What waits for that is free after it.
             table.sync()?;
@@ -357,7 +364,7 @@ impl TurboBlobMap {
         let guard = self.map.guard();
         let verified = self.file().verify(&|word, second| {
             // SAFETY: a slot has had the word since the guard was taken, which is let go below.
-            self.map.blobs.is_sound(second)
+            self.map.blobs.is_placed(second)
                 && self.map.word(unsafe { self.map.blobs.get(second) }.0) == word
         });
         drop(guard);
@@ -392,8 +399,12 @@ impl TurboBlobMap {
     ) -> Result<T, Error> {
         admit_new(self.file())?;
         // Relaxed: about so many.
-        if self.changes.fetch_add(1, Ordering::Relaxed).is_multiple_of(CHANGES) {
-            self.file().restore_one();
+        let change = self.changes.fetch_add(1, Ordering::Relaxed);
+        if change.is_multiple_of(CHANGES) {
+            self.file().restore_some(if change == 0 { AT_ONCE } else { 1 });
+            if self.map.blobs.waits_for_sync() {
+                self.sync()?;
+            }
         }
         match run() {
             Err(Error::File(FileError::Full)) => {

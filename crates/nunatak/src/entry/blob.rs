@@ -207,12 +207,27 @@ impl<M: Medium> Blobs<M> {
         let counts = [&self.count, &self.bytes, &self.placed];
         let mut words: Vec<u64> = counts.map(|count| count.load(Ordering::Relaxed) as u64).to_vec();
         words.extend(self.arena.to_words()?);
+        words.push(checksum(&words));
         Some(words)
+    }
+
+    /// Whether a blob is where the arena knows one.
+    pub(crate) fn is_placed(&self, word: u64) -> bool {
+        self.is_sound(word) && self.arena.has(word as usize, self.bytes_of(word))
+    }
+
+    /// Whether a sync is all that keeps memory from being used.
+    pub(crate) fn waits_for_sync(&self) -> bool {
+        self.arena.waits_for_sync()
     }
 
     /// Learns what a file says of its blobs; false, and nothing, if that can't be.
     pub(crate) fn learn(&self, words: &[u64]) -> bool {
-        let Some((&[count, bytes, placed], rest)) = words.split_first_chunk() else { return false };
+        let said = words.split_last().filter(|(last, words)| **last == checksum(words));
+        let Some((&[count, bytes, placed], rest)) = said.and_then(|(_, w)| w.split_first_chunk())
+        else {
+            return false;
+        };
         let is_learned = self.arena.learn(rest);
         if is_learned {
             self.count.store(count as usize, Ordering::Relaxed);
@@ -245,6 +260,13 @@ impl<M: Medium> crate::memory::Finder for Blobs<M> {
     fn end(&self) {
         self.arena.end_search();
     }
+}
+
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+fn checksum(words: &[u64]) -> u64 {
+    let mut hasher = crc32fast::Hasher::new();
+    words.iter().for_each(|word| hasher.update(&word.to_ne_bytes()));
+    u64::from(hasher.finalize())
 }
 
 /// A blob that nobody else knows, given back when dropped.

@@ -15,7 +15,8 @@
 //! 4. In a medium of epochs (whose pages are copied; the arena's are not) a place that was
 //!    given back is used again when an epoch in which it was is durable, unless it was given
 //!    out in the same one: until then a power cut brings back who knows it.
-//! 5. Locks are taken in this order: that of the search; that of a shard; that of the runs.
+//! 5. Locks are taken in this order: that of the search; those of shards, in their order; that
+//!    of the runs. A span's owner changes under the lock of the shard that has it.
 
 mod classes;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
@@ -25,8 +26,9 @@ mod spans;
 use super::{Heap, Medium, MemoryUsage, Part, Region, Run, Runs, Stretch};
 use crate::error::Error;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, thread_index};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, thread_index};
 use classes::{CLASSES, class_of, size_of_class};
+use core::sync::atomic::AtomicBool;
 use spans::{Class, Owner, Search, Span};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -81,6 +83,8 @@ pub(crate) struct Arena<M: Medium = Heap> {
     /// Their bytes: counted and read relaxed, a statistic.
     waiting_bytes: AtomicUsize,
     search: Mutex<Search>,
+    /// Whether that is not over. Relaxed: who grows the arena a little too much does no harm.
+    is_searched: AtomicBool,
 }
 
 impl<M: Medium> Arena<M> {
@@ -107,6 +111,7 @@ impl<M: Medium> Arena<M> {
             waiting: Mutex::default(),
             waiting_bytes: AtomicUsize::new(0),
             search: Mutex::default(),
+            is_searched: AtomicBool::new(false),
         })
     }
 
@@ -136,8 +141,11 @@ impl<M: Medium> Arena<M> {
         let shard = thread_index::current() % SHARDS;
         let is_full =
             |classes: &[Class; CLASSES]| classes[class].partial.first().is_none_or(|&at| at >= end);
-        if M::IS_DURABLE && is_full(&self.shards[shard].lock()) {
-            self.settle();
+        if is_full(&self.shards[shard].lock()) {
+            if M::IS_DURABLE {
+                self.settle();
+            }
+            self.take_over(shard, class, end);
         }
         let mut classes = self.shards[shard].lock();
         if is_full(&classes) {
@@ -156,6 +164,32 @@ impl<M: Medium> Arena<M> {
             Some(at * SPAN + place * size_of_class(class))
         });
         taken.ok_or(Error::CapacityOverflow)
+    }
+
+    /// Gives a shard that has no room in a class a span of another that has more than one, so
+    /// that what a thread leaves is used when it is gone.
+    fn take_over(&self, shard: usize, class: usize, end: usize) {
+        // The first is left, so that threads do not take it from each other in turns.
+        let spare = |classes: &[Class; CLASSES]| {
+            classes[class].partial.iter().nth(1).copied().filter(|&at| at < end)
+        };
+        for other in (0..SHARDS).filter(|&other| other != shard) {
+            if spare(&self.shards[other].lock()).is_none() {
+                continue;
+            }
+            let (low, high) = (shard.min(other), shard.max(other));
+            let (low, high) = (self.shards[low].lock(), self.shards[high].lock());
+            let (mut to, mut from) = if shard < other { (low, high) } else { (high, low) };
+            if let Some(at) = spare(&from)
+                && let Some(span) = from[class].spans.remove(&at)
+            {
+                from[class].partial.remove(&at);
+                to[class].spans.insert(at, span);
+                to[class].partial.insert(at);
+                self.set_owner(at, Owner::Class { shard, class });
+                return;
+            }
+        }
     }
 
     /// A place for what is in another that [should move](Self::should_move): not in a span
@@ -201,6 +235,8 @@ impl<M: Medium> Arena<M> {
         const PIECE: usize = 2 << 20;
         let before = self.region.committed();
         let more = match M::IS_DURABLE {
+            // What is too much is not known to be free when a crash comes again.
+            true if self.is_searched.load(Ordering::Relaxed) => bytes,
             true => (before + before / 8).next_multiple_of(SPAN),
             false if bytes >= 4 * PIECE => bytes.next_multiple_of(PIECE),
             false => bytes,
@@ -234,10 +270,9 @@ impl<M: Medium> Arena<M> {
     fn is_fresh(&self, offset: usize, epoch: u64) -> bool {
         let at = offset / SPAN;
         match self.owner(at) {
-            Owner::Class { shard, class } => {
+            Owner::Class { class, .. } => {
                 let place = offset % SPAN / size_of_class(class);
-                let classes = self.shards[shard].lock();
-                classes[class].spans.get(&at).is_some_and(|span| span.is_fresh(place, epoch))
+                self.of_span(at, |span| span.is_fresh(place, epoch)).unwrap_or(false)
             }
             _ => self.alone.lock().get(&at) == Some(&epoch),
         }
@@ -280,8 +315,8 @@ impl<M: Medium> Arena<M> {
                     self.runs.lock().give_back_all(at..at + spans, 0);
                 }
             }
-            Owner::Class { shard, class } => {
-                let mut classes = self.shards[shard].lock();
+            Owner::Class { .. } => {
+                let Some((mut classes, class)) = self.lock_span(at) else { return };
                 let Class { spans, partial } = &mut classes[class];
                 let Some(span) = spans.get_mut(&at) else { return };
                 span.give_back(offset % SPAN / size_of_class(class));
@@ -296,6 +331,46 @@ impl<M: Medium> Arena<M> {
                 }
             }
             Owner::Inside | Owner::Nobody => debug_assert!(false, "nobody's place is given back"),
+        }
+    }
+
+    /// Locks the shard that has a span of a class, and tells which.
+    fn lock_span(&self, at: usize) -> Option<(MutexGuard<'_, [Class; CLASSES]>, usize)> {
+        loop {
+            let Owner::Class { shard, class } = self.owner(at) else { return None };
+            let classes = self.shards[shard].lock();
+            // It may have become another's before.
+            if self.owner(at) == (Owner::Class { shard, class }) {
+                return Some((classes, class));
+            }
+        }
+    }
+
+    /// Asks something of a span of a class.
+    fn of_span<R>(&self, at: usize, ask: impl FnOnce(&Span) -> R) -> Option<R> {
+        let (classes, class) = self.lock_span(at)?;
+        classes[class].spans.get(&at).map(ask)
+    }
+
+    /// Whether a place of so many bytes is taken.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(crate) fn has(&self, offset: usize, bytes: usize) -> bool {
+        let at = offset / SPAN;
+        match self.owner(at) {
+            Owner::Class { class, .. } => {
+                let size = size_of_class(class);
+                let place = offset % SPAN / size;
+                let is_taken = |span: &Span| place < span.places as usize && span.is_taken(place);
+                class_of(bytes) == Some(class)
+                    && (offset % SPAN).is_multiple_of(size)
+                    && self.of_span(at, is_taken) == Some(true)
+            }
+            Owner::Alone { spans } => {
+                class_of(bytes).is_none()
+                    && offset.is_multiple_of(SPAN)
+                    && spans == bytes.div_ceil(SPAN)
+            }
+            Owner::Inside | Owner::Nobody => false,
         }
     }
 
@@ -330,9 +405,9 @@ impl<M: Medium> Arena<M> {
             Owner::Alone { spans } => {
                 self.runs.lock().has_below(spans.next_power_of_two().ilog2(), at)
             }
-            Owner::Class { shard, class } => {
+            Owner::Class { .. } => {
                 let is_far = at >= self.far();
-                let classes = self.shards[shard].lock();
+                let Some((classes, class)) = self.lock_span(at) else { return false };
                 let Class { spans, partial } = &classes[class];
                 spans.get(&at).is_some_and(|span| is_far || 2 * span.live < span.places)
                     && (partial.first().is_some_and(|&first| first < at) || is_far)

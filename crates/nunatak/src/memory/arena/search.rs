@@ -10,6 +10,7 @@ use super::spans::{Class, Owner, Search, Span};
 use super::{Arena, SHARDS, SPAN};
 use crate::memory::{MOST_SIZE, Medium, Region, Run, Runs};
 use crate::seeded::{Bug, seeded};
+use core::sync::atomic::Ordering::Relaxed;
 use std::collections::BTreeMap;
 
 /// Spans that are in use, and, of a class, which of their places.
@@ -22,6 +23,7 @@ impl<M: Medium> Arena<M> {
         self.owners.grow(end)?;
         *self.runs.lock() = Runs::all_used(end);
         *self.search.lock() = Search::Marking { end };
+        self.is_searched.store(true, Relaxed);
         Ok(())
     }
 
@@ -79,6 +81,7 @@ impl<M: Medium> Arena<M> {
             return;
         }
         *search = Search::Over;
+        self.is_searched.store(false, Relaxed);
         for at in (0..end).filter(|&at| self.owner(at) == Owner::Nobody) {
             self.runs.lock().give_back(Run { first: at, size: 0 }, 0);
         }
@@ -89,6 +92,11 @@ impl<M: Medium> Arena<M> {
                 held.into_iter().for_each(|at| self.let_go(class, at));
             }
         }
+    }
+
+    /// Whether a sync is all that keeps places from being used.
+    pub(crate) fn waits_for_sync(&self) -> bool {
+        matches!(*self.search.lock(), Search::Ended { epoch, .. } if !self.medium.is_settled(epoch))
     }
 
     fn let_go(&self, class: &mut Class, at: usize) {
@@ -118,9 +126,8 @@ impl<M: Medium> Arena<M> {
                 Owner::Alone { spans } => spans,
                 _ => 1,
             };
-            if let Owner::Class { shard, class } = owner {
-                let classes = self.shards[shard].lock();
-                words.extend_from_slice(classes[class].spans.get(&(at - 1))?.words());
+            if let Owner::Class { .. } = owner {
+                self.of_span(at - 1, |span| words.extend_from_slice(span.words()))?;
             }
         }
         Some(words)

@@ -117,7 +117,7 @@ impl Span {
         is_free
     }
 
-    fn is_taken(&self, place: usize) -> bool {
+    pub(super) fn is_taken(&self, place: usize) -> bool {
         self.taken[place / 64] >> (place % 64) & 1 == 1
     }
 

@@ -256,13 +256,17 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         self.finder.as_ref().is_none_or(is_found)
     }
 
-    /// Looks at one shard that nobody has looked at since a crash, if there is any.
-    pub(crate) fn restore_one(&self) {
-        let is_left = |&number: &usize| self.shards.shard(number).descriptor().is_unrestored();
-        if self.restoring.left() > 0
-            && let Some(number) = (0..self.shards.len()).find(is_left)
-        {
-            drop(self.hold((number as u64) << (64 - self.shards.bits)));
+    /// Looks at shards that nobody has looked at since a crash, if there are any, until so many
+    /// pairs were found.
+    pub(crate) fn restore_some(&self, pairs: usize) {
+        let enough = self.restoring.found() + pairs;
+        for number in 0..self.shards.len() {
+            if self.restoring.left() == 0 || self.restoring.found() >= enough {
+                break;
+            }
+            if self.shards.shard(number).descriptor().is_unrestored() {
+                drop(self.hold((number as u64) << (64 - self.shards.bits)));
+            }
         }
     }
 

@@ -1,0 +1,361 @@
+//! Files of durable maps of byte strings: what is in them, what may be wrong with them, what
+//! the system may refuse, and what operations write.
+#![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
+
+mod temporary;
+
+use nunatak::durable::{
+    Counts, Durability, FileKind, Options, Persistency, Simulation, TurboBlobMap, TurboMap,
+};
+use nunatak::{Error, FileError};
+use std::fs;
+use std::path::Path;
+use temporary::{Temporary, error};
+
+fn small() -> Options {
+    Options::new().shards(2)
+}
+
+fn key(n: u32) -> Vec<u8> {
+    let mut key = n.to_le_bytes().to_vec();
+    key.resize(4 + n as usize % 40, 7);
+    key
+}
+
+/// Lengths of all classes, some of which have spans of their own.
+fn value(n: u32) -> Vec<u8> {
+    let length = match n % 1000 {
+        0 => 300_000,
+        1 => 40_000,
+        other => (other * other / 50) as usize,
+    };
+    (0..length).map(|at| (n as usize + at) as u8).collect()
+}
+
+fn fill(map: &TurboBlobMap, keys: core::ops::Range<u32>) {
+    keys.for_each(|n| assert_eq!(map.put(&key(n), &value(n)), Ok(false)));
+}
+
+fn is_there(map: &TurboBlobMap, mut keys: core::ops::Range<u32>) -> bool {
+    let guard = map.pin();
+    keys.all(|n| guard.get(&key(n)) == Some(&value(n)))
+}
+
+#[test]
+fn a_map_is_there_again() {
+    let directory = Temporary::new();
+    let map = TurboBlobMap::create_with(directory.path(), &small()).unwrap();
+    assert_eq!(FileKind::of(directory.path()), Ok(FileKind::TurboBlobs));
+    fill(&map, 0..5000);
+    let (stats, killed) = (map.blob_stats(), fs::read(directory.path()).unwrap());
+    map.close().unwrap();
+    for was_closed in [true, true, false] {
+        if !was_closed {
+            fs::write(directory.path(), &killed).unwrap();
+        }
+        let map = TurboBlobMap::open(directory.path()).unwrap();
+        assert_eq!(map.recovery().was_closed, was_closed);
+        assert!(is_there(&map, 0..5000));
+        assert_eq!((map.len(), map.verify(), map.recovery().items), (5000, Ok(5000), 5000));
+        let again = map.blob_stats();
+        let of = |stats: nunatak::BlobStats| (stats.blobs, stats.live_bytes, stats.placed_bytes);
+        assert_eq!(of(again), of(stats));
+    }
+}
+
+/// A file that version 1 of the format has written: it can be read for ever.
+#[test]
+fn a_file_of_version_1_is_read() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/turbo-blobs-1.map");
+    let map = TurboBlobMap::open_with(&golden, &Options::new().read_only(true)).unwrap();
+    assert_eq!((map.len(), map.verify()), (100, Ok(100)));
+    assert!(is_there(&map, 2..102));
+    assert_eq!(map.put(b"a", b"1"), Err(error(FileError::ReadOnly)));
+    // And changed: a copy.
+    let directory = Temporary::new();
+    fs::copy(&golden, directory.path()).unwrap();
+    let map = TurboBlobMap::open(directory.path()).unwrap();
+    fill(&map, 102..2000);
+    assert!(map.delete(&key(5)).unwrap());
+    assert_eq!(map.verify(), Ok(1997));
+}
+
+#[test]
+fn lengths_from_nothing_to_megabytes_are_kept() {
+    let directory = Temporary::new();
+    let lengths = [0, 1, 8, 127, 129, 32_767, 32_769, 65_536, 1 << 20, 5 << 20];
+    let bytes = |length: usize| (0..length).map(|at| (at * 7) as u8).collect::<Vec<u8>>();
+    let map = TurboBlobMap::create(directory.path()).unwrap();
+    for key in lengths {
+        map.put(&bytes(key), &bytes(lengths[lengths.len() - 1] - key)).unwrap();
+    }
+    map.close().unwrap();
+    let map = TurboBlobMap::open(directory.path()).unwrap();
+    for key in lengths {
+        let found = map.get(&bytes(key)).unwrap();
+        assert!(found == bytes(lengths[lengths.len() - 1] - key), "{key}");
+    }
+    assert_eq!(map.verify(), Ok(lengths.len()));
+}
+
+#[test]
+fn files_of_other_kinds_are_refused() {
+    let directory = Temporary::new();
+    drop(TurboMap::<u64, u64>::create(directory.path()).unwrap());
+    let other = error(FileError::OtherKind { what: "kind of map" });
+    assert_eq!(TurboBlobMap::open(directory.path()).unwrap_err(), other);
+    let directory = Temporary::new();
+    drop(TurboBlobMap::create(directory.path()).unwrap());
+    assert_eq!(TurboMap::<u64, u64>::open(directory.path()).unwrap_err(), other);
+}
+
+/// What is replaced between two syncs is used again at once but for what a power cut brings
+/// back; that is when it is synced. So a file does not grow that is never synced, nor one that
+/// always is.
+#[test]
+fn places_are_used_again() {
+    for syncs in [0, 1, 40] {
+        let directory = Temporary::new();
+        let map = TurboBlobMap::create_with(directory.path(), &small()).unwrap();
+        fill(&map, 2..900);
+        map.sync().unwrap();
+        let (before, live) = (map.file_bytes(), map.blob_stats().live_bytes);
+        for round in 0..40 {
+            for n in 2..900 {
+                assert_eq!(map.put(&key(n), &value(n)), Ok(true));
+            }
+            if syncs > 0 && round % (40 / syncs) == 0 {
+                map.sync().unwrap();
+            }
+        }
+        let stats = map.blob_stats();
+        assert_eq!(stats.blobs, 898 + stats.retired_bytes.min(1) * (stats.blobs - 898));
+        assert!(map.file_bytes() < 4 * before, "{syncs}: {before} {}", map.file_bytes());
+        assert!(stats.unsynced_bytes < 2 * live, "{syncs}: {live} {stats:?}");
+        map.reclaim();
+        map.sync().unwrap();
+        map.put(b"another", &[0; 30_000]).unwrap();
+        assert_eq!((map.verify(), is_there(&map, 2..900)), (Ok(899), true));
+    }
+}
+
+/// A file that is opened and closed, or killed, again and again, and changed a little, does
+/// not grow.
+#[test]
+fn sessions_leave_nothing_behind() {
+    let directory = Temporary::new();
+    let map = TurboBlobMap::create_with(directory.path(), &small()).unwrap();
+    fill(&map, 2..900);
+    map.close().unwrap();
+    let bytes = || fs::metadata(directory.path()).unwrap().len();
+    let first = bytes();
+    for session in 0..60 {
+        let map = TurboBlobMap::open(directory.path()).unwrap();
+        for n in 2..40 {
+            map.put(&key(n), &value(n)).unwrap();
+        }
+        let image = fs::read(directory.path()).unwrap();
+        drop(map);
+        if session % 2 == 0 {
+            fs::write(directory.path(), image).unwrap();
+        }
+    }
+    assert!(bytes() < 2 * first, "{first} bytes became {}", bytes());
+    let map = TurboBlobMap::open(directory.path()).unwrap();
+    assert_eq!((map.verify(), is_there(&map, 2..900)), (Ok(898), true));
+}
+
+#[test]
+fn an_emptied_map_returns_its_file_to_the_disk() {
+    let directory = Temporary::new();
+    let map = TurboBlobMap::create(directory.path()).unwrap();
+    let first = map.file_bytes();
+    for _ in 0..3 {
+        fill(&map, 2..20_000);
+        assert!(map.file_bytes() > 30 << 20);
+        map.retain(|stored, _| stored == key(7)).unwrap();
+        map.shrink_to_fit().unwrap();
+        assert!(map.file_bytes() <= first + (512 << 10), "{first} {}", map.file_bytes());
+        assert_eq!(fs::metadata(directory.path()).unwrap().len(), map.file_bytes());
+        assert!(is_there(&map, 7..8) && map.delete(&key(7)).unwrap());
+    }
+}
+
+/// When the disk is full the map says so, and everything that it has acknowledged is there;
+/// what is taken out makes room.
+#[test]
+fn a_full_disk_is_an_error() {
+    for persistency in [Persistency::Pages, Persistency::Lines] {
+        let simulation = Simulation::new(persistency);
+        let map = simulation.create_blobs(&small()).unwrap();
+        fill(&map, 2..200);
+        simulation.fill_disk_at(Some(map.file_bytes()));
+        let mut stored = 200;
+        let refused = loop {
+            match map.put(&key(stored), &value(stored)) {
+                Ok(_) => stored += 1,
+                Err(refused) => break refused,
+            }
+        };
+        assert_eq!(refused, error(FileError::Full));
+        assert_eq!(map.put(b"large", &[0; 10 << 20]), Err(error(FileError::Full)));
+        assert_eq!((map.verify(), is_there(&map, 2..stored)), (Ok(stored as usize - 2), true));
+        (2..stored / 2).for_each(|n| assert_eq!(map.delete(&key(n)), Ok(true)));
+        for n in 2..stored / 2 {
+            assert_eq!(map.put(&key(n), &value(n)), Ok(false), "{persistency:?}: {n} of {stored}");
+        }
+        assert!(is_there(&map, 2..stored));
+        simulation.fill_disk_at(None);
+        fill(&map, stored..1000);
+        assert_eq!(map.verify(), Ok(998));
+    }
+}
+
+/// After a sync that failed nothing is promised any more.
+#[test]
+fn a_failed_sync_poisons_the_map() {
+    let simulation = Simulation::new(Persistency::Pages);
+    let map = simulation.create_blobs(&small().durability(Durability::Synced)).unwrap();
+    map.put(b"a", b"1").unwrap();
+    simulation.fail_sync_after(0);
+    assert!(matches!(map.put(b"b", b"2"), Err(Error::File(FileError::Io { .. }))));
+    for refused in [map.put(b"c", b"3").map(drop), map.delete(b"a").map(drop), map.sync()] {
+        assert_eq!(refused, Err(error(FileError::Poisoned)));
+    }
+    assert_eq!((map.get(b"a"), map.get(b"c")), (Some(b"1".to_vec()), None));
+    assert_eq!(map.close(), Err(error(FileError::Poisoned)));
+}
+
+/// Every bit of the header and random words of the rest: an error, or a map that says what is
+/// wrong with it, or one that is whole; and it can be used.
+#[test]
+fn damaged_files_are_refused_or_used() {
+    for was_closed in [true, false] {
+        let simulation = Simulation::new(Persistency::Lines);
+        let map = simulation.create_blobs(&small()).unwrap();
+        fill(&map, 2..60);
+        let killed = simulation.crash(simulation.moment()).latest();
+        map.close().unwrap();
+        let closed = simulation.crash(simulation.moment()).latest();
+        let mut image = if was_closed { closed } else { killed };
+        let whole = image.clone();
+        let try_image = |image: &[u8]| {
+            let simulation = Simulation::of(image, Persistency::Lines);
+            match simulation.open_blobs(&Options::new()) {
+                Err(Error::File(_) | Error::CapacityOverflow | Error::OutOfMemory { .. }) => {}
+                Err(other) => panic!("{other}"),
+                Ok(map) => {
+                    let sound = map.verify();
+                    // Of others the values may be gone, or be those of other keys.
+                    (60..90).for_each(|n| {
+                        let _ = map.put(&key(n), &value(n));
+                    });
+                    if sound.is_ok() {
+                        assert!(map.verify().is_ok());
+                    }
+                    (0..90).for_each(|n| drop(map.get(&key(n))));
+                }
+            }
+        };
+        for bit in (0..1024 * 8).step_by(11) {
+            image[bit / 8] ^= 1 << (bit % 8);
+            try_image(&image);
+            image[bit / 8] ^= 1 << (bit % 8);
+        }
+        let words = (4096..whole.len()).step_by(8).filter(|&at| whole[at..at + 8] != [0; 8]);
+        for at in words.collect::<Vec<_>>().into_iter().step_by(13) {
+            for word in [0, u64::MAX, 8, 1 << 33, 0xFFFF_FFFF] {
+                image[at..at + 8].copy_from_slice(&u64::to_ne_bytes(word));
+                try_image(&image);
+            }
+            image[at..at + 8].copy_from_slice(&whole[at..at + 8]);
+        }
+    }
+}
+
+/// Slots that name no blob, one that another names, too, or what is no blob's, are found.
+#[test]
+fn wrong_names_are_found() {
+    let simulation = Simulation::new(Persistency::Lines);
+    let map = simulation.create_blobs(&small()).unwrap();
+    (0..20_u8).for_each(|n| assert_eq!(map.put(&[n; 9], &[n; 30]), Ok(false)));
+    map.close().unwrap();
+    let image = simulation.crash(simulation.moment()).latest();
+    // A slot: a hash with its highest bit, and an offset.
+    let word = |at: usize| u64::from_ne_bytes(image[at..at + 8].try_into().unwrap());
+    let is_slot = |at: &usize| word(*at) >> 63 == 1 && (48..64 << 10).contains(&word(at + 8));
+    let slots: Vec<usize> = (4096..image.len() - 8).step_by(16).filter(is_slot).collect();
+    assert!(slots.len() >= 10, "{}", slots.len());
+    let other = word(slots[1] + 8);
+    for wrong in [other, word(slots[0] + 8) + 8, 1 << 40, 3, u64::MAX] {
+        let mut image = image.clone();
+        image[slots[0] + 8..][..8].copy_from_slice(&wrong.to_ne_bytes());
+        let map = Simulation::of(&image, Persistency::Lines).open_blobs(&Options::new()).unwrap();
+        assert!(matches!(map.verify(), Err(Error::File(FileError::Corrupt { .. }))), "{wrong}");
+    }
+}
+
+/// Section 3.3: an insert or an update writes the blob, and then the slot: two fences; a
+/// removal the slot. The lines of a blob are written back once.
+#[test]
+fn a_change_writes_the_blob_and_one_line() {
+    let simulation = Simulation::new(Persistency::Lines);
+    let map = simulation.create_blobs(&Options::new().capacity(5000).shards(4)).unwrap();
+    let count = |change: &dyn Fn()| {
+        let before = simulation.moment();
+        change();
+        let counts: Counts = simulation.count(before..simulation.moment());
+        (counts.lines_flushed, counts.fences)
+    };
+    // 48 bytes: of two lines at most.
+    let is_small = |(lines, fences)| (2..=3).contains(&lines) && fences == 2;
+    let mut grown = 0;
+    for n in 0..1000_u32 {
+        let key = n.to_le_bytes();
+        // The file has grown, perhaps.
+        grown += usize::from(!is_small(count(&|| assert_eq!(map.put(&key, &[1; 36]), Ok(false)))));
+        grown += usize::from(!is_small(count(&|| assert_eq!(map.put(&key, &[2; 36]), Ok(true)))));
+        assert_eq!(count(&|| assert_eq!(map.get(&key), Some(vec![2; 36]))), (0, 0));
+        if n % 2 == 0 {
+            assert_eq!(count(&|| assert_eq!(map.delete(&key), Ok(true))), (1, 1));
+        }
+    }
+    assert!(grown <= 3, "{grown}");
+    map.put(b"first", &[3; 100_000]).unwrap();
+    map.delete(b"first").unwrap();
+    map.reclaim();
+    let (lines, fences) = count(&|| assert_eq!(map.put(b"long", &[3; 100_000]), Ok(false)));
+    assert!((1563..=1566).contains(&lines) && fences == 2, "{lines} {fences}");
+}
+
+/// Opening a file that was not closed looks at no slot; places that were there before are
+/// given out again when all have been looked at, which changes do, and synced.
+#[test]
+fn after_a_crash_places_are_found_shard_by_shard() {
+    let directory = Temporary::new();
+    let options = Options::new().shards(64);
+    let map = TurboBlobMap::create_with(directory.path(), &options).unwrap();
+    (0..40_000_u32).for_each(|n| assert_eq!(map.put(&n.to_le_bytes(), &[7; 100]), Ok(false)));
+    (0..40_000_u32).step_by(2).for_each(|n| assert_eq!(map.delete(&n.to_le_bytes()), Ok(true)));
+    map.reclaim();
+    let image = fs::read(directory.path()).unwrap();
+    drop(map);
+    fs::write(directory.path(), &image).unwrap();
+    let map = TurboBlobMap::open(directory.path()).unwrap();
+    assert!(!map.recovery().was_closed && map.recovery().items == 0);
+    assert_eq!(map.get(&1_u32.to_le_bytes()), Some(vec![7; 100]));
+    let items = map.recovery().items;
+    assert!(items > 0 && items < 2000, "{items}");
+    let spans = map.blob_stats().spans;
+    let put = |n: u32| map.put(&n.to_le_bytes(), &[8; 100]).unwrap();
+    // Of one shard: the first change looks at some others, and one of 16 at one more.
+    (0..16 * 32).for_each(|_| assert!(put(1)));
+    let items = map.recovery().items;
+    assert!(items > 20_000 / 2 && items < 20_000, "{items}");
+    assert!(map.blob_stats().spans > spans, "nothing is used again before all is known");
+    (0..16 * 24).for_each(|_| assert!(put(1)));
+    assert_eq!(map.recovery().items, 20_000);
+    (60_000..80_000).for_each(|n| assert!(!put(n)));
+    assert!(map.blob_stats().spans <= spans, "{spans}: {:?}", map.blob_stats());
+    assert_eq!(map.verify(), Ok(20_000 + 20_000));
+}
