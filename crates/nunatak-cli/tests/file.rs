@@ -19,11 +19,34 @@ fn ends_with(code: i32, arguments: &[&str], directory: &Path) -> (String, String
     (out, error)
 }
 
-const MAPS: [&str; 4] = ["iceberg", "pea", "pea-multi", "turbo"];
+const MAPS: [&str; 5] = ["iceberg", "pea", "pea-multi", "turbo", "turbo-blobs"];
 
 #[test]
 fn pairs_are_stored_and_found() {
-    MAPS.into_iter().for_each(store_and_find);
+    MAPS.into_iter().filter(|&map| map != "turbo-blobs").for_each(store_and_find);
+}
+
+/// What can't be typed has escapes, and comes out with them.
+#[test]
+fn byte_strings_are_text() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    ends_with(0, &["put", "a.map", "nunatak", "stands still", "--map", "turbo-blobs"], at);
+    ends_with(0, &["put", "a.map", "", ""], at);
+    ends_with(0, &["put", "a.map", r"tab\t\xff", "0x10"], at);
+    assert_eq!(ends_with(0, &["get", "a.map", "nunatak", ""], at).0, "stands still\n\n");
+    let scanned = ends_with(0, &["scan", "a.map"], at).0;
+    assert!(scanned.lines().any(|line| line == "tab\\t\\xff\t0x10"), "{scanned}");
+    for format in ["tsv", "binary"] {
+        let copy = format!("{format}.map");
+        ends_with(0, &["dump", "a.map", "dump", "--format", format], at);
+        let restore = ["restore", &copy, "dump", "--format", format, "--map", "turbo-blobs"];
+        ends_with(0, &restore, at);
+        assert_eq!(ends_with(0, &["get", &copy, r"tab\t\xff"], at).0, "0x10\n");
+    }
+    assert!(ends_with(0, &["stats", "a.map"], at).0.contains("pieces of 64 KiB"));
+    ends_with(0, &["del", "a.map", "nunatak"], at);
+    assert!(ends_with(0, &["verify", "a.map"], at).0.starts_with("2 pairs"));
 }
 
 fn store_and_find(map: &str) {
@@ -54,7 +77,8 @@ fn dump_and_restore(map: &str) {
     let load = ["load", "a.map", "pairs.tsv", "--map", map];
     let (name, new) = match map {
         "pea" => ("Pea Hash,", "5000 keys were new"),
-        "turbo" => ("TurboHash", "5000 keys were new"),
+        "turbo-blobs" => ("TurboHash of byte strings, byte-string", "5000 keys were new"),
+        "turbo" => ("TurboHash,", "5000 keys were new"),
         "pea-multi" => ("Pea Hash of many values", "5000 values were new"),
         _ => ("IcebergHT", "5000 keys were new"),
     };

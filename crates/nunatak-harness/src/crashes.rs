@@ -7,7 +7,7 @@
 
 use crate::crashable::Crashable;
 use crate::random::Random;
-use nunatak::durable::{Options, Persistency, Simulation};
+use nunatak::durable::{Options, Persistency, Simulation, TurboBlobMap};
 use std::collections::BTreeMap;
 
 /// What a map should hold.
@@ -253,6 +253,46 @@ pub fn killed_again_and_again<M: Crashable>(kills: u64) {
         simulation = simulation.again(&simulation.crash(simulation.moment()).latest());
         core::mem::forget(map);
     }
+}
+
+/// What a power cut brings back of byte strings is there, whatever was stored since: in this
+/// session, and in one after the process was killed.
+///
+/// # Panics
+/// If it is not.
+pub fn blobs_are_kept_for_power_cuts() {
+    let options = small_options();
+    let simulation = Simulation::new(Persistency::Pages);
+    let map = simulation.create_blobs(&options).expect("a new map");
+    map.put(b"a", &[1; 100]).expect("room");
+    map.sync().expect("a sync");
+    let look = |simulation: &Simulation| {
+        let image = simulation.crash(simulation.moment()).latest();
+        let cut = Simulation::of(&image, Persistency::Pages);
+        let map = cut.open_blobs(&options).expect("the map after a power cut");
+        assert_eq!((map.get(b"a"), map.verify()), (Some(vec![1; 100]), Ok(1)));
+    };
+    let overwrite = |map: &TurboBlobMap| {
+        for round in 2..200_u8 {
+            map.put(b"a", &[round; 100]).expect("room");
+            map.put(&[round, 0], &[round; 100]).expect("room");
+            assert_eq!(map.reclaim(), 0);
+        }
+    };
+    overwrite(&map);
+    look(&simulation);
+    let killed = simulation.crash(simulation.moment()).latest();
+    core::mem::forget(map);
+    // The next session learns of all places, which are not free before a sync.
+    let simulation = Simulation::of(&killed, Persistency::Pages).of_killed();
+    let map = simulation.open_blobs(&options).expect("the map");
+    assert_eq!(map.get(b"a"), Some(vec![199; 100]));
+    simulation.fail_sync_after(0);
+    map.delete(b"a").expect("no room");
+    assert_eq!(map.verify(), Ok(198));
+    let _ = map.put(b"b", &[7; 100]);
+    let _ = map.put(b"c", &[8; 100]);
+    look(&simulation);
 }
 
 struct Checker {

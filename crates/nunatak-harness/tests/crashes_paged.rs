@@ -6,8 +6,8 @@ use nunatak::durable::{PeaMap, Persistency, Simulation, TurboBlobMap, TurboMap};
 use nunatak_harness::crashable::Crashable;
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
-    Action, Contents, Thoroughness, crash_history, history, killed_again_and_again,
-    short_operations, short_operations_after_a_sync, small_options,
+    Action, Contents, Thoroughness, blobs_are_kept_for_power_cuts, crash_history, history,
+    killed_again_and_again, short_operations, short_operations_after_a_sync, small_options,
 };
 use std::time::Duration;
 
@@ -100,6 +100,11 @@ fn processes_that_sync_nothing<M: Crashable>() {
 fn crashed_histories_are_linearizable<M: Crashable>() {
     crashed_histories::<M>(60, 40, Duration::ZERO);
     crashed_histories::<M>(20, 40, Duration::from_micros(20));
+}
+
+#[test]
+fn blobs_are_kept_until_a_sync() {
+    blobs_are_kept_for_power_cuts();
 }
 
 /// All of these of a map.

@@ -7,7 +7,8 @@ use nunatak::seeded::{Bug, seed};
 use nunatak_harness::crashable::Crashable;
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
-    Action, Thoroughness, crash_history, extents, history, killed_again_and_again,
+    Action, Thoroughness, blobs_are_kept_for_power_cuts, crash_history, extents, history,
+    killed_again_and_again,
 };
 use std::panic::catch_unwind;
 
@@ -40,6 +41,12 @@ fn is_found<M: Crashable>(persistency: Persistency, bug: Bug) -> bool {
     if bug == Bug::VersionOverwritten {
         seed(Some(bug));
         let found = catch_unwind(|| killed_again_and_again::<M>(12)).is_err();
+        seed(None);
+        return found;
+    }
+    if bug == Bug::PlaceNotKept {
+        seed(Some(bug));
+        let found = catch_unwind(blobs_are_kept_for_power_cuts).is_err();
         seed(None);
         return found;
     }

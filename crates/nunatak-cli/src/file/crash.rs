@@ -5,6 +5,7 @@
 //! at a random instant, opens the map, and compares it with what those operations come
 //! to; the next child goes on from there.
 
+use super::datum::Datum as _;
 use super::maps::{Kind, MapFile};
 use super::{Done, Failure, at, open_to_read};
 use clap::{Args, ValueEnum as _};
@@ -93,11 +94,12 @@ fn apply<M: MapFile>(contents: &mut Contents, number: u64) {
 /// Does the operation of a number, if it was not done just before.
 fn operate<M: MapFile>(map: &M, number: u64) -> Result<(), nunatak::Error> {
     let (key, action) = choose(number);
+    let (key, value) = (M::Datum::of_number(key), M::Datum::of_number(number));
     match action {
-        Action::Insert if M::HAS_MANY && map.values(key).contains(&number) => Ok(()),
-        Action::Insert => map.store(&[(key, number)]).map(drop),
-        Action::Update => map.update(key, number),
-        Action::Remove => map.remove(key).map(drop),
+        Action::Insert if M::HAS_MANY && map.values(&key).contains(&value) => Ok(()),
+        Action::Insert => map.store(&[(key, value)]).map(drop),
+        Action::Update => map.update(&key, value),
+        Action::Remove => map.remove(&key).map(drop),
         Action::Shrink => map.shrink(),
     }
 }
@@ -173,6 +175,9 @@ fn kill_and_look<M: MapFile>(args: &CrashArgs, path: &Path) -> Result<u64, Failu
         at(path, map.verify())?;
         let mut found = Contents::new();
         for (key, value) in map.pairs() {
+            let pair = key.number().zip(value.number());
+            let torn = || Failure::Test(format!("{}: a pair is torn", path.display()));
+            let (key, value) = pair.ok_or_else(torn)?;
             found.entry(key).or_default().insert(value);
         }
         // The operation that was under way may have happened, or not.

@@ -1,8 +1,11 @@
 //! The maps that a file can be of, as the command uses them.
 
+use super::datum::Datum;
 use clap::ValueEnum;
-use nunatak::durable::{DurableDesign, FileKind, InFile, Map, Options, PeaMultiMap, Recovery};
-use nunatak::{Error, Iceberg, Pea, PeaStats, Turbo};
+use nunatak::durable::{
+    DurableDesign, FileKind, InFile, Map, Options, PeaMultiMap, Recovery, TurboBlobMap,
+};
+use nunatak::{Error, Iceberg, Pea, PeaStats, Turbo, TurboStats};
 use std::path::Path;
 
 /// Their names on the command line.
@@ -16,6 +19,8 @@ pub(super) enum Kind {
     PeaMulti,
     /// `nunatak::durable::TurboMap`.
     Turbo,
+    /// `nunatak::durable::TurboBlobMap`: keys and values are byte strings.
+    TurboBlobs,
 }
 
 impl Kind {
@@ -25,14 +30,20 @@ impl Kind {
             FileKind::Pea => Self::Pea,
             FileKind::PeaMulti => Self::PeaMulti,
             FileKind::Turbo => Self::Turbo,
+            FileKind::TurboBlobs => Self::TurboBlobs,
             // Whatever it is that this command does not know is refused when it is opened.
             _ => Self::Iceberg,
         })
     }
 }
 
-/// A map in a file: keys and values are numbers of 64 bits.
+/// Keys and their values.
+pub(super) type Pairs<'m, D> = Box<dyn Iterator<Item = (D, D)> + 'm>;
+
+/// A map in a file.
 pub(super) trait MapFile: Sized {
+    /// What its keys and values are.
+    type Datum: Datum;
     const NAME: &'static str;
     /// What one more pair is, as it is counted when pairs are stored.
     const COUNTED: &'static str;
@@ -44,18 +55,18 @@ pub(super) trait MapFile: Sized {
     fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error>;
     fn close(self) -> Result<(), Error>;
     /// Stores pairs; how many were new.
-    fn store(&self, pairs: &[(u64, u64)]) -> Result<usize, Error>;
+    fn store(&self, pairs: &[(Self::Datum, Self::Datum)]) -> Result<usize, Error>;
     /// The values of a key.
-    fn values(&self, key: u64) -> Vec<u64>;
+    fn values(&self, key: &Self::Datum) -> Vec<Self::Datum>;
     /// Replaces the value of a key, if it is there; nothing where keys have many.
-    fn update(&self, key: u64, value: u64) -> Result<(), Error> {
+    fn update(&self, key: &Self::Datum, value: Self::Datum) -> Result<(), Error> {
         let _ = (key, value);
         Ok(())
     }
     /// Takes a key out; whether it was there.
-    fn remove(&self, key: u64) -> Result<bool, Error>;
-    fn pairs(&self) -> Box<dyn Iterator<Item = (u64, u64)> + '_>;
-    fn cut(&self) -> Result<Box<dyn Iterator<Item = (u64, u64)>>, Error>;
+    fn remove(&self, key: &Self::Datum) -> Result<bool, Error>;
+    fn pairs(&self) -> Pairs<'_, Self::Datum>;
+    fn cut(&self) -> Result<Pairs<'_, Self::Datum>, Error>;
     fn len(&self) -> usize;
     fn file_bytes(&self) -> u64;
     fn load_factor(&self) -> f64;
@@ -85,11 +96,11 @@ macro_rules! all_have {
             self.close()
         }
 
-        fn pairs(&self) -> Box<dyn Iterator<Item = (u64, u64)> + '_> {
+        fn pairs(&self) -> Pairs<'_, Self::Datum> {
             Box::new(self.iter())
         }
 
-        fn cut(&self) -> Result<Box<dyn Iterator<Item = (u64, u64)>>, Error> {
+        fn cut(&self) -> Result<Pairs<'_, Self::Datum>, Error> {
             Ok(Box::new(self.snapshot()?))
         }
 
@@ -116,6 +127,7 @@ macro_rules! all_have {
 }
 
 impl<D: Described> MapFile for Map<u64, u64, D> {
+    type Datum = u64;
     const NAME: &'static str = D::NAME;
     const COUNTED: &'static str = "keys";
     const HAS_MANY: bool = false;
@@ -126,16 +138,16 @@ impl<D: Described> MapFile for Map<u64, u64, D> {
         self.insert_many(pairs, &mut vec![None; pairs.len()])
     }
 
-    fn values(&self, key: u64) -> Vec<u64> {
-        self.get(&key).into_iter().collect()
+    fn values(&self, key: &u64) -> Vec<u64> {
+        self.get(key).into_iter().collect()
     }
 
-    fn update(&self, key: u64, value: u64) -> Result<(), Error> {
-        self.update(&key, value).map(drop)
+    fn update(&self, key: &u64, value: u64) -> Result<(), Error> {
+        self.update(key, value).map(drop)
     }
 
-    fn remove(&self, key: u64) -> Result<bool, Error> {
-        self.remove(&key).map(|value| value.is_some())
+    fn remove(&self, key: &u64) -> Result<bool, Error> {
+        self.remove(key).map(|value| value.is_some())
     }
 
     fn load_factor(&self) -> f64 {
@@ -148,6 +160,7 @@ impl<D: Described> MapFile for Map<u64, u64, D> {
 }
 
 impl MapFile for PeaMultiMap<u64, u64> {
+    type Datum = u64;
     const NAME: &'static str = "Pea Hash of many values";
     const COUNTED: &'static str = "values";
     const HAS_MANY: bool = true;
@@ -158,12 +171,12 @@ impl MapFile for PeaMultiMap<u64, u64> {
         self.insert_many(pairs).map(|()| pairs.len())
     }
 
-    fn values(&self, key: u64) -> Vec<u64> {
-        self.get_all(&key).collect()
+    fn values(&self, key: &u64) -> Vec<u64> {
+        self.get_all(key).collect()
     }
 
-    fn remove(&self, key: u64) -> Result<bool, Error> {
-        self.remove_all(&key).map(|values| values > 0)
+    fn remove(&self, key: &u64) -> Result<bool, Error> {
+        self.remove_all(key).map(|values| values > 0)
     }
 
     fn load_factor(&self) -> f64 {
@@ -178,6 +191,46 @@ impl MapFile for PeaMultiMap<u64, u64> {
             ("values in buffers", stats.buffered.to_string()),
             ("buffers by type", format!("{:?}", stats.buffers)),
             ("value segments", stats.value_segments.to_string()),
+        ]);
+        all
+    }
+}
+
+impl MapFile for TurboBlobMap {
+    type Datum = Vec<u8>;
+    const NAME: &'static str = "TurboHash of byte strings";
+    const COUNTED: &'static str = "keys";
+    const HAS_MANY: bool = false;
+
+    all_have!();
+
+    fn store(&self, pairs: &[(Vec<u8>, Vec<u8>)]) -> Result<usize, Error> {
+        self.put_many(pairs)
+    }
+
+    fn values(&self, key: &Vec<u8>) -> Vec<Vec<u8>> {
+        self.get(key).into_iter().collect()
+    }
+
+    fn update(&self, key: &Vec<u8>, value: Vec<u8>) -> Result<(), Error> {
+        self.update(key, &value).map(drop)
+    }
+
+    fn remove(&self, key: &Vec<u8>) -> Result<bool, Error> {
+        self.delete(key)
+    }
+
+    fn load_factor(&self) -> f64 {
+        self.load_factor()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        let mut all = of_shards(&self.stats());
+        let blobs = self.blob_stats();
+        all.extend([
+            ("bytes of pairs", blobs.live_bytes.to_string()),
+            ("bytes they take", blobs.placed_bytes.to_string()),
+            ("pieces of 64 KiB", blobs.spans.to_string()),
         ]);
         all
     }
@@ -215,16 +268,19 @@ impl Described for InFile<Turbo> {
     const NAME: &'static str = "TurboHash";
 
     fn describe(map: &Map<u64, u64, Self>) -> Vec<(&'static str, String)> {
-        let stats = map.stats();
-        vec![
-            ("slots", stats.slots.to_string()),
-            ("shards", stats.shards.to_string()),
-            ("tombstones", stats.tombstones.to_string()),
-            ("distances", format!("{:?}", stats.distances)),
-            ("mean probes", format!("{:.2}", stats.mean_probes)),
-            ("chained", stats.chained.to_string()),
-        ]
+        of_shards(&map.stats())
     }
+}
+
+fn of_shards(stats: &TurboStats) -> Vec<(&'static str, String)> {
+    vec![
+        ("slots", stats.slots.to_string()),
+        ("shards", stats.shards.to_string()),
+        ("tombstones", stats.tombstones.to_string()),
+        ("distances", format!("{:?}", stats.distances)),
+        ("mean probes", format!("{:.2}", stats.mean_probes)),
+        ("chained", stats.chained.to_string()),
+    ]
 }
 
 fn of_segments(stats: &PeaStats) -> Vec<(&'static str, String)> {

@@ -1,13 +1,17 @@
 //! `nunatak file`: map files from the shell.
 
 mod crash;
+mod datum;
 mod maps;
 mod pairs;
 
 use clap::{Args, Subcommand, ValueEnum};
+use datum::Datum as _;
 use maps::{Kind, MapFile};
 use nunatak::Error;
-use nunatak::durable::{Durability, IcebergMap, Options, PeaMap, PeaMultiMap, TurboMap};
+use nunatak::durable::{
+    Durability, IcebergMap, Options, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
+};
 use pairs::{Format, Pairs};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,11 +19,14 @@ use std::process::ExitCode;
 
 /// A key that was asked for is absent.
 const ABSENT: u8 = 1;
-/// The file can't be used, or not as it was asked for. (2 is a wrong command line.)
+/// The command line is wrong, as clap says it.
+const USAGE: u8 = 2;
+/// The file can't be used, or not as it was asked for.
 const UNUSABLE: u8 = 3;
 
 /// Map files: keys and values are numbers from 0 to 2^64 - 1, in decimal or, after 0x,
-/// in hexadecimal.
+/// in hexadecimal, or, of `turbo-blobs`, byte strings: text, with \\t, \\n, \\\\ and \\x00 to
+/// \\xff for what can't be typed.
 ///
 /// The exit code is 0 if all went well, 1 if a key is absent, 2 if the command line is
 /// wrong, and 3 if the file can't be used.
@@ -90,6 +97,7 @@ macro_rules! of_kind {
             Kind::Pea => $run::<PeaMap<u64, u64>>($($argument),*),
             Kind::PeaMulti => $run::<PeaMultiMap<u64, u64>>($($argument),*),
             Kind::Turbo => $run::<TurboMap<u64, u64>>($($argument),*),
+            Kind::TurboBlobs => $run::<TurboBlobMap>($($argument),*),
         }
     };
 }
@@ -109,18 +117,16 @@ struct KeyArgs {
     /// The file.
     path: PathBuf,
     /// The keys.
-    #[arg(required = true, value_parser = number)]
-    keys: Vec<u64>,
+    #[arg(required = true)]
+    keys: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 struct PutArgs {
     /// The file.
     path: PathBuf,
-    #[arg(value_parser = number)]
-    key: u64,
-    #[arg(value_parser = number)]
-    value: u64,
+    key: String,
+    value: String,
     /// What map it is to be of, if there is none.
     #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
     map: Kind,
@@ -198,13 +204,10 @@ impl Level {
     }
 }
 
-/// A number in decimal or hexadecimal.
-fn number(text: &str) -> Result<u64, String> {
-    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|error| error.to_string())
+/// A key or a value on the command line.
+fn parse<M: MapFile>(text: &str) -> Result<M::Datum, Failure> {
+    let wrong = || Failure::Usage(format!("{text}: {}", M::Datum::EXPECTED));
+    M::Datum::parse(text).ok_or_else(wrong)
 }
 
 /// Why a command could not be done.
@@ -213,6 +216,7 @@ enum Failure {
     Map(PathBuf, Error),
     Io(PathBuf, io::Error),
     Line { path: PathBuf, line: u64, what: &'static str },
+    Usage(String),
     Test(String),
 }
 
@@ -222,7 +226,7 @@ impl core::fmt::Display for Failure {
             Self::Map(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Line { path, line, what } => write!(f, "{}:{line}: {what}", path.display()),
-            Self::Test(what) => f.write_str(what),
+            Self::Usage(what) | Self::Test(what) => f.write_str(what),
         }
     }
 }
@@ -240,7 +244,7 @@ pub(crate) fn run(args: &FileArgs) -> ExitCode {
         }
         Err(failure) => {
             eprintln!("nunatak: {failure}");
-            ExitCode::from(UNUSABLE)
+            ExitCode::from(if let Failure::Usage(_) = failure { USAGE } else { UNUSABLE })
         }
     }
 }
@@ -333,22 +337,23 @@ fn get<M: MapFile>(args: &KeyArgs) -> Done {
     let map = open_to_read::<M>(&args.path)?;
     let mut code = ExitCode::SUCCESS;
     let mut out = io::stdout().lock();
-    for &key in &args.keys {
-        let values = map.values(key);
+    for key in &args.keys {
+        let values = map.values(&parse::<M>(key)?);
         if values.is_empty() {
             eprintln!("nunatak: {key} is absent");
             code = ExitCode::from(ABSENT);
         }
         for value in values {
-            writeln!(out, "{value}").map_err(pairs::to_stdout)?;
+            writeln!(out, "{}", value.text()).map_err(pairs::to_stdout)?;
         }
     }
     Ok(code)
 }
 
 fn put<M: MapFile>(args: &PutArgs) -> Done {
+    let pair = (parse::<M>(&args.key)?, parse::<M>(&args.value)?);
     let map = at(&args.path, M::open_or_create(&args.path, &Options::new()))?;
-    at(&args.path, map.store(&[(args.key, args.value)]))?;
+    at(&args.path, map.store(&[pair]))?;
     at(&args.path, map.close())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -356,8 +361,8 @@ fn put<M: MapFile>(args: &PutArgs) -> Done {
 fn del<M: MapFile>(args: &KeyArgs) -> Done {
     let map = open::<M>(&args.path)?;
     let mut code = ExitCode::SUCCESS;
-    for &key in &args.keys {
-        if !at(&args.path, map.remove(key))? {
+    for key in &args.keys {
+        if !at(&args.path, map.remove(&parse::<M>(key)?))? {
             eprintln!("nunatak: {key} is absent");
             code = ExitCode::from(ABSENT);
         }
@@ -370,7 +375,7 @@ fn scan<M: MapFile>(args: &ScanArgs) -> Done {
     let map = open_to_read::<M>(&args.path)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     for (key, value) in map.pairs().take(args.limit.unwrap_or(usize::MAX)) {
-        writeln!(out, "{key}\t{value}").map_err(pairs::to_stdout)?;
+        writeln!(out, "{}\t{}", key.text(), value.text()).map_err(pairs::to_stdout)?;
     }
     out.flush().map_err(pairs::to_stdout)?;
     Ok(ExitCode::SUCCESS)
@@ -382,7 +387,7 @@ fn stats<M: MapFile>(args: &PathArgs) -> Done {
     let mut out = io::stdout().lock();
     let mut line =
         |name: &str, value: String| writeln!(out, "{name:<20} {value}").map_err(pairs::to_stdout);
-    line("map", format!("{}, 64-bit keys and values", M::NAME))?;
+    line("map", format!("{}, {} keys and values", M::NAME, M::Datum::NAME))?;
     line("pairs", map.len().to_string())?;
     line("file bytes", bytes.to_string())?;
     if map.len() > 0 {

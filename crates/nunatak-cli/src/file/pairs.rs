@@ -1,10 +1,11 @@
-//! Pairs of numbers in files: as text, or as bytes.
+//! Pairs of keys and values in files: as text, or as bytes.
 
-use super::{Failure, number};
+use super::Failure;
+use super::datum::Datum;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// How pairs are written.
@@ -13,7 +14,8 @@ pub(super) enum Format {
     /// Lines of a key, a tab and a value; empty ones, and those that begin with #, are
     /// passed over.
     Tsv,
-    /// Sixteen bytes a pair: key and value, the lowest byte first.
+    /// Key and value as bytes: numbers as eight, the lowest first; byte strings with their
+    /// lengths before them, four bytes each.
     Binary,
 }
 
@@ -54,7 +56,7 @@ impl Pairs {
     }
 
     /// The next pair; nothing at the end.
-    pub(super) fn next(&mut self) -> Result<Option<(u64, u64)>, Failure> {
+    pub(super) fn next<D: Datum>(&mut self) -> Result<Option<(D, D)>, Failure> {
         match self.format {
             Format::Tsv => self.next_line(),
             Format::Binary => self.next_bytes(),
@@ -65,7 +67,7 @@ impl Pairs {
         self.bar.finish_and_clear();
     }
 
-    fn next_line(&mut self) -> Result<Option<(u64, u64)>, Failure> {
+    fn next_line<D: Datum>(&mut self) -> Result<Option<(D, D)>, Failure> {
         loop {
             self.text.clear();
             let read = self.input.read_line(&mut self.text);
@@ -82,45 +84,35 @@ impl Pairs {
             let wrong = |what| Failure::Line { path: self.path.clone(), line: self.line, what };
             let (key, value) =
                 text.split_once('\t').ok_or(wrong("a line is a key, a tab and a value"))?;
-            let key = number(key).map_err(|_| wrong("the key is no number of 64 bits"))?;
-            let value = number(value).map_err(|_| wrong("the value is no number of 64 bits"))?;
-            return Ok(Some((key, value)));
+            let pair = D::parse(key).zip(D::parse(value));
+            return pair.map(Some).ok_or(wrong(D::EXPECTED));
         }
     }
 
-    fn next_bytes(&mut self) -> Result<Option<(u64, u64)>, Failure> {
-        let mut bytes = [0; 16];
-        let mut filled = 0;
-        while filled < bytes.len() {
-            let read = self.input.read(&mut bytes[filled..]);
-            match read.map_err(|error| Failure::Io(self.path.clone(), error))? {
-                0 => break,
-                more => filled += more,
-            }
-        }
+    fn next_bytes<D: Datum>(&mut self) -> Result<Option<(D, D)>, Failure> {
         self.line += 1;
-        self.bar.inc(filled as u64);
-        match filled {
-            0 => Ok(None),
-            16 => {
-                let pair = u128::from_le_bytes(bytes);
-                Ok(Some((pair as u64, (pair >> 64) as u64)))
-            }
-            _ => Err(Failure::Line {
-                path: self.path.clone(),
-                line: self.line,
-                what: "the last pair is not whole (the number is that of the pair)",
-            }),
-        }
+        self.bar.inc(16);
+        let torn = || Failure::Line {
+            path: self.path.clone(),
+            line: self.line,
+            what: "the last pair is not whole (the number is that of the pair)",
+        };
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => torn(),
+            _ => Failure::Io(self.path.clone(), error),
+        };
+        let Some(key) = D::read(&mut self.input).map_err(failed)? else { return Ok(None) };
+        let value = D::read(&mut self.input).map_err(failed)?;
+        Ok(Some((key, value.ok_or_else(torn)?)))
     }
 }
 
 /// Writes pairs to a file, which appears when it is whole, or to standard output.
-pub(super) fn write(
+pub(super) fn write<D: Datum>(
     path: Option<&Path>,
     format: Format,
     count: u64,
-    pairs: impl Iterator<Item = (u64, u64)>,
+    pairs: impl Iterator<Item = (D, D)>,
 ) -> Result<(), Failure> {
     match path.filter(|path| *path != Path::new("-")) {
         None => write_to(io::stdout().lock(), format, count, pairs).map_err(to_stdout),
@@ -141,19 +133,20 @@ pub(super) fn write(
     }
 }
 
-fn write_to(
+fn write_to<D: Datum>(
     out: impl Write,
     format: Format,
     count: u64,
-    pairs: impl Iterator<Item = (u64, u64)>,
+    pairs: impl Iterator<Item = (D, D)>,
 ) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, out);
     let bar = progress(count);
     for (number, (key, value)) in pairs.enumerate() {
         match format {
-            Format::Tsv => writeln!(out, "{key}\t{value}")?,
+            Format::Tsv => writeln!(out, "{}\t{}", key.text(), value.text())?,
             Format::Binary => {
-                out.write_all(&(u128::from(value) << 64 | u128::from(key)).to_le_bytes())?;
+                key.write(&mut out)?;
+                value.write(&mut out)?;
             }
         }
         if number % 65536 == 0 {
@@ -201,7 +194,7 @@ mod tests {
     fn what_was_written_is_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pairs");
-        let all = [(1, 2), (u64::MAX, 0), (0, u64::MAX)];
+        let all = [(1_u64, 2_u64), (u64::MAX, 0), (0, u64::MAX)];
         for format in [Format::Tsv, Format::Binary] {
             write(Some(&path), format, 3, all.into_iter()).unwrap();
             assert_eq!(read(&std::fs::read(&path).unwrap(), format).unwrap(), all);
