@@ -103,9 +103,19 @@ impl<D: DurableDesign> Subject<u64, u64> for Simulated<D> {
 
 nunatak_harness::suite_inline!(tiny, File::<super::Tiny>(super::PhantomData));
 nunatak_harness::suite_inline!(usual, File::<super::Usual>(super::PhantomData));
-nunatak_harness::suite_inline!(pea, File::<super::InFile<super::Pea>>(super::PhantomData));
+nunatak_harness::suite_sequential!(
+    pea,
+    u64,
+    u64,
+    File::<super::InFile<super::Pea>>(super::PhantomData)
+);
 nunatak_harness::suite_inline!(pea_synced, Synced::<super::InFile<super::Pea>>(super::PhantomData));
-nunatak_harness::suite_inline!(turbo, File::<super::InFile<super::Turbo>>(super::PhantomData));
+nunatak_harness::suite_sequential!(
+    turbo,
+    u64,
+    u64,
+    File::<super::InFile<super::Turbo>>(super::PhantomData)
+);
 nunatak_harness::suite_inline!(
     turbo_synced,
     Synced::<super::InFile<super::Turbo>>(super::PhantomData)

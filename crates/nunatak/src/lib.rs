@@ -37,5 +37,5 @@ pub use table::pea::{Entry8, Entry12, Entry16, EntrySize, PeaMultiStats, PeaStat
 pub type CheckedMedium = memory::Checked<true>;
 pub use table::turbo::TurboStats;
 #[cfg(any(loom, shuttle))]
-pub use table::{CheckedIceberg, CheckedPea};
+pub use table::{CheckedIceberg, CheckedPea, CheckedTurbo};
 pub use table::{Design, Dlht, Hashes, Iceberg, Pea, Turbo};

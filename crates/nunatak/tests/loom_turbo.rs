@@ -17,7 +17,7 @@ mod models;
 
 use chosen::Chosen;
 use models::{Model, check, spawn};
-use nunatak::TurboMap;
+use nunatak::{CheckedTurbo, InlineMap, TurboMap};
 use std::sync::Arc;
 
 type Map = TurboMap<u64, u64, Chosen>;
@@ -46,6 +46,25 @@ fn a_visible_key_stays_visible() {
     check(3, || {
         let [stays, goes, comes] = [0, 1, 2].map(|n| key(0, 0, 5, n));
         let map = map(&[(stays, 20), (goes, 40)]);
+        let writer = spawn(&map, move |map| {
+            assert_eq!(map.remove(&goes), Some(40));
+            assert_eq!(map.insert(comes, 60), None);
+        });
+        assert_eq!(map.get(&stays), Some(20));
+        assert!(matches!(map.get(&comes), None | Some(60)));
+        writer.join().unwrap();
+    });
+}
+
+/// The same in durable memory, where a change writes back under the lock, and a read that finds
+/// it locked, too.
+fn a_visible_key_stays_visible_in_durable_memory() {
+    check(3, || {
+        let [stays, goes, comes] = [0, 1, 2].map(|n| key(0, 0, 5, n));
+        let map: InlineMap<u64, u64, Chosen, CheckedTurbo> = InlineMap::with_hasher(Chosen);
+        map.insert(stays, 20);
+        map.insert(goes, 40);
+        let map = Arc::new(map);
         let writer = spawn(&map, move |map| {
             assert_eq!(map.remove(&goes), Some(40));
             assert_eq!(map.insert(comes, 60), None);
@@ -150,6 +169,10 @@ fn buckets_that_are_used_again_are_not_taken_for_the_shards() {
 const MODELS: &[Model] = &[
     ("a key behind its bucket is seen again", a_key_behind_its_bucket_is_seen_again),
     ("a visible key stays visible", a_visible_key_stays_visible),
+    (
+        "a visible key stays visible in durable memory",
+        a_visible_key_stays_visible_in_durable_memory,
+    ),
     ("a key that was seen is seen again", a_key_that_was_seen_is_seen_again),
     ("a value is its key's", a_value_is_its_keys),
     ("one of two inserts wins", one_of_two_inserts_wins),

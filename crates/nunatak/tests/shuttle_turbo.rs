@@ -39,6 +39,32 @@ impl Subject for Tiny {
     }
 }
 
+/// The same in a durable medium.
+struct Durable;
+
+impl Subject for Durable {
+    type Hash = <Tiny as Subject>::Hash;
+    type Design = nunatak::CheckedTurbo;
+
+    fn small() -> Arc<Map<Self>> {
+        Arc::new(Map::<Self>::with_hasher(Self::Hash::default()))
+    }
+
+    fn fillers() -> Vec<u64> {
+        Tiny::fillers()
+    }
+
+    fn colliding() -> Arc<BoxedMap<u64, Counted, Constant, Self::Design>> {
+        unreachable!("what is boxed is not durable")
+    }
+}
+
+#[test]
+fn every_scenario_holds_in_durable_media() {
+    // Those in which it does something else.
+    schedules::every_scenario_holds(&scenarios::<Durable>()[..2]);
+}
+
 #[test]
 fn every_scenario_holds() {
     schedules::every_scenario_holds(&scenarios::<Tiny>());

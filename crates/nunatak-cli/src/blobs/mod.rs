@@ -112,6 +112,8 @@ fn measure(map: Name, args: &BlobsArgs) -> Result<Measured, Box<dyn Error>> {
     let measured = match map {
         Name::Turbo => measure_target::<Turbo>(args),
         Name::TurboBatch => measure_target::<TurboBatch>(args),
+        #[cfg(target_os = "linux")]
+        Name::TurboFile => measure_target::<targets::TurboFile>(args),
         Name::Dashmap => measure_target::<Dashmap>(args),
         Name::Papaya => measure_target::<Papaya>(args),
         Name::Scc => measure_target::<Scc>(args),

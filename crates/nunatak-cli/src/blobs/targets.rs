@@ -10,6 +10,9 @@ pub(super) enum Name {
     Turbo,
     /// The same in batches.
     TurboBatch,
+    /// `nunatak::durable::TurboBlobMap`, never synced.
+    #[cfg(target_os = "linux")]
+    TurboFile,
     /// `dashmap::DashMap` of boxed byte strings.
     Dashmap,
     /// `papaya::HashMap` of boxed byte strings.
@@ -84,6 +87,38 @@ impl Target for TurboBatch {
 
     fn delete(&self, keys: &[Vec<u8>]) -> usize {
         self.0.delete_many(keys)
+    }
+}
+
+/// In a file that goes with it.
+#[cfg(target_os = "linux")]
+pub(super) struct TurboFile {
+    map: nunatak::durable::TurboBlobMap,
+    _directory: tempfile::TempDir,
+}
+
+#[cfg(target_os = "linux")]
+impl Target for TurboFile {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("room for a file");
+        let map = nunatak::durable::TurboBlobMap::create(directory.path().join("map"));
+        Self { map: map.expect("room for a file"), _directory: directory }
+    }
+
+    fn put(&self, keys: &[Vec<u8>], values: &[Vec<u8>]) -> usize {
+        let put = |(key, value): (&Vec<u8>, &Vec<u8>)| !self.map.put(key, value).expect("room");
+        count(keys.iter().zip(values).map(put))
+    }
+
+    fn count_equal(&self, keys: &[Vec<u8>], values: &[Vec<u8>]) -> usize {
+        let is_equal = |(key, value): (&Vec<u8>, &Vec<u8>)| {
+            self.map.get_with(key, |found| found == value).unwrap_or(false)
+        };
+        count(keys.iter().zip(values).map(is_equal))
+    }
+
+    fn delete(&self, keys: &[Vec<u8>]) -> usize {
+        count(keys.iter().map(|key| self.map.delete(key).expect("it is open")))
     }
 }
 

@@ -265,9 +265,9 @@ impl MapName {
     pub(crate) fn is_durable(self) -> bool {
         match self {
             #[cfg(target_os = "linux")]
-            Self::IcebergFile | Self::IcebergJournal | Self::IcebergHugePages | Self::PeaFile => {
-                true
-            }
+            Self::IcebergFile | Self::IcebergJournal | Self::IcebergHugePages => true,
+            #[cfg(target_os = "linux")]
+            Self::PeaFile | Self::TurboFile => true,
             #[cfg(feature = "rocksdb")]
             Self::Rocksdb => true,
             Self::Lmdb | Self::Redb | Self::Fjall | Self::Sled => true,

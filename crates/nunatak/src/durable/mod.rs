@@ -38,10 +38,11 @@
 //! halving, recovery itself) is never seen half done. An operation that was not
 //! acknowledged took effect as a whole or not at all.
 //!
-//! A [`PeaMap`] or [`PeaMultiMap`] in the page cache is more than that after a power cut: it is as it was at
-//! one instant, that of the last sync, since pages are copied before they are changed. It
-//! has no journal, and its file may be twice as large after a sync. (Where the system does
-//! not tell its boot id, every end without a close counts as a power cut.)
+//! A [`PeaMap`], [`PeaMultiMap`], [`TurboMap`] or [`TurboBlobMap`] in the page cache is more
+//! than that after a power cut: it is as it was at one instant, that of the last sync, since
+//! pages are copied before they are changed. It has no journal, and its file may be twice as
+//! large after a sync. (Where the system does not tell its boot id, every end without a close
+//! counts as a power cut.)
 //!
 //! A handle whose sync has failed is *poisoned*: it is not known what the disk holds,
 //! and a second attempt would succeed without meaning anything. Reads go on; changes

@@ -173,11 +173,6 @@ impl<M: Medium> Blobs<M> {
         self.arena.should_move(word as usize)
     }
 
-    /// Has room again where blobs were taken out before what is durable.
-    pub(crate) fn settle(&self) {
-        self.arena.settle();
-    }
-
     /// Gives memory that is not used back to the system.
     pub(crate) fn trim(&self) {
         self.arena.trim();
@@ -202,6 +197,11 @@ impl<M: Medium> Blobs<M> {
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 impl<M: Medium> Blobs<M> {
+    /// Has room again where blobs were taken out before what is durable.
+    pub(crate) fn settle(&self) {
+        self.arena.settle();
+    }
+
     /// What the next one who opens a file wants to know; nothing if that is not known.
     pub(crate) fn to_words(&self) -> Option<Vec<u64>> {
         let counts = [&self.count, &self.bytes, &self.placed];

@@ -5,6 +5,12 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// How the keys of a durable map of byte strings are hashed: XXH3 of 64 bits, with a seed that
 /// is drawn when the file is created, and which it keeps. Version 1 of it, as files say.
+///
+/// ```
+/// use nunatak::hash::StableBytes;
+/// # let hash: Option<StableBytes> = None;
+/// # assert!(hash.is_none());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StableBytes {
     pub(crate) seed: u64,

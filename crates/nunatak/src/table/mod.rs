@@ -345,3 +345,23 @@ impl Design for CheckedPea {
 
 #[cfg(any(loom, shuttle))]
 impl<S: BuildHasher + Send + Sync + 'static> Hashes<S> for CheckedPea {}
+
+/// A [`Turbo`] in a durable medium, for model checkers.
+#[cfg(any(loom, shuttle))]
+#[derive(Debug)]
+pub struct CheckedTurbo(());
+
+#[cfg(any(loom, shuttle))]
+impl Design for CheckedTurbo {
+    type Stats = turbo::TurboStats;
+    type Table<P: Placement> = turbo::Table<P, crate::memory::Checked<true>>;
+    type Medium = Heap;
+
+    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        let config = turbo::Config::default();
+        turbo::Table::new_in(crate::memory::Checked, placement, config, capacity)
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+impl<S: BuildHasher + Send + Sync + 'static> Hashes<S> for CheckedTurbo {}

@@ -5,8 +5,9 @@ use crate::sync::{AtomicUsize, Ordering};
 /// How many there are, and what was found in others: counted and read relaxed, since who
 /// acts on a piece has locked it.
 #[derive(Debug, Default)]
-pub struct Restoring {
+pub(crate) struct Restoring {
     left: AtomicUsize,
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     found: AtomicUsize,
 }
 

@@ -319,7 +319,13 @@ impl<M: Medium> Arena<M> {
                 let Some((mut classes, class)) = self.lock_span(at) else { return };
                 let Class { spans, partial } = &mut classes[class];
                 let Some(span) = spans.get_mut(&at) else { return };
-                span.give_back(offset % SPAN / size_of_class(class));
+                let place = offset % SPAN / size_of_class(class);
+                if place >= span.places as usize || !span.is_taken(place) {
+                    // What a damaged file names may be nobody's, or another's, too.
+                    debug_assert!(M::IS_DURABLE, "a place is given back twice");
+                    return;
+                }
+                span.give_back(place);
                 if span.is_held {
                     return;
                 }
@@ -330,7 +336,9 @@ impl<M: Medium> Arena<M> {
                     partial.insert(at);
                 }
             }
-            Owner::Inside | Owner::Nobody => debug_assert!(false, "nobody's place is given back"),
+            Owner::Inside | Owner::Nobody => {
+                debug_assert!(M::IS_DURABLE, "nobody's place is given back");
+            }
         }
     }
 

@@ -1,0 +1,75 @@
+//! Files of TurboHash that somebody has tampered with: opening one is an error, or gives a map
+//! that can be used, and that says whether it is whole.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nunatak::durable::{InFile, Options, Persistency, Simulation};
+use nunatak::{Error, Turbo};
+use std::sync::LazyLock;
+
+fn small() -> Options {
+    Options::new().shards(2)
+}
+
+fn key(n: u8) -> Vec<u8> {
+    vec![n; 1 + usize::from(n) % 20]
+}
+
+/// Files of numbers and of byte strings, that were killed, and closed.
+static WHOLE: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
+    let numbers = Simulation::new(Persistency::Pages);
+    let map = numbers.create::<u64, u64, InFile<Turbo>>(&small()).expect("a map");
+    (0..60).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+    let killed = numbers.crash(numbers.moment()).latest();
+    drop(map);
+    let closed = numbers.crash(numbers.moment()).latest();
+    let bytes = Simulation::new(Persistency::Pages);
+    let map = bytes.create_blobs(&small()).expect("a map");
+    (0..60).for_each(|n| assert_eq!(map.put(&key(n), &[n; 300]), Ok(false)));
+    assert_eq!(map.put(b"long", &[7; 100_000]), Ok(false));
+    let killed_bytes = bytes.crash(bytes.moment()).latest();
+    drop(map);
+    [killed, closed, killed_bytes, bytes.crash(bytes.moment()).latest()]
+});
+
+fn expect_or_refusal<T>(opened: Result<T, Error>) -> Option<T> {
+    match opened {
+        Ok(map) => Some(map),
+        Err(Error::File(_) | Error::CapacityOverflow | Error::OutOfMemory { .. }) => None,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&first, patches)) = data.split_first() else { return };
+    let which = usize::from(first % 4);
+    let mut image = WHOLE[which].clone();
+    for patch in patches.chunks_exact(11) {
+        let place = u32::from_le_bytes([patch[0], patch[1], patch[2], 0]) as usize * 8;
+        let at = place % image.len();
+        image[at..at + 8].copy_from_slice(&patch[3..11]);
+    }
+    // As a killed process has left it, or after a power cut.
+    let cut = Simulation::of(&image, Persistency::Pages);
+    let simulation = if first & 4 == 0 { cut } else { cut.of_killed() };
+    if which < 2 {
+        let opened = simulation.open::<u64, u64, InFile<Turbo>>(&Options::new());
+        let Some(map) = expect_or_refusal(opened) else { return };
+        let is_sound = map.verify().is_ok();
+        (0..100).for_each(|key| assert!(map.insert(key, key).is_ok()));
+        (0..100).step_by(3).for_each(|key| assert!(map.remove(&key).is_ok()));
+        assert!(!is_sound || map.verify() == Ok(map.len()));
+    } else {
+        let Some(map) = expect_or_refusal(simulation.open_blobs(&Options::new())) else { return };
+        let is_sound = map.verify().is_ok();
+        // Without room for what a damaged file says it has, changes are refused.
+        for n in 0..100 {
+            let _ = map.put(&key(n), &[n; 70]);
+        }
+        for n in (0..100).step_by(3) {
+            let _ = map.delete(&key(n));
+        }
+        let _ = map.shrink_to_fit();
+        assert!(!is_sound || map.verify() == Ok(map.len()));
+    }
+});
