@@ -191,8 +191,43 @@ mod blobs {
     use nunatak::{TurboBlobMap, TurboMap};
     use std::ffi::c_void;
 
-    struct Task<'m> {
-        map: &'m TurboBlobMap,
+    /// A map of byte strings, in RAM or in a file.
+    pub(super) trait Blobs: Sync {
+        fn put(&self, key: &[u8], value: &[u8]);
+        fn delete(&self, key: &[u8]);
+        fn shrink(&self);
+        fn look(&self, key: &[u8], look: impl FnOnce(Option<&[u8]>));
+    }
+
+    macro_rules! impl_blobs {
+        ($map:ty, $done:expr) => {
+            impl Blobs for $map {
+                fn put(&self, key: &[u8], value: &[u8]) {
+                    self.put(key, value).map(drop).expect("room");
+                }
+
+                fn delete(&self, key: &[u8]) {
+                    let _: bool = $done(self.delete(key));
+                }
+
+                fn shrink(&self) {
+                    self.shrink_to_fit().expect("room for a move");
+                }
+
+                fn look(&self, key: &[u8], look: impl FnOnce(Option<&[u8]>)) {
+                    look(self.pin().get(key));
+                }
+            }
+        };
+    }
+
+    impl_blobs!(TurboBlobMap, core::convert::identity);
+    #[cfg(target_os = "linux")]
+    impl_blobs!(nunatak::durable::TurboBlobMap, |done: Result<_, _>| done.expect("a file"));
+
+    struct Task<'m, M> {
+        map: &'m M,
+        rounds: u64,
         seed: u64,
     }
 
@@ -201,35 +236,36 @@ mod blobs {
         vec![key as u8; 1 + (n % 100) as usize]
     }
 
-    extern "C" fn thread(task: *mut c_void) -> *mut c_void {
-        // SAFETY: `run` keeps the tasks until it has joined the threads.
-        let task = unsafe { &*task.cast::<Task<'_>>() };
+    extern "C" fn thread<M: Blobs>(task: *mut c_void) -> *mut c_void {
+        // SAFETY: `run_on` keeps the tasks until it has joined the threads.
+        let task = unsafe { &*task.cast::<Task<'_, M>>() };
         let (map, mut random) = (task.map, task.seed);
-        for round in 0..ROUNDS {
+        for round in 0..task.rounds {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let key = random >> 40 & (KEYS - 1);
             match random >> 32 & 15 {
-                0..=5 => drop(map.put(&key.to_le_bytes(), &value(key, round)).expect("memory")),
-                6..=8 => drop(map.delete(&key.to_le_bytes())),
-                9 if round % 1024 == 0 => map.shrink_to_fit().expect("memory for a move"),
-                _ => {
-                    let guard = map.pin();
-                    let found = guard.get(&key.to_le_bytes());
+                0..=5 => map.put(&key.to_le_bytes(), &value(key, round)),
+                6..=8 => map.delete(&key.to_le_bytes()),
+                9 if round % 1024 == 0 => map.shrink(),
+                _ => map.look(&key.to_le_bytes(), |found| {
                     let is_whole = |value: &[u8]| value.iter().all(|&byte| byte == key as u8);
                     assert!(found.is_none_or(is_whole), "bytes of another value");
-                }
+                }),
             }
         }
         std::ptr::null_mut()
     }
 
+    pub(super) fn run_on<M: Blobs>(map: &M, rounds: u64) {
+        let task = |seed| Task { map, rounds, seed: seed * 7919 + 1 };
+        let mut tasks: Vec<_> = (0..THREADS as u64).map(task).collect();
+        run_threads(&mut tasks, thread::<M>);
+    }
+
     pub(super) fn run() {
         let builder = TurboMap::<u64, u64>::builder().shards(8);
         let map = builder.build_blobs().expect("valid options");
-        let seeds = 0..THREADS as u64;
-        let mut tasks: Vec<_> =
-            seeds.map(|seed| Task { map: &map, seed: seed * 7919 + 1 }).collect();
-        run_threads(&mut tasks, thread);
+        run_on(&map, ROUNDS);
         assert_eq!(map.reclaim(), 0);
         assert_eq!(map.len(), map.blob_stats().blobs);
         println!("{} byte strings, nothing wrong", map.len());
@@ -400,8 +436,10 @@ mod multi {
 #[cfg(target_os = "linux")]
 mod durable {
     use super::stress::{KEYS, ROUNDS, THREADS, run_threads, value};
-    use nunatak::durable::{Durability, DurableDesign, InFile, Map, Options, PeaMultiMap};
-    use nunatak::{Blocks, Iceberg, Pea};
+    use nunatak::durable::{
+        Durability, DurableDesign, InFile, Map, Options, PeaMultiMap, TurboBlobMap,
+    };
+    use nunatak::{Blocks, Iceberg, Pea, Turbo};
     use std::ffi::c_void;
     use std::time::Duration;
 
@@ -459,8 +497,23 @@ mod durable {
         for options in [Options::new(), Options::new().durability(often).journal(1 << 20)] {
             run_with::<InFile<Iceberg<Blocks<8, 2>>>>(&options);
             run_with::<InFile<Pea>>(&options.clone().segment_buckets(2));
+            run_with::<InFile<Turbo>>(&options.clone().shards(4));
+            run_blobs(&options.clone().shards(4));
             run_multi(&options.segment_buckets(2));
         }
+    }
+
+    fn run_blobs(options: &Options) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("map");
+        let map = TurboBlobMap::create_with(&path, options).expect("a new file");
+        super::blobs::run_on(&map, ROUNDS / 4);
+        let found = map.len();
+        assert_eq!((map.reclaim(), map.verify()), (0, Ok(found)));
+        map.close().expect("closed");
+        let map = TurboBlobMap::open(&path).expect("opened");
+        assert_eq!((map.len(), map.blob_stats().blobs, map.verify()), (found, found, Ok(found)));
+        println!("{found} byte strings in a file, nothing wrong");
     }
 
     fn run_multi(options: &Options) {

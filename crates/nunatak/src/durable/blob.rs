@@ -1,16 +1,15 @@
-//! Byte strings of any length in a file: creating, opening, syncing and closing it, and the
-//! operations on one key.
+//! Byte strings of any length in a file: creating, opening, syncing and closing it.
 //!
 //! Blobs are in a part of the file whose pages are not copied: what is in a place is written
 //! once, and the place is used again when nothing that is durable names it any more.
 
 use super::maintenance::Maintenance;
 use super::options::Options;
-use super::session::{Session, admit, admit_new, close, create_file, open_file, open_or_create};
+use super::session::{Session, close, create_file, open_file, open_or_create};
 use crate::entry::Blobs;
 use crate::error::{Error, FileError};
 use crate::hash::{HashPlacement, StableBytes, StablePlacement};
-use crate::map::{BlobGuard, BlobMap, Compute};
+use crate::map::BlobMap;
 use crate::memory::durable::{Backing, Description, Kind, Paged, Pool};
 use crate::memory::{Finder, Saved};
 use crate::table::iceberg::Recovery;
@@ -18,7 +17,7 @@ use crate::table::paged::PagedTable;
 use crate::table::turbo::{Config, Table};
 use crate::table::{Turbo, file_addresses};
 use core::fmt;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::AtomicUsize;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,13 +29,6 @@ type File = Table<HashPlacement, Paged>;
 /// How many words a file keeps of which places are taken at most: those of a file of some
 /// TiB.
 const MOST_SAVED: usize = 1 << 32;
-
-/// After a crash, one of so many changes looks at a shard that nobody has looked at.
-const CHANGES: usize = 16;
-
-/// The first looks at as many as have so many entries, which takes less than a millisecond: so
-/// that a small file is known before it would become larger.
-const AT_ONCE: usize = 4096;
 
 /// Byte strings of 0 to 4 GiB each by byte strings, in a file (sections 3.3 to 3.7 of the
 /// paper): the [`TurboBlobMap`](crate::TurboBlobMap) in RAM, which is there again.
@@ -51,8 +43,8 @@ const AT_ONCE: usize = 4096;
 ///
 /// Which places are taken is told when the file is closed. After a crash it is found out by
 /// looking at all slots, shard by shard, when somebody comes to them, by the first change for
-/// some thousand entries, and by one of 16 for a shard more; until then, and in the page cache until the sync that follows, new blobs
-/// are stored behind the others.
+/// some thousand entries, and by one of 16 for a shard more; when all is known such a change
+/// syncs, in the page cache. Until then new blobs are stored behind the others.
 ///
 /// `max_load`, `max_capacity`, `threads`, `journal` and `segment_buckets` of the [`Options`]
 /// are nothing to it.
@@ -73,7 +65,7 @@ pub struct TurboBlobMap {
     pub(super) session: Session,
     saved: Saved<Paged>,
     /// How many changes there were, about: counted relaxed.
-    changes: AtomicUsize,
+    pub(super) changes: AtomicUsize,
 }
 
 impl fmt::Debug for TurboBlobMap {
@@ -383,250 +375,6 @@ impl TurboBlobMap {
     /// ```
     pub fn file_bytes(&self) -> u64 {
         self.file().pool().file_bytes()
-    }
-
-    /// Does a change that may store something: if the disk is full, after a sync again, by
-    /// which what waits for one is free.
-    pub(super) fn store<T>(&self, run: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
-        let stored = self.store_unsynced(run)?;
-        self.session.acknowledge(self.file(), stored)
-    }
-
-    /// The same, not acknowledged.
-    pub(super) fn store_unsynced<T>(
-        &self,
-        mut run: impl FnMut() -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        admit_new(self.file())?;
-        // Relaxed: about so many.
-        let change = self.changes.fetch_add(1, Ordering::Relaxed);
-        if change.is_multiple_of(CHANGES) {
-            self.file().restore_some(if change == 0 { AT_ONCE } else { 1 });
-            if self.map.blobs.waits_for_sync() {
-                self.sync()?;
-            }
-        }
-        match run() {
-            Err(Error::File(FileError::Full)) => {
-                self.map.reclaim();
-                self.sync()?;
-                self.map.blobs.settle();
-                run()
-            }
-            other => other,
-        }
-    }
-
-    /// Does a change that stores nothing.
-    pub(super) fn change<T>(&self, run: impl FnOnce() -> T) -> Result<T, Error> {
-        admit(self.file())?;
-        self.session.acknowledge(self.file(), run())
-    }
-
-    /// [`BlobMap::pin`](crate::BlobMap::pin): slices that are taken through the guard stay
-    /// good, whatever happens to their keys.
-    ///
-    /// ```
-    /// # use nunatak::durable::TurboBlobMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map = TurboBlobMap::create(&path)?;
-    /// map.put(b"a", b"1")?;
-    /// assert_eq!(map.pin().get(b"a"), Some(&b"1"[..]));
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn pin(&self) -> BlobGuard<'_, StableBytes, super::InFile<Turbo>> {
-        self.map.pin()
-    }
-
-    /// [`BlobMap::get`](crate::BlobMap::get): a copy of the value.
-    ///
-    /// ```
-    /// # use nunatak::durable::TurboBlobMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// assert_eq!(TurboBlobMap::create(&path)?.get(b"a"), None);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.map.get(key)
-    }
-
-    /// [`BlobMap::get_with`](crate::BlobMap::get_with): runs `f` on the value, where it is.
-    ///
-    /// ```
-    /// # use nunatak::durable::TurboBlobMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map = TurboBlobMap::create(&path)?;
-    /// map.put(b"a", b"123")?;
-    /// assert_eq!(map.get_with(b"a", <[u8]>::len), Some(3));
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn get_with<R>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        self.map.get_with(key, f)
-    }
-
-    /// [`BlobMap::contains_key`](crate::BlobMap::contains_key).
-    ///
-    /// ```
-    /// # use nunatak::durable::TurboBlobMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// assert!(!TurboBlobMap::create(&path)?.contains_key(b"a"));
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn contains_key(&self, key: &[u8]) -> bool {
-        self.map.contains_key(key)
-    }
-
-    /// [`BlobMap::put`](crate::BlobMap::put): whether it replaced a value.
-    ///
-    /// # Errors
-    /// A key or a value of more than 2^32 - 1 bytes, a file that is opened to be read, a full
-    /// disk; a map that is poisoned or was just now, by the sync of this operation: then it is
-    /// not known whether it is durable. So for all that store something; what takes out needs
-    /// no room.
-    ///
-    /// ```
-    /// # use nunatak::durable::TurboBlobMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map = TurboBlobMap::create(&path)?;
-    /// assert_eq!((map.put(b"a", b"1")?, map.put(b"a", b"2")?), (false, true));
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
-        self.store(|| self.map.put(key, value))
-    }
-
-    /// [`BlobMap::insert`](crate::BlobMap::insert): a copy of what was replaced.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
-    ///
-    /// ```
-    /// # use nunatak::durable::TurboBlobMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map = TurboBlobMap::create(&path)?;
-    /// assert_eq!(map.insert(b"a", b"1")?, None);
-    /// assert_eq!(map.insert(b"a", b"2")?, Some(b"1".to_vec()));
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        self.store(|| self.map.insert(key, value))
-    }
-
-    /// [`BlobMap::try_insert`](crate::BlobMap::try_insert): a copy of the value that is
-    /// present, if one is.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
-    ///
-    /// ```
-    /// # use nunatak::durable::TurboBlobMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map = TurboBlobMap::create(&path)?;
-    /// assert_eq!(map.try_insert(b"a", b"1")?, None);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn try_insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        self.store(|| self.map.try_insert(key, value))
-    }
-
-    /// [`BlobMap::update`](crate::BlobMap::update): a copy of what was replaced, if the key is
-    /// present.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
-    ///
-    /// ```
-    /// # use nunatak::durable::TurboBlobMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// assert_eq!(TurboBlobMap::create(&path)?.update(b"a", b"1")?, None);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        self.store(|| self.map.update(key, value))
-    }
-
-    /// [`BlobMap::compute`](crate::BlobMap::compute).
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
-    ///
-    /// ```
-    /// # use nunatak::{Compute, durable::TurboBlobMap};
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map = TurboBlobMap::create(&path)?;
-    /// map.compute(b"a", |value| Compute::Put([value.unwrap_or(&[]), b"1"].concat()))?;
-    /// assert_eq!(map.get(b"a"), Some(b"1".to_vec()));
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn compute<F>(&self, key: &[u8], mut f: F) -> Result<Option<Vec<u8>>, Error>
-    where
-        F: FnMut(Option<&[u8]>) -> Compute<Vec<u8>>,
-    {
-        self.store(|| self.map.compute(key, &mut f))
-    }
-
-    /// [`BlobMap::delete`](crate::BlobMap::delete): whether the key was there.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put), but for a full disk.
-    ///
-    /// ```
-    /// # use nunatak::durable::TurboBlobMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// assert!(!TurboBlobMap::create(&path)?.delete(b"a")?);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
-        self.change(|| self.map.delete(key))
-    }
-
-    /// [`BlobMap::remove`](crate::BlobMap::remove): a copy of the value.
-    ///
-    /// # Errors
-    /// As [`delete`](Self::delete).
-    ///
-    /// ```
-    /// # use nunatak::durable::TurboBlobMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map = TurboBlobMap::create(&path)?;
-    /// map.put(b"a", b"1")?;
-    /// assert_eq!((map.remove(b"a")?, map.remove(b"a")?), (Some(b"1".to_vec()), None));
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        self.change(|| self.map.remove(key))
-    }
-
-    /// [`BlobMap::remove_if`](crate::BlobMap::remove_if).
-    ///
-    /// # Errors
-    /// As [`delete`](Self::delete).
-    ///
-    /// ```
-    /// # use nunatak::durable::TurboBlobMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map = TurboBlobMap::create(&path)?;
-    /// map.put(b"a", b"1")?;
-    /// assert_eq!(map.remove_if(b"a", |value| value.is_empty())?, None);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn remove_if<F>(&self, key: &[u8], condition: F) -> Result<Option<Vec<u8>>, Error>
-    where
-        F: FnMut(&[u8]) -> bool,
-    {
-        self.change(|| self.map.remove_if(key, condition))
     }
 }
 

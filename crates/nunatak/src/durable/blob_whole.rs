@@ -33,7 +33,14 @@ impl TurboBlobMap {
     ) -> Result<usize, Error> {
         let mut fresh = 0;
         for entries in entries.chunks(PORTION) {
-            fresh += self.store_unsynced(|| self.map.put_many(entries))?;
+            let mut stored = 0;
+            self.store_unsynced(|| {
+                let done = self.map.put_until(&entries[stored..], &mut fresh);
+                done.map_err(|(more, error)| {
+                    stored += more;
+                    error
+                })
+            })?;
         }
         self.session.acknowledge(self.file(), fresh)
     }
@@ -197,14 +204,15 @@ impl TurboBlobMap {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn shrink_to_fit(&self) -> Result<(), Error> {
-        // What is to be told of its place has to be known.
-        self.change(|| self.map.len())?;
+        self.change(|| ())?;
+        // All shards are looked at, so that it is known which places are free.
+        self.map.len();
         self.settle()?;
         self.map.shrink_to_fit()?;
         // What was moved is free where it was.
         self.settle()?;
         self.map.blobs.trim();
-        self.change(|| ())
+        Ok(())
     }
 
     /// Has room again where blobs were taken out.

@@ -61,8 +61,10 @@
 //! refused. Files are of one endianness.
 
 mod blob;
+mod blob_operations;
 mod blob_whole;
 mod concurrent;
+mod crash;
 mod kind;
 mod maintenance;
 mod map;
@@ -80,10 +82,11 @@ mod whole;
 
 pub use crate::table::iceberg::Recovery;
 pub use blob::TurboBlobMap;
+pub use crash::Crash;
 pub use kind::FileKind;
 pub use map::{DurableDesign, IcebergMap, InFile, Map};
 pub use multi::PeaMultiMap;
 pub use options::{Durability, Options};
 pub use pea::PeaMap;
-pub use simulation::{Counts, Crash, Persistency, Simulation};
+pub use simulation::{Counts, Persistency, Simulation};
 pub use turbo::TurboMap;

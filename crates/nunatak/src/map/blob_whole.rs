@@ -91,16 +91,28 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
         &self,
         entries: &[(K, V)],
     ) -> Result<usize, Error> {
-        let (mut fresh, mut result) = (0, Ok(()));
+        let mut fresh = 0;
+        self.put_until(entries, &mut fresh).map_err(|(_, error)| error)?;
+        Ok(fresh)
+    }
+
+    /// Stores entries, in order, and counts the keys that were new; how many were stored before
+    /// one that can't be.
+    pub(crate) fn put_until<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        entries: &[(K, V)],
+        fresh: &mut usize,
+    ) -> Result<(), (usize, Error)> {
+        let mut result = Ok(());
         self.for_each_fetched(entries.iter().map(|(key, _)| key.as_ref()), |at| {
             let (key, value) = &entries[at];
             match self.put(key.as_ref(), value.as_ref()) {
-                Ok(replaced) => fresh += usize::from(!replaced),
-                Err(error) => result = Err(error),
+                Ok(replaced) => *fresh += usize::from(!replaced),
+                Err(error) => result = Err((at, error)),
             }
             result.is_ok()
         });
-        result.map(|()| fresh)
+        result
     }
 
     /// Takes all keys out, in order, and returns how many were present.

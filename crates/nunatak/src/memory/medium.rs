@@ -108,11 +108,10 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         0
     }
 
-    /// Whether an epoch is durable. Zero is.
+    /// The last epoch that is durable.
     #[inline(always)]
-    fn is_settled(&self, epoch: u64) -> bool {
-        let _ = epoch;
-        true
+    fn settled(&self) -> u64 {
+        u64::MAX
     }
 
     /// Addresses for so many bytes of a part; with the bytes in it that there are.

@@ -280,22 +280,24 @@ impl<M: Medium> Arena<M> {
 
     /// Has room again where places were given back in epochs that are durable.
     pub(crate) fn settle(&self) {
-        let mut settled = Vec::new();
+        // Before any lock: the medium has one of its own.
+        let settled = self.medium.settled();
+        let mut free = Vec::new();
         {
             let mut waiting = self.waiting.lock();
             while let Some(&(epoch, offset)) = waiting.front()
-                && self.medium.is_settled(epoch)
+                && epoch <= settled
             {
                 waiting.pop_front();
-                settled.push(offset);
+                free.push(offset);
             }
         }
-        for offset in settled {
+        for offset in free {
             self.waiting_bytes.fetch_sub(self.bytes_at(offset), Ordering::Relaxed);
             self.free(offset);
         }
         #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-        self.settle_search();
+        self.settle_search(settled);
     }
 
     /// How many bytes wait for a sync.

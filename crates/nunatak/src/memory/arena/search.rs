@@ -70,14 +70,14 @@ impl<M: Medium> Arena<M> {
             let epoch = if seeded(Bug::PlaceNotKept) { 0 } else { self.medium.epoch() };
             *search = Search::Ended { end, epoch };
         }
-        self.settle_search();
+        self.settle_search(self.medium.settled());
     }
 
-    /// Lets places that nobody knows be used, if it is time.
-    pub(super) fn settle_search(&self) {
+    /// Lets places that nobody knows be used, if the last epoch that is durable is late enough.
+    pub(super) fn settle_search(&self, settled: u64) {
         let mut search = self.search.lock();
         let Search::Ended { end, epoch } = *search else { return };
-        if !self.medium.is_settled(epoch) {
+        if epoch > settled {
             return;
         }
         *search = Search::Over;
@@ -96,7 +96,8 @@ impl<M: Medium> Arena<M> {
 
     /// Whether a sync is all that keeps places from being used.
     pub(crate) fn waits_for_sync(&self) -> bool {
-        matches!(*self.search.lock(), Search::Ended { epoch, .. } if !self.medium.is_settled(epoch))
+        let settled = self.medium.settled();
+        matches!(*self.search.lock(), Search::Ended { epoch, .. } if epoch > settled)
     }
 
     fn let_go(&self, class: &mut Class, at: usize) {

@@ -89,9 +89,8 @@ impl Medium for Paged {
         self.copies.as_ref().map_or(0, |copies| copies.epoch())
     }
 
-    #[inline(always)]
-    fn is_settled(&self, epoch: u64) -> bool {
-        epoch == 0 || self.copies.as_ref().is_none_or(|copies| copies.durable() >= epoch)
+    fn settled(&self) -> u64 {
+        self.copies.as_ref().map_or(u64::MAX, |copies| copies.durable())
     }
 
     type Region = PagedRegion;
