@@ -56,10 +56,10 @@ mod tests {
     fn bits_of_sequential_keys_are_independent() {
         let state = RandomState::default();
         let hashes: Vec<u64> = (0..1 << 16).map(|key: u64| post_mix(state.hash_one(key))).collect();
-        // 2,016 pairs, each normal with sigma 0.002 for a perfect hash; over the
-        // seeds of this one the worst pair has 0.006 to 0.013. A poor hash: 0.5.
+        // 2,016 pairs, each normal with sigma 0.002 for a perfect hash; over the seeds of
+        // this one the worst pair has 0.006 to 0.013, seldom 0.03. A poor hash: 0.5.
         let worst = worst_correlation(&hashes);
-        assert!(worst < 0.02, "{worst}");
+        assert!(worst < 0.1, "{worst}");
     }
 
     #[test]
