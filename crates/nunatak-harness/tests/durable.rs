@@ -102,7 +102,7 @@ impl<D: DurableDesign> Subject<u64, u64> for Simulated<D> {
 }
 
 nunatak_harness::suite_inline!(tiny, File::<super::Tiny>(super::PhantomData));
-nunatak_harness::suite_inline!(usual, File::<super::Usual>(super::PhantomData));
+nunatak_harness::suite_sequential!(usual, u64, u64, File::<super::Usual>(super::PhantomData));
 nunatak_harness::suite_sequential!(
     pea,
     u64,
