@@ -321,6 +321,18 @@ where
     assert_eq!(map.verify(), Ok(50_000));
 }
 
+/// Pages in which nothing was stored are made of one that is the first of the file's.
+fn a_page_of_zeros_that_is_none_is_found<D: DurableDesign>() {
+    let simulation = Simulation::new(Persistency::Pages);
+    let map: Words<D> = simulation.create(&small()).unwrap();
+    map.sync().unwrap();
+    let mut image = simulation.crash(simulation.moment()).latest();
+    image[(64 << 10) + 7] = 0xFF;
+    let map: Words<D> = Simulation::of(&image, Persistency::Pages).open(&Options::new()).unwrap();
+    let what = "the page of zeros is none";
+    assert_eq!(map.verify(), Err(error(FileError::Corrupt { what })));
+}
+
 /// All of these of a design.
 macro_rules! file_suite {
     ($name:ident, $design:ty, [$($test:ident)*]) => {
@@ -337,6 +349,7 @@ macro_rules! file_suite {
     ($name:ident, $design:ty) => {
         file_suite!($name, $design, [
             a_map_is_there_again
+            a_page_of_zeros_that_is_none_is_found
             every_key_and_value_can_be_stored
             files_of_other_kinds_are_refused
             a_file_that_is_read_stays_as_it_is

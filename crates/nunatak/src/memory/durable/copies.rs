@@ -263,6 +263,12 @@ impl Copies {
         })
     }
 
+    /// Whether what pages are made of that nobody has stored anything in is zero.
+    pub(super) fn has_zeros(&self) -> bool {
+        // Relaxed: nobody ever stores anything there.
+        self.words(0).iter().all(|word| word.load(Relaxed) == 0)
+    }
+
     /// Stores a version in a map.
     fn store(&self, word: &AtomicU64, version: Version) {
         let address = core::ptr::from_ref(word).cast();

@@ -411,6 +411,9 @@ impl PagedRegion {
             Self::Copied(region) if !region.is_sound() => {
                 Err(FileError::Corrupt { what: "a page is not in the file" }.into())
             }
+            Self::Copied(region) if !region.copies.has_zeros() => {
+                Err(FileError::Corrupt { what: "the page of zeros is none" }.into())
+            }
             _ => Ok(()),
         }
     }
