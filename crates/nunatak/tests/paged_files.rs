@@ -333,6 +333,20 @@ fn a_page_of_zeros_that_is_none_is_found<D: DurableDesign>() {
     assert_eq!(map.verify(), Err(error(FileError::Corrupt { what })));
 }
 
+/// Where the file says that it has pages, it says nothing: what names them is none, also when
+/// there are as many again.
+fn pages_that_are_gone_are_missed<D: DurableDesign>() {
+    let simulation = Simulation::new(Persistency::Pages);
+    let map: Words<D> = simulation.create(&small()).unwrap();
+    (0..60).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+    let mut image = simulation.crash(simulation.moment()).latest();
+    image[512..520].fill(0xFF);
+    let killed = Simulation::of(&image, Persistency::Pages).of_killed();
+    let Ok(map) = killed.open::<u64, u64, D>(&Options::new()) else { return };
+    assert!(matches!(map.verify(), Err(Error::File(FileError::Corrupt { .. }))));
+    (0..60).for_each(|key| assert_eq!(map.insert(key, 7), Ok(None)));
+}
+
 /// All of these of a design.
 macro_rules! file_suite {
     ($name:ident, $design:ty, [$($test:ident)*]) => {
@@ -350,6 +364,7 @@ macro_rules! file_suite {
         file_suite!($name, $design, [
             a_map_is_there_again
             a_page_of_zeros_that_is_none_is_found
+            pages_that_are_gone_are_missed
             every_key_and_value_can_be_stored
             files_of_other_kinds_are_refused
             a_file_that_is_read_stays_as_it_is

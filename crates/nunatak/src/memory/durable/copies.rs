@@ -133,6 +133,9 @@ impl Map {
 pub(super) struct Copies {
     pool: Arc<Pool>,
     pages: PoolRegion,
+    /// How many pages there were when the file was opened, and the first epoch since.
+    found: usize,
+    first: u64,
     /// The present one.
     epoch: AtomicU64,
     recycled: AtomicU64,
@@ -153,6 +156,7 @@ impl Copies {
         }
         let bytes = bytes.min(PAGE_BYTES << NUMBER_BITS);
         let pages = PoolRegion::reserve(pool, Part::Pages, bytes)?;
+        let found = pages.committed() / PAGE_BYTES;
         if pages.committed() == 0 {
             // Of a new file: what reads as zero.
             pages.resize(EXTENT)?;
@@ -169,6 +173,8 @@ impl Copies {
             was_cut: pool.was_cut(),
             pool: Arc::clone(pool),
             pages,
+            found,
+            first: epoch,
             epoch: AtomicU64::new(epoch),
             recycled: AtomicU64::new(0),
             state: Mutex::new(state),
@@ -232,10 +238,13 @@ impl Copies {
         self.state.lock().maps.retain(|map| map.versions != versions);
     }
 
-    /// Whether a version may be one: of an epoch that was, and of a page that there is.
+    /// Whether a version may be one: of an epoch that was, and of a page that there is, and was
+    /// when the file was opened if the version is older. (What is missing then is not what the
+    /// file grows by.)
     pub(super) fn is_sound(&self, version: Version) -> bool {
         version.epoch() <= self.epoch()
             && (version.number() + 1) << PAGE_SHIFT <= self.pages.committed()
+            && (version.epoch() >= self.first || version.number() < self.found)
     }
 
     /// The versions of a page; none in the place of what can be none.
