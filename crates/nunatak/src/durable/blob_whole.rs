@@ -3,7 +3,7 @@
 use super::blob::TurboBlobMap;
 use super::concurrent::{batch, done};
 use crate::error::{BatchError, Error};
-use crate::map::{Compute, ConcurrentMap, Op, Stop};
+use crate::map::{Compute, ConcurrentMap, Op, Request, Stop, fetch_by_compute};
 use crate::memory::{BlobStats, MemoryUsage};
 use crate::table::turbo::TurboStats;
 
@@ -320,14 +320,14 @@ impl ConcurrentMap<Bytes, Bytes> for TurboBlobMap {
         current: &Bytes,
         new: Bytes,
     ) -> Result<Bytes, Option<Bytes>> {
-        done(self.change(|| self.map.compare_exchange(key, current, new)))
+        self.fetch_update(key, |present| (present == current).then(|| new.clone()))
     }
 
     fn fetch_update<F>(&self, key: &Bytes, f: F) -> Result<Bytes, Option<Bytes>>
     where
         F: FnMut(&Bytes) -> Option<Bytes>,
     {
-        done(self.change(|| self.map.fetch_update(key, f)))
+        done(fetch_by_compute(f, |decide| self.compute(key, decide)))
     }
 
     fn compute<F>(&self, key: Bytes, mut f: F) -> Option<Bytes>
@@ -355,7 +355,12 @@ impl ConcurrentMap<Bytes, Bytes> for TurboBlobMap {
         previous: &mut [Option<Bytes>],
     ) -> Result<usize, BatchError> {
         batch(entries.len(), previous.len())?;
-        done(self.change(|| self.map.insert_many(entries, previous)))
+        let mut fresh = 0;
+        for ((key, value), previous) in entries.iter().zip(previous) {
+            *previous = done(self.store_unsynced(|| self.map.insert(key, value)));
+            fresh += usize::from(previous.is_none());
+        }
+        Ok(done(self.session.acknowledge(self.file(), fresh)))
     }
 
     fn remove_many(
@@ -368,7 +373,22 @@ impl ConcurrentMap<Bytes, Bytes> for TurboBlobMap {
     }
 
     fn execute(&self, operations: &mut [Op<Bytes, Bytes>], stop: Stop) -> usize {
-        done(self.change(|| self.map.execute(operations, stop)))
+        let mut executed = 0;
+        for Op { request, outcome } in operations {
+            let before = match &request {
+                Request::Get(key) => self.get(key),
+                Request::Insert(key, value) => done(self.insert(key, value)),
+                Request::TryInsert(key, value) => done(self.try_insert(key, value)),
+                Request::Update(key, value) => done(self.update(key, value)),
+                Request::Remove(key) => done(self.remove(key)),
+            };
+            *outcome = request.outcome(before);
+            executed += 1;
+            if stop != Stop::Never && !outcome.is_success() {
+                break;
+            }
+        }
+        executed
     }
 
     fn prefetch(&self, key: &Bytes) {

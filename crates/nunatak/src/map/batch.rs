@@ -41,7 +41,7 @@ impl<K, V> Request<K, V> {
     }
 
     /// What the request came to if `before` was the key's value.
-    pub(super) fn outcome(&self, before: Option<V>) -> Outcome<V> {
+    pub(crate) fn outcome(&self, before: Option<V>) -> Outcome<V> {
         match (self, before) {
             (Self::Get(_), Some(value)) => Outcome::Found(value),
             (Self::Insert(..) | Self::Update(..), Some(value)) => Outcome::Replaced(value),

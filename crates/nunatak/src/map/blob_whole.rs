@@ -306,6 +306,23 @@ fn stored<T>(result: Result<T, Error>) -> T {
     }
 }
 
+/// [`ConcurrentMap::fetch_update`] by what a map's `compute` does.
+pub(crate) fn fetch_by_compute<E>(
+    mut f: impl FnMut(&Bytes) -> Option<Bytes>,
+    compute: impl FnOnce(&mut dyn FnMut(Option<&[u8]>) -> Compute<Bytes>) -> Result<Option<Bytes>, E>,
+) -> Result<Result<Bytes, Option<Bytes>>, E> {
+    let mut is_changed = false;
+    let before = compute(&mut |present| {
+        let new = present.and_then(|value| f(&value.to_vec()));
+        is_changed = new.is_some();
+        new.map_or(Compute::Keep, Compute::Put)
+    })?;
+    Ok(match before {
+        Some(before) if is_changed => Ok(before),
+        declined => Err(declined),
+    })
+}
+
 /// Memory that is refused is a panic here; the map's own methods return an error.
 impl<S: BuildHasher, D: Design> ConcurrentMap<Bytes, Bytes> for BlobMap<S, D> {
     type Stats = D::Stats;
@@ -339,20 +356,11 @@ impl<S: BuildHasher, D: Design> ConcurrentMap<Bytes, Bytes> for BlobMap<S, D> {
         self.fetch_update(key, |present| (present == current).then(|| new.clone()))
     }
 
-    fn fetch_update<F>(&self, key: &Bytes, mut f: F) -> Result<Bytes, Option<Bytes>>
+    fn fetch_update<F>(&self, key: &Bytes, f: F) -> Result<Bytes, Option<Bytes>>
     where
         F: FnMut(&Bytes) -> Option<Bytes>,
     {
-        let mut is_changed = false;
-        let before = self.compute(key, |present| {
-            let new = present.and_then(|value| f(&value.to_vec()));
-            is_changed = new.is_some();
-            new.map_or(Compute::Keep, Compute::Put)
-        });
-        match stored(before) {
-            Some(before) if is_changed => Ok(before),
-            declined => Err(declined),
-        }
+        stored(fetch_by_compute(f, |decide| self.compute(key, decide)))
     }
 
     fn compute<F>(&self, key: Bytes, mut f: F) -> Option<Bytes>

@@ -24,6 +24,8 @@ mod with_serde;
 pub use batch::{Op, Outcome, Request, Stop};
 pub use blob::BlobMap;
 pub use blob_guard::BlobGuard;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub(crate) use blob_whole::fetch_by_compute;
 pub use boxed::BoxedMap;
 pub use boxed_guard::{BoxedGuard, Removed};
 pub use dlht::{DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet};

@@ -492,6 +492,32 @@ mod tests {
         assert_eq!((arena.spans(), arena.region.committed()), (0, 0));
     }
 
+    /// What a thread has given back is used by others, which have spans of their own.
+    #[test]
+    fn what_a_thread_leaves_is_used_by_others() {
+        let arena = Arena::new(&Heap, 1 << 30).unwrap();
+        let fill = || (0..8 * SPAN / 64).map(|_| arena.take(64).unwrap()).collect::<Vec<_>>();
+        // While the first lives the second has another index, and so spans of its own.
+        let turn = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Of each span one place stays taken, so that no span is free.
+                let places = fill();
+                let give_back = places.iter().filter(|&at| at % SPAN != 0);
+                give_back.for_each(|&at| arena.give_back(at));
+                turn.wait();
+                turn.wait();
+            });
+            turn.wait();
+            assert_eq!(arena.spans(), 8);
+            fill();
+            // But for one that is left to the first, and the places that are taken.
+            let spans = arena.spans();
+            turn.wait();
+            assert!(spans <= 10, "{spans}");
+        });
+    }
+
     #[test]
     fn what_is_too_large_is_refused_and_takes_nothing() {
         let arena = Arena::new(&Heap, 1 << 20).unwrap();
