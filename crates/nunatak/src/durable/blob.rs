@@ -64,7 +64,7 @@ pub struct TurboBlobMap {
     pub(super) map: Arc<Inner>,
     pub(super) session: Session,
     saved: Saved<Paged>,
-    /// How many changes there were, about: counted relaxed.
+    /// How many changes there were while places were looked for, about: counted relaxed.
     pub(super) changes: AtomicUsize,
 }
 

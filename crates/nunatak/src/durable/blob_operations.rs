@@ -30,13 +30,8 @@ impl TurboBlobMap {
         mut run: impl FnMut() -> Result<T, Error>,
     ) -> Result<T, Error> {
         admit_new(self.file())?;
-        // Relaxed: about so many.
-        let change = self.changes.fetch_add(1, Ordering::Relaxed);
-        if change.is_multiple_of(CHANGES) {
-            self.file().restore_some(if change == 0 { AT_ONCE } else { 1 });
-            if self.map.blobs.waits_for_sync() {
-                self.sync()?;
-            }
+        if self.map.blobs.are_searched() {
+            self.search()?;
         }
         match run() {
             Err(Error::File(FileError::Full)) => {
@@ -47,6 +42,21 @@ impl TurboBlobMap {
             }
             other => other,
         }
+    }
+
+    /// Does its share of finding out which places are taken, after a crash.
+    #[cold]
+    fn search(&self) -> Result<(), Error> {
+        // Relaxed: about so many.
+        let change = self.changes.fetch_add(1, Ordering::Relaxed);
+        if change.is_multiple_of(CHANGES) {
+            self.file().restore_some(if change == 0 { AT_ONCE } else { 1 });
+            if self.map.blobs.wait_for_sync() {
+                self.sync()?;
+                self.map.blobs.settle();
+            }
+        }
+        Ok(())
     }
 
     /// Does a change that stores nothing.

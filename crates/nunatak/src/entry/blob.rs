@@ -216,8 +216,14 @@ impl<M: Medium> Blobs<M> {
         self.is_sound(word) && self.arena.has(word as usize, self.bytes_of(word))
     }
 
+    /// Whether it is not known yet which memory may be used.
+    #[inline(always)]
+    pub(crate) fn are_searched(&self) -> bool {
+        self.arena.is_searched()
+    }
+
     /// Whether a sync is all that keeps memory from being used.
-    pub(crate) fn waits_for_sync(&self) -> bool {
+    pub(crate) fn wait_for_sync(&self) -> bool {
         self.arena.waits_for_sync()
     }
 

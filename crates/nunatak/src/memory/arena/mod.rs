@@ -83,7 +83,8 @@ pub(crate) struct Arena<M: Medium = Heap> {
     /// Their bytes: counted and read relaxed, a statistic.
     waiting_bytes: AtomicUsize,
     search: Mutex<Search>,
-    /// Whether that is not over. Relaxed: who grows the arena a little too much does no harm.
+    /// Whether that is not over. Relaxed: who learns of it late grows the arena a little too
+    /// much, or looks in vain.
     is_searched: AtomicBool,
 }
 

@@ -94,6 +94,12 @@ impl<M: Medium> Arena<M> {
         }
     }
 
+    /// Whether it is not known yet which places may be used.
+    #[inline(always)]
+    pub(crate) fn is_searched(&self) -> bool {
+        self.is_searched.load(Relaxed)
+    }
+
     /// Whether a sync is all that keeps places from being used.
     pub(crate) fn waits_for_sync(&self) -> bool {
         let settled = self.medium.settled();
