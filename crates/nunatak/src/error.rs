@@ -14,7 +14,8 @@ use core::fmt;
 pub enum Error {
     /// The requested capacity does not fit the address space.
     CapacityOverflow,
-    /// The operating system refused the memory; the map is as it was.
+    /// The operating system, or the caller's allocator, refused the memory; the map is as
+    /// it was.
     OutOfMemory {
         /// How many bytes were asked for.
         bytes: usize,
@@ -31,6 +32,20 @@ pub enum Error {
     },
     /// A key or a value of a map of byte strings has more than 2^32 - 1 bytes.
     TooLong,
+    /// A key or a value has another length than all of the map's have.
+    WrongSize {
+        /// `key` or `value`.
+        what: &'static str,
+        /// How many bytes those of the map have.
+        expected: usize,
+        /// How many it has.
+        found: usize,
+    },
+    /// The caller's allocator returned memory that can't be used, and got it back.
+    Misallocated {
+        /// How the memory should be.
+        expected: &'static str,
+    },
     /// A file of a durable map can't be used, or not any more.
     File(FileError),
 }
@@ -154,6 +169,12 @@ impl fmt::Display for Error {
                 write!(f, "the option `{option}` must be {expected}")
             }
             Self::TooLong => f.write_str("a key or a value has more than 2^32 - 1 bytes"),
+            Self::WrongSize { what, expected, found } => {
+                write!(f, "a {what} has {found} bytes, and those of the map have {expected}")
+            }
+            Self::Misallocated { expected } => {
+                write!(f, "the allocator returned memory that is not {expected}")
+            }
             Self::File(error) => error.fmt(f),
         }
     }

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "accounting")]
 pub mod accounting;
+pub mod alloc;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub mod durable;
 pub mod entry;
@@ -19,14 +20,15 @@ pub mod simd;
 mod sync;
 mod table;
 
+pub use entry::Namespace;
 pub use error::{BatchError, Error, FileError};
 pub use hash::{Modulo, RandomState};
 pub use map::{
-    BlobGuard, BlobMap, BoxedGuard, BoxedMap, Compute, ConcurrentMap, DlhtBoxedMap, DlhtBuilder,
-    DlhtLocalMap, DlhtMap, DlhtSet, IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet,
-    InlineMap, InlineSet, Op, Outcome, PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12,
-    PeaMultiMap, PeaSet, Removed, Request, Stop, TurboBlobMap, TurboBoxedMap, TurboBuilder,
-    TurboMap, TurboSet,
+    BlobMap, BoxedGuard, BoxedMap, ByteGuard, ByteMap, Compute, ConcurrentMap, Detached,
+    DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtRecordMap, DlhtSet, IcebergBoxedMap,
+    IcebergBuilder, IcebergMap, IcebergSet, InlineMap, InlineSet, Op, Outcome, PeaBoxedMap,
+    PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaMultiMap, PeaSet, RecordMap, Removed, Request, Stop,
+    TurboBlobMap, TurboBoxedMap, TurboBuilder, TurboMap, TurboSet,
 };
 pub use memory::{BlobStats, MemoryUsage};
 pub use table::dlht::DlhtStats;

@@ -6,7 +6,7 @@
 use super::maintenance::Maintenance;
 use super::options::Options;
 use super::session::{Session, close, create_file, open_file, open_or_create};
-use crate::entry::Blobs;
+use crate::entry::{Blobs, Entries};
 use crate::error::{Error, FileError};
 use crate::hash::{HashPlacement, StableBytes, StablePlacement};
 use crate::map::BlobMap;
@@ -23,6 +23,9 @@ use std::sync::Arc;
 
 /// The map that is in the file.
 type Inner = BlobMap<StableBytes, super::InFile<Turbo>>;
+
+/// Its byte strings.
+pub(super) type FileBlobs = Blobs<StableBytes, Paged>;
 
 type File = Table<HashPlacement, Paged>;
 
@@ -206,7 +209,7 @@ impl TurboBlobMap {
         let unpublished = pool.backing_mut().unpublished();
         let medium = Paged::new(pool, file_addresses())?;
         let saved = Saved::new(&medium, MOST_SAVED)?;
-        let blobs = Arc::new(Blobs::new(&medium)?);
+        let blobs = Arc::new(Blobs::new(&medium, hash)?);
         let table = Table::create(medium, HashPlacement, config)?;
         table.sync()?;
         // After the sync, so that nobody copies pages in which nothing is.
@@ -214,7 +217,7 @@ impl TurboBlobMap {
         if let Some(unpublished) = unpublished {
             unpublished.publish()?;
         }
-        let map = BlobMap::of(table, blobs, hash);
+        let map = BlobMap::of(table, blobs);
         Self::of(map, saved, options, Recovery::default())
     }
 
@@ -230,7 +233,7 @@ impl TurboBlobMap {
         let medium = Paged::new(pool, file_addresses())?;
         // Before anybody asks for a page: those that it has are not free.
         let saved = Saved::new(&medium, MOST_SAVED)?;
-        let blobs = Arc::new(Blobs::new(&medium)?);
+        let blobs = Arc::new(Blobs::new(&medium, hash)?);
         let words = if was_closed { saved.saved() } else { None };
         let finder = match words.is_some_and(|words| blobs.learn(&words)) {
             true => None,
@@ -240,7 +243,7 @@ impl TurboBlobMap {
             }
         };
         let (table, recovery) = Table::open(medium, HashPlacement, config, finder)?;
-        Self::of(BlobMap::of(table, blobs, hash), saved, options, recovery)
+        Self::of(BlobMap::of(table, blobs), saved, options, recovery)
     }
 
     fn of(
@@ -313,8 +316,8 @@ impl TurboBlobMap {
             self.map.reclaim();
             // What waits for that is free after it.
             table.sync()?;
-            self.map.blobs.settle();
-            let words = self.map.blobs.to_words();
+            self.map.entries.settle();
+            let words = self.map.entries.to_words();
             // If they find no room all blobs are looked for again.
             table
                 .with_room(|| self.saved.save(words.as_deref()))
@@ -356,8 +359,8 @@ impl TurboBlobMap {
         let guard = self.map.guard();
         let verified = self.file().verify(&|word, second| {
             // SAFETY: a slot has had the word since the guard was taken, which is let go below.
-            self.map.blobs.is_placed(second)
-                && self.map.word(unsafe { self.map.blobs.get(second) }.0) == word
+            self.map.entries.is_placed(second)
+                && self.map.entries.word(unsafe { self.map.entries.get(second) }.0) == word
         });
         drop(guard);
         verified

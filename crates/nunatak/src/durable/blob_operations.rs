@@ -1,11 +1,10 @@
 //! [`TurboBlobMap`] in a file: the operations on one key, acknowledged as the map's
 //! [`Durability`](super::Durability) says.
 
-use super::blob::TurboBlobMap;
+use super::blob::{FileBlobs, TurboBlobMap};
 use super::session::{admit, admit_new};
 use crate::error::{Error, FileError};
-use crate::hash::StableBytes;
-use crate::map::{BlobGuard, Compute};
+use crate::map::{ByteGuard, Compute};
 use crate::table::Turbo;
 use core::sync::atomic::Ordering;
 
@@ -30,14 +29,14 @@ impl TurboBlobMap {
         mut run: impl FnMut() -> Result<T, Error>,
     ) -> Result<T, Error> {
         admit_new(self.file())?;
-        if self.map.blobs.are_searched() {
+        if self.map.entries.are_searched() {
             self.search()?;
         }
         match run() {
             Err(Error::File(FileError::Full)) => {
                 self.map.reclaim();
                 self.sync()?;
-                self.map.blobs.settle();
+                self.map.entries.settle();
                 run()
             }
             other => other,
@@ -51,9 +50,9 @@ impl TurboBlobMap {
         let change = self.changes.fetch_add(1, Ordering::Relaxed);
         if change.is_multiple_of(CHANGES) {
             self.file().restore_some(if change == 0 { AT_ONCE } else { 1 });
-            if self.map.blobs.wait_for_sync() {
+            if self.map.entries.wait_for_sync() {
                 self.sync()?;
-                self.map.blobs.settle();
+                self.map.entries.settle();
             }
         }
         Ok(())
@@ -77,7 +76,7 @@ impl TurboBlobMap {
     /// assert_eq!(map.pin().get(b"a"), Some(&b"1"[..]));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn pin(&self) -> BlobGuard<'_, StableBytes, super::InFile<Turbo>> {
+    pub fn pin(&self) -> ByteGuard<'_, FileBlobs, super::InFile<Turbo>> {
         self.map.pin()
     }
 

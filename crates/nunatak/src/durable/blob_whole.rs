@@ -1,7 +1,8 @@
 //! [`TurboBlobMap`] in a file: batches, iteration, and the map as a whole.
 
-use super::blob::TurboBlobMap;
+use super::blob::{FileBlobs, TurboBlobMap};
 use super::concurrent::{batch, done};
+use crate::entry::Entries;
 use crate::error::{BatchError, Error};
 use crate::map::{Compute, ConcurrentMap, Op, Request, Stop, fetch_by_compute};
 use crate::memory::{BlobStats, MemoryUsage};
@@ -211,7 +212,7 @@ impl TurboBlobMap {
         self.map.shrink_to_fit()?;
         // What was moved is free where it was.
         self.settle()?;
-        self.map.blobs.trim();
+        self.map.entries.trim();
         Ok(())
     }
 
@@ -219,7 +220,7 @@ impl TurboBlobMap {
     fn settle(&self) -> Result<(), Error> {
         self.map.reclaim();
         self.sync()?;
-        self.map.blobs.settle();
+        self.map.entries.settle();
         Ok(())
     }
 
@@ -327,7 +328,7 @@ impl ConcurrentMap<Bytes, Bytes> for TurboBlobMap {
     where
         F: FnMut(&Bytes) -> Option<Bytes>,
     {
-        done(fetch_by_compute(f, |decide| self.compute(key, decide)))
+        done(fetch_by_compute::<FileBlobs, _>(f, |decide| self.compute(key, decide)))
     }
 
     fn compute<F>(&self, key: Bytes, mut f: F) -> Option<Bytes>

@@ -14,19 +14,30 @@
 //! 3. In a file a blob is durable before its slot is, and lengths are looked at before they are
 //!    believed.
 
+use super::entries::{Entries, Plain, Unpublished};
 use crate::error::Error;
+use crate::hash::{HashPlacement, RandomState, post_mix};
 use crate::memory::Addresses;
 use crate::memory::prefetch::prefetch;
 use crate::memory::{Arena, BlobStats, Heap, Medium, MemoryUsage};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicUsize, Ordering};
+use core::fmt;
+use core::hash::BuildHasher;
 
 /// Bytes of the lengths.
 const HEADER: usize = 8;
 
-/// The blobs of a map, and how many they are.
-#[derive(Debug)]
-pub(crate) struct Blobs<M: Medium = Heap> {
+/// The blobs of a map, and how many they are: the entries of a [`BlobMap`](crate::BlobMap).
+///
+/// ```
+/// use nunatak::{ByteMap, RandomState, Turbo, entry::Blobs};
+/// let map: ByteMap<Blobs<RandomState>, Turbo> = nunatak::TurboBlobMap::new();
+/// # assert!(map.is_empty());
+/// ```
+#[allow(private_bounds, reason = "where bytes are is an internal matter")]
+pub struct Blobs<S = RandomState, M: Medium = Heap> {
+    hasher: S,
     medium: M,
     arena: Arena<M>,
     /// All that take a place, and their bytes; those that were retired. Counted and read
@@ -38,10 +49,18 @@ pub(crate) struct Blobs<M: Medium = Heap> {
     _addresses: Addresses,
 }
 
-impl<M: Medium> Blobs<M> {
-    pub(crate) fn new(medium: &M) -> Result<Self, Error> {
+impl<S, M: Medium> fmt::Debug for Blobs<S, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blobs").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+#[allow(private_bounds, reason = "where bytes are is an internal matter")]
+impl<S, M: Medium> Blobs<S, M> {
+    pub(crate) fn new(medium: &M, hasher: S) -> Result<Self, Error> {
         let most = Addresses::share();
         Ok(Self {
+            hasher,
             medium: medium.clone(),
             arena: Arena::new(medium, most as usize)?,
             count: AtomicUsize::new(0),
@@ -52,26 +71,12 @@ impl<M: Medium> Blobs<M> {
         })
     }
 
-    /// Stores a key and a value, which nobody knows of yet.
-    pub(crate) fn store(&self, key: &[u8], value: &[u8]) -> Result<Unpublished<'_, M>, Error> {
-        self.store_at(key, value, |bytes| self.arena.take(bytes))
-    }
-
-    /// The same, where memory is free before what [should move](Self::should_move).
-    pub(crate) fn store_lower(
-        &self,
-        key: &[u8],
-        value: &[u8],
-    ) -> Result<Unpublished<'_, M>, Error> {
-        self.store_at(key, value, |bytes| self.arena.take_lower(bytes))
-    }
-
     fn store_at(
         &self,
         key: &[u8],
         value: &[u8],
         take: impl FnOnce(usize) -> Result<usize, Error>,
-    ) -> Result<Unpublished<'_, M>, Error> {
+    ) -> Result<u64, Error> {
         let (Ok(key_len), Ok(value_len)) = (u32::try_from(key.len()), u32::try_from(value.len()))
         else {
             return Err(Error::TooLong);
@@ -94,7 +99,7 @@ impl<M: Medium> Blobs<M> {
             }
         }
         self.count(bytes);
-        Ok(Unpublished { blobs: self, word: offset as u64 })
+        Ok(offset as u64)
     }
 
     /// So many bytes more take a place.
@@ -141,41 +146,10 @@ impl<M: Medium> Blobs<M> {
         self.arena.holds(offset, HEADER + key + value)
     }
 
-    /// Fetches the first lines of what a word stands for, which may be nothing any more.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self, word: u64) {
-        let address = self.arena.address(word as usize);
-        prefetch(address);
-        prefetch(address.wrapping_add(64));
-    }
-
     fn bytes_of(&self, word: u64) -> usize {
         // SAFETY: the caller owns the place.
         let (key, value) = unsafe { self.get(word) };
         HEADER + key.len() + value.len()
-    }
-
-    fn give_back(&self, word: u64) {
-        let bytes = self.bytes_of(word);
-        self.arena.give_back(word as usize);
-        self.count.fetch_sub(1, Ordering::Relaxed);
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.placed.fetch_sub(Arena::<M>::placed(bytes), Ordering::Relaxed);
-    }
-
-    /// How many bytes wait for guards.
-    pub(crate) fn retired(&self) -> usize {
-        self.retired.load(Ordering::Relaxed)
-    }
-
-    /// Whether memory could be given back if a blob were somewhere else.
-    pub(crate) fn should_move(&self, word: u64) -> bool {
-        self.arena.should_move(word as usize)
-    }
-
-    /// Gives memory that is not used back to the system.
-    pub(crate) fn trim(&self) {
-        self.arena.trim();
     }
 
     pub(crate) fn stats(&self) -> BlobStats {
@@ -184,19 +158,116 @@ impl<M: Medium> Blobs<M> {
             live_bytes: self.bytes.load(Ordering::Relaxed),
             placed_bytes: self.placed.load(Ordering::Relaxed),
             spans: self.arena.spans(),
-            mapped_bytes: self.usage().mapped,
-            retired_bytes: self.retired(),
+            mapped_bytes: self.arena.usage().mapped,
+            retired_bytes: self.retired.load(Ordering::Relaxed),
             unsynced_bytes: self.arena.waiting(),
         }
     }
+}
 
-    pub(crate) fn usage(&self) -> MemoryUsage {
+#[allow(private_interfaces, reason = "the trait is sealed: its parts are internal")]
+impl<S: BuildHasher + Send + Sync + 'static, M: Medium> Entries for Blobs<S, M> {
+    type Naming = Plain;
+    type Value<'v> = &'v [u8];
+    type Found<'v> = &'v [u8];
+    type Placement = HashPlacement;
+
+    const WORDS_ARE_KEYS: bool = false;
+    const ARE_SEPARATE: bool = false;
+
+    fn word(&self, key: &[u8]) -> u64 {
+        post_mix(self.hasher.hash_one(key))
+    }
+
+    #[inline(always)]
+    fn may_be(&self, _key: &[u8], _second: u64) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    unsafe fn is(&self, key: &[u8], second: u64) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.get(second) }.0 == key
+    }
+
+    #[inline(always)]
+    unsafe fn value<'v>(&self, second: u64) -> &'v [u8] {
+        // SAFETY: the caller's promise.
+        unsafe { self.get(second) }.1
+    }
+
+    unsafe fn found<'v>(&self, _word: u64, second: u64) -> &'v [u8] {
+        // SAFETY: the caller's promise.
+        unsafe { self.get(second) }.0
+    }
+
+    fn key<'k>(found: &'k &[u8]) -> &'k [u8] {
+        found
+    }
+
+    fn append(value: &[u8], buffer: &mut Vec<u8>) {
+        buffer.extend_from_slice(value);
+    }
+
+    fn store(&self, key: &[u8], value: &[u8]) -> Result<Unpublished<'_, Self>, Error> {
+        let word = self.store_at(key, value, |bytes| self.arena.take(bytes))?;
+        // SAFETY: the place is ours alone.
+        Ok(unsafe { Unpublished::new(self, word) })
+    }
+
+    unsafe fn give_back(&self, word: u64) {
+        let bytes = self.bytes_of(word);
+        self.arena.give_back(word as usize);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.placed.fetch_sub(Arena::<M>::placed(bytes), Ordering::Relaxed);
+    }
+
+    fn count_retired(&self, word: u64, waits: bool) {
+        let bytes = self.bytes_of(word);
+        let change = if waits { bytes } else { bytes.wrapping_neg() };
+        self.retired.fetch_add(change, Ordering::Relaxed);
+    }
+
+    fn retired(&self) -> usize {
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, word: u64) {
+        let address = self.arena.address(word as usize);
+        prefetch(address);
+        prefetch(address.wrapping_add(64));
+    }
+
+    unsafe fn store_lower(&self, word: u64) -> Result<Option<Unpublished<'_, Self>>, Error> {
+        if !self.arena.should_move(word as usize) {
+            return Ok(None);
+        }
+        // SAFETY: the caller's promise.
+        let (key, value) = unsafe { self.get(word) };
+        let lower = self.store_at(key, value, |bytes| self.arena.take_lower(bytes))?;
+        // SAFETY: the place is ours alone.
+        let fresh = unsafe { Unpublished::new(self, lower) };
+        Ok((lower < word).then_some(fresh))
+    }
+
+    fn trim(&self) {
+        self.arena.trim();
+    }
+
+    fn usage(&self) -> MemoryUsage {
         self.arena.usage()
+    }
+
+    fn stats(&self) -> BlobStats {
+        self.stats()
     }
 }
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-impl<M: Medium> Blobs<M> {
+#[allow(private_bounds, reason = "where bytes are is an internal matter")]
+impl<S, M: Medium> Blobs<S, M> {
     /// Has room again where blobs were taken out before what is durable.
     pub(crate) fn settle(&self) {
         self.arena.settle();
@@ -250,7 +321,7 @@ impl<M: Medium> Blobs<M> {
 }
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-impl<M: Medium> crate::memory::Finder for Blobs<M> {
+impl<S: Send + Sync, M: Medium> crate::memory::Finder for Blobs<S, M> {
     fn find(&self, word: u64) -> bool {
         if !self.is_sound(word) {
             return false;
@@ -273,59 +344,4 @@ fn checksum(words: &[u64]) -> u64 {
     let mut hasher = crc32fast::Hasher::new();
     words.iter().for_each(|word| hasher.update(&word.to_ne_bytes()));
     u64::from(hasher.finalize())
-}
-
-/// A blob that nobody else knows, given back when dropped.
-#[derive(Debug)]
-pub(crate) struct Unpublished<'b, M: Medium> {
-    blobs: &'b Blobs<M>,
-    word: u64,
-}
-
-impl<M: Medium> Unpublished<'_, M> {
-    pub(crate) fn word(&self) -> u64 {
-        self.word
-    }
-
-    /// A slot has it now.
-    pub(crate) fn published(self) {
-        core::mem::forget(self);
-    }
-}
-
-impl<M: Medium> Drop for Unpublished<'_, M> {
-    fn drop(&mut self) {
-        self.blobs.give_back(self.word);
-    }
-}
-
-/// A blob that no slot has any more, given back when dropped.
-#[derive(Debug)]
-pub(crate) struct Retired<M: Medium> {
-    blobs: *const Blobs<M>,
-    word: u64,
-}
-
-// SAFETY: the blobs may be shared, and the place is this one's alone.
-unsafe impl<M: Medium> Send for Retired<M> {}
-// SAFETY: a shared reference gives access to nothing.
-unsafe impl<M: Medium> Sync for Retired<M> {}
-
-impl<M: Medium> Retired<M> {
-    /// # Safety
-    /// The caller has taken the word out of its slot; it is dropped only when no guard that
-    /// may have seen it lives, and before the blobs are.
-    pub(crate) unsafe fn new(blobs: &Blobs<M>, word: u64) -> Self {
-        blobs.retired.fetch_add(blobs.bytes_of(word), Ordering::Relaxed);
-        Self { blobs, word }
-    }
-}
-
-impl<M: Medium> Drop for Retired<M> {
-    fn drop(&mut self) {
-        // SAFETY: the blobs are there, as was promised to `new`.
-        let blobs = unsafe { &*self.blobs };
-        blobs.retired.fetch_sub(blobs.bytes_of(self.word), Ordering::Relaxed);
-        blobs.give_back(self.word);
-    }
 }

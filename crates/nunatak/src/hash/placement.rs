@@ -143,7 +143,7 @@ fn scale(hash: u64, bins: usize) -> usize {
 
 /// For words that are hashes already (boxed entries).
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct HashPlacement;
+pub struct HashPlacement;
 
 impl Placement for HashPlacement {
     const WORDS_ARE_KEYS: bool = false;

@@ -2,18 +2,20 @@
 //! [`ConcurrentMap`], the interface that all of them share.
 
 mod batch;
-mod blob;
-mod blob_guard;
-mod blob_whole;
 mod boxed;
 mod boxed_guard;
 mod boxed_whole;
+mod bytes;
+mod bytes_guard;
+mod bytes_whole;
+mod detached;
 mod dlht;
 mod iceberg;
 mod inline;
 mod inline_whole;
 mod multi;
 mod pea;
+mod record;
 mod set;
 mod turbo;
 #[cfg(feature = "rayon")]
@@ -22,17 +24,19 @@ mod with_rayon;
 mod with_serde;
 
 pub use batch::{Op, Outcome, Request, Stop};
-pub use blob::BlobMap;
-pub use blob_guard::BlobGuard;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-pub(crate) use blob_whole::fetch_by_compute;
 pub use boxed::BoxedMap;
 pub use boxed_guard::{BoxedGuard, Removed};
+pub use bytes::{BlobMap, ByteMap};
+pub use bytes_guard::ByteGuard;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub(crate) use bytes_whole::fetch_by_compute;
+pub use detached::Detached;
 pub use dlht::{DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet};
 pub use iceberg::{IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet};
 pub use inline::InlineMap;
 pub use multi::PeaMultiMap;
 pub use pea::{PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaSet};
+pub use record::{DlhtRecordMap, RecordMap};
 pub use set::InlineSet;
 pub use turbo::{TurboBlobMap, TurboBoxedMap, TurboBuilder, TurboMap, TurboSet};
 

@@ -1,7 +1,7 @@
 //! [`TurboMap`] and its relatives: the maps of TurboHash's table, and how to build them.
 
-use super::blob::BlobMap;
 use super::boxed::BoxedMap;
+use super::bytes::BlobMap;
 use super::inline::InlineMap;
 use super::set::InlineSet;
 use crate::entry::{Blobs, Inline, InlineKey};
@@ -242,9 +242,12 @@ impl<S> TurboBuilder<S> {
     /// # assert!(map.is_empty());
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn build_blobs(self) -> Result<TurboBlobMap<S>, Error> {
+    pub fn build_blobs(self) -> Result<TurboBlobMap<S>, Error>
+    where
+        S: BuildHasher + Send + Sync + 'static,
+    {
         let table = Table::new(HashPlacement, self.config, self.capacity)?;
-        Ok(BlobMap::of(table, Arc::new(Blobs::new(&Heap)?), self.hasher))
+        Ok(BlobMap::of(table, Arc::new(Blobs::new(&Heap, self.hasher)?)))
     }
 }
 

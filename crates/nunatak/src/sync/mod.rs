@@ -4,6 +4,7 @@
 
 mod backoff;
 mod barrier;
+mod counts;
 mod mode;
 mod operation;
 mod pair;
@@ -12,6 +13,7 @@ pub(crate) mod thread_index;
 mod words;
 
 pub(crate) use backoff::Backoff;
+pub(crate) use counts::Counts;
 pub(crate) use mode::Mode;
 pub use mode::{Shared, SingleThread};
 pub(crate) use operation::{FastPin, OpPin, operations_ended, retire_tag};

@@ -132,6 +132,12 @@ pub trait PairTable: Send + Sized {
     /// All pairs, weakly consistent.
     fn iter(&self) -> Self::Iter<'_>;
 
+    /// Tells every value word of a table that nobody else has any more, without the caller's
+    /// hasher where that can be done.
+    fn for_each_left(&mut self, each: impl FnMut(u64)) {
+        self.iter().map(|(_, second)| second).for_each(each);
+    }
+
     /// A consistent cut of all pairs.
     fn snapshot(&self) -> Result<Self::Snapshot, Error>;
 

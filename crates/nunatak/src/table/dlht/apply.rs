@@ -52,19 +52,17 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     ) -> Option<u64> {
         let hash = self.placement.hash(word);
         let tag = self.placement.tag(word, hash);
-        if T::BY_WORD {
-            let pin = if Y::SHARED { FastPin::new() } else { None };
-            if pin.is_some() || !Y::SHARED {
-                // Acquire: pairs with the release that publishes an index.
-                // SAFETY: as in `root`: the operation is announced, or the table
-                // belongs to this thread.
-                let index = unsafe { &*self.root.load(Ordering::Acquire) };
-                let done = self.apply_in_first_bucket(index, (hash, tag), fresh, &change);
-                drop(pin);
-                if let Some(before) = done {
-                    self.free_retired_if_any();
-                    return before;
-                }
+        let pin = if Y::SHARED { FastPin::new() } else { None };
+        if pin.is_some() || !Y::SHARED {
+            // Acquire: pairs with the release that publishes an index.
+            // SAFETY: as in `root`: the operation is announced, or the table
+            // belongs to this thread.
+            let index = unsafe { &*self.root.load(Ordering::Acquire) };
+            let done = self.apply_in_first_bucket(index, (hash, tag), test, fresh, &change);
+            drop(pin);
+            if let Some(before) = done {
+                self.free_retired_if_any();
+                return before;
             }
         }
         let request = Request { hash, tag, test, fresh, change: &change };

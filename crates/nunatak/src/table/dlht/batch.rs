@@ -126,13 +126,12 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     ) {
         self.for_each_fetched(count, &word, |pin, index, at, hash| {
             let tag = self.placement.tag(word(at), hash);
-            let (fresh, change) = (fresh(at), &|second| change(at, second));
-            if T::BY_WORD
-                && let Some(before) = self.apply_in_first_bucket(index, (hash, tag), fresh, change)
-            {
+            let (test, fresh, change) = (&test(at), fresh(at), &|second| change(at, second));
+            let first = self.apply_in_first_bucket(index, (hash, tag), test, fresh, change);
+            if let Some(before) = first {
                 return Step::Done(done(at, before));
             }
-            let request = Request { hash, tag, test: &test(at), fresh, change };
+            let request = Request { hash, tag, test, fresh, change };
             match self.try_apply(pin, index, &request) {
                 Step::Done(before) => Step::Done(done(at, before)),
                 Step::Wait => Step::Wait,

@@ -25,23 +25,21 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     /// links, and writes none that other threads use.
     #[inline(always)]
     pub(crate) fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
-        if T::BY_WORD {
-            let hash = self.placement.hash(word);
-            let pin = if Y::SHARED { FastPin::new() } else { None };
-            if pin.is_some() || !Y::SHARED {
-                // Acquire: pairs with the release that publishes an index.
-                // SAFETY: as in `root`: the operation is announced, or the table
-                // belongs to this thread.
-                let index = unsafe { &*self.root.load(Ordering::Acquire) };
-                // A pin is fast only where pairs are loaded whole.
-                if (Y::SHARED || index.pairs_load_whole)
-                    && let Some(found) =
-                        self.find_in_first_bucket(index, hash, self.placement.tag(word, hash))
-                {
-                    return found;
-                }
+        let hash = self.placement.hash(word);
+        let pin = if Y::SHARED { FastPin::new() } else { None };
+        if pin.is_some() || !Y::SHARED {
+            // Acquire: pairs with the release that publishes an index.
+            // SAFETY: as in `root`: the operation is announced, or the table
+            // belongs to this thread.
+            let index = unsafe { &*self.root.load(Ordering::Acquire) };
+            // A pin is fast only where pairs are loaded whole.
+            if (Y::SHARED || index.pairs_load_whole)
+                && let Some(found) = self.find_at_first(index, hash, word, test)
+            {
+                return found;
             }
         }
+        drop(pin);
         // From the start, so that the common case has nothing to save for it.
         self.find_slowly(word, test)
     }
@@ -61,14 +59,30 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         word: u64,
         test: &T,
     ) -> Option<u64> {
-        if T::BY_WORD
-            && index.pairs_load_whole
-            && let Some(found) =
-                self.find_in_first_bucket(index, hash, self.placement.tag(word, hash))
+        if index.pairs_load_whole
+            && let Some(found) = self.find_at_first(index, hash, word, test)
         {
             return found;
         }
         self.find_anywhere(index, hash, word, test)
+    }
+
+    /// What a look at the first bucket of the key's bin comes to, if that is enough. Pairs are
+    /// loaded whole.
+    #[inline(always)]
+    fn find_at_first<T: KeyTest>(
+        &self,
+        index: &Index,
+        hash: u64,
+        word: u64,
+        test: &T,
+    ) -> Option<Option<u64>> {
+        let tag = self.placement.tag(word, hash);
+        if T::BY_WORD {
+            self.find_in_first_bucket(index, hash, tag)
+        } else {
+            self.find_tested_in_first_bucket(index, (hash, tag), test)
+        }
     }
 
     /// The hit in the first bucket, or the miss in a bin without links, without

@@ -71,6 +71,18 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         }
     }
 
+    /// Tells every value word of a table that nobody else has any more. A bin has moved as a
+    /// whole or not at all, so that nothing need be hashed.
+    pub(super) fn for_each_left(&mut self, mut each: impl FnMut(u64)) {
+        let (pin, mut pairs) = (self.enter(), Vec::new());
+        for index in self.generations(&pin) {
+            for at in 0..index.bins.len() {
+                self.read_bin(index, at, &mut pairs);
+                pairs.drain(..).for_each(|(_, second)| each(second));
+            }
+        }
+    }
+
     /// Collects the pairs that belong to a bin of `index`, wherever they are.
     fn read_descendants(&self, index: &Index, at: usize, pairs: &mut Vec<(u64, u64)>) {
         // One index after the other, each bin of it once: going down bin by bin

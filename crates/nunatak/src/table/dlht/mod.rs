@@ -344,6 +344,10 @@ impl<P: Placement, Y: Mode> PairTable for Table<P, Y> {
         self.iter()
     }
 
+    fn for_each_left(&mut self, each: impl FnMut(u64)) {
+        self.for_each_left(each);
+    }
+
     fn snapshot(&self) -> Result<Self::Snapshot, Error> {
         self.snapshot()
     }

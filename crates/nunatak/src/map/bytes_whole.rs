@@ -1,16 +1,16 @@
-//! [`BlobMap`]: batches, iteration, and the map as a whole.
+//! [`ByteMap`]: batches, iteration, and the map as a whole.
 
 use super::batch::{Op, Request, Stop};
-use super::blob::BlobMap;
+use super::bytes::ByteMap;
 use super::inline_whole::check_batch;
 use super::{Compute, ConcurrentMap};
+use crate::entry::{Entries, KeyOf, KeyRef, Naming, OwnedKey, Plain};
 use crate::error::{BatchError, Error};
 use crate::memory::{BlobStats, MemoryUsage};
 use crate::sync::GuardPin;
-use crate::table::{ByEntry, Design, PairTable};
-use core::hash::BuildHasher;
+use crate::table::{Design, KeyTest, PairTable};
 
-/// How many keys are looked for at once: first their slots, then their blobs.
+/// How many keys are looked for at once: first their slots, then their entries.
 const WINDOW: usize = 64;
 
 /// How many keys ahead of its change a key's slot is fetched.
@@ -18,32 +18,50 @@ const DISTANCE: usize = 16;
 
 type Bytes = Vec<u8>;
 
-impl<S: BuildHasher, D: Design> BlobMap<S, D> {
+/// What tells a key from others whose word is the same, as far as slots do.
+struct MayBe<'e, 'k, E: Entries> {
+    entries: &'e E,
+    key: KeyRef<'k, E>,
+}
+
+impl<E: Entries> KeyTest for MayBe<'_, '_, E> {
+    const BY_WORD: bool = E::WORDS_ARE_KEYS;
+
+    #[inline(always)]
+    fn accepts(&self, second: u64) -> bool {
+        self.entries.may_be(self.key, second)
+    }
+}
+
+impl<E: Entries, D: Design> ByteMap<E, D> {
     /// Tells of each key of a batch, in order, its number and its value.
-    pub(super) fn find_many<'g, K: AsRef<[u8]>>(
+    pub(super) fn find_many<'g, K: KeyOf<E::Naming>>(
         &'g self,
         guard: &'g GuardPin<'_>,
         keys: &[K],
-        mut found: impl FnMut(usize, Option<&'g [u8]>),
+        mut found: impl FnMut(usize, Option<E::Value<'g>>),
     ) {
         for (window, keys) in keys.chunks(WINDOW).enumerate() {
             let mut words = [None; WINDOW];
-            let word = |at: usize| self.word(keys[at].as_ref());
-            // Whose hash is a key's is the key's but for bad luck: its blob is fetched
+            let word = |at: usize| self.entries.word(keys[at].key());
+            // Whose hash is a key's is the key's but for bad luck: its entry is fetched
             // before it is looked at.
             self.table.find_many(
                 keys.len(),
                 word,
-                |_| ByEntry(|_| true),
+                |at| MayBe { entries: &*self.entries, key: keys[at].key() },
                 |at, word| {
                     words[at] = word;
-                    word.into_iter().for_each(|word| self.blobs.prefetch(word));
+                    word.into_iter().for_each(|word| self.entries.prefetch(word));
                 },
             );
             for (at, (key, word)) in keys.iter().zip(words).enumerate() {
-                let value = word.and_then(|word| match self.blob(guard, word) {
-                    (stored, value) if stored == key.as_ref() => Some(value),
-                    _ => self.find_value(guard, key.as_ref()),
+                // SAFETY: read under the guard.
+                let is_its = |word| unsafe { self.entries.is(key.key(), word) };
+                let word = word.filter(|_| E::fits(key.key()));
+                let value = word.and_then(|word| match is_its(word) {
+                    true => Some(self.value(guard, word)),
+                    false => self.find_value(guard, key.key()),
                 });
                 found(WINDOW * window + at, value);
             }
@@ -54,7 +72,7 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// are fetched.
     fn for_each_fetched<'k>(
         &self,
-        keys: impl Iterator<Item = &'k [u8]> + Clone,
+        keys: impl Iterator<Item = KeyRef<'k, E>> + Clone,
         mut each: impl FnMut(usize) -> bool,
     ) {
         let mut ahead = keys.clone();
@@ -73,8 +91,10 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// # use nunatak::TurboBlobMap;
     /// TurboBlobMap::new().prefetch(b"a");
     /// ```
-    pub fn prefetch(&self, key: &[u8]) {
-        self.table.prefetch(self.word(key));
+    pub fn prefetch(&self, key: KeyRef<'_, E>) {
+        if E::fits(key) {
+            self.table.prefetch(self.entries.word(key));
+        }
     }
 
     /// Stores all entries, in order, and returns how many keys were new.
@@ -87,7 +107,7 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// let map = TurboBlobMap::new();
     /// assert_eq!(map.put_many(&[("a", "1"), ("b", "2"), ("a", "3")]), Ok(2));
     /// ```
-    pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub fn put_many<K: KeyOf<E::Naming>, V: AsRef<[u8]>>(
         &self,
         entries: &[(K, V)],
     ) -> Result<usize, Error> {
@@ -98,15 +118,15 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
 
     /// Stores entries, in order, and counts the keys that were new; how many were stored before
     /// one that can't be.
-    pub(crate) fn put_until<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub(crate) fn put_until<K: KeyOf<E::Naming>, V: AsRef<[u8]>>(
         &self,
         entries: &[(K, V)],
         fresh: &mut usize,
     ) -> Result<(), (usize, Error)> {
         let mut result = Ok(());
-        self.for_each_fetched(entries.iter().map(|(key, _)| key.as_ref()), |at| {
+        self.for_each_fetched(entries.iter().map(|(key, _)| key.key()), |at| {
             let (key, value) = &entries[at];
-            match self.put(key.as_ref(), value.as_ref()) {
+            match self.put(key.key(), value.as_ref()) {
                 Ok(replaced) => *fresh += usize::from(!replaced),
                 Err(error) => result = Err((at, error)),
             }
@@ -124,17 +144,17 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// assert_eq!(map.delete_many(&["b", "b"]), 1);
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn delete_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> usize {
+    pub fn delete_many<K: KeyOf<E::Naming>>(&self, keys: &[K]) -> usize {
         let mut present = 0;
-        self.for_each_fetched(keys.iter().map(AsRef::as_ref), |at| {
-            present += usize::from(self.delete(keys[at].as_ref()));
+        self.for_each_fetched(keys.iter().map(KeyOf::key), |at| {
+            present += usize::from(self.delete(keys[at].key()));
             true
         });
         present
     }
 
     /// [`ConcurrentMap::iter`]: copies of all entries; a guard's
-    /// [`iter`](super::BlobGuard::iter) gives them out where they are.
+    /// [`iter`](super::ByteGuard::iter) gives them out where they are.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -143,12 +163,16 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// assert_eq!(map.iter().collect::<Vec<_>>(), [(b"a".to_vec(), b"1".to_vec())]);
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn iter(&self) -> impl Iterator<Item = (Bytes, Bytes)> {
+    pub fn iter(&self) -> impl Iterator<Item = (OwnedKey<E>, Bytes)> {
         let guard = self.guard();
-        self.table.iter().map(move |(_, word)| {
-            let (key, value) = self.blob(&guard, word);
-            (key.to_vec(), value.to_vec())
-        })
+        self.table.iter().map(move |pair| self.entry(&guard, pair))
+    }
+
+    /// A copy of the entry of a slot that was read under a guard.
+    fn entry(&self, guard: &GuardPin<'_>, (word, second): (u64, u64)) -> (OwnedKey<E>, Bytes) {
+        // SAFETY: read under the guard.
+        let found = unsafe { self.entries.found(word, second) };
+        (E::Naming::own(E::key(&found)), E::copy(self.value(guard, second)))
     }
 
     /// [`ConcurrentMap::snapshot`]: copies of a consistent cut of all entries, made when they
@@ -166,13 +190,10 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// assert_eq!(snapshot.count(), 1);
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn snapshot(&self) -> Result<impl Iterator<Item = (Bytes, Bytes)>, Error> {
+    pub fn snapshot(&self) -> Result<impl Iterator<Item = (OwnedKey<E>, Bytes)>, Error> {
         let guard = self.guard();
         let pairs = self.table.snapshot()?;
-        Ok(pairs.map(move |(_, word)| {
-            let (key, value) = self.blob(&guard, word);
-            (key.to_vec(), value.to_vec())
-        }))
+        Ok(pairs.map(move |pair| self.entry(&guard, pair)))
     }
 
     /// [`ConcurrentMap::retain`]: takes out the entries that `keep` rejects.
@@ -185,9 +206,10 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// assert!(map.is_empty());
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn retain<F: FnMut(&[u8], &[u8]) -> bool>(&self, mut keep: F) {
+    pub fn retain<F: FnMut(KeyRef<'_, E>, E::Value<'_>) -> bool>(&self, mut keep: F) {
         let guard = self.pin();
-        for (key, value) in guard.iter() {
+        for (found, value) in guard.iter() {
+            let key = E::key(&found);
             if !keep(key, value) {
                 self.remove_if(key, |value| !keep(key, value));
             }
@@ -206,7 +228,7 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
 
     /// [`ConcurrentMap::shrink_to_fit`]: makes the table smaller, moves blobs out of pieces
     /// of memory of which they take less than half, and gives back what is free behind the
-    /// last one.
+    /// last one (records stay where the caller's allocator put them).
     ///
     /// # Errors
     /// If memory for a move is refused; the map is as it was, or smaller.
@@ -226,14 +248,12 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
         self.reclaim();
         {
             let guard = self.guard();
-            for (_, word) in self.table.iter() {
-                if self.blobs.should_move(word) {
-                    self.relocate(&guard, word)?;
-                }
+            for pair in self.table.iter() {
+                self.relocate(&guard, pair)?;
             }
         }
         self.reclaim();
-        self.blobs.trim();
+        self.entries.trim();
         Ok(())
     }
 
@@ -261,7 +281,7 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
         self.table.load_factor()
     }
 
-    /// [`ConcurrentMap::memory_usage`], the blobs included.
+    /// [`ConcurrentMap::memory_usage`], the byte strings included.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -271,7 +291,7 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn memory_usage(&self) -> MemoryUsage {
-        self.table.memory_usage() + self.blobs.usage()
+        self.table.memory_usage() + self.entries.usage()
     }
 
     /// [`ConcurrentMap::stats`], of the table.
@@ -284,14 +304,14 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
         self.table.stats()
     }
 
-    /// What the blobs take.
+    /// What the byte strings take.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
     /// assert_eq!(TurboBlobMap::new().blob_stats().blobs, 0);
     /// ```
     pub fn blob_stats(&self) -> BlobStats {
-        self.blobs.stats()
+        self.entries.stats()
     }
 }
 
@@ -307,13 +327,15 @@ fn stored<T>(result: Result<T, Error>) -> T {
 }
 
 /// [`ConcurrentMap::fetch_update`] by what a map's `compute` does.
-pub(crate) fn fetch_by_compute<E>(
+pub(crate) fn fetch_by_compute<E: Entries, R>(
     mut f: impl FnMut(&Bytes) -> Option<Bytes>,
-    compute: impl FnOnce(&mut dyn FnMut(Option<&[u8]>) -> Compute<Bytes>) -> Result<Option<Bytes>, E>,
-) -> Result<Result<Bytes, Option<Bytes>>, E> {
+    compute: impl FnOnce(
+        &mut dyn FnMut(Option<E::Value<'_>>) -> Compute<Bytes>,
+    ) -> Result<Option<Bytes>, R>,
+) -> Result<Result<Bytes, Option<Bytes>>, R> {
     let mut is_changed = false;
     let before = compute(&mut |present| {
-        let new = present.and_then(|value| f(&value.to_vec()));
+        let new = present.and_then(|value| f(&E::copy(value)));
         is_changed = new.is_some();
         new.map_or(Compute::Keep, Compute::Put)
     })?;
@@ -324,7 +346,7 @@ pub(crate) fn fetch_by_compute<E>(
 }
 
 /// Memory that is refused is a panic here; the map's own methods return an error.
-impl<S: BuildHasher, D: Design> ConcurrentMap<Bytes, Bytes> for BlobMap<S, D> {
+impl<E: Entries<Naming = Plain>, D: Design> ConcurrentMap<Bytes, Bytes> for ByteMap<E, D> {
     type Stats = D::Stats;
 
     fn get(&self, key: &Bytes) -> Option<Bytes> {
@@ -360,14 +382,14 @@ impl<S: BuildHasher, D: Design> ConcurrentMap<Bytes, Bytes> for BlobMap<S, D> {
     where
         F: FnMut(&Bytes) -> Option<Bytes>,
     {
-        stored(fetch_by_compute(f, |decide| self.compute(key, decide)))
+        stored(fetch_by_compute::<E, _>(f, |decide| self.compute(key, decide)))
     }
 
     fn compute<F>(&self, key: Bytes, mut f: F) -> Option<Bytes>
     where
         F: FnMut(Option<&Bytes>) -> Compute<Bytes>,
     {
-        stored(self.compute(&key, |value| f(value.map(<[u8]>::to_vec).as_ref())))
+        stored(self.compute(&key, |value| f(value.map(E::copy).as_ref())))
     }
 
     fn remove(&self, key: &Bytes) -> Option<Bytes> {
@@ -378,7 +400,7 @@ impl<S: BuildHasher, D: Design> ConcurrentMap<Bytes, Bytes> for BlobMap<S, D> {
     where
         F: FnMut(&Bytes) -> bool,
     {
-        self.remove_if(key, |value| condition(&value.to_vec()))
+        self.remove_if(key, |value| condition(&E::copy(value)))
     }
 
     fn get_many(&self, keys: &[Bytes], values: &mut [Option<Bytes>]) -> Result<usize, BatchError> {
@@ -386,7 +408,7 @@ impl<S: BuildHasher, D: Design> ConcurrentMap<Bytes, Bytes> for BlobMap<S, D> {
         let (guard, mut present) = (self.pin(), 0);
         guard.get_many(keys, |at, value| {
             present += usize::from(value.is_some());
-            values[at] = value.map(<[u8]>::to_vec);
+            values[at] = value.map(E::copy);
         });
         Ok(present)
     }
@@ -455,7 +477,7 @@ impl<S: BuildHasher, D: Design> ConcurrentMap<Bytes, Bytes> for BlobMap<S, D> {
     }
 
     fn retain<F: FnMut(&Bytes, &Bytes) -> bool>(&self, mut keep: F) {
-        self.retain(|key, value| keep(&key.to_vec(), &value.to_vec()));
+        self.retain(|key, value| keep(&key.to_vec(), &E::copy(value)));
     }
 
     fn len(&self) -> usize {

@@ -1,13 +1,12 @@
-//! Guards on the blobs of a map, which give them out where they are.
+//! Guards on the byte strings of a map, which give them out where they are.
 
-use super::blob::BlobMap;
-use crate::hash::RandomState;
+use super::bytes::ByteMap;
+use crate::entry::{Entries, KeyOf, KeyRef};
 use crate::sync::GuardPin;
-use crate::table::{Design, PairTable, Turbo};
+use crate::table::{Design, PairTable};
 use core::fmt;
-use core::hash::BuildHasher;
 
-/// A guard on the blobs of a [`BlobMap`]; see [`pin`](BlobMap::pin).
+/// A guard on the byte strings of a [`ByteMap`]; see [`pin`](ByteMap::pin).
 ///
 /// ```
 /// use nunatak::TurboBlobMap;
@@ -18,14 +17,18 @@ use core::hash::BuildHasher;
 /// assert_eq!((one, none), (Some(&b"1"[..]), None));
 /// # Ok::<(), nunatak::Error>(())
 /// ```
-pub struct BlobGuard<'m, S = RandomState, D: Design = Turbo> {
-    map: &'m BlobMap<S, D>,
+pub struct ByteGuard<'m, E: Entries, D: Design> {
+    pub(super) map: &'m ByteMap<E, D>,
     pin: GuardPin<'m>,
 }
 
-impl<'m, S, D: Design> BlobGuard<'m, S, D> {
-    pub(super) fn new(map: &'m BlobMap<S, D>, pin: GuardPin<'m>) -> Self {
+impl<'m, E: Entries, D: Design> ByteGuard<'m, E, D> {
+    pub(super) fn new(map: &'m ByteMap<E, D>, pin: GuardPin<'m>) -> Self {
         Self { map, pin }
+    }
+
+    pub(super) fn pin(&self) -> &GuardPin<'m> {
+        &self.pin
     }
 
     /// All keys with their values, weakly consistent.
@@ -37,25 +40,28 @@ impl<'m, S, D: Design> BlobGuard<'m, S, D> {
     /// assert_eq!(map.pin().iter().collect::<Vec<_>>(), [(&b"a"[..], &b"1"[..])]);
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.map.table.iter().map(|(_, word)| self.map.blob(&self.pin, word))
+    pub fn iter(&self) -> impl Iterator<Item = (E::Found<'_>, E::Value<'_>)> {
+        // SAFETY: the table holds words of these entries only, read under the guard.
+        let found = |word, second| unsafe { self.map.entries.found(word, second) };
+        let pairs = self.map.table.iter();
+        pairs.map(move |(word, second)| (found(word, second), self.map.value(&self.pin, second)))
     }
 }
 
-impl<S, D: Design> fmt::Debug for BlobGuard<'_, S, D> {
+impl<E: Entries, D: Design> fmt::Debug for ByteGuard<'_, E, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlobGuard").finish_non_exhaustive()
+        f.debug_struct("ByteGuard").finish_non_exhaustive()
     }
 }
 
-impl<S: BuildHasher, D: Design> BlobGuard<'_, S, D> {
+impl<E: Entries, D: Design> ByteGuard<'_, E, D> {
     /// The key's value, where it is.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
     /// assert_eq!(TurboBlobMap::new().pin().get(b"a"), None);
     /// ```
-    pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
+    pub fn get(&self, key: KeyRef<'_, E>) -> Option<E::Value<'_>> {
         self.map.find_value(&self.pin, key)
     }
 
@@ -71,10 +77,10 @@ impl<S: BuildHasher, D: Design> BlobGuard<'_, S, D> {
     /// assert_eq!(lengths, [None, Some(1)]);
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn get_many<'g, K: AsRef<[u8]>>(
+    pub fn get_many<'g, K: KeyOf<E::Naming>>(
         &'g self,
         keys: &[K],
-        found: impl FnMut(usize, Option<&'g [u8]>),
+        found: impl FnMut(usize, Option<E::Value<'g>>),
     ) {
         self.map.find_many(&self.pin, keys, found);
     }

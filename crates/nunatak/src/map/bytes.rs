@@ -1,13 +1,14 @@
-//! [`BlobMap`]: byte strings of any length, in the map's own memory.
+//! [`ByteMap`]: byte strings by byte strings, wherever they are kept.
 
 use super::Compute;
-use super::blob_guard::BlobGuard;
-use crate::entry::{Blobs, RetiredBlob};
+use super::bytes_guard::ByteGuard;
+use super::detached::Detached;
+use crate::entry::{Blobs, Entries, KeyRef, RetiredBytes};
 use crate::error::Error;
-use crate::hash::{HashPlacement, RandomState, post_mix};
+use crate::hash::{HashPlacement, RandomState};
 use crate::memory::Heap;
 use crate::sync::{AtomicUsize, GuardPin, Limbo, Ordering};
-use crate::table::{ByEntry, Change, Design, PairTable, Turbo};
+use crate::table::{Change, Design, KeyTest, PairTable, Turbo};
 use core::fmt;
 use core::hash::BuildHasher;
 use std::sync::Arc;
@@ -36,13 +37,34 @@ use std::sync::Arc;
 /// assert_eq!(value, b"stands still");
 /// # Ok::<(), nunatak::Error>(())
 /// ```
-pub struct BlobMap<S = RandomState, D: Design = Turbo> {
-    pub(crate) table: D::Table<HashPlacement>,
-    hasher: S,
-    /// Before the blobs, which what is in it is given back to.
-    limbo: Limbo<RetiredBlob<D::Medium>>,
+pub type BlobMap<S = RandomState, D = Turbo> = ByteMap<Blobs<S, <D as Design>::Medium>, D>;
+
+/// A concurrent map of byte strings by byte strings: a [`BlobMap`], which keeps them side by
+/// side in its own memory, or a [`RecordMap`](super::RecordMap), which keeps each in memory
+/// of the caller's allocator.
+///
+/// `E` says how, and `D` is the table's [design](crate::Design).
+///
+/// ```
+/// use nunatak::{ByteMap, Design, Error, entry::{Entries, Plain}};
+/// fn copy<E, D>(map: &ByteMap<E, D>, from: &[u8], to: &[u8]) -> Result<bool, Error>
+/// where
+///     E: Entries<Naming = Plain>,
+///     D: Design,
+/// {
+///     map.get(from).map_or(Ok(false), |value| map.put(to, &value).map(|_| true))
+/// }
+/// let map = nunatak::TurboBlobMap::new();
+/// map.put(b"a", b"1")?;
+/// assert!(copy(&map, b"a", b"b")? && map.contains_key(b"b"));
+/// # Ok::<(), Error>(())
+/// ```
+pub struct ByteMap<E: Entries, D: Design> {
+    pub(crate) table: D::Table<E::Placement>,
+    /// Before the entries, which what is in it is given back to.
+    limbo: Limbo<RetiredBytes<E>>,
     /// Not in the map itself, since limbo knows its address.
-    pub(crate) blobs: Arc<Blobs<D::Medium>>,
+    pub(crate) entries: Arc<E>,
     /// At how many bytes in limbo somebody looks what can be given back.
     collect_at: AtomicUsize,
 }
@@ -50,19 +72,40 @@ pub struct BlobMap<S = RandomState, D: Design = Turbo> {
 /// The least of that, and by how much it grows.
 const COLLECT: usize = 1 << 20;
 
-impl<S, D: Design> fmt::Debug for BlobMap<S, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlobMap").field("len", &self.len()).finish_non_exhaustive()
+/// What tells a key from another whose word is the same.
+pub(super) struct IsKey<'e, 'k, E: Entries> {
+    entries: &'e E,
+    key: KeyRef<'k, E>,
+}
+
+impl<E: Entries> KeyTest for IsKey<'_, '_, E> {
+    const BY_WORD: bool = E::WORDS_ARE_KEYS;
+
+    #[inline(always)]
+    fn accepts(&self, second: u64) -> bool {
+        // SAFETY: the table holds words of these entries only, and every operation runs under
+        // a guard that was taken before.
+        self.entries.may_be(self.key, second) && unsafe { self.entries.is(self.key, second) }
     }
 }
 
-impl<S: Default, D: Design<Medium = Heap>> Default for BlobMap<S, D> {
+impl<E: Entries, D: Design> fmt::Debug for ByteMap<E, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ByteMap").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<S, D> Default for ByteMap<Blobs<S, Heap>, D>
+where
+    S: BuildHasher + Default + Send + Sync + 'static,
+    D: Design<Medium = Heap>,
+{
     fn default() -> Self {
         Self::with_hasher(S::default())
     }
 }
 
-impl<D: Design<Medium = Heap>> BlobMap<RandomState, D> {
+impl<D: Design<Medium = Heap>> ByteMap<Blobs<RandomState, Heap>, D> {
     /// An empty map.
     ///
     /// # Panics
@@ -102,12 +145,16 @@ impl<D: Design<Medium = Heap>> BlobMap<RandomState, D> {
     /// assert!(TurboBlobMap::try_with_capacity(1 << 60).is_err());
     /// ```
     pub fn try_with_capacity(capacity: usize) -> Result<Self, Error> {
-        let blobs = Arc::new(Blobs::new(&Heap)?);
-        Ok(Self::of(D::table(HashPlacement, capacity)?, blobs, RandomState::default()))
+        let blobs = Blobs::new(&Heap, RandomState::default())?;
+        Ok(Self::of(D::table(HashPlacement, capacity)?, Arc::new(blobs)))
     }
 }
 
-impl<S, D: Design<Medium = Heap>> BlobMap<S, D> {
+impl<S, D> ByteMap<Blobs<S, Heap>, D>
+where
+    S: BuildHasher + Send + Sync + 'static,
+    D: Design<Medium = Heap>,
+{
     /// An empty map that hashes with `hasher`.
     ///
     /// # Panics
@@ -120,53 +167,49 @@ impl<S, D: Design<Medium = Heap>> BlobMap<S, D> {
     /// # assert!(map.is_empty());
     /// ```
     pub fn with_hasher(hasher: S) -> Self {
-        let made = D::table(HashPlacement, 0).and_then(|table| Ok((table, Blobs::new(&Heap)?)));
-        match made {
-            Ok((table, blobs)) => Self::of(table, Arc::new(blobs), hasher),
+        let blobs = Blobs::new(&Heap, hasher);
+        match blobs.and_then(|blobs| Ok((D::table(HashPlacement, 0)?, blobs))) {
+            Ok((table, blobs)) => Self::of(table, Arc::new(blobs)),
             Err(error) => panic!("{error}"),
         }
     }
 }
 
-impl<S, D: Design> BlobMap<S, D> {
-    /// A map of a table that is built already.
-    pub(crate) fn of(
-        table: D::Table<HashPlacement>,
-        blobs: Arc<Blobs<D::Medium>>,
-        hasher: S,
-    ) -> Self {
+impl<E: Entries, D: Design> ByteMap<E, D> {
+    /// A map of a table and of entries that are made already.
+    pub(crate) fn of(table: D::Table<E::Placement>, entries: Arc<E>) -> Self {
         const {
             assert!(
                 matches!(D::WORD_BITS, (64, 64)),
-                "the design's entries are smaller than a hash and an offset"
+                "the design's entries are smaller than two words"
             );
         }
-        Self { table, hasher, limbo: Limbo::new(), blobs, collect_at: AtomicUsize::new(COLLECT) }
+        Self { table, limbo: Limbo::new(), entries, collect_at: AtomicUsize::new(COLLECT) }
     }
 
     pub(crate) fn guard(&self) -> GuardPin<'_> {
         self.table.registry().guard()
     }
 
-    /// The key and the value of a word that was read under a guard.
-    pub(crate) fn blob<'g>(&'g self, _guard: &'g GuardPin<'_>, word: u64) -> (&'g [u8], &'g [u8]) {
-        // SAFETY: the table holds offsets of blobs only; read under the guard, which
-        // outlives the references.
-        unsafe { self.blobs.get(word) }
+    /// The value of a word that was read under a guard.
+    pub(super) fn value<'g>(&'g self, _guard: &'g GuardPin<'_>, word: u64) -> E::Value<'g> {
+        // SAFETY: the table holds words of these entries only; read under the guard, which
+        // outlives what is returned.
+        unsafe { self.entries.value(word) }
     }
 
-    /// Gives a blob back that a change took out of its slot, when nobody can see it any
+    /// Gives an entry back that a change took out of its slot, when nobody can see it any
     /// more.
-    fn retire(&self, word: u64) {
-        // SAFETY: the caller's change took it out, and limbo, which goes before the blobs,
+    pub(super) fn retire(&self, word: u64) {
+        // SAFETY: the caller's change took it out, and limbo, which goes before the entries,
         // keeps it from every guard that may have seen it.
-        let retired = unsafe { RetiredBlob::new(&self.blobs, word) };
+        let retired = unsafe { RetiredBytes::new(&*self.entries, word) };
         self.limbo.retire(self.table.registry(), retired);
         // Relaxed: a hint. Limbo goes by how many there are, not by how large they are.
-        if self.blobs.retired() > self.collect_at.load(Ordering::Relaxed) {
+        if self.entries.retired() > self.collect_at.load(Ordering::Relaxed) {
             self.limbo.collect(self.table.registry());
             // What guards hold back is not asked for again and again.
-            let left = self.blobs.retired();
+            let left = self.entries.retired();
             self.collect_at.store(left + left / 2 + COLLECT, Ordering::Relaxed);
         }
     }
@@ -191,8 +234,10 @@ impl<S, D: Design> BlobMap<S, D> {
         self.len() == 0
     }
 
-    /// Gives back what waits for guards that are gone, and returns how many bytes wait for
-    /// guards that are not.
+    /// Gives back at once what waits for guards that are gone, and returns how many bytes wait
+    /// for guards that are not. Without it that happens when 128 entries or a MiB wait.
+    ///
+    /// It interrupts all processors for a moment.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -205,56 +250,58 @@ impl<S, D: Design> BlobMap<S, D> {
     pub fn reclaim(&self) -> usize {
         self.table.free_retired();
         self.limbo.collect(self.table.registry());
-        self.blobs.retired()
+        self.entries.retired()
     }
 
-    /// How many bytes of replaced and removed blobs wait to be used again.
+    /// How many bytes of replaced and removed entries wait to be used again.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
     /// assert_eq!(TurboBlobMap::new().unreclaimed(), 0);
     /// ```
     pub fn unreclaimed(&self) -> usize {
-        self.blobs.retired()
+        self.entries.retired()
     }
 }
 
-impl<S: BuildHasher, D: Design> BlobMap<S, D> {
-    pub(crate) fn word(&self, key: &[u8]) -> u64 {
-        post_mix(self.hasher.hash_one(key))
+impl<E: Entries, D: Design> ByteMap<E, D> {
+    pub(super) fn is<'g, 'k>(
+        &'g self,
+        _guard: &'g GuardPin<'_>,
+        key: KeyRef<'k, E>,
+    ) -> IsKey<'g, 'k, E> {
+        IsKey { entries: &self.entries, key }
     }
 
-    pub(super) fn is<'k>(
-        &'k self,
-        _guard: &'k GuardPin<'_>,
-        key: &'k [u8],
-    ) -> ByEntry<impl Fn(u64) -> bool + 'k> {
-        // SAFETY: the table holds offsets of blobs only, and every operation runs under a
-        // guard that was taken before.
-        ByEntry(move |word| unsafe { self.blobs.get(word) }.0 == key)
-    }
-
-    fn find(&self, guard: &GuardPin<'_>, key: &[u8]) -> Option<u64> {
-        self.table.find(self.word(key), &self.is(guard, key))
+    /// The key's value word.
+    #[inline(always)]
+    pub(super) fn find_word(&self, guard: &GuardPin<'_>, key: KeyRef<'_, E>) -> Option<u64> {
+        if !E::fits(key) {
+            return None;
+        }
+        self.table.find(self.entries.word(key), &self.is(guard, key))
     }
 
     /// Applies a change to the key's slot, and returns what was there.
     fn apply(
         &self,
         guard: &GuardPin<'_>,
-        key: &[u8],
+        key: KeyRef<'_, E>,
         fresh: Option<u64>,
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
-        self.table.apply(self.word(key), &self.is(guard, key), fresh, change)
+        if !E::fits(key) {
+            return None;
+        }
+        self.table.apply(self.entries.word(key), &self.is(guard, key), fresh, change)
     }
 
-    /// Replaces the very blob `current` by another or takes it out; what is there instead,
+    /// Replaces the very entry `current` by another or takes it out; what is there instead,
     /// if not.
     fn replace(
         &self,
         guard: &GuardPin<'_>,
-        key: &[u8],
+        key: KeyRef<'_, E>,
         current: u64,
         change: Change,
     ) -> Result<(), Option<u64>> {
@@ -268,9 +315,9 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     pub(super) fn find_value<'g>(
         &'g self,
         guard: &'g GuardPin<'_>,
-        key: &[u8],
-    ) -> Option<&'g [u8]> {
-        self.find(guard, key).map(|word| self.blob(guard, word).1)
+        key: KeyRef<'_, E>,
+    ) -> Option<E::Value<'g>> {
+        self.find_word(guard, key).map(|word| self.value(guard, word))
     }
 
     /// Holds the map's blobs for as long as the guard lives: slices that are taken through it
@@ -284,8 +331,8 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// assert_eq!(map.pin().get(b"a"), Some(&b"1"[..]));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn pin(&self) -> BlobGuard<'_, S, D> {
-        BlobGuard::new(self, self.guard())
+    pub fn pin(&self) -> ByteGuard<'_, E, D> {
+        ByteGuard::new(self, self.guard())
     }
 
     /// Runs `f` on the key's value, where it is.
@@ -297,7 +344,7 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// assert_eq!(map.get_with(b"a", <[u8]>::len), Some(3));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn get_with<R>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    pub fn get_with<R>(&self, key: KeyRef<'_, E>, f: impl FnOnce(E::Value<'_>) -> R) -> Option<R> {
         let guard = self.guard();
         self.find_value(&guard, key).map(f)
     }
@@ -308,8 +355,8 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// # use nunatak::TurboBlobMap;
     /// assert_eq!(TurboBlobMap::new().get(b"a"), None);
     /// ```
-    pub fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.get_with(key, <[u8]>::to_vec)
+    pub fn get(&self, key: KeyRef<'_, E>) -> Option<Vec<u8>> {
+        self.get_with(key, E::copy)
     }
 
     /// Appends the key's value to a buffer; whether the key is present.
@@ -321,8 +368,8 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// assert!(map.get_into(b"a", &mut buffer) && buffer == [0, 1, 2]);
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn get_into(&self, key: &[u8], buffer: &mut Vec<u8>) -> bool {
-        self.get_with(key, |value| buffer.extend_from_slice(value)).is_some()
+    pub fn get_into(&self, key: KeyRef<'_, E>, buffer: &mut Vec<u8>) -> bool {
+        self.get_with(key, |value| E::append(value, buffer)).is_some()
     }
 
     /// Whether the key is present.
@@ -331,9 +378,9 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// # use nunatak::TurboBlobMap;
     /// assert!(!TurboBlobMap::new().contains_key(b"a"));
     /// ```
-    pub fn contains_key(&self, key: &[u8]) -> bool {
+    pub fn contains_key(&self, key: KeyRef<'_, E>) -> bool {
         let guard = self.guard();
-        self.find(&guard, key).is_some()
+        self.find_word(&guard, key).is_some()
     }
 
     /// Stores the value; whether it replaced one.
@@ -348,14 +395,19 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// assert_eq!((map.put(b"", b"")?, map.put(b"", b"1")?), (false, true));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+    pub fn put(&self, key: KeyRef<'_, E>, value: &[u8]) -> Result<bool, Error> {
         let guard = self.guard();
         Ok(self.swap(&guard, key, value)?.map(|word| self.retire(word)).is_some())
     }
 
     /// Stores the value and returns the word of what it replaced.
-    fn swap(&self, guard: &GuardPin<'_>, key: &[u8], value: &[u8]) -> Result<Option<u64>, Error> {
-        let fresh = self.blobs.store(key, value)?;
+    fn swap(
+        &self,
+        guard: &GuardPin<'_>,
+        key: KeyRef<'_, E>,
+        value: &[u8],
+    ) -> Result<Option<u64>, Error> {
+        let fresh = self.entries.store(key, value)?;
         let word = fresh.word();
         let before = self.apply(guard, key, Some(word), |_| Change::To(word));
         fresh.published();
@@ -374,7 +426,7 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// assert_eq!(map.insert(b"a", b"2")?, Some(b"1".to_vec()));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub fn insert(&self, key: KeyRef<'_, E>, value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let guard = self.guard();
         let before = self.swap(&guard, key, value)?;
         Ok(before.map(|word| self.take_out(&guard, word)))
@@ -382,7 +434,7 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
 
     /// A copy of the value of a word that the caller took out of its slot.
     fn take_out(&self, guard: &GuardPin<'_>, word: u64) -> Vec<u8> {
-        let value = self.blob(guard, word).1.to_vec();
+        let value = E::copy(self.value(guard, word));
         self.retire(word);
         value
     }
@@ -399,18 +451,18 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// assert_eq!(map.try_insert(b"a", b"2")?, Some(b"1".to_vec()));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn try_insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub fn try_insert(&self, key: KeyRef<'_, E>, value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let guard = self.guard();
         if let Some(present) = self.find_value(&guard, key) {
-            return Ok(Some(present.to_vec()));
+            return Ok(Some(E::copy(present)));
         }
-        let fresh = self.blobs.store(key, value)?;
+        let fresh = self.entries.store(key, value)?;
         match self.apply(&guard, key, Some(fresh.word()), |_| Change::Keep) {
             None => {
                 fresh.published();
                 Ok(None)
             }
-            Some(word) => Ok(Some(self.blob(&guard, word).1.to_vec())),
+            Some(word) => Ok(Some(E::copy(self.value(&guard, word)))),
         }
     }
 
@@ -424,12 +476,12 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// assert_eq!(TurboBlobMap::new().update(b"a", b"1")?, None);
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub fn update(&self, key: KeyRef<'_, E>, value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let guard = self.guard();
-        if self.find(&guard, key).is_none() {
+        if self.find_word(&guard, key).is_none() {
             return Ok(None);
         }
-        let fresh = self.blobs.store(key, value)?;
+        let fresh = self.entries.store(key, value)?;
         let word = fresh.word();
         let before = self.apply(&guard, key, None, |_| Change::To(word));
         Ok(before.map(|before| {
@@ -454,23 +506,23 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// assert_eq!(map.get(b"a"), Some(vec![1, 2]));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn compute<F>(&self, key: &[u8], mut f: F) -> Result<Option<Vec<u8>>, Error>
+    pub fn compute<F>(&self, key: KeyRef<'_, E>, mut f: F) -> Result<Option<Vec<u8>>, Error>
     where
-        F: FnMut(Option<&[u8]>) -> Compute<Vec<u8>>,
+        F: FnMut(Option<E::Value<'_>>) -> Compute<Vec<u8>>,
     {
         let guard = self.guard();
-        let mut present = self.find(&guard, key);
+        let mut present = self.find_word(&guard, key);
         loop {
-            let value = present.map(|word| self.blob(&guard, word).1);
+            let value = present.map(|word| self.value(&guard, word));
             let attempt = match (f(value), present) {
                 (Compute::Keep, _) | (Compute::Remove, None) => {
-                    return Ok(value.map(<[u8]>::to_vec));
+                    return Ok(value.map(E::copy));
                 }
                 (Compute::Remove, Some(current)) => {
                     self.replace(&guard, key, current, Change::Remove)
                 }
                 (Compute::Put(new), present) => {
-                    let fresh = self.blobs.store(key, &new)?;
+                    let fresh = self.entries.store(key, &new)?;
                     let word = fresh.word();
                     let attempt = match present {
                         Some(current) => self.replace(&guard, key, current, Change::To(word)),
@@ -501,7 +553,7 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// assert_eq!((map.remove(b"a"), map.remove(b"a")), (Some(b"1".to_vec()), None));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn remove(&self, key: &[u8]) -> Option<Vec<u8>> {
+    pub fn remove(&self, key: KeyRef<'_, E>) -> Option<Vec<u8>> {
         let guard = self.guard();
         let word = self.apply(&guard, key, None, |_| Change::Remove)?;
         Some(self.take_out(&guard, word))
@@ -513,10 +565,26 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// # use nunatak::TurboBlobMap;
     /// assert!(!TurboBlobMap::new().delete(b"a"));
     /// ```
-    pub fn delete(&self, key: &[u8]) -> bool {
+    pub fn delete(&self, key: KeyRef<'_, E>) -> bool {
         let guard = self.guard();
         let word = self.apply(&guard, key, None, |_| Change::Remove);
         word.map(|word| self.retire(word)).is_some()
+    }
+
+    /// Takes the key out and leaves its entry to the caller.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// assert_eq!(map.detach(b"a").unwrap().value(), b"1");
+    /// assert!(map.detach(b"a").is_none());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn detach(&self, key: KeyRef<'_, E>) -> Option<Detached<'_, E, D>> {
+        let guard = self.guard();
+        let word = self.apply(&guard, key, None, |_| Change::Remove)?;
+        Some(Detached::new(self, word))
     }
 
     /// Takes the key out if `condition` holds for its value at that instant, and returns a
@@ -529,15 +597,15 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
     /// assert_eq!(map.remove_if(b"a", |value| value.is_empty()), None);
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn remove_if<F>(&self, key: &[u8], mut condition: F) -> Option<Vec<u8>>
+    pub fn remove_if<F>(&self, key: KeyRef<'_, E>, mut condition: F) -> Option<Vec<u8>>
     where
-        F: FnMut(&[u8]) -> bool,
+        F: FnMut(E::Value<'_>) -> bool,
     {
         let guard = self.guard();
-        let mut present = self.find(&guard, key);
+        let mut present = self.find_word(&guard, key);
         loop {
             let current = present?;
-            if !condition(self.blob(&guard, current).1) {
+            if !condition(self.value(&guard, current)) {
                 return None;
             }
             match self.replace(&guard, key, current, Change::Remove) {
@@ -547,15 +615,32 @@ impl<S: BuildHasher, D: Design> BlobMap<S, D> {
         }
     }
 
-    /// Moves a blob to another place, if it is still its key's; an error if memory is
-    /// refused.
-    pub(super) fn relocate(&self, guard: &GuardPin<'_>, word: u64) -> Result<(), Error> {
-        let (key, value) = self.blob(guard, word);
-        let fresh = self.blobs.store_lower(key, value)?;
-        if fresh.word() < word && self.replace(guard, key, word, Change::To(fresh.word())).is_ok() {
+    /// Moves an entry to another place if that frees memory, and it is still its key's; an
+    /// error if memory is refused.
+    pub(super) fn relocate(
+        &self,
+        guard: &GuardPin<'_>,
+        (word, second): (u64, u64),
+    ) -> Result<(), Error> {
+        // SAFETY: read under the guard.
+        let (found, fresh) = unsafe {
+            let Some(fresh) = self.entries.store_lower(second)? else { return Ok(()) };
+            (self.entries.found(word, second), fresh)
+        };
+        if self.replace(guard, E::key(&found), second, Change::To(fresh.word())).is_ok() {
             fresh.published();
-            self.retire(word);
+            self.retire(second);
         }
         Ok(())
+    }
+}
+
+impl<E: Entries, D: Design> Drop for ByteMap<E, D> {
+    fn drop(&mut self) {
+        if E::ARE_SEPARATE {
+            // SAFETY: the table holds words of these entries only, each once, and nobody else
+            // has the map any more.
+            self.table.for_each_left(|word| unsafe { self.entries.give_back(word) });
+        }
     }
 }
