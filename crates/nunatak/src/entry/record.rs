@@ -499,13 +499,36 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
         }
     }
 
-    /// Where the value of a record is, which is not given back meanwhile.
-    pub(crate) fn pointer(&self, second: u64) -> NonNull<[u8]> {
+    /// Where the value of a record is, and how long it is.
+    ///
+    /// # Safety
+    /// As for [`lengths`](Self::lengths).
+    #[inline(always)]
+    unsafe fn value_at(second: u64) -> (*mut u8, usize) {
+        let address = Self::address(second);
+        let is_in_slot = F::KEY == VARIABLE && second >> 60 != LONG as u64;
+        // SAFETY: the promise; the value is within the record.
+        unsafe {
+            // Without a look at the key's length where that is not needed.
+            let key = if is_in_slot { 0 } else { Self::lengths(second).0 };
+            let len = if F::VALUE == VARIABLE {
+                address.cast::<u32>().add(1).read() as usize
+            } else {
+                F::VALUE
+            };
+            (address.add(Self::value_offset(key)), len)
+        }
+    }
+
+    /// Where the value of a record is.
+    ///
+    /// # Safety
+    /// As for [`lengths`](Self::lengths).
+    pub(crate) unsafe fn pointer(&self, second: u64) -> NonNull<[u8]> {
         // SAFETY: the caller's promise; an address is not null.
         unsafe {
-            let (key, value) = Self::lengths(second);
-            let address = NonNull::new_unchecked(Self::address(second));
-            NonNull::slice_from_raw_parts(address.add(Self::value_offset(key)), value)
+            let (address, len) = Self::value_at(second);
+            NonNull::slice_from_raw_parts(NonNull::new_unchecked(address), len)
         }
     }
 
@@ -585,8 +608,8 @@ where
     unsafe fn value<'v>(&self, second: u64) -> Self::Value<'v> {
         // SAFETY: the caller's promise, and invariant 2.
         unsafe {
-            let (key, value) = Self::lengths(second);
-            F::Access::value(Self::address(second).add(Self::value_offset(key)), value)
+            let (address, len) = Self::value_at(second);
+            F::Access::value(address, len)
         }
     }
 

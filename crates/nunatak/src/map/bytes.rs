@@ -187,11 +187,13 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         Self { table, limbo: Limbo::new(), entries, collect_at: AtomicUsize::new(COLLECT) }
     }
 
+    #[inline(always)]
     pub(crate) fn guard(&self) -> GuardPin<'_> {
         self.table.registry().guard()
     }
 
     /// The value of a word that was read under a guard.
+    #[inline(always)]
     pub(super) fn value<'g>(&'g self, _guard: &'g GuardPin<'_>, word: u64) -> E::Value<'g> {
         // SAFETY: the table holds words of these entries only; read under the guard, which
         // outlives what is returned.
@@ -265,6 +267,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
 }
 
 impl<E: Entries, D: Design> ByteMap<E, D> {
+    #[inline(always)]
     pub(super) fn is<'g, 'k>(
         &'g self,
         _guard: &'g GuardPin<'_>,
@@ -312,6 +315,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         }
     }
 
+    #[inline(always)]
     pub(super) fn find_value<'g>(
         &'g self,
         guard: &'g GuardPin<'_>,
@@ -344,6 +348,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// assert_eq!(map.get_with(b"a", <[u8]>::len), Some(3));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
+    #[inline]
     pub fn get_with<R>(&self, key: KeyRef<'_, E>, f: impl FnOnce(E::Value<'_>) -> R) -> Option<R> {
         let guard = self.guard();
         self.find_value(&guard, key).map(f)

@@ -61,6 +61,7 @@ impl<E: Entries, D: Design> ByteGuard<'_, E, D> {
     /// # use nunatak::TurboBlobMap;
     /// assert_eq!(TurboBlobMap::new().pin().get(b"a"), None);
     /// ```
+    #[inline]
     pub fn get(&self, key: KeyRef<'_, E>) -> Option<E::Value<'_>> {
         self.map.find_value(&self.pin, key)
     }

@@ -215,7 +215,9 @@ where
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn pointer(&self, key: KeyRef<'_, Records<F, A, S>>) -> Option<NonNull<[u8]>> {
-        self.map.find_word(self.pin(), key).map(|word| self.map.entries.pointer(word))
+        let word = self.map.find_word(self.pin(), key)?;
+        // SAFETY: read under the guard, which outlives the borrow.
+        Some(unsafe { self.map.entries.pointer(word) })
     }
 }
 

@@ -18,14 +18,16 @@ mod system {
     /// Registers the process once; 1 is no, 2 is yes.
     #[inline(always)]
     pub(super) fn is_asymmetric() -> bool {
-        match SUPPORT.load(Ordering::Relaxed) {
-            0 => {
-                let registered = membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
-                SUPPORT.store(1 + u8::from(registered), Ordering::Relaxed);
-                registered
-            }
-            support => support == 2,
-        }
+        // Relaxed: it tells of itself alone.
+        let support = SUPPORT.load(Ordering::Relaxed);
+        support == 2 || support == 0 && register()
+    }
+
+    #[cold]
+    fn register() -> bool {
+        let registered = membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
+        SUPPORT.store(1 + u8::from(registered), Ordering::Relaxed);
+        registered
     }
 
     pub(super) fn on_all_processors() -> bool {
@@ -45,6 +47,7 @@ mod system {
 }
 
 /// Whether [`light`] may leave the work to [`heavy`]. Constant for a process.
+#[inline(always)]
 pub(super) fn is_asymmetric() -> bool {
     system::is_asymmetric()
 }

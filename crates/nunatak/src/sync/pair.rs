@@ -246,8 +246,9 @@ pub(crate) unsafe fn find_pair(pairs: &[AtomicPair; 3], first: u64) -> (u64, u64
             "vpand {a}, {a}, {is_a}",
             "vpand {b}, {b}, {is_b}",
             "vpand {c}, {c}, {is_c}",
-            "vpor {a}, {a}, {b}",
-            "vpor {a}, {a}, {c}",
+            // A sum, so that two pairs of the same first word are not taken for one.
+            "vpaddq {a}, {a}, {b}",
+            "vpaddq {a}, {a}, {c}",
             "vmovq {found}, {a}",
             "vpunpckhqdq {a}, {a}, {a}",
             "vmovq {second}, {a}",

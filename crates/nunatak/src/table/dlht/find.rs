@@ -34,7 +34,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             let index = unsafe { &*self.root.load(Ordering::Acquire) };
             // A pin is fast only where pairs are loaded whole.
             if (Y::SHARED || index.pairs_load_whole)
-                && let Some(found) = self.find_at_first(index, hash, word, test)
+                && let Some(found) = self.find_in_first_bucket(index, hash, word, test)
             {
                 return found;
             }
@@ -60,17 +60,18 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         test: &T,
     ) -> Option<u64> {
         if index.pairs_load_whole
-            && let Some(found) = self.find_at_first(index, hash, word, test)
+            && let Some(found) = self.find_in_first_bucket(index, hash, word, test)
         {
             return found;
         }
         self.find_anywhere(index, hash, word, test)
     }
 
-    /// What a look at the first bucket of the key's bin comes to, if that is enough. Pairs are
-    /// loaded whole.
+    /// The hit in the first bucket, or the miss in a bin without links, without
+    /// a branch that depends on which slot it is: such a branch is mispredicted
+    /// every second time, and keeps the processor from starting the next lookup.
     #[inline(always)]
-    fn find_at_first<T: KeyTest>(
+    fn find_in_first_bucket<T: KeyTest>(
         &self,
         index: &Index,
         hash: u64,
@@ -78,30 +79,22 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         test: &T,
     ) -> Option<Option<u64>> {
         let tag = self.placement.tag(word, hash);
-        if T::BY_WORD {
-            self.find_in_first_bucket(index, hash, tag)
-        } else {
-            self.find_tested_in_first_bucket(index, (hash, tag), test)
-        }
-    }
-
-    /// The hit in the first bucket, or the miss in a bin without links, without
-    /// a branch that depends on which slot it is: such a branch is mispredicted
-    /// every second time, and keeps the processor from starting the next lookup.
-    #[inline(always)]
-    fn find_in_first_bucket(&self, index: &Index, hash: u64, tag: u64) -> Option<Option<u64>> {
         let bin = index.bins.at(self.place(hash, index));
         // Acquire: the slots are at least as new as the header.
         let header = bin.header.load(Ordering::Acquire);
         // SAFETY: the processor is asked before anyone comes here.
         let (found, second) = unsafe { find_pair(&bin.slots, tag) };
-        if still(bin, Header(header), Bug::HitWithoutHeaderRecheck) && Header(header).is_open() {
+        // Of two pairs of this tag the sum says so, but of this one.
+        let is_told = T::BY_WORD || tag << 1 != 0;
+        let is_still = still(bin, Header(header), Bug::HitWithoutHeaderRecheck);
+        if is_still && Header(header).is_open() && is_told {
             // Some other branch than on the slot: this one is nearly always taken
             // or nearly never.
             if found == tag {
-                return Some(Some(second));
+                // If it is another key of this word, the key may be anywhere.
+                return (T::BY_WORD || test.accepts(second)).then_some(Some(second));
             }
-            if !Header(header).has_linked_slots() {
+            if found == 0 && !Header(header).has_linked_slots() {
                 return Some(None);
             }
         }

@@ -97,35 +97,6 @@ unsafe fn lowest_slot(bin: &Bin, bits: u64) -> (usize, &Slot) {
 }
 
 impl<P: Placement, Y: Mode> Table<P, Y> {
-    /// The hit in the first bucket of a key that is more than its word, or the miss in
-    /// a bin without links; `None` if that takes more than a look there.
-    #[inline(always)]
-    pub(super) fn find_tested_in_first_bucket<T: KeyTest>(
-        &self,
-        index: &Index,
-        (hash, tag): (u64, u64),
-        test: &T,
-    ) -> Option<Option<u64>> {
-        let bin = index.bins.at(self.place(hash, index));
-        // Acquire: the slots are at least as new as the header.
-        let header = Header(bin.header.load(Ordering::Acquire));
-        if !header.is_open() {
-            return None;
-        }
-        let tags = Tags::of(index, bin, tag);
-        if tags.holding == 0 {
-            let is_miss =
-                !header.has_linked_slots() && still(bin, header, Bug::MissWithoutHeaderRecheck);
-            return is_miss.then_some(None);
-        }
-        // SAFETY: one of the bits is set.
-        let (_, slot) = unsafe { lowest_slot(bin, tags.holding) };
-        let second = slot.load_second(DATA);
-        let is_hit = still(bin, header, Bug::HitWithoutHeaderRecheck) && test.accepts(second);
-        // If it is another key of this word, the key may be anywhere.
-        is_hit.then_some(Some(second))
-    }
-
     /// An operation as [`apply`](Self::apply) does it; `None`, and nothing done, if that
     /// takes more than a look at the first bucket.
     #[inline(always)]
