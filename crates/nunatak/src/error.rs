@@ -46,6 +46,12 @@ pub enum Error {
         /// How the memory should be.
         expected: &'static str,
     },
+    /// The key is hidden by a shadow insert that is neither committed nor aborted.
+    Shadowed,
+    /// The key is present, so that it can't be hidden.
+    Present,
+    /// The key is not hidden: nobody hid it, or it is committed or aborted already.
+    NotShadowed,
     /// A file of a durable map can't be used, or not any more.
     File(FileError),
 }
@@ -169,6 +175,9 @@ impl fmt::Display for Error {
                 write!(f, "the option `{option}` must be {expected}")
             }
             Self::TooLong => f.write_str("a key or a value has more than 2^32 - 1 bytes"),
+            Self::Shadowed => f.write_str("the key is hidden by a shadow insert"),
+            Self::Present => f.write_str("the key is present"),
+            Self::NotShadowed => f.write_str("the key is not hidden by a shadow insert"),
             Self::WrongSize { what, expected, found } => {
                 write!(f, "a {what} has {found} bytes, and those of the map have {expected}")
             }

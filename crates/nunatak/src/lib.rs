@@ -25,10 +25,11 @@ pub use error::{BatchError, Error, FileError};
 pub use hash::{Modulo, RandomState};
 pub use map::{
     BlobMap, BoxedGuard, BoxedMap, ByteGuard, ByteMap, Compute, ConcurrentMap, Detached,
-    DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtRecordMap, DlhtSet, IcebergBoxedMap,
-    IcebergBuilder, IcebergMap, IcebergSet, InlineMap, InlineSet, Op, Outcome, PeaBoxedMap,
-    PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaMultiMap, PeaSet, RecordMap, Removed, Request, Stop,
-    TurboBlobMap, TurboBoxedMap, TurboBuilder, TurboMap, TurboSet,
+    DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtRecordMap, DlhtSet, DlhtShadowMap,
+    DlhtShadowRecordMap, IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet, InlineMap,
+    InlineSet, Op, Outcome, PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaMultiMap,
+    PeaSet, RecordMap, RecordShadow, Removed, Request, Shadow, Stop, TurboBlobMap, TurboBoxedMap,
+    TurboBuilder, TurboMap, TurboSet,
 };
 pub use memory::{BlobStats, MemoryUsage};
 pub use table::dlht::DlhtStats;
@@ -40,4 +41,4 @@ pub type CheckedMedium = memory::Checked<true>;
 pub use table::turbo::TurboStats;
 #[cfg(any(loom, shuttle))]
 pub use table::{CheckedIceberg, CheckedPea, CheckedTurbo};
-pub use table::{Design, Dlht, Hashes, Iceberg, Pea, Turbo};
+pub use table::{Design, Dlht, DlhtShadows, Hashes, Iceberg, Pea, Places, Turbo, Visible};

@@ -10,7 +10,7 @@ use crate::map::InlineMap;
 use crate::memory::durable::{Backing, Description, Durable, Kind, Pool};
 use crate::table::iceberg::{BlockSizes, Blocks, Config, Recovery, Table};
 use crate::table::paged::PagedTable;
-use crate::table::{Design, Hashes};
+use crate::table::{Design, Hashes, Places, Visible};
 use core::fmt;
 use core::marker::PhantomData;
 use std::path::Path;
@@ -185,6 +185,8 @@ impl<B: BlockSizes> Design for InFile<crate::table::Iceberg<B>> {
 }
 
 impl<B: BlockSizes> Hashes<StableHash> for InFile<crate::table::Iceberg<B>> {}
+impl<B: BlockSizes> Places<StableHash> for InFile<crate::table::Iceberg<B>> {}
+impl<B: BlockSizes> Visible for InFile<crate::table::Iceberg<B>> {}
 
 /// The hash of a new file.
 pub(super) fn hash_for(backing: &Backing) -> StableHash {

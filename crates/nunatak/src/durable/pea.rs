@@ -9,7 +9,7 @@ use crate::map::InlineMap;
 use crate::memory::durable::{Backing, Description, Kind, Paged, Pool};
 use crate::table::iceberg::Recovery;
 use crate::table::pea::{Config, PeaStats, Strategy, Table};
-use crate::table::{Design, Hashes, Pea, file_addresses};
+use crate::table::{Design, Hashes, Pea, Places, Visible, file_addresses};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -52,6 +52,8 @@ impl Design for InFile<Pea> {
 }
 
 impl Hashes<StableHash> for InFile<Pea> {}
+impl Places<StableHash> for InFile<Pea> {}
+impl Visible for InFile<Pea> {}
 
 const STRATEGY_BITS: u32 = 8;
 

@@ -9,7 +9,7 @@ use crate::map::InlineMap;
 use crate::memory::durable::{Backing, Description, Kind, Paged, Pool};
 use crate::table::iceberg::Recovery;
 use crate::table::turbo::{Config, Table, TurboStats};
-use crate::table::{Design, Hashes, Turbo, file_addresses};
+use crate::table::{Design, Hashes, Places, Turbo, Visible, file_addresses};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -54,6 +54,8 @@ impl Design for InFile<Turbo> {
 }
 
 impl Hashes<StableHash> for InFile<Turbo> {}
+impl Places<StableHash> for InFile<Turbo> {}
+impl Visible for InFile<Turbo> {}
 
 /// What the words of a description mean.
 fn describe(config: &Config, hash: StableHash, bits: (u32, u32)) -> Description {

@@ -37,6 +37,10 @@ pub trait Naming: Send + Sync + 'static {
 
     #[doc(hidden)]
     #[allow(missing_docs)]
+    fn of_owned(key: &Self::Owned) -> Self::Key<'_>;
+
+    #[doc(hidden)]
+    #[allow(missing_docs)]
     fn parts<'k>(key: Self::Key<'k>) -> (u16, &'k [u8]);
 
     #[doc(hidden)]
@@ -62,6 +66,10 @@ impl Naming for Plain {
 
     fn own(key: &[u8]) -> Vec<u8> {
         key.to_vec()
+    }
+
+    fn of_owned(key: &Vec<u8>) -> &[u8] {
+        key
     }
 
     #[inline(always)]
@@ -130,6 +138,13 @@ pub trait Entries: Debug + Sized + Send + Sync + 'static {
     /// As [`value`](Self::value).
     unsafe fn is(&self, key: KeyRef<'_, Self>, second: u64) -> bool;
 
+    /// Whether the key is one of those that are hidden; `None` while it becomes one or ceases
+    /// to be one.
+    fn is_hidden(&self, key: KeyRef<'_, Self>) -> Option<bool> {
+        let _ = key;
+        Some(false)
+    }
+
     /// The value of a value word.
     ///
     /// # Safety
@@ -165,6 +180,9 @@ pub trait Entries: Debug + Sized + Send + Sync + 'static {
     /// # Safety
     /// The word is the caller's, and nobody can see its bytes any more.
     unsafe fn give_back(&self, second: u64);
+
+    /// Gives back what is hidden in a map that goes.
+    fn give_back_hidden(&self) {}
 
     /// A word was taken out of its slot, and waits for guards; or does not any more.
     fn count_retired(&self, second: u64, waits: bool);

@@ -78,6 +78,10 @@ impl Naming for Named {
         (namespace, bytes.to_vec())
     }
 
+    fn of_owned(key: &(Namespace, Vec<u8>)) -> (Namespace, &[u8]) {
+        (key.0, &key.1)
+    }
+
     #[inline(always)]
     fn parts<'k>(key: Self::Key<'k>) -> (u16, &'k [u8]) {
         (key.0.0, key.1)

@@ -24,13 +24,15 @@ use crate::error::Error;
 use crate::hash::{Hashing, Placement, RandomState};
 use crate::memory::prefetch::prefetch;
 use crate::memory::{BlobStats, MemoryUsage};
-use crate::sync::Counts;
+use crate::sync::{Backoff, Counts, Mutex};
 use core::fmt;
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
 use core::mem::size_of;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// A size of a [`Format`] that is another for every record.
 ///
@@ -350,8 +352,24 @@ pub struct Records<F: RecordFormat = Format, A: Allocator = Global, S = RandomSt
     spread: u64,
     /// Records and their bytes; those that wait for guards.
     counts: Counts<3>,
+    /// The keys that are hidden, and the words of their records.
+    hidden: Box<[Mutex<HiddenKeys>]>,
     parameters: PhantomData<fn() -> (F, S)>,
 }
+
+/// By namespaces and bytes. Slots of hidden keys say their words only, which keys may share.
+type HiddenKeys = HashMap<(u16, Vec<u8>), HiddenKey>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HiddenKey {
+    /// A thread is about to hide it, or to end that.
+    Unsettled,
+    /// It is hidden, and nothing else has the word of its record.
+    Kept(u64),
+}
+
+/// So that threads seldom wait for each other to hide keys.
+const HIDDEN_SHARDS: usize = 16;
 
 /// What is counted.
 const RECORDS: usize = 0;
@@ -447,7 +465,8 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
     pub(crate) fn new(allocator: A) -> Self {
         let hasher = RandomState::default();
         let spread = hasher.hash_one(0_u64) | 1;
-        Self { allocator, hasher, spread, counts: Counts::new(), parameters: PhantomData }
+        let hidden = (0..HIDDEN_SHARDS).map(|_| Mutex::default()).collect();
+        Self { allocator, hasher, spread, counts: Counts::new(), hidden, parameters: PhantomData }
     }
 
     /// Where the value of a record begins, whose key has so many bytes.
@@ -604,6 +623,14 @@ where
         bytes.len() <= INLINE || unsafe { Self::long_key(second) } == bytes
     }
 
+    fn is_hidden(&self, key: KeyRef<'_, Self>) -> Option<bool> {
+        match self.hidden(key).lock().get(&Self::owned(key)) {
+            None => Some(false),
+            Some(HiddenKey::Kept(_)) => Some(true),
+            Some(HiddenKey::Unsettled) => None,
+        }
+    }
+
     #[inline(always)]
     unsafe fn value<'v>(&self, second: u64) -> Self::Value<'v> {
         // SAFETY: the caller's promise, and invariant 2.
@@ -665,7 +692,7 @@ where
     }
 
     unsafe fn give_back(&self, second: u64) {
-        let layout = self.layout_of(second);
+        let layout = Self::layout_of(second);
         self.counts.add(RECORDS, 1_usize.wrapping_neg());
         self.counts.add(BYTES, layout.size().wrapping_neg());
         let memory = Self::address(second);
@@ -673,8 +700,19 @@ where
         unsafe { self.allocator.deallocate(NonNull::new_unchecked(memory), layout) };
     }
 
+    fn give_back_hidden(&self) {
+        for hidden in &self.hidden {
+            for (_, key) in hidden.lock().drain() {
+                if let HiddenKey::Kept(second) = key {
+                    // SAFETY: no slot has had the word, and no list has it any more.
+                    unsafe { self.give_back(second) };
+                }
+            }
+        }
+    }
+
     fn count_retired(&self, second: u64, waits: bool) {
-        let bytes = self.layout_of(second).size();
+        let bytes = Self::layout_of(second).size();
         self.counts.add(RETIRED, if waits { bytes } else { bytes.wrapping_neg() });
     }
 
@@ -705,9 +743,61 @@ where
     }
 }
 
+impl<F, A, S> Records<F, A, S>
+where
+    F: RecordFormat,
+    A: Allocator + Send + Sync + 'static,
+    S: Hashing,
+{
+    fn hidden(&self, key: KeyRef<'_, Self>) -> &Mutex<HiddenKeys> {
+        &self.hidden[self.word(key) as usize % HIDDEN_SHARDS]
+    }
+
+    fn owned(key: KeyRef<'_, Self>) -> (u16, Vec<u8>) {
+        let (namespace, bytes) = F::Naming::parts(key);
+        (namespace, bytes.to_vec())
+    }
+
+    /// Enters a key that is to be hidden; false if it is hidden already. Waits for another
+    /// thread that is about to hide it, or to end that: for a few of its instructions.
+    pub(crate) fn enter_hidden(&self, key: KeyRef<'_, Self>) -> bool {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.hidden(key).lock().entry(Self::owned(key)) {
+                Entry::Occupied(entered) if *entered.get() == HiddenKey::Unsettled => {}
+                Entry::Occupied(_) => return false,
+                Entry::Vacant(vacant) => {
+                    vacant.insert(HiddenKey::Unsettled);
+                    return true;
+                }
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Leaves the record of a key that is hidden now to whoever ends that.
+    pub(crate) fn leave_hidden(&self, key: KeyRef<'_, Self>, second: u64) {
+        self.hidden(key).lock().insert(Self::owned(key), HiddenKey::Kept(second));
+    }
+
+    /// The record of a hidden key, which is the caller's then.
+    pub(crate) fn take_hidden(&self, key: KeyRef<'_, Self>) -> Option<u64> {
+        let mut hidden = self.hidden(key).lock();
+        match core::mem::replace(hidden.get_mut(&Self::owned(key))?, HiddenKey::Unsettled) {
+            HiddenKey::Kept(second) => Some(second),
+            HiddenKey::Unsettled => None,
+        }
+    }
+
+    /// Strikes a key off that is not hidden any more.
+    pub(crate) fn strike_hidden(&self, key: KeyRef<'_, Self>) {
+        self.hidden(key).lock().remove(&Self::owned(key));
+    }
+}
+
 impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
     /// The layout that a record of the caller's was allocated with.
-    fn layout_of(&self, second: u64) -> Layout {
+    fn layout_of(second: u64) -> Layout {
         // SAFETY: the word is the caller's, so that its record is there.
         let (key, value) = unsafe { Self::lengths(second) };
         match Self::layout(key, value) {

@@ -84,12 +84,22 @@ enum Code {
     Permuted(Inverse),
 }
 
-/// Two words that no word of a half is: the first exclusive-or either is no tag
-/// of that half.
+/// Words that no tag of a half is, made of three words of the other half: the first
+/// exclusive-or each of the others, and what makes a tag of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Marker {
     empty: u64,
     dead: u64,
+    hidden: u64,
+}
+
+impl Marker {
+    const NONE: Self = Self { empty: 0, dead: 0, hidden: 0 };
+
+    fn of(others: [u64; 3]) -> Self {
+        let [empty, dead, hidden] = others;
+        Self { empty, dead: empty ^ dead, hidden: empty ^ hidden }
+    }
 }
 
 pub(super) const HIGHEST: u64 = 1 << 63;
@@ -119,6 +129,16 @@ impl Decoder {
             Code::Parity => tag & !1 | half as u64,
             Code::Hash => with_half(tag, half),
             Code::Permuted(inverse) => inverse.word(with_half(tag, half)),
+        }
+    }
+
+    /// Another one.
+    #[inline]
+    pub(crate) fn hidden(&self, half: usize) -> u64 {
+        match &self.0 {
+            Code::Marked(markers) => markers[half].hidden,
+            Code::Parity => 4,
+            Code::Hash | Code::Permuted(_) | Code::Mark(_) => 2,
         }
     }
 
@@ -187,14 +207,14 @@ impl<S> fmt::Debug for WordPlacement<S> {
 
 impl<S: BuildHasher + 'static> WordPlacement<S> {
     pub(crate) fn new(hasher: S) -> Self {
-        let markers = [Marker { empty: 0, dead: 0 }; 2];
+        let markers = [Marker::NONE; 2];
         if Self::permutes() {
             let permutation = Permutation::drawn_from(&hasher);
             return Self { permutation, hasher, help: 0, markers };
         }
         let mut placement = Self { permutation: Permutation::IDENTITY, hasher, help: 0, markers };
-        // A hasher under which no two of a hundred words part can't keep keys
-        // apart: the word's own bits are mixed in, and then two of any hundred
+        // A hasher under which no three of a hundred words part can't keep keys
+        // apart: the word's own bits are mixed in, and then three of any hundred
         // words are found for each half.
         for help in [0, u64::MAX] {
             placement.help = help;
@@ -202,9 +222,8 @@ impl<S: BuildHasher + 'static> WordPlacement<S> {
             for word in 0..128 {
                 halves[(placement.hash_by_hasher(word) >> 63) as usize].push(word);
             }
-            if let ([a, b, ..], [c, d, ..]) = (&*halves[0], &*halves[1]) {
-                placement.markers =
-                    [Marker { empty: *c, dead: c ^ d }, Marker { empty: *a, dead: a ^ b }];
+            if let (Some(lower), Some(upper)) = (halves[0].first_chunk(), halves[1].first_chunk()) {
+                placement.markers = [Marker::of(*upper), Marker::of(*lower)];
                 break;
             }
         }
@@ -320,7 +339,9 @@ mod tests {
         let (half, decoder) = (P::half_of(bin, bins), placement.decoder());
         assert_ne!(tag, 0, "a key is stored as zero");
         assert_ne!(tag, decoder.dead(half), "a key is stored as dead");
-        assert_ne!(decoder.dead(half), 0);
+        assert_ne!(tag, decoder.hidden(half), "a key is stored as hidden");
+        let (dead, hidden) = (decoder.dead(half), decoder.hidden(half));
+        assert!(dead != 0 && hidden != 0 && dead != hidden);
         assert_eq!(decoder.word(tag, half), word);
         assert_eq!(placement.hash_of_tag(tag, half), hash);
         let larger = P::place(hash, bins * k);

@@ -87,6 +87,10 @@ impl<E: Entries> KeyTest for IsKey<'_, '_, E> {
         // a guard that was taken before.
         self.entries.may_be(self.key, second) && unsafe { self.entries.is(self.key, second) }
     }
+
+    fn is_hidden(&self) -> Option<bool> {
+        self.entries.is_hidden(self.key)
+    }
 }
 
 impl<E: Entries, D: Design> fmt::Debug for ByteMap<E, D> {
@@ -290,13 +294,24 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         &self,
         guard: &GuardPin<'_>,
         key: KeyRef<'_, E>,
-        fresh: Option<u64>,
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
         if !E::fits(key) {
             return None;
         }
-        self.table.apply(self.entries.word(key), &self.is(guard, key), fresh, change)
+        self.table.apply(self.entries.word(key), &self.is(guard, key), None, change)
+    }
+
+    /// The same, and stores `fresh` if the key, which fits, is absent.
+    fn apply_or_insert(
+        &self,
+        guard: &GuardPin<'_>,
+        key: KeyRef<'_, E>,
+        fresh: u64,
+        change: impl Fn(u64) -> Change,
+    ) -> Result<Option<u64>, Error> {
+        let (word, test) = (self.entries.word(key), self.is(guard, key));
+        Ok(self.table.apply_unless_shadowed(word, &test, Some(fresh), change)?)
     }
 
     /// Replaces the very entry `current` by another or takes it out; what is there instead,
@@ -309,7 +324,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         change: Change,
     ) -> Result<(), Option<u64>> {
         let exact = |word| if word == current { change } else { Change::Keep };
-        match self.apply(guard, key, None, exact) {
+        match self.apply(guard, key, exact) {
             Some(before) if before == current => Ok(()),
             other => Err(other),
         }
@@ -391,8 +406,9 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// Stores the value; whether it replaced one.
     ///
     /// # Errors
-    /// If memory is refused, or the key or the value is of more than 2^32 - 1 bytes; the map
-    /// is as it was. So of all that store something.
+    /// If memory is refused, the key or the value is of more than 2^32 - 1 bytes or not of the
+    /// size that they have to be, or the key is hidden; the map is as it was. So of all that
+    /// store something.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -414,7 +430,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     ) -> Result<Option<u64>, Error> {
         let fresh = self.entries.store(key, value)?;
         let word = fresh.word();
-        let before = self.apply(guard, key, Some(word), |_| Change::To(word));
+        let before = self.apply_or_insert(guard, key, word, |_| Change::To(word))?;
         fresh.published();
         Ok(before)
     }
@@ -462,7 +478,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
             return Ok(Some(E::copy(present)));
         }
         let fresh = self.entries.store(key, value)?;
-        match self.apply(&guard, key, Some(fresh.word()), |_| Change::Keep) {
+        match self.apply_or_insert(&guard, key, fresh.word(), |_| Change::Keep)? {
             None => {
                 fresh.published();
                 Ok(None)
@@ -488,7 +504,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         }
         let fresh = self.entries.store(key, value)?;
         let word = fresh.word();
-        let before = self.apply(&guard, key, None, |_| Change::To(word));
+        let before = self.apply(&guard, key, |_| Change::To(word));
         Ok(before.map(|before| {
             fresh.published();
             self.take_out(&guard, before)
@@ -531,7 +547,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
                     let word = fresh.word();
                     let attempt = match present {
                         Some(current) => self.replace(&guard, key, current, Change::To(word)),
-                        None => match self.apply(&guard, key, Some(word), |_| Change::Keep) {
+                        None => match self.apply_or_insert(&guard, key, word, |_| Change::Keep)? {
                             None => Ok(()),
                             newer => Err(newer),
                         },
@@ -560,7 +576,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// ```
     pub fn remove(&self, key: KeyRef<'_, E>) -> Option<Vec<u8>> {
         let guard = self.guard();
-        let word = self.apply(&guard, key, None, |_| Change::Remove)?;
+        let word = self.apply(&guard, key, |_| Change::Remove)?;
         Some(self.take_out(&guard, word))
     }
 
@@ -572,7 +588,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// ```
     pub fn delete(&self, key: KeyRef<'_, E>) -> bool {
         let guard = self.guard();
-        let word = self.apply(&guard, key, None, |_| Change::Remove);
+        let word = self.apply(&guard, key, |_| Change::Remove);
         word.map(|word| self.retire(word)).is_some()
     }
 
@@ -588,7 +604,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// ```
     pub fn detach(&self, key: KeyRef<'_, E>) -> Option<Detached<'_, E, D>> {
         let guard = self.guard();
-        let word = self.apply(&guard, key, None, |_| Change::Remove)?;
+        let word = self.apply(&guard, key, |_| Change::Remove)?;
         Some(Detached::new(self, word))
     }
 
@@ -646,6 +662,7 @@ impl<E: Entries, D: Design> Drop for ByteMap<E, D> {
             // SAFETY: the table holds words of these entries only, each once, and nobody else
             // has the map any more.
             self.table.for_each_left(|word| unsafe { self.entries.give_back(word) });
+            self.entries.give_back_hidden();
         }
     }
 }

@@ -1,14 +1,20 @@
 //! [`DlhtMap`] and its relatives: the maps of DLHT's table, and how to build them.
 
 use super::boxed::BoxedMap;
+use super::bytes::ByteMap;
 use super::inline::InlineMap;
+use super::record::DlhtRecordMap;
 use super::set::InlineSet;
-use crate::entry::{Inline, InlineKey};
+use super::shadow::DlhtShadowMap;
+use super::shadow_record::DlhtShadowRecordMap;
+use crate::alloc::Allocator;
+use crate::entry::{Inline, InlineKey, RecordFormat, RecordPlacement, Records};
 use crate::error::Error;
 use crate::hash::{HashPlacement, Hashing, RandomState};
 use crate::mode::{Mode, Shared, SingleThread};
 use crate::table::Dlht;
 use crate::table::dlht::{Config, Table};
+use std::sync::Arc;
 
 /// The fastest map in RAM for keys and values of at most 8 bytes.
 ///
@@ -247,6 +253,83 @@ impl<S> DlhtBuilder<S> {
         S: Hashing,
     {
         Ok(InlineSet::of(self.build()?))
+    }
+
+    /// Builds a map whose inserts may be hidden.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, DlhtShadowMap};
+    /// let map: DlhtShadowMap<u64, u64> =
+    ///     DlhtMap::<u64, u64>::builder().capacity(1000).build_shadow()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_shadow<K: InlineKey, V: Inline>(self) -> Result<DlhtShadowMap<K, V, S>, Error>
+    where
+        S: Hashing,
+    {
+        self.check()?;
+        let placement = self.hasher.into_placement()?;
+        Ok(InlineMap::of(Table::new(placement, self.config, self.capacity)?))
+    }
+
+    /// Builds a map of records in memory of `allocator`.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, DlhtRecordMap, alloc::Global, entry::Format};
+    /// let map: DlhtRecordMap<Format<8, 32>> =
+    ///     DlhtMap::<u64, u64>::builder().link_ratio(5).build_records(Global)?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_records<F, A>(self, allocator: A) -> Result<DlhtRecordMap<F, A, S>, Error>
+    where
+        F: RecordFormat,
+        A: Allocator + Send + Sync + 'static,
+        S: Hashing,
+    {
+        Ok(ByteMap::of(self.record_table()?, Arc::new(Records::new(allocator))))
+    }
+
+    /// Builds a map of records in memory of `allocator` that may be hidden.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, DlhtShadowRecordMap, alloc::Global};
+    /// let map: DlhtShadowRecordMap =
+    ///     DlhtMap::<u64, u64>::builder().capacity(1000).build_shadow_records(Global)?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_shadow_records<F, A>(
+        self,
+        allocator: A,
+    ) -> Result<DlhtShadowRecordMap<F, A, S>, Error>
+    where
+        F: RecordFormat,
+        A: Allocator + Send + Sync + 'static,
+        S: Hashing,
+    {
+        Ok(ByteMap::of(self.record_table()?, Arc::new(Records::new(allocator))))
+    }
+
+    fn record_table<M: crate::sync::Mode>(
+        self,
+    ) -> Result<Table<RecordPlacement<S::Placement>, M>, Error>
+    where
+        S: Hashing,
+    {
+        self.check()?;
+        let placement = RecordPlacement::new(self.hasher.into_placement()?);
+        Table::new(placement, self.config, self.capacity)
     }
 
     /// Builds a map of boxed entries.

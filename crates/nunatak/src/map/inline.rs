@@ -6,7 +6,7 @@ use super::ConcurrentMap;
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
 use crate::hash::{Hashing, RandomState};
-use crate::table::{ByWord, Change, Dlht, Hashes, PairTable};
+use crate::table::{ByWord, Change, Dlht, Hashes, PairTable, Places, Visible};
 use core::marker::PhantomData;
 
 /// A concurrent map of keys and values of at most 8 bytes, stored in the slots
@@ -26,12 +26,12 @@ use core::marker::PhantomData;
 /// stable.insert(7, 49);
 /// assert_eq!(map.get(&7), stable.get(&7));
 /// ```
-pub struct InlineMap<K, V, S: Hashing = RandomState, D: Hashes<S> = Dlht> {
+pub struct InlineMap<K, V, S: Hashing = RandomState, D: Places<S> = Dlht> {
     pub(crate) table: D::Table<S::Placement>,
     entries: PhantomData<(K, V)>,
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Hashes<S>> InlineMap<K, V, S, D> {
+impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Places<S>> InlineMap<K, V, S, D> {
     /// An empty map of a few cache lines.
     ///
     /// # Panics
@@ -77,7 +77,7 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Hashes<S>> InlineMap<K, V
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> InlineMap<K, V, S, D> {
+impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
     /// An empty map that hashes with `hasher`.
     ///
     /// # Panics
@@ -111,13 +111,23 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> InlineMap<K, V, S, D> {
     }
 
     #[inline(always)]
-    fn apply(&self, key: K, fresh: Option<V>, change: impl Fn(u64) -> Change) -> Option<V> {
+    pub(super) fn apply(
+        &self,
+        key: K,
+        fresh: Option<V>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<V> {
         let fresh = fresh.map(V::to_word);
         self.table.apply(key.to_word(), &ByWord, fresh, change).map(V::from_word)
     }
 
     /// Replaces the word `current` by `new`; the word that is there instead, if not.
-    fn replace_word(&self, key: K, current: u64, change: Change) -> Result<(), Option<u64>> {
+    pub(super) fn replace_word(
+        &self,
+        key: K,
+        current: u64,
+        change: Change,
+    ) -> Result<(), Option<u64>> {
         let exact = |word| if word == current { change } else { Change::Keep };
         match self.table.apply(key.to_word(), &ByWord, None, exact) {
             Some(before) if before == current => Ok(()),
@@ -151,39 +161,6 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> InlineMap<K, V, S, D> {
     #[inline]
     pub fn contains_key(&self, key: &K) -> bool {
         self.get(key).is_some()
-    }
-
-    /// [`ConcurrentMap::insert`]: stores the value and returns what it replaced.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
-    /// assert_eq!(map.insert(1, 10), None);
-    /// assert_eq!(map.insert(1, 11), Some(10));
-    /// ```
-    #[inline]
-    pub fn insert(&self, key: K, value: V) -> Option<V> {
-        let word = value.to_word();
-        self.apply(key, Some(value), |_| Change::To(word))
-    }
-
-    /// [`ConcurrentMap::try_insert`]: stores the value if the key is absent.
-    ///
-    /// # Errors
-    /// The value that is present.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
-    /// assert_eq!(map.try_insert(1, 10), Ok(()));
-    /// assert_eq!(map.try_insert(1, 11), Err(10));
-    /// ```
-    #[inline]
-    pub fn try_insert(&self, key: K, value: V) -> Result<(), V> {
-        match self.apply(key, Some(value), |_| Change::Keep) {
-            None => Ok(()),
-            Some(present) => Err(present),
-        }
     }
 
     /// [`ConcurrentMap::update`]: replaces the value if the key is present.
@@ -245,6 +222,76 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> InlineMap<K, V, S, D> {
         }
     }
 
+    /// [`ConcurrentMap::remove`]: takes the key out; its slot is free at once.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = [(1, 10)].into_iter().collect();
+    /// assert_eq!((map.remove(&1), map.remove(&1)), (Some(10), None));
+    /// ```
+    #[inline]
+    pub fn remove(&self, key: &K) -> Option<V> {
+        self.apply(*key, None, |_| Change::Remove)
+    }
+
+    /// [`ConcurrentMap::remove_if`]: takes the key out if its value is right.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = [(1, 10)].into_iter().collect();
+    /// assert_eq!(map.remove_if(&1, |value| *value > 10), None);
+    /// assert_eq!(map.remove_if(&1, |value| *value > 9), Some(10));
+    /// ```
+    pub fn remove_if<F: FnMut(&V) -> bool>(&self, key: &K, mut condition: F) -> Option<V> {
+        let mut present = self.table.find(key.to_word(), &ByWord);
+        loop {
+            let current = present?;
+            let value = V::from_word(current);
+            if !condition(&value) {
+                return None;
+            }
+            match self.replace_word(*key, current, Change::Remove) {
+                Ok(()) => return Some(value),
+                Err(newer) => present = newer,
+            }
+        }
+    }
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S> + Visible> InlineMap<K, V, S, D> {
+    /// [`ConcurrentMap::insert`]: stores the value and returns what it replaced.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
+    /// assert_eq!(map.insert(1, 10), None);
+    /// assert_eq!(map.insert(1, 11), Some(10));
+    /// ```
+    #[inline]
+    pub fn insert(&self, key: K, value: V) -> Option<V> {
+        let word = value.to_word();
+        self.apply(key, Some(value), |_| Change::To(word))
+    }
+
+    /// [`ConcurrentMap::try_insert`]: stores the value if the key is absent.
+    ///
+    /// # Errors
+    /// The value that is present.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
+    /// assert_eq!(map.try_insert(1, 10), Ok(()));
+    /// assert_eq!(map.try_insert(1, 11), Err(10));
+    /// ```
+    #[inline]
+    pub fn try_insert(&self, key: K, value: V) -> Result<(), V> {
+        match self.apply(key, Some(value), |_| Change::Keep) {
+            None => Ok(()),
+            Some(present) => Err(present),
+        }
+    }
+
     /// [`ConcurrentMap::compute`]: decides on a key by its present value.
     ///
     /// ```
@@ -294,41 +341,6 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> InlineMap<K, V, S, D> {
             None => {
                 let value = make();
                 self.apply(key, Some(value), |_| Change::Keep).unwrap_or(value)
-            }
-        }
-    }
-
-    /// [`ConcurrentMap::remove`]: takes the key out; its slot is free at once.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = [(1, 10)].into_iter().collect();
-    /// assert_eq!((map.remove(&1), map.remove(&1)), (Some(10), None));
-    /// ```
-    #[inline]
-    pub fn remove(&self, key: &K) -> Option<V> {
-        self.apply(*key, None, |_| Change::Remove)
-    }
-
-    /// [`ConcurrentMap::remove_if`]: takes the key out if its value is right.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = [(1, 10)].into_iter().collect();
-    /// assert_eq!(map.remove_if(&1, |value| *value > 10), None);
-    /// assert_eq!(map.remove_if(&1, |value| *value > 9), Some(10));
-    /// ```
-    pub fn remove_if<F: FnMut(&V) -> bool>(&self, key: &K, mut condition: F) -> Option<V> {
-        let mut present = self.table.find(key.to_word(), &ByWord);
-        loop {
-            let current = present?;
-            let value = V::from_word(current);
-            if !condition(&value) {
-                return None;
-            }
-            match self.replace_word(*key, current, Change::Remove) {
-                Ok(()) => return Some(value),
-                Err(newer) => present = newer,
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::entry::{Inline, InlineKey};
 use crate::error::{BatchError, Error};
 use crate::hash::Hashing;
 use crate::memory::MemoryUsage;
-use crate::table::{ByWord, Change, Design, Hashes, PairTable};
+use crate::table::{ByWord, Change, Design, Hashes, PairTable, Places, Visible};
 use core::cell::Cell;
 use core::fmt;
 
@@ -22,7 +22,7 @@ pub(super) fn check_batch(requests: usize, results: usize) -> Result<(), BatchEr
     if results < requests { Err(BatchError { requests, results }) } else { Ok(()) }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> InlineMap<K, V, S, D> {
+impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
     /// [`ConcurrentMap::get_many`]: looks all keys up, in order, and returns how
     /// many were present. Results beyond `keys.len()` are left alone.
     ///
@@ -50,42 +50,6 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> InlineMap<K, V, S, D> {
             },
         );
         Ok(present)
-    }
-
-    /// [`ConcurrentMap::insert_many`]: stores all entries, in order, and returns
-    /// how many keys were new.
-    ///
-    /// # Errors
-    /// If `previous` is shorter than `entries`; nothing was done.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
-    /// let mut previous = [None; 3];
-    /// assert_eq!(map.insert_many(&[(1, 10), (2, 20), (1, 11)], &mut previous), Ok(2));
-    /// assert_eq!(previous, [None, None, Some(10)]);
-    /// ```
-    #[inline]
-    pub fn insert_many(
-        &self,
-        entries: &[(K, V)],
-        previous: &mut [Option<V>],
-    ) -> Result<usize, BatchError> {
-        check_batch(entries.len(), previous.len())?;
-        let mut new = 0;
-        self.table.apply_many(
-            entries.len(),
-            |at| entries[at].0.to_word(),
-            |_| ByWord,
-            |at| Some(entries[at].1.to_word()),
-            |at, _| Change::To(entries[at].1.to_word()),
-            |at, before| {
-                new += usize::from(before.is_none());
-                previous[at] = before.map(V::from_word);
-                true
-            },
-        );
-        Ok(new)
     }
 
     /// Replaces the values of all keys that are present, in order, and returns
@@ -154,58 +118,6 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> InlineMap<K, V, S, D> {
             },
         );
         Ok(present)
-    }
-
-    /// [`ConcurrentMap::execute`]: mixed operations in order, and how many were
-    /// executed.
-    ///
-    /// ```
-    /// # use nunatak::{DlhtMap, Op, Outcome, Request, Stop};
-    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
-    /// let mut batch = [
-    ///     Op::new(Request::Insert(1, 10)),
-    ///     Op::new(Request::Update(1, 11)),
-    ///     Op::new(Request::Get(2)),
-    ///     Op::new(Request::Remove(1)),
-    /// ];
-    /// assert_eq!(map.execute(&mut batch, Stop::AtFirstFailure), 3);
-    /// assert_eq!(batch[1].outcome, Outcome::Replaced(10));
-    /// assert_eq!(batch[2].outcome, Outcome::Missing);
-    /// assert_eq!(batch[3].outcome, Outcome::Pending);
-    /// ```
-    pub fn execute(&self, operations: &mut [Op<K, V>], stop: Stop) -> usize {
-        // The closures share the operations, and each is copied: 40 bytes.
-        let cells = Cell::from_mut(operations).as_slice_of_cells();
-        let executed = Cell::new(0);
-        let request = |at: usize| {
-            let operation: Op<K, V> = cells[at].get();
-            operation.request
-        };
-        self.table.apply_many(
-            cells.len(),
-            |at| request(at).key().to_word(),
-            |_| ByWord,
-            |at| match request(at) {
-                Request::Insert(_, value) | Request::TryInsert(_, value) => Some(value.to_word()),
-                _ => None,
-            },
-            |at, _| match request(at) {
-                Request::Insert(_, value) | Request::Update(_, value) => {
-                    Change::To(value.to_word())
-                }
-                Request::Remove(_) => Change::Remove,
-                Request::Get(_) | Request::TryInsert(..) => Change::Keep,
-            },
-            |at, before| {
-                let request = request(at);
-                let outcome = request.outcome(before.map(V::from_word));
-                let goes_on = stop == Stop::Never || outcome.is_success();
-                executed.set(executed.get() + 1);
-                cells[at].set(Op { request, outcome });
-                goes_on
-            },
-        );
-        executed.get()
     }
 
     /// [`ConcurrentMap::prefetch`]: asks the processor for the key's bin.
@@ -382,6 +294,96 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> InlineMap<K, V, S, D> {
     }
 }
 
+impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S> + Visible> InlineMap<K, V, S, D> {
+    /// [`ConcurrentMap::insert_many`]: stores all entries, in order, and returns
+    /// how many keys were new.
+    ///
+    /// # Errors
+    /// If `previous` is shorter than `entries`; nothing was done.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
+    /// let mut previous = [None; 3];
+    /// assert_eq!(map.insert_many(&[(1, 10), (2, 20), (1, 11)], &mut previous), Ok(2));
+    /// assert_eq!(previous, [None, None, Some(10)]);
+    /// ```
+    #[inline]
+    pub fn insert_many(
+        &self,
+        entries: &[(K, V)],
+        previous: &mut [Option<V>],
+    ) -> Result<usize, BatchError> {
+        check_batch(entries.len(), previous.len())?;
+        let mut new = 0;
+        self.table.apply_many(
+            entries.len(),
+            |at| entries[at].0.to_word(),
+            |_| ByWord,
+            |at| Some(entries[at].1.to_word()),
+            |at, _| Change::To(entries[at].1.to_word()),
+            |at, before| {
+                new += usize::from(before.is_none());
+                previous[at] = before.map(V::from_word);
+                true
+            },
+        );
+        Ok(new)
+    }
+
+    /// [`ConcurrentMap::execute`]: mixed operations in order, and how many were
+    /// executed.
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, Op, Outcome, Request, Stop};
+    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
+    /// let mut batch = [
+    ///     Op::new(Request::Insert(1, 10)),
+    ///     Op::new(Request::Update(1, 11)),
+    ///     Op::new(Request::Get(2)),
+    ///     Op::new(Request::Remove(1)),
+    /// ];
+    /// assert_eq!(map.execute(&mut batch, Stop::AtFirstFailure), 3);
+    /// assert_eq!(batch[1].outcome, Outcome::Replaced(10));
+    /// assert_eq!(batch[2].outcome, Outcome::Missing);
+    /// assert_eq!(batch[3].outcome, Outcome::Pending);
+    /// ```
+    pub fn execute(&self, operations: &mut [Op<K, V>], stop: Stop) -> usize {
+        // The closures share the operations, and each is copied: 40 bytes.
+        let cells = Cell::from_mut(operations).as_slice_of_cells();
+        let executed = Cell::new(0);
+        let request = |at: usize| {
+            let operation: Op<K, V> = cells[at].get();
+            operation.request
+        };
+        self.table.apply_many(
+            cells.len(),
+            |at| request(at).key().to_word(),
+            |_| ByWord,
+            |at| match request(at) {
+                Request::Insert(_, value) | Request::TryInsert(_, value) => Some(value.to_word()),
+                _ => None,
+            },
+            |at, _| match request(at) {
+                Request::Insert(_, value) | Request::Update(_, value) => {
+                    Change::To(value.to_word())
+                }
+                Request::Remove(_) => Change::Remove,
+                Request::Get(_) | Request::TryInsert(..) => Change::Keep,
+            },
+            |at, before| {
+                let request = request(at);
+                let outcome = request.outcome(before.map(V::from_word));
+                let goes_on = stop == Stop::Never || outcome.is_success();
+                executed.set(executed.get() + 1);
+                cells[at].set(Op { request, outcome });
+                goes_on
+            },
+        );
+        executed.get()
+    }
+}
+
 impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> ConcurrentMap<K, V>
     for InlineMap<K, V, S, D>
 {
@@ -487,7 +489,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> ConcurrentMap<K, V>
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Hashes<S>> Default
+impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Places<S>> Default
     for InlineMap<K, V, S, D>
 {
     fn default() -> Self {
@@ -495,7 +497,7 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Hashes<S>> Default
     }
 }
 
-impl<K, V, S: Hashing, D: Hashes<S>> fmt::Debug for InlineMap<K, V, S, D>
+impl<K, V, S: Hashing, D: Places<S>> fmt::Debug for InlineMap<K, V, S, D>
 where
     K: InlineKey + fmt::Debug,
     V: Inline + fmt::Debug,
@@ -524,7 +526,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> Extend<(K, V)> for Inlin
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> IntoIterator for InlineMap<K, V, S, D> {
+impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> IntoIterator for InlineMap<K, V, S, D> {
     type Item = (K, V);
     type IntoIter = std::vec::IntoIter<(K, V)>;
 

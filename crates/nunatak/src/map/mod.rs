@@ -17,6 +17,8 @@ mod multi;
 mod pea;
 mod record;
 mod set;
+mod shadow;
+mod shadow_record;
 mod turbo;
 #[cfg(feature = "rayon")]
 mod with_rayon;
@@ -38,6 +40,8 @@ pub use multi::PeaMultiMap;
 pub use pea::{PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaSet};
 pub use record::{DlhtRecordMap, RecordMap};
 pub use set::InlineSet;
+pub use shadow::{DlhtShadowMap, Shadow};
+pub use shadow_record::{DlhtShadowRecordMap, RecordShadow};
 pub use turbo::{TurboBlobMap, TurboBoxedMap, TurboBuilder, TurboMap, TurboSet};
 
 use crate::error::{BatchError, Error};

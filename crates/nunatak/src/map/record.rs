@@ -6,7 +6,7 @@ use crate::entry::{Entries, KeyRef};
 use crate::entry::{Format, Named, Namespace, RecordFormat, RecordPlacement, Records};
 use crate::error::Error;
 use crate::hash::{Hashing, RandomState};
-use crate::table::{Design, Dlht, Hashes};
+use crate::table::{Design, Dlht, Places};
 use core::ptr::NonNull;
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ where
     F: RecordFormat,
     A: Allocator + Send + Sync + 'static,
     S: Hashing,
-    D: Hashes<S>,
+    D: Places<S>,
 {
     /// An empty map with room for `capacity` entries, that hashes with `hasher` and keeps its
     /// records in memory of `allocator`.
@@ -100,7 +100,7 @@ where
     F: RecordFormat,
     A: Allocator + Default + Send + Sync + 'static,
     S: Hashing + Default,
-    D: Hashes<S>,
+    D: Places<S>,
 {
     /// An empty map.
     ///
@@ -150,7 +150,7 @@ where
     F: RecordFormat,
     A: Allocator + Default + Send + Sync + 'static,
     S: Hashing + Default,
-    D: Hashes<S>,
+    D: Places<S>,
 {
     fn default() -> Self {
         Self::new()

@@ -14,7 +14,7 @@ mod words;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use counts::Counts;
-pub(crate) use mode::Mode;
+pub(crate) use mode::{Mode, Shadowing};
 pub use mode::{Shared, SingleThread};
 pub(crate) use operation::{FastPin, OpPin, operations_ended, retire_tag};
 pub(crate) use pair::{AtomicPair, double_word_cas_is_lock_free, find_pair, pairs_load_whole};

@@ -11,6 +11,9 @@ pub trait Mode: 'static {
     /// Whether other threads may be in the table.
     const SHARED: bool;
 
+    /// Whether keys may be inserted that are hidden.
+    const SHADOWS: bool = false;
+
     #[doc(hidden)]
     #[allow(missing_docs)]
     fn cas(word: &AtomicU64, current: u64, new: u64, success: Ordering) -> Result<(), u64>;
@@ -43,6 +46,27 @@ impl Mode for Shared {
     #[inline(always)]
     fn cas_pair(pair: &AtomicPair, current: (u64, u64), new: (u64, u64)) -> bool {
         pair.compare_exchange(current, new)
+    }
+}
+
+/// Any number of threads use the map, and keys may be hidden.
+#[derive(Debug)]
+pub struct Shadowing;
+
+impl Mode for Shadowing {
+    const SHARED: bool = true;
+    const SHADOWS: bool = true;
+
+    #[inline(always)]
+    #[doc(hidden)]
+    #[allow(missing_docs)]
+    fn cas(word: &AtomicU64, current: u64, new: u64, success: Ordering) -> Result<(), u64> {
+        Shared::cas(word, current, new, success)
+    }
+
+    #[inline(always)]
+    fn cas_pair(pair: &AtomicPair, current: (u64, u64), new: (u64, u64)) -> bool {
+        Shared::cas_pair(pair, current, new)
     }
 }
 

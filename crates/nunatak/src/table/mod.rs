@@ -21,6 +21,7 @@ use crate::hash::{Hashing, Placement};
 use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::mode::{Mode, Shared};
 use crate::sync::Registry;
+use crate::sync::Shadowing;
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
 use iceberg::{BlockSizes, Blocks};
@@ -41,6 +42,21 @@ pub trait KeyTest {
 
     /// Whether the entry behind a value word is the key's.
     fn accepts(&self, second: u64) -> bool;
+
+    /// Whether a hidden key of this word is the key; `None` if that is not settled yet.
+    fn is_hidden(&self) -> Option<bool> {
+        Some(true)
+    }
+}
+
+/// A key can't be inserted, since it is hidden.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shadowed;
+
+impl From<Shadowed> for Error {
+    fn from(Shadowed: Shadowed) -> Self {
+        Self::Shadowed
+    }
 }
 
 /// The word is the key.
@@ -103,6 +119,18 @@ pub trait PairTable: Send + Sized {
         fresh: Option<u64>,
         change: impl Fn(u64) -> Change,
     ) -> Option<u64>;
+
+    /// [`apply`](Self::apply) in a table whose keys may be hidden. Only what would insert its
+    /// key can find it so.
+    fn apply_unless_shadowed<T: KeyTest>(
+        &self,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Result<Option<u64>, Shadowed> {
+        Ok(self.apply(word, test, fresh, change))
+    }
 
     /// Looks up many keys, in order.
     fn find_many<T: KeyTest>(
@@ -199,17 +227,66 @@ pub trait Design: Sized + 'static {
 /// A design whose tables can place inline keys with the hashing `S`.
 ///
 /// ```
-/// use nunatak::{Hashes, InlineMap, hash::Hashing};
-/// fn count<S: Hashing, D: Hashes<S>>(map: &InlineMap<u64, u64, S, D>) -> usize {
+/// use nunatak::{InlineMap, Places, hash::Hashing};
+/// fn count<S: Hashing, D: Places<S>>(map: &InlineMap<u64, u64, S, D>) -> usize {
 ///     map.len()
 /// }
-/// assert_eq!(count(&nunatak::DlhtMap::<u64, u64>::new()), 0);
+/// assert_eq!(count(&nunatak::DlhtShadowMap::<u64, u64>::new()), 0);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't hash with `{S}`",
     note = "DLHT takes any `BuildHasher` and `Modulo`, the others any `BuildHasher`"
 )]
-pub trait Hashes<S: Hashing>: Design {}
+pub trait Places<S: Hashing>: Design {}
+
+/// A design that [places](Places) keys with the hashing `S`, and whose keys are all visible,
+/// so that an insert needs no answer but what it replaced: any but [`DlhtShadows`].
+///
+/// ```
+/// use nunatak::{Hashes, InlineMap, hash::Hashing};
+/// fn put<S: Hashing, D: Hashes<S>>(map: &InlineMap<u64, u64, S, D>) {
+///     map.insert(1, 10);
+/// }
+/// put(&nunatak::DlhtMap::<u64, u64>::new());
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't hash with `{S}`, or its keys may be hidden",
+    note = "DLHT takes any `BuildHasher` and `Modulo`, the others any `BuildHasher`; inserts of \
+            keys that may be hidden are others"
+)]
+pub trait Hashes<S: Hashing>: Places<S> + Visible {}
+
+/// A design whose keys are all visible. (For who is generic over designs [`Hashes`] says so;
+/// this one has no parameter, so that nobody can add it to [`DlhtShadows`].)
+///
+/// ```
+/// fn is_visible<D: nunatak::Visible>() {}
+/// is_visible::<nunatak::Dlht>();
+/// ```
+pub trait Visible: Design {}
+
+/// The design of [`DlhtShadowMap`](crate::DlhtShadowMap): DLHT with keys that are hidden until
+/// a transaction commits.
+///
+/// ```
+/// use nunatak::{DlhtShadowMap, DlhtShadows, InlineMap, RandomState};
+/// let map: InlineMap<u64, u64, RandomState, DlhtShadows> = DlhtShadowMap::new();
+/// # assert!(map.is_empty());
+/// ```
+#[derive(Debug)]
+pub struct DlhtShadows(());
+
+impl Design for DlhtShadows {
+    type Stats = dlht::DlhtStats;
+    type Table<P: Placement> = dlht::Table<P, Shadowing>;
+    type Medium = Heap;
+
+    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        dlht::Table::new(placement, dlht::Config::default(), capacity)
+    }
+}
+
+impl<S: Hashing> Places<S> for DlhtShadows {}
 
 /// The design of [`DlhtMap`](crate::DlhtMap); `M` says whether threads share it.
 ///
@@ -231,6 +308,8 @@ impl<M: Mode> Design for Dlht<M> {
     }
 }
 
+impl<M: Mode> Visible for Dlht<M> {}
+impl<S: Hashing, M: Mode> Places<S> for Dlht<M> {}
 impl<S: Hashing, M: Mode> Hashes<S> for Dlht<M> {}
 
 /// The design of [`IcebergMap`](crate::IcebergMap); `B` says how large its blocks
@@ -254,6 +333,13 @@ impl<B: BlockSizes> Design for Iceberg<B> {
     }
 }
 
+impl<B: BlockSizes> Visible for Iceberg<B> {}
+impl<S, B> Places<S> for Iceberg<B>
+where
+    S: BuildHasher + Send + Sync + 'static,
+    B: BlockSizes,
+{
+}
 impl<S, B> Hashes<S> for Iceberg<B>
 where
     S: BuildHasher + Send + Sync + 'static,
@@ -282,6 +368,8 @@ impl<E: EntrySize> Design for Pea<E> {
     }
 }
 
+impl<E: EntrySize> Visible for Pea<E> {}
+impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> Places<S> for Pea<E> {}
 impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> Hashes<S> for Pea<E> {}
 
 /// The design of [`TurboMap`](crate::TurboMap); `E` says how large its entries are.
@@ -305,6 +393,8 @@ impl<E: EntrySize> Design for Turbo<E> {
     }
 }
 
+impl<E: EntrySize> Visible for Turbo<E> {}
+impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> Places<S> for Turbo<E> {}
 impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> Hashes<S> for Turbo<E> {}
 
 /// An [`Iceberg`] in a durable medium that is ordered or not, for model checkers.
@@ -324,6 +414,15 @@ impl<B: BlockSizes, const ORDERED: bool> Design for CheckedIceberg<B, ORDERED> {
     }
 }
 
+#[cfg(any(loom, shuttle))]
+impl<B: BlockSizes, const ORDERED: bool> Visible for CheckedIceberg<B, ORDERED> {}
+#[cfg(any(loom, shuttle))]
+impl<S, B, const ORDERED: bool> Places<S> for CheckedIceberg<B, ORDERED>
+where
+    S: BuildHasher + Send + Sync + 'static,
+    B: BlockSizes,
+{
+}
 #[cfg(any(loom, shuttle))]
 impl<S, B, const ORDERED: bool> Hashes<S> for CheckedIceberg<B, ORDERED>
 where
@@ -350,6 +449,10 @@ impl Design for CheckedPea {
 }
 
 #[cfg(any(loom, shuttle))]
+impl Visible for CheckedPea {}
+#[cfg(any(loom, shuttle))]
+impl<S: BuildHasher + Send + Sync + 'static> Places<S> for CheckedPea {}
+#[cfg(any(loom, shuttle))]
 impl<S: BuildHasher + Send + Sync + 'static> Hashes<S> for CheckedPea {}
 
 /// A [`Turbo`] in a durable medium, for model checkers.
@@ -369,5 +472,9 @@ impl Design for CheckedTurbo {
     }
 }
 
+#[cfg(any(loom, shuttle))]
+impl Visible for CheckedTurbo {}
+#[cfg(any(loom, shuttle))]
+impl<S: BuildHasher + Send + Sync + 'static> Places<S> for CheckedTurbo {}
 #[cfg(any(loom, shuttle))]
 impl<S: BuildHasher + Send + Sync + 'static> Hashes<S> for CheckedTurbo {}

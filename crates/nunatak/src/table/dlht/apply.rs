@@ -1,13 +1,13 @@
 //! Changing keys: one function that inserts, puts and deletes.
 
-use super::find::{Scan, scan, still};
+use super::find::{Scan, Sought, scan, still};
 use super::index::{Index, Migrating};
 use super::layout::{Bin, BinState, DELEGATED, Header, Slot};
 use super::{Step, Table};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, FastPin, Mode, OpPin, Ordering, fence};
-use crate::table::{Change, KeyTest};
+use crate::table::{Change, KeyTest, Shadowed};
 
 /// What became of a claim.
 pub(super) enum Claimed {
@@ -32,6 +32,8 @@ pub(super) struct Request<'r, T, F> {
     pub(super) tag: u64,
     pub(super) test: &'r T,
     pub(super) fresh: Option<u64>,
+    /// Whether it is inserted hidden.
+    pub(super) hides: bool,
     pub(super) change: &'r F,
 }
 
@@ -50,6 +52,21 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         fresh: Option<u64>,
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
+        match self.apply_unless_shadowed(word, test, fresh, change) {
+            Ok(before) => before,
+            Err(Shadowed) => unreachable!("maps whose keys may be hidden don't insert so"),
+        }
+    }
+
+    /// The same, of a key that may be hidden if it would be inserted.
+    #[inline(always)]
+    pub(crate) fn apply_unless_shadowed<T: KeyTest>(
+        &self,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Result<Option<u64>, Shadowed> {
         let hash = self.placement.hash(word);
         let tag = self.placement.tag(word, hash);
         let pin = if Y::SHARED { FastPin::new() } else { None };
@@ -62,18 +79,18 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             drop(pin);
             if let Some(before) = done {
                 self.free_retired_if_any();
-                return before;
+                return Ok(before);
             }
         }
-        let request = Request { hash, tag, test, fresh, change: &change };
+        let request = Request { hash, tag, test, fresh, hides: false, change: &change };
         self.apply_slowly(&request)
     }
 
     #[inline(never)]
-    fn apply_slowly<T: KeyTest, F: Fn(u64) -> Change>(
+    pub(super) fn apply_slowly<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         request: &Request<'_, T, F>,
-    ) -> Option<u64> {
+    ) -> Result<Option<u64>, Shadowed> {
         self.repeat(|pin| self.try_apply(pin, self.root(pin), request))
     }
 
@@ -83,7 +100,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         pin: &'p OpPin<Y>,
         mut index: &'p Index,
         request: &Request<'_, T, F>,
-    ) -> Step<Option<u64>> {
+    ) -> Step<Result<Option<u64>, Shadowed>> {
         loop {
             let at = self.place(request.hash, index);
             let bin = index.bins.at(at);
@@ -91,8 +108,25 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             // Acquire: the slots are at least as new as the header.
             let header = Header(bin.header.load(Ordering::Acquire));
             let detour = if header.is_open() {
-                let to_insert = Y::SHARED && request.fresh.is_some();
-                match scan(index, at, bin, header, tag, request.test, to_insert) {
+                let inserts = request.fresh.is_some();
+                let minds = Y::SHADOWS && inserts && !seeded(Bug::HiddenIgnored);
+                let hidden = if minds { self.hidden(at, index) } else { 0 };
+                let sought = Sought { pending: Y::SHARED && inserts, hidden };
+                let look = || scan(index, at, bin, header, tag, request.test, sought);
+                let mut found = look();
+                if let Scan::Hidden(..) = found {
+                    if !still(bin, header, Bug::MissWithoutHeaderRecheck) {
+                        continue;
+                    }
+                    match request.test.is_hidden() {
+                        Some(true) => return Step::Done(Err(Shadowed)),
+                        None => return Step::Wait,
+                        // Another key of this word, unless the key has been shown before it
+                        // was asked for: then it is found now.
+                        Some(false) => found = look(),
+                    }
+                }
+                match found {
                     Scan::Changed => Detour::Again,
                     Scan::Pending(slot) => {
                         settle_pending(bin, header, slot, self.dead(at, index));
@@ -100,19 +134,22 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                     }
                     Scan::Hit { slot, number, second } => {
                         match self.change(bin, slot, number, (tag, second), request.change) {
-                            Some(before) => return Step::Done(Some(before)),
+                            Some(before) => return Step::Done(Ok(Some(before))),
                             None => Detour::Again,
                         }
                     }
-                    Scan::Miss => match request.fresh {
+                    Scan::Miss | Scan::Hidden(..) => match request.fresh {
                         None if still(bin, header, Bug::MissWithoutHeaderRecheck) => {
-                            return Step::Done(None);
+                            return Step::Done(Ok(None));
                         }
                         None => Detour::Again,
                         Some(value) => {
-                            match self.insert_absent(pin, index, at, header, (tag, value)) {
+                            let hides = Y::SHADOWS && request.hides;
+                            let pair =
+                                if hides { (self.hidden(at, index), tag) } else { (tag, value) };
+                            match self.insert_absent(pin, index, at, header, pair) {
                                 Some(detour) => detour,
-                                None => return Step::Done(None),
+                                None => return Step::Done(Ok(None)),
                             }
                         }
                     },
@@ -233,7 +270,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     /// Makes a claimed slot free. In a bin that is being moved, or has been,
     /// there is nothing to be freed.
     #[inline(always)]
-    fn give_back(&self, bin: &Bin, number: usize) {
+    pub(super) fn give_back(&self, bin: &Bin, number: usize) {
         let mut header = Header(bin.header.load(Ordering::Relaxed));
         while matches!(header.state(), BinState::Open | BinState::Special) {
             // Release: the next claimant finds the slot's key word empty.
@@ -250,7 +287,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
 
     /// What to do about a bin that is not open.
     #[cold]
-    fn detour<'p>(
+    pub(super) fn detour<'p>(
         &'p self,
         pin: &'p OpPin<Y>,
         index: &'p Index,

@@ -14,7 +14,7 @@ use super::{Step, Table};
 use crate::hash::Placement;
 use crate::memory::prefetch::prefetch;
 use crate::sync::{Mode, OpPin};
-use crate::table::{Change, KeyTest};
+use crate::table::{Change, KeyTest, Shadowed};
 
 /// How far ahead of its execution an operation's bin is fetched, and its link.
 const BIN_DISTANCE: usize = 96;
@@ -131,9 +131,12 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             if let Some(before) = first {
                 return Step::Done(done(at, before));
             }
-            let request = Request { hash, tag, test, fresh, change };
+            let request = Request { hash, tag, test, fresh, hides: false, change };
             match self.try_apply(pin, index, &request) {
-                Step::Done(before) => Step::Done(done(at, before)),
+                Step::Done(Ok(before)) => Step::Done(done(at, before)),
+                Step::Done(Err(Shadowed)) => {
+                    unreachable!("maps whose keys may be hidden don't insert so")
+                }
                 Step::Wait => Step::Wait,
             }
         });

@@ -16,6 +16,8 @@ pub(super) enum Scan<'i> {
     Miss,
     /// In none of the claimed slots, but this one may be about to become it.
     Pending(&'i Slot),
+    /// Hidden in one of the claimed slots. Only true if the header is unchanged.
+    Hidden(&'i Slot, usize),
     /// The header has changed meanwhile.
     Changed,
 }
@@ -125,9 +127,9 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 index = self.successor(index);
                 continue;
             }
-            match scan(index, at, bin, header, tag, test, false) {
+            match scan(index, at, bin, header, tag, test, Sought::PRESENT) {
                 Scan::Hit { second, .. } => return Some(second),
-                Scan::Changed | Scan::Pending(_) => continue,
+                Scan::Changed | Scan::Pending(_) | Scan::Hidden(..) => continue,
                 Scan::Miss if !still(bin, header, Bug::MissWithoutHeaderRecheck) => continue,
                 Scan::Miss => {}
             }
@@ -174,10 +176,22 @@ pub(super) fn still(bin: &Bin, header: Header, bug: Bug) -> bool {
     seeded(bug) || bin.header.load(Ordering::Relaxed) == header.0
 }
 
+/// What a scan takes notice of beside a key that is present.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sought {
+    /// Claimed slots that are empty: the same look must find a slot not to be the key and
+    /// not about to become it.
+    pub(super) pending: bool,
+    /// The word that hides keys, if a hidden one counts; zero if not.
+    pub(super) hidden: u64,
+}
+
+impl Sought {
+    pub(super) const PRESENT: Self = Self { pending: false, hidden: 0 };
+}
+
 /// Looks for a key in the claimed slots. A value is validated before it is
-/// tested, so that a test may follow it to an entry. With `to_insert`, claimed
-/// slots that are empty count: the same look must find a slot not to be the key
-/// and not about to become it.
+/// tested, so that a test may follow it to an entry.
 #[inline(always)]
 pub(super) fn scan<'i, T: KeyTest>(
     index: &'i Index,
@@ -186,18 +200,29 @@ pub(super) fn scan<'i, T: KeyTest>(
     header: Header,
     tag: u64,
     test: &T,
-    to_insert: bool,
+    sought: Sought,
 ) -> Scan<'i> {
     // Acquire: pairs with the release that chains a link; a slot that the
     // header shows claimed was chained before.
     let links = if header.has_linked_slots() { bin.links.load(Ordering::Acquire) } else { 0 };
-    let mut pending = None;
+    let (mut pending, mut hidden) = (None, None);
     for number in header.claimed(0) {
         let slot = index.slot(at, bin, links, number);
         // Acquire: pairs with the publication.
         let first = slot.load_first(Ordering::Acquire);
-        if to_insert && first == 0 {
+        if sought.pending && first == 0 {
             pending = Some(slot);
+        }
+        if sought.hidden != 0 && first == sought.hidden {
+            // Acquire: if it is a value that was shown with it, the first word shows so.
+            let second = slot.load_second(Ordering::Acquire);
+            if second == tag {
+                hidden = Some((slot, number));
+            } else if slot.load_first(Ordering::Relaxed) != first
+                && !seeded(Bug::HiddenWithoutRecheck)
+            {
+                return Scan::Changed;
+            }
         }
         if first == tag {
             let second = slot.load_second(DATA);
@@ -209,8 +234,9 @@ pub(super) fn scan<'i, T: KeyTest>(
             }
         }
     }
-    match pending {
-        Some(slot) if !seeded(Bug::ScanIgnoresPending) => Scan::Pending(slot),
+    match (pending, hidden) {
+        (Some(slot), _) if !seeded(Bug::ScanIgnoresPending) => Scan::Pending(slot),
+        (_, Some((slot, number))) => Scan::Hidden(slot, number),
         _ => Scan::Miss,
     }
 }

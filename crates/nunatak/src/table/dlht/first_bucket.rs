@@ -130,6 +130,10 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let Some(value) = fresh else {
             return still(bin, header, Bug::MissWithoutHeaderRecheck).then_some(None);
         };
+        // The key may be hidden, which takes a look at values.
+        if Y::SHADOWS {
+            return None;
+        }
         if Y::SHARED && header.0 & tags.empty != 0 && !seeded(Bug::ScanIgnoresPending) {
             return None;
         }

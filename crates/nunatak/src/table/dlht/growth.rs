@@ -76,7 +76,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             Migrating::No => {}
         }
         let bins = index.bins.len();
-        let keys_per_bin = self.len() as f64 / bins as f64;
+        let keys_per_bin = self.keys() as f64 / bins as f64;
         let is_full = header.claimed_count() == SLOTS;
         let new_bins = if is_full && keys_per_bin < COLLIDING_KEYS_PER_BIN {
             None
@@ -152,7 +152,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     }
 
     pub(crate) fn reserve(&self, additional: usize) -> Result<(), Error> {
-        let keys = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
+        let keys = self.keys().checked_add(additional).ok_or(Error::CapacityOverflow)?;
         let wanted = bins_for(keys)?;
         self.migrate_to(|bins| {
             let factor = wanted.div_ceil(bins);
@@ -164,7 +164,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     /// Divides the bins by as much as the keys allow.
     pub(crate) fn shrink_to_fit(&self) -> Result<(), Error> {
         while self.migrate_to(|bins| {
-            let wanted = bins_for(self.len()).unwrap_or(usize::MAX);
+            let wanted = bins_for(self.keys()).unwrap_or(usize::MAX);
             // A unit of the transfer is held by one thread, so it stays small.
             [8, 6, 5, 4, 3, 2]
                 .into_iter()

@@ -32,7 +32,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     fn read_bin(&self, index: &Index, at: usize, pairs: &mut Vec<(u64, u64)>) -> bool {
         let bin = index.bins.at(at);
         let half = P::half_of(at, index.bins.len());
-        let dead = self.decoder.dead(half);
+        let (dead, hidden) = (self.decoder.dead(half), self.decoder.hidden(half));
         let word = |(tag, second)| (self.decoder.word(tag, half), second);
         let start = pairs.len();
         let mut backoff = Backoff::new();
@@ -49,7 +49,8 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 }
                 BinState::Special if links & DELEGATED != 0 => {
                     if let Some(delegated) = index.overflow.lock().pairs(at) {
-                        pairs.extend(delegated.into_iter().map(word));
+                        let delegated = delegated.into_iter();
+                        pairs.extend(delegated.filter(|pair| pair.0 != hidden).map(word));
                         return true;
                     }
                     continue;
@@ -60,7 +61,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 let slot = index.slot(at, bin, links, number);
                 // Acquire: pairs with the publication.
                 let first = slot.load_first(Ordering::Acquire);
-                if first != 0 && first != dead {
+                if first != 0 && first != dead && first != hidden {
                     // Acquire: the entry behind it is at least as new.
                     pairs.push(word((first, slot.load_second(Ordering::Acquire))));
                 }

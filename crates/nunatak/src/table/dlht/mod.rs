@@ -30,6 +30,10 @@
 //!   pending insert; the pairs are stored in bins that nobody else can reach
 //!   yet; header to `Moved`.
 //!
+//! - *Shadow insert*: an insert of the pair (hidden word, tag); the hidden word is no tag
+//!   either, so that nobody but inserts takes notice. To commit is a double-word
+//!   compare-and-swap to (tag, value), to abort one to (empty, tag) as by a delete.
+//!
 //! The paper publishes by the header (TryInsert, then Valid). Publishing by the
 //! slot costs as many atomic instructions, and removes what is fragile there: a
 //! Put that succeeded on a slot not yet inserted, and the wait for that insert.
@@ -66,6 +70,7 @@ mod iterate;
 mod layout;
 mod migration;
 mod overflow;
+mod shadow;
 mod snapshot;
 mod stats;
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -78,10 +83,10 @@ use crate::error::Error;
 use crate::hash::{Decoder, Placement};
 use crate::memory::MemoryUsage;
 use crate::sync::{
-    AtomicPtr, AtomicUsize, Backoff, Mode, Mutex, OpPin, Ordering, Registry,
+    AtomicPtr, AtomicUsize, Backoff, Counts, Mode, Mutex, OpPin, Ordering, Registry,
     double_word_cas_is_lock_free, operations_ended,
 };
-use crate::table::{Change, KeyTest, PairTable};
+use crate::table::{Change, KeyTest, PairTable, Shadowed};
 use core::marker::PhantomData;
 use index::Index;
 use std::sync::Arc;
@@ -123,12 +128,15 @@ pub struct Table<P: Placement, Y: Mode> {
     placement: P,
     config: Config,
     registry: Registry,
+    hidden_keys: Counts<1>,
     retired: Mutex<Vec<(u64, Arc<Index>)>>,
     mode: PhantomData<Y>,
 }
 
 // SAFETY: all shared state is atomic or locked; the marker type is no value.
 unsafe impl<P: Placement> Sync for Table<P, crate::sync::Shared> {}
+// SAFETY: as above.
+unsafe impl<P: Placement> Sync for Table<P, crate::sync::Shadowing> {}
 // SAFETY: the table owns everything that it points to, in either mode.
 unsafe impl<P: Placement, Y: Mode> Send for Table<P, Y> {}
 
@@ -146,6 +154,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             placement,
             config,
             registry: Registry::new(),
+            hidden_keys: Counts::new(),
             retired: Mutex::new(Vec::new()),
             mode: PhantomData,
         })
@@ -187,6 +196,11 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     /// The tag that marks the dead slots of a bin.
     fn dead(&self, bin: usize, index: &Index) -> u64 {
         self.decoder.dead(P::half_of(bin, index.bins.len()))
+    }
+
+    /// The word that marks the hidden keys of a bin.
+    fn hidden(&self, bin: usize, index: &Index) -> u64 {
+        self.decoder.hidden(P::half_of(bin, index.bins.len()))
     }
 
     /// Repeats an attempt, leaving the table whenever it has to wait.
@@ -258,9 +272,14 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         drop(free);
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many keys have a slot, hidden ones among them.
+    fn keys(&self) -> usize {
         // Concurrent counting may show a removal before its insert.
         self.registry.added().cast_signed().max(0) as usize
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.keys().saturating_sub(if Y::SHADOWS { self.hidden_keys.sum(0) } else { 0 })
     }
 
     /// The current index, and those that are being filled.
@@ -309,6 +328,17 @@ impl<P: Placement, Y: Mode> PairTable for Table<P, Y> {
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
         self.apply(word, test, fresh, change)
+    }
+
+    #[inline(always)]
+    fn apply_unless_shadowed<T: KeyTest>(
+        &self,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Result<Option<u64>, Shadowed> {
+        self.apply_unless_shadowed(word, test, fresh, change)
     }
 
     #[inline(always)]

@@ -12,7 +12,7 @@ use super::index::{Index, Migrating};
 use super::{Step, Table};
 use crate::hash::Placement;
 use crate::sync::{Mode, OpPin};
-use crate::table::{Change, KeyTest};
+use crate::table::{Change, KeyTest, Shadowed};
 use std::collections::HashMap;
 
 #[derive(Debug, Default)]
@@ -69,6 +69,32 @@ impl Overflow {
         self.bins.get(&bin).map(|delegated| delegated.pairs.clone()).unwrap_or_default()
     }
 
+    /// Changes a pair of a bin, or takes it out; `None` if the bin's pairs have been taken,
+    /// false if it has no such pair.
+    pub(super) fn replace(
+        &mut self,
+        bin: usize,
+        pair: (u64, u64),
+        by: Option<(u64, u64)>,
+    ) -> Option<bool> {
+        self.versions += 1;
+        let version = self.versions;
+        let delegated = self.bins.get_mut(&bin).filter(|delegated| !delegated.moved)?;
+        delegated.version = version;
+        let Some(at) = delegated.pairs.iter().position(|other| *other == pair) else {
+            return Some(false);
+        };
+        match by {
+            Some(by) => delegated.pairs[at] = by,
+            None => drop(delegated.pairs.swap_remove(at)),
+        }
+        Some(true)
+    }
+
+    pub(super) fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
     pub(super) fn freeze(&mut self) {
         self.frozen = true;
     }
@@ -105,13 +131,22 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         index: &Index,
         at: usize,
         request: &Request<'_, T, F>,
-    ) -> Option<Step<Option<u64>>> {
+    ) -> Option<Step<Result<Option<u64>, Shadowed>>> {
         loop {
             let copy = index.overflow.lock().present(at)?.clone();
             let hit = copy
                 .pairs
                 .iter()
                 .position(|&(first, second)| first == request.tag && request.test.accepts(second));
+            let hidden = self.hidden(at, index);
+            let may_be_shadowed = Y::SHADOWS
+                && request.fresh.is_some()
+                && copy.pairs.contains(&(hidden, request.tag));
+            let is_shadowed = match may_be_shadowed.then(|| request.test.is_hidden()) {
+                None => false,
+                Some(Some(is_hidden)) => is_hidden,
+                Some(None) => return Some(Step::Wait),
+            };
             let mut overflow = index.overflow.lock();
             if overflow.frozen {
                 // After the cut the bin is to be moved before it changes.
@@ -132,11 +167,19 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             }
             bin.version = version;
             let Some(hit) = hit else {
+                if is_shadowed {
+                    return Some(Step::Done(Err(Shadowed)));
+                }
                 if let Some(value) = request.fresh {
-                    bin.pairs.push((request.tag, value));
+                    let hides = Y::SHADOWS && request.hides;
+                    bin.pairs.push(if hides {
+                        (hidden, request.tag)
+                    } else {
+                        (request.tag, value)
+                    });
                     self.registry.count::<Y>(1);
                 }
-                return Some(Step::Done(None));
+                return Some(Step::Done(Ok(None)));
             };
             let before = bin.pairs[hit].1;
             match (request.change)(before) {
@@ -147,7 +190,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                     self.registry.count::<Y>(-1);
                 }
             }
-            return Some(Step::Done(Some(before)));
+            return Some(Step::Done(Ok(Some(before))));
         }
     }
 }

@@ -118,15 +118,16 @@ impl Iterator for PairSnapshot {
             let links = bin.links.load(Ordering::Relaxed);
             let (half, decoder) = ((self.half_of)(at, index.bins.len()), self.decoder);
             let word = |(tag, second)| (decoder.word(tag, half), second);
+            let hidden = decoder.hidden(half);
             if links & DELEGATED != 0 {
-                let pairs = index.overflow.lock().kept_pairs(at);
-                self.buffer.extend(pairs.into_iter().map(word));
+                let pairs = index.overflow.lock().kept_pairs(at).into_iter();
+                self.buffer.extend(pairs.filter(|pair| pair.0 != hidden).map(word));
                 continue;
             }
             for number in Header(bin.header.load(Ordering::Relaxed)).claimed(0) {
                 let slot = index.slot(at, bin, links, number);
                 let first = slot.load_first(Ordering::Relaxed);
-                if first != 0 && first != decoder.dead(half) {
+                if first != 0 && first != decoder.dead(half) && first != hidden {
                     let second = slot.load_second(Ordering::Relaxed);
                     self.buffer.push(word((first, second)));
                 }

@@ -260,7 +260,12 @@ impl<P: Placement, Y: Mode> Mover<'_, P, Y> {
         // Before anything is stored, since the caller's hasher may panic.
         for pair in captured.iter_mut() {
             let half = P::half_of(pair.bin, old.bins.len());
-            pair.hash = table.placement.hash_of_tag(pair.tag, half);
+            // Of a hidden key the value is the tag.
+            let is_hidden = Y::SHADOWS
+                && pair.tag == table.decoder.hidden(half)
+                && !seeded(Bug::HiddenNotMoved);
+            let tag = if is_hidden { pair.second } else { pair.tag };
+            pair.hash = table.placement.hash_of_tag(tag, half);
         }
     }
 

@@ -1,0 +1,130 @@
+//! Keys that are inserted hidden, and shown or taken out later (section 3.2.2).
+//!
+//! The paper hides a key by a state in its bin's header, so that every operation must look at
+//! it. Here a hidden key is a pair of a word that is no tag and the key's tag: lookups, puts
+//! and deletes pass over it without knowing, and a transfer moves it as it moves others. Its
+//! value comes with the commit.
+
+use super::apply::{Detour, Request};
+use super::find::{Scan, Sought, scan};
+use super::index::Index;
+use super::layout::{Bin, Header, Slot};
+use super::{Step, Table};
+use crate::hash::Placement;
+use crate::seeded::{Bug, seeded};
+use crate::sync::{Mode, OpPin, Ordering};
+use crate::table::{ByEntry, Change, KeyTest, Shadowed};
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
+    /// Inserts a key that nobody but inserts takes notice of; the value word that is present,
+    /// if one is.
+    pub(crate) fn hide<T: KeyTest>(&self, word: u64, test: &T) -> Result<Option<u64>, Shadowed> {
+        let hash = self.placement.hash(word);
+        let tag = self.placement.tag(word, hash);
+        let change = &|_| Change::Keep;
+        let before =
+            self.apply_slowly(&Request { hash, tag, test, fresh: Some(0), hides: true, change })?;
+        if before.is_none() {
+            self.hidden_keys.add(0, 1);
+        }
+        Ok(before)
+    }
+
+    /// Shows a hidden key with its value, or takes it out; false if there is none.
+    pub(crate) fn unhide(&self, word: u64, value: Option<u64>) -> bool {
+        let hash = self.placement.hash(word);
+        let tag = self.placement.tag(word, hash);
+        let is_done = self.repeat(|pin| self.try_unhide(pin, self.root(pin), (hash, tag), value));
+        if is_done {
+            self.hidden_keys.add(0, 1_usize.wrapping_neg());
+            if value.is_none() {
+                self.registry.count::<Y>(-1);
+            }
+        }
+        is_done
+    }
+
+    fn try_unhide<'p>(
+        &'p self,
+        pin: &'p OpPin<Y>,
+        mut index: &'p Index,
+        (hash, tag): (u64, u64),
+        value: Option<u64>,
+    ) -> Step<bool> {
+        loop {
+            let at = self.place(hash, index);
+            let bin = index.bins.at(at);
+            let hidden = self.hidden(at, index);
+            // Acquire: the slots are at least as new as the header.
+            let header = Header(bin.header.load(Ordering::Acquire));
+            let detour = if header.is_open() {
+                // No key is looked for but a hidden one.
+                let none = ByEntry(|_| false);
+                let sought = Sought { pending: false, hidden };
+                match scan(index, at, bin, header, tag, &none, sought) {
+                    Scan::Hidden(slot, number) => {
+                        if self.unhide_slot(bin, (slot, number), (hidden, tag), value) {
+                            return Step::Done(true);
+                        }
+                        Detour::Again
+                    }
+                    Scan::Miss
+                        if super::find::still(bin, header, Bug::MissWithoutHeaderRecheck) =>
+                    {
+                        return Step::Done(false);
+                    }
+                    _ => Detour::Again,
+                }
+            } else {
+                self.detour(pin, index, at, header)
+            };
+            match detour {
+                Detour::Again => {}
+                Detour::Next(next) => index = next,
+                Detour::Wait => return Step::Wait,
+                Detour::Overflow => {
+                    let mut overflow = index.overflow.lock();
+                    if !overflow.is_frozen() {
+                        let by = value.map(|value| (tag, value));
+                        match overflow.replace(at, (hidden, tag), by) {
+                            Some(is_done) => return Step::Done(is_done),
+                            None => continue,
+                        }
+                    }
+                    drop(overflow);
+                    // After the cut the bin is to be moved before it changes.
+                    match index.migration() {
+                        super::index::Migrating::To(migration) if migration.is_cut() => {
+                            self.settle(pin, index, migration, at);
+                        }
+                        _ => return Step::Wait,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Shows or takes out the hidden key of a slot, unless it is moved first.
+    fn unhide_slot(
+        &self,
+        bin: &Bin,
+        (slot, number): (&Slot, usize),
+        pair: (u64, u64),
+        value: Option<u64>,
+    ) -> bool {
+        let (_, tag) = pair;
+        let Some(value) = value else {
+            let is_done = Y::cas_pair(slot, pair, (0, tag));
+            if is_done {
+                self.give_back(bin, number);
+            }
+            return is_done;
+        };
+        if seeded(Bug::ShownBeforeValue) {
+            slot.store_first(tag, Ordering::Release);
+            slot.store_second(value, Ordering::Relaxed);
+            return true;
+        }
+        Y::cas_pair(slot, pair, (tag, value))
+    }
+}
