@@ -17,6 +17,7 @@ mod multi;
 mod pea;
 mod record;
 mod set;
+mod set_algebra;
 mod shadow;
 mod shadow_record;
 mod turbo;

@@ -1,5 +1,6 @@
 //! [`InlineSet`]: keys alone.
 
+use super::batch::{Op, Stop};
 use super::inline::InlineMap;
 use crate::entry::InlineKey;
 use crate::error::{BatchError, Error};
@@ -47,9 +48,35 @@ impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> InlineSet<K, S, D> {
     pub fn with_capacity(capacity: usize) -> Self {
         Self { map: InlineMap::with_capacity(capacity) }
     }
+
+    /// An empty set with room for `capacity` keys.
+    ///
+    /// # Errors
+    /// If the capacity or the memory for it is not to be had.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// assert!(DlhtSet::<u64>::try_with_capacity(1 << 60).is_err());
+    /// ```
+    pub fn try_with_capacity(capacity: usize) -> Result<Self, Error> {
+        Ok(Self { map: InlineMap::try_with_capacity(capacity)? })
+    }
 }
 
 impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
+    /// An empty set that hashes with `hasher`.
+    ///
+    /// # Panics
+    /// If the memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::{DlhtSet, Modulo};
+    /// assert!(DlhtSet::<u64, Modulo>::with_hasher(Modulo).insert(1));
+    /// ```
+    pub fn with_hasher(hasher: S) -> Self {
+        Self { map: InlineMap::with_hasher(hasher) }
+    }
+
     /// A set of the keys of a map.
     pub(super) fn of(map: InlineMap<K, (), S, D>) -> Self {
         Self { map }
@@ -111,6 +138,69 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         present: &mut [Option<()>],
     ) -> Result<usize, BatchError> {
         self.map.get_many(keys, present)
+    }
+
+    /// Puts all keys in, in order, and returns how many were not there. `before` tells of each
+    /// whether it was.
+    ///
+    /// # Errors
+    /// If `before` is shorter than `keys`; nothing was done.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = [1].into_iter().collect();
+    /// let mut before = [None; 2];
+    /// assert_eq!(set.insert_many(&[1, 2], &mut before), Ok(1));
+    /// assert_eq!(before, [Some(()), None]);
+    /// ```
+    pub fn insert_many(&self, keys: &[K], before: &mut [Option<()>]) -> Result<usize, BatchError> {
+        let entries: Vec<(K, ())> = keys.iter().map(|&key| (key, ())).collect();
+        self.map.insert_many(&entries, before)
+    }
+
+    /// Takes all keys out, in order, and returns how many were there.
+    ///
+    /// # Errors
+    /// If `removed` is shorter than `keys`; nothing was done.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = [1].into_iter().collect();
+    /// let mut removed = [None; 2];
+    /// assert_eq!(set.remove_many(&[1, 2], &mut removed), Ok(1));
+    /// assert_eq!(removed, [Some(()), None]);
+    /// ```
+    #[inline]
+    pub fn remove_many(&self, keys: &[K], removed: &mut [Option<()>]) -> Result<usize, BatchError> {
+        self.map.remove_many(keys, removed)
+    }
+
+    /// Executes mixed operations in the caller's order and returns how many were executed; see
+    /// [`ConcurrentMap::execute`](super::ConcurrentMap::execute). `TryInsert` fails if the key
+    /// is there, `Remove` and `Get` if it is not: keys that are put in are locks that are
+    /// taken.
+    ///
+    /// ```
+    /// # use nunatak::{DlhtSet, Op, Request, Stop};
+    /// let locked: DlhtSet<u64> = [7].into_iter().collect();
+    /// let mut locks = [3, 7, 9].map(|key| Op::new(Request::TryInsert(key, ())));
+    /// assert_eq!(locked.execute(&mut locks, Stop::AtFirstFailure), 2);
+    /// assert!(locks[0].outcome.is_success() && !locked.contains(&9));
+    /// ```
+    #[inline]
+    pub fn execute(&self, operations: &mut [Op<K, ()>], stop: Stop) -> usize {
+        self.map.execute(operations, stop)
+    }
+
+    /// Asks the processor for what an operation on the key touches first.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// DlhtSet::<u64>::new().prefetch(&7);
+    /// ```
+    #[inline]
+    pub fn prefetch(&self, key: &K) {
+        self.map.prefetch(key);
     }
 
     /// All keys, weakly consistent.
@@ -209,6 +299,16 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
     /// ```
     pub fn shrink_to_fit(&self) -> Result<(), Error> {
         self.map.shrink_to_fit()
+    }
+
+    /// The share of the slots that hold a key.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// assert_eq!(DlhtSet::<u64>::new().load_factor(), 0.0);
+    /// ```
+    pub fn load_factor(&self) -> f64 {
+        self.map.load_factor()
     }
 
     /// How many bytes the set has mapped, and how many are resident.
