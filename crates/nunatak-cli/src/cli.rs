@@ -2,13 +2,16 @@
 
 use crate::blobs::BlobsArgs;
 use crate::duplicates::{self, DuplicatesArgs, MeasureArgs};
+use crate::experiments::Experiment;
 use crate::growth::GrowthArgs;
 use crate::settings::{KeyOrder, Settings};
 use crate::targets::MapName;
 use crate::workloads::Workload;
 use crate::workloads::space::{self, SpaceRequest};
-use clap::{Args, Parser, Subcommand};
+use clap::builder::PossibleValue;
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Compares concurrent hash maps, and handles map files.
@@ -72,9 +75,9 @@ pub(crate) struct ReportArgs {
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct BenchArgs {
-    /// What to measure; everything by default.
+    /// What to measure: workloads, all of them by default, and experiments.
     #[arg(value_name = "WORKLOAD")]
-    pub(crate) workloads: Vec<Workload>,
+    pub(crate) chosen: Vec<Chosen>,
     /// List the workloads and the maps.
     #[arg(long)]
     pub(crate) list: bool,
@@ -120,6 +123,31 @@ pub(crate) struct BenchArgs {
     pub(crate) html: Option<PathBuf>,
 }
 
+/// What can be chosen to be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Chosen {
+    Workload(Workload),
+    Experiment(Experiment),
+}
+
+impl ValueEnum for Chosen {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<Chosen>> = LazyLock::new(|| {
+            let workloads = Workload::value_variants().iter().copied().map(Chosen::Workload);
+            let experiments = Experiment::value_variants().iter().copied().map(Chosen::Experiment);
+            workloads.chain(experiments).collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Workload(workload) => workload.to_possible_value(),
+            Self::Experiment(experiment) => experiment.to_possible_value(),
+        }
+    }
+}
+
 /// A number of at least one.
 fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -130,12 +158,33 @@ fn positive(text: &str) -> Result<usize, String> {
 }
 
 impl BenchArgs {
+    fn workloads(&self) -> Vec<Workload> {
+        let workload = |chosen: &Chosen| match chosen {
+            Chosen::Workload(workload) => Some(*workload),
+            Chosen::Experiment(_) => None,
+        };
+        self.chosen.iter().filter_map(workload).collect()
+    }
+
+    fn experiments(&self) -> Vec<Experiment> {
+        let experiment = |chosen: &Chosen| match chosen {
+            Chosen::Workload(_) => None,
+            Chosen::Experiment(experiment) => Some(*experiment),
+        };
+        self.chosen.iter().filter_map(experiment).collect()
+    }
+
     /// The arguments, with defaults for what is not given.
     pub(crate) fn settings(&self) -> Settings {
         let size = |quick, full| if self.full { full } else { quick };
         let milliseconds = self.milliseconds.unwrap_or(size(100, 1000));
         Settings {
-            workloads: chosen(&self.workloads, <Workload as clap::ValueEnum>::value_variants()),
+            workloads: if self.chosen.is_empty() {
+                Workload::value_variants().to_vec()
+            } else {
+                chosen(&self.workloads(), &[])
+            },
+            experiments: chosen(&self.experiments(), &[]),
             maps: chosen(&self.maps, &MapName::COMPARED),
             items: self.items.unwrap_or(size(2_000_000, 30_000_000)),
             threads: chosen(&self.threads, &default_threads()),
@@ -154,7 +203,7 @@ impl QuickArgs {
     /// The settings of the bare command.
     pub(crate) fn settings(&self) -> Settings {
         let args = BenchArgs {
-            workloads: Workload::CORE.to_vec(),
+            chosen: Workload::CORE.map(Chosen::Workload).to_vec(),
             text: self.text.clone(),
             ..BenchArgs::default()
         };
@@ -191,7 +240,6 @@ mod tests {
 
     #[test]
     fn names_on_the_command_line_are_those_of_the_report() {
-        use clap::ValueEnum as _;
         for workload in Workload::value_variants() {
             let value = workload.to_possible_value().unwrap();
             assert_eq!(value.get_name(), workload.name());
@@ -204,11 +252,13 @@ mod tests {
     #[test]
     fn arguments_become_settings() {
         let cli = Cli::parse_from(
-            "nunatak bench get-hit space --items 5 --threads 2,1,2 --maps scc --full".split(' '),
+            "nunatak bench get-hit skew space --items 5 --threads 2,1,2 --maps scc --full"
+                .split(' '),
         );
         let Some(Command::Bench(args)) = cli.command else { panic!("not a bench") };
         let settings = args.settings();
         assert_eq!(settings.workloads, [Workload::GetHit, Workload::Space]);
+        assert_eq!(settings.experiments, [Experiment::Skew]);
         assert_eq!(settings.threads, [2, 1]);
         assert_eq!(settings.maps, [MapName::Scc]);
         assert_eq!((settings.items, settings.repetitions), (5, 5));

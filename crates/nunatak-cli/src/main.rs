@@ -9,6 +9,7 @@ mod blobs;
 mod cli;
 mod clock;
 mod duplicates;
+mod experiments;
 #[cfg(target_os = "linux")]
 mod file;
 mod growth;
@@ -27,6 +28,7 @@ mod workloads;
 
 use clap::{Parser as _, ValueEnum as _};
 use cli::{BenchArgs, Cli, Command, ReportArgs};
+use experiments::Experiment;
 use report::Report;
 use settings::Settings;
 use std::error::Error;
@@ -71,7 +73,14 @@ fn bench_with(args: &BenchArgs) -> Done {
 
 fn bench(settings: &Settings, json: Option<&Path>, html: Option<&Path>) -> Done {
     let text = read_text(settings)?;
-    let report = run::run(settings, text.as_ref())?;
+    let mut report = run::run(settings, text.as_ref())?;
+    for experiment in &settings.experiments {
+        eprintln!("{}", experiment.name());
+        match experiment.run(settings) {
+            Ok(figure) => report.figures.push(figure),
+            Err(error) => report.failures.push(format!("{}: {error}", experiment.name())),
+        }
+    }
     print!("{}", report::terminal::tables(&report));
     if let Some(path) = json {
         write(path, serde_json::to_string_pretty(&report)? + "\n")?;
@@ -124,6 +133,10 @@ fn list() -> Done {
     println!("Workloads");
     for workload in Workload::value_variants() {
         println!("  {:<12} {}", workload.name(), workload.description());
+    }
+    println!("\nExperiments");
+    for experiment in Experiment::value_variants() {
+        println!("  {:<12} {}", experiment.name(), experiment.description());
     }
     println!("\nMaps");
     for map in MapName::value_variants() {

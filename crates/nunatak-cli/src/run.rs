@@ -63,6 +63,7 @@ pub(crate) fn run(settings: &Settings, text: Option<&Text>) -> io::Result<Report
         params: params(settings, text),
         rows,
         limit,
+        figures: Vec::new(),
         failures,
     })
 }

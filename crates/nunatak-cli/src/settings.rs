@@ -1,5 +1,6 @@
 //! What a run measures, after defaults are filled in.
 
+use crate::experiments::Experiment;
 use crate::keys::{Indices, KeySpace, Random, ZipfSamples};
 use crate::targets::MapName;
 use crate::workloads::Workload;
@@ -31,6 +32,7 @@ pub(crate) enum Popularity {
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) workloads: Vec<Workload>,
+    pub(crate) experiments: Vec<Experiment>,
     pub(crate) maps: Vec<MapName>,
     pub(crate) items: u64,
     pub(crate) threads: Vec<usize>,

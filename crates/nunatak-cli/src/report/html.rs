@@ -2,8 +2,8 @@
 
 use super::chart::{self, Bar, Escaped, Group, Line, Mark};
 use super::compare::{best_peer, distinct, is_own, ratio_to_best_peer};
-use super::fill;
 use super::{PERCENTILES, Report, Row, grouped, nanoseconds, number, thread_count};
+use super::{figures, fill};
 use crate::workloads::{AccessClass, Workload};
 use clap::ValueEnum as _;
 use std::fmt::Write as _;
@@ -26,6 +26,7 @@ pub(crate) fn page(report: &Report) -> String {
     latency(&mut html, report);
     fill::section(&mut html, report);
     space(&mut html, report);
+    figures::section(&mut html, report);
     limits(&mut html, report);
     method(&mut html, report);
     all_rows(&mut html, report);
@@ -455,6 +456,10 @@ mod tests {
             assert!(html.contains(&cells), "{cells}");
         }
         assert!(html.contains("failed &lt;badly&gt;") && html.contains("4.40×"));
+        assert!(
+            html.contains("By &lt;size&gt;")
+                && html.contains("<td>8</td><td>records</td><td>12.5</td><td></td>")
+        );
     }
 
     #[test]
@@ -470,6 +475,7 @@ mod tests {
         let report = Report {
             rows: Vec::new(),
             limit: std::collections::BTreeMap::new(),
+            figures: Vec::new(),
             failures: Vec::new(),
             ..example()
         };

@@ -2,10 +2,12 @@
 
 pub(crate) mod chart;
 pub(crate) mod compare;
+mod figures;
 pub(crate) mod fill;
 pub(crate) mod html;
 pub(crate) mod terminal;
 
+use crate::experiments::figure::Figure;
 use crate::machine::Machine;
 use crate::probe::Limit;
 use crate::settings::KeyOrder;
@@ -22,6 +24,9 @@ pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
     /// The limits of memory by number of threads.
     pub(crate) limit: BTreeMap<usize, Limit>,
+    /// What experiments have found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) figures: Vec<Figure>,
     /// Measurements that are void because a check failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) failures: Vec<String>,
@@ -231,6 +236,9 @@ pub(crate) mod tests {
             levels: Some([0.912, 0.087, 0.000_000_7]),
             ..Row::default()
         });
+        let mut figure = Figure::new("By <size>", &["bytes", "map"], &["get M/s", "insdel M/s"]);
+        figure.add(&[&8, &"records"], vec![Some(12.5), None]);
+        figure.note("Nothing else.");
         let limit = Limit {
             reads_mops: 120.0,
             rmw_mops: 115.0,
@@ -260,6 +268,7 @@ pub(crate) mod tests {
             },
             rows,
             limit: BTreeMap::from([(1, limit), (2, limit)]),
+            figures: vec![figure],
             failures: vec!["papaya: failed <badly>".into()],
         }
     }

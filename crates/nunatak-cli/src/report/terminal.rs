@@ -63,6 +63,7 @@ pub(crate) fn tables(report: &Report) -> String {
     if !space.is_empty() {
         let _ = writeln!(text, "\nSpace for items of 16 bytes\n{}", space_table(&space));
     }
+    report.figures.iter().for_each(|figure| text.push_str(&figure.text()));
     if !report.limit.is_empty() {
         let _ = writeln!(
             text,

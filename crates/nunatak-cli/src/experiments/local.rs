@@ -1,0 +1,112 @@
+//! Figure 16 of DLHT: what a map of one thread gains by not being shared.
+
+use super::figure::Figure;
+use super::measure::{Plan, check};
+use crate::keys::{Indices, value_of};
+use crate::settings::Settings;
+use crate::statistics::Summary;
+use crate::threads::CheckFailed;
+use nunatak::mode::{Mode, Shared, SingleThread};
+use nunatak::{DlhtMap, RandomState};
+use std::time::{Duration, Instant};
+
+type Map<M> = DlhtMap<u64, u64, RandomState, M>;
+
+/// Unbatched operations between two looks at the clock.
+const BLOCK: usize = 1024;
+
+/// Millions of operations a second of this thread.
+fn rate(time: Duration, mut block: impl FnMut() -> usize) -> f64 {
+    let warm = Instant::now();
+    while warm.elapsed() < time / 5 {
+        block();
+    }
+    let (start, mut operations) = (Instant::now(), 0);
+    while start.elapsed() < time {
+        operations += block();
+    }
+    operations as f64 / start.elapsed().as_secs_f64() / 1e6
+}
+
+/// Gets in batches and one by one, then inserts with deletes.
+fn measure<M: Mode>(map: &Map<M>, plan: Plan, batch: usize) -> Result<[f64; 4], CheckFailed> {
+    let space = plan.keys();
+    let mut indices = Indices::uniform(plan.items, plan.seed);
+    let mut absent = plan.items;
+    let (mut keys, mut values) = (vec![0; batch], vec![None; batch]);
+    let (mut done, mut asked) = (0, 0);
+    let get_batch = rate(plan.time, || {
+        keys.fill_with(|| space.key(indices.next()));
+        done += map.get_many(&keys, &mut values).expect("as many values as keys");
+        asked += batch;
+        batch
+    });
+    let get = rate(plan.time, || {
+        for _ in 0..BLOCK {
+            done += usize::from(map.get(&space.key(indices.next())).is_some());
+        }
+        asked += BLOCK;
+        BLOCK
+    });
+    let mut next = || {
+        absent += 1;
+        space.key(absent)
+    };
+    let mut entries = Vec::with_capacity(batch);
+    let insdel_batch = rate(plan.time, || {
+        keys.fill_with(&mut next);
+        entries.clear();
+        entries.extend(keys.iter().map(|&key| (key, value_of(key))));
+        done += map.insert_many(&entries, &mut values).expect("as many values as keys");
+        done += map.remove_many(&keys, &mut values).expect("as many values as keys");
+        asked += 2 * batch;
+        2 * batch
+    });
+    let insdel = rate(plan.time, || {
+        for _ in 0..BLOCK / 2 {
+            let key = next();
+            done += usize::from(map.insert(key, value_of(key)).is_none());
+            done += usize::from(map.remove(&key).is_some());
+        }
+        asked += BLOCK;
+        BLOCK
+    });
+    check(done == asked, "an operation found what is not there, or missed it")?;
+    Ok([get_batch, get, insdel_batch, insdel])
+}
+
+fn filled<M: Mode>(plan: Plan) -> Map<M> {
+    crate::backing::back_free_memory(plan.items);
+    let map = Map::with_capacity(plan.items as usize);
+    let space = plan.keys();
+    (0..plan.items).for_each(|index| {
+        map.insert(space.key(index), value_of(space.key(index)));
+    });
+    map
+}
+
+pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
+    let title = "A map of one thread against one that is shared (DLHT, figure 16)";
+    let measures = ["get/batch M/s", "get M/s", "insdel/batch M/s", "insdel M/s"];
+    let mut figure = Figure::new(title, &["mode"], &measures);
+    let plan = Plan::of(settings);
+    let shared: Map<Shared> = filled(plan);
+    let local: Map<SingleThread> = filled(plan);
+    let mut samples = [const { Vec::new() }; 8];
+    // In turns.
+    for _ in 0..settings.repetitions.max(1) {
+        let of_both =
+            [measure(&shared, plan, settings.batch)?, measure(&local, plan, settings.batch)?];
+        for (samples, value) in samples.iter_mut().zip(of_both.concat()) {
+            samples.push(value);
+        }
+    }
+    let medians: Vec<Option<f64>> =
+        samples.iter().map(|samples| Summary::of(samples).map(|summary| summary.median)).collect();
+    let (shared, local) = medians.split_at(4);
+    figure.add(&[&"shared"], shared.to_vec());
+    figure.add(&[&"single thread"], local.to_vec());
+    let ratio = |(shared, local): (&Option<f64>, &Option<f64>)| Some((*local)? / (*shared)?);
+    figure.add(&[&"ratio"], shared.iter().zip(local).map(ratio).collect());
+    Ok(figure)
+}

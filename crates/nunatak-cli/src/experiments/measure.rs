@@ -1,0 +1,191 @@
+//! The loops of the experiments: gets, and inserts with deletes, on any [`Subject`].
+
+use super::subjects::{Scratch, Subject};
+use crate::keys::{Indices, KeySpace, Random};
+use crate::settings::Settings;
+use crate::statistics::Summary;
+use crate::threads::{CheckFailed, Worker, throughput};
+use std::time::Duration;
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mix {
+    /// Gets of keys that are present, whose values are not looked at.
+    Get,
+    /// The same, and every byte of the value is read.
+    Access,
+    /// Inserts of absent keys, each of which is deleted then.
+    InsDel,
+}
+
+/// How many keys are hot, where some are.
+const HOT: u64 = 1000;
+
+/// How something is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) items: u64,
+    pub(crate) threads: usize,
+    /// How many operations a batch has; none without batches.
+    pub(crate) batch: Option<usize>,
+    /// The percentage of the accesses that go to the 1000 hottest keys, if any are.
+    pub(crate) hot: Option<u64>,
+    pub(crate) time: Duration,
+    pub(crate) seed: u64,
+}
+
+/// Between two looks at the clock, without batches.
+const BLOCK: usize = 1024;
+
+impl Plan {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self {
+            items: settings.items,
+            threads: 1,
+            batch: None,
+            hot: None,
+            time: settings.time,
+            seed: settings.seed,
+        }
+    }
+
+    pub(crate) fn batched(self, batch: Option<usize>) -> Self {
+        Self { batch, ..self }
+    }
+
+    pub(crate) fn keys(&self) -> KeySpace {
+        KeySpace::new(self.seed, false)
+    }
+
+    /// The median of so many measurements, in millions a second.
+    pub(crate) fn median<S: Subject>(
+        &self,
+        subject: &S,
+        mix: Mix,
+        repetitions: usize,
+    ) -> Result<f64, CheckFailed> {
+        let rates = (0..repetitions.max(1)).map(|_| self.measure(subject, mix));
+        let rates: Vec<f64> = rates.collect::<Result<_, _>>()?;
+        Ok(Summary::of(&rates).map_or(0.0, |summary| summary.median))
+    }
+
+    /// Millions of operations a second.
+    pub(crate) fn measure<S: Subject>(&self, subject: &S, mix: Mix) -> Result<f64, CheckFailed> {
+        match mix {
+            Mix::InsDel => self.insert_and_delete(subject),
+            Mix::Get | Mix::Access => self.get(subject, mix),
+        }
+    }
+
+    /// Numbers of keys that are drawn.
+    fn draws(&self, worker: &Worker<'_>) -> Draws<'static> {
+        let seed = self.seed ^ (worker.number as u64 + 1) << 16;
+        Draws {
+            indices: Indices::uniform(self.items, seed),
+            random: Random::new(!seed),
+            // Compared with 16 random bits.
+            hot_below: self.hot.unwrap_or(0) * (1 << 16) / 100,
+            hot: HOT.min(self.items),
+        }
+    }
+
+    fn get<S: Subject>(&self, subject: &S, mix: Mix) -> Result<f64, CheckFailed> {
+        let space = self.keys();
+        throughput(self.threads, |worker| {
+            let mut draws = self.draws(worker);
+            let mut keys = vec![0; self.batch.unwrap_or(0)];
+            let mut scratch = Scratch::new(keys.len());
+            let (mut found, mut asked) = (0, 0);
+            let span = worker.repeat(self.time, || {
+                let before = asked;
+                if keys.is_empty() {
+                    for _ in 0..BLOCK {
+                        let key = space.key(draws.next());
+                        found += match mix {
+                            Mix::Access => subject.access(key),
+                            _ => usize::from(subject.get(key)),
+                        };
+                    }
+                    asked += BLOCK;
+                } else {
+                    keys.fill_with(|| space.key(draws.next()));
+                    found += match mix {
+                        Mix::Access => subject.access_many(&keys, &mut scratch),
+                        _ => subject.get_many(&keys, &mut scratch),
+                    };
+                    asked += keys.len();
+                }
+                (asked - before) as u64
+            });
+            check(found == asked, "a get did not find its key")?;
+            Ok(span)
+        })
+    }
+
+    fn insert_and_delete<S: Subject>(&self, subject: &S) -> Result<f64, CheckFailed> {
+        let space = self.keys();
+        throughput(self.threads, |worker| {
+            // Beyond all items, and beyond what another thread reaches; hot ones are shared.
+            let mut draws = self.draws(worker);
+            let mut next = self.items + ((worker.number as u64 + 1) << 40);
+            let mut draw = || match draws.next_hot() {
+                Some(hot) => space.key(self.items + hot),
+                None => {
+                    next += 1;
+                    space.key(next)
+                }
+            };
+            let mut keys = vec![0; self.batch.unwrap_or(0)];
+            let mut scratch = Scratch::new(keys.len());
+            let (mut done, mut asked) = (0, 0);
+            let span = worker.repeat(self.time, || {
+                let before = asked;
+                if keys.is_empty() {
+                    for _ in 0..BLOCK / 2 {
+                        let key = draw();
+                        done += usize::from(subject.insert(key)) + usize::from(subject.delete(key));
+                    }
+                    asked += BLOCK;
+                } else {
+                    keys.fill_with(&mut draw);
+                    done += subject.insert_many(&keys, &mut scratch);
+                    done += subject.delete_many(&keys, &mut scratch);
+                    asked += 2 * keys.len();
+                }
+                (asked - before) as u64
+            });
+            // Others may have inserted and deleted a hot key meanwhile.
+            let is_right = done == asked || self.hot.is_some_and(|percent| percent > 0);
+            check(is_right, "an insert found its key, or a delete did not")?;
+            Ok(span)
+        })
+    }
+}
+
+struct Draws<'a> {
+    indices: Indices<'a>,
+    random: Random,
+    hot_below: u64,
+    hot: u64,
+}
+
+impl Draws<'_> {
+    #[inline]
+    fn next(&mut self) -> u64 {
+        match self.next_hot() {
+            Some(hot) => hot,
+            None => self.indices.next(),
+        }
+    }
+
+    /// One of the hottest, if it is one's turn.
+    #[inline]
+    fn next_hot(&mut self) -> Option<u64> {
+        let is_hot = self.hot_below > 0 && self.random.next() & 0xFFFF < self.hot_below;
+        is_hot.then(|| self.random.below(self.hot))
+    }
+}
+
+pub(crate) fn check(holds: bool, what: &str) -> Result<(), CheckFailed> {
+    if holds { Ok(()) } else { Err(CheckFailed(what.to_owned())) }
+}

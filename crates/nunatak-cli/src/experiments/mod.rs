@@ -1,0 +1,98 @@
+//! Experiments beside the workloads: those that vary a parameter, take a map of this project
+//! only, or run an application on it.
+
+mod features;
+pub(crate) mod figure;
+mod join;
+mod load;
+mod local;
+mod locks;
+mod measure;
+mod occupancy;
+mod oltp;
+mod power;
+mod remote;
+mod sizes;
+mod subjects;
+mod sweeps;
+mod timeline;
+
+use crate::settings::Settings;
+use crate::threads::CheckFailed;
+use clap::ValueEnum;
+use figure::Figure;
+
+/// An experiment that can be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Experiment {
+    /// Gets, gets that read, and inserts with deletes, by the size of values.
+    ValueSize,
+    /// The same by the size of keys.
+    KeySize,
+    /// Gets and inserts with deletes, by how large the index is.
+    IndexSize,
+    /// The same by how many operations a batch has.
+    BatchSize,
+    /// The same by how many accesses go to a thousand hot keys.
+    Skew,
+    /// What each feature costs, one at a time and one upon the other.
+    Features,
+    /// Gets and inserts over time, through a growth.
+    Timeline,
+    /// Latency by load.
+    Load,
+    /// A map of one thread against one that is shared.
+    SingleThread,
+    /// Locks and unlocks of records.
+    LockManager,
+    /// Telecom transactions, which mostly read.
+    Tatp,
+    /// Bank transactions, which mostly write.
+    Smallbank,
+    /// A hash join of two relations.
+    HashJoin,
+    /// Gets from memory that is farther away.
+    RemoteMemory,
+    /// Gets for the energy that they take.
+    Power,
+    /// How full the index is when it grows.
+    Occupancy,
+}
+
+impl Experiment {
+    pub(crate) fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    pub(crate) fn description(self) -> String {
+        let value = self.to_possible_value();
+        let help = value.and_then(|value| value.get_help().map(ToString::to_string));
+        help.unwrap_or_default()
+    }
+
+    /// Runs it.
+    pub(crate) fn run(self, settings: &Settings) -> Result<Figure, CheckFailed> {
+        let run = match self {
+            Self::ValueSize => sizes::by_value,
+            Self::KeySize => sizes::by_key,
+            Self::IndexSize => sweeps::by_index,
+            Self::BatchSize => sweeps::by_batch,
+            Self::Skew => sweeps::by_skew,
+            Self::Features => features::run,
+            Self::Timeline => timeline::run,
+            Self::Load => load::run,
+            Self::SingleThread => local::run,
+            Self::LockManager => locks::run,
+            Self::Tatp => oltp::tatp,
+            Self::Smallbank => oltp::smallbank,
+            Self::HashJoin => join::run,
+            Self::RemoteMemory => remote::run,
+            Self::Power => power::run,
+            Self::Occupancy => occupancy::run,
+        };
+        let mut figure = run(settings)?;
+        figure.experiment = self.name();
+        Ok(figure)
+    }
+}

@@ -1,0 +1,127 @@
+//! Rows: records of words of which the first is a lock and a version.
+//!
+//! Who changes a row makes its version odd by a compare-and-swap, and even again when it has
+//! changed it. Who reads one reads the version before and after.
+
+use crate::threads::CheckFailed;
+use nunatak::alloc::Arena;
+use nunatak::entry::{Format, InPlace, Named, VARIABLE, Words};
+use nunatak::{ByteGuard, DlhtShadowRecordMap, DlhtShadows, Namespace, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Keys of 8 bytes in a namespace for each table.
+pub(super) type RowFormat = Format<8, VARIABLE, Named, InPlace>;
+pub(super) type Database = DlhtShadowRecordMap<RowFormat, Arena>;
+pub(super) type Guard<'d> =
+    ByteGuard<'d, nunatak::entry::Records<RowFormat, Arena, RandomState>, DlhtShadows>;
+
+/// A table of a database and a key in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RowKey {
+    pub(super) table: u16,
+    pub(super) key: u64,
+}
+
+impl RowKey {
+    pub(super) fn bytes(self) -> (Namespace, [u8; 8]) {
+        (Namespace::new(self.table).unwrap_or_default(), self.key.to_le_bytes())
+    }
+}
+
+/// An empty database with room for so many rows.
+pub(super) fn database(rows: u64) -> Result<Database, CheckFailed> {
+    let made = Arena::new()
+        .and_then(|arena| Database::try_new_in(rows as usize, RandomState::default(), arena));
+    made.map_err(|error| CheckFailed(error.to_string()))
+}
+
+/// The bytes of a row of these words, which is not locked.
+pub(super) fn row<const N: usize>(columns: [u64; N]) -> Vec<u8> {
+    let words = [0].into_iter().chain(columns);
+    words.flat_map(u64::to_ne_bytes).collect()
+}
+
+pub(super) fn insert(database: &Database, key: RowKey, row: &[u8]) -> Result<(), CheckFailed> {
+    let (namespace, bytes) = key.bytes();
+    match database.put((namespace, &bytes), row) {
+        Ok(false) => Ok(()),
+        other => Err(CheckFailed(format!("a row could not be loaded: {other:?}"))),
+    }
+}
+
+pub(super) fn prefetch(database: &Database, key: RowKey) {
+    let (namespace, bytes) = key.bytes();
+    database.prefetch((namespace, &bytes));
+}
+
+/// A row, where it is.
+pub(super) fn find<'g>(guard: &'g Guard<'_>, key: RowKey) -> Option<Row<'g>> {
+    let (namespace, bytes) = key.bytes();
+    guard.get((namespace, &bytes)).map(|words| Row { words })
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row<'g> {
+    words: Words<'g>,
+}
+
+impl<'g> Row<'g> {
+    fn version(self) -> &'g AtomicU64 {
+        self.words.word(0)
+    }
+
+    /// A column, counted from zero.
+    pub(super) fn column(self, at: usize) -> &'g AtomicU64 {
+        self.words.word(1 + at)
+    }
+
+    /// What `look` makes of the row at one moment; nothing while somebody changes it.
+    pub(super) fn read<T>(self, look: impl FnOnce(Self) -> T) -> Option<T> {
+        // Acquire: the columns are at least as new.
+        let before = self.version().load(Ordering::Acquire);
+        if before % 2 == 1 {
+            return None;
+        }
+        let seen = look(self);
+        fence(Ordering::Acquire);
+        (self.version().load(Ordering::Relaxed) == before).then_some(seen)
+    }
+
+    /// Locks the row, unless somebody else has.
+    pub(super) fn lock(self) -> Option<Locked<'g>> {
+        let version = self.version().load(Ordering::Relaxed);
+        let is_free = version.is_multiple_of(2)
+            // Acquire: sees what the last one has written.
+            && self
+                .version()
+                .compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+        // Who reads of the changes below reads the odd version after them.
+        fence(Ordering::Release);
+        is_free.then_some(Locked { row: self })
+    }
+}
+
+/// A row that is nobody else's, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Locked<'g> {
+    row: Row<'g>,
+}
+
+impl Locked<'_> {
+    pub(super) fn get(&self, at: usize) -> u64 {
+        self.row.column(at).load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set(&self, at: usize, value: u64) {
+        self.row.column(at).store(value, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        let version = self.row.version();
+        // Release: what was written comes before. (Nobody else changes an odd version.)
+        version.store(version.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+}
