@@ -4,7 +4,7 @@ use super::subjects::{Scratch, Subject};
 use crate::keys::{Indices, KeySpace, Random};
 use crate::settings::Settings;
 use crate::statistics::Summary;
-use crate::threads::{CheckFailed, Worker, throughput};
+use crate::threads::{CheckFailed, Span, Worker, throughput};
 use std::time::Duration;
 
 /// What is done.
@@ -77,58 +77,80 @@ impl Plan {
         }
     }
 
-    /// Numbers of keys that are drawn.
-    fn draws(&self, worker: &Worker<'_>) -> Draws<'static> {
-        let seed = self.seed ^ (worker.number as u64 + 1) << 16;
-        Draws {
-            indices: Indices::uniform(self.items, seed),
-            random: Random::new(!seed),
-            // Compared with 16 random bits.
-            hot_below: self.hot.unwrap_or(0) * (1 << 16) / 100,
-            hot: HOT.min(self.items),
-        }
+    fn seed_of(&self, worker: &Worker<'_>) -> u64 {
+        self.seed ^ ((worker.number as u64 + 1) << 16)
     }
 
+    /// One of the hottest keys, if it is their turn.
+    fn hot(&self, worker: &Worker<'_>) -> impl FnMut() -> Option<u64> + use<> {
+        let mut random = Random::new(!self.seed_of(worker));
+        // Compared with 16 random bits.
+        let below = self.hot.unwrap_or(0) * (1 << 16) / 100;
+        let hot = HOT.min(self.items);
+        move || (random.next() & 0xFFFF < below).then(|| random.below(hot))
+    }
+
+    /// A loop for each case: what it does beside lookups, the processor can't use to overlap
+    /// them.
     fn get<S: Subject>(&self, subject: &S, mix: Mix) -> Result<f64, CheckFailed> {
-        let space = self.keys();
         throughput(self.threads, |worker| {
-            let mut draws = self.draws(worker);
-            let mut keys = vec![0; self.batch.unwrap_or(0)];
-            let mut scratch = Scratch::new(keys.len());
-            let (mut found, mut asked) = (0, 0);
-            let span = worker.repeat(self.time, || {
-                let before = asked;
-                if keys.is_empty() {
-                    for _ in 0..BLOCK {
-                        let key = space.key(draws.next());
-                        found += match mix {
-                            Mix::Access => subject.access(key),
-                            _ => usize::from(subject.get(key)),
-                        };
-                    }
-                    asked += BLOCK;
-                } else {
-                    keys.fill_with(|| space.key(draws.next()));
-                    found += match mix {
-                        Mix::Access => subject.access_many(&keys, &mut scratch),
-                        _ => subject.get_many(&keys, &mut scratch),
-                    };
-                    asked += keys.len();
+            let mut indices = Indices::uniform(self.items, self.seed_of(worker));
+            let mut hot = self.hot(worker);
+            match (mix, self.hot) {
+                (Mix::Access, None) => self.gets::<S, true>(subject, worker, || indices.next()),
+                (_, None) => self.gets::<S, false>(subject, worker, || indices.next()),
+                (_, Some(_)) => {
+                    let next = || hot().unwrap_or_else(|| indices.next());
+                    self.gets::<S, false>(subject, worker, next)
                 }
-                (asked - before) as u64
-            });
-            check(found == asked, "a get did not find its key")?;
-            Ok(span)
+            }
         })
+    }
+
+    #[inline(always)]
+    fn gets<S: Subject, const READS: bool>(
+        &self,
+        subject: &S,
+        worker: &Worker<'_>,
+        mut next: impl FnMut() -> u64,
+    ) -> Result<Span, CheckFailed> {
+        let space = self.keys();
+        let mut keys = vec![0; self.batch.unwrap_or(0)];
+        let mut scratch = Scratch::new(keys.len());
+        let (mut found, mut asked) = (0, 0);
+        let span = if keys.is_empty() {
+            worker.repeat(self.time, || {
+                for _ in 0..BLOCK {
+                    let key = space.key(next());
+                    found +=
+                        if READS { subject.access(key) } else { usize::from(subject.get(key)) };
+                }
+                asked += BLOCK;
+                BLOCK as u64
+            })
+        } else {
+            worker.repeat(self.time, || {
+                keys.fill_with(|| space.key(next()));
+                found += if READS {
+                    subject.access_many(&keys, &mut scratch)
+                } else {
+                    subject.get_many(&keys, &mut scratch)
+                };
+                asked += keys.len();
+                keys.len() as u64
+            })
+        };
+        check(found == asked, "a get did not find its key")?;
+        Ok(span)
     }
 
     fn insert_and_delete<S: Subject>(&self, subject: &S) -> Result<f64, CheckFailed> {
         let space = self.keys();
         throughput(self.threads, |worker| {
             // Beyond all items, and beyond what another thread reaches; hot ones are shared.
-            let mut draws = self.draws(worker);
+            let mut hot = self.hot(worker);
             let mut next = self.items + ((worker.number as u64 + 1) << 40);
-            let mut draw = || match draws.next_hot() {
+            let mut draw = || match hot() {
                 Some(hot) => space.key(self.items + hot),
                 None => {
                     next += 1;
@@ -159,30 +181,6 @@ impl Plan {
             check(is_right, "an insert found its key, or a delete did not")?;
             Ok(span)
         })
-    }
-}
-
-struct Draws<'a> {
-    indices: Indices<'a>,
-    random: Random,
-    hot_below: u64,
-    hot: u64,
-}
-
-impl Draws<'_> {
-    #[inline]
-    fn next(&mut self) -> u64 {
-        match self.next_hot() {
-            Some(hot) => hot,
-            None => self.indices.next(),
-        }
-    }
-
-    /// One of the hottest, if it is one's turn.
-    #[inline]
-    fn next_hot(&mut self) -> Option<u64> {
-        let is_hot = self.hot_below > 0 && self.random.next() & 0xFFFF < self.hot_below;
-        is_hot.then(|| self.random.below(self.hot))
     }
 }
 

@@ -216,10 +216,10 @@ impl<const K: usize> MakeKey<K> for Plain {
 impl<const K: usize> MakeKey<K> for Named {
     type Source = (Namespace, [u8; K]);
 
-    /// In any of the namespaces.
+    /// In any of the namespaces, by bits of the number that modulo hashing does not go by.
     #[inline(always)]
     fn make(number: u64) -> (Namespace, [u8; K]) {
-        let namespace = Namespace::new(number as u16 % Namespace::COUNT);
+        let namespace = Namespace::new((number >> 52) as u16);
         (namespace.unwrap_or_default(), bytes(number))
     }
 }

@@ -469,6 +469,13 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
         Self { allocator, hasher, spread, counts: Counts::new(), hidden, parameters: PhantomData }
     }
 
+    /// What a key's word is changed by. The lowest bits, by which modulo hashing goes, are of the
+    /// middle of the product: those below depend on a few bits of the namespace only.
+    #[inline(always)]
+    fn spread(&self, code: u64) -> u64 {
+        code.wrapping_mul(self.spread).rotate_left(32)
+    }
+
     /// Where the value of a record begins, whose key has so many bytes.
     #[inline(always)]
     const fn value_offset(key: usize) -> usize {
@@ -603,11 +610,7 @@ where
             return self.hasher.hash_one((namespace, bytes));
         }
         let word = load(bytes);
-        if Self::IS_WORD {
-            word
-        } else {
-            word ^ code(namespace, bytes.len()).wrapping_mul(self.spread)
-        }
+        if Self::IS_WORD { word } else { word ^ self.spread(code(namespace, bytes.len())) }
     }
 
     #[inline(always)]
@@ -647,8 +650,8 @@ where
             // SAFETY: the caller's promise.
             FoundBytes::InRecord(unsafe { Self::long_key(second) })
         } else {
-            let spread = if Self::IS_WORD { 0 } else { self.spread };
-            let key = word ^ code(namespace, in_slot).wrapping_mul(spread);
+            let spread = if Self::IS_WORD { 0 } else { self.spread(code(namespace, in_slot)) };
+            let key = word ^ spread;
             FoundBytes::InSlot(key.to_le_bytes(), in_slot)
         };
         FoundKey { namespace, bytes }

@@ -398,6 +398,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// # use nunatak::TurboBlobMap;
     /// assert!(!TurboBlobMap::new().contains_key(b"a"));
     /// ```
+    #[inline]
     pub fn contains_key(&self, key: KeyRef<'_, E>) -> bool {
         let guard = self.guard();
         self.find_word(&guard, key).is_some()
