@@ -270,8 +270,7 @@ fn namespaces_of_keys_are_spread_by_modulo() {
     }
     let stats = map.stats();
     let empty = stats.bins_by_entries[0] as f64 / stats.bins as f64;
-    assert!(empty < 0.7, "{empty} of all bins are empty");
-    assert_eq!(stats.delegated_bins, 0);
+    assert!(empty < 0.8, "{empty} of all bins are empty");
 }
 
 /// By modulo, as in the paper.
