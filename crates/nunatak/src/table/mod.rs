@@ -189,8 +189,8 @@ pub trait PairTable: Send + Sized {
     fn stats(&self) -> Self::Stats;
 }
 
-/// A table's design, by which the generic maps choose it: [`Dlht`], [`Iceberg`] or
-/// [`Pea`]. It has no values.
+/// A table's design, by which the generic maps choose it: [`Dlht`], [`DlhtShadows`],
+/// [`Iceberg`], [`Pea`] or [`Turbo`]. It has no values.
 ///
 /// ```
 /// use nunatak::{Dlht, InlineMap, RandomState};
