@@ -188,7 +188,7 @@ mod stress {
 #[cfg(unix)]
 mod blobs {
     use super::stress::{KEYS, ROUNDS, THREADS, run_threads};
-    use nunatak::{TurboBlobMap, TurboMap};
+    use nunatak::{DlhtShadowRecordMap, TurboBlobMap, TurboMap};
     use std::ffi::c_void;
 
     /// A map of byte strings, in RAM or in a file.
@@ -224,6 +224,42 @@ mod blobs {
     impl_blobs!(TurboBlobMap, core::convert::identity);
     #[cfg(target_os = "linux")]
     impl_blobs!(nunatak::durable::TurboBlobMap, |done: Result<_, _>| done.expect("a file"));
+
+    /// Records, most of which are hidden first; every other key is longer than a slot's.
+    struct Hidden(DlhtShadowRecordMap);
+
+    impl Hidden {
+        fn key(key: &[u8]) -> Vec<u8> {
+            key.repeat(1 + usize::from(key[0] & 1))
+        }
+    }
+
+    impl Blobs for Hidden {
+        fn put(&self, key: &[u8], value: &[u8]) {
+            let key = Self::key(key);
+            match self.0.shadow_insert(&key, value) {
+                Ok(shadow) if value.len() % 3 == 0 => shadow.abort(),
+                Ok(shadow) => shadow.commit(),
+                Err(_) => assert!(matches!(
+                    self.0.put(&key, value),
+                    Ok(_) | Err(nunatak::Error::Shadowed)
+                )),
+            }
+        }
+
+        fn delete(&self, key: &[u8]) {
+            self.0.delete(&Self::key(key));
+        }
+
+        fn shrink(&self) {
+            self.0.shrink_to_fit().expect("room for a smaller index");
+            assert!(self.0.snapshot().expect("room for a cut").count() <= KEYS as usize);
+        }
+
+        fn look(&self, key: &[u8], look: impl FnOnce(Option<&[u8]>)) {
+            look(self.0.pin().get(&Self::key(key)));
+        }
+    }
 
     struct Task<'m, M> {
         map: &'m M,
@@ -269,6 +305,10 @@ mod blobs {
         assert_eq!(map.reclaim(), 0);
         assert_eq!(map.len(), map.blob_stats().blobs);
         println!("{} byte strings, nothing wrong", map.len());
+        let records = Hidden(DlhtShadowRecordMap::new());
+        run_on(&records, ROUNDS);
+        assert_eq!((records.0.reclaim(), records.0.len()), (0, records.0.blob_stats().blobs));
+        println!("{} records, nothing wrong", records.0.len());
     }
 }
 
