@@ -238,7 +238,7 @@ mod blobs {
         fn put(&self, key: &[u8], value: &[u8]) {
             let key = Self::key(key);
             match self.0.shadow_insert(&key, value) {
-                Ok(shadow) if value.len() % 3 == 0 => shadow.abort(),
+                Ok(shadow) if value.len().is_multiple_of(3) => shadow.abort(),
                 Ok(shadow) => shadow.commit(),
                 Err(_) => assert!(matches!(
                     self.0.put(&key, value),
