@@ -13,6 +13,9 @@
 mod blob;
 mod boxed;
 mod entries;
+mod format;
+mod found_key;
+mod hidden;
 mod inline;
 mod namespace;
 mod record;
@@ -21,9 +24,9 @@ pub use blob::Blobs;
 pub(crate) use boxed::{Entry, EntryPtr, Retired, Unpublished};
 pub use entries::{Entries, KeyOf, Naming, Plain};
 pub(crate) use entries::{KeyRef, OwnedKey, Retired as RetiredBytes};
+pub use format::{Access, Format, Frozen, InPlace, RecordFormat, VARIABLE, Words};
+pub use found_key::FoundKey;
+pub(crate) use hidden::ListedKey;
 pub use inline::{Inline, InlineKey};
 pub use namespace::{Named, Namespace};
-pub use record::{
-    Access, Format, FoundKey, Frozen, InPlace, RecordFormat, RecordPlacement, Records, VARIABLE,
-    Words,
-};
+pub use record::Records;

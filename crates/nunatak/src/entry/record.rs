@@ -18,319 +18,22 @@
 //! 2. Lengths and the key of a record never change; nor does the value, but [in
 //!    place](InPlace), by atomic accesses.
 
-use super::entries::{Entries, KeyRef, Naming, Plain, Unpublished};
+use super::entries::{Entries, KeyRef, Naming, Unpublished};
+use super::format::{Access, Format, RecordFormat, VARIABLE};
+use super::found_key::{FoundBytes, FoundKey, INLINE};
+use super::hidden::{HiddenKeys, ListedKey};
 use crate::alloc::{Allocator, Global, Layout};
 use crate::error::Error;
-use crate::hash::{Hashing, Placement, RandomState};
+use crate::hash::{Hashing, RandomState, RecordPlacement};
 use crate::memory::prefetch::prefetch;
 use crate::memory::{BlobStats, MemoryUsage};
-use crate::sync::{Backoff, Counts, Mutex};
+use crate::sync::Counts;
 use core::fmt;
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
 use core::mem::size_of;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicU64, Ordering};
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
-/// A size of a [`Format`] that is another for every record.
-///
-/// ```
-/// use nunatak::{DlhtRecordMap, entry::{Format, VARIABLE}};
-/// let map: DlhtRecordMap<Format<8, VARIABLE>> = DlhtRecordMap::new();
-/// assert!(map.put(b"a key of", b"any value").is_ok());
-/// assert!(map.put(b"another length", b"").is_err());
-/// ```
-pub const VARIABLE: usize = usize::MAX;
-
-/// What the records of a [`RecordMap`](crate::RecordMap) are like: of how many bytes their keys
-/// and their values are, whether keys have namespaces (`N`: [`Plain`] or
-/// [`Named`](super::Named)), and whether values are changed where they are (`V`: [`Frozen`] or
-/// [`InPlace`]).
-///
-/// Sizes that are fixed are not stored. Of fixed keys of at most 8 bytes without namespaces
-/// the slot says all, so that looking one up is what it is in an inline map.
-///
-/// ```
-/// use nunatak::{DlhtRecordMap, Namespace, entry::{Format, Named}};
-/// let map: DlhtRecordMap<Format<8, 32, Named>> = DlhtRecordMap::new();
-/// let key = 7_u64.to_le_bytes();
-/// map.put((Namespace::new(1)?, &key), &[0; 32])?;
-/// assert_eq!(map.get((Namespace::new(2)?, &key)), None);
-/// # Ok::<(), nunatak::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct Format<
-    const KEY: usize = VARIABLE,
-    const VALUE: usize = VARIABLE,
-    N: Naming = Plain,
-    V: Access = Frozen,
->(PhantomData<(N, V)>);
-
-mod sealed {
-    use super::{Access, Format, Naming};
-
-    pub trait Sealed {}
-    impl<const KEY: usize, const VALUE: usize, N: Naming, V: Access> Sealed
-        for Format<KEY, VALUE, N, V>
-    {
-    }
-    impl Sealed for super::Frozen {}
-    impl Sealed for super::InPlace {}
-}
-
-/// Any [`Format`].
-///
-/// ```
-/// use nunatak::entry::{Format, RecordFormat};
-/// assert_eq!(<Format<8, 32> as RecordFormat>::KEY, 8);
-/// ```
-pub trait RecordFormat: sealed::Sealed + fmt::Debug + Send + Sync + 'static {
-    /// Of how many bytes a key is, or [`VARIABLE`].
-    const KEY: usize;
-    /// Of how many bytes a value is, or [`VARIABLE`].
-    const VALUE: usize;
-    /// How keys are told.
-    type Naming: Naming;
-    /// How values are accessed.
-    type Access: Access;
-}
-
-impl<const KEY: usize, const VALUE: usize, N: Naming, V: Access> RecordFormat
-    for Format<KEY, VALUE, N, V>
-where
-    Self: fmt::Debug,
-{
-    const KEY: usize = KEY;
-    const VALUE: usize = VALUE;
-    type Naming = N;
-    type Access = V;
-}
-
-/// How values are accessed where they are: [`Frozen`] or [`InPlace`].
-///
-/// ```
-/// use nunatak::entry::{Access, Frozen};
-/// let value: <Frozen as Access>::Value<'_> = b"bytes";
-/// # assert_eq!(value.len(), 5);
-/// ```
-pub trait Access: sealed::Sealed + fmt::Debug + Send + Sync + 'static {
-    /// A value where it is.
-    type Value<'v>: Copy + fmt::Debug;
-
-    /// # Safety
-    /// So many bytes are there, of memory that has room for whole words, for `'v`, written,
-    /// and from then on accessed as this trait's values are.
-    #[doc(hidden)]
-    unsafe fn value<'v>(address: *const u8, len: usize) -> Self::Value<'v>;
-
-    #[doc(hidden)]
-    #[allow(missing_docs)]
-    fn append(value: Self::Value<'_>, buffer: &mut Vec<u8>);
-}
-
-/// Values that do not change: a slice of bytes. To change one is to store another.
-///
-/// ```
-/// use nunatak::{DlhtRecordMap, entry::{Format, Frozen, Plain}};
-/// let map: DlhtRecordMap<Format<8, 4, Plain, Frozen>> = DlhtRecordMap::new();
-/// map.put(b"some key", b"1234")?;
-/// assert_eq!(map.pin().get(b"some key"), Some(&b"1234"[..]));
-/// # Ok::<(), nunatak::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct Frozen;
-
-impl Access for Frozen {
-    type Value<'v> = &'v [u8];
-
-    #[inline(always)]
-    unsafe fn value<'v>(address: *const u8, len: usize) -> &'v [u8] {
-        // SAFETY: the caller's promise; nobody writes what is frozen.
-        unsafe { core::slice::from_raw_parts(address, len) }
-    }
-
-    fn append(value: &[u8], buffer: &mut Vec<u8>) {
-        buffer.extend_from_slice(value);
-    }
-}
-
-/// Values that change where they are, by atomic words (DLHT, section 3.2.1: the pointer
-/// interface): see [`Words`].
-///
-/// Who has a guard may change a value that was replaced or removed meanwhile, and nobody will
-/// see it: to remove what others count in is up to the caller.
-///
-/// ```
-/// use nunatak::{DlhtRecordMap, entry::{Format, InPlace, Plain}};
-/// use std::sync::atomic::Ordering::Relaxed;
-/// let counters: DlhtRecordMap<Format<8, 16, Plain, InPlace>> = DlhtRecordMap::new();
-/// counters.put(b"requests", &[0; 16])?;
-/// counters.pin().get(b"requests").unwrap().word(1).fetch_add(5, Relaxed);
-/// assert_eq!(counters.get(b"requests").unwrap()[8], 5);
-/// # Ok::<(), nunatak::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct InPlace;
-
-impl Access for InPlace {
-    type Value<'v> = Words<'v>;
-
-    #[inline(always)]
-    unsafe fn value<'v>(address: *const u8, len: usize) -> Words<'v> {
-        let words = address.cast::<AtomicU64>();
-        // SAFETY: the caller's promise; records are aligned to words and take whole ones.
-        let words = unsafe { core::slice::from_raw_parts(words, len.div_ceil(size_of::<u64>())) };
-        Words { words, len }
-    }
-
-    fn append(value: Words<'_>, buffer: &mut Vec<u8>) {
-        let end = buffer.len() + value.len;
-        // Acquire: what was changed before a word is seen with it.
-        let words = value.words.iter().map(|word| word.load(Ordering::Acquire));
-        words.for_each(|word| buffer.extend_from_slice(&word.to_ne_bytes()));
-        buffer.truncate(end);
-    }
-}
-
-/// A value that may be changed where it is, by any number of threads: its bytes as words, of
-/// the machine's byte order, of which the last is filled up with zeros.
-///
-/// ```
-/// use nunatak::{DlhtRecordMap, entry::{Format, InPlace, Plain, VARIABLE}};
-/// use std::sync::atomic::Ordering::Relaxed;
-/// let map: DlhtRecordMap<Format<VARIABLE, 12, Plain, InPlace>> = DlhtRecordMap::new();
-/// map.put(b"a", &[1; 12])?;
-/// let guard = map.pin();
-/// let value = guard.get(b"a").unwrap();
-/// assert_eq!((value.len(), value.words().len()), (12, 2));
-/// value.word(1).store(7, Relaxed);
-/// assert_eq!(map.get(b"a").unwrap(), [1, 1, 1, 1, 1, 1, 1, 1, 7, 0, 0, 0]);
-/// # Ok::<(), nunatak::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Words<'v> {
-    words: &'v [AtomicU64],
-    len: usize,
-}
-
-impl<'v> Words<'v> {
-    /// Of how many bytes it is.
-    ///
-    /// ```
-    /// # use nunatak::{DlhtRecordMap, entry::{Format, InPlace, Plain, VARIABLE}};
-    /// let map: DlhtRecordMap<Format<VARIABLE, VARIABLE, Plain, InPlace>> = DlhtRecordMap::new();
-    /// map.put(b"a", b"12345")?;
-    /// assert_eq!(map.pin().get(b"a").unwrap().len(), 5);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn len(self) -> usize {
-        self.len
-    }
-
-    /// Whether it has no bytes.
-    ///
-    /// ```
-    /// # use nunatak::{DlhtRecordMap, entry::{Format, InPlace, Plain, VARIABLE}};
-    /// let map: DlhtRecordMap<Format<VARIABLE, VARIABLE, Plain, InPlace>> = DlhtRecordMap::new();
-    /// map.put(b"a", b"")?;
-    /// assert!(map.pin().get(b"a").unwrap().is_empty());
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn is_empty(self) -> bool {
-        self.len == 0
-    }
-
-    /// All of its words.
-    ///
-    /// ```
-    /// # use nunatak::{DlhtRecordMap, entry::{Format, InPlace, Plain}};
-    /// let map: DlhtRecordMap<Format<8, 32, Plain, InPlace>> = DlhtRecordMap::new();
-    /// map.put(&[0; 8], &[0; 32])?;
-    /// assert_eq!(map.pin().get(&[0; 8]).unwrap().words().len(), 4);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn words(self) -> &'v [AtomicU64] {
-        self.words
-    }
-
-    /// One of its words.
-    ///
-    /// # Panics
-    /// If it has fewer.
-    ///
-    /// ```
-    /// # use nunatak::{DlhtRecordMap, entry::{Format, InPlace, Plain}};
-    /// # use std::sync::atomic::Ordering::Relaxed;
-    /// let map: DlhtRecordMap<Format<8, 8, Plain, InPlace>> = DlhtRecordMap::new();
-    /// map.put(&[0; 8], &7_u64.to_ne_bytes())?;
-    /// assert_eq!(map.pin().get(&[0; 8]).unwrap().word(0).load(Relaxed), 7);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn word(self, at: usize) -> &'v AtomicU64 {
-        &self.words[at]
-    }
-}
-
-/// Words of keys placed with `P`, which more keys than one may have.
-pub struct RecordPlacement<P>(P);
-
-impl<P> fmt::Debug for RecordPlacement<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecordPlacement").finish_non_exhaustive()
-    }
-}
-
-impl<P> RecordPlacement<P> {
-    pub(crate) fn new(placement: P) -> Self {
-        Self(placement)
-    }
-}
-
-impl<P: Placement> Placement for RecordPlacement<P> {
-    const WORDS_ARE_KEYS: bool = false;
-
-    #[inline(always)]
-    fn hash(&self, word: u64) -> u64 {
-        self.0.hash(word)
-    }
-
-    #[inline(always)]
-    fn place(hash: u64, bins: usize) -> usize {
-        P::place(hash, bins)
-    }
-
-    #[inline(always)]
-    fn tag(&self, word: u64, hash: u64) -> u64 {
-        self.0.tag(word, hash)
-    }
-
-    #[inline(always)]
-    fn hash_of_tag(&self, tag: u64, half: usize) -> u64 {
-        self.0.hash_of_tag(tag, half)
-    }
-
-    fn decoder(&self) -> crate::hash::Decoder {
-        self.0.decoder()
-    }
-
-    fn child(bin: usize, bins: usize, k: usize, j: usize) -> usize {
-        P::child(bin, bins, k, j)
-    }
-
-    fn parent(child: usize, bins: usize, k: usize) -> usize {
-        P::parent(child, bins, k)
-    }
-
-    #[inline(always)]
-    fn half_of(bin: usize, bins: usize) -> usize {
-        P::half_of(bin, bins)
-    }
-}
-
-/// The most bytes of a key that is in its slot.
-const INLINE: usize = 8;
 /// The length that a value word says of a longer one.
 const LONG: usize = INLINE + 1;
 const ADDRESS_BITS: u32 = 48;
@@ -352,24 +55,9 @@ pub struct Records<F: RecordFormat = Format, A: Allocator = Global, S = RandomSt
     spread: u64,
     /// Records and their bytes; those that wait for guards.
     counts: Counts<3>,
-    /// The keys that are hidden, and the words of their records.
-    hidden: Box<[Mutex<HiddenKeys>]>,
+    hidden: HiddenKeys,
     parameters: PhantomData<fn() -> (F, S)>,
 }
-
-/// By namespaces and bytes. Slots of hidden keys say their words only, which keys may share.
-type HiddenKeys = HashMap<(u16, Vec<u8>), HiddenKey>;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum HiddenKey {
-    /// A thread is about to hide it, or to end that.
-    Unsettled,
-    /// It is hidden, and nothing else has the word of its record.
-    Kept(u64),
-}
-
-/// So that threads seldom wait for each other to hide keys.
-const HIDDEN_SHARDS: usize = 16;
 
 /// What is counted.
 const RECORDS: usize = 0;
@@ -379,57 +67,6 @@ const RETIRED: usize = 2;
 impl<F: RecordFormat, A: Allocator, S> fmt::Debug for Records<F, A, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Records").field("bytes", &self.counts.sum(BYTES)).finish_non_exhaustive()
-    }
-}
-
-/// A key as it was found in a slot, or in a record.
-///
-/// ```
-/// let map = nunatak::DlhtRecordMap::<nunatak::entry::Format>::new();
-/// map.put(b"a", b"1")?;
-/// let guard = map.pin();
-/// let (key, value) = guard.iter().next().unwrap();
-/// assert_eq!((key.bytes(), key.namespace().number(), value), (&b"a"[..], 0, &b"1"[..]));
-/// # Ok::<(), nunatak::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct FoundKey<'v> {
-    namespace: u16,
-    bytes: FoundBytes<'v>,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum FoundBytes<'v> {
-    InSlot([u8; INLINE], usize),
-    InRecord(&'v [u8]),
-}
-
-impl FoundKey<'_> {
-    /// Its bytes.
-    ///
-    /// ```
-    /// # let map = nunatak::DlhtRecordMap::<nunatak::entry::Format>::new();
-    /// map.put(b"a long key", b"1")?;
-    /// assert_eq!(map.pin().iter().next().unwrap().0.bytes(), b"a long key");
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn bytes(&self) -> &[u8] {
-        match &self.bytes {
-            FoundBytes::InSlot(bytes, len) => &bytes[..*len],
-            FoundBytes::InRecord(bytes) => bytes,
-        }
-    }
-
-    /// Its namespace: the first one where there are none.
-    ///
-    /// ```
-    /// # let map = nunatak::DlhtRecordMap::<nunatak::entry::Format>::new();
-    /// map.put(b"a", b"1")?;
-    /// assert_eq!(map.pin().iter().next().unwrap().0.namespace().number(), 0);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn namespace(&self) -> super::Namespace {
-        super::Namespace::of(self.namespace)
     }
 }
 
@@ -465,7 +102,7 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
     pub(crate) fn new(allocator: A) -> Self {
         let hasher = RandomState::default();
         let spread = hasher.hash_one(0_u64) | 1;
-        let hidden = (0..HIDDEN_SHARDS).map(|_| Mutex::default()).collect();
+        let hidden = HiddenKeys::default();
         Self { allocator, hasher, spread, counts: Counts::new(), hidden, parameters: PhantomData }
     }
 
@@ -627,11 +264,7 @@ where
     }
 
     fn is_hidden(&self, key: KeyRef<'_, Self>) -> Option<bool> {
-        match self.hidden(key).lock().get(&Self::owned(key)) {
-            None => Some(false),
-            Some(HiddenKey::Kept(_)) => Some(true),
-            Some(HiddenKey::Unsettled) => None,
-        }
+        self.hidden(key).is_hidden()
     }
 
     #[inline(always)]
@@ -704,13 +337,9 @@ where
     }
 
     fn give_back_hidden(&self) {
-        for hidden in &self.hidden {
-            for (_, key) in hidden.lock().drain() {
-                if let HiddenKey::Kept(second) = key {
-                    // SAFETY: no slot has had the word, and no list has it any more.
-                    unsafe { self.give_back(second) };
-                }
-            }
+        for second in self.hidden.drain() {
+            // SAFETY: no slot has had the word, and no list has it any more.
+            unsafe { self.give_back(second) };
         }
     }
 
@@ -752,49 +381,10 @@ where
     A: Allocator + Send + Sync + 'static,
     S: Hashing,
 {
-    fn hidden(&self, key: KeyRef<'_, Self>) -> &Mutex<HiddenKeys> {
-        &self.hidden[self.word(key) as usize % HIDDEN_SHARDS]
-    }
-
-    fn owned(key: KeyRef<'_, Self>) -> (u16, Vec<u8>) {
+    /// The list of hidden keys on which a key is, or would be.
+    pub(crate) fn hidden(&self, key: KeyRef<'_, Self>) -> ListedKey<'_> {
         let (namespace, bytes) = F::Naming::parts(key);
-        (namespace, bytes.to_vec())
-    }
-
-    /// Enters a key that is to be hidden; false if it is hidden already. Waits for another
-    /// thread that is about to hide it, or to end that: for a few of its instructions.
-    pub(crate) fn enter_hidden(&self, key: KeyRef<'_, Self>) -> bool {
-        let mut backoff = Backoff::new();
-        loop {
-            match self.hidden(key).lock().entry(Self::owned(key)) {
-                Entry::Occupied(entered) if *entered.get() == HiddenKey::Unsettled => {}
-                Entry::Occupied(_) => return false,
-                Entry::Vacant(vacant) => {
-                    vacant.insert(HiddenKey::Unsettled);
-                    return true;
-                }
-            }
-            backoff.wait();
-        }
-    }
-
-    /// Leaves the record of a key that is hidden now to whoever ends that.
-    pub(crate) fn leave_hidden(&self, key: KeyRef<'_, Self>, second: u64) {
-        self.hidden(key).lock().insert(Self::owned(key), HiddenKey::Kept(second));
-    }
-
-    /// The record of a hidden key, which is the caller's then.
-    pub(crate) fn take_hidden(&self, key: KeyRef<'_, Self>) -> Option<u64> {
-        let mut hidden = self.hidden(key).lock();
-        match core::mem::replace(hidden.get_mut(&Self::owned(key))?, HiddenKey::Unsettled) {
-            HiddenKey::Kept(second) => Some(second),
-            HiddenKey::Unsettled => None,
-        }
-    }
-
-    /// Strikes a key off that is not hidden any more.
-    pub(crate) fn strike_hidden(&self, key: KeyRef<'_, Self>) {
-        self.hidden(key).lock().remove(&Self::owned(key));
+        self.hidden.of(self.word(key), (namespace, bytes.to_vec()))
     }
 }
 

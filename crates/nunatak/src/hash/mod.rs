@@ -13,6 +13,7 @@
 mod bytes;
 mod permutation;
 mod placement;
+mod shared;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod stable;
 mod state;
@@ -20,6 +21,7 @@ mod state;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub use bytes::StableBytes;
 pub(crate) use placement::{Decoder, HashPlacement, ModuloPlacement, Placement, WordPlacement};
+pub(crate) use shared::RecordPlacement;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub use stable::StableHash;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]

@@ -2,6 +2,7 @@
 //! [`ConcurrentMap`], the interface that all of them share.
 
 mod batch;
+mod blob;
 mod boxed;
 mod boxed_guard;
 mod boxed_whole;
@@ -27,9 +28,10 @@ mod with_rayon;
 mod with_serde;
 
 pub use batch::{Op, Outcome, Request, Stop};
+pub use blob::BlobMap;
 pub use boxed::BoxedMap;
 pub use boxed_guard::{BoxedGuard, Removed};
-pub use bytes::{BlobMap, ByteMap};
+pub use bytes::ByteMap;
 pub use bytes_guard::ByteGuard;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub(crate) use bytes_whole::fetch_by_compute;

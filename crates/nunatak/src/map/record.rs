@@ -3,9 +3,9 @@
 use super::bytes::ByteMap;
 use crate::alloc::{Allocator, Global};
 use crate::entry::{Entries, KeyRef};
-use crate::entry::{Format, Named, Namespace, RecordFormat, RecordPlacement, Records};
+use crate::entry::{Format, Named, Namespace, RecordFormat, Records};
 use crate::error::Error;
-use crate::hash::{Hashing, RandomState};
+use crate::hash::{Hashing, RandomState, RecordPlacement};
 use crate::table::{Design, Dlht, Places};
 use core::ptr::NonNull;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::bytes::ByteMap;
 use crate::alloc::{Allocator, Global};
-use crate::entry::{Entries, Format, KeyRef, Naming, OwnedKey, RecordFormat, Records};
+use crate::entry::{Entries, Format, KeyRef, ListedKey, Naming, OwnedKey, RecordFormat, Records};
 use crate::error::Error;
 use crate::hash::{Hashing, RandomState};
 use crate::table::{DlhtShadows, KeyTest};
@@ -71,18 +71,18 @@ where
     ) -> Result<RecordShadow<'_, F, A, S>, Error> {
         let guard = self.guard();
         let fresh = self.entries.store(key, value)?;
-        if !self.entries.enter_hidden(key) {
+        let listed = self.entries.hidden(key);
+        if !listed.enter() {
             return Err(Error::Shadowed);
         }
         // Taken off the list if what follows fails or the caller's hasher panics.
-        let listed = Listed { map: self, key };
+        let mut struck = Struck(Some(listed));
         let hidden = self.table.hide(self.entries.word(key), &NotHidden(self.is(&guard, key)))?;
         if hidden.is_some() {
             return Err(Error::Present);
         }
-        self.entries.leave_hidden(key, fresh.word());
+        struck.0.take().into_iter().for_each(|listed| listed.keep(fresh.word()));
         fresh.published();
-        core::mem::forget(listed);
         Ok(RecordShadow { map: self, key: Some(F::Naming::own(key)) })
     }
 
@@ -125,14 +125,15 @@ where
         if !Records::<F, A, S>::fits(key) {
             return Err(Error::NotShadowed);
         }
-        let record = self.entries.take_hidden(key).ok_or(Error::NotShadowed)?;
-        // Given back if the caller's hasher panics: the key stays hidden then.
-        let returned = Returned { map: self, key, record };
+        let listed = self.entries.hidden(key);
+        let record = listed.take().ok_or(Error::NotShadowed)?;
+        // Kept again if the caller's hasher panics: the key stays hidden then.
+        let mut taken = Taken { listed, record: Some(record) };
         let was_hidden = self.table.unhide(self.entries.word(key), commits.then_some(record));
-        core::mem::forget(returned);
         debug_assert!(was_hidden, "nobody else ends what this one has taken");
+        taken.record = None;
         // After that: who finds it hidden still must not insert it.
-        self.entries.strike_hidden(key);
+        taken.listed.strike();
         if !commits {
             // SAFETY: no slot has had the word, and it is on no list any more.
             unsafe { self.entries.give_back(record) };
@@ -141,48 +142,24 @@ where
     }
 }
 
-/// A key that is on the list of hidden ones, and is not hidden yet.
-struct Listed<'m, 'k, F, A, S>
-where
-    F: RecordFormat,
-    A: Allocator + Send + Sync + 'static,
-    S: Hashing,
-{
-    map: &'m DlhtShadowRecordMap<F, A, S>,
-    key: KeyRef<'k, Records<F, A, S>>,
-}
+/// A key that is on the list of hidden ones and is not hidden yet: struck off when dropped.
+struct Struck<'h>(Option<ListedKey<'h>>);
 
-impl<F, A, S> Drop for Listed<'_, '_, F, A, S>
-where
-    F: RecordFormat,
-    A: Allocator + Send + Sync + 'static,
-    S: Hashing,
-{
+impl Drop for Struck<'_> {
     fn drop(&mut self) {
-        self.map.entries.strike_hidden(self.key);
+        self.0.iter().for_each(ListedKey::strike);
     }
 }
 
-/// A record that somebody has taken to end its being hidden.
-struct Returned<'m, 'k, F, A, S>
-where
-    F: RecordFormat,
-    A: Allocator + Send + Sync + 'static,
-    S: Hashing,
-{
-    map: &'m DlhtShadowRecordMap<F, A, S>,
-    key: KeyRef<'k, Records<F, A, S>>,
-    record: u64,
+/// A record that somebody has taken to end its being hidden: kept again when dropped.
+struct Taken<'h> {
+    listed: ListedKey<'h>,
+    record: Option<u64>,
 }
 
-impl<F, A, S> Drop for Returned<'_, '_, F, A, S>
-where
-    F: RecordFormat,
-    A: Allocator + Send + Sync + 'static,
-    S: Hashing,
-{
+impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.map.entries.leave_hidden(self.key, self.record);
+        self.record.into_iter().for_each(|record| self.listed.keep(record));
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`TurboMap`] and its relatives: the maps of TurboHash's table, and how to build them.
 
+use super::blob::BlobMap;
 use super::boxed::BoxedMap;
-use super::bytes::BlobMap;
 use super::inline::InlineMap;
 use super::set::InlineSet;
 use crate::entry::{Blobs, Inline, InlineKey};

@@ -1,0 +1,60 @@
+//! Words that more keys than one may have.
+
+use super::{Decoder, Placement};
+use core::fmt;
+
+/// Words of keys placed with `P`, which more keys than one may have.
+pub struct RecordPlacement<P>(P);
+
+impl<P> fmt::Debug for RecordPlacement<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordPlacement").finish_non_exhaustive()
+    }
+}
+
+impl<P> RecordPlacement<P> {
+    pub(crate) fn new(placement: P) -> Self {
+        Self(placement)
+    }
+}
+
+impl<P: Placement> Placement for RecordPlacement<P> {
+    const WORDS_ARE_KEYS: bool = false;
+
+    #[inline(always)]
+    fn hash(&self, word: u64) -> u64 {
+        self.0.hash(word)
+    }
+
+    #[inline(always)]
+    fn place(hash: u64, bins: usize) -> usize {
+        P::place(hash, bins)
+    }
+
+    #[inline(always)]
+    fn tag(&self, word: u64, hash: u64) -> u64 {
+        self.0.tag(word, hash)
+    }
+
+    #[inline(always)]
+    fn hash_of_tag(&self, tag: u64, half: usize) -> u64 {
+        self.0.hash_of_tag(tag, half)
+    }
+
+    fn decoder(&self) -> Decoder {
+        self.0.decoder()
+    }
+
+    fn child(bin: usize, bins: usize, k: usize, j: usize) -> usize {
+        P::child(bin, bins, k, j)
+    }
+
+    fn parent(child: usize, bins: usize, k: usize) -> usize {
+        P::parent(child, bins, k)
+    }
+
+    #[inline(always)]
+    fn half_of(bin: usize, bins: usize) -> usize {
+        P::half_of(bin, bins)
+    }
+}
