@@ -188,6 +188,17 @@ fn fixed_sizes_are_held_to() {
     assert!(map.memory_usage().resident > 0);
 }
 
+/// Zeroed memory that is never touched.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn what_is_longer_than_four_gib_is_refused() {
+    let map: DlhtRecordMap = DlhtRecordMap::new();
+    let long = vec![0; (1 << 32) + 1];
+    assert_eq!(map.put(&long, b""), Err(Error::TooLong));
+    assert_eq!(map.put(b"", &long), Err(Error::TooLong));
+    assert!(map.is_empty() && map.blob_stats().blobs == 0);
+}
+
 /// Of every length around that of a slot, with ends that only the length tells apart.
 #[test]
 fn keys_of_all_lengths_differ() {

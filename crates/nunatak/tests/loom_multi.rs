@@ -49,6 +49,10 @@ fn every_property_holds() {
 #[test]
 fn every_seeded_bug_is_found() {
     use nunatak::seeded::Bug;
-    let bugs = [Bug::VersionNotAskedAgain, Bug::SecondVersionNotAsked, Bug::LockedWithoutEntry];
+    let bugs = [
+        (Bug::VersionNotAskedAgain, "values are of one moment"),
+        (Bug::SecondVersionNotAsked, "compaction for another key hides nothing"),
+        (Bug::LockedWithoutEntry, "a split loses no value"),
+    ];
     models::every_seeded_bug_is_found(&bugs, MODELS);
 }

@@ -47,9 +47,15 @@ fn every_property_holds() {
 #[test]
 fn every_seeded_bug_is_found() {
     use nunatak::seeded::Bug;
-    models::every_seeded_bug_is_found(&[Bug::LockedWithoutEntry], MODELS);
     models::every_seeded_bug_is_found(
-        &[Bug::TornPairReturned, Bug::UnpublishedPairReturned],
+        &[(Bug::LockedWithoutEntry, "a split loses nothing")],
+        MODELS,
+    );
+    models::every_seeded_bug_is_found(
+        &[
+            (Bug::TornPairReturned, "of 12 bytes, a value is its key's"),
+            (Bug::UnpublishedPairReturned, "of 8 bytes, a visible key stays visible"),
+        ],
         narrow::MODELS,
     );
 }

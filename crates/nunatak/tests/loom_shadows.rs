@@ -135,14 +135,14 @@ fn a_put_meets_no_hidden_key() {
 }
 
 const MODELS: &[Model] = &[
-    ("one_of_two_hides_a_key", one_of_two_hides_a_key),
-    ("hiding_and_inserting_exclude_each_other", hiding_and_inserting_exclude_each_other),
-    ("a_commit_is_whole", a_commit_is_whole),
-    ("an_insert_beside_a_commit_finds_it", an_insert_beside_a_commit_finds_it),
-    ("an_insert_beside_an_abort_is_made_or_refused", an_insert_beside_an_abort_is_made_or_refused),
-    ("a_hidden_key_is_hidden_throughout_a_transfer", a_hidden_key_is_hidden_throughout_a_transfer),
-    ("a_commit_meets_a_transfer", a_commit_meets_a_transfer),
-    ("a_put_meets_no_hidden_key", a_put_meets_no_hidden_key),
+    ("one of two hides a key", one_of_two_hides_a_key),
+    ("hiding and inserting exclude each other", hiding_and_inserting_exclude_each_other),
+    ("a commit is whole", a_commit_is_whole),
+    ("an insert beside a commit finds it", an_insert_beside_a_commit_finds_it),
+    ("an insert beside an abort is made or refused", an_insert_beside_an_abort_is_made_or_refused),
+    ("a hidden key is hidden throughout a transfer", a_hidden_key_is_hidden_throughout_a_transfer),
+    ("a commit meets a transfer", a_commit_meets_a_transfer),
+    ("a put meets no hidden key", a_put_meets_no_hidden_key),
 ];
 
 #[test]
@@ -154,7 +154,11 @@ fn every_property_holds() {
 #[test]
 fn every_seeded_bug_is_found() {
     use nunatak::seeded::Bug;
-    let bugs =
-        [Bug::HiddenIgnored, Bug::HiddenWithoutRecheck, Bug::HiddenNotMoved, Bug::ShownBeforeValue];
+    let bugs = [
+        (Bug::HiddenIgnored, "one of two hides a key"),
+        (Bug::HiddenWithoutRecheck, "an insert beside a commit finds it"),
+        (Bug::HiddenNotMoved, "a hidden key is hidden throughout a transfer"),
+        (Bug::ShownBeforeValue, "a commit is whole"),
+    ];
     models::every_seeded_bug_is_found(&bugs, MODELS);
 }

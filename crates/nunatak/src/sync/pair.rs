@@ -210,9 +210,10 @@ mod real {
     }
 }
 
-/// The pair among three that begins with `first`, which is not zero; (0, 0) if
-/// none does. A pair that is found is one that was published: its second word is
-/// at least as new as its first. Acquires.
+/// The pair among three that begins with `first`, which is not zero; one that
+/// begins with zero if none does, and with another multiple of `first` if several
+/// do or that is not sure. A pair that is found is one that was published: its
+/// second word is at least as new as its first. Acquires.
 ///
 /// Without a branch, and without an integer instruction that waits for memory
 /// but the last: lookups that miss the cache overlap as far as the processor
@@ -281,14 +282,17 @@ pub(crate) unsafe fn find_pair(pairs: &[AtomicPair; 3], first: u64) -> (u64, u64
     use core::hint::select_unpredictable;
     // Not by a branch on which pair it is: that is mispredicted every second
     // time.
-    let is = |at: usize| pairs[at].load_first(Ordering::Relaxed) == first;
-    let at = select_unpredictable(is(1), 1, 0);
-    let at: usize = select_unpredictable(is(2), 2, at);
+    let is = [0, 1, 2].map(|at: usize| pairs[at].load_first(Ordering::Relaxed) == first);
+    let at = select_unpredictable(is[1], 1, 0);
+    let at: usize = select_unpredictable(is[2], 2, at);
+    let count = is.into_iter().map(u64::from).sum();
     // Acquire: pairs with the publication, so that the second word is at least as
     // new as the first.
-    let is_found = pairs[at].load_first(Ordering::Acquire) == first;
+    let is_still = pairs[at].load_first(Ordering::Acquire) == first;
     let second = pairs[at].load_second(DATA);
-    if is_found { (first, second) } else { (0, 0) }
+    // Of a pair that has changed it is not known whether it was the only one.
+    let count = if is_still { count } else { 2 * count };
+    (first.wrapping_mul(count), second)
 }
 
 /// Whether one load reads both words of a pair at once, as [`find_pair`] needs
