@@ -51,17 +51,17 @@ fn every_scenario_holds() {
 fn seeded_bugs_are_found() {
     use nunatak::seeded::Bug;
     let bugs = [
-        Bug::MissWithoutHeaderRecheck,
-        Bug::PublishWithoutCas,
-        Bug::ScanIgnoresPending,
-        Bug::MissDuringTransfer,
-        Bug::TransferSkipsLinks,
-        Bug::TransferDoneBeforeCopy,
-        Bug::RemoveByStaleValue,
-        Bug::SnapshotWithoutGrace,
-        Bug::SnapshotWithoutMarking,
-        Bug::ShadowedResidue,
-        Bug::DelegateLosesPairs,
+        (Bug::MissWithoutHeaderRecheck, "growth loses nothing"),
+        (Bug::PublishWithoutCas, "growth loses nothing"),
+        (Bug::ScanIgnoresPending, "no increment is lost"),
+        (Bug::MissDuringTransfer, "growth loses nothing"),
+        (Bug::TransferSkipsLinks, "growth loses nothing"),
+        (Bug::TransferDoneBeforeCopy, "growth loses nothing"),
+        (Bug::RemoveByStaleValue, "growth loses nothing"),
+        (Bug::SnapshotWithoutGrace, "snapshots are cuts"),
+        (Bug::SnapshotWithoutMarking, "snapshots are cuts"),
+        (Bug::ShadowedResidue, "growth loses nothing"),
+        (Bug::DelegateLosesPairs, "colliding boxed entries are kept"),
     ];
     schedules::seeded_bugs_are_found(&bugs, &scenarios::<TwoBins>());
 }

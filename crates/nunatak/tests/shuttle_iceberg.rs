@@ -79,14 +79,14 @@ fn every_scenario_holds_in_durable_media() {
 fn seeded_bugs_are_found() {
     use nunatak::seeded::Bug;
     let bugs = [
-        Bug::MissWithoutStateRecheck,
-        Bug::LockWithoutStateRecheck,
-        Bug::SettleForgotten,
-        Bug::SettleWithoutLock,
-        Bug::CountedBeforeMoved,
-        Bug::ChainedWithoutMark,
-        Bug::MarkNotInherited,
-        Bug::SnapshotWithoutGrace,
+        (Bug::MissWithoutStateRecheck, "a stable key is never missed"),
+        (Bug::LockWithoutStateRecheck, "resizing loses nothing"),
+        (Bug::SettleForgotten, "growth loses nothing"),
+        (Bug::SettleWithoutLock, "no increment is lost"),
+        (Bug::CountedBeforeMoved, "growth loses nothing"),
+        (Bug::ChainedWithoutMark, "growth loses nothing"),
+        (Bug::MarkNotInherited, "growth loses nothing"),
+        (Bug::SnapshotWithoutGrace, "snapshots are cuts of several writers"),
     ];
     schedules::seeded_bugs_are_found(&bugs, &scenarios::<Tiny>());
 }

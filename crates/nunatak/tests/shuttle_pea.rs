@@ -79,12 +79,15 @@ fn seeded_bugs_are_found() {
     // Each with those scenarios that are about it.
     let scenarios = scenarios::<Tiny>();
     let of_growth = [
-        Bug::StashForgotten,
-        Bug::SecondUnflagged,
-        Bug::LockedWithoutEntry,
-        Bug::EntryNotAskedAgain,
+        (Bug::StashForgotten, "growth loses nothing"),
+        (Bug::SecondUnflagged, "growth loses nothing"),
+        (Bug::LockedWithoutEntry, "no increment is lost"),
+        (Bug::EntryNotAskedAgain, "a stable key is never missed"),
     ];
     schedules::seeded_bugs_are_found(&of_growth, &scenarios[..4]);
-    let of_cuts = [Bug::SnapshotWithoutGrace, Bug::ChangedUncopied];
+    let of_cuts = [
+        (Bug::SnapshotWithoutGrace, "snapshots are cuts"),
+        (Bug::ChangedUncopied, "snapshots are cuts"),
+    ];
     schedules::seeded_bugs_are_found(&of_cuts, &scenarios[5..7]);
 }

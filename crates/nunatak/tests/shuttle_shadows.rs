@@ -118,5 +118,11 @@ fn every_scenario_holds() {
 #[test]
 fn seeded_bugs_are_found() {
     use nunatak::seeded::Bug;
-    schedules::seeded_bugs_are_found(&[Bug::HiddenIgnored, Bug::HiddenNotMoved], &SCENARIOS);
+    schedules::seeded_bugs_are_found(
+        &[
+            (Bug::HiddenIgnored, "hidden keys have one owner"),
+            (Bug::HiddenNotMoved, "hidden keys have one owner"),
+        ],
+        &SCENARIOS,
+    );
 }

@@ -76,7 +76,13 @@ fn seeded_bugs_are_found() {
     use nunatak::seeded::Bug;
     // Each with those scenarios that are about it.
     let scenarios = scenarios::<Tiny>();
-    schedules::seeded_bugs_are_found(&[Bug::DescriptorNotAskedAgain], &scenarios[..5]);
-    let of_cuts = [Bug::SnapshotWithoutGrace, Bug::ChangedUncopied];
+    schedules::seeded_bugs_are_found(
+        &[(Bug::DescriptorNotAskedAgain, "growth loses nothing")],
+        &scenarios[..5],
+    );
+    let of_cuts = [
+        (Bug::SnapshotWithoutGrace, "snapshots are cuts"),
+        (Bug::ChangedUncopied, "snapshots are cuts"),
+    ];
     schedules::seeded_bugs_are_found(&of_cuts, &scenarios[5..7]);
 }
