@@ -8,7 +8,7 @@ use crate::entry::{Entries, KeyOf, KeyRef, Naming, OwnedKey, Plain};
 use crate::error::{BatchError, Error};
 use crate::memory::{BlobStats, MemoryUsage};
 use crate::sync::GuardPin;
-use crate::table::{Design, KeyTest, PairTable};
+use crate::table::{Design, KeyTest, PairTable, Visible};
 
 /// How many keys are looked for at once: first their slots, then their entries.
 const WINDOW: usize = 64;
@@ -346,7 +346,11 @@ pub(crate) fn fetch_by_compute<E: Entries, R>(
 }
 
 /// Memory that is refused is a panic here; the map's own methods return an error.
-impl<E: Entries<Naming = Plain>, D: Design> ConcurrentMap<Bytes, Bytes> for ByteMap<E, D> {
+impl<E, D> ConcurrentMap<Bytes, Bytes> for ByteMap<E, D>
+where
+    E: Entries<Naming = Plain>,
+    D: Design + Visible,
+{
     type Stats = D::Stats;
 
     fn get(&self, key: &Bytes) -> Option<Bytes> {
