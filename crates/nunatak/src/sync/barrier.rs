@@ -26,6 +26,7 @@ mod system {
     #[cold]
     fn register() -> bool {
         let registered = membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
+        // Relaxed: as above; threads that register at once store the same.
         SUPPORT.store(1 + u8::from(registered), Ordering::Relaxed);
         registered
     }

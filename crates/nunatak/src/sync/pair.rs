@@ -285,13 +285,14 @@ pub(crate) unsafe fn find_pair(pairs: &[AtomicPair; 3], first: u64) -> (u64, u64
     let is = [0, 1, 2].map(|at: usize| pairs[at].load_first(Ordering::Relaxed) == first);
     let at = select_unpredictable(is[1], 1, 0);
     let at: usize = select_unpredictable(is[2], 2, at);
-    let count = is.into_iter().map(u64::from).sum();
+    let count: u64 = is.into_iter().map(u64::from).sum();
     // Acquire: pairs with the publication, so that the second word is at least as
     // new as the first.
     let is_still = pairs[at].load_first(Ordering::Acquire) == first;
     let second = pairs[at].load_second(DATA);
-    // Of a pair that has changed it is not known whether it was the only one.
-    let count = if is_still { count } else { 2 * count };
+    // Of a pair that has changed it is not known whether it was the only one. Not a higher
+    // multiple than needed: that may be zero, as if there were none.
+    let count = if is_still { count } else { 2 * count.min(1) };
     (first.wrapping_mul(count), second)
 }
 
