@@ -214,7 +214,8 @@ pub(super) fn scan<'i, T: KeyTest>(
             pending = Some(slot);
         }
         if sought.hidden != 0 && first == sought.hidden {
-            // Acquire: if it is a value that was shown with it, the first word shows so.
+            // Acquire: if it is a value that was shown with it, the first word shows so, which is
+            // loaded after it (relaxed).
             let second = slot.load_second(Ordering::Acquire);
             if second == tag {
                 hidden = Some((slot, number));

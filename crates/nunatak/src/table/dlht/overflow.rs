@@ -71,12 +71,7 @@ impl Overflow {
 
     /// Changes a pair of a bin, or takes it out; `None` if the bin's pairs have been taken,
     /// false if it has no such pair.
-    pub(super) fn replace(
-        &mut self,
-        bin: usize,
-        pair: (u64, u64),
-        by: Option<(u64, u64)>,
-    ) -> Option<bool> {
+    fn replace(&mut self, bin: usize, pair: (u64, u64), by: Option<(u64, u64)>) -> Option<bool> {
         self.versions += 1;
         let version = self.versions;
         let delegated = self.bins.get_mut(&bin).filter(|delegated| !delegated.moved)?;
@@ -89,10 +84,6 @@ impl Overflow {
             None => drop(delegated.pairs.swap_remove(at)),
         }
         Some(true)
-    }
-
-    pub(super) fn is_frozen(&self) -> bool {
-        self.frozen
     }
 
     pub(super) fn freeze(&mut self) {
@@ -123,6 +114,36 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         Some(hit.map(|&(_, second)| second))
     }
 
+    /// Moves a delegated bin that a snapshot has frozen, so that it can be changed: false if the
+    /// cut is yet to come.
+    fn settle_frozen(&self, pin: &OpPin<Y>, index: &Index, at: usize) -> bool {
+        match index.migration() {
+            Migrating::To(migration) if migration.is_cut() => {
+                self.settle(pin, index, migration, at);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Shows or takes out a hidden key of a delegated bin; `None` if the bin has been moved.
+    pub(super) fn unhide_in_overflow(
+        &self,
+        pin: &OpPin<Y>,
+        index: &Index,
+        at: usize,
+        tag: u64,
+        value: Option<u64>,
+    ) -> Option<Step<bool>> {
+        let mut overflow = index.overflow.lock();
+        if overflow.frozen {
+            drop(overflow);
+            return if self.settle_frozen(pin, index, at) { None } else { Some(Step::Wait) };
+        }
+        let by = value.map(|value| (tag, value));
+        overflow.replace(at, (self.hidden(at, index), tag), by).map(Step::Done)
+    }
+
     /// Applies a request to a delegated bin; `None` if the bin has been moved.
     #[cold]
     pub(super) fn apply_in_overflow<T: KeyTest, F: Fn(u64) -> Change>(
@@ -149,15 +170,8 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             };
             let mut overflow = index.overflow.lock();
             if overflow.frozen {
-                // After the cut the bin is to be moved before it changes.
                 drop(overflow);
-                if let Migrating::To(migration) = index.migration()
-                    && migration.is_cut()
-                {
-                    self.settle(pin, index, migration, at);
-                    return None;
-                }
-                return Some(Step::Wait);
+                return if self.settle_frozen(pin, index, at) { None } else { Some(Step::Wait) };
             }
             overflow.versions += 1;
             let version = overflow.versions;

@@ -6,7 +6,7 @@
 //! value comes with the commit.
 
 use super::apply::{Detour, Request};
-use super::find::{Scan, Sought, scan};
+use super::find::{Scan, Sought, scan, still};
 use super::index::Index;
 use super::layout::{Bin, Header, Slot};
 use super::{Step, Table};
@@ -68,9 +68,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                         }
                         Detour::Again
                     }
-                    Scan::Miss
-                        if super::find::still(bin, header, Bug::MissWithoutHeaderRecheck) =>
-                    {
+                    Scan::Miss if still(bin, header, Bug::MissWithoutHeaderRecheck) => {
                         return Step::Done(false);
                     }
                     _ => Detour::Again,
@@ -83,21 +81,8 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 Detour::Next(next) => index = next,
                 Detour::Wait => return Step::Wait,
                 Detour::Overflow => {
-                    let mut overflow = index.overflow.lock();
-                    if !overflow.is_frozen() {
-                        let by = value.map(|value| (tag, value));
-                        match overflow.replace(at, (hidden, tag), by) {
-                            Some(is_done) => return Step::Done(is_done),
-                            None => continue,
-                        }
-                    }
-                    drop(overflow);
-                    // After the cut the bin is to be moved before it changes.
-                    match index.migration() {
-                        super::index::Migrating::To(migration) if migration.is_cut() => {
-                            self.settle(pin, index, migration, at);
-                        }
-                        _ => return Step::Wait,
+                    if let Some(step) = self.unhide_in_overflow(pin, index, at, tag, value) {
+                        return step;
                     }
                 }
             }
