@@ -1,12 +1,13 @@
 //! Maps of records in memory of the caller's allocator pass the suite, and leave nothing.
 
-use nunatak::alloc::{AllocError, Allocator, Global, Layout};
+use nunatak::alloc::{AllocError, Allocator, Arena, Global, Layout};
 use nunatak::entry::{Format, InPlace, Named, Plain, VARIABLE};
 use nunatak::{
-    ConcurrentMap, Design, Dlht, DlhtRecordMap, Error, Hashes, Iceberg, Modulo, Namespace, Pea,
-    RandomState, RecordMap, Turbo,
+    ConcurrentMap, Design, Dlht, DlhtRecordMap, DlhtShadowRecordMap, Error, Hashes, Iceberg,
+    Modulo, Namespace, Pea, RandomState, RecordMap, Turbo,
 };
-use nunatak_harness::hashers::TestHasher;
+use nunatak_harness::failures::{Fuse, catch};
+use nunatak_harness::hashers::{Distribution, TestHasher};
 use nunatak_harness::{HashedSubject, Subject};
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -372,4 +373,62 @@ fn detached_records_are_the_callers() {
     // SAFETY: there is one thread, which has no guard.
     unsafe { entry.free() };
     assert_eq!(allocator.given(), 0);
+}
+
+/// Records that were hidden and left so go with the map, too.
+#[test]
+fn hidden_records_go_with_the_map() {
+    let allocator = Strict::default();
+    let map: DlhtShadowRecordMap<Format, Strict> = DlhtShadowRecordMap::new_in(allocator.clone());
+    map.put(b"shown", b"1").expect("memory");
+    for key in [&b"kept"[..], b"kept, and longer than a slot"] {
+        assert_eq!(map.shadow_insert(key, b"2").expect("absent").keep(), key);
+    }
+    assert_eq!((map.len(), allocator.given()), (1, 3));
+    drop(map);
+    assert_eq!(allocator.given(), 0);
+}
+
+/// A hasher that panics while records move to a larger index leaves some of them in the old
+/// one: all go with the map, without being hashed once more.
+#[test]
+fn records_of_a_growth_that_was_left_go_with_the_map() {
+    let mut was_left = false;
+    for calls in (0..2000).step_by(97) {
+        let (allocator, fuse) = (Strict::default(), Fuse::default());
+        let hasher = TestHasher::with_fuse(Distribution::Even, fuse.clone());
+        let map: DlhtRecordMap<Format, Strict, TestHasher> =
+            DlhtRecordMap::try_new_in(0, hasher, allocator.clone()).expect("memory");
+        for n in 0..700_u32 {
+            map.put(&n.to_le_bytes(), b"").expect("memory");
+        }
+        fuse.arm(calls);
+        was_left |= catch(|| map.reserve(100_000)).is_none();
+        // At the next call, if there is one.
+        fuse.arm(0);
+        drop(map);
+        assert_eq!(allocator.given(), 0, "after {calls} calls");
+    }
+    assert!(was_left, "no growth was left");
+}
+
+#[test]
+fn an_arena_uses_memory_again() {
+    let arena = Arena::new().expect("addresses");
+    let map: DlhtRecordMap<Format, Arena> = DlhtRecordMap::new_in(arena.clone());
+    let value = |n: u32| vec![n as u8; (n % 500) as usize];
+    let fill = || {
+        for n in 0..20_000_u32 {
+            assert_eq!(map.put(&n.to_le_bytes(), &value(n)), Ok(false));
+        }
+        assert!((0..20_000_u32).all(|n| map.get(&n.to_le_bytes()) == Some(value(n))));
+        map.clear();
+        assert_eq!(map.advance_epoch(), 0);
+    };
+    fill();
+    let first = arena.memory_usage().mapped;
+    (0..3).for_each(|_| fill());
+    assert!(first > 20_000 * 250 && arena.memory_usage().mapped <= first);
+    let wide = Layout::from_size_align(64, 64).expect("a layout");
+    assert!(arena.allocate(wide).is_err(), "aligned to more than 8 bytes");
 }
