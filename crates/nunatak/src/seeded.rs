@@ -30,6 +30,7 @@ pub enum Bug {
     SnapshotWithoutGrace,
     SnapshotWithoutMarking,
     ReclaimWithoutGrace,
+    ReclaimUnderGuard,
     ShadowedResidue,
     DelegateLosesPairs,
     PublishRelaxed,

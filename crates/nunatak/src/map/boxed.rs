@@ -105,7 +105,7 @@ impl<K, V, S: Default, D: Design> BoxedMap<K, V, S, D> {
 }
 
 /// The key test of a borrowed key.
-pub(super) fn is<'k, K, V, Q>(key: &'k Q) -> ByEntry<impl Fn(u64) -> bool + 'k>
+pub(super) fn is<'k, K, V, Q>(key: &'k Q) -> ByEntry<impl Fn(u64) -> bool + Copy + 'k>
 where
     K: Borrow<Q> + 'k,
     V: 'k,
@@ -126,12 +126,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     }
 
     /// The entry of a key.
-    fn find<'g, Q>(&'g self, _guard: &'g GuardPin<'_>, key: &Q) -> Option<Pointer<K, V>>
+    fn find<'g, Q>(&'g self, guard: &'g GuardPin<'_>, key: &Q) -> Option<Pointer<K, V>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let found = self.table.find(self.word(key), &is::<K, V, Q>(key));
+        let found = self.table.find_guarded(guard, self.word(key), is::<K, V, Q>(key));
         // SAFETY: the table holds addresses of entries only.
         found.map(|word| unsafe { Pointer::from_word(word) })
     }

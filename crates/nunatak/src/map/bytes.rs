@@ -49,6 +49,14 @@ pub(super) struct IsKey<'e, 'k, E: Entries> {
     key: KeyRef<'k, E>,
 }
 
+impl<E: Entries> Clone for IsKey<'_, '_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E: Entries> Copy for IsKey<'_, '_, E> {}
+
 impl<E: Entries> KeyTest for IsKey<'_, '_, E> {
     const BY_WORD: bool = E::WORDS_ARE_KEYS;
 
@@ -177,7 +185,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         if !E::fits(key) {
             return None;
         }
-        self.table.find(self.entries.word(key), &self.is(guard, key))
+        self.table.find_guarded(guard, self.entries.word(key), self.is(guard, key))
     }
 
     /// Applies a change to the key's slot, and returns what was there.

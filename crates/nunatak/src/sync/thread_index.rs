@@ -6,6 +6,7 @@ mod real {
     use parking_lot::Mutex;
     use std::collections::BinaryHeap;
 
+    /// Larger than any number.
     const NONE: usize = usize::MAX;
 
     thread_local! {
@@ -38,6 +39,12 @@ mod real {
     pub(crate) fn current() -> usize {
         let index = INDEX.get();
         if index == NONE { acquire() } else { index }
+    }
+
+    /// The same, [`usize::MAX`] if it has none yet.
+    #[inline(always)]
+    pub(crate) fn current_if_any() -> usize {
+        INDEX.get()
     }
 
     #[cold]
@@ -86,9 +93,13 @@ mod checked {
     pub(crate) fn current() -> usize {
         INDEX.with(|index| *index)
     }
+
+    pub(crate) fn current_if_any() -> usize {
+        current()
+    }
 }
 
 #[cfg(any(loom, shuttle))]
-pub(crate) use checked::current;
+pub(crate) use checked::{current, current_if_any};
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use real::current;
+pub(crate) use real::{current, current_if_any};

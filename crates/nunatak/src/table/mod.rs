@@ -20,8 +20,8 @@ use crate::error::Error;
 use crate::hash::{Hashing, Placement};
 use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::mode::{Mode, Shared};
-use crate::sync::Registry;
 use crate::sync::Shadowing;
+use crate::sync::{GuardPin, Registry};
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
 use iceberg::{BlockSizes, Blocks};
@@ -73,6 +73,7 @@ impl KeyTest for ByWord {
 }
 
 /// The word is a hash, and the caller looks behind the value word.
+#[derive(Clone, Copy)]
 pub(crate) struct ByEntry<F>(pub(crate) F);
 
 impl<F: Fn(u64) -> bool> KeyTest for ByEntry<F> {
@@ -108,6 +109,19 @@ pub trait PairTable: Send + Sized {
 
     /// The value word of a key.
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64>;
+
+    /// The same under a guard of the table's registry, which keeps what a lookup reads as
+    /// well as an operation of its own. (The test by value: who looks no further than the
+    /// first bucket then has no use for it in memory.)
+    #[inline(always)]
+    fn find_guarded<T: KeyTest + Copy>(
+        &self,
+        _guard: &GuardPin<'_>,
+        word: u64,
+        test: T,
+    ) -> Option<u64> {
+        self.find(word, &test)
+    }
 
     /// Changes a key by its value word, or inserts it, and returns the value
     /// word that was present when the operation took effect. `change` must

@@ -5,7 +5,7 @@ use super::index::{Index, Migrating};
 use super::layout::{Bin, BinState, DELEGATED, Header, Slot};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, DATA, FastPin, Mode, Ordering, fence, find_pair};
+use crate::sync::{Backoff, DATA, FastPin, GuardPin, Mode, Ordering, fence, find_pair};
 use crate::table::KeyTest;
 
 /// What a scan of a bin came to.
@@ -44,6 +44,33 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         drop(pin);
         // From the start, so that the common case has nothing to save for it.
         self.find_slowly(word, test)
+    }
+
+    /// The same under a guard of this table, which is announced already.
+    #[inline(always)]
+    pub(crate) fn find_guarded<T: KeyTest + Copy>(
+        &self,
+        guard: &GuardPin<'_>,
+        word: u64,
+        test: T,
+    ) -> Option<u64> {
+        debug_assert!(guard.is_of(&self.registry));
+        let hash = self.placement.hash(word);
+        // Acquire: pairs with the release that publishes an index.
+        // SAFETY: an index that was at the root while a guard was announced outlives it
+        // (invariant 7).
+        let index = unsafe { &*self.root.load(Ordering::Acquire) };
+        if index.pairs_load_whole
+            && let Some(found) = self.find_in_first_bucket(index, hash, word, &test)
+        {
+            return found;
+        }
+        self.find_copied(word, test)
+    }
+
+    #[inline(never)]
+    fn find_copied<T: KeyTest + Copy>(&self, word: u64, test: T) -> Option<u64> {
+        self.find_slowly(word, &test)
     }
 
     #[inline(never)]

@@ -54,7 +54,8 @@
 //!    `Moved` (release); until then it has one writer.
 //! 7. Only the index at the root may start a migration, and the root changes
 //!    when its last bin has moved. An index is freed when no operation that may
-//!    have read the root before is running, and no iterator or snapshot holds it.
+//!    have read the root before is running, no guard that may have done so is
+//!    held, and no iterator or snapshot holds it.
 //! 8. A bin whose keys outnumber its slots although the index is nearly empty
 //!    (their hashes collide), or for which no memory is left, is *delegated*:
 //!    its pairs live in the index's overflow, under a lock, until the next
@@ -82,8 +83,9 @@ pub use stats::DlhtStats;
 use crate::error::Error;
 use crate::hash::{Decoder, Placement};
 use crate::memory::MemoryUsage;
+use crate::seeded::{Bug, seeded};
 use crate::sync::{
-    AtomicPtr, AtomicUsize, Backoff, Counts, Mode, Mutex, OpPin, Ordering, Registry,
+    AtomicPtr, AtomicUsize, Backoff, Counts, GuardPin, Mode, Mutex, OpPin, Ordering, Registry,
     double_word_cas_is_lock_free, operations_ended,
 };
 use crate::table::{Change, KeyTest, PairTable, Shadowed};
@@ -118,6 +120,16 @@ enum Step<T> {
     Wait,
 }
 
+/// An index that was at the root.
+#[derive(Debug)]
+struct Retired {
+    index: Arc<Index>,
+    /// The last epoch of operations that may have read it there.
+    operations: u64,
+    /// The last epoch of guards that may have.
+    guards: u64,
+}
+
 /// The table: pairs of words, found by the first.
 #[derive(Debug)]
 pub struct Table<P: Placement, Y: Mode> {
@@ -129,7 +141,7 @@ pub struct Table<P: Placement, Y: Mode> {
     config: Config,
     registry: Registry,
     hidden_keys: Counts<1>,
-    retired: Mutex<Vec<(u64, Arc<Index>)>>,
+    retired: Mutex<Vec<Retired>>,
     mode: PhantomData<Y>,
 }
 
@@ -238,19 +250,21 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     /// Frees old indexes, waiting for the operations that were running when they
     /// were retired: a few instructions, unless their thread is descheduled. If
     /// this is called from within an operation (by a key's `Eq`, say) it waits
-    /// in vain, so it gives up.
+    /// in vain, so it gives up. It does not wait for guards, which may be held for long.
     pub(crate) fn free_retired_soon(&self) {
         let mut backoff = Backoff::new();
         for _ in 0..Self::FREEING_ROUNDS {
             self.free_retired();
-            if self.retired_count.load(Ordering::Relaxed) == 0 {
-                return;
+            let newest = self.retired.lock().last().map(|retired| retired.operations);
+            if newest.is_none_or(|newest| operations_ended(newest, true)) {
+                break;
             }
             backoff.wait();
         }
+        self.free_retired();
     }
 
-    /// Frees the old indexes that no operation can reach any more.
+    /// Frees the old indexes that nobody can reach any more.
     #[cold]
     pub(crate) fn free_retired(&self) {
         let free: Vec<Arc<Index>> = {
@@ -259,11 +273,13 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 return;
             }
             let free = retired
-                .extract_if(.., |(tag, _)| {
-                    crate::seeded::seeded(crate::seeded::Bug::ReclaimWithoutGrace)
-                        || operations_ended(*tag, true)
+                .extract_if(.., |retired| {
+                    seeded(Bug::ReclaimWithoutGrace)
+                        || (seeded(Bug::ReclaimUnderGuard)
+                            || self.registry.guards_ended(retired.guards))
+                            && operations_ended(retired.operations, true)
                 })
-                .map(|(_, index)| index)
+                .map(|retired| retired.index)
                 .collect();
             self.retired_count.store(retired.len(), Ordering::Relaxed);
             free
@@ -296,7 +312,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let usage = self
             .generations(&pin)
             .fold(MemoryUsage::default(), |usage, index| usage + index.usage());
-        self.retired.lock().iter().fold(usage, |usage, (_, index)| usage + index.usage())
+        self.retired.lock().iter().fold(usage, |usage, retired| usage + retired.index.usage())
     }
 }
 
@@ -317,6 +333,16 @@ impl<P: Placement, Y: Mode> PairTable for Table<P, Y> {
     #[inline(always)]
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
         self.find(word, test)
+    }
+
+    #[inline(always)]
+    fn find_guarded<T: KeyTest + Copy>(
+        &self,
+        guard: &GuardPin<'_>,
+        word: u64,
+        test: T,
+    ) -> Option<u64> {
+        self.find_guarded(guard, word, test)
     }
 
     #[inline(always)]

@@ -1,9 +1,9 @@
 //! Moving bins to the next index.
 
-use super::Table;
 use super::index::Index;
 use super::layout::{BinState, DELEGATED, Header, Slot};
 use super::migration::Migration;
+use super::{Retired, Table};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, Mode, OpPin, Ordering, retire_tag};
@@ -79,12 +79,12 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let old = core::ptr::from_ref(old).cast_mut();
         // Release: whoever reads the root finds every bin moved.
         self.root.store(target, Ordering::Release);
-        let tag = retire_tag();
+        let (operations, guards) = (retire_tag(), self.registry.retire_tag());
         // SAFETY: the share in the old index that the root had, taken over by
         // whoever replaced it there, which happens once for an index.
-        let old = unsafe { Arc::from_raw(old.cast_const()) };
+        let index = unsafe { Arc::from_raw(old.cast_const()) };
         let mut retired = self.retired.lock();
-        retired.push((tag, old));
+        retired.push(Retired { index, operations, guards });
         self.retired_count.store(retired.len(), Ordering::Relaxed);
     }
 
