@@ -1,8 +1,9 @@
 //! Figure 14 of DLHT: what features cost, one at a time and one upon the other.
 
 use super::figure::Figure;
-use super::measure::{Mix, Plan};
-use super::subjects::{Records, Subject, filled};
+use super::measure::Mix;
+use super::subjects::Records;
+use super::turns::Turns;
 use crate::settings::Settings;
 use crate::threads::CheckFailed;
 use nunatak::alloc::{Arena, Global};
@@ -12,34 +13,16 @@ use nunatak::{Modulo, RandomState};
 /// Of every value.
 const BYTES: usize = 32;
 
-fn measure<S: Subject>(
-    figure: &mut Figure,
-    settings: &Settings,
-    (how, feature): (&str, &str),
-    make: impl FnOnce() -> S,
-) -> Result<(), CheckFailed> {
-    let plan = Plan::of(settings);
-    let subject = filled(plan.items, plan.keys(), make)?;
-    let mut values = Vec::new();
-    for mix in [Mix::Get, Mix::InsDel] {
-        for batch in [Some(settings.batch), None] {
-            values.push(Some(plan.batched(batch).median(&subject, mix, settings.repetitions)?));
-        }
-    }
-    figure.add(&[&how, &feature], values);
-    Ok(())
-}
-
 pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
     let title = "The cost of features, with values of 32 bytes (DLHT, figure 14)";
     let measures = ["get/batch M/s", "get M/s", "insdel/batch M/s", "insdel M/s"];
     let mut figure = Figure::new(title, &["how", "feature"], &measures);
-    let items = settings.items;
+    let mut turns = Turns::new(settings);
     let arena = || Arena::new().expect("addresses");
     macro_rules! row {
         ($how:literal, $feature:literal, $format:ty, $hash:ty, $allocator:expr) => {
-            measure(&mut figure, settings, ($how, $feature), || {
-                Records::<$format, 8, _, $hash>::new(items, BYTES, $allocator)
+            turns.add(&[&$how, &$feature], true, || {
+                Records::<$format, 8, _, $hash>::new(settings.items, BYTES, $allocator)
             })?;
         };
     }
@@ -54,6 +37,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
     row!("stacked", "+ variable keys", Format<VARIABLE, VARIABLE>, RandomState, arena());
     row!("stacked", "+ namespaces", Format<VARIABLE, VARIABLE, Named>, RandomState, arena());
     row!("stacked", "+ system's allocator", Format<VARIABLE, VARIABLE, Named>, RandomState, Global);
+    let mixes = [Mix::Get, Mix::InsDel].map(|mix| [(mix, true), (mix, false)]);
+    turns.measure(&mut figure, mixes.as_flattened())?;
     figure.note(
         "The default hashes by modulo, and keeps records in an arena of huge pages, where the \
          paper has mimalloc. Maps of this project can always grow, so that there is no row for it.",

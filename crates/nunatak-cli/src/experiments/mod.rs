@@ -16,6 +16,7 @@ mod sizes;
 mod subjects;
 mod sweeps;
 mod timeline;
+mod turns;
 
 use crate::settings::Settings;
 use crate::threads::CheckFailed;

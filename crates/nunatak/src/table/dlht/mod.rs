@@ -247,21 +247,19 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// Frees old indexes, waiting for the operations that were running when they
-    /// were retired: a few instructions, unless their thread is descheduled. If
-    /// this is called from within an operation (by a key's `Eq`, say) it waits
-    /// in vain, so it gives up. It does not wait for guards, which may be held for long.
+    /// Frees old indexes, waiting for the operations and guards that were there when they
+    /// were retired: a few instructions, unless their thread is descheduled. If this is called
+    /// from within an operation (by a key's `Eq`, say), or a guard is held for long, it waits in
+    /// vain, so it gives up.
     pub(crate) fn free_retired_soon(&self) {
         let mut backoff = Backoff::new();
         for _ in 0..Self::FREEING_ROUNDS {
             self.free_retired();
-            let newest = self.retired.lock().last().map(|retired| retired.operations);
-            if newest.is_none_or(|newest| operations_ended(newest, true)) {
-                break;
+            if self.retired_count.load(Ordering::Relaxed) == 0 {
+                return;
             }
             backoff.wait();
         }
-        self.free_retired();
     }
 
     /// Frees the old indexes that nobody can reach any more.

@@ -184,6 +184,34 @@ fn old_indexes_are_freed() {
 }
 
 #[test]
+fn operations_and_guards_hold_old_indexes() {
+    let table = words(Config::default(), 0);
+    (0..1000).for_each(|key| {
+        put(&table, key, key);
+    });
+    // Operations of other tests may be under way, but not for this long.
+    let is_freed = || {
+        (0..10_000).any(|_| {
+            table.free_retired();
+            std::thread::yield_now();
+            table.stats().retired_indexes == 0
+        })
+    };
+    assert!(is_freed());
+    let guard = table.registry().guard();
+    table.reserve(100_000).unwrap();
+    assert!(!is_freed());
+    assert!((0..1000).all(|key| table.find_guarded(&guard, key, ByWord) == Some(key)));
+    drop(guard);
+    assert!(is_freed());
+    let pin = table.enter();
+    table.reserve(1_000_000).unwrap();
+    assert!(!is_freed());
+    drop(pin);
+    assert!(is_freed());
+}
+
+#[test]
 fn one_thread_needs_no_announcement() {
     let placement = RandomState::default().into_placement().unwrap();
     let table: Table<_, SingleThread> = Table::new(placement, Config::default(), 0).unwrap();

@@ -1,0 +1,71 @@
+//! Maps that are compared: filled side by side, then measured in turn, so that what the machine
+//! does beside, an hour of it or a second, is done to all of them.
+
+use super::figure::Figure;
+use super::measure::{Mix, Plan};
+use super::subjects::{Subject, filled};
+use crate::settings::Settings;
+use crate::statistics::Summary;
+use crate::threads::CheckFailed;
+
+/// One of them, and the row that it is.
+struct Turn {
+    at: Vec<String>,
+    has_batches: bool,
+    measure: Box<dyn Fn(Plan, Mix) -> Result<f64, CheckFailed>>,
+}
+
+/// Some maps.
+pub(crate) struct Turns<'s> {
+    settings: &'s Settings,
+    maps: Vec<Turn>,
+}
+
+impl<'s> Turns<'s> {
+    pub(crate) fn new(settings: &'s Settings) -> Self {
+        Self { settings, maps: Vec::new() }
+    }
+
+    /// Fills a map.
+    pub(crate) fn add<S: Subject + 'static>(
+        &mut self,
+        at: &[&dyn ToString],
+        has_batches: bool,
+        make: impl FnOnce() -> S,
+    ) -> Result<(), CheckFailed> {
+        let plan = Plan::of(self.settings);
+        let subject = filled(plan.items, plan.keys(), make)?;
+        self.maps.push(Turn {
+            at: at.iter().map(|at| at.to_string()).collect(),
+            has_batches,
+            measure: Box::new(move |plan, mix| plan.measure(&subject, mix)),
+        });
+        Ok(())
+    }
+
+    /// Adds a row for each map, of the medians of what was done in batches (if so) and not.
+    pub(crate) fn measure(
+        self,
+        figure: &mut Figure,
+        mixes: &[(Mix, bool)],
+    ) -> Result<(), CheckFailed> {
+        let mut rates = vec![vec![Vec::new(); mixes.len()]; self.maps.len()];
+        for _ in 0..self.settings.repetitions.max(1) {
+            for (number, &(mix, is_batched)) in mixes.iter().enumerate() {
+                let plan = Plan::of(self.settings);
+                let plan = plan.batched(is_batched.then_some(self.settings.batch));
+                for (map, rates) in self.maps.iter().zip(&mut rates) {
+                    if map.has_batches || !is_batched {
+                        rates[number].push((map.measure)(plan, mix)?);
+                    }
+                }
+            }
+        }
+        for (map, rates) in self.maps.iter().zip(rates) {
+            let at: Vec<&dyn ToString> = map.at.iter().map(|at| at as _).collect();
+            let median = |rates: &Vec<f64>| Summary::of(rates).map(|summary| summary.median);
+            figure.add(&at, rates.iter().map(median).collect());
+        }
+        Ok(())
+    }
+}
