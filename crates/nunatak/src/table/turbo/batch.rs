@@ -6,7 +6,8 @@
 
 use super::Table;
 use super::find::PASSED;
-use super::geometry::fingerprint;
+use super::geometry::{Descriptor, fingerprint};
+use super::shards::Shard;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
@@ -14,52 +15,67 @@ use crate::table::pea::layout::{Header, Layout};
 use crate::table::{Change, KeyTest};
 
 /// How far ahead of its execution an operation's descriptor is fetched, its header and its
-/// slot.
-const DESCRIPTOR_DISTANCE: usize = 48;
-const HEADER_DISTANCE: usize = 32;
-const SLOT_DISTANCE: usize = 12;
+/// slot. (Gets of 2^22 items in 128 MiB: 63 M/s so, 53 M/s with 48, 32 and 12.)
+const DESCRIPTOR_DISTANCE: usize = 96;
+const HEADER_DISTANCE: usize = 80;
+const SLOT_DISTANCE: usize = 32;
 /// A power of two above the distances.
-const RING: usize = 64;
+const RING: usize = 128;
 /// The first bucket of a shard that has none.
 const NONE: usize = usize::MAX;
+
+/// What is known of an operation before its turn.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead<'s> {
+    pub(super) hash: u64,
+    pub(super) shard: &'s Shard,
+    /// As it was when the bucket was fetched.
+    pub(super) descriptor: Descriptor,
+    /// The first bucket by that.
+    pub(super) bucket: usize,
+}
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Runs `step` for every operation of a batch, in order, while the lines of later
     /// ones are fetched.
     #[inline(always)]
-    fn for_each_fetched<const CHANGES: bool>(
-        &self,
+    fn for_each_fetched<'s, const CHANGES: bool>(
+        &'s self,
         count: usize,
         word: impl Fn(usize) -> u64,
-        mut step: impl FnMut(usize, u64, u64) -> bool,
+        mut step: impl FnMut(usize, u64, Ahead<'s>) -> bool,
     ) {
-        // Hashes and first buckets.
-        let mut ring = [(0_u64, 0_usize); RING];
+        let none =
+            Ahead { hash: 0, shard: self.shards.shard(0), descriptor: Descriptor(0), bucket: NONE };
+        let mut ring = [none; RING];
         for time in 0..count + DESCRIPTOR_DISTANCE {
             let at = time.wrapping_sub(DESCRIPTOR_DISTANCE);
-            if at < count && !step(at, word(at), ring[at % RING].0) {
+            if at < count && !step(at, word(at), ring[at % RING]) {
                 return;
             }
             if time < count {
                 let hash = self.placement.hash(word(time));
-                ring[time % RING].0 = hash;
-                let shard: *const _ = self.shards.of(hash);
+                let shard = self.shards.of(hash);
+                let ahead = &mut ring[time % RING];
+                (ahead.hash, ahead.shard) = (hash, shard);
+                let shard: *const _ = shard;
                 if CHANGES { prefetch_to_write(shard) } else { prefetch(shard) }
             }
             let at = time.wrapping_sub(DESCRIPTOR_DISTANCE - HEADER_DISTANCE);
             if at < count {
-                let (hash, _) = ring[at % RING];
-                let run = self.shards.of(hash).descriptor().run();
-                let bucket = run.map_or(NONE, |run| self.shards.place(run, hash, 0));
-                ring[at % RING].1 = bucket;
-                if bucket != NONE {
-                    let address = self.shards.address(bucket);
+                let ahead = &mut ring[at % RING];
+                ahead.descriptor = ahead.shard.descriptor();
+                let run = ahead.descriptor.run();
+                ahead.bucket = run.map_or(NONE, |run| self.shards.place(run, ahead.hash, 0));
+                if ahead.bucket != NONE {
+                    let address = self.shards.address(ahead.bucket);
                     if CHANGES { prefetch_to_write(address) } else { prefetch(address) }
                 }
             }
             let at = time.wrapping_sub(DESCRIPTOR_DISTANCE - SLOT_DISTANCE);
             if at < count {
-                self.prefetch_slot::<CHANGES>(ring[at % RING]);
+                let Ahead { hash, bucket, .. } = ring[at % RING];
+                self.prefetch_slot::<CHANGES>((hash, bucket));
             }
         }
     }
@@ -83,6 +99,21 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
+    /// A lookup whose bucket is known by a descriptor that may not be its shard's any more.
+    #[inline(always)]
+    fn find_ahead<T: KeyTest>(&self, ahead: Ahead<'_>, tag: u64, test: &T) -> Option<u64> {
+        let Ahead { hash, shard, descriptor, bucket } = ahead;
+        // What is in a file may be in another page by now, or not be durable.
+        if !M::IS_DURABLE && bucket != NONE {
+            let run = || descriptor.run().expect("it told of the bucket");
+            let found = self.find_from(bucket, run, (hash, tag), test);
+            if shard.descriptor_after().has_run_of(descriptor) {
+                return found;
+            }
+        }
+        self.find_tag::<false, _>(hash, tag, test)
+    }
+
     #[inline(always)]
     pub(super) fn find_many<T: KeyTest>(
         &self,
@@ -91,8 +122,9 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         test: impl Fn(usize) -> T,
         mut found: impl FnMut(usize, Option<u64>),
     ) {
-        self.for_each_fetched::<false>(count, word, |at, word, hash| {
-            found(at, self.find_tag::<false, _>(hash, self.placement.tag(word, hash), &test(at)));
+        self.for_each_fetched::<false>(count, word, |at, word, ahead| {
+            let tag = self.placement.tag(word, ahead.hash);
+            found(at, self.find_ahead(ahead, tag, &test(at)));
             true
         });
     }
@@ -107,9 +139,9 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         change: impl Fn(usize, u64) -> Change,
         mut done: impl FnMut(usize, Option<u64>) -> bool,
     ) {
-        self.for_each_fetched::<true>(count, word, |at, word, hash| {
+        self.for_each_fetched::<true>(count, word, |at, word, ahead| {
             let change = |second| change(at, second);
-            done(at, self.apply_hashed::<false, _>(hash, word, &test(at), fresh(at), change))
+            done(at, self.apply_hashed::<false, _>(ahead.hash, word, &test(at), fresh(at), change))
         });
     }
 }

@@ -6,8 +6,6 @@ use super::shards::Shard;
 use crate::hash::Placement;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::memory::{Medium, Run};
-use crate::seeded::{Bug, seeded};
-use crate::sync::{Ordering, fence};
 use crate::table::KeyTest;
 use crate::table::pea::bucket::Flag;
 use crate::table::pea::layout::{Header, Layout, find_in};
@@ -52,16 +50,10 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 None if self.chains.len() == 0 => return None,
                 None => self.find_in_chain(hash, tag, test),
             };
-            // Pairs with the releases of who has published another run: what was read of
-            // one that is not the shard's any more does not count. Nor does it if a page may
-            // have been used for something else.
-            fence(Ordering::Acquire);
-            let now = shard.descriptor_again();
+            let now = shard.descriptor_after();
             self.persist_read(now, hash);
-            let is_still = now.unlocked() == descriptor.unlocked();
-            if (is_still || seeded(Bug::DescriptorNotAskedAgain))
-                && self.medium.recycled() == recycled
-            {
+            // Nor does it count if a page may have been used for something else.
+            if now.has_run_of(descriptor) && self.medium.recycled() == recycled {
                 return second;
             }
         }
@@ -69,12 +61,24 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     #[inline(always)]
     fn find_in_run<T: KeyTest>(&self, run: Run, hash: u64, tag: u64, test: &T) -> Option<u64> {
-        let bucket = self.shards.bucket(self.shards.place(run, hash, 0));
+        self.find_from(self.shards.place(run, hash, 0), || run, (hash, tag), test)
+    }
+
+    /// A lookup by a key's first bucket, and by the run that it is in.
+    #[inline(always)]
+    pub(super) fn find_from<T: KeyTest>(
+        &self,
+        first: usize,
+        run: impl FnOnce() -> Run,
+        (hash, tag): (u64, u64),
+        test: &T,
+    ) -> Option<u64> {
+        let bucket = self.shards.bucket(first);
         // Before the fingerprints: who finds no flag finds the key here, if anywhere.
         let header = bucket.header();
         match self.find_in(bucket, header, (hash, tag), test) {
             None if header.has_no_flag() => None,
-            None => self.find_behind(run, header, (hash, tag), test),
+            None => self.find_behind(run(), header, (hash, tag), test),
             found => found,
         }
     }

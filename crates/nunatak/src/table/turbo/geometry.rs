@@ -14,6 +14,7 @@
 //! bucket's keys come to two neighbours when it is twice as large.
 
 use crate::memory::Run;
+use crate::seeded::{Bug, seeded};
 
 const FINGERPRINT_SHIFT: u32 = 10;
 
@@ -77,6 +78,13 @@ impl Descriptor {
             return None;
         }
         Some(Run { first: (self.0 & FIRST) as usize, size: size as u32 - 1 })
+    }
+
+    /// Whether the run that the shard had at an earlier time is its run still, and was so in
+    /// between.
+    #[inline(always)]
+    pub(super) fn has_run_of(self, earlier: Self) -> bool {
+        self.unlocked() == earlier.unlocked() || seeded(Bug::DescriptorNotAskedAgain)
     }
 
     /// The next one of a shard, locked as this is.

@@ -17,7 +17,9 @@ use super::geometry::{Descriptor, MOST_BUCKETS, bucket};
 use crate::error::Error;
 use crate::memory::Addresses;
 use crate::memory::{Medium, MemoryUsage, Part, Run, Runs, Stretch};
-use crate::sync::{AtomicPair, AtomicU64, Backoff, Mutex, Ordering, operations_ended, retire_tag};
+use crate::sync::{
+    AtomicPair, AtomicU64, Backoff, Mutex, Ordering, fence, operations_ended, retire_tag,
+};
 use crate::table::pea::layout::Layout;
 
 #[derive(Debug, Default)]
@@ -57,9 +59,12 @@ impl Shard {
         Descriptor(self.descriptor.load(Ordering::Acquire))
     }
 
-    /// What the descriptor is now. Loads before it must acquire.
+    /// What the descriptor is after what was read of its run.
     #[inline(always)]
-    pub(super) fn descriptor_again(&self) -> Descriptor {
+    pub(super) fn descriptor_after(&self) -> Descriptor {
+        // Acquire: pairs with the releases of who has published another run, so that what was
+        // read of one that is not the shard's any more is told by its descriptor.
+        fence(Ordering::Acquire);
         // Relaxed: who acts on a newer run releases what it does.
         Descriptor(self.descriptor.load(Ordering::Relaxed))
     }
