@@ -6,6 +6,7 @@
 
 mod cut;
 pub(crate) mod dlht;
+mod groups;
 pub(crate) mod iceberg;
 mod known;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]

@@ -1,64 +1,81 @@
 //! Batches: the operations in order, the memory accesses overlapped. The paper has none.
 //!
-//! Prefetches run ahead of the execution in two windows: of a key's first header; and
-//! closer, when that has arrived, of the slot that it tells of, or of a free one.
+//! They go in [groups](crate::table::groups) through three stages: the first header of a key
+//! is fetched; when that has arrived, the slot that it tells of, or a free one; and the
+//! operation is executed.
 
 use super::Table;
 use super::bucket::Flag;
-use super::geometry::{Entry, Strategy, fingerprint, first_bucket, second_bucket};
+use super::directory::Found;
+use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
 use super::layout::{Header, Layout};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
+use crate::table::groups::{Groups, ring};
 use crate::table::{Change, KeyTest};
 
-/// How far ahead of its execution an operation's header is fetched, and its slot.
-const HEADER_DISTANCE: usize = 32;
-const SLOT_DISTANCE: usize = 16;
-/// A power of two above the distance.
-const RING: usize = 32;
+/// How many groups later than its header an operation's slot is fetched, and it is executed.
+const SLOT_LAG: usize = 3;
+const STEP_LAG: usize = SLOT_LAG + 2;
+const RING: usize = ring(STEP_LAG);
+
+/// What is known of an operation before its turn.
+#[derive(Clone, Copy)]
+struct Ahead<'t> {
+    hash: u64,
+    /// As it was when the bucket was fetched.
+    found: Found<'t>,
+}
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Runs `step` for every operation of a batch, in order, while the lines of later
     /// ones are fetched.
     #[inline(always)]
-    fn for_each_fetched<const CHANGES: bool>(
-        &self,
+    fn for_each_fetched<'t, const CHANGES: bool>(
+        &'t self,
         count: usize,
         word: impl Fn(usize) -> u64,
-        mut step: impl FnMut(usize, u64, u64) -> bool,
+        mut step: impl FnMut(usize, u64, Ahead<'t>) -> bool,
     ) {
-        let mut ring = [(0_u64, Entry(0)); RING];
-        for time in 0..count + HEADER_DISTANCE {
-            let at = time.wrapping_sub(HEADER_DISTANCE);
-            if at < count && !step(at, word(at), ring[at % RING].0) {
-                return;
+        if count == 0 {
+            return;
+        }
+        let mut ring = [Ahead { hash: 0, found: self.directories.find(0) }; RING];
+        let groups = Groups::new(count);
+        for turn in groups.turns(STEP_LAG) {
+            for at in groups.at(turn, 0) {
+                let hash = self.placement.hash(word(at));
+                ring[at % RING] = Ahead { hash, found: self.locate(hash) };
             }
-            if time < count {
-                let hash = self.placement.hash(word(time));
-                let entry = self.locate(hash).entry;
-                ring[time % RING] = (hash, entry);
-                let address = |bucket| self.segments.address(entry.segment(), bucket);
+            // By themselves, since these are the ones that wait for addresses of pages.
+            for at in groups.at(turn, 0) {
+                let Ahead { hash, found } = ring[at % RING];
+                let address = |bucket| self.segments.address(found.entry.segment(), bucket);
                 let first = address(first_bucket(hash, self.mask()));
                 if CHANGES {
                     prefetch_to_write(first)
                 } else {
                     prefetch(first)
                 }
-                if CHANGES && entry.strategy() > Strategy::Single {
+                if CHANGES && found.entry.strategy() > Strategy::Single {
                     prefetch_to_write(address(second_bucket(hash, self.mask())));
                 }
             }
-            let at = time.wrapping_sub(HEADER_DISTANCE - SLOT_DISTANCE);
-            if at < count {
+            for at in groups.at(turn, SLOT_LAG) {
                 self.prefetch_slot::<CHANGES>(ring[at % RING]);
+            }
+            for at in groups.at(turn, STEP_LAG) {
+                if !step(at, word(at), ring[at % RING]) {
+                    return;
+                }
             }
         }
     }
 
     #[inline(always)]
-    fn prefetch_slot<const CHANGES: bool>(&self, (hash, entry): (u64, Entry)) {
-        let (segment, mask) = (entry.segment(), self.mask());
+    fn prefetch_slot<const CHANGES: bool>(&self, Ahead { hash, found }: Ahead<'_>) {
+        let (segment, mask) = (found.entry.segment(), self.mask());
         let bucket = self.segments.bucket(segment, first_bucket(hash, mask));
         let header = bucket.header();
         let slot = header.matching(fingerprint(hash)).next();
@@ -72,6 +89,24 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
+    /// A lookup in a segment that may not be the key's any more.
+    #[inline(always)]
+    fn find_ahead<T: KeyTest>(
+        &self,
+        Ahead { hash, found }: Ahead<'_>,
+        tag: u64,
+        test: &T,
+    ) -> Option<u64> {
+        // What is in a file may be in another page by now, or not be durable.
+        if !M::IS_DURABLE {
+            let second = self.find_in_segment(found.entry.segment(), hash, tag, test);
+            if self.is_still(found) {
+                return second;
+            }
+        }
+        self.find_tag::<false, _>(hash, tag, test)
+    }
+
     #[inline(always)]
     pub(super) fn find_many<T: KeyTest>(
         &self,
@@ -80,8 +115,9 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         test: impl Fn(usize) -> T,
         mut found: impl FnMut(usize, Option<u64>),
     ) {
-        self.for_each_fetched::<false>(count, word, |at, word, hash| {
-            found(at, self.find_tag::<false, _>(hash, self.placement.tag(word, hash), &test(at)));
+        self.for_each_fetched::<false>(count, word, |at, word, ahead| {
+            let tag = self.placement.tag(word, ahead.hash);
+            found(at, self.find_ahead(ahead, tag, &test(at)));
             true
         });
     }
@@ -96,7 +132,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         change: impl Fn(usize, u64) -> Change,
         mut done: impl FnMut(usize, Option<u64>) -> bool,
     ) {
-        self.for_each_fetched::<true>(count, word, |at, word, hash| {
+        self.for_each_fetched::<true>(count, word, |at, word, Ahead { hash, .. }| {
             let change = |second| change(at, second);
             done(at, self.apply_hashed::<false, _>(hash, word, &test(at), fresh(at), change))
         });

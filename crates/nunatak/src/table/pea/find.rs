@@ -39,19 +39,24 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             }
             let second = self.find_in_segment(segment, hash, tag, test);
             self.persist_read(segment, hash);
-            // Pairs with the releases of who published another entry: what was read of a
-            // segment that is not the key's any more does not count. Nor does it if a
-            // page may have been used for something else.
-            fence(Ordering::Acquire);
-            let is_still = self.directories.is_still(found) || seeded(Bug::EntryNotAskedAgain);
-            if is_still && self.medium.recycled() == recycled {
+            // Nor does it count if a page may have been used for something else.
+            if self.is_still(found) && self.medium.recycled() == recycled {
                 return second;
             }
         }
     }
 
+    /// Whether a key's segment is what it was before something was read of it, which does not
+    /// count if not.
     #[inline(always)]
-    fn find_in_segment<T: KeyTest>(
+    pub(super) fn is_still(&self, found: Found<'_>) -> bool {
+        // Acquire: pairs with the releases of who published another entry.
+        fence(Ordering::Acquire);
+        self.directories.is_still(found) || seeded(Bug::EntryNotAskedAgain)
+    }
+
+    #[inline(always)]
+    pub(super) fn find_in_segment<T: KeyTest>(
         &self,
         segment: usize,
         hash: u64,
