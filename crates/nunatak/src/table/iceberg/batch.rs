@@ -1,9 +1,9 @@
 //! Batches: the operations in order, the memory accesses overlapped. The paper has
 //! none.
 //!
-//! Prefetches run ahead of the execution in three windows: of the fingerprints; closer,
-//! when those have arrived, of the slot that they tell of or of the fingerprints of
-//! the back yard; and closer still, of the slot there. So an operation finds its lines
+//! They go in [groups](crate::table::groups) through four stages: the fingerprints are fetched;
+//! when those have arrived, the slot that they tell of or the fingerprints of the back yard;
+//! then the slot there; and the operation is executed. So an operation finds its lines
 //! in the cache. What was looked at ahead is a hint: only a hit is good for itself,
 //! since a tag says whose it is.
 
@@ -14,16 +14,16 @@ use super::geometry::{BlockSizes, State, back_fingerprint, choices, fingerprint,
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
+use crate::table::groups::{Groups, ring};
 use crate::table::{Change, KeyTest};
 use core::hint::select_unpredictable;
 
-/// How far ahead of its execution an operation's fingerprints are fetched, its slot
-/// or those of the back yard, and its slot there.
-const LINE_DISTANCE: usize = 48;
-const SLOT_DISTANCE: usize = 24;
-const BACK_DISTANCE: usize = 10;
-/// A power of two above the distance.
-const RING: usize = 64;
+/// How many groups later than its fingerprints an operation's slot is fetched, or the
+/// fingerprints of the back yard; its slot there; and it is executed.
+const SLOT_LAG: usize = 2;
+const BACK_LAG: usize = SLOT_LAG + 2;
+const STEP_LAG: usize = BACK_LAG + 1;
+const RING: usize = ring(STEP_LAG);
 
 /// An operation that is under way.
 #[derive(Clone, Copy)]
@@ -64,29 +64,33 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
             behind: [0; 2],
         };
         let mut ring = [none; RING];
-        // What comes before the first operation is as what is between them.
-        for time in 0..count + LINE_DISTANCE {
-            if time < count {
-                let ahead = &mut ring[time % RING];
-                ahead.hash = self.placement.hash(word(time));
+        let groups = Groups::new(count);
+        for turn in groups.turns(STEP_LAG) {
+            for at in groups.at(turn, 0) {
+                let ahead = &mut ring[at % RING];
+                ahead.hash = self.placement.hash(word(at));
                 ahead.state = self.state();
                 ahead.block = self.geometry.block(ahead.hash, ahead.state.mask());
-                let line = self.front.line_address(ahead.block);
+            }
+            // By themselves, since these are the ones that wait for addresses of pages.
+            for at in groups.at(turn, 0) {
+                let line = self.front.line_address(ring[at % RING].block);
                 if CHANGES { prefetch_to_write(line) } else { prefetch(line) }
             }
-            let at = time.wrapping_sub(LINE_DISTANCE - SLOT_DISTANCE);
-            if at < count {
+            for at in groups.at(turn, SLOT_LAG) {
                 let ahead = &mut ring[at % RING];
                 ahead.is_full = CHANGES && is_insert(at) && !self.fetch_empty_slot(ahead);
                 self.fetch_slot::<CHANGES>(ahead);
             }
-            let at = time.wrapping_sub(LINE_DISTANCE - BACK_DISTANCE);
-            if at < count && ring[at % RING].is_behind {
-                self.fetch_behind(&ring[at % RING]);
+            for at in groups.at(turn, BACK_LAG) {
+                if ring[at % RING].is_behind {
+                    self.fetch_behind(&ring[at % RING]);
+                }
             }
-            let at = time.wrapping_sub(LINE_DISTANCE);
-            if at < count && !step(at, word(at), &ring[at % RING]) {
-                return;
+            for at in groups.at(turn, STEP_LAG) {
+                if !step(at, word(at), &ring[at % RING]) {
+                    return;
+                }
             }
         }
     }
