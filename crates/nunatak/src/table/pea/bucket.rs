@@ -190,6 +190,7 @@ pub struct Item {
 impl Layout for Bucket {
     const IS_DURABLE: bool = true;
     const SLOTS: usize = SLOTS;
+    const PAIRS_ARE_WHOLE: bool = true;
     type Header = BucketHeader;
 
     #[inline(always)]

@@ -44,6 +44,8 @@ pub trait Layout: Element + Debug + Send + Sync + Sized + 'static {
     const IS_DURABLE: bool;
     /// How many entries it holds.
     const SLOTS: usize;
+    /// Whether every pair is the slot's, whatever the header is ([`is_pair_of`](Self::is_pair_of)).
+    const PAIRS_ARE_WHOLE: bool = false;
     type Header: Header;
 
     /// Fingerprints and flags; the flags not after the fingerprints.

@@ -23,6 +23,8 @@ const STEP_LAG: usize = SLOT_LAG + 2;
 const RING: usize = ring(STEP_LAG);
 /// The first bucket of a shard that has none.
 const NONE: usize = usize::MAX;
+/// The slot of a key of whose fingerprint there is none.
+const NO_SLOT: u32 = u32::MAX;
 
 /// What is known of an operation before its turn.
 #[derive(Clone, Copy)]
@@ -33,6 +35,8 @@ pub(super) struct Ahead<'s> {
     pub(super) descriptor: Descriptor,
     /// The first bucket by that.
     pub(super) bucket: usize,
+    /// A slot of that which has the key's fingerprint.
+    slot: u32,
 }
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
@@ -45,8 +49,13 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         word: impl Fn(usize) -> u64,
         mut step: impl FnMut(usize, u64, Ahead<'s>) -> bool,
     ) {
-        let none =
-            Ahead { hash: 0, shard: self.shards.shard(0), descriptor: Descriptor(0), bucket: NONE };
+        let none = Ahead {
+            hash: 0,
+            shard: self.shards.shard(0),
+            descriptor: Descriptor(0),
+            bucket: NONE,
+            slot: NO_SLOT,
+        };
         let mut ring = [none; RING];
         let groups = Groups::new(count);
         for turn in groups.turns(STEP_LAG) {
@@ -54,7 +63,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 let hash = self.placement.hash(word(at));
                 let shard = self.shards.of(hash);
                 let ahead = &mut ring[at % RING];
-                (ahead.hash, ahead.shard) = (hash, shard);
+                (ahead.hash, ahead.shard, ahead.slot) = (hash, shard, NO_SLOT);
                 let shard: *const _ = shard;
                 if CHANGES { prefetch_to_write(shard) } else { prefetch(shard) }
             }
@@ -73,7 +82,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 }
             }
             for at in groups.at(turn, SLOT_LAG) {
-                self.prefetch_slot::<CHANGES>(ring[at % RING]);
+                self.prefetch_slot::<CHANGES>(&mut ring[at % RING]);
             }
             for at in groups.at(turn, STEP_LAG) {
                 if !step(at, word(at), ring[at % RING]) {
@@ -84,13 +93,15 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     #[inline(always)]
-    fn prefetch_slot<const CHANGES: bool>(&self, Ahead { hash, bucket: at, .. }: Ahead<'_>) {
+    fn prefetch_slot<const CHANGES: bool>(&self, ahead: &mut Ahead<'_>) {
+        let Ahead { hash, bucket: at, .. } = *ahead;
         if at == NONE {
             return;
         }
         let bucket = self.shards.bucket(at);
         let header = bucket.header();
         let slot = header.matching(fingerprint(hash)).next();
+        ahead.slot = slot.map_or(NO_SLOT, |slot| slot as u32);
         if slot.is_none() && header.has(PASSED) {
             // Mostly the next one, which is round the end of a shard seldom.
             let next = self.shards.address(at + 1);
@@ -105,16 +116,24 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// A lookup whose bucket is known by a descriptor that may not be its shard's any more.
     #[inline(always)]
     fn find_ahead<T: KeyTest>(&self, ahead: Ahead<'_>, tag: u64, test: &T) -> Option<u64> {
-        let Ahead { hash, shard, descriptor, bucket } = ahead;
+        let Ahead { hash, shard, descriptor, bucket, slot } = ahead;
         // What is in a file may be in another page by now, or not be durable.
-        if !M::IS_DURABLE && bucket != NONE {
-            let run = || descriptor.run().expect("it told of the bucket");
-            let found = self.find_from(bucket, run, (hash, tag), test);
-            if shard.descriptor_after().has_run_of(descriptor) {
-                return found;
+        if M::IS_DURABLE || bucket == NONE {
+            return self.find_tag::<false, _>(hash, tag, test);
+        }
+        let is_still = || shard.descriptor_after().has_run_of(descriptor);
+        if L::PAIRS_ARE_WHOLE && slot != NO_SLOT {
+            let bucket = self.shards.bucket(bucket);
+            let (first, second) = self.shards.pair(bucket, slot as usize, self.pairs_load_whole);
+            if first == tag && test.accepts(second) && is_still() {
+                return Some(second);
             }
         }
-        self.find_tag::<false, _>(hash, tag, test)
+        let run = || descriptor.run().expect("it told of the bucket");
+        match self.find_from(bucket, run, (hash, tag), test) {
+            found if is_still() => found,
+            _ => self.find_tag::<false, _>(hash, tag, test),
+        }
     }
 
     #[inline(always)]
