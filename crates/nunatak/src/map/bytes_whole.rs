@@ -11,10 +11,10 @@ use crate::sync::GuardPin;
 use crate::table::{Design, KeyTest, PairTable, Visible};
 
 /// How many keys are looked for at once: first their slots, then their entries.
-const WINDOW: usize = 64;
+const WINDOW: usize = 256;
 
-/// How many keys ahead of its change a key's slot is fetched.
-const DISTANCE: usize = 16;
+/// How many keys are looked for before the first of them is changed.
+const CHANGES_WINDOW: usize = 64;
 
 type Bytes = Vec<u8>;
 
@@ -33,6 +33,18 @@ impl<E: Entries> KeyTest for MayBe<'_, '_, E> {
     }
 }
 
+/// Takes any key of a word for the one that is looked for.
+struct AnyEntry;
+
+impl KeyTest for AnyEntry {
+    const BY_WORD: bool = false;
+
+    #[inline(always)]
+    fn accepts(&self, _second: u64) -> bool {
+        true
+    }
+}
+
 impl<E: Entries, D: Design> ByteMap<E, D> {
     /// Tells of each key of a batch, in order, its number and its value.
     pub(super) fn find_many<'g, K: KeyOf<E::Naming>>(
@@ -42,20 +54,22 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         mut found: impl FnMut(usize, Option<E::Value<'g>>),
     ) {
         for (window, keys) in keys.chunks(WINDOW).enumerate() {
-            let mut words = [None; WINDOW];
-            let word = |at: usize| self.entries.word(keys[at].key());
+            let (mut words, mut found_words) = ([0; WINDOW], [None; WINDOW]);
+            for (word, key) in words.iter_mut().zip(keys) {
+                *word = self.entries.word(key.key());
+            }
             // Whose hash is a key's is the key's but for bad luck: its entry is fetched
             // before it is looked at.
             self.table.find_many(
                 keys.len(),
-                word,
+                |at| words[at],
                 |at| MayBe { entries: &*self.entries, key: keys[at].key() },
                 |at, word| {
-                    words[at] = word;
+                    found_words[at] = word;
                     word.into_iter().for_each(|word| self.entries.prefetch(word));
                 },
             );
-            for (at, (key, word)) in keys.iter().zip(words).enumerate() {
+            for (at, (key, word)) in keys.iter().zip(found_words).enumerate() {
                 // SAFETY: read under the guard.
                 let is_its = |word| unsafe { self.entries.is(key.key(), word) };
                 let word = word.filter(|_| E::fits(key.key()));
@@ -68,19 +82,38 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         }
     }
 
-    /// Runs `each` for every key of a batch, in order, while the slots of the keys after it
-    /// are fetched.
-    fn for_each_fetched<'k>(
+    /// Runs `each` for every key of a batch, in order, after the slots and entries of some keys
+    /// have been fetched.
+    fn for_each_fetched<'k, const INSERTS: bool>(
         &self,
-        keys: impl Iterator<Item = KeyRef<'k, E>> + Clone,
+        keys: impl ExactSizeIterator<Item = KeyRef<'k, E>> + Clone,
         mut each: impl FnMut(usize) -> bool,
     ) {
-        let mut ahead = keys.clone();
-        ahead.by_ref().take(DISTANCE).for_each(|key| self.prefetch(key));
-        for (at, _) in keys.enumerate() {
-            ahead.next().into_iter().for_each(|key| self.prefetch(key));
-            if !each(at) {
-                break;
+        let (count, mut ahead) = (keys.len(), keys);
+        for first in (0..count).step_by(CHANGES_WINDOW) {
+            let mut words = [0; CHANGES_WINDOW];
+            let window = first..count.min(first + CHANGES_WINDOW);
+            for (word, key) in words.iter_mut().zip(ahead.by_ref()) {
+                *word = self.entries.word(key);
+            }
+            // Who inserts will want a slot that no look for the key fetches.
+            if INSERTS {
+                words[..window.len()].iter().for_each(|&word| self.table.prefetch(word));
+            }
+            {
+                let _guard = self.guard();
+                // A hint: whatever has the key's hash is probably its.
+                self.table.find_many(
+                    window.len(),
+                    |at| words[at],
+                    |_| AnyEntry,
+                    |_, word| word.into_iter().for_each(|word| self.entries.prefetch(word)),
+                );
+            }
+            for at in window {
+                if !each(at) {
+                    return;
+                }
             }
         }
     }
@@ -124,7 +157,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         fresh: &mut usize,
     ) -> Result<(), (usize, Error)> {
         let mut result = Ok(());
-        self.for_each_fetched(entries.iter().map(|(key, _)| key.key()), |at| {
+        self.for_each_fetched::<true>(entries.iter().map(|(key, _)| key.key()), |at| {
             let (key, value) = &entries[at];
             match self.put(key.key(), value.as_ref()) {
                 Ok(replaced) => *fresh += usize::from(!replaced),
@@ -146,7 +179,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// ```
     pub fn delete_many<K: KeyOf<E::Naming>>(&self, keys: &[K]) -> usize {
         let mut present = 0;
-        self.for_each_fetched(keys.iter().map(KeyOf::key), |at| {
+        self.for_each_fetched::<false>(keys.iter().map(KeyOf::key), |at| {
             present += usize::from(self.delete(keys[at].key()));
             true
         });
@@ -424,7 +457,7 @@ where
     ) -> Result<usize, BatchError> {
         check_batch(entries.len(), previous.len())?;
         let mut fresh = 0;
-        self.for_each_fetched(entries.iter().map(|(key, _)| &**key), |at| {
+        self.for_each_fetched::<true>(entries.iter().map(|(key, _)| &**key), |at| {
             let (key, value) = &entries[at];
             previous[at] = stored(self.insert(key, value));
             fresh += usize::from(previous[at].is_none());
@@ -440,7 +473,7 @@ where
     ) -> Result<usize, BatchError> {
         check_batch(keys.len(), removed.len())?;
         let mut present = 0;
-        self.for_each_fetched(keys.iter().map(Vec::as_slice), |at| {
+        self.for_each_fetched::<false>(keys.iter().map(Vec::as_slice), |at| {
             removed[at] = self.remove(&keys[at]);
             present += usize::from(removed[at].is_some());
             true
@@ -452,7 +485,7 @@ where
         let keys: Vec<Bytes> =
             operations.iter().map(|operation| operation.request.key().clone()).collect();
         let mut executed = 0;
-        self.for_each_fetched(keys.iter().map(Vec::as_slice), |at| {
+        self.for_each_fetched::<false>(keys.iter().map(Vec::as_slice), |at| {
             let Op { request, outcome } = &mut operations[at];
             let before = match &request {
                 Request::Get(key) => self.get(key),
