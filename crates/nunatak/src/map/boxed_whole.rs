@@ -3,6 +3,7 @@
 use super::batch::{Op, Request, Stop};
 use super::boxed::BoxedMap;
 use super::inline_whole::check_batch;
+use super::windows::{self, AnyEntry};
 use super::{Compute, ConcurrentMap};
 use crate::entry::EntryPtr;
 use crate::error::{BatchError, Error};
@@ -11,31 +12,24 @@ use crate::table::{Design, PairTable};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
-/// How many keys ahead of its lookup a key's bin is fetched.
-const DISTANCE: usize = 16;
+/// Fetches the beginning of an entry: for most its key, and the value or where that is.
+#[inline(always)]
+fn prefetch_entry<K, V>(word: u64) {
+    // SAFETY: the table holds addresses of entries only.
+    unsafe { EntryPtr::<K, V>::from_word(word) }.prefetch();
+}
 
 impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
-    /// Runs `each` for every key of a batch, in order, while the bins of the
-    /// keys after it are fetched.
-    fn for_each_fetched<'k>(
+    /// Runs `each` for every key of a batch, in order, after what it touches has been fetched.
+    fn for_each_fetched<'k, const INSERTS: bool>(
         &self,
-        keys: impl Iterator<Item = &'k K> + Clone,
-        mut each: impl FnMut(usize) -> bool,
+        keys: impl ExactSizeIterator<Item = &'k K>,
+        each: impl FnMut(usize) -> bool,
     ) where
         K: 'k,
     {
-        let mut ahead = keys.clone();
-        for key in ahead.by_ref().take(DISTANCE) {
-            self.prefetch(key);
-        }
-        for (at, _) in keys.enumerate() {
-            if let Some(key) = ahead.next() {
-                self.prefetch(key);
-            }
-            if !each(at) {
-                break;
-            }
-        }
+        let words = keys.map(|key| self.word(key));
+        windows::for_each_fetched::<INSERTS>(&self.table, words, prefetch_entry::<K, V>, each);
     }
 
     /// [`ConcurrentMap::prefetch`]: asks the processor for the key's bin.
@@ -68,12 +62,23 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         V: Clone,
     {
         check_batch(keys.len(), values.len())?;
-        let mut present = 0;
-        self.for_each_fetched(keys.iter(), |at| {
-            values[at] = self.get(&keys[at]);
-            present += usize::from(values[at].is_some());
-            true
-        });
+        let (guard, mut present) = (self.guard(), 0);
+        windows::find_many(
+            &self.table,
+            keys.iter().map(|key| self.word(key)),
+            |_| AnyEntry,
+            prefetch_entry::<K, V>,
+            |at, word| {
+                // SAFETY: the table holds addresses of entries only, read under the guard.
+                let entry = |word| unsafe { EntryPtr::<K, V>::from_word(word).entry() };
+                let entry = word.map(entry).and_then(|entry| match entry.key == keys[at] {
+                    true => Some(entry),
+                    false => self.find_entry(&guard, &keys[at]),
+                });
+                values[at] = entry.map(|entry| entry.value.clone());
+                present += usize::from(entry.is_some());
+            },
+        );
         Ok(present)
     }
 
@@ -341,7 +346,7 @@ where
     ) -> Result<usize, BatchError> {
         check_batch(entries.len(), previous.len())?;
         let mut new = 0;
-        self.for_each_fetched(entries.iter().map(|(key, _)| key), |at| {
+        self.for_each_fetched::<true>(entries.iter().map(|(key, _)| key), |at| {
             let (key, value) = entries[at].clone();
             previous[at] = self.insert(key, value);
             new += usize::from(previous[at].is_none());
@@ -353,7 +358,7 @@ where
     fn remove_many(&self, keys: &[K], removed: &mut [Option<V>]) -> Result<usize, BatchError> {
         check_batch(keys.len(), removed.len())?;
         let mut present = 0;
-        self.for_each_fetched(keys.iter(), |at| {
+        self.for_each_fetched::<false>(keys.iter(), |at| {
             removed[at] = self.remove(&keys[at]);
             present += usize::from(removed[at].is_some());
             true
@@ -365,7 +370,7 @@ where
         let keys: Vec<K> =
             operations.iter().map(|operation| operation.request.key().clone()).collect();
         let mut executed = 0;
-        self.for_each_fetched(keys.iter(), |at| {
+        self.for_each_fetched::<true>(keys.iter(), |at| {
             let Op { request, outcome } = &mut operations[at];
             let before = match request.clone() {
                 Request::Get(key) => self.get(&key),

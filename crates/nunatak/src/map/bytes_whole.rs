@@ -3,18 +3,12 @@
 use super::batch::{Op, Request, Stop};
 use super::bytes::ByteMap;
 use super::inline_whole::check_batch;
-use super::{Compute, ConcurrentMap};
+use super::{Compute, ConcurrentMap, windows};
 use crate::entry::{Entries, KeyOf, KeyRef, Naming, OwnedKey, Plain};
 use crate::error::{BatchError, Error};
 use crate::memory::{BlobStats, MemoryUsage};
 use crate::sync::GuardPin;
 use crate::table::{Design, KeyTest, PairTable, Visible};
-
-/// How many keys are looked for at once: first their slots, then their entries.
-const WINDOW: usize = 256;
-
-/// How many keys are looked for before the first of them is changed.
-const CHANGES_WINDOW: usize = 64;
 
 type Bytes = Vec<u8>;
 
@@ -33,18 +27,6 @@ impl<E: Entries> KeyTest for MayBe<'_, '_, E> {
     }
 }
 
-/// Takes any key of a word for the one that is looked for.
-struct AnyEntry;
-
-impl KeyTest for AnyEntry {
-    const BY_WORD: bool = false;
-
-    #[inline(always)]
-    fn accepts(&self, _second: u64) -> bool {
-        true
-    }
-}
-
 impl<E: Entries, D: Design> ByteMap<E, D> {
     /// Tells of each key of a batch, in order, its number and its value.
     pub(super) fn find_many<'g, K: KeyOf<E::Naming>>(
@@ -53,69 +35,34 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         keys: &[K],
         mut found: impl FnMut(usize, Option<E::Value<'g>>),
     ) {
-        for (window, keys) in keys.chunks(WINDOW).enumerate() {
-            let (mut words, mut found_words) = ([0; WINDOW], [None; WINDOW]);
-            for (word, key) in words.iter_mut().zip(keys) {
-                *word = self.entries.word(key.key());
-            }
-            // Whose hash is a key's is the key's but for bad luck: its entry is fetched
-            // before it is looked at.
-            self.table.find_many(
-                keys.len(),
-                |at| words[at],
-                |at| MayBe { entries: &*self.entries, key: keys[at].key() },
-                |at, word| {
-                    found_words[at] = word;
-                    word.into_iter().for_each(|word| self.entries.prefetch(word));
-                },
-            );
-            for (at, (key, word)) in keys.iter().zip(found_words).enumerate() {
+        windows::find_many(
+            &self.table,
+            keys.iter().map(|key| self.entries.word(key.key())),
+            |at| MayBe { entries: &*self.entries, key: keys[at].key() },
+            |word| self.entries.prefetch(word),
+            |at, word| {
+                let key = keys[at].key();
                 // SAFETY: read under the guard.
-                let is_its = |word| unsafe { self.entries.is(key.key(), word) };
-                let word = word.filter(|_| E::fits(key.key()));
+                let is_its = |word| unsafe { self.entries.is(key, word) };
+                let word = word.filter(|_| E::fits(key));
                 let value = word.and_then(|word| match is_its(word) {
                     true => Some(self.value(guard, word)),
-                    false => self.find_value(guard, key.key()),
+                    false => self.find_value(guard, key),
                 });
-                found(WINDOW * window + at, value);
-            }
-        }
+                found(at, value);
+            },
+        );
     }
 
-    /// Runs `each` for every key of a batch, in order, after the slots and entries of some keys
-    /// have been fetched.
+    /// Runs `each` for every key of a batch, in order, after what it touches has been fetched.
     fn for_each_fetched<'k, const INSERTS: bool>(
         &self,
-        keys: impl ExactSizeIterator<Item = KeyRef<'k, E>> + Clone,
-        mut each: impl FnMut(usize) -> bool,
+        keys: impl ExactSizeIterator<Item = KeyRef<'k, E>>,
+        each: impl FnMut(usize) -> bool,
     ) {
-        let (count, mut ahead) = (keys.len(), keys);
-        for first in (0..count).step_by(CHANGES_WINDOW) {
-            let mut words = [0; CHANGES_WINDOW];
-            let window = first..count.min(first + CHANGES_WINDOW);
-            for (word, key) in words.iter_mut().zip(ahead.by_ref()) {
-                *word = self.entries.word(key);
-            }
-            // Who inserts will want a slot that no look for the key fetches.
-            if INSERTS {
-                words[..window.len()].iter().for_each(|&word| self.table.prefetch(word));
-            }
-            {
-                let _guard = self.guard();
-                // A hint: whatever has the key's hash is probably its.
-                self.table.find_many(
-                    window.len(),
-                    |at| words[at],
-                    |_| AnyEntry,
-                    |_, word| word.into_iter().for_each(|word| self.entries.prefetch(word)),
-                );
-            }
-            for at in window {
-                if !each(at) {
-                    return;
-                }
-            }
-        }
+        let words = keys.map(|key| self.entries.word(key));
+        let prefetch = |word| self.entries.prefetch(word);
+        windows::for_each_fetched::<INSERTS>(&self.table, words, prefetch, each);
     }
 
     /// Asks the processor for what an operation on the key touches first.

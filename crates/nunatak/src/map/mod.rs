@@ -22,6 +22,7 @@ mod set_algebra;
 mod shadow;
 mod shadow_record;
 mod turbo;
+mod windows;
 #[cfg(feature = "rayon")]
 mod with_rayon;
 #[cfg(feature = "serde")]
