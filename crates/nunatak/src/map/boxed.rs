@@ -197,7 +197,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
 
     /// Holds the map's entries for as long as the guard lives: references that
     /// are taken through it stay good, whatever happens to their keys. Memory
-    /// that is freed meanwhile waits for the guard; `stats` shows how much.
+    /// that is freed meanwhile waits for the guard; `stats` shows how much. (Of DLHT the indexes
+    /// that growth leaves behind wait, too.)
+    ///
+    /// # Panics
+    /// If this thread has 32767 guards of the map.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;

@@ -240,7 +240,11 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
 
     /// Holds the map's blobs for as long as the guard lives: slices that are taken through it
     /// stay good, whatever happens to their keys. Memory that is given up meanwhile waits for
-    /// the guard; [`unreclaimed`](Self::unreclaimed) tells how much.
+    /// the guard; [`unreclaimed`](Self::unreclaimed) tells how much. (Of DLHT the indexes that
+    /// growth leaves behind wait, too.)
+    ///
+    /// # Panics
+    /// If this thread has 32767 guards of the map.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;

@@ -370,6 +370,17 @@ mod tests {
     }
 
     #[test]
+    fn guards_of_a_thread_are_counted_as_far_as_a_word_can() {
+        let registry = Registry::new();
+        let guards: Vec<_> = (0..NESTING).map(|_| registry.guard()).collect();
+        let one_more = || drop(registry.guard());
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(one_more)).is_err());
+        assert!(!registry.is_unseen());
+        drop(guards);
+        assert!(registry.is_unseen());
+    }
+
+    #[test]
     fn limbo_is_bounded_without_guards() {
         let (registry, limbo) = (Registry::new(), Limbo::new());
         for i in 0..10_000 {

@@ -44,9 +44,52 @@ pub(super) const fn ring(lag: usize) -> usize {
     ((lag + 1) * GROUP).next_power_of_two()
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::hash::HashPlacement;
+    use crate::table::{ByWord, Change, Design, Dlht, Iceberg, PairTable, Pea, Turbo};
+
+    /// What was fetched ahead is a hint: each lookup finds what is there when its turn comes.
+    fn a_batch_sees_what_happens_while_it_runs<D: Design>() {
+        const COUNT: u64 = 200;
+        let table = D::table(HashPlacement, 0).unwrap();
+        // Words of which a placement by hashes needs no mixing.
+        let word = |number: u64| (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let put =
+            |number, value| table.apply(word(number), &ByWord, Some(value), |_| Change::To(value));
+        (0..COUNT - 1).for_each(|number| assert_eq!(put(number, number), None));
+        let mut turns = 0;
+        table.find_many(
+            COUNT as usize,
+            |at| word(at as u64),
+            |_| ByWord,
+            |at, found| {
+                let at = at as u64;
+                match at {
+                    // Every value, every place, a key that goes and one that comes.
+                    0 => {
+                        assert_eq!(found, Some(0));
+                        (0..COUNT).for_each(|number| put(number, number + 1000));
+                        table.apply(word(70), &ByWord, None, |_| Change::Remove);
+                        (COUNT..20_000).for_each(|number| put(number, number));
+                    }
+                    70 => assert_eq!(found, None),
+                    _ => assert_eq!(found, Some(at + 1000)),
+                }
+                turns += 1;
+            },
+        );
+        assert_eq!(turns, COUNT);
+    }
+
+    #[test]
+    fn batches_see_what_happens_while_they_run() {
+        a_batch_sees_what_happens_while_it_runs::<Dlht>();
+        a_batch_sees_what_happens_while_it_runs::<Iceberg>();
+        a_batch_sees_what_happens_while_it_runs::<Pea>();
+        a_batch_sees_what_happens_while_it_runs::<Turbo>();
+    }
 
     #[test]
     fn every_operation_is_at_every_stage_once_and_in_order() {
