@@ -185,9 +185,11 @@ impl Registry {
         self.epoch.fetch_add(EPOCH, Ordering::AcqRel)
     }
 
-    /// The first epoch of which a guard is announced, [`u64::MAX`] if there is none.
-    fn oldest_announced(&self) -> u64 {
+    /// The first epoch of which a guard is announced, but for those of one thread;
+    /// [`u64::MAX`] if there is none.
+    fn oldest_announced(&self, but: Option<&Record>) -> u64 {
         self.records()
+            .filter(|&record| !but.is_some_and(|but| ptr::eq(record, but)))
             // Acquire: pairs with the release at the end of a guard, so that what
             // it saw is freed after it was seen.
             .map(|record| record.guard.load(Ordering::Acquire))
@@ -201,14 +203,20 @@ impl Registry {
     /// there is none.
     fn oldest_guard(&self) -> u64 {
         barrier::heavy();
-        self.oldest_announced()
+        self.oldest_announced(None)
     }
 
-    /// Whether every guard that may have begun in the epoch `tag` or before is gone.
-    pub(crate) fn guards_ended(&self, tag: u64) -> bool {
-        // First without the barrier: a guard that is announced will be so after it, too, or be
-        // gone the next time.
-        self.oldest_announced() > tag && self.oldest_guard() > tag
+    /// Whether every guard of another thread that may have begun in the epoch `tag` or before
+    /// is gone.
+    pub(crate) fn others_ended(&self, tag: u64) -> bool {
+        let own = Some(self.record(thread_index::current()));
+        // First without the barrier, which costs all processors something: a guard that is
+        // announced will be so after it, too, or be gone the next time.
+        if self.oldest_announced(own) <= tag {
+            return false;
+        }
+        barrier::heavy();
+        self.oldest_announced(own) > tag
     }
 
     /// Whether no guard can have seen what was unlinked before the call.

@@ -57,7 +57,8 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         debug_assert!(guard.is_of(&self.registry));
         let hash = self.placement.hash(word);
         // Acquire: pairs with the release that publishes an index.
-        // SAFETY: an index that was at the root while a guard was announced outlives it
+        // SAFETY: an index that was at the root while a guard was announced outlives it, but
+        // for what this thread does itself, in a key's test, and then it is not touched again
         // (invariant 7).
         let index = unsafe { &*self.root.load(Ordering::Acquire) };
         if index.pairs_load_whole
@@ -120,7 +121,8 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             // Some other branch than on the slot: this one is nearly always taken
             // or nearly never.
             if found == tag {
-                // If it is another key of this word, the key may be anywhere.
+                // If it is another key of this word, the key may be anywhere. Nothing of the
+                // index is touched after the test (invariant 7).
                 return (T::BY_WORD || test.accepts(second)).then_some(Some(second));
             }
             if found == 0 && !Header(header).has_linked_slots() {

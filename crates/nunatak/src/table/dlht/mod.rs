@@ -54,8 +54,10 @@
 //!    `Moved` (release); until then it has one writer.
 //! 7. Only the index at the root may start a migration, and the root changes
 //!    when its last bin has moved. An index is freed when no operation that may
-//!    have read the root before is running, no guard that may have done so is
-//!    held, and no iterator or snapshot holds it.
+//!    have read the root before is running, no guard of another thread that may
+//!    have done so is held, and no iterator or snapshot holds it. (A thread's own
+//!    guards are not in its way: a lookup under a guard touches no index after it
+//!    has tested a key, which is where it may run the caller's code.)
 //! 8. A bin whose keys outnumber its slots although the index is nearly empty
 //!    (their hashes collide), or for which no memory is left, is *delegated*:
 //!    its pairs live in the index's overflow, under a lock, until the next
@@ -274,7 +276,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 .extract_if(.., |retired| {
                     seeded(Bug::ReclaimWithoutGrace)
                         || (seeded(Bug::ReclaimUnderGuard)
-                            || self.registry.guards_ended(retired.guards))
+                            || self.registry.others_ended(retired.guards))
                             && operations_ended(retired.operations, true)
                 })
                 .map(|retired| retired.index)

@@ -198,12 +198,27 @@ fn operations_and_guards_hold_old_indexes() {
         })
     };
     assert!(is_freed(usize::MAX));
-    let guard = table.registry.guard();
-    table.reserve(100_000).unwrap();
-    assert!(!is_freed(100));
-    assert!((0..1000).all(|key| table.find_guarded(&guard, key, ByWord) == Some(key)));
-    drop(guard);
+    let table = &table;
+    let (taken, is_taken) = std::sync::mpsc::channel();
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let guard = table.registry.guard();
+            taken.send(()).unwrap();
+            is_done.recv().unwrap();
+            assert!((0..1000).all(|key| table.find_guarded(&guard, key, ByWord) == Some(key)));
+        });
+        is_taken.recv().unwrap();
+        table.reserve(100_000).unwrap();
+        assert!(!is_freed(100));
+        done.send(()).unwrap();
+    });
     assert!(is_freed(usize::MAX));
+    // One's own guard is not in one's way, one's own operation is.
+    let guard = table.registry.guard();
+    table.reserve(300_000).unwrap();
+    assert!(is_freed(usize::MAX));
+    drop(guard);
     let pin = table.enter();
     table.reserve(1_000_000).unwrap();
     assert!(!is_freed(100));
