@@ -1,7 +1,7 @@
 //! Batches over keys: the operations in order, the memory accesses overlapped.
 //!
-//! Prefetches run ahead of the execution in two windows: of a key's version and all of its
-//! buckets; of the buffer that a slot points to.
+//! They go in [groups](crate::table::groups) through three stages: a key's version and all of
+//! its buckets are fetched; the buffer that a slot points to; and the operation is executed.
 
 use super::find::Count;
 use crate::entry::Inline;
@@ -10,15 +10,16 @@ use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::sync::Ordering;
+use crate::table::groups::{Groups, ring};
 use crate::table::pea::Table;
 use crate::table::pea::geometry::{Entry, Strategy, fingerprint, first_bucket, second_bucket};
 use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::values::Pointer;
 
-/// How far ahead of its execution an operation's buckets are fetched, and its buffer.
-const BUCKET_DISTANCE: usize = 20;
-const BUFFER_DISTANCE: usize = 8;
-const RING: usize = 32;
+/// How many groups later than its buckets an operation's buffer is fetched, and it is executed.
+const BUFFER_LAG: usize = 2;
+const STEP_LAG: usize = BUFFER_LAG + 1;
+const RING: usize = ring(STEP_LAG);
 
 impl<P: Placement, M: Medium> Table<P, M> {
     /// Runs `step` for every key of a batch, in order, with its hash, while the lines of
@@ -31,23 +32,22 @@ impl<P: Placement, M: Medium> Table<P, M> {
         mut step: impl FnMut(usize, u64, u64),
     ) {
         let mut ring = [(0_u64, Entry(0)); RING];
-        for time in 0..count + BUCKET_DISTANCE {
-            let at = time.wrapping_sub(BUCKET_DISTANCE);
-            if at < count {
-                step(at, word(at), ring[at % RING].0);
-            }
-            if time < count {
-                let hash = self.placement.hash(word(time));
+        let groups = Groups::new(count);
+        for turn in groups.turns(STEP_LAG) {
+            for at in groups.at(turn, 0) {
+                let hash = self.placement.hash(word(at));
                 let entry = self.locate(hash).entry;
-                ring[time % RING] = (hash, entry);
+                ring[at % RING] = (hash, entry);
                 for place in self.places(hash, entry) {
                     prefetch(core::ptr::from_ref(self.segments.version(entry.segment(), place).1));
                     self.prefetch_bucket::<CHANGES>(entry.segment(), place);
                 }
             }
-            let at = time.wrapping_sub(BUCKET_DISTANCE - BUFFER_DISTANCE);
-            if at < count {
+            for at in groups.at(turn, BUFFER_LAG) {
                 self.prefetch_buffers::<CHANGES>(ring[at % RING]);
+            }
+            for at in groups.at(turn, STEP_LAG) {
+                step(at, word(at), ring[at % RING].0);
             }
         }
     }
