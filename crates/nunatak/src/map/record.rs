@@ -269,3 +269,40 @@ impl<E: Entries<Naming = Named>, D: Design> ByteMap<E, D> {
         self.retain(|(of, _), _| of != namespace);
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// Keys of several namespaces may have one word, in the first bucket of a bin, behind it,
+    /// or delegated.
+    #[test]
+    fn keys_of_one_word_are_told_apart() {
+        for count in 1..40 {
+            let map: DlhtRecordMap<Format<8, 8, Named>> = DlhtRecordMap::new();
+            let word = map.entries.word((Namespace::default(), &[7; 8]));
+            let key = |number| {
+                let namespace = Namespace::new(number).unwrap();
+                // The word of zeros is what a namespace adds.
+                let added = map.entries.word((namespace, &[0; 8]));
+                (namespace, (word ^ added).to_le_bytes())
+            };
+            let keys: Vec<_> = (0..count).map(key).collect();
+            assert_eq!(keys[0].1, [7; 8]);
+            for (number, (namespace, key)) in (0_u64..).zip(&keys) {
+                assert_eq!(map.entries.word((*namespace, key)), word);
+                assert_eq!(map.put((*namespace, key), &number.to_le_bytes()), Ok(false));
+            }
+            let value = |number: u64| Some(number.to_le_bytes().to_vec());
+            for (number, (namespace, key)) in (0..).zip(&keys) {
+                assert_eq!(map.get((*namespace, key)), value(number));
+            }
+            let guard = map.pin();
+            guard.get_many(&keys, |at, found| {
+                assert_eq!(found.map(<[u8]>::to_vec), value(at as u64));
+            });
+            let (absent, of_the_word) = key(count);
+            assert_eq!(map.get((absent, &of_the_word)), None);
+        }
+    }
+}
