@@ -53,6 +53,8 @@ mod tests {
     /// What was fetched ahead is a hint: each lookup finds what is there when its turn comes.
     fn a_batch_sees_what_happens_while_it_runs<D: Design>() {
         const COUNT: u64 = 200;
+        // Enough for all tables to grow.
+        const MANY: u64 = 200_000;
         let table = D::table(HashPlacement, 0).unwrap();
         // Words of which a placement by hashes needs no mixing.
         let word = |number: u64| (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -71,7 +73,7 @@ mod tests {
                     // Every place, then every value, a key that goes and one that comes.
                     0 => {
                         assert_eq!(found, Some(0));
-                        (COUNT..20_000).for_each(|number| put(number, number));
+                        (COUNT..MANY).for_each(|number| put(number, number));
                         (0..COUNT).for_each(|number| put(number, number + 1000));
                         table.apply(word(70), &ByWord, None, |_| Change::Remove);
                     }
