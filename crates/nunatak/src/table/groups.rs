@@ -54,7 +54,7 @@ mod tests {
     fn a_batch_sees_what_happens_while_it_runs<D: Design>() {
         const COUNT: u64 = 200;
         // Enough for all tables to grow.
-        const MANY: u64 = 200_000;
+        const MANY: usize = 1 << 18;
         let table = D::table(HashPlacement, 0).unwrap();
         // Words of which a placement by hashes needs no mixing.
         let word = |number: u64| (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -73,7 +73,7 @@ mod tests {
                     // Every place, then every value, a key that goes and one that comes.
                     0 => {
                         assert_eq!(found, Some(0));
-                        (COUNT..MANY).for_each(|number| put(number, number));
+                        table.reserve(MANY).unwrap();
                         (0..COUNT).for_each(|number| put(number, number + 1000));
                         table.apply(word(70), &ByWord, None, |_| Change::Remove);
                     }
