@@ -126,7 +126,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     }
 
     /// The entry of a key.
-    fn find<'g, Q>(&'g self, guard: &'g GuardPin<'_>, key: &Q) -> Option<Pointer<K, V>>
+    pub(super) fn find<'g, Q>(&'g self, guard: &'g GuardPin<'_>, key: &Q) -> Option<Pointer<K, V>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,

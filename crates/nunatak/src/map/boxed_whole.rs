@@ -1,14 +1,13 @@
 //! [`BoxedMap`]: batches, iteration, and the map as a whole.
 
 use super::batch::{Op, Request, Stop};
-use super::boxed::BoxedMap;
+use super::boxed::{BoxedMap, is};
 use super::inline_whole::check_batch;
-use super::windows::{self, AnyEntry};
-use super::{Compute, ConcurrentMap};
+use super::{Compute, ConcurrentMap, windows};
 use crate::entry::EntryPtr;
 use crate::error::{BatchError, Error};
 use crate::memory::MemoryUsage;
-use crate::table::{Design, PairTable};
+use crate::table::{ByEntry, Design, KeyTest, PairTable};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
@@ -66,17 +65,17 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         windows::find_many(
             &self.table,
             keys.iter().map(|key| self.word(key)),
-            |_| AnyEntry,
+            |_| ByEntry(|_| true),
             prefetch_entry::<K, V>,
+            (
+                |at, word| is::<K, V, K>(&keys[at]).accepts(word),
+                |at| self.find(&guard, &keys[at]).map(EntryPtr::to_word),
+            ),
             |at, word| {
                 // SAFETY: the table holds addresses of entries only, read under the guard.
                 let entry = |word| unsafe { EntryPtr::<K, V>::from_word(word).entry() };
-                let entry = word.map(entry).and_then(|entry| match entry.key == keys[at] {
-                    true => Some(entry),
-                    false => self.find_entry(&guard, &keys[at]),
-                });
-                values[at] = entry.map(|entry| entry.value.clone());
-                present += usize::from(entry.is_some());
+                values[at] = word.map(|word| entry(word).value.clone());
+                present += usize::from(word.is_some());
             },
         );
         Ok(present)

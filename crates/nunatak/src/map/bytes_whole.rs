@@ -40,17 +40,15 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
             keys.iter().map(|key| self.entries.word(key.key())),
             |at| MayBe { entries: &*self.entries, key: keys[at].key() },
             |word| self.entries.prefetch(word),
-            |at, word| {
-                let key = keys[at].key();
-                // SAFETY: read under the guard.
-                let is_its = |word| unsafe { self.entries.is(key, word) };
-                let word = word.filter(|_| E::fits(key));
-                let value = word.and_then(|word| match is_its(word) {
-                    true => Some(self.value(guard, word)),
-                    false => self.find_value(guard, key),
-                });
-                found(at, value);
-            },
+            (
+                |at, word| {
+                    let key = keys[at].key();
+                    // SAFETY: read under the guard.
+                    E::fits(key) && unsafe { self.entries.is(key, word) }
+                },
+                |at| self.find_word(guard, keys[at].key()),
+            ),
+            |at, word| found(at, word.map(|word| self.value(guard, word))),
         );
     }
 
@@ -432,7 +430,7 @@ where
         let keys: Vec<Bytes> =
             operations.iter().map(|operation| operation.request.key().clone()).collect();
         let mut executed = 0;
-        self.for_each_fetched::<false>(keys.iter().map(Vec::as_slice), |at| {
+        self.for_each_fetched::<true>(keys.iter().map(Vec::as_slice), |at| {
             let Op { request, outcome } = &mut operations[at];
             let before = match &request {
                 Request::Get(key) => self.get(key),

@@ -69,6 +69,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         self.find_copied(word, test)
     }
 
+    /// By value: see [`PairTable::find_guarded`](crate::table::PairTable::find_guarded).
     #[inline(never)]
     fn find_copied<T: KeyTest + Copy>(&self, word: u64, test: T) -> Option<u64> {
         self.find_slowly(word, &test)

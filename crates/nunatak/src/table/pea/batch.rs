@@ -38,9 +38,6 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         word: impl Fn(usize) -> u64,
         mut step: impl FnMut(usize, u64, Ahead<'t>) -> bool,
     ) {
-        if count == 0 {
-            return;
-        }
         let mut ring = [Ahead { hash: 0, found: self.directories.find(0) }; RING];
         let groups = Groups::new(count);
         for turn in groups.turns(STEP_LAG) {

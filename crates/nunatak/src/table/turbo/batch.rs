@@ -28,13 +28,13 @@ const NO_SLOT: u32 = u32::MAX;
 
 /// What is known of an operation before its turn.
 #[derive(Clone, Copy)]
-pub(super) struct Ahead<'s> {
-    pub(super) hash: u64,
-    pub(super) shard: &'s Shard,
+struct Ahead<'s> {
+    hash: u64,
+    shard: &'s Shard,
     /// As it was when the bucket was fetched.
-    pub(super) descriptor: Descriptor,
+    descriptor: Descriptor,
     /// The first bucket by that.
-    pub(super) bucket: usize,
+    bucket: usize,
     /// A slot of that which has the key's fingerprint.
     slot: u32,
 }
@@ -118,9 +118,9 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     fn find_ahead<T: KeyTest>(&self, ahead: Ahead<'_>, tag: u64, test: &T) -> Option<u64> {
         let Ahead { hash, shard, descriptor, bucket, slot } = ahead;
         // What is in a file may be in another page by now, or not be durable.
-        if M::IS_DURABLE || bucket == NONE {
+        let Some(run) = descriptor.run().filter(|_| !M::IS_DURABLE) else {
             return self.find_tag::<false, _>(hash, tag, test);
-        }
+        };
         let is_still = || shard.descriptor_after().has_run_of(descriptor);
         if L::PAIRS_ARE_WHOLE && slot != NO_SLOT {
             let bucket = self.shards.bucket(bucket);
@@ -129,7 +129,6 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 return Some(second);
             }
         }
-        let run = || descriptor.run().expect("it told of the bucket");
         match self.find_from(bucket, run, (hash, tag), test) {
             found if is_still() => found,
             _ => self.find_tag::<false, _>(hash, tag, test),

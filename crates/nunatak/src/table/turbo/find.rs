@@ -61,7 +61,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     #[inline(always)]
     fn find_in_run<T: KeyTest>(&self, run: Run, hash: u64, tag: u64, test: &T) -> Option<u64> {
-        self.find_from(self.shards.place(run, hash, 0), || run, (hash, tag), test)
+        self.find_from(self.shards.place(run, hash, 0), run, (hash, tag), test)
     }
 
     /// A lookup by a key's first bucket, and by the run that it is in.
@@ -69,7 +69,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) fn find_from<T: KeyTest>(
         &self,
         first: usize,
-        run: impl FnOnce() -> Run,
+        run: Run,
         (hash, tag): (u64, u64),
         test: &T,
     ) -> Option<u64> {
@@ -78,7 +78,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let header = bucket.header();
         match self.find_in(bucket, header, (hash, tag), test) {
             None if header.has_no_flag() => None,
-            None => self.find_behind(run(), header, (hash, tag), test),
+            None => self.find_behind(run, header, (hash, tag), test),
             found => found,
         }
     }
