@@ -117,7 +117,7 @@ mod tests {
         find_many(
             &table,
             (0..COUNT).map(word),
-            |_| ByWord,
+            |at| ByEntry(move |second| second as usize % COUNT == at),
             |_| (),
             (is_its, look),
             |at, found| assert_eq!(found, Some(if at < other { at } else { at + COUNT } as u64)),
