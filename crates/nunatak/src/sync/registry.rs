@@ -208,17 +208,22 @@ impl Registry {
         self.oldest_announced(None)
     }
 
+    /// Whether another thread has a guard of the epoch `tag` or of an earlier one. Without a
+    /// barrier it may miss some.
+    pub(crate) fn is_held_by_others(&self, tag: u64) -> bool {
+        self.oldest_announced(Some(self.record(thread_index::current()))) <= tag
+    }
+
     /// Whether every guard of another thread that may have begun in the epoch `tag` or before
     /// is gone.
     pub(crate) fn others_ended(&self, tag: u64) -> bool {
-        let own = Some(self.record(thread_index::current()));
         // First without the barrier, which costs all processors something: a guard that is
         // announced will be so after it, too, or be gone the next time.
-        if self.oldest_announced(own) <= tag {
+        if self.is_held_by_others(tag) {
             return false;
         }
         barrier::heavy();
-        self.oldest_announced(own) > tag
+        !self.is_held_by_others(tag)
     }
 
     /// Whether no guard can have seen what was unlinked before the call.

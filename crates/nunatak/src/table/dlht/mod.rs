@@ -249,15 +249,19 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// Frees old indexes, waiting for the operations and guards that were there when they
-    /// were retired: a few instructions, unless their thread is descheduled. If this is called
-    /// from within an operation (by a key's `Eq`, say), or a guard is held for long, it waits in
-    /// vain, so it gives up.
+    /// Frees old indexes, waiting for the operations that were running when they
+    /// were retired: a few instructions, unless their thread is descheduled. If
+    /// this is called from within an operation (by a key's `Eq`, say) it waits
+    /// in vain, so it gives up. It does so at once if a guard outlasts a moment, which
+    /// may be held for long: then a later change frees them.
     pub(crate) fn free_retired_soon(&self) {
         let mut backoff = Backoff::new();
         for _ in 0..Self::FREEING_ROUNDS {
             self.free_retired();
-            if self.retired_count.load(Ordering::Relaxed) == 0 {
+            let is_guarded = |retired: &Retired| self.registry.is_held_by_others(retired.guards);
+            if self.retired_count.load(Ordering::Relaxed) == 0
+                || !backoff.is_spinning() && self.retired.lock().iter().any(is_guarded)
+            {
                 return;
             }
             backoff.wait();
