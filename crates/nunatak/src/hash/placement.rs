@@ -30,6 +30,13 @@ pub trait Placement: Send + Sync + 'static {
         scale(hash, bins)
     }
 
+    /// Where the bin of a hash begins in bins of `size` bytes each, and `bytes` altogether:
+    /// `size` times its [`place`](Self::place), without a product after it.
+    #[inline(always)]
+    fn offset(hash: u64, bytes: usize, size: usize) -> usize {
+        scale(hash, bytes) / size * size
+    }
+
     /// What a slot stores for a word of this hash.
     fn tag(&self, word: u64, hash: u64) -> u64;
 
@@ -296,6 +303,11 @@ impl Placement for ModuloPlacement {
     }
 
     #[inline(always)]
+    fn offset(hash: u64, bytes: usize, size: usize) -> usize {
+        Self::place(hash, bytes / size) * size
+    }
+
+    #[inline(always)]
     fn tag(&self, word: u64, _hash: u64) -> u64 {
         word | 1
     }
@@ -336,6 +348,9 @@ mod tests {
         let hash = placement.hash(word);
         let (bin, tag) = (P::place(hash, bins), placement.tag(word, hash));
         assert!(bin < bins);
+        for size in [1, 64, 72] {
+            assert_eq!(P::offset(hash, bins * size, size), bin * size);
+        }
         let (half, decoder) = (P::half_of(bin, bins), placement.decoder());
         assert_ne!(tag, 0, "a key is stored as zero");
         assert_ne!(tag, decoder.dead(half), "a key is stored as dead");

@@ -32,6 +32,11 @@ impl<P: Placement> Placement for RecordPlacement<P> {
     }
 
     #[inline(always)]
+    fn offset(hash: u64, bytes: usize, size: usize) -> usize {
+        P::offset(hash, bytes, size)
+    }
+
+    #[inline(always)]
     fn tag(&self, word: u64, hash: u64) -> u64 {
         self.0.tag(word, hash)
     }

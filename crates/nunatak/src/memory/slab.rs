@@ -1,8 +1,8 @@
 //! A fixed number of zeroed elements in a region of their own.
 //!
 //! Invariants
-//! 1. The region is committed for `len` elements of `T` and its base is aligned
-//!    for `T`.
+//! 1. The region is committed for `bytes` bytes, which is a whole number of elements of
+//!    `T`, and its base is aligned for `T`.
 //! 2. All zero bytes are a valid `T` ([`Zeroed`]), so fresh memory needs no
 //!    initialisation.
 //!
@@ -31,7 +31,7 @@ mod backing {
     #[derive(Debug)]
     pub(crate) struct Slab<T> {
         base: *const T,
-        len: usize,
+        bytes: usize,
         region: HeapRegion,
         elements: PhantomData<T>,
     }
@@ -48,7 +48,7 @@ mod backing {
             let region = Heap.reserve(bytes)?;
             region.resize(bytes)?;
             let base = region.base().as_ptr().cast_const().cast();
-            Ok(Self { base, len, region, elements: PhantomData })
+            Ok(Self { base, bytes, region, elements: PhantomData })
         }
 
         pub(crate) fn usage(&self) -> MemoryUsage {
@@ -63,7 +63,13 @@ mod backing {
 
         #[inline(always)]
         pub(crate) fn len(&self) -> usize {
-            self.len
+            self.bytes / size_of::<T>()
+        }
+
+        /// The bytes of all elements.
+        #[inline(always)]
+        pub(crate) fn bytes(&self) -> usize {
+            self.bytes
         }
 
         /// The address of an element, to prefetch it.
@@ -74,13 +80,26 @@ mod backing {
 
         #[inline(always)]
         pub(crate) fn at(&self, index: usize) -> &T {
-            debug_assert!(index < self.len);
+            self.at_offset(index * size_of::<T>())
+        }
+
+        /// The address of the element that begins so many bytes from the first, to prefetch it.
+        #[inline(always)]
+        pub(crate) fn address_at_offset(&self, offset: usize) -> *const T {
+            self.base.wrapping_byte_add(offset)
+        }
+
+        /// The element that begins so many bytes from the first.
+        #[inline(always)]
+        pub(crate) fn at_offset(&self, offset: usize) -> &T {
+            debug_assert!(offset < self.bytes && offset.is_multiple_of(size_of::<T>()));
             #[cfg(any(test, feature = "accounting"))]
-            crate::memory::touched::record(self.base.wrapping_add(index).addr(), false);
-            // SAFETY: every caller computes the index from a place in this very
+            crate::memory::touched::record(self.address_at_offset(offset).addr(), false);
+            // SAFETY: every caller computes the offset from a place in this very
             // slab (a bin number below the number of bins, a link that its
-            // cursor handed out), so it is below `len`; invariants 1 and 2.
-            unsafe { &*self.base.add(index) }
+            // cursor handed out), so that it is one of an element's first byte;
+            // invariants 1 and 2.
+            unsafe { &*self.base.byte_add(offset) }
         }
     }
 }
@@ -103,7 +122,7 @@ mod backing {
         }
 
         pub(crate) fn usage(&self) -> MemoryUsage {
-            let bytes = self.elements.len() * size_of::<T>();
+            let bytes = self.bytes();
             MemoryUsage { mapped: bytes, resident: bytes }
         }
 
@@ -117,6 +136,18 @@ mod backing {
 
         pub(crate) fn at(&self, index: usize) -> &T {
             &self.elements[index]
+        }
+
+        pub(crate) fn bytes(&self) -> usize {
+            self.elements.len() * size_of::<T>()
+        }
+
+        pub(crate) fn address_at_offset(&self, offset: usize) -> *const T {
+            self.address(offset / size_of::<T>())
+        }
+
+        pub(crate) fn at_offset(&self, offset: usize) -> &T {
+            self.at(offset / size_of::<T>())
         }
     }
 }

@@ -40,7 +40,7 @@ impl Window {
     ) {
         let hash = table.placement.hash(word);
         self.hashes[at % RING] = hash;
-        prefetch(index.bins.address(table.place(hash, index)));
+        index.prefetch_bin_of::<P>(hash);
     }
 
     #[inline(always)]

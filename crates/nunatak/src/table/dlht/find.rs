@@ -110,7 +110,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         test: &T,
     ) -> Option<Option<u64>> {
         let tag = self.placement.tag(word, hash);
-        let bin = index.bins.at(self.place(hash, index));
+        let bin = index.bin_of::<P>(hash);
         // Acquire: the slots are at least as new as the header.
         let header = bin.header.load(Ordering::Acquire);
         // SAFETY: the processor is asked before anyone comes here.
@@ -189,8 +189,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     pub(crate) fn prefetch(&self, word: u64) {
         let hash = self.placement.hash(word);
         let pin = self.enter();
-        let index = self.root(&pin);
-        crate::memory::prefetch::prefetch(index.bins.address(self.place(hash, index)));
+        self.root(&pin).prefetch_bin_of::<P>(hash);
     }
 }
 

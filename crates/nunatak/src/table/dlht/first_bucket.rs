@@ -108,7 +108,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         fresh: Option<u64>,
         change: &impl Fn(u64) -> Change,
     ) -> Option<Option<u64>> {
-        let bin = index.bins.at(self.place(hash, index));
+        let bin = index.bin_of::<P>(hash);
         // Acquire: the slots are at least as new as the header.
         let header = Header(bin.header.load(Ordering::Acquire));
         if !header.is_open() {

@@ -11,6 +11,8 @@ use super::layout::{
 use super::migration::Migration;
 use super::overflow::Overflow;
 use crate::error::Error;
+use crate::hash::Placement;
+use crate::memory::prefetch::prefetch;
 use crate::memory::{MemoryUsage, Slab};
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, pairs_load_whole};
 use core::ptr;
@@ -102,6 +104,19 @@ impl Index {
             ((taken & u64::from(u32::MAX)) + (taken >> 32)) as usize
         };
         (self.cursors.iter().map(taken).sum(), self.halves.len())
+    }
+
+    /// The bin of a hash, as [`Placement::place`] has it.
+    #[inline(always)]
+    pub(super) fn bin_of<P: Placement>(&self, hash: u64) -> &Bin {
+        self.bins.at_offset(P::offset(hash, self.bins.bytes(), size_of::<Bin>()))
+    }
+
+    /// Fetches the bin of a hash.
+    #[inline(always)]
+    pub(super) fn prefetch_bin_of<P: Placement>(&self, hash: u64) {
+        let offset = P::offset(hash, self.bins.bytes(), size_of::<Bin>());
+        prefetch(self.bins.address_at_offset(offset));
     }
 
     /// The slot of a bin; its link must be set in `links`.
