@@ -88,12 +88,6 @@ fn load(key: &[u8]) -> u64 {
     }
 }
 
-/// What a value word says of its key: the length, and the namespace.
-#[inline(always)]
-fn code(namespace: u16, len: usize) -> u64 {
-    (len.min(LONG) as u64) << 12 | u64::from(namespace)
-}
-
 impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
     const HAS_LENGTHS: bool = F::KEY == VARIABLE || F::VALUE == VARIABLE;
     /// Whether all keys are told by the word of their bytes.
@@ -106,11 +100,24 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
         Self { allocator, hasher, spread, counts: Counts::new(), hidden, parameters: PhantomData }
     }
 
-    /// What a key's word is changed by. The lowest bits, by which modulo hashing goes, are of the
-    /// middle of the product: those below depend on a few bits of the namespace only.
+    /// What a value word says of its key: the length, unless all have the same, and the
+    /// namespace.
+    #[inline(always)]
+    fn code(namespace: u16, len: usize) -> u64 {
+        let len = if F::KEY == VARIABLE { len.min(LONG) as u64 } else { 0 };
+        len << 12 | u64::from(namespace)
+    }
+
+    /// Of how many bytes the key of a value word is, `LONG` if it is not in the slot.
+    fn len_in_slot(second: u64) -> usize {
+        if F::KEY == VARIABLE { (second >> 60) as usize } else { F::KEY.min(LONG) }
+    }
+
+    /// What a key's word is changed by. The factor is odd, so that the lowest bits, by which
+    /// modulo hashing goes, are others for each namespace.
     #[inline(always)]
     fn spread(&self, code: u64) -> u64 {
-        code.wrapping_mul(self.spread).rotate_left(32)
+        code.wrapping_mul(self.spread)
     }
 
     /// Where the value of a record begins, whose key has so many bytes.
@@ -141,11 +148,10 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
             // SAFETY: the promise; if any length varies both are stored, at the beginning.
             unsafe { Self::address(second).cast::<u32>().add(at).read() as usize }
         };
-        let in_slot = (second >> 60) as usize;
-        let key = match F::KEY {
-            VARIABLE if in_slot == LONG => stored(0),
-            VARIABLE => in_slot,
-            key => key,
+        let key = match Self::len_in_slot(second) {
+            LONG if F::KEY == VARIABLE => stored(0),
+            LONG => F::KEY,
+            in_slot => in_slot,
         };
         (key, if F::VALUE == VARIABLE { stored(1) } else { F::VALUE })
     }
@@ -247,13 +253,13 @@ where
             return self.hasher.hash_one((namespace, bytes));
         }
         let word = load(bytes);
-        if Self::IS_WORD { word } else { word ^ self.spread(code(namespace, bytes.len())) }
+        if Self::IS_WORD { word } else { word ^ self.spread(Self::code(namespace, bytes.len())) }
     }
 
     #[inline(always)]
     fn may_be(&self, key: KeyRef<'_, Self>, second: u64) -> bool {
         let (namespace, bytes) = F::Naming::parts(key);
-        Self::IS_WORD || second >> ADDRESS_BITS == code(namespace, bytes.len())
+        Self::IS_WORD || second >> ADDRESS_BITS == Self::code(namespace, bytes.len())
     }
 
     #[inline(always)]
@@ -277,13 +283,14 @@ where
     }
 
     unsafe fn found<'v>(&self, word: u64, second: u64) -> FoundKey<'v> {
-        let (namespace, in_slot) =
-            ((second >> ADDRESS_BITS) as u16 & 0xfff, (second >> 60) as usize);
+        let namespace = (second >> ADDRESS_BITS) as u16 & 0xfff;
+        let in_slot = Self::len_in_slot(second);
         let bytes = if in_slot == LONG {
             // SAFETY: the caller's promise.
             FoundBytes::InRecord(unsafe { Self::long_key(second) })
         } else {
-            let spread = if Self::IS_WORD { 0 } else { self.spread(code(namespace, in_slot)) };
+            let spread =
+                if Self::IS_WORD { 0 } else { self.spread(Self::code(namespace, in_slot)) };
             let key = word ^ spread;
             FoundBytes::InSlot(key.to_le_bytes(), in_slot)
         };
@@ -322,7 +329,8 @@ where
         }
         self.counts.add(RECORDS, 1);
         self.counts.add(BYTES, layout.size());
-        let word = memory.expose_provenance() as u64 | code(namespace, key.len()) << ADDRESS_BITS;
+        let word =
+            memory.expose_provenance() as u64 | Self::code(namespace, key.len()) << ADDRESS_BITS;
         // SAFETY: the record is ours alone.
         Ok(unsafe { Unpublished::new(self, word) })
     }

@@ -17,7 +17,7 @@ pub(crate) use counts::Counts;
 pub(crate) use mode::{Mode, Shadowing};
 pub use mode::{Shared, SingleThread};
 pub(crate) use operation::{FastPin, OpPin, operations_ended, retire_tag};
-pub(crate) use pair::{AtomicPair, double_word_cas_is_lock_free, find_pair, pairs_load_whole};
+pub(crate) use pair::{AtomicPair, double_word_cas_is_lock_free, pairs_load_whole};
 pub(crate) use registry::{GuardPin, Limbo, Registry};
 pub(crate) use words::copy_words;
 

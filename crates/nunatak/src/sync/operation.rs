@@ -57,7 +57,7 @@ impl<Y: Mode> Drop for OpPin<Y> {
 }
 
 /// An [`OpPin`] of a thread that is in no other operation and needs no fence, on
-/// a machine that loads pairs whole (see `find_pair`).
+/// a machine that loads pairs whole (see [`pairs_load_whole`](super::pairs_load_whole)).
 #[derive(Debug)]
 pub(crate) struct FastPin {
     /// Not `Send`: the announcement is this thread's.

@@ -3,9 +3,10 @@
 use super::Table;
 use super::index::{Index, Migrating};
 use super::layout::{Bin, BinState, DELEGATED, Header, Slot};
+use super::look::{Look, look};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, DATA, FastPin, GuardPin, Mode, Ordering, fence, find_pair};
+use crate::sync::{Backoff, DATA, FastPin, GuardPin, Mode, Ordering, fence};
 use crate::table::KeyTest;
 
 /// What a scan of a bin came to.
@@ -110,25 +111,17 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         test: &T,
     ) -> Option<Option<u64>> {
         let tag = self.placement.tag(word, hash);
-        let bin = index.bin_of::<P>(hash);
-        // Acquire: the slots are at least as new as the header.
-        let header = bin.header.load(Ordering::Acquire);
         // SAFETY: the processor is asked before anyone comes here.
-        let (found, second) = unsafe { find_pair(&bin.slots, tag) };
-        // Of two pairs of this tag the sum says so, but of this one.
-        let is_told = T::BY_WORD || tag << 1 != 0;
-        let is_still = still(bin, Header(header), Bug::HitWithoutHeaderRecheck);
-        if is_still && Header(header).is_open() && is_told {
-            // Some other branch than on the slot: this one is nearly always taken
-            // or nearly never.
-            if found == tag {
-                // If it is another key of this word, the key may be anywhere. Nothing of the
-                // index is touched after the test (invariant 7).
-                return (T::BY_WORD || test.accepts(second)).then_some(Some(second));
-            }
-            if found == 0 && !Header(header).has_linked_slots() {
-                return Some(None);
-            }
+        let look = unsafe { look(index.bin_of::<P>(hash), tag) };
+        // Some other branch than on the slot: this one is nearly always taken
+        // or nearly never.
+        if look.is(Look::ONE) {
+            // If it is another key of this word, the key may be anywhere. Nothing of the
+            // index is touched after the test (invariant 7).
+            return (T::BY_WORD || test.accepts(look.second)).then_some(Some(look.second));
+        }
+        if look.is(Look::NONE) && !look.header().has_linked_slots() {
+            return Some(None);
         }
         None
     }

@@ -128,13 +128,15 @@ pub(super) struct Header(pub(super) u64);
 
 impl Header {
     const STATE_SHIFT: u32 = 30;
+    /// The bits of the state: none in an open bin's.
+    pub(super) const STATE: u64 = 3 << Self::STATE_SHIFT;
     const VERSION: u64 = 1 << 32;
     const CLAIMED: u64 = 0x1555_5555;
     const PRIMARY: u64 = 0x15;
 
     #[inline(always)]
     pub(super) const fn is_open(self) -> bool {
-        self.0 >> Self::STATE_SHIFT & 3 == 0
+        self.0 & Self::STATE == 0
     }
 
     pub(super) const fn state(self) -> BinState {
@@ -154,7 +156,7 @@ impl Header {
             BinState::Moved => 2,
             BinState::Special => 3,
         };
-        let slots = self.0 & !(3 << Self::STATE_SHIFT);
+        let slots = self.0 & !Self::STATE;
         Self((slots | code << Self::STATE_SHIFT).wrapping_add(Self::VERSION))
     }
 

@@ -71,6 +71,7 @@ mod growth;
 mod index;
 mod iterate;
 mod layout;
+mod look;
 mod migration;
 mod overflow;
 mod shadow;
