@@ -176,6 +176,19 @@ impl Probe {
         }
     }
 
+    /// Reads without prefetching, with `N` instructions beside each that wait for nothing, and
+    /// have a result or none: as much as a lookup that is not one of a batch.
+    pub(crate) fn reads_beside<const N: usize, const RESULTS: bool>(
+        &self,
+        worker: &Worker<'_>,
+        time: Duration,
+    ) -> crate::threads::Span {
+        self.repeat(worker, 0, time, |line| {
+            instructions::<N, RESULTS>(line);
+            line.modified.load(Relaxed)
+        })
+    }
+
     fn repeat(
         &self,
         worker: &Worker<'_>,
@@ -361,4 +374,40 @@ mod tests {
         assert!(limit.pairs_mops >= limit.unprefetched_pairs_mops);
         assert!(limit.unprefetched_pairs_mops > 0.0);
     }
+}
+
+/// Whether the instructions of [`Probe::reads_beside`] are there.
+pub(crate) const HAS_INSTRUCTIONS: bool =
+    cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+
+#[inline(always)]
+fn instructions<const N: usize, const RESULTS: bool>(line: &Line) {
+    macro_rules! repeated {
+        ($with_result:literal) => {
+            // SAFETY: they compute an address, or nothing.
+            unsafe {
+                if RESULTS {
+                    std::arch::asm!(
+                        concat!(".rept {n}\n", $with_result, "\n.endr"),
+                        n = const N,
+                        line = in(reg) std::ptr::from_ref(line),
+                        result = out(reg) _,
+                        options(nomem, nostack, preserves_flags),
+                    );
+                } else {
+                    std::arch::asm!(
+                        ".rept {n}\nnop\n.endr",
+                        n = const N,
+                        options(nomem, nostack, preserves_flags),
+                    );
+                }
+            }
+        };
+    }
+    #[cfg(target_arch = "x86_64")]
+    repeated!("lea {result}, [{line} + 1]");
+    #[cfg(target_arch = "aarch64")]
+    repeated!("add {result}, {line}, #1");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = line;
 }

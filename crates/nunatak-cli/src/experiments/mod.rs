@@ -17,6 +17,7 @@ mod subjects;
 mod sweeps;
 mod timeline;
 mod turns;
+mod window;
 
 use crate::settings::Settings;
 use crate::threads::CheckFailed;
@@ -58,6 +59,8 @@ pub(crate) enum Experiment {
     Power,
     /// How full the index is when it grows.
     Occupancy,
+    /// How far the processor runs ahead of a read: the limit of what is not in batches.
+    Window,
 }
 
 impl Experiment {
@@ -91,6 +94,7 @@ impl Experiment {
             Self::RemoteMemory => remote::run,
             Self::Power => power::run,
             Self::Occupancy => occupancy::run,
+            Self::Window => window::run,
         };
         let mut figure = run(settings)?;
         figure.experiment = self.name();

@@ -266,7 +266,8 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// assert_eq!(map.get_with(b"a", <[u8]>::len), Some(3));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    #[inline]
+    // Where the key's length is known, and in few instructions, of which the more lookups overlap.
+    #[inline(always)]
     pub fn get_with<R>(&self, key: KeyRef<'_, E>, f: impl FnOnce(E::Value<'_>) -> R) -> Option<R> {
         let guard = self.guard();
         self.find_value(&guard, key).map(f)
@@ -301,7 +302,8 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// # use nunatak::TurboBlobMap;
     /// assert!(!TurboBlobMap::new().contains_key(b"a"));
     /// ```
-    #[inline]
+    // Where the key's length is known, and in few instructions, of which the more lookups overlap.
+    #[inline(always)]
     pub fn contains_key(&self, key: KeyRef<'_, E>) -> bool {
         let guard = self.guard();
         self.find_word(&guard, key).is_some()

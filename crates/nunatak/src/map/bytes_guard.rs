@@ -61,7 +61,8 @@ impl<E: Entries, D: Design> ByteGuard<'_, E, D> {
     /// # use nunatak::TurboBlobMap;
     /// assert_eq!(TurboBlobMap::new().pin().get(b"a"), None);
     /// ```
-    #[inline]
+    // Where the key's length is known, and in few instructions, of which the more lookups overlap.
+    #[inline(always)]
     pub fn get(&self, key: KeyRef<'_, E>) -> Option<E::Value<'_>> {
         self.map.find_value(&self.pin, key)
     }
