@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A key of at most 8 bytes is in the slot's first word and nowhere else; of a longer one the
-//! slot has a hash. The first word is the key exclusive-or a word of its length and its
+//! slot has a hash. A length that is fixed is not said. The first word is the key exclusive-or
+//! a word of its length and its
 //! namespace, so that one key in many namespaces is in as many bins; what the value word says
 //! tells those apart that meet by chance.
 //!
