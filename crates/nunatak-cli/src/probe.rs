@@ -342,6 +342,42 @@ fn prefetch(line: &Line) {
     let _ = line;
 }
 
+/// Whether the instructions of [`Probe::reads_beside`] are there.
+pub(crate) const HAS_INSTRUCTIONS: bool =
+    cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+
+#[inline(always)]
+fn instructions<const N: usize, const RESULTS: bool>(line: &Line) {
+    macro_rules! repeated {
+        ($with_result:literal) => {
+            // SAFETY: they compute an address, or nothing.
+            unsafe {
+                if RESULTS {
+                    std::arch::asm!(
+                        concat!(".rept {n}\n", $with_result, "\n.endr"),
+                        n = const N,
+                        line = in(reg) std::ptr::from_ref(line).addr(),
+                        result = out(reg) _,
+                        options(nomem, nostack, preserves_flags),
+                    );
+                } else {
+                    std::arch::asm!(
+                        ".rept {n}\nnop\n.endr",
+                        n = const N,
+                        options(nomem, nostack, preserves_flags),
+                    );
+                }
+            }
+        };
+    }
+    #[cfg(target_arch = "x86_64")]
+    repeated!("lea {result}, [{line} + 1]");
+    #[cfg(target_arch = "aarch64")]
+    repeated!("add {result}, {line}, #1");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = line;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,40 +410,4 @@ mod tests {
         assert!(limit.pairs_mops >= limit.unprefetched_pairs_mops);
         assert!(limit.unprefetched_pairs_mops > 0.0);
     }
-}
-
-/// Whether the instructions of [`Probe::reads_beside`] are there.
-pub(crate) const HAS_INSTRUCTIONS: bool =
-    cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
-
-#[inline(always)]
-fn instructions<const N: usize, const RESULTS: bool>(line: &Line) {
-    macro_rules! repeated {
-        ($with_result:literal) => {
-            // SAFETY: they compute an address, or nothing.
-            unsafe {
-                if RESULTS {
-                    std::arch::asm!(
-                        concat!(".rept {n}\n", $with_result, "\n.endr"),
-                        n = const N,
-                        line = in(reg) std::ptr::from_ref(line),
-                        result = out(reg) _,
-                        options(nomem, nostack, preserves_flags),
-                    );
-                } else {
-                    std::arch::asm!(
-                        ".rept {n}\nnop\n.endr",
-                        n = const N,
-                        options(nomem, nostack, preserves_flags),
-                    );
-                }
-            }
-        };
-    }
-    #[cfg(target_arch = "x86_64")]
-    repeated!("lea {result}, [{line} + 1]");
-    #[cfg(target_arch = "aarch64")]
-    repeated!("add {result}, {line}, #1");
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = line;
 }
