@@ -8,10 +8,9 @@
 //! ```
 //!
 //! A key of at most 8 bytes is in the slot's first word and nowhere else; of a longer one the
-//! slot has a hash. A length that is fixed is not said. The first word is the key exclusive-or
-//! a word of its length and its
-//! namespace, so that one key in many namespaces is in as many bins; what the value word says
-//! tells those apart that meet by chance.
+//! slot has a hash. A length that all keys have is not said. The first word is the key
+//! exclusive-or a word of its length and its namespace, so that one key in many namespaces is
+//! in as many bins; what the value word says tells those apart that meet by chance.
 //!
 //! Invariants
 //! 1. The address of a value word is that of memory of this allocator, a multiple of 8, which
@@ -114,11 +113,11 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
         if F::KEY == VARIABLE { (second >> 60) as usize } else { F::KEY.min(LONG) }
     }
 
-    /// What a key's word is changed by. The factor is odd, so that the lowest bits, by which
-    /// modulo hashing goes, are others for each namespace.
+    /// What a key's word is changed by. The lowest bits, by which modulo hashing goes, are of the
+    /// middle of the product: those below depend on a few bits of the namespace only.
     #[inline(always)]
     fn spread(&self, code: u64) -> u64 {
-        code.wrapping_mul(self.spread)
+        code.wrapping_mul(self.spread).rotate_left(32)
     }
 
     /// Where the value of a record begins, whose key has so many bytes.

@@ -27,7 +27,6 @@ impl Directory {
         Ok(Self { depth, entries: entries.into() })
     }
 
-    #[inline(always)]
     pub(super) fn entry(&self, place: usize) -> Entry {
         // Acquire: pairs with the release of who published the segment.
         Entry(self.entries[place].load(Ordering::Acquire))
@@ -49,7 +48,7 @@ impl Directory {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found<'t> {
     directory: &'t Directory,
-    place: usize,
+    word: &'t AtomicU64,
     pub(super) entry: Entry,
 }
 
@@ -87,8 +86,9 @@ impl Directories {
     #[inline(always)]
     pub(super) fn find(&self, hash: u64) -> Found<'_> {
         let directory = self.current();
-        let place = place(hash, directory.depth);
-        Found { directory, place, entry: directory.entry(place) }
+        let word = &directory.entries[place(hash, directory.depth)];
+        // Acquire: pairs with the release of who published the segment.
+        Found { directory, word, entry: Entry(word.load(Ordering::Acquire)) }
     }
 
     /// Whether a key's entry is what it was. Loads before it must acquire.
@@ -96,7 +96,7 @@ impl Directories {
     pub(super) fn is_still(&self, found: Found<'_>) -> bool {
         // Relaxed: who acts on a newer entry releases what it does.
         core::ptr::eq(self.current.load(Ordering::Relaxed), found.directory)
-            && found.directory.entries[found.place].load(Ordering::Relaxed) == found.entry.0
+            && found.word.load(Ordering::Relaxed) == found.entry.0
     }
 
     pub(super) fn change(&self) -> Structure<'_> {

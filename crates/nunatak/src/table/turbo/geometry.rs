@@ -37,6 +37,10 @@ pub(super) const MOST_SHARDS: usize = 1 << 20;
 pub(super) fn bucket(run: Run, hash: u64, shards: u32, distance: usize) -> usize {
     // In two shifts, since a shard may have one bucket.
     let home = ((hash << shards) >> 1 >> (63 - run.size)) as usize;
+    if distance == 0 {
+        // As everywhere else, but in fewer instructions, since it is often known.
+        return run.first + home;
+    }
     run.first + ((home + distance) & (run.len() - 1))
 }
 
