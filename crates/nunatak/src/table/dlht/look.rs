@@ -223,3 +223,84 @@ mod tests {
         }
     }
 }
+
+/// A look of which every instruction is followed by a signal, whose handler is the other thread:
+/// real ones are too seldom between two of these loads.
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+#[cfg(not(any(loom, shuttle, miri, nunatak_tsan)))]
+mod stepped {
+    use super::super::layout::BinState;
+    use super::*;
+    use crate::sync::pairs_load_whole;
+    use core::ffi::c_int;
+    use core::sync::atomic::Ordering::Relaxed;
+    use core::sync::atomic::{AtomicPtr, AtomicUsize};
+
+    static BIN: AtomicPtr<Bin> = AtomicPtr::new(core::ptr::null_mut());
+    static STEPS: AtomicUsize = AtomicUsize::new(0);
+    /// After which step a transfer begins, and after which it is taken back.
+    static CHANGES: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+    const TAG: u64 = 7;
+
+    extern "C" fn step(_signal: c_int) {
+        let step = STEPS.fetch_add(1, Relaxed);
+        // SAFETY: it points to the bin of the test below, while steps are made.
+        let bin = unsafe { &*BIN.load(Relaxed) };
+        let header = Header(bin.header.load(Relaxed));
+        if step == CHANGES[0].load(Relaxed) {
+            // A transfer takes keys out of a bin before they are in the next one.
+            bin.header.store(header.with_state(BinState::InTransfer).0, Relaxed);
+            bin.slots[1].store_first(0, Relaxed);
+        }
+        if step == CHANGES[1].load(Relaxed) {
+            bin.slots[1].store_first(TAG, Relaxed);
+            bin.header.store(header.with_state(BinState::Open).0, Relaxed);
+        }
+    }
+
+    /// What is found, and after how many steps.
+    fn look_by_steps(changes: [usize; 2]) -> (Look, usize) {
+        let mut bin = Bin::default();
+        bin.slots[1].store_second(49, Relaxed);
+        bin.slots[1].store_first(TAG, Relaxed);
+        BIN.store(&raw mut bin, Relaxed);
+        STEPS.store(0, Relaxed);
+        changes.iter().zip(&CHANGES).for_each(|(&step, change)| change.store(step, Relaxed));
+        // SAFETY: the processor was asked; the flag makes it trap after each instruction, which
+        // changes nothing but what the handler does, until it is cleared.
+        let look = unsafe {
+            core::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
+            let look = look(&*BIN.load(Relaxed), TAG);
+            core::arch::asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq");
+            look
+        };
+        (look, STEPS.load(Relaxed))
+    }
+
+    #[test]
+    fn a_transfer_between_two_instructions_is_not_taken_for_an_absence() {
+        if !pairs_load_whole() {
+            return;
+        }
+        // SAFETY: the handler is one, and touches atomics only.
+        unsafe {
+            let mut action: libc::sigaction = core::mem::zeroed();
+            action.sa_sigaction = step as extern "C" fn(c_int) as usize;
+            assert_eq!(libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()), 0);
+        }
+        let never = usize::MAX;
+        let (look, steps) = look_by_steps([never; 2]);
+        assert!(look.is(Look::ONE) && look.second == 49 && steps > 25, "{steps}");
+        let mut outcomes = [0; 2];
+        for begun in 0..steps {
+            for ended in (begun + 1..steps).chain([never]) {
+                let (look, _) = look_by_steps([begun, ended]);
+                assert!(!look.is(Look::NONE), "{begun} to {ended} of {steps}");
+                outcomes[usize::from(look.is(Look::ONE) && look.second == 49)] += 1;
+            }
+        }
+        // Changes before the first load or after the last one are no reason to look again.
+        assert!(outcomes.iter().all(|&count| count > 0), "{outcomes:?}");
+    }
+}
