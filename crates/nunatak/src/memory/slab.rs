@@ -95,10 +95,9 @@ mod backing {
             debug_assert!(offset < self.bytes && offset.is_multiple_of(size_of::<T>()));
             #[cfg(any(test, feature = "accounting"))]
             crate::memory::touched::record(self.address_at_offset(offset).addr(), false);
-            // SAFETY: every caller computes the offset from a place in this very
-            // slab (a bin number below the number of bins, a link that its
-            // cursor handed out), so that it is one of an element's first byte;
-            // invariants 1 and 2.
+            // Callers compute it from a place in this very slab: a bin number below the number
+            // of bins, or a link that its cursor handed out.
+            // SAFETY: so it is the offset of an element's first byte; invariants 1 and 2.
             unsafe { &*self.base.byte_add(offset) }
         }
     }

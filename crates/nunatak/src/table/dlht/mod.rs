@@ -260,6 +260,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         for _ in 0..Self::FREEING_ROUNDS {
             self.free_retired();
             let is_guarded = |retired: &Retired| self.registry.is_held_by_others(retired.guards);
+            // Relaxed: a hint.
             if self.retired_count.load(Ordering::Relaxed) == 0
                 || !backoff.is_spinning() && self.retired.lock().iter().any(is_guarded)
             {
