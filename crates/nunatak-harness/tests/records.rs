@@ -189,6 +189,60 @@ fn fixed_sizes_are_held_to() {
     assert!(map.memory_usage().resident > 0);
 }
 
+/// Keys of one length that differ in their ends only, through every operation that gives a key
+/// or compares one; of growth, too, which hashes them again.
+fn keys_of_one_length<const KEY: usize, const VALUE: usize>(record: usize) {
+    let key = |n: u32| {
+        let mut key = [b'='; KEY];
+        key[KEY - 2..].copy_from_slice(&(n as u16).to_be_bytes());
+        key
+    };
+    let value = |n: u32| {
+        let len = if VALUE == VARIABLE { 3 } else { VALUE };
+        n.to_le_bytes().repeat(8)[..len].to_vec()
+    };
+    let allocator = Strict::default();
+    let map: DlhtRecordMap<Format<KEY, VALUE>, Strict> = DlhtRecordMap::new_in(allocator.clone());
+    let named: DlhtRecordMap<Format<KEY, VALUE, Named>> = DlhtRecordMap::new();
+    let of = |n: u32| namespace(n as u16 % 7);
+    for n in 0..2000 {
+        assert_eq!(map.put(&key(n), &value(n)), Ok(false));
+        assert_eq!(named.put((of(n), &key(n)), &value(n)), Ok(false));
+    }
+    assert_eq!(map.blob_stats().live_bytes, 2000 * record);
+    assert_eq!(named.blob_stats().live_bytes, 2000 * record);
+    assert_eq!(map.try_insert(&key(5), &value(6)), Ok(Some(value(5))), "it is there");
+    assert_eq!(map.get(&[b'='; KEY]), None);
+    for n in 0..2000 {
+        assert_eq!(map.get(&key(n)), Some(value(n)));
+        assert_eq!(named.get((of(n), &key(n))), Some(value(n)));
+        assert_eq!(named.get((of(n + 1), &key(n))), None);
+    }
+    let expected = || (0..2000).map(|n| (key(n).to_vec(), value(n)));
+    let mut found: Vec<(Bytes, Bytes)> = map.iter().collect();
+    found.sort();
+    assert!(found.into_iter().eq(expected()));
+    let mut found: Vec<(Bytes, Bytes)> = (0..7).flat_map(|n| named.iter_in(of(n))).collect();
+    found.sort();
+    assert!(found.into_iter().eq(expected()));
+    assert!((0..2000).all(|n| map.update(&key(n), &value(n + 1)) == Ok(Some(value(n)))));
+    assert!((0..2000).all(|n| map.get(&key(n)) == Some(value(n + 1))));
+    assert!((0..2000).all(|n| map.delete(&key(n)) && named.delete((of(n), &key(n)))));
+    map.advance_epoch();
+    assert_eq!((map.len(), named.len(), allocator.given()), (0, 0, 0));
+}
+
+#[test]
+fn fixed_keys_may_be_in_the_slot_or_not() {
+    // The record: lengths if one of them varies, a key that is longer than 8 bytes, the value.
+    keys_of_one_length::<3, 8>(8);
+    keys_of_one_length::<8, VARIABLE>(8 + 8);
+    keys_of_one_length::<9, VARIABLE>(8 + 16 + 8);
+    keys_of_one_length::<16, 8>(16 + 8);
+    keys_of_one_length::<16, 30>(16 + 32);
+    keys_of_one_length::<23, 5>(24 + 8);
+}
+
 /// Zeroed memory that is never touched.
 #[test]
 #[cfg(target_pointer_width = "64")]
