@@ -5,9 +5,11 @@ use core::cell::RefCell;
 use std::collections::HashMap;
 
 /// What is known of value words whose hash is the key's. The caller's code that
-/// tells must not run under a lock.
+/// tells must not run under a lock. Of most operations that is nothing, which is one word.
 #[derive(Debug, Default)]
-pub(super) struct Known(HashMap<u64, bool, foldhash::fast::FixedState>);
+pub(super) struct Known(Option<Box<Answers>>);
+
+type Answers = HashMap<u64, bool, foldhash::fast::FixedState>;
 
 /// A test that remembers.
 pub(super) struct Learning<'t, T>(&'t T, RefCell<&'t mut Known>);
@@ -28,11 +30,11 @@ impl<T: KeyTest> KeyTest for Learning<'_, T> {
 impl Known {
     #[inline(always)]
     pub(super) fn is<T: KeyTest>(&self, second: u64) -> Option<bool> {
-        if T::BY_WORD { Some(true) } else { self.0.get(&second).copied() }
+        if T::BY_WORD { Some(true) } else { self.0.as_ref()?.get(&second).copied() }
     }
 
     pub(super) fn insert(&mut self, second: u64, is: bool) {
-        self.0.insert(second, is);
+        self.0.get_or_insert_default().insert(second, is);
     }
 
     /// Asks a test about all value words that a lookup comes upon.

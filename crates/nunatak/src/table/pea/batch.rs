@@ -129,9 +129,10 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         change: impl Fn(usize, u64) -> Change,
         mut done: impl FnMut(usize, Option<u64>) -> bool,
     ) {
-        self.for_each_fetched::<true>(count, word, |at, word, Ahead { hash, .. }| {
+        self.for_each_fetched::<true>(count, word, |at, word, Ahead { hash, found }| {
             let change = |second| change(at, second);
-            done(at, self.apply_hashed::<false, _>(hash, word, &test(at), fresh(at), change))
+            let (found, fresh) = (Some(found), fresh(at));
+            done(at, self.apply_hashed::<false, _>(hash, found, word, &test(at), fresh, change))
         });
     }
 }

@@ -222,12 +222,10 @@ impl Layout for Bucket {
         self.words[1].fetch_or(LOCK, Ordering::Acquire) & LOCK == 0
     }
 
+    #[inline(always)]
     fn lock(&self) {
-        let mut backoff = Backoff::new();
-        while !self.try_lock() {
-            while self.words[1].load(Ordering::Relaxed) & LOCK != 0 {
-                backoff.wait();
-            }
+        if !self.try_lock() {
+            self.lock_when_free();
         }
     }
 
@@ -370,6 +368,22 @@ impl Layout for Bucket {
 }
 
 impl Bucket {
+    /// Locks it when whoever has locked it is done.
+    #[cold]
+    #[inline(never)]
+    fn lock_when_free(&self) {
+        let mut backoff = Backoff::new();
+        loop {
+            // Relaxed: a hint.
+            while self.words[1].load(Ordering::Relaxed) & LOCK != 0 {
+                backoff.wait();
+            }
+            if self.try_lock() {
+                return;
+            }
+        }
+    }
+
     #[inline(always)]
     pub(super) fn slot(&self, slot: usize) -> &AtomicPair {
         &self.slots[slot]

@@ -216,12 +216,13 @@ fn a_bucket_is_looked_for_when_it_is_locked() {
     let is_other = |&word: &u64| matches!(places(word), (0, 16.., _));
     let (one, other) = ((0..).find(is_one).unwrap(), (0..).find(is_other).unwrap());
     let hash = table.placement.hash(one);
-    let mut buckets = table.lock_buckets(table.locate(hash), hash, false);
+    let buckets = table.lock_buckets(table.locate(hash), hash, false);
     table.sync().unwrap();
     table.apply(other, &ByWord, Some(1), |_| Change::Keep);
-    assert!(buckets.lock_second());
+    let second = buckets.lock_second().unwrap();
     let segment = table.locate(hash).entry.segment();
-    assert!(core::ptr::eq(buckets.second, table.segments.bucket(segment, places(one).2)));
+    assert!(core::ptr::eq(buckets.second(), table.segments.bucket(segment, places(one).2)));
+    drop(second);
     buckets.unlock();
 }
 
