@@ -93,9 +93,62 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
         let tag = self.placement.tag(word, hash);
-        self.run::<FETCHES, _, _>(&Request { hash, tag, test, fresh, change: &change })
+        let request = Request { hash, tag, test, fresh, change: &change };
+        if T::BY_WORD
+            && let Some(before) = self.run_once::<FETCHES, _, _>(&request)
+        {
+            return before;
+        }
+        self.run::<FETCHES, _, _>(&request)
     }
 
+    /// What nearly all operations are: one attempt, which succeeds. By itself, as that of Pea
+    /// Hash.
+    #[inline(always)]
+    fn run_once<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        request: &Request<'_, T, F>,
+    ) -> Option<Option<u64>> {
+        let _pin = OpPin::<Shared>::new();
+        if self.cut.is_frozen() {
+            return None;
+        }
+        let mut held = self.hold_fetched::<FETCHES>(request.hash);
+        self.copy_before_change(&held, request.hash);
+        match self.attempt(&mut held, request, &Known::default()) {
+            Ok(Attempt::Done(before, added)) => {
+                self.count(&mut held, request.hash, added);
+                Some(before)
+            }
+            _ => None,
+        }
+    }
+
+    /// Locks the shard of a hash; its bucket is fetched meanwhile, unless it is on its way.
+    #[inline(always)]
+    fn hold_fetched<const FETCHES: bool>(&self, hash: u64) -> Held<'_> {
+        // Before the lock, behind which no load runs ahead. (Loom knows the last access
+        // to a word alone: a load before the locking hides those of others from it.)
+        if FETCHES && !cfg!(loom) {
+            self.prefetch_home::<true>(hash);
+        }
+        self.hold(hash)
+    }
+
+    /// Counts the pairs that a change has brought or taken.
+    #[inline(always)]
+    fn count(&self, held: &mut Held<'_>, hash: u64, added: i64) {
+        if added != 0 {
+            self.registry.count::<Shared>(added);
+        }
+        if added < 0 {
+            // When it has been counted: the caller's hasher may panic.
+            self.collect_garbage(held, hash);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
     fn run<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         request: &Request<'_, T, F>,
@@ -114,22 +167,11 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 backoff.wait();
                 continue;
             }
-            // Before the lock, behind which no load runs ahead. (Loom knows the last access
-            // to a word alone: a load before the locking hides those of others from it.)
-            if FETCHES && !cfg!(loom) {
-                self.prefetch_home::<true>(request.hash);
-            }
-            let mut held = self.hold(request.hash);
+            let mut held = self.hold_fetched::<FETCHES>(request.hash);
             self.copy_before_change(&held, request.hash);
             match self.attempt(&mut held, request, &known).unwrap_or(Attempt::NoRoom) {
                 Attempt::Done(before, added) => {
-                    if added != 0 {
-                        self.registry.count::<Shared>(added);
-                    }
-                    if added < 0 {
-                        // When it has been counted: the caller's hasher may panic.
-                        self.collect_garbage(&mut held, request.hash);
-                    }
+                    self.count(&mut held, request.hash, added);
                     return before;
                 }
                 Attempt::Unknown(second) => {
@@ -191,7 +233,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         })
     }
 
-    /// Looks for a key on its way through a run, and for a slot that it may have.
+    /// Looks for a key on its way through a run, and for a slot that it may have: in its first
+    /// bucket, where nearly all are.
     #[inline(always)]
     fn search<T: KeyTest, F>(
         &self,
@@ -199,36 +242,68 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         request: &Request<'_, T, F>,
         known: &Known,
     ) -> Searched {
-        let hash = request.hash;
-        let (mut free, mut is_chained, mut end) = (None, false, 0);
-        for distance in 0..self.scope(run) {
-            let at = self.shards.place(run, hash, distance);
+        let at = self.shards.place(run, request.hash, 0);
+        let bucket = self.shards.bucket(at);
+        let header = bucket.header();
+        match self.slot_of((bucket, header), request, known) {
+            Err(unknown) => return Searched::Unknown(unknown),
+            Ok(Some((slot, second))) => return Searched::Found(Place::Slot(at, slot), second),
+            Ok(None) => {}
+        }
+        let free = header.matching(0).next().map(|slot| (0, slot));
+        if header.has(PASSED) || header.has(Flag::Chained) {
+            return self.search_behind(run, (header, free), request, known);
+        }
+        Searched::Absent { end: 0, free }
+    }
+
+    /// The same behind the first bucket, in which the key is not, and which has this header and
+    /// this free slot.
+    #[inline(never)]
+    fn search_behind<T: KeyTest, F>(
+        &self,
+        run: Run,
+        (mut header, mut free): (L::Header, Option<(usize, usize)>),
+        request: &Request<'_, T, F>,
+        known: &Known,
+    ) -> Searched {
+        let is_chained = header.has(Flag::Chained);
+        let mut end = 0;
+        while header.has(PASSED) && end + 1 < self.scope(run) {
+            end += 1;
+            let at = self.shards.place(run, request.hash, end);
             let bucket = self.shards.bucket(at);
-            let header = bucket.header();
-            for slot in header.matching(fingerprint(hash)) {
-                // Nobody else changes the shard, so that what has its tag is its pair.
-                let (first, second) = self.shards.pair(bucket, slot, self.pairs_load_whole);
-                if first == request.tag {
-                    match known.is::<T>(second) {
-                        Some(true) => return Searched::Found(Place::Slot(at, slot), second),
-                        Some(false) => {}
-                        None => return Searched::Unknown(second),
-                    }
-                }
+            header = bucket.header();
+            match self.slot_of((bucket, header), request, known) {
+                Err(unknown) => return Searched::Unknown(unknown),
+                Ok(Some((slot, second))) => return Searched::Found(Place::Slot(at, slot), second),
+                Ok(None) => {}
             }
-            if free.is_none() {
-                free = header.matching(0).next().map(|slot| (distance, slot));
-            }
-            is_chained |= distance == 0 && header.has(Flag::Chained);
-            end = distance;
-            if !header.has(PASSED) {
-                break;
-            }
+            free = free.or_else(|| header.matching(0).next().map(|slot| (end, slot)));
         }
         if is_chained && let Some(searched) = self.search_chain(request, known) {
             return searched;
         }
         Searched::Absent { end, free }
+    }
+
+    /// In which slot of a bucket a key is, and its value word; or one that is not known to be
+    /// its.
+    #[inline(always)]
+    fn slot_of<T: KeyTest, F>(
+        &self,
+        (bucket, header): (&L, L::Header),
+        request: &Request<'_, T, F>,
+        known: &Known,
+    ) -> Result<Option<(usize, u64)>, u64> {
+        for slot in header.matching(fingerprint(request.hash)) {
+            // Nobody else changes the shard, so that what has its tag is its pair.
+            let (first, second) = self.shards.pair(bucket, slot, self.pairs_load_whole);
+            if first == request.tag && known.is::<T>(second).ok_or(second)? {
+                return Ok(Some((slot, second)));
+            }
+        }
+        Ok(None)
     }
 
     #[cold]
