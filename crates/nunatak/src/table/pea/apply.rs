@@ -520,6 +520,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Stores a new key as a strategy says; in a chain if that finds no room, and a split
     /// was refused or is not worth it.
+    #[inline(always)]
     fn insert(
         &self,
         (strategy, is_refused): (Strategy, bool),
@@ -527,13 +528,33 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         hash: u64,
         pair: (u64, u64),
     ) -> Result<Attempt, NoRoom> {
-        let fingerprint = fingerprint(hash);
-        let medium = &self.medium;
-        let put = |bucket: &L, slot| {
-            bucket.put(medium, slot, fingerprint, pair);
-            bucket.persist(medium, slot);
-        };
         buckets.open_first()?;
+        if strategy == Strategy::Single
+            && let Some(slot) = buckets.first.header().matching(0).next()
+        {
+            self.put(buckets.first, slot, hash, pair);
+            return Ok(Attempt::Done(None, 1));
+        }
+        self.insert_balanced((strategy, is_refused), buckets, hash, pair)
+    }
+
+    #[inline(always)]
+    fn put(&self, bucket: &L, slot: usize, hash: u64, pair: (u64, u64)) {
+        bucket.put(&self.medium, slot, fingerprint(hash), pair);
+        bucket.persist(&self.medium, slot);
+    }
+
+    /// The same if it is not as simple as that; the first bucket may be changed.
+    #[inline(never)]
+    fn insert_balanced(
+        &self,
+        (strategy, is_refused): (Strategy, bool),
+        mut buckets: Buckets<'_, M, L>,
+        hash: u64,
+        pair: (u64, u64),
+    ) -> Result<Attempt, NoRoom> {
+        let medium = &self.medium;
+        let put = |bucket: &L, slot| self.put(bucket, slot, hash, pair);
         let _second;
         if strategy > Strategy::Single {
             let Some(locked) = buckets.lock_second() else { return Ok(Attempt::InOrder) };
