@@ -47,7 +47,7 @@ enum Searched {
     /// The key, and its value word.
     Found(Place, u64),
     /// It is absent; its search ends in this bucket on its way, and the first free slot on
-    /// the way is in that one.
+    /// the way is that one of that bucket of all.
     Absent { end: usize, free: Option<(usize, usize)> },
     /// Something with the key's tag that is not known to be the key's or not.
     Unknown(u64),
@@ -250,7 +250,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             Ok(Some((slot, second))) => return Searched::Found(Place::Slot(at, slot), second),
             Ok(None) => {}
         }
-        let free = header.matching(0).next().map(|slot| (0, slot));
+        let free = header.matching(0).next().map(|slot| (at, slot));
         if header.has(PASSED) || header.has(Flag::Chained) {
             return self.search_behind(run, (header, free), request, known);
         }
@@ -279,7 +279,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 Ok(Some((slot, second))) => return Searched::Found(Place::Slot(at, slot), second),
                 Ok(None) => {}
             }
-            free = free.or_else(|| header.matching(0).next().map(|slot| (end, slot)));
+            free = free.or_else(|| header.matching(0).next().map(|slot| (at, slot)));
         }
         if is_chained && let Some(searched) = self.search_chain(request, known) {
             return searched;
@@ -409,23 +409,22 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Result<Option<(usize, usize)>, Error> {
         let place = |distance| self.shards.place(run, hash, distance);
         let bucket_at = |distance| self.shards.bucket(place(distance));
-        let (distance, slot) = match free {
+        let (at, slot) = match free {
             Some(free) => free,
             None => {
                 let free = (end + 1..self.scope(run)).find_map(|distance| {
                     let slot = bucket_at(distance).header().matching(0).next()?;
                     Some((distance, slot))
                 });
-                let Some(free) = free else { return Ok(None) };
-                (end..free.0).try_for_each(|passed| self.shards.make_writable(place(passed)))?;
+                let Some((distance, slot)) = free else { return Ok(None) };
+                (end..distance).try_for_each(|passed| self.shards.make_writable(place(passed)))?;
                 if !seeded(Bug::WayUnmarked) {
                     // Before the pair: who is on the way finds it.
-                    (end..free.0).for_each(|passed| bucket_at(passed).set(&self.medium, PASSED));
+                    (end..distance).for_each(|passed| bucket_at(passed).set(&self.medium, PASSED));
                 }
-                free
+                (place(distance), slot)
             }
         };
-        let at = place(distance);
         self.shards.make_writable(at)?;
         let bucket = self.shards.bucket(at);
         counts.live += 1;
@@ -449,7 +448,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         for distance in 0..self.scope(run) {
             let at = self.shards.place(run, hash, distance);
             let header = self.shards.bucket(at).header();
-            free = header.matching(0).next().map(|slot| (distance, slot));
+            free = header.matching(0).next().map(|slot| (at, slot));
             end = distance;
             if free.is_some() || !header.has(PASSED) {
                 break;
