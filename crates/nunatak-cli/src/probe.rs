@@ -189,6 +189,44 @@ impl Probe {
         })
     }
 
+    /// Reads as batches make them: the lines of sixteen are prefetched after each other, and read
+    /// three such groups later, with `N` instructions beside each that have results; of all
+    /// lines, or of so few that they stay in the processor's caches.
+    pub(crate) fn reads_in_groups<const N: usize, const CACHED: bool>(
+        &self,
+        worker: &Worker<'_>,
+        time: Duration,
+    ) -> crate::threads::Span {
+        const GROUP: usize = 16;
+        const GROUPS: usize = 4;
+        const _: () = assert!(BLOCK.is_multiple_of((GROUP * GROUPS) as u64));
+        let lines = self.lines();
+        let count = if CACHED { lines.len().min(1 << 12) } else { lines.len() };
+        let shift = 64 - count.trailing_zeros();
+        let mut at = (worker.number as u64) << 40;
+        let mut groups = [[&lines[0]; GROUP]; GROUPS];
+        let mut sum = 0_u64;
+        let span = worker.repeat(time, || {
+            for _ in 0..BLOCK / (GROUP * GROUPS) as u64 {
+                for group in 0..GROUPS {
+                    for line in &mut groups[group] {
+                        // SAFETY: the place has no more bits than there are lines.
+                        *line = unsafe { lines.get_unchecked(place(at, shift)) };
+                        prefetch(line);
+                        at += 1;
+                    }
+                    for line in groups[(group + 1) % GROUPS] {
+                        instructions::<N, true>(line);
+                        sum = sum.wrapping_add(line.modified.load(Relaxed));
+                    }
+                }
+            }
+            BLOCK
+        });
+        black_box(sum);
+        span
+    }
+
     fn repeat(
         &self,
         worker: &Worker<'_>,

@@ -1,5 +1,5 @@
 //! How far a processor runs ahead of a read that waits for memory: the limit of operations
-//! that are not in batches.
+//! that are not in batches; and what is left to those that are.
 
 use super::figure::Figure;
 use crate::probe::{HAS_INSTRUCTIONS, Probe};
@@ -10,20 +10,27 @@ use std::time::Duration;
 
 type Reads = fn(&Probe, &Worker<'_>, Duration) -> Span;
 
-/// Two loops: whose instructions beside the read have no results, and whose have.
-type Loops = (usize, [Reads; 2]);
+/// Loops whose instructions beside the read have no results; have results; and have results
+/// while lines are prefetched, of memory and of the caches.
+type Loops = (usize, [Reads; 4]);
 
 macro_rules! loops {
     ($($count:literal),*) => {
-        [$(($count, [Probe::reads_beside::<$count, false>, Probe::reads_beside::<$count, true>])),*]
+        [$(($count, [
+            Probe::reads_beside::<$count, false>,
+            Probe::reads_beside::<$count, true>,
+            Probe::reads_in_groups::<$count, false>,
+            Probe::reads_in_groups::<$count, true>,
+        ])),*]
     };
 }
 
 const LOOPS: [Loops; 8] = loops![0, 10, 20, 40, 60, 80, 100, 140];
 
 pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
-    let title = "Random reads, not prefetched, by how many instructions are beside each";
-    let measures = ["M/s, no results", "M/s, integer results"];
+    let title = "Random reads, by how many instructions are beside each";
+    let measures =
+        ["M/s, no results", "integer results", "prefetched in groups", "the same in the caches"];
     let mut figure = Figure::new(title, &["threads", "instructions"], &measures);
     if !HAS_INSTRUCTIONS {
         figure.note("Not measured: for x86-64 and aarch64 only.");
@@ -32,7 +39,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
     let probe =
         Probe::new(settings.probe_size()).map_err(|error| CheckFailed(error.to_string()))?;
     for &threads in &settings.threads {
-        let mut samples = LOOPS.map(|_| [const { Vec::new() }; 2]);
+        let mut samples = LOOPS.map(|_| [const { Vec::new() }; 4]);
         for _ in 0..settings.repetitions {
             for ((_, loops), samples) in LOOPS.iter().zip(&mut samples) {
                 for (reads, samples) in loops.iter().zip(samples) {
@@ -47,9 +54,11 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
         }
     }
     figure.note(
-        "The loop has 12 instructions of its own. A lookup of any map is one or more reads and \
-         all of its instructions; only in batches, which prefetch, do more reads wait side by \
-         side than fit here.",
+        "M/s all. The loops have about a dozen instructions of their own. A lookup of any map is \
+         one or more reads and all of its instructions; only in batches, which prefetch, do more \
+         reads wait side by side than fit beside these. But a prefetch waits for the address of \
+         its page, and what follows it waits, too, so that a batch takes about the sum of what \
+         its instructions take in the caches and of what its reads take without any.",
     );
     Ok(figure)
 }

@@ -2,10 +2,11 @@
 
 use super::Table;
 use super::bucket::Flag;
+use super::buckets::{Buckets, NoRoom};
 use super::directory::Found;
-use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
+use super::geometry::{Strategy, fingerprint, second_bucket};
 use super::layout::{Header, Layout};
-use super::segments::{STASH, Segments};
+use super::segments::STASH;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
@@ -47,120 +48,6 @@ enum Place {
     Chain,
 }
 
-/// The buckets of a key, of which the first is locked, and the second if it says so.
-pub(super) struct Buckets<'t, M: Medium, L: Layout> {
-    segments: &'t Segments<M, L>,
-    segment: usize,
-    hash: u64,
-    first: &'t L,
-    has_second: bool,
-}
-
-impl<M: Medium, L: Layout> Clone for Buckets<'_, M, L> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M: Medium, L: Layout> Copy for Buckets<'_, M, L> {}
-
-impl<'t, M: Medium, L: Layout> Buckets<'t, M, L> {
-    #[inline(always)]
-    fn mask(&self) -> usize {
-        self.segments.per_segment - 1
-    }
-
-    #[inline(always)]
-    fn first_place(&self) -> usize {
-        first_bucket(self.hash, self.mask())
-    }
-
-    #[inline(always)]
-    fn second_place(&self) -> usize {
-        second_bucket(self.hash, self.mask())
-    }
-
-    /// Where it is at present: of a durable table its page may have been copied.
-    #[inline(always)]
-    pub(super) fn second(&self) -> &'t L {
-        self.segments.bucket(self.segment, self.second_place())
-    }
-
-    /// Locks the second bucket, too, if that can be.
-    pub(super) fn lock_second(&self) -> Option<Second<'t, M, L>> {
-        let (segments, segment) = (self.segments, self.segment);
-        let (first, second) = (self.first_place(), self.second_place());
-        let has_lock = !self.has_second && !segments.share_lock(first, second);
-        if has_lock {
-            if first < second {
-                segments.lock_bucket(segment, second);
-            } else if !segments.try_lock_bucket(segment, second) {
-                return None;
-            }
-        }
-        Some(Second { segments, segment, place: has_lock.then_some(second) })
-    }
-
-    #[inline(always)]
-    pub(super) fn unlock(&self) {
-        if self.has_second {
-            self.segments.unlock_bucket(self.segment, self.second_place());
-        }
-        if M::IS_DURABLE {
-            self.segments.unlock_bucket(self.segment, self.first_place());
-        } else {
-            self.first.unlock();
-        }
-    }
-
-    /// Sees to it that the first bucket may be changed.
-    #[inline(always)]
-    fn open_first(&mut self) -> Result<(), NoRoom> {
-        self.open(self.first_place())
-    }
-
-    #[inline(always)]
-    fn open_second(&mut self) -> Result<(), NoRoom> {
-        self.open(self.second_place())
-    }
-
-    #[inline(always)]
-    fn open(&mut self, place: usize) -> Result<(), NoRoom> {
-        if M::IS_PAGED {
-            self.segments.make_writable(self.segment, place).map_err(|_| NoRoom)?;
-            self.first = self.segments.bucket(self.segment, self.first_place());
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn open_stash(&self) -> Result<(), NoRoom> {
-        match M::IS_PAGED {
-            true => self.segments.make_stash_writable(self.segment).map_err(|_| NoRoom),
-            false => Ok(()),
-        }
-    }
-}
-
-/// The right to change the second bucket, too; its lock, if it has one of its own and that was
-/// not held.
-pub(super) struct Second<'t, M: Medium, L: Layout> {
-    segments: &'t Segments<M, L>,
-    segment: usize,
-    place: Option<usize>,
-}
-
-impl<M: Medium, L: Layout> Drop for Second<'_, M, L> {
-    fn drop(&mut self) {
-        if let Some(place) = self.place {
-            self.segments.unlock_bucket(self.segment, place);
-        }
-    }
-}
-
-/// What was to be changed is in a page of which there is no room for a copy.
-struct NoRoom;
-
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Changes a key by its value word, or inserts it; see
     /// [`PairTable::apply`](crate::table::PairTable::apply).
@@ -199,7 +86,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// What nearly all operations are: one attempt, which succeeds. By itself, since a loop
     /// keeps more than there are registers for. (Replacing values in a batch: 382
-    /// instructions, 44 million a second in the caches; so: XXX, XXX.)
+    /// instructions, 44 million a second in the caches; so: 271, 60.)
     #[inline(always)]
     fn run_once<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
         &self,
@@ -292,35 +179,6 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 }
             }
         }
-    }
-
-    #[inline(always)]
-    pub(super) fn lock_buckets(
-        &self,
-        found: Found<'_>,
-        hash: u64,
-        both: bool,
-    ) -> Buckets<'_, M, L> {
-        let (segment, mask) = (found.entry.segment(), self.mask());
-        let first = first_bucket(hash, mask);
-        let mut has_second = false;
-        if both {
-            let second = second_bucket(hash, mask);
-            has_second = second < first && !self.segments.share_lock(first, second);
-            if has_second {
-                self.segments.lock_bucket(segment, second);
-            }
-        }
-        // The lock of a durable table is not in the bucket, which may have been somewhere else
-        // before that was locked.
-        let mut bucket = self.segments.bucket(segment, first);
-        if M::IS_DURABLE {
-            self.segments.lock_bucket(segment, first);
-            bucket = self.segments.bucket(segment, first);
-        } else {
-            bucket.lock();
-        }
-        Buckets { segments: &self.segments, segment, hash, first: bucket, has_second }
     }
 
     #[inline(always)]

@@ -42,6 +42,7 @@
 mod apply;
 mod batch;
 pub(in crate::table) mod bucket;
+mod buckets;
 mod directory;
 mod durable;
 mod find;
