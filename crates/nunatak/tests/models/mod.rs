@@ -2,7 +2,10 @@
 //! threads.
 
 use loom::thread;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A step that is left out is so in all of the process: nothing else runs meanwhile.
+static LEFT_OUT: RwLock<()> = RwLock::new(());
 
 pub(crate) type Model = (&'static str, fn());
 
@@ -32,6 +35,7 @@ pub(crate) fn spawn<M: 'static, T: 'static>(
 }
 
 pub(crate) fn every_property_holds(models: &[Model]) {
+    let _nothing = LEFT_OUT.read().unwrap_or_else(PoisonError::into_inner);
     for (name, model) in models {
         let start = std::time::Instant::now();
         model();
@@ -43,6 +47,7 @@ pub(crate) fn every_property_holds(models: &[Model]) {
 #[cfg(nunatak_seeded_bugs)]
 pub(crate) fn every_seeded_bug_is_found(bugs: &[(nunatak::seeded::Bug, &str)], models: &[Model]) {
     use nunatak::seeded::seed;
+    let _something = LEFT_OUT.write().unwrap_or_else(PoisonError::into_inner);
     let silent = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
     let mut missed = Vec::new();
