@@ -50,6 +50,21 @@ fn load_at_first_failure(size: u32, scope: usize, rounds: u64) -> f64 {
     loads.sum::<f64>() / rounds as f64
 }
 
+/// As many keys of one bucket as there are slots in its scope: they are found by who changes
+/// them, too, in the last one.
+#[test]
+fn keys_are_changed_up_to_the_end_of_their_scope() {
+    let table = words(2, 6, Config::default(), 0);
+    // The fifth of the first shard's 64.
+    let is_of_bucket = |word: &u64| table.placement.hash(*word) >> 57 == 5;
+    let keys: Vec<u64> = random(0).filter(is_of_bucket).take(15 * 16).collect();
+    assert!(keys.iter().all(|&key| put(&table, key).is_none()));
+    assert!(keys.iter().all(|&key| put(&table, key) == Some(!key)), "they are there once");
+    assert_eq!((table.len(), table.happened.grown.load(Relaxed)), (keys.len(), 0));
+    assert!(keys.iter().rev().all(|&key| remove(&table, key) == Some(!key)));
+    assert_eq!(table.len(), 0);
+}
+
 /// Table 1 and figure 10. Simulated for the paper's buckets, over their 13 slots, in shards
 /// of 1 K, 8 K and 64 K buckets; what is expected here was measured.
 #[test]
