@@ -33,6 +33,24 @@ impl Known {
         if T::BY_WORD { Some(true) } else { self.0.as_ref()?.get(&second).copied() }
     }
 
+    /// In which of the slots that have its fingerprint a key is that nobody else changes, so that
+    /// what has its tag is its pair; and its value word. Or one that is not known to be its.
+    #[inline(always)]
+    pub(super) fn slot_of<T: KeyTest>(
+        &self,
+        tag: u64,
+        slots: impl Iterator<Item = usize>,
+        pair: impl Fn(usize) -> (u64, u64),
+    ) -> Result<Option<(usize, u64)>, u64> {
+        for slot in slots {
+            let (first, second) = pair(slot);
+            if first == tag && self.is::<T>(second).ok_or(second)? {
+                return Ok(Some((slot, second)));
+            }
+        }
+        Ok(None)
+    }
+
     pub(super) fn insert(&mut self, second: u64, is: bool) {
         self.0.get_or_insert_default().insert(second, is);
     }

@@ -100,16 +100,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         // An entry that is the key's within the operation is of a segment that stays.
         let is_still = |found: &Found<'_>| self.directories.is_still(*found);
         let found = ahead.filter(is_still).unwrap_or_else(|| self.locate(request.hash));
-        self.copy_before_change(found, request.hash);
-        if FETCHES {
-            // Before the lock, behind which no load runs ahead.
-            self.prefetch_buckets(found, request.hash);
-        }
-        let buckets = self.lock_buckets(found, request.hash, false);
-        if !self.directories.is_still(found) && !seeded(Bug::LockedWithoutEntry) {
-            buckets.unlock();
-            return None;
-        }
+        let buckets = self.lock_fetched::<FETCHES>(found, request.hash, false)?;
         let attempt = self.attempt(found, buckets, request, (&Known::default(), false));
         buckets.unlock();
         drop(pin);
@@ -122,6 +113,28 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             }
             _ => None,
         }
+    }
+
+    /// Locks the buckets of a key, which are fetched meanwhile, unless they are on their way; not
+    /// if its entry is another by then.
+    #[inline(always)]
+    fn lock_fetched<const FETCHES: bool>(
+        &self,
+        found: Found<'_>,
+        hash: u64,
+        both: bool,
+    ) -> Option<Buckets<'_, M, L>> {
+        self.copy_before_change(found, hash);
+        if FETCHES {
+            // Before the lock, behind which no load runs ahead.
+            self.prefetch_buckets(found, hash);
+        }
+        let buckets = self.lock_buckets(found, hash, both);
+        if !self.directories.is_still(found) && !seeded(Bug::LockedWithoutEntry) {
+            buckets.unlock();
+            return None;
+        }
+        Some(buckets)
     }
 
     #[cold]
@@ -146,16 +159,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 continue;
             }
             let found = self.locate(request.hash);
-            self.copy_before_change(found, request.hash);
-            if FETCHES {
-                // Before the lock, behind which no load runs ahead.
-                self.prefetch_buckets(found, request.hash);
-            }
-            let buckets = self.lock_buckets(found, request.hash, in_order);
-            if !self.directories.is_still(found) && !seeded(Bug::LockedWithoutEntry) {
-                buckets.unlock();
-                continue;
-            }
+            let locked = self.lock_fetched::<FETCHES>(found, request.hash, in_order);
+            let Some(buckets) = locked else { continue };
             let attempt = self.attempt(found, buckets, request, (&known, is_refused));
             buckets.unlock();
             match attempt {
@@ -261,14 +266,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         request: &Request<'_, T, F>,
         known: &Known,
     ) -> Result<Option<(usize, u64)>, u64> {
-        for slot in header.matching(fingerprint(request.hash)) {
-            // Nobody else changes the key, so that what has its tag is its pair.
-            let (first, second) = self.segments.pair(bucket, slot, self.pairs_load_whole);
-            if first == request.tag && known.is::<T>(second).ok_or(second)? {
-                return Ok(Some((slot, second)));
-            }
-        }
-        Ok(None)
+        let pair = |slot| self.segments.pair(bucket, slot, self.pairs_load_whole);
+        known.slot_of::<T>(request.tag, header.matching(fingerprint(request.hash)), pair)
     }
 
     /// Where a key is that is not in its first bucket, of which this is the header; its value

@@ -296,14 +296,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         request: &Request<'_, T, F>,
         known: &Known,
     ) -> Result<Option<(usize, u64)>, u64> {
-        for slot in header.matching(fingerprint(request.hash)) {
-            // Nobody else changes the shard, so that what has its tag is its pair.
-            let (first, second) = self.shards.pair(bucket, slot, self.pairs_load_whole);
-            if first == request.tag && known.is::<T>(second).ok_or(second)? {
-                return Ok(Some((slot, second)));
-            }
-        }
-        Ok(None)
+        let pair = |slot| self.shards.pair(bucket, slot, self.pairs_load_whole);
+        known.slot_of::<T>(request.tag, header.matching(fingerprint(request.hash)), pair)
     }
 
     #[cold]
