@@ -63,7 +63,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     /// The same, of a key whose hash is known, and whose buckets are to be fetched or are
-    /// on their way, since this was its entry.
+    /// on their way: then `ahead` was its entry.
     #[inline(always)]
     pub(super) fn apply_hashed<const FETCHES: bool, T: KeyTest>(
         &self,
@@ -76,12 +76,13 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Option<u64> {
         let tag = self.placement.tag(word, hash);
         let request = Request { hash, tag, test, fresh, change: &change };
-        if T::BY_WORD
-            && let Some(before) = self.run_once::<FETCHES, _, _>(ahead, &request)
-        {
-            return before;
+        if !T::BY_WORD {
+            return self.run::<FETCHES, _, _>(&request);
         }
-        self.run::<FETCHES, _, _>(&request)
+        match self.run_once::<FETCHES, _, _>(ahead, &request) {
+            Some(before) => before,
+            None => self.run_again::<FETCHES, _, _>(&request),
+        }
     }
 
     /// What nearly all operations are: one attempt, which succeeds. By itself, since a loop
@@ -137,8 +138,16 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         Some(buckets)
     }
 
+    /// After an attempt that came to nothing.
     #[cold]
     #[inline(never)]
+    fn run_again<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        request: &Request<'_, T, F>,
+    ) -> Option<u64> {
+        self.run::<FETCHES, _, _>(request)
+    }
+
     fn run<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         request: &Request<'_, T, F>,

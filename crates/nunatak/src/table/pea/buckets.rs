@@ -1,4 +1,9 @@
 //! The two buckets of a key while it is changed, and their locks.
+//!
+//! Invariants
+//! 1. The first one's lock is the key's: who holds it is the only one to change the key. The
+//!    second one's is for who stores or removes something there.
+//! 2. Locks are waited for in the order of the buckets; one that is out of order is only tried.
 
 use super::Table;
 use super::directory::Found;
@@ -140,15 +145,17 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 self.segments.lock_bucket(segment, second);
             }
         }
-        // The lock of a durable table is not in the bucket, which may have been somewhere else
-        // before that was locked.
-        let mut bucket = self.segments.bucket(segment, first);
-        if M::IS_DURABLE {
+        let at_first = || self.segments.bucket(segment, first);
+        let first = if M::IS_DURABLE {
+            // The lock is not in the bucket, which may be somewhere else until that is held.
             self.segments.lock_bucket(segment, first);
-            bucket = self.segments.bucket(segment, first);
+            at_first()
         } else {
+            // The bucket's address once, for both.
+            let bucket = at_first();
             bucket.lock();
-        }
-        Buckets { segments: &self.segments, segment, hash, first: bucket, has_second }
+            bucket
+        };
+        Buckets { segments: &self.segments, segment, hash, first, has_second }
     }
 }

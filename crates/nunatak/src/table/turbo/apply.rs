@@ -46,8 +46,8 @@ enum Place {
 enum Searched {
     /// The key, and its value word.
     Found(Place, u64),
-    /// It is absent; its search ends in this bucket on its way, and the first free slot on
-    /// the way is that one of that bucket of all.
+    /// It is absent: at which distance from its first bucket its search ends; and the first
+    /// free slot on the way, by its bucket of all and its number in that.
     Absent { end: usize, free: Option<(usize, usize)> },
     /// Something with the key's tag that is not known to be the key's or not.
     Unknown(u64),
@@ -94,12 +94,13 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Option<u64> {
         let tag = self.placement.tag(word, hash);
         let request = Request { hash, tag, test, fresh, change: &change };
-        if T::BY_WORD
-            && let Some(before) = self.run_once::<FETCHES, _, _>(&request)
-        {
-            return before;
+        if !T::BY_WORD {
+            return self.run::<FETCHES, _, _>(&request);
         }
-        self.run::<FETCHES, _, _>(&request)
+        match self.run_once::<FETCHES, _, _>(&request) {
+            Some(before) => before,
+            None => self.run_again::<FETCHES, _, _>(&request),
+        }
     }
 
     /// What nearly all operations are: one attempt, which succeeds. By itself, as that of Pea
@@ -147,8 +148,16 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
+    /// After an attempt that came to nothing.
     #[cold]
     #[inline(never)]
+    fn run_again<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        request: &Request<'_, T, F>,
+    ) -> Option<u64> {
+        self.run::<FETCHES, _, _>(request)
+    }
+
     fn run<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         request: &Request<'_, T, F>,
