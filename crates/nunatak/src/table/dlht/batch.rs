@@ -14,11 +14,12 @@ use super::{Step, Table};
 use crate::hash::Placement;
 use crate::memory::prefetch::prefetch;
 use crate::sync::{Mode, OpPin};
+use crate::table::groups::Reach;
 use crate::table::{Change, KeyTest, Shadowed};
 
 /// How far ahead of its execution an operation's bin is fetched, and its link.
-const BIN_DISTANCE: usize = 96;
-const LINK_DISTANCE: usize = 32;
+const NEAR: (usize, usize) = (32, 16);
+const FAR: (usize, usize) = (96, 32);
 /// A power of two above the distance.
 const RING: usize = 128;
 /// After so many operations a batch lets others free old indexes.
@@ -61,26 +62,27 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         word: impl Fn(usize) -> u64,
         mut step: impl FnMut(&OpPin<Y>, &Index, usize, u64) -> Step<bool>,
     ) {
+        let (bin_distance, link_distance) = Reach::here().choose(NEAR, FAR);
         let mut window = Window { hashes: [0; RING] };
         let mut done = 0;
         while done < count {
             self.repeat(|pin| {
                 let index = self.root(pin);
                 let end = count.min(done + PINNED);
-                for at in done..end.min(done + BIN_DISTANCE) {
+                for at in done..end.min(done + bin_distance) {
                     window.fetch_bin(self, index, at, word(at));
                 }
                 while done < end {
-                    if done + BIN_DISTANCE < end {
+                    if done + bin_distance < end {
                         window.fetch_bin(
                             self,
                             index,
-                            done + BIN_DISTANCE,
-                            word(done + BIN_DISTANCE),
+                            done + bin_distance,
+                            word(done + bin_distance),
                         );
                     }
-                    if done + LINK_DISTANCE < end {
-                        window.fetch_link(self, index, done + LINK_DISTANCE);
+                    if done + link_distance < end {
+                        window.fetch_link(self, index, done + link_distance);
                     }
                     match step(pin, index, done, window.hashes[done % RING]) {
                         Step::Done(true) => done += 1,

@@ -14,16 +14,14 @@ use super::geometry::{BlockSizes, State, back_fingerprint, choices, fingerprint,
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
-use crate::table::groups::{Groups, ring};
+use crate::table::groups::Lags;
 use crate::table::{Change, KeyTest};
 use core::hint::select_unpredictable;
 
-/// How many groups later than its fingerprints an operation's slot is fetched, or the
-/// fingerprints of the back yard; its slot there; and it is executed.
-const SLOT_LAG: usize = 2;
-const BACK_LAG: usize = SLOT_LAG + 2;
-const STEP_LAG: usize = BACK_LAG + 1;
-const RING: usize = ring(STEP_LAG);
+/// When an operation's slot is fetched, or the fingerprints of the back yard; its slot there; and
+/// it is executed.
+const LAGS: Lags<3> = Lags { near: [2, 3, 4], far: [2, 4, 5] };
+const RING: usize = LAGS.ring();
 
 /// An operation that is under way.
 #[derive(Clone, Copy)]
@@ -64,8 +62,8 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
             behind: [0; 2],
         };
         let mut ring = [none; RING];
-        let groups = Groups::new(count);
-        for turn in groups.turns(STEP_LAG) {
+        let (groups, [slot_lag, back_lag, step_lag]) = LAGS.groups(count);
+        for turn in groups.turns() {
             for at in groups.at(turn, 0) {
                 let ahead = &mut ring[at % RING];
                 ahead.hash = self.placement.hash(word(at));
@@ -77,17 +75,17 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
                 let line = self.front.line_address(ring[at % RING].block);
                 if CHANGES { prefetch_to_write(line) } else { prefetch(line) }
             }
-            for at in groups.at(turn, SLOT_LAG) {
+            for at in groups.at(turn, slot_lag) {
                 let ahead = &mut ring[at % RING];
                 ahead.is_full = CHANGES && is_insert(at) && !self.fetch_empty_slot(ahead);
                 self.fetch_slot::<CHANGES>(ahead);
             }
-            for at in groups.at(turn, BACK_LAG) {
+            for at in groups.at(turn, back_lag) {
                 if ring[at % RING].is_behind {
                     self.fetch_behind(&ring[at % RING]);
                 }
             }
-            for at in groups.at(turn, STEP_LAG) {
+            for at in groups.at(turn, step_lag) {
                 if !step(at, word(at), &ring[at % RING]) {
                     return;
                 }

@@ -12,13 +12,12 @@ use super::layout::{Header, Layout};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
-use crate::table::groups::{Groups, ring};
+use crate::table::groups::Lags;
 use crate::table::{Change, KeyTest};
 
-/// How many groups later than its header an operation's slot is fetched, and it is executed.
-const SLOT_LAG: usize = 3;
-const STEP_LAG: usize = SLOT_LAG + 2;
-const RING: usize = ring(STEP_LAG);
+/// When an operation's slot is fetched, and it is executed.
+const LAGS: Lags<2> = Lags { near: [2, 3], far: [3, 5] };
+const RING: usize = LAGS.ring();
 
 /// What is known of an operation before its turn.
 #[derive(Clone, Copy)]
@@ -39,8 +38,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         mut step: impl FnMut(usize, u64, Ahead<'t>) -> bool,
     ) {
         let mut ring = [Ahead { hash: 0, found: self.directories.find(0) }; RING];
-        let groups = Groups::new(count);
-        for turn in groups.turns(STEP_LAG) {
+        let (groups, [slot_lag, step_lag]) = LAGS.groups(count);
+        for turn in groups.turns() {
             for at in groups.at(turn, 0) {
                 let hash = self.placement.hash(word(at));
                 ring[at % RING] = Ahead { hash, found: self.locate(hash) };
@@ -59,10 +58,10 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                     prefetch_to_write(address(second_bucket(hash, self.mask())));
                 }
             }
-            for at in groups.at(turn, SLOT_LAG) {
+            for at in groups.at(turn, slot_lag) {
                 self.prefetch_slot::<CHANGES>(ring[at % RING]);
             }
-            for at in groups.at(turn, STEP_LAG) {
+            for at in groups.at(turn, step_lag) {
                 if !step(at, word(at), ring[at % RING]) {
                     return;
                 }

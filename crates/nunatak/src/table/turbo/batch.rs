@@ -11,16 +11,13 @@ use super::shards::Shard;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
-use crate::table::groups::{Groups, ring};
+use crate::table::groups::Lags;
 use crate::table::pea::layout::{Header, Layout};
 use crate::table::{Change, KeyTest};
 
-/// How many groups later than its shard's descriptor an operation's header is fetched, its
-/// slot, and it is executed.
-const HEADER_LAG: usize = 1;
-const SLOT_LAG: usize = HEADER_LAG + 3;
-const STEP_LAG: usize = SLOT_LAG + 2;
-const RING: usize = ring(STEP_LAG);
+/// When an operation's header is fetched, its slot, and it is executed.
+const LAGS: Lags<3> = Lags { near: [1, 3, 4], far: [1, 4, 6] };
+const RING: usize = LAGS.ring();
 /// The first bucket of a shard that has none.
 const NONE: usize = usize::MAX;
 /// The slot of a key of whose fingerprint there is none.
@@ -57,8 +54,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             slot: NO_SLOT,
         };
         let mut ring = [none; RING];
-        let groups = Groups::new(count);
-        for turn in groups.turns(STEP_LAG) {
+        let (groups, [header_lag, slot_lag, step_lag]) = LAGS.groups(count);
+        for turn in groups.turns() {
             for at in groups.at(turn, 0) {
                 let hash = self.placement.hash(word(at));
                 let shard = self.shards.of(hash);
@@ -67,24 +64,24 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 let shard: *const _ = shard;
                 if CHANGES { prefetch_to_write(shard) } else { prefetch(shard) }
             }
-            for at in groups.at(turn, HEADER_LAG) {
+            for at in groups.at(turn, header_lag) {
                 let ahead = &mut ring[at % RING];
                 ahead.descriptor = ahead.shard.descriptor();
                 let run = ahead.descriptor.run();
                 ahead.bucket = run.map_or(NONE, |run| self.shards.place(run, ahead.hash, 0));
             }
             // By themselves, since these are the ones that wait for addresses of pages.
-            for at in groups.at(turn, HEADER_LAG) {
+            for at in groups.at(turn, header_lag) {
                 let bucket = ring[at % RING].bucket;
                 if bucket != NONE {
                     let address = self.shards.address(bucket);
                     if CHANGES { prefetch_to_write(address) } else { prefetch(address) }
                 }
             }
-            for at in groups.at(turn, SLOT_LAG) {
+            for at in groups.at(turn, slot_lag) {
                 self.prefetch_slot::<CHANGES>(&mut ring[at % RING]);
             }
-            for at in groups.at(turn, STEP_LAG) {
+            for at in groups.at(turn, step_lag) {
                 if !step(at, word(at), ring[at % RING]) {
                     return;
                 }

@@ -1,7 +1,8 @@
 //! Batches over keys: the operations in order, the memory accesses overlapped.
 //!
-//! They go in [groups](crate::table::groups) through three stages: a key's version and all of
-//! its buckets are fetched; the buffer that a slot points to; and the operation is executed.
+//! They go in [groups](crate::table::groups) through four stages: a key's version and the headers
+//! of its buckets are fetched; the slots that these tell of; the buffer that a slot points to; and
+//! the operation is executed.
 
 use super::find::Count;
 use crate::entry::Inline;
@@ -10,62 +11,95 @@ use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::sync::Ordering;
-use crate::table::groups::{Groups, ring};
+use crate::table::groups::Lags;
 use crate::table::pea::Table;
-use crate::table::pea::geometry::{Entry, Strategy, fingerprint, first_bucket, second_bucket};
+use crate::table::pea::bucket::{Bucket, BucketHeader};
+use crate::table::pea::directory::Found;
+use crate::table::pea::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
 use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::values::Pointer;
 
-/// How many groups later than its buckets an operation's buffer is fetched, and it is executed.
-const BUFFER_LAG: usize = 2;
-const STEP_LAG: usize = BUFFER_LAG + 1;
-const RING: usize = ring(STEP_LAG);
+/// When an operation's slots are fetched, its buffer, and it is executed.
+const LAGS: Lags<3> = Lags { near: [2, 3, 4], far: [3, 5, 7] };
+const RING: usize = LAGS.ring();
+
+/// What is known of an operation before its turn.
+#[derive(Clone, Copy)]
+struct Ahead<'t> {
+    hash: u64,
+    /// As it was when the headers were fetched.
+    found: Found<'t>,
+}
 
 impl<P: Placement, M: Medium> Table<P, M> {
-    /// Runs `step` for every key of a batch, in order, with its hash, while the lines of
-    /// later ones are fetched.
+    /// Runs `step` for every key of a batch, in order, while the lines of later ones are fetched.
     #[inline(always)]
-    fn for_each_key<const CHANGES: bool>(
-        &self,
+    fn for_each_key<'t, const CHANGES: bool>(
+        &'t self,
         count: usize,
         word: impl Fn(usize) -> u64,
-        mut step: impl FnMut(usize, u64, u64),
+        mut step: impl FnMut(usize, u64, Ahead<'t>),
     ) {
-        let mut ring = [(0_u64, Entry(0)); RING];
-        let groups = Groups::new(count);
-        for turn in groups.turns(STEP_LAG) {
+        let fetch = |address| if CHANGES { prefetch_to_write(address) } else { prefetch(address) };
+        let mut ring = [Ahead { hash: 0, found: self.directories.find(0) }; RING];
+        let (groups, [slot_lag, buffer_lag, step_lag]) = LAGS.groups(count);
+        for turn in groups.turns() {
             for at in groups.at(turn, 0) {
                 let hash = self.placement.hash(word(at));
-                let entry = self.locate(hash).entry;
-                ring[at % RING] = (hash, entry);
-                for place in self.places(hash, entry) {
-                    prefetch(core::ptr::from_ref(self.segments.version(entry.segment(), place).1));
-                    self.prefetch_bucket::<CHANGES>(entry.segment(), place);
+                ring[at % RING] = Ahead { hash, found: self.locate(hash) };
+            }
+            for at in groups.at(turn, 0) {
+                let ahead = ring[at % RING];
+                let segment = ahead.found.entry.segment();
+                for place in self.places(ahead) {
+                    prefetch(core::ptr::from_ref(self.segments.version(segment, place).1));
+                    fetch(self.segments.address(segment, place));
                 }
             }
-            for at in groups.at(turn, BUFFER_LAG) {
+            for at in groups.at(turn, slot_lag) {
+                self.prefetch_slots::<CHANGES>(ring[at % RING]);
+            }
+            for at in groups.at(turn, buffer_lag) {
                 self.prefetch_buffers::<CHANGES>(ring[at % RING]);
             }
-            for at in groups.at(turn, STEP_LAG) {
-                step(at, word(at), ring[at % RING].0);
+            for at in groups.at(turn, step_lag) {
+                step(at, word(at), ring[at % RING]);
             }
         }
     }
 
     /// The buckets that a key may be in, but for the stash.
     #[inline(always)]
-    fn places(&self, hash: u64, entry: Entry) -> impl Iterator<Item = usize> {
+    fn places(&self, Ahead { hash, found }: Ahead<'_>) -> impl Iterator<Item = usize> {
         let mask = self.mask();
-        let second = (entry.strategy() > Strategy::Single).then(|| second_bucket(hash, mask));
+        let second = (found.entry.strategy() > Strategy::Single).then(|| second_bucket(hash, mask));
         core::iter::once(first_bucket(hash, mask)).chain(second)
     }
 
     #[inline(always)]
-    fn prefetch_buffers<const CHANGES: bool>(&self, (hash, entry): (u64, Entry)) {
-        for place in self.places(hash, entry) {
-            let bucket = self.segments.bucket(entry.segment(), place);
-            let header = bucket.header();
-            let Some(slot) = header.matching(fingerprint(hash)).next() else { continue };
+    fn buckets(&self, ahead: Ahead<'_>) -> impl Iterator<Item = (&Bucket, BucketHeader)> {
+        let bucket = move |place| self.segments.bucket(ahead.found.entry.segment(), place);
+        self.places(ahead).map(bucket).map(|bucket| (bucket, bucket.header()))
+    }
+
+    /// Fetches the slots that may be a key's; for a change the first of them, or one that is free.
+    #[inline(always)]
+    fn prefetch_slots<const CHANGES: bool>(&self, ahead: Ahead<'_>) {
+        for (bucket, header) in self.buckets(ahead) {
+            let mut slots = header.matching(fingerprint(ahead.hash));
+            if CHANGES {
+                let slot = slots.next().or_else(|| header.matching(0).next());
+                prefetch_to_write(bucket.slot(slot.unwrap_or(0)));
+            } else {
+                slots.for_each(|slot| prefetch(bucket.slot(slot)));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_buffers<const CHANGES: bool>(&self, ahead: Ahead<'_>) {
+        for (bucket, header) in self.buckets(ahead) {
+            let Some(slot) = header.matching(fingerprint(ahead.hash)).next() else { continue };
             let slot_of_key = bucket.slot(slot);
             // Relaxed: only an address to prefetch.
             let is_marked = || self.marking().is_pointer(slot_of_key.load_first(Ordering::Relaxed));
@@ -101,9 +135,9 @@ impl<P: Placement, M: Medium> Table<P, M> {
         self.for_each_key::<true>(
             count,
             |at| pair(at).0,
-            |at, word, hash| {
+            |at, word, Ahead { hash, found }| {
                 if result.is_ok() {
-                    result = self.insert_hashed::<false>(hash, word, pair(at).1);
+                    result = self.insert_hashed::<false>(Some(found), (hash, word), pair(at).1);
                 }
             },
         );
@@ -118,7 +152,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         to: &mut Vec<V>,
         mut copied: impl FnMut(usize, usize),
     ) {
-        self.for_each_key::<false>(count, word, |at, word, hash| {
+        self.for_each_key::<false>(count, word, |at, word, Ahead { hash, .. }| {
             self.copy_hashed::<false, _>(hash, word, to);
             copied(at, to.len());
         });
@@ -131,7 +165,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         word: impl Fn(usize) -> u64,
         mut counted: impl FnMut(usize, usize),
     ) {
-        self.for_each_key::<false>(count, word, |at, word, hash| {
+        self.for_each_key::<false>(count, word, |at, word, Ahead { hash, .. }| {
             let mut count = Count::default();
             self.visit::<false>(hash, word, &mut count);
             counted(at, count.total());
@@ -145,8 +179,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
         word: impl Fn(usize) -> u64,
         mut removed: impl FnMut(usize, usize),
     ) {
-        self.for_each_key::<true>(count, word, |at, word, hash| {
-            removed(at, self.remove_hashed::<false>(hash, word));
+        self.for_each_key::<true>(count, word, |at, word, Ahead { hash, found }| {
+            removed(at, self.remove_hashed::<false>(Some(found), (hash, word)));
         });
     }
 }

@@ -1,6 +1,6 @@
 //! Looking at the values of keys.
 
-use super::Held;
+use super::{At, Held};
 use crate::entry::Inline;
 use crate::hash::Placement;
 use crate::memory::Medium;
@@ -384,10 +384,10 @@ impl<P: Placement, M: Medium> Table<P, M> {
         loop {
             let _pin = OpPin::<Shared>::new();
             let found = self.locate(hash);
-            let mut held = self.hold(found, (hash, tag), both);
+            let mut held = Held::lock(&self.segments, found, (hash, tag), both);
             let is_done =
                 self.directories.is_still(found) && self.visit_held(&mut held, visitor, &mut both);
-            self.let_go(&held);
+            held.unlock();
             if is_done {
                 return;
             }
@@ -405,7 +405,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let key = (held.hash, held.tag);
         let header = held.first.header();
         // The locks are held: nothing changes.
-        let version = held.locks[0].1;
+        let (_, version) = held.first_version();
         let number = version.held();
         let mut look = |bucket: &Bucket| {
             self.visit_bucket((bucket, bucket.header()), key, (version, number), visitor);
@@ -416,7 +416,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
                 *both = true;
                 return false;
             }
-            look(held.second);
+            look(held.bucket(At::Second));
         }
         if header.has(Flag::Stashed) {
             held.lock_stash();

@@ -4,8 +4,10 @@ use super::{At, Held, Interrupted, STASHES};
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;
+use crate::sync::Shared;
 use crate::table::pea::Table;
-use crate::table::pea::bucket::{Bucket, Flag, Item, Marking};
+use crate::table::pea::bucket::{Flag, Marking};
+use crate::table::pea::directory::Found;
 use crate::table::pea::geometry::{Strategy, fingerprint};
 use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::values::Pointer;
@@ -17,37 +19,61 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// If there is no room in a file. In RAM there always is: in chains.
     #[inline]
     pub(crate) fn insert_value(&self, word: u64, value: u64) -> Result<(), Error> {
-        self.insert_hashed::<true>(self.placement.hash(word), word, value)
+        self.insert_hashed::<true>(None, (self.placement.hash(word), word), value)
     }
 
     /// The same, of a key whose hash is known, and whose buckets are to be fetched or are
-    /// on their way.
-    #[inline]
+    /// on their way: then `ahead` was its entry.
+    #[inline(always)]
     pub(super) fn insert_hashed<const FETCHES: bool>(
         &self,
-        hash: u64,
-        word: u64,
+        ahead: Option<Found<'_>>,
+        key: (u64, u64),
         value: u64,
     ) -> Result<(), Error> {
-        self.change::<_, FETCHES>(hash, word, |held, is_refused| {
-            self.insert_held(held, value, is_refused)
-        })?;
-        self.registry.count::<crate::sync::Shared>(1);
+        let inserted = self.change_once::<_, FETCHES>(ahead, key, |held| {
+            match self.insert_in_first(held, value)? {
+                true => Ok(Some(())),
+                false => self.insert_held(held, value, false),
+            }
+        });
+        if inserted.is_none() {
+            let again = |held: &mut Held<'_, M>, refused| self.insert_held(held, value, refused);
+            self.change_again(key, again)?;
+        }
+        self.registry.count::<Shared>(1);
         Ok(())
     }
 
-    /// `None` if there is no room under the segment's strategy.
+    /// Stores a value where most are: in the first bucket, or in the buffer that its key has
+    /// there; false if it needs more than that.
+    #[inline(always)]
+    fn insert_in_first(&self, held: &mut Held<'_, M>, value: u64) -> Result<bool, Interrupted> {
+        held.open(At::First)?;
+        if let Some((slot, pointer)) = self.pointer_in(held, At::First) {
+            let Ok(Some(appended)) = self.values().append_behind(pointer, value) else {
+                return Ok(false);
+            };
+            self.replace_pointer(held, (At::First, slot), appended);
+            return Ok(true);
+        }
+        let is_single = held.found.entry.strategy() == Strategy::Single;
+        Ok(is_single && self.put_value(held, At::First, value))
+    }
+
+    /// Stores a value in any case; `None` if there is no room under the segment's strategy.
+    #[inline(never)]
     fn insert_held(
         &self,
         held: &mut Held<'_, M>,
         value: u64,
         is_refused: bool,
     ) -> Result<Option<()>, Interrupted> {
+        held.open(At::First)?;
         if self.append(held, At::First, value)? {
             return Ok(Some(()));
         }
         let strategy = held.found.entry.strategy();
-        held.open(At::First)?;
         if strategy == Strategy::Single {
             if self.add(held, At::First, value)? {
                 return Ok(Some(()));
@@ -58,8 +84,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
                 return Ok(Some(()));
             }
             held.open(At::Second)?;
-            let free = |bucket: &Bucket| bucket.header().free_slots();
-            let in_second = free(held.second) > free(held.first);
+            let free = |at| held.bucket(at).header().free_slots();
+            let in_second = free(At::Second) > free(At::First);
             if !in_second && self.add(held, At::First, value)? {
                 return Ok(Some(()));
             }
@@ -85,25 +111,35 @@ impl<P: Placement, M: Medium> Table<P, M> {
         Ok(None)
     }
 
-    /// Puts a value into the buffer of its key, if that has one in the bucket.
-    fn append(&self, held: &mut Held<'_, M>, at: At, value: u64) -> Result<bool, Interrupted> {
+    /// The pointer that a key has in a bucket, if it has one.
+    #[inline(always)]
+    fn pointer_in(&self, held: &Held<'_, M>, at: At) -> Option<(usize, Pointer)> {
         let bucket = held.bucket(at);
         let header = bucket.header();
         let (marking, pointers) = (self.marking(), header.pointers());
-        let found = header.matching(fingerprint(held.hash)).find_map(|slot| {
+        header.matching(fingerprint(held.hash)).find_map(|slot| {
             if marking == Marking::Place && slot >= pointers {
                 return None;
             }
             let item = bucket.item(marking, slot);
             (item.tag == held.tag && item.is_pointer).then_some((slot, Pointer(item.second)))
-        });
-        let Some((slot, pointer)) = found else { return Ok(false) };
+        })
+    }
+
+    #[inline(always)]
+    fn replace_pointer(&self, held: &Held<'_, M>, (at, slot): (At, usize), by: Pointer) {
+        let bucket = held.bucket(at);
+        bucket.replace(&self.medium, slot, by.0);
+        bucket.persist_value(&self.medium, slot);
+    }
+
+    /// Puts a value into the buffer of its key, if that has one in the bucket.
+    fn append(&self, held: &mut Held<'_, M>, at: At, value: u64) -> Result<bool, Interrupted> {
+        let Some((slot, pointer)) = self.pointer_in(held, at) else { return Ok(false) };
         held.open(at)?;
         // Without memory for a larger buffer it is stored somewhere else.
         let Ok(appended) = self.values().append(pointer, value) else { return Ok(false) };
-        let bucket = held.bucket(at);
-        bucket.replace(&self.medium, slot, appended.0);
-        bucket.persist_value(&self.medium, slot);
+        self.replace_pointer(held, (at, slot), appended);
         self.values().replaced(pointer, appended);
         Ok(true)
     }
@@ -117,20 +153,20 @@ impl<P: Placement, M: Medium> Table<P, M> {
     }
 
     /// Stores a value in a slot, if there is one.
+    #[inline(always)]
     fn put_value(&self, held: &Held<'_, M>, at: At, value: u64) -> bool {
-        let (bucket, marking) = (held.bucket(at), self.marking());
-        let (fingerprint, tag) = (fingerprint(held.hash), held.tag);
-        let mut item = Item { fingerprint, tag, second: value, is_pointer: false };
-        if marking.has_only_pointers(tag) && bucket.header().free_slots() > 0 {
-            let Ok(pointer) = self.values().store(&[value]) else { return false };
-            item = Item { second: pointer.0, is_pointer: true, ..item };
-        }
-        match bucket.add(&self.medium, marking, item) {
-            Some(slot) => {
-                bucket.persist(&self.medium, slot);
-                true
-            }
-            None => false,
-        }
+        let (bucket, marking, tag) = (held.bucket(at), self.marking(), held.tag);
+        let Some(slot) = bucket.header().matching(0).next() else { return false };
+        let (second, is_pointer) = match marking.has_only_pointers(tag) {
+            false => (value, false),
+            true => match self.values().store(&[value]) {
+                Ok(pointer) => (pointer.0, true),
+                Err(_) => return false,
+            },
+        };
+        let pair = (marking.word(tag, is_pointer), second);
+        bucket.put(&self.medium, slot, fingerprint(held.hash), pair);
+        bucket.persist(&self.medium, slot);
+        true
     }
 }

@@ -23,6 +23,7 @@ mod batch;
 mod chained;
 mod compact;
 mod find;
+mod held;
 mod insert;
 mod remove;
 mod stats;
@@ -34,18 +35,15 @@ pub(super) use find::Visitor;
 pub use stats::PeaMultiStats;
 
 use super::Table;
-use super::bucket::Bucket;
 use super::directory::Found;
-use super::geometry::{first_bucket, second_bucket};
-use super::log::{Location, Log};
-use super::segments::{STASH, Segments};
+use super::log::Log;
 use super::values::Values;
-use super::version::Version;
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::{Medium, MemoryUsage};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Shared};
+use held::{At, Held, Interrupted, STASHES};
 
 /// What a table of duplicate keys has besides.
 #[derive(Debug)]
@@ -67,111 +65,6 @@ impl<M: Medium> Duplicates<M> {
     }
 }
 
-/// Which of a key's buckets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum At {
-    First,
-    Second,
-    Stash(usize),
-}
-
-/// The buckets of a segment's stash.
-const STASHES: [At; STASH] = [At::Stash(0), At::Stash(1)];
-
-/// Why an attempt has come to nothing, and is made again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Interrupted {
-    /// The lock of another bucket was not to be had in this order.
-    OutOfOrder,
-    /// There is no room for a copy of a page.
-    NoRoom,
-    /// There is no memory for a buffer, and nowhere else to put a value.
-    Refused,
-}
-
-/// A key, and the locks of its buckets: always that of the first.
-struct Held<'t, M: Medium> {
-    segments: &'t Segments<M>,
-    hash: u64,
-    tag: u64,
-    found: Found<'t>,
-    places: [usize; 2],
-    first: &'t Bucket,
-    second: &'t Bucket,
-    locks: [(usize, &'t Version); 2],
-    has_second: bool,
-    has_stash: bool,
-}
-
-impl<'t, M: Medium> Held<'t, M> {
-    fn segment(&self) -> usize {
-        self.found.entry.segment()
-    }
-
-    /// Locks the second bucket, too.
-    fn lock_second(&mut self) -> Result<(), Interrupted> {
-        let [(first, _), (second, version)] = self.locks;
-        if self.has_second || first == second {
-            return Ok(());
-        }
-        if first < second {
-            version.lock();
-        } else if !version.try_lock() {
-            return Err(Interrupted::OutOfOrder);
-        }
-        self.has_second = true;
-        if M::IS_PAGED {
-            // It may have been somewhere else before.
-            self.second = self.segments.bucket(self.segment(), self.places[1]);
-        }
-        Ok(())
-    }
-
-    /// Locks the stash of the key's segment, which comes last.
-    fn lock_stash(&mut self) {
-        if !self.has_stash {
-            self.segments.stash_version(self.segment()).lock();
-            self.has_stash = true;
-        }
-    }
-
-    fn bucket(&self, at: At) -> &'t Bucket {
-        match at {
-            At::First => self.first,
-            At::Second => self.second,
-            At::Stash(at) => self.segments.stash(self.segment())[at],
-        }
-    }
-
-    /// Sees to it that a bucket may be changed, whose lock is held.
-    #[inline(always)]
-    fn open(&mut self, at: At) -> Result<(), Interrupted> {
-        if M::IS_PAGED {
-            let segment = self.segment();
-            let opened = match at {
-                At::First => self.segments.make_writable(segment, self.places[0]),
-                At::Second => self.segments.make_writable(segment, self.places[1]),
-                At::Stash(_) => self.segments.make_stash_writable(segment),
-            };
-            opened.map_err(|_| Interrupted::NoRoom)?;
-            self.first = self.segments.bucket(segment, self.places[0]);
-            self.second = self.segments.bucket(segment, self.places[1]);
-        }
-        Ok(())
-    }
-
-    /// Where a word of a slot is.
-    fn location(&self, at: At, slot: usize, word: usize) -> Location {
-        let (segment, per_segment) = (self.segment(), self.segments.per_segment);
-        let bucket = |place| Location::Bucket { bucket: segment * per_segment + place, slot, word };
-        match at {
-            At::First => bucket(self.places[0]),
-            At::Second => bucket(self.places[1]),
-            At::Stash(at) => Location::Stash { bucket: segment * STASH + at, slot, word },
-        }
-    }
-}
-
 impl<P: Placement, M: Medium> Table<P, M> {
     fn duplicates(&self) -> &Duplicates<M> {
         match &self.duplicates {
@@ -184,41 +77,59 @@ impl<P: Placement, M: Medium> Table<P, M> {
         &self.duplicates().values
     }
 
-    fn hold<'t>(&'t self, found: Found<'t>, (hash, tag): (u64, u64), both: bool) -> Held<'t, M> {
-        let (segment, mask) = (found.entry.segment(), self.mask());
-        let places = [first_bucket(hash, mask), second_bucket(hash, mask)];
-        let locks = places.map(|bucket| self.segments.version(segment, bucket));
-        let has_second = both && locks[1].0 < locks[0].0;
-        if has_second {
-            locks[1].1.lock();
+    /// What nearly all changes to a key are: one attempt under the lock of its first bucket, which
+    /// succeeds. By itself, as those of unique keys are; after it come [others](Self::change_again).
+    /// `ahead` was the key's entry, if its buckets are on their way already.
+    #[inline(always)]
+    fn change_once<R, const FETCHES: bool>(
+        &self,
+        ahead: Option<Found<'_>>,
+        (hash, word): (u64, u64),
+        attempt: impl FnOnce(&mut Held<'_, M>) -> Result<Option<R>, Interrupted>,
+    ) -> Option<R> {
+        let _pin = OpPin::<Shared>::new();
+        if self.cut.is_frozen() {
+            return None;
         }
-        locks[0].1.lock();
-        // Of a durable table they may have been somewhere else before.
-        let [first, second] = places.map(|bucket| self.segments.bucket(segment, bucket));
-        let (segments, has_stash) = (&self.segments, false);
-        Held { segments, hash, tag, found, places, first, second, locks, has_second, has_stash }
+        // An entry that is the key's within the operation is of a segment that stays.
+        let is_still = |found: &Found<'_>| self.directories.is_still(*found);
+        let found = ahead.filter(is_still).unwrap_or_else(|| self.locate(hash));
+        self.copy_before_change(found, hash);
+        if FETCHES {
+            // Before the lock, behind which no load runs ahead.
+            self.prefetch_buckets(found, hash);
+        }
+        let key = (hash, self.placement.tag(word, hash));
+        self.change_locked(found, key, false, attempt)?.ok().flatten()
     }
 
-    fn let_go(&self, held: &Held<'_, M>) {
-        if held.has_stash {
-            self.segments.stash_version(held.segment()).unlock();
-        }
-        if held.has_second {
-            held.locks[1].1.unlock();
-        }
-        held.locks[0].1.unlock();
+    /// One attempt under the lock of a key's first bucket, or of both; none if its entry is
+    /// another by then.
+    #[inline(always)]
+    fn change_locked<R>(
+        &self,
+        found: Found<'_>,
+        key: (u64, u64),
+        in_order: bool,
+        attempt: impl FnOnce(&mut Held<'_, M>) -> Result<Option<R>, Interrupted>,
+    ) -> Option<Result<Option<R>, Interrupted>> {
+        let mut held = Held::lock(&self.segments, found, key, in_order);
+        let is_still = self.directories.is_still(found) || seeded(Bug::LockedWithoutEntry);
+        let result = is_still.then(|| attempt(&mut held));
+        held.unlock();
+        result
     }
 
-    /// Runs a change to a key under the lock of its first bucket, again if others are
-    /// needed in another order, or if it says that there is no room: then with more.
+    /// Runs a change after an attempt that came to nothing: again if other locks are needed, in
+    /// another order, or if it says that there is no room: then with more.
     ///
     /// # Errors
     /// If there is none to be had, which can be in files only.
-    #[inline]
-    fn change<R, const FETCHES: bool>(
+    #[cold]
+    #[inline(never)]
+    fn change_again<R>(
         &self,
-        hash: u64,
-        word: u64,
+        (hash, word): (u64, u64),
         mut attempt: impl FnMut(&mut Held<'_, M>, bool) -> Result<Option<R>, Interrupted>,
     ) -> Result<R, Error> {
         let key = (hash, self.placement.tag(word, hash));
@@ -233,15 +144,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
             }
             let found = self.locate(hash);
             self.copy_before_change(found, hash);
-            if FETCHES {
-                // Before the lock, behind which no load runs ahead.
-                self.prefetch_buckets(found, hash);
-            }
-            let mut held = self.hold(found, key, in_order);
-            let is_still = self.directories.is_still(found) || seeded(Bug::LockedWithoutEntry);
-            let result = is_still.then(|| attempt(&mut held, is_refused));
-            self.let_go(&held);
-            match result {
+            let attempt = |held: &mut Held<'_, M>| attempt(held, is_refused);
+            match self.change_locked(found, key, in_order, attempt) {
                 Some(Ok(Some(result))) => return Ok(result),
                 Some(Ok(None)) => is_refused = self.make_room(found, hash).is_err(),
                 Some(Err(Interrupted::OutOfOrder)) => in_order = true,

@@ -7,22 +7,54 @@ use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Shared;
 use crate::table::pea::Table;
-use crate::table::pea::bucket::{Flag, Item, Marking, SLOTS};
+use crate::table::pea::bucket::{Flag, Item, Marking};
+use crate::table::pea::directory::Found;
 use crate::table::pea::geometry::fingerprint;
 use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::log::Location;
 use crate::table::pea::values::{Left, Pointer, Removal, Values};
 
+/// What becomes of values that are taken out.
+trait Receiver {
+    fn value(&mut self, value: u64);
+
+    /// Those of a key's buffers; how many they are.
+    fn buffer<M: Medium>(&mut self, values: &Values<M>, pointer: Pointer) -> usize;
+}
+
+/// Nobody asks for the values.
+struct Uncopied;
+
+impl Receiver for Uncopied {
+    fn value(&mut self, _value: u64) {}
+
+    fn buffer<M: Medium>(&mut self, values: &Values<M>, pointer: Pointer) -> usize {
+        values.count(pointer, || true)
+    }
+}
+
+impl Receiver for Vec<u64> {
+    fn value(&mut self, value: u64) {
+        self.push(value);
+    }
+
+    fn buffer<M: Medium>(&mut self, values: &Values<M>, pointer: Pointer) -> usize {
+        let before = self.len();
+        values.each(pointer, || true, |value| self.push(value));
+        self.len() - before
+    }
+}
+
 impl<P: Placement, M: Medium> Table<P, M> {
     /// Takes one value of a key out that is equal to this one, if there is one.
     pub(crate) fn remove_value(&self, word: u64, value: u64) -> bool {
-        let hash = self.placement.hash(word);
-        let is_removed = self.change::<_, true>(hash, word, |held, _| {
-            let found = self.remove_held(held, value)?;
-            Ok(Some(found))
-        });
-        // Nothing is refused that takes something out.
-        let is_removed = is_removed.unwrap_or(false);
+        let key = (self.placement.hash(word), word);
+        let remove = |held: &mut Held<'_, M>| self.remove_held(held, value).map(Some);
+        let is_removed = match self.change_once::<_, true>(None, key, remove) {
+            Some(is_removed) => is_removed,
+            // Nothing is refused that takes something out.
+            None => self.change_again(key, |held, _| remove(held)).unwrap_or(false),
+        };
         if is_removed {
             self.registry.count::<Shared>(-1);
         }
@@ -123,106 +155,144 @@ impl<P: Placement, M: Medium> Table<P, M> {
 
     /// Takes all values of a key out; how many there were.
     pub(crate) fn remove_values(&self, word: u64) -> usize {
-        self.remove_hashed::<true>(self.placement.hash(word), word)
+        self.remove_hashed::<true>(None, (self.placement.hash(word), word))
     }
 
-    /// The same, of a key whose hash is known.
-    pub(super) fn remove_hashed<const FETCHES: bool>(&self, hash: u64, word: u64) -> usize {
-        let count = |values: &Values<M>, pointer| values.count(pointer, || true);
-        self.take_values::<FETCHES>((hash, word), count, |_| ())
+    /// The same, of a key whose hash is known, and whose buckets are to be fetched or are
+    /// on their way: then `ahead` was its entry.
+    #[inline(always)]
+    pub(super) fn remove_hashed<const FETCHES: bool>(
+        &self,
+        ahead: Option<Found<'_>>,
+        key: (u64, u64),
+    ) -> usize {
+        self.take_values::<FETCHES>(ahead, key, &mut Uncopied)
     }
 
     /// Takes all values of a key out, and returns them.
     pub(crate) fn drain_values(&self, word: u64) -> Vec<u64> {
-        let drained = core::cell::RefCell::new(Vec::new());
-        self.take_values::<true>(
-            (self.placement.hash(word), word),
-            |values, pointer| {
-                let before = drained.borrow().len();
-                values.each(pointer, || true, |value| drained.borrow_mut().push(value));
-                drained.borrow().len() - before
-            },
-            |value| drained.borrow_mut().push(value),
-        );
-        drained.into_inner()
+        let mut drained = Vec::new();
+        self.take_values::<true>(None, (self.placement.hash(word), word), &mut drained);
+        drained
     }
 
-    /// Takes all values of a key out, and shows the buffers and the others.
+    /// Takes all values of a key out, and shows them to a receiver; how many there were.
+    #[inline(always)]
     fn take_values<const FETCHES: bool>(
         &self,
-        (hash, word): (u64, u64),
-        buffer: impl Fn(&Values<M>, Pointer) -> usize,
-        value: impl Fn(u64),
+        ahead: Option<Found<'_>>,
+        key: (u64, u64),
+        to: &mut impl Receiver,
     ) -> usize {
-        let removed = self.change::<_, FETCHES>(hash, word, |held, _| {
-            let header = held.first.header();
-            let mut all = [Some(At::First), None, None, None];
-            if header.has(Flag::Second) {
-                held.lock_second()?;
-                all[1] = Some(At::Second);
+        let removed = self.change_once::<_, FETCHES>(ahead, key, |held| {
+            match !M::IS_DURABLE && held.first.header().has_no_flag() {
+                true => Ok(Some(self.take_in(held, At::First, to))),
+                false => self.take_all(held, to).map(Some),
             }
-            if header.has(Flag::Stashed) {
-                held.lock_stash();
-                all[2..].copy_from_slice(&STASHES.map(Some));
-            }
-            let mut items = Vec::with_capacity(SLOTS);
-            for at in all.into_iter().flatten() {
-                self.add_items(held, at, &mut items);
-            }
-            let chained: Vec<Chained> = match header.has(Flag::Chained) {
-                true => self.chained_of(held.hash, held.tag).collect(),
-                false => Vec::new(),
-            };
-            self.clear_all(held, &items, &chained)?;
-            let of_slots = items.iter().map(|(_, _, item)| (item.second, item.is_pointer));
-            let of_chains = chained.iter().map(|chained| (chained.second, chained.is_pointer));
-            let counts = of_slots.chain(of_chains).map(|(second, is_pointer)| {
-                if !is_pointer {
-                    value(second);
-                    return 1;
-                }
-                let count = buffer(self.values(), Pointer(second));
-                if !seeded(Bug::BuffersNotFreed) {
-                    self.values().free(Pointer(second));
-                }
-                count
-            });
-            Ok(Some(counts.sum()))
         });
-        let removed: usize = removed.unwrap_or(0);
+        let removed = match removed {
+            Some(removed) => removed,
+            // Nothing is refused that takes something out.
+            None => {
+                self.change_again(key, |held, _| self.take_all(held, to).map(Some)).unwrap_or(0)
+            }
+        };
         if removed > 0 {
             self.registry.count::<Shared>(-(removed as i64));
         }
         removed
     }
 
-    /// Appends what a bucket holds of a key, from its last slot.
+    /// Takes all that a bucket in RAM holds of a key.
+    #[inline(always)]
+    fn take_in(&self, held: &Held<'_, M>, at: At, to: &mut impl Receiver) -> usize {
+        let bucket = held.bucket(at);
+        let mut count = 0;
+        // From the last slot: what takes the place of a pointer comes from behind it.
+        for slot in bucket.header().matching(fingerprint(held.hash)).rev() {
+            let item = bucket.item(Marking::Place, slot);
+            if item.tag != held.tag {
+                continue;
+            }
+            if item.is_pointer {
+                bucket.clear_pointer(&self.medium, slot);
+            } else {
+                bucket.clear(&self.medium, slot);
+            }
+            count += self.hand_over(item.second, item.is_pointer, to);
+        }
+        count
+    }
+
+    /// Shows a receiver what was taken out, and gives its buffers back; how many values it was.
+    #[inline(always)]
+    fn hand_over(&self, second: u64, is_pointer: bool, to: &mut impl Receiver) -> usize {
+        if !is_pointer {
+            to.value(second);
+            return 1;
+        }
+        let count = to.buffer(self.values(), Pointer(second));
+        if !seeded(Bug::BuffersNotFreed) {
+            self.values().free(Pointer(second));
+        }
+        count
+    }
+
+    /// Takes all values of a key out that may be in more than its first bucket, or durably.
+    #[inline(never)]
+    fn take_all(
+        &self,
+        held: &mut Held<'_, M>,
+        to: &mut impl Receiver,
+    ) -> Result<usize, Interrupted> {
+        let header = held.first.header();
+        let mut all = [Some(At::First), None, None, None];
+        if header.has(Flag::Second) {
+            held.lock_second()?;
+            all[1] = Some(At::Second);
+        }
+        if header.has(Flag::Stashed) {
+            held.lock_stash();
+            all[2..].copy_from_slice(&STASHES.map(Some));
+        }
+        let all = all.into_iter().flatten();
+        let chained: Vec<Chained> = match header.has(Flag::Chained) {
+            true => self.chained_of(held.hash, held.tag).collect(),
+            false => Vec::new(),
+        };
+        let mut count = 0;
+        if M::IS_DURABLE {
+            let mut items = Vec::new();
+            all.for_each(|at| self.add_items(held, at, &mut items));
+            self.clear_all(held, &items, &chained)?;
+            for (_, _, item) in items {
+                count += self.hand_over(item.second, item.is_pointer, to);
+            }
+        } else {
+            all.for_each(|at| count += self.take_in(held, at, to));
+            chained.iter().try_for_each(|&chained| self.forget_chained(chained))?;
+        }
+        for Chained { second, is_pointer, .. } in chained {
+            count += self.hand_over(second, is_pointer, to);
+        }
+        Ok(count)
+    }
+
+    /// Appends what a bucket holds of a key.
     fn add_items(&self, held: &Held<'_, M>, at: At, items: &mut Vec<(At, usize, Item)>) {
-        let (bucket, before) = (held.bucket(at), items.len());
+        let bucket = held.bucket(at);
         let slots = bucket.header().matching(fingerprint(held.hash));
         let of_bucket = slots.map(|slot| (at, slot, bucket.item(self.marking(), slot)));
         items.extend(of_bucket.filter(|(_, _, item)| item.tag == held.tag));
-        items[before..].reverse();
     }
 
-    /// Takes all of a key out of its buckets, those of each from the last slot, and out of
-    /// the chains.
+    /// Takes all of a key out of its buckets and out of the chains, durably and at once.
     fn clear_all(
         &self,
         held: &mut Held<'_, M>,
         items: &[(At, usize, Item)],
         chained: &[Chained],
     ) -> Result<(), Interrupted> {
-        if !M::IS_DURABLE {
-            // What takes the place of a pointer comes from behind it.
-            for &(at, slot, item) in items {
-                match item.is_pointer {
-                    true => held.bucket(at).clear_pointer(&self.medium, slot),
-                    false => held.bucket(at).clear(&self.medium, slot),
-                }
-            }
-            return chained.iter().try_for_each(|&chained| self.forget_chained(chained));
-        }
         if items.is_empty() && chained.is_empty() {
             return Ok(());
         }

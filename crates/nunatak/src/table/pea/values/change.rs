@@ -44,23 +44,39 @@ impl<M: Medium> Values<M> {
             // Of a file that somebody has damaged.
             return Err(Error::CapacityOverflow);
         }
-        let (kind, count) = (before.kind(), before.count());
-        let pointer = match count < self.capacity(kind) {
-            true => before,
-            false if kind == self.last_kind() => self.take(kind, before.block() as u64 + 1)?,
+        if let Some(appended) = self.append_behind(before, value)? {
+            return Ok(appended);
+        }
+        let kind = before.kind();
+        let pointer = match kind == self.last_kind() {
+            true => self.take(kind, before.block() as u64 + 1)?,
             false => self.copy_to(kind + 1, before, None)?,
         };
-        let place = self.place(pointer, pointer.count());
-        if let Err(error) = self.words.make_writable(place) {
-            if pointer.block() != before.block() {
-                self.give_back(pointer);
-            }
-            return Err(error);
+        let appended = self.append_behind(pointer, value).inspect_err(|_| self.give_back(pointer));
+        match appended? {
+            Some(appended) => Ok(appended),
+            None => unreachable!("a larger buffer has room"),
         }
+    }
+
+    /// The same if its buffer has room.
+    #[inline(always)]
+    pub(in crate::table::pea) fn append_behind(
+        &self,
+        before: Pointer,
+        value: u64,
+    ) -> Result<Option<Pointer>, Error> {
+        let count = before.count();
+        // What a file points to that somebody has damaged may be anywhere.
+        if M::IS_DURABLE && !self.is_mapped(before) || count >= self.capacity(before.kind()) {
+            return Ok(None);
+        }
+        let place = self.place(before, count);
+        self.words.make_writable(place)?;
         // Relaxed: before the release of the pointer or of the lock.
         self.medium.store_word(self.words.at(place), value, Ordering::Relaxed);
         self.persist(place, 1);
-        Ok(pointer.with_count(pointer.count() + 1))
+        Ok(Some(before.with_count(count + 1)))
     }
 
     /// In which of a key's buffers a value is, and where there.
@@ -121,8 +137,8 @@ impl<M: Medium> Values<M> {
 
     /// Gives all buffers of a key back.
     pub(in crate::table::pea) fn free(&self, pointer: Pointer) {
-        let all: Vec<Pointer> = self.chain(pointer, || true).collect();
-        all.into_iter().for_each(|buffer| self.give_back(buffer));
+        // (Each of them says which one is before it when it is come to.)
+        self.chain(pointer, || true).for_each(|buffer| self.give_back(buffer));
     }
 
     /// Copies the values of a buffer to one of another type, but for one, in whose place
