@@ -75,13 +75,38 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let bucket = self.segments.bucket(segment, first_bucket(hash, mask));
         let header = bucket.header();
         let slot = header.matching(fingerprint(hash)).next();
-        if CHANGES {
-            let slot = slot.or_else(|| header.matching(0).next());
+        if CHANGES && slot.is_none() {
+            let (bucket, slot) = match found.entry.strategy() > Strategy::Single {
+                true => self.place_ahead(segment, hash, (bucket, header)),
+                false => (bucket, header.matching(0).next()),
+            };
             bucket.addresses(slot.unwrap_or(0)).for_each(prefetch_to_write);
         } else if slot.is_none() && header.has(Flag::Second) {
             prefetch(self.segments.address(segment, second_bucket(hash, mask)));
         } else {
-            bucket.addresses(slot.unwrap_or(0)).for_each(prefetch);
+            let fetch =
+                |address| if CHANGES { prefetch_to_write(address) } else { prefetch(address) };
+            bucket.addresses(slot.unwrap_or(0)).for_each(fetch);
+        }
+    }
+
+    /// Where a key is that does not seem to be in its first bucket, or would be stored.
+    #[inline(always)]
+    fn place_ahead<'t>(
+        &'t self,
+        segment: usize,
+        hash: u64,
+        (first, of_first): (&'t L, L::Header),
+    ) -> (&'t L, Option<usize>) {
+        let second = self.segments.bucket(segment, second_bucket(hash, self.mask()));
+        let of_second = second.header();
+        if let Some(slot) = of_second.matching(fingerprint(hash)).next() {
+            return (second, Some(slot));
+        }
+        // As inserts choose.
+        match of_second.free_slots() > of_first.free_slots() {
+            true => (second, of_second.matching(0).next()),
+            false => (first, of_first.matching(0).next()),
         }
     }
 
