@@ -1,8 +1,9 @@
 //! Batches: the operations in order, the memory accesses overlapped. The paper has none.
 //!
-//! They go in [groups](crate::table::groups) through three stages: the first header of a key
-//! is fetched; when that has arrived, the slot that it tells of, or a free one; and the
-//! operation is executed.
+//! They go in [groups](crate::table::groups) through four stages: the first header of a key
+//! is fetched; when that has arrived, the slot that it tells of, or a free one; of a key that
+//! seems to be in its second bucket, the slot there; and the operation is executed. (A change has
+//! both headers fetched at once, and needs no third stage.)
 
 use super::Table;
 use super::bucket::Flag;
@@ -12,12 +13,17 @@ use super::layout::{Header, Layout};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
+use crate::simd::BitIter;
 use crate::table::groups::Lags;
 use crate::table::{Change, KeyTest};
 
-/// When an operation's slot is fetched, and it is executed.
-const LAGS: Lags<2> = Lags { near: [2, 3], far: [3, 5] };
-const RING: usize = LAGS.ring();
+/// When a lookup's slot is fetched, one in the second bucket, and it is executed.
+const LOOKUP_LAGS: Lags<3> = Lags { near: [2, 3, 4], far: [3, 5, 6] };
+/// The same of a change, which comes to its end sooner.
+const CHANGE_LAGS: Lags<3> = Lags { near: [2, 3, 3], far: [3, 5, 5] };
+const RING: usize = LOOKUP_LAGS.ring();
+/// More than there are between two stages.
+const GROUPS: usize = 4;
 
 /// What is known of an operation before its turn.
 #[derive(Clone, Copy)]
@@ -37,8 +43,12 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         word: impl Fn(usize) -> u64,
         mut step: impl FnMut(usize, u64, Ahead<'t>) -> bool,
     ) {
-        let mut ring = [Ahead { hash: 0, found: self.directories.find(0) }; RING];
-        let (groups, [slot_lag, step_lag]) = LAGS.groups(count);
+        let none = Ahead { hash: 0, found: self.directories.find(0) };
+        let mut ring = [none; RING];
+        // Of each group, the lookups whose keys seem to be in their second buckets.
+        let mut behind = [0_u64; GROUPS];
+        let lags = if CHANGES { CHANGE_LAGS } else { LOOKUP_LAGS };
+        let (groups, [slot_lag, behind_lag, step_lag]) = lags.groups(count);
         for turn in groups.turns() {
             for at in groups.at(turn, 0) {
                 let hash = self.placement.hash(word(at));
@@ -46,7 +56,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             }
             // By themselves, since these are the ones that wait for addresses of pages.
             for at in groups.at(turn, 0) {
-                let Ahead { hash, found } = ring[at % RING];
+                let Ahead { hash, found, .. } = ring[at % RING];
                 let address = |bucket| self.segments.address(found.entry.segment(), bucket);
                 let first = address(first_bucket(hash, self.mask()));
                 if CHANGES {
@@ -58,8 +68,20 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                     prefetch_to_write(address(second_bucket(hash, self.mask())));
                 }
             }
-            for at in groups.at(turn, slot_lag) {
-                self.prefetch_slot::<CHANGES>(ring[at % RING]);
+            if CHANGES {
+                for at in groups.at(turn, slot_lag) {
+                    self.prefetch_slot_to_write(ring[at % RING]);
+                }
+            } else {
+                let mut seem_behind = 0;
+                for (bit, at) in groups.at(turn, slot_lag).enumerate() {
+                    seem_behind |= u64::from(self.prefetch_slot(ring[at % RING])) << bit;
+                }
+                behind[(turn + behind_lag - slot_lag) % GROUPS] = seem_behind;
+                let first = groups.at(turn, behind_lag).start;
+                for bit in BitIter::new(core::mem::take(&mut behind[turn % GROUPS])) {
+                    self.prefetch_slot_behind(ring[(first + bit) % RING]);
+                }
             }
             for at in groups.at(turn, step_lag) {
                 if !step(at, word(at), ring[at % RING]) {
@@ -69,24 +91,45 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
+    /// Fetches the slot of a key; or, if it seems to be in its second bucket, that one's header,
+    /// and says so.
     #[inline(always)]
-    fn prefetch_slot<const CHANGES: bool>(&self, Ahead { hash, found }: Ahead<'_>) {
+    fn prefetch_slot(&self, Ahead { hash, found, .. }: Ahead<'_>) -> bool {
         let (segment, mask) = (found.entry.segment(), self.mask());
         let bucket = self.segments.bucket(segment, first_bucket(hash, mask));
         let header = bucket.header();
         let slot = header.matching(fingerprint(hash)).next();
-        if CHANGES && slot.is_none() {
-            let (bucket, slot) = match found.entry.strategy() > Strategy::Single {
-                true => self.place_ahead(segment, hash, (bucket, header)),
-                false => (bucket, header.matching(0).next()),
-            };
-            bucket.addresses(slot.unwrap_or(0)).for_each(prefetch_to_write);
-        } else if slot.is_none() && header.has(Flag::Second) {
+        let is_behind = slot.is_none() && header.has(Flag::Second);
+        if is_behind {
             prefetch(self.segments.address(segment, second_bucket(hash, mask)));
         } else {
-            let fetch =
-                |address| if CHANGES { prefetch_to_write(address) } else { prefetch(address) };
-            bucket.addresses(slot.unwrap_or(0)).for_each(fetch);
+            bucket.addresses(slot.unwrap_or(0)).for_each(prefetch);
+        }
+        is_behind
+    }
+
+    /// The same for a change: the slot that it will store to.
+    #[inline(always)]
+    fn prefetch_slot_to_write(&self, Ahead { hash, found, .. }: Ahead<'_>) {
+        let (segment, mask) = (found.entry.segment(), self.mask());
+        let bucket = self.segments.bucket(segment, first_bucket(hash, mask));
+        let header = bucket.header();
+        let (bucket, slot) = match header.matching(fingerprint(hash)).next() {
+            None if found.entry.strategy() > Strategy::Single => {
+                self.place_ahead(segment, hash, (bucket, header))
+            }
+            None => (bucket, header.matching(0).next()),
+            slot => (bucket, slot),
+        };
+        bucket.addresses(slot.unwrap_or(0)).for_each(prefetch_to_write);
+    }
+
+    #[inline(always)]
+    fn prefetch_slot_behind(&self, Ahead { hash, found, .. }: Ahead<'_>) {
+        let second = second_bucket(hash, self.mask());
+        let bucket = self.segments.bucket(found.entry.segment(), second);
+        if let Some(slot) = bucket.header().matching(fingerprint(hash)).next() {
+            bucket.addresses(slot).for_each(prefetch);
         }
     }
 
@@ -114,7 +157,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     #[inline(always)]
     fn find_ahead<T: KeyTest>(
         &self,
-        Ahead { hash, found }: Ahead<'_>,
+        Ahead { hash, found, .. }: Ahead<'_>,
         tag: u64,
         test: &T,
     ) -> Option<u64> {
@@ -153,7 +196,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         change: impl Fn(usize, u64) -> Change,
         mut done: impl FnMut(usize, Option<u64>) -> bool,
     ) {
-        self.for_each_fetched::<true>(count, word, |at, word, Ahead { hash, found }| {
+        self.for_each_fetched::<true>(count, word, |at, word, Ahead { hash, found, .. }| {
             let change = |second| change(at, second);
             let (found, fresh) = (Some(found), fresh(at));
             done(at, self.apply_hashed::<false, _>(hash, found, word, &test(at), fresh, change))
