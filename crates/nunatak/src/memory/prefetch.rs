@@ -18,6 +18,19 @@ pub(crate) fn prefetch<T>(address: *const T) {
     let _ = address;
 }
 
+/// Fetches the line of an address, which need not be valid, into the second-level cache only.
+#[inline(always)]
+pub(crate) fn prefetch_to_second_level<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: a hint; it does not access the address and never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    prefetch(address);
+}
+
 /// Fetches the line of an address, which need not be valid, to write to it.
 #[inline(always)]
 pub(crate) fn prefetch_to_write<T>(address: *const T) {

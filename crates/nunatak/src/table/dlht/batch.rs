@@ -12,22 +12,23 @@ use super::apply::Request;
 use super::index::Index;
 use super::{Step, Table};
 use crate::hash::Placement;
-use crate::memory::prefetch::prefetch;
 use crate::sync::{Mode, OpPin};
 use crate::table::groups::Reach;
 use crate::table::{Change, KeyTest, Shadowed};
 
-/// How far ahead of its execution an operation's bin is fetched, and its link.
-const NEAR: (usize, usize) = (32, 16);
+/// How far ahead of its execution an operation's bin is fetched, and its link. (Nearer than that
+/// is near only for the first-level cache, which does not see these lines then.)
+const NEAR: (usize, usize) = (64, 16);
 const FAR: (usize, usize) = (96, 32);
 /// A power of two above the distance.
 const RING: usize = 128;
 /// After so many operations a batch lets others free old indexes.
 const PINNED: usize = 1024;
 
-/// The hashes of the operations whose bins are under way.
+/// The operations whose bins are under way.
 struct Window {
     hashes: [u64; RING],
+    reach: Reach,
 }
 
 impl Window {
@@ -41,13 +42,13 @@ impl Window {
     ) {
         let hash = table.placement.hash(word);
         self.hashes[at % RING] = hash;
-        index.prefetch_bin_of::<P>(hash);
+        self.reach.fetch(index.bin_address_of::<P>(hash));
     }
 
     #[inline(always)]
     fn fetch_link<P: Placement, Y: Mode>(&self, table: &Table<P, Y>, index: &Index, at: usize) {
         let bin = table.place(self.hashes[at % RING], index);
-        prefetch(index.next_line(bin, index.bins.at(bin)));
+        self.reach.fetch(index.next_line(bin, index.bins.at(bin)));
     }
 }
 
@@ -62,8 +63,8 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         word: impl Fn(usize) -> u64,
         mut step: impl FnMut(&OpPin<Y>, &Index, usize, u64) -> Step<bool>,
     ) {
-        let (bin_distance, link_distance) = Reach::here().choose(NEAR, FAR);
-        let mut window = Window { hashes: [0; RING] };
+        let mut window = Window { hashes: [0; RING], reach: Reach::here() };
+        let (bin_distance, link_distance) = window.reach.choose(NEAR, FAR);
         let mut done = 0;
         while done < count {
             self.repeat(|pin| {

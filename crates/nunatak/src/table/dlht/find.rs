@@ -5,6 +5,7 @@ use super::index::{Index, Migrating};
 use super::layout::{Bin, BinState, DELEGATED, Header, Slot};
 use super::look::{Look, look};
 use crate::hash::Placement;
+use crate::memory::prefetch::prefetch;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, DATA, FastPin, GuardPin, Mode, Ordering, fence};
 use crate::table::KeyTest;
@@ -182,7 +183,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     pub(crate) fn prefetch(&self, word: u64) {
         let hash = self.placement.hash(word);
         let pin = self.enter();
-        self.root(&pin).prefetch_bin_of::<P>(hash);
+        prefetch(self.root(&pin).bin_address_of::<P>(hash));
     }
 }
 

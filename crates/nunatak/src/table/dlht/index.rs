@@ -12,7 +12,6 @@ use super::migration::Migration;
 use super::overflow::Overflow;
 use crate::error::Error;
 use crate::hash::Placement;
-use crate::memory::prefetch::prefetch;
 use crate::memory::{MemoryUsage, Slab};
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, pairs_load_whole};
 use core::ptr;
@@ -112,11 +111,10 @@ impl Index {
         self.bins.at_offset(P::offset(hash, self.bins.bytes(), size_of::<Bin>()))
     }
 
-    /// Fetches the bin of a hash.
+    /// The address of the bin of a hash.
     #[inline(always)]
-    pub(super) fn prefetch_bin_of<P: Placement>(&self, hash: u64) {
-        let offset = P::offset(hash, self.bins.bytes(), size_of::<Bin>());
-        prefetch(self.bins.address_at_offset(offset));
+    pub(super) fn bin_address_of<P: Placement>(&self, hash: u64) -> *const Bin {
+        self.bins.address_at_offset(P::offset(hash, self.bins.bytes(), size_of::<Bin>()))
     }
 
     /// The slot of a bin; its link must be set in `links`.
