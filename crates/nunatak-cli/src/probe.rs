@@ -54,6 +54,7 @@ struct Samples {
     accesses: BTreeMap<(AccessClass, u64), Vec<f64>>,
     chases: Vec<f64>,
     pairs: BTreeMap<u64, Vec<f64>>,
+    second_level: BTreeMap<u64, Vec<f64>>,
 }
 
 /// The limits with one number of threads, in millions a second: medians of the
@@ -76,6 +77,10 @@ pub(crate) struct Limit {
     pub(crate) pairs_mops: f64,
     #[serde(default)]
     pub(crate) unprefetched_pairs_mops: f64,
+    /// Reads of lines that are prefetched into the second-level cache, at the best distance: of
+    /// some processors more lines can be under way to there.
+    #[serde(default)]
+    pub(crate) second_level_reads_mops: f64,
 }
 
 impl Limit {
@@ -138,6 +143,10 @@ impl Probe {
         for distance in DISTANCES {
             let mops = throughput(threads, |worker| Ok(self.pairs(worker, distance, time)))?;
             round.pairs.insert(distance, vec![mops]);
+            let mops = throughput(threads, |worker| {
+                Ok(self.repeat(worker, distance, time, prefetch_to_second_level, read))
+            })?;
+            round.second_level.insert(distance, vec![mops]);
         }
         round.chases.push(throughput(threads, |worker| Ok(self.chase(worker, time)))?);
         let all = self.samples.entry(threads).or_default();
@@ -146,6 +155,9 @@ impl Probe {
         }
         for (distance, samples) in round.pairs {
             all.pairs.entry(distance).or_default().extend(samples);
+        }
+        for (distance, samples) in round.second_level {
+            all.second_level.entry(distance).or_default().extend(samples);
         }
         all.chases.extend(round.chases);
         Ok(())
@@ -158,7 +170,6 @@ impl Probe {
         distance: u64,
         time: Duration,
     ) -> crate::threads::Span {
-        let read = |line: &Line| line.modified.load(Relaxed);
         let modify = |line: &Line| {
             let value = line.modified.load(Relaxed);
             line.modified.store(value + 1, Relaxed);
@@ -170,9 +181,9 @@ impl Probe {
             value + u64::from(swapped.is_ok())
         };
         match class {
-            AccessClass::Reads => self.repeat(worker, distance, time, read),
-            AccessClass::Rmw => self.repeat(worker, distance, time, modify),
-            AccessClass::Cas => self.repeat(worker, distance, time, swap),
+            AccessClass::Reads => self.repeat(worker, distance, time, prefetch, read),
+            AccessClass::Rmw => self.repeat(worker, distance, time, prefetch, modify),
+            AccessClass::Cas => self.repeat(worker, distance, time, prefetch, swap),
         }
     }
 
@@ -183,7 +194,7 @@ impl Probe {
         worker: &Worker<'_>,
         time: Duration,
     ) -> crate::threads::Span {
-        self.repeat(worker, 0, time, |line| {
+        self.repeat(worker, 0, time, prefetch, |line| {
             instructions::<N, RESULTS>(line);
             line.modified.load(Relaxed)
         })
@@ -232,6 +243,7 @@ impl Probe {
         worker: &Worker<'_>,
         distance: u64,
         time: Duration,
+        fetch: impl Fn(&Line),
         access: impl Fn(&Line) -> u64,
     ) -> crate::threads::Span {
         let lines = self.lines();
@@ -249,7 +261,7 @@ impl Probe {
             } else {
                 for n in at..end {
                     // SAFETY: as above.
-                    prefetch(unsafe { lines.get_unchecked(place(n + distance, shift)) });
+                    fetch(unsafe { lines.get_unchecked(place(n + distance, shift)) });
                     // SAFETY: as above.
                     sum = sum.wrapping_add(access(unsafe { lines.get_unchecked(place(n, shift)) }));
                 }
@@ -315,9 +327,12 @@ impl Probe {
                     if candidate.0 > best.0 { candidate } else { best }
                 })
             };
-            let pairs = |distance| {
-                let samples = samples.pairs.get(&distance);
+            let at = |samples: &BTreeMap<u64, Vec<f64>>, distance| {
+                let samples = samples.get(&distance);
                 samples.and_then(|s| Summary::of(s)).map_or(0.0, |s| s.median)
+            };
+            let best_of = |samples: &BTreeMap<u64, Vec<f64>>| {
+                DISTANCES.map(|distance| at(samples, distance)).into_iter().fold(0.0, f64::max)
             };
             let (reads_mops, best_distance) = best(AccessClass::Reads);
             let (rmw_mops, rmw_best_distance) = best(AccessClass::Rmw);
@@ -331,8 +346,9 @@ impl Probe {
                 rmw_best_distance,
                 cas_best_distance,
                 unprefetched_reads_mops: median(AccessClass::Reads, 0),
-                pairs_mops: DISTANCES.map(pairs).into_iter().fold(0.0, f64::max),
-                unprefetched_pairs_mops: pairs(0),
+                pairs_mops: best_of(&samples.pairs),
+                unprefetched_pairs_mops: at(&samples.pairs, 0),
+                second_level_reads_mops: best_of(&samples.second_level),
             }
         };
         self.samples.iter().map(|(&threads, samples)| (threads, limit(samples))).collect()
@@ -361,6 +377,23 @@ fn place(n: u64, shift: u32) -> usize {
 fn successor(at: u64, lines: u64) -> u64 {
     let next = at.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
     next & (lines - 1)
+}
+
+fn read(line: &Line) -> u64 {
+    line.modified.load(Relaxed)
+}
+
+/// Elsewhere it is an ordinary one.
+#[inline(always)]
+fn prefetch_to_second_level(line: &Line) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which may be given for any address.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(line).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    prefetch(line);
 }
 
 #[inline(always)]

@@ -250,6 +250,7 @@ pub(crate) mod tests {
             unprefetched_reads_mops: 80.0,
             pairs_mops: 55.0,
             unprefetched_pairs_mops: 25.0,
+            second_level_reads_mops: 140.0,
         };
         Report {
             experiment: "example".into(),

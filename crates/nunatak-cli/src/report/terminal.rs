@@ -203,6 +203,7 @@ fn limit_table(report: &Report) -> Table {
     let names = AccessClass::ALL.map(AccessClass::description);
     let header = ["threads"].into_iter().chain(names);
     let mut table = table(header.chain([
+        "reads, to the second level",
         "reads, no prefetch",
         "pairs",
         "pairs, no prefetch",
@@ -212,6 +213,7 @@ fn limit_table(report: &Report) -> Table {
     for (threads, limit) in &report.limit {
         let mut cells = vec![right(threads)];
         cells.extend(AccessClass::ALL.map(|class| right(number(limit.of(class)))));
+        cells.push(right(number(limit.second_level_reads_mops)));
         cells.push(right(number(limit.unprefetched_reads_mops)));
         cells.push(right(number(limit.pairs_mops)));
         cells.push(right(number(limit.unprefetched_pairs_mops)));
