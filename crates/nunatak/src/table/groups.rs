@@ -198,9 +198,9 @@ mod tests {
                     let turns = groups.turns();
                     let seen: Vec<_> = turns.flat_map(|turn| groups.at(turn, lag)).collect();
                     assert_eq!(seen, (0..count).collect::<Vec<_>>());
-                    let last = groups.turns().filter(|&turn| !groups.at(turn, lag).is_empty());
+                    let mut last = groups.turns().filter(|&turn| !groups.at(turn, lag).is_empty());
                     let group = count.checked_sub(1).map(|at| at / reach.group() + lag);
-                    assert_eq!(last.last(), group);
+                    assert_eq!(last.next_back(), group);
                 }
             }
         }
