@@ -383,7 +383,7 @@ fn read(line: &Line) -> u64 {
     line.modified.load(Relaxed)
 }
 
-/// Elsewhere it is an ordinary one.
+/// Into the second-level cache only; on processors of other architectures as the other one.
 #[inline(always)]
 fn prefetch_to_second_level(line: &Line) {
     #[cfg(target_arch = "x86_64")]

@@ -313,7 +313,8 @@ fn limits(html: &mut String, report: &Report) {
         let _ = write!(html, "<th>{}</th>", class.description());
     }
     html.push_str(
-        "<th>reads, prefetched into the second-level cache</th><th>reads without prefetch</th><th>pairs: a line, and one that it names</th>\
+        "<th>reads, prefetched into the second-level cache</th><th>reads without prefetch</th>\
+         <th>pairs: a line, and one that it names</th>\
          <th>pairs without prefetch</th><th>dependent chase</th></tr></thead><tbody>",
     );
     for (threads, limit) in &report.limit {

@@ -6,21 +6,17 @@
 //! those that follow each other wait side by side. (Gets of TurboHash, 2^22 items in 128 MiB:
 //! 79 million a second in groups of 16, 70 with the same stages for each operation by itself,
 //! 76 in groups of 8, 77 in groups of 32.)
-
 //!
 //! # How far ahead
 //! What is fetched must still be in the first-level cache when its turn comes, and headers of
-//! buckets of 256 bytes are in a quarter of its sets. So a cache of 32 KiB bears less than half
-//! of what one of 48 KiB does. (Zen 4, 2^22 items, millions a second, with the distances that are
-//! best for a processor that has 58 lines under way, and with groups of 8 that are soon over: Pea
-//! Hash inserts 28 and 38, gets 38 and 41; TurboHash replaces 23 and 34 values; IcebergHT removes 25
-//! and 32.)
+//! buckets of 256 bytes are in a quarter of its sets: on Zen 4, whose cache has 32 KiB, what is
+//! fetched as far ahead as is best elsewhere is gone again. (2^22 items: Pea Hash inserts 28 million
+//! a second so, and 37 in groups of 8 that are soon over.)
 //!
-//! Nor does that cache have room for many lines that are on their way: a loop that does nothing else
-//! reads 98 million random lines a second from there, and 211 million if they are prefetched into the
-//! second level. So DLHT, whose bins are one line each, does so (gets 50 → 69, replaces 40 → 51,
-//! removes 45 → 60 million). Headers of buckets that are four lines gain nothing by it, since these
-//! prefetches are dropped if all are for the same line of four: 65 million in that loop.
+//! Nor can many lines be on their way to that cache: a loop that does nothing else reads 97 million
+//! random lines a second there, and 194 million if they are prefetched into the second level. So
+//! DLHT, whose bins are one line each, does so. Headers of buckets of four lines gain nothing by it,
+//! since there such prefetches do nothing if all are for the same line of four.
 
 use crate::memory::prefetch::{prefetch, prefetch_to_second_level};
 use core::ops::Range;
@@ -51,8 +47,8 @@ impl Reach {
     }
 
     /// Fetches a line that is one of many, side by side: into the second-level cache if the first
-    /// level bears few, which lets twice as many be under way. (Not one at the same place of each
-    /// bucket of 256 bytes: such prefetches seem to be dropped.)
+    /// level bears few, so that twice as many can be under way. (Not the same line of each bucket
+    /// of four: see above.)
     #[inline(always)]
     pub(super) fn fetch<T>(self, address: *const T) {
         match self {

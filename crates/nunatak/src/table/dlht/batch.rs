@@ -22,6 +22,7 @@ const NEAR: (usize, usize) = (64, 16);
 const FAR: (usize, usize) = (96, 32);
 /// A power of two above the distance.
 const RING: usize = 128;
+const _: () = assert!(NEAR.0 < RING && FAR.0 < RING && RING.is_power_of_two());
 /// After so many operations a batch lets others free old indexes.
 const PINNED: usize = 1024;
 

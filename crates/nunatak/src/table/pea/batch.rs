@@ -19,11 +19,16 @@ use crate::table::{Change, KeyTest};
 
 /// When a lookup's slot is fetched, one in the second bucket, and it is executed.
 const LOOKUP_LAGS: Lags<3> = Lags { near: [2, 3, 4], far: [3, 5, 6] };
-/// The same of a change, which comes to its end sooner.
+/// The same of a change, which has no stage for the second bucket.
 const CHANGE_LAGS: Lags<3> = Lags { near: [2, 3, 3], far: [3, 5, 5] };
 const RING: usize = LOOKUP_LAGS.ring();
 /// More than there are between two stages.
 const GROUPS: usize = 4;
+
+const _: () = {
+    let Lags { near, far } = LOOKUP_LAGS;
+    assert!(near[1] - near[0] < GROUPS && far[1] - far[0] < GROUPS && CHANGE_LAGS.ring() <= RING);
+};
 
 /// What is known of an operation before its turn.
 #[derive(Clone, Copy)]
@@ -56,7 +61,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             }
             // By themselves, since these are the ones that wait for addresses of pages.
             for at in groups.at(turn, 0) {
-                let Ahead { hash, found, .. } = ring[at % RING];
+                let Ahead { hash, found } = ring[at % RING];
                 let address = |bucket| self.segments.address(found.entry.segment(), bucket);
                 let first = address(first_bucket(hash, self.mask()));
                 if CHANGES {
@@ -94,7 +99,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Fetches the slot of a key; or, if it seems to be in its second bucket, that one's header,
     /// and says so.
     #[inline(always)]
-    fn prefetch_slot(&self, Ahead { hash, found, .. }: Ahead<'_>) -> bool {
+    fn prefetch_slot(&self, Ahead { hash, found }: Ahead<'_>) -> bool {
         let (segment, mask) = (found.entry.segment(), self.mask());
         let bucket = self.segments.bucket(segment, first_bucket(hash, mask));
         let header = bucket.header();
@@ -110,7 +115,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// The same for a change: the slot that it will store to.
     #[inline(always)]
-    fn prefetch_slot_to_write(&self, Ahead { hash, found, .. }: Ahead<'_>) {
+    fn prefetch_slot_to_write(&self, Ahead { hash, found }: Ahead<'_>) {
         let (segment, mask) = (found.entry.segment(), self.mask());
         let bucket = self.segments.bucket(segment, first_bucket(hash, mask));
         let header = bucket.header();
@@ -125,7 +130,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     #[inline(always)]
-    fn prefetch_slot_behind(&self, Ahead { hash, found, .. }: Ahead<'_>) {
+    fn prefetch_slot_behind(&self, Ahead { hash, found }: Ahead<'_>) {
         let second = second_bucket(hash, self.mask());
         let bucket = self.segments.bucket(found.entry.segment(), second);
         if let Some(slot) = bucket.header().matching(fingerprint(hash)).next() {
@@ -157,7 +162,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     #[inline(always)]
     fn find_ahead<T: KeyTest>(
         &self,
-        Ahead { hash, found, .. }: Ahead<'_>,
+        Ahead { hash, found }: Ahead<'_>,
         tag: u64,
         test: &T,
     ) -> Option<u64> {
@@ -196,7 +201,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         change: impl Fn(usize, u64) -> Change,
         mut done: impl FnMut(usize, Option<u64>) -> bool,
     ) {
-        self.for_each_fetched::<true>(count, word, |at, word, Ahead { hash, found, .. }| {
+        self.for_each_fetched::<true>(count, word, |at, word, Ahead { hash, found }| {
             let change = |second| change(at, second);
             let (found, fresh) = (Some(found), fresh(at));
             done(at, self.apply_hashed::<false, _>(hash, found, word, &test(at), fresh, change))

@@ -40,10 +40,6 @@ impl<M: Medium> Values<M> {
         before: Pointer,
         value: u64,
     ) -> Result<Pointer, Error> {
-        if !self.is_mapped(before) {
-            // Of a file that somebody has damaged.
-            return Err(Error::CapacityOverflow);
-        }
         if let Some(appended) = self.append_behind(before, value)? {
             return Ok(appended);
         }
@@ -67,8 +63,11 @@ impl<M: Medium> Values<M> {
         value: u64,
     ) -> Result<Option<Pointer>, Error> {
         let count = before.count();
-        // What a file points to that somebody has damaged may be anywhere.
-        if M::IS_DURABLE && !self.is_mapped(before) || count >= self.capacity(before.kind()) {
+        if M::IS_DURABLE && !self.is_mapped(before) {
+            // Of a file that somebody has damaged.
+            return Err(Error::CapacityOverflow);
+        }
+        if count >= self.capacity(before.kind()) {
             return Ok(None);
         }
         let place = self.place(before, count);
