@@ -148,6 +148,33 @@ pub fn retain_looks_again<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
     assert_eq!(map.len() as u64, MANY, "the second half alone is kept");
 }
 
+/// At rest `retain` asks once about each entry, whatever the answer, and goes by it: a
+/// closure may count, or toss a coin.
+///
+/// # Panics
+/// If not.
+pub fn retain_asks_once<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
+    let map = subject.adversarial();
+    fill(&map, 0);
+    let mut left = MANY as usize;
+    for one_of in [2, 3, u64::MAX] {
+        let (mut asked, mut rejected) = (Vec::new(), 0);
+        map.retain(|key, value| {
+            assert_eq!(key.number(), value.number(), "the value of another key");
+            asked.push(key.number());
+            let is_kept = !(asked.len() as u64 - 1).is_multiple_of(one_of);
+            rejected += usize::from(!is_kept);
+            is_kept
+        });
+        let calls = asked.len();
+        asked.sort_unstable();
+        asked.dedup();
+        assert_eq!((calls, asked.len()), (left, left), "calls, keys asked about");
+        left -= rejected;
+        assert_eq!((map.len(), map.iter().count()), (left, left), "{rejected} were rejected");
+    }
+}
+
 /// Entries may come and go while an iterator or a snapshot is held.
 ///
 /// # Panics

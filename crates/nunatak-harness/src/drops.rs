@@ -203,6 +203,36 @@ where
     }
 }
 
+/// What `clear` and `retain` take out, and what was taken out before, is dropped when they
+/// return, unless somebody may see it.
+///
+/// # Panics
+/// If not.
+pub fn clearing_drops_everything<S: Subject<Tracked, Tracked>>(subject: &S) {
+    let ledger = Ledger::default();
+    let map = subject.build(0);
+    for entries in [1, 7, 1000] {
+        let fill = || {
+            for key in 0..entries {
+                drop(map.insert(ledger.track(key), ledger.track(key)));
+                drop(map.insert(ledger.track(key), ledger.track(key + 1)));
+            }
+        };
+        fill();
+        drop(map.remove(&ledger.track(0)));
+        map.clear();
+        assert_eq!((map.len(), ledger.alive()), (0, 0), "{entries} entries were cleared");
+
+        fill();
+        map.retain(|key, _| key.number.is_multiple_of(2));
+        assert_eq!(ledger.alive(), 2 * map.len(), "one key and one value an entry");
+        map.retain(|_, _| false);
+        assert_eq!(ledger.alive(), 0);
+    }
+    drop(map);
+    ledger.settle();
+}
+
 /// What was replaced or taken out is dropped before long, not with the map.
 ///
 /// # Panics

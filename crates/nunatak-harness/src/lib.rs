@@ -39,6 +39,7 @@ pub mod failures;
 pub mod fragile;
 pub mod hashers;
 pub mod history;
+pub mod hostile;
 pub mod linearizability;
 pub mod model;
 pub mod multi;

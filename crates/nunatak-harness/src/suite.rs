@@ -28,6 +28,7 @@ macro_rules! __sequential_tests {
             closures::panics_change_nothing;
             closures::closures_may_use_the_map;
             closures::retain_looks_again;
+            closures::retain_asks_once;
             closures::changes_during_iteration;
             closures::iteration_outlives_many_resizes;
             stress::memory::shrinking_gives_memory_back;
@@ -102,6 +103,11 @@ macro_rules! suite_boxed {
             #[test]
             fn everything_is_dropped_once_by_threads() {
                 $crate::drops::everything_is_dropped_once_by_threads(&$subject);
+            }
+
+            #[test]
+            fn clearing_drops_everything() {
+                $crate::drops::clearing_drops_everything(&$subject);
             }
 
             #[test]

@@ -82,3 +82,15 @@ fn a_batch_stops_at_a_lock_that_is_taken() {
     assert_eq!((locks[50].outcome, locks[51].outcome), (Outcome::Occupied(()), Outcome::Pending));
     assert_eq!(sorted(locked.iter()), Vec::from_iter(0..51));
 }
+
+/// `retain` of a set asks once about each key, and goes by the answer.
+#[test]
+fn one_of_all_keys_is_evicted() {
+    let set: DlhtSet<u32> = (0..1000).collect();
+    let mut asked = 0;
+    set.retain(|_| {
+        asked += 1;
+        asked > 1
+    });
+    assert_eq!((asked, set.len()), (1000, 999));
+}

@@ -514,3 +514,33 @@ fn many_are_hidden_or_none() {
     shadows.into_iter().for_each(|shadow| shadow.commit(5));
     assert_eq!(map.len(), 100);
 }
+
+/// `retain` asks once about each visible key, and not about those that are hidden.
+#[test]
+fn one_of_all_visible_keys_is_evicted() {
+    fn all_but_the_first() -> impl FnMut() -> bool {
+        let mut asked = 0;
+        move || {
+            asked += 1;
+            assert!(asked <= 100, "asked again");
+            asked > 1
+        }
+    }
+    let map: DlhtShadowMap<u64, u64> = DlhtShadowMap::new();
+    let records: DlhtShadowRecordMap = DlhtShadowRecordMap::new();
+    for key in 0..100 {
+        map.insert(key, key).expect("visible");
+        records.put(&key.to_le_bytes(), b"visible").expect("visible");
+    }
+    map.shadow_insert(1000).expect("absent").keep();
+    records.shadow_insert(b"hidden", b"").expect("absent").keep();
+    let mut keep = all_but_the_first();
+    map.retain(|_, _| keep());
+    let mut keep = all_but_the_first();
+    records.retain(|_, _| keep());
+    assert_eq!((map.len(), records.len(), records.unreclaimed()), (99, 99, 0));
+    records.clear();
+    assert_eq!((records.len(), records.unreclaimed()), (0, 0));
+    assert_eq!(map.insert(1000, 1), Err(Error::Shadowed));
+    assert_eq!(records.put(b"hidden", b""), Err(Error::Shadowed));
+}

@@ -1,5 +1,10 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// Atomics of 16 bytes for Miri: see `sync::pair`.
+#![cfg_attr(miri, feature(core_intrinsics), allow(internal_features))]
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("Nunatak needs a processor of 64 bits: tables reserve addresses by the gibibyte");
 
 #[cfg(feature = "accounting")]
 pub mod accounting;
@@ -8,6 +13,7 @@ pub mod alloc;
 pub mod durable;
 pub mod entry;
 mod error;
+pub mod guide;
 pub mod hash;
 mod map;
 pub mod memory;
@@ -28,8 +34,8 @@ pub use map::{
     DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtRecordMap, DlhtSet, DlhtShadowMap,
     DlhtShadowRecordMap, IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet, InlineMap,
     InlineSet, Op, Outcome, PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaMultiMap,
-    PeaSet, RecordMap, RecordShadow, Removed, Request, Shadow, Stop, TurboBlobMap, TurboBoxedMap,
-    TurboBuilder, TurboMap, TurboSet,
+    PeaSet, RecordMap, RecordShadow, Removed, Request, Sealable, Shadow, Stop, TurboBlobMap,
+    TurboBoxedMap, TurboBuilder, TurboMap, TurboSet,
 };
 pub use memory::{BlobStats, MemoryUsage};
 pub use table::dlht::DlhtStats;
@@ -38,6 +44,9 @@ pub use table::pea::{Entry8, Entry12, Entry16, EntrySize, PeaMultiStats, PeaStat
 /// A durable medium for model checkers.
 #[cfg(any(loom, shuttle))]
 pub type CheckedMedium = memory::Checked<true>;
+/// Reclamation by itself, for model checkers.
+#[cfg(any(loom, shuttle))]
+pub use sync::model as reclamation;
 pub use table::turbo::TurboStats;
 #[cfg(any(loom, shuttle))]
 pub use table::{CheckedIceberg, CheckedPea, CheckedTurbo};

@@ -36,6 +36,7 @@ pub enum Bug {
     PublishRelaxed,
     MovedRelaxed,
     HeaderRecheckRelaxed,
+    ClaimBeforeLink,
     HiddenWithoutRecheck,
     ShownBeforeValue,
     HiddenNotMoved,
@@ -132,6 +133,20 @@ pub enum Bug {
     BlobUnflushed,
     BlobUnfenced,
     BlobsNotFound,
+    EpochReadAfterLook,
+    LateTagsFreed,
+    SameEpochFreed,
+    TagByLoad,
+    LookWithoutBarrier,
+    SeenTakenForUnseen,
+    NumberOutlivedByGuard,
+    AnnouncedWithoutBarrier,
+    GuardEndsRelaxed,
+    SealedInUse,
+    SealLooksRelaxed,
+    SealedSeenRelaxed,
+    UseEndsRelaxed,
+    UseLeavesVersion,
 }
 
 #[cfg(nunatak_seeded_bugs)]

@@ -10,10 +10,14 @@
 //! on is left out in turn, and a model must find it.
 #![cfg(loom)]
 
+#[path = "models/chosen.rs"]
+mod chosen;
 mod models;
 
+use chosen::Chosen;
 use models::{Model, check, spawn};
 use nunatak::{DlhtMap, Modulo};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 type Map = DlhtMap<u64, u64, Modulo>;
@@ -172,6 +176,20 @@ fn no_removal_is_lost_in_a_transfer() {
     });
 }
 
+fn a_claimed_slot_has_its_link() {
+    check(3, || {
+        let builder = DlhtMap::<u64, u64>::builder().hasher(Modulo).initial_bins(2).link_ratio(4);
+        let map: Map = builder.build().unwrap();
+        // The bin's own slots: the next key is behind a link.
+        [2, 4, 6].map(|key| map.insert(key, key));
+        let map = Arc::new(map);
+        let writer = spawn(&map, |map| map.insert(8, 80));
+        assert!(matches!(map.get(&8), None | Some(80)));
+        writer.join().unwrap();
+        assert!(map.get(&8) == Some(80) && map.stats().link_buckets_taken > 0.0);
+    });
+}
+
 fn a_snapshot_is_a_cut() {
     check(2, || {
         let map = map(&[(2, 0), (3, 0)]);
@@ -188,7 +206,42 @@ fn a_snapshot_is_a_cut() {
     });
 }
 
+/// A hasher that a map asks while it holds nothing: one with fields.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    chosen: Chosen,
+    _field: u8,
+}
+
+impl BuildHasher for Asked {
+    type Hasher = <Chosen as BuildHasher>::Hasher;
+    fn build_hasher(&self) -> Self::Hasher {
+        self.chosen.build_hasher()
+    }
+}
+
+/// The hasher is the caller's, so that a transfer asks for hashes first, and a key comes to a
+/// bin after that and before the bin is taken.
+fn a_key_that_comes_after_hashes_were_asked_for_is_moved() {
+    check(2, || {
+        let builder = DlhtMap::<u64, u64>::builder().hasher(Asked::default()).initial_bins(2);
+        let builder = builder.growth_factor(2).transfer_chunk(1);
+        let map: DlhtMap<u64, u64, Asked> = builder.build().unwrap();
+        let map = Arc::new(map);
+        map.insert(2, 20);
+        let other = spawn(&map, |map| assert_eq!(map.insert(4, 40), None));
+        map.reserve(2).unwrap();
+        assert_eq!(map.get(&2), Some(20));
+        other.join().unwrap();
+        assert_eq!((map.get(&2), map.get(&4), map.len()), (Some(20), Some(40), 2));
+    });
+}
+
 const MODELS: &[Model] = &[
+    (
+        "a key that comes after hashes were asked for is moved",
+        a_key_that_comes_after_hashes_were_asked_for_is_moved,
+    ),
     ("a visible key stays visible", a_visible_key_stays_visible),
     ("a pair is never torn", a_pair_is_never_torn),
     ("an inserted value is whole", an_inserted_value_is_whole),
@@ -201,6 +254,7 @@ const MODELS: &[Model] = &[
     ("no put is lost in a transfer", no_put_is_lost_in_a_transfer),
     ("no insert is lost in a transfer", no_insert_is_lost_in_a_transfer),
     ("no removal is lost in a transfer", no_removal_is_lost_in_a_transfer),
+    ("a claimed slot has its link", a_claimed_slot_has_its_link),
     ("a snapshot is a cut", a_snapshot_is_a_cut),
 ];
 
@@ -214,6 +268,7 @@ fn every_property_holds() {
 fn every_seeded_bug_is_found() {
     use nunatak::seeded::Bug;
     let bugs = [
+        (Bug::RollbackForgotten, "a key that comes after hashes were asked for is moved"),
         (Bug::HitWithoutHeaderRecheck, "a pair is never torn"),
         (Bug::MissWithoutHeaderRecheck, "no put is lost in a transfer"),
         (Bug::PublishBeforeValue, "a visible key stays visible"),
@@ -231,6 +286,7 @@ fn every_seeded_bug_is_found() {
         (Bug::PublishRelaxed, "a key is inserted once"),
         (Bug::MovedRelaxed, "a key is visible throughout a transfer"),
         (Bug::HeaderRecheckRelaxed, "a pair is never torn"),
+        (Bug::ClaimBeforeLink, "a claimed slot has its link"),
     ];
     models::every_seeded_bug_is_found(&bugs, MODELS);
 }

@@ -55,6 +55,8 @@ mutants! {
     remove_not_atomic_in_a_history: RemoveNotAtomic,
         record::histories_are_linearizable::<u64, u64, _>;
     remove_returns_another: RemoveReturnsAnother, model::agrees_with_a_hash_map::<u64, u64, _>;
+    remove_leaks_when_cleared: RemoveLeaks, drops::clearing_drops_everything;
+    retain_asks_twice: RetainAsksTwice, closures::retain_asks_once::<u64, u64, _>;
     retain_does_not_look_again: RetainDoesNotLookAgain,
         closures::retain_looks_again::<u64, u64, _>;
     short_output_is_filled: ShortOutputIsFilled, model::agrees_with_a_hash_map::<u64, u64, _>;

@@ -26,6 +26,7 @@ pub(crate) enum Bug {
     RemoveLeaks,
     RemoveNotAtomic,
     RemoveReturnsAnother,
+    RetainAsksTwice,
     RetainDoesNotLookAgain,
     ShortOutputIsFilled,
     ShrinkKeepsMemory,
@@ -284,6 +285,14 @@ impl<K: Data, V: Data> ConcurrentMap<K, V> for Mutant<K, V> {
     where
         F: FnMut(&K, &V) -> bool,
     {
+        if self.has(Bug::RetainAsksTwice) {
+            for (key, value) in self.map.iter() {
+                if !keep(&key, &value) {
+                    self.map.remove_if(&key, |value| !keep(&key, value));
+                }
+            }
+            return;
+        }
         if self.has(Bug::RetainDoesNotLookAgain) {
             for (key, value) in self.map.iter() {
                 if !keep(&key, &value) {

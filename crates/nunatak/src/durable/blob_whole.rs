@@ -408,6 +408,10 @@ impl ConcurrentMap<Bytes, Bytes> for TurboBlobMap {
         done(self.retain(|key, value| keep(&key.to_vec(), &value.to_vec())));
     }
 
+    fn clear(&self) {
+        done(self.clear());
+    }
+
     fn len(&self) -> usize {
         self.len()
     }

@@ -57,7 +57,8 @@
 //! ends the process (`SIGBUS`). A file has its name from the moment on when it is whole;
 //! a process that is killed while it creates one may leave another, whose name begins
 //! with a dot and ends with `.new`. (A process that forks holds the lock in its child,
-//! too, until that runs another program.) The format has a version; a file of a later one is
+//! too, until that runs another program. The child must not use the map, nor drop it: both processes
+//! would write one file, and locks that other threads held stay locked in the child.) The format has a version; a file of a later one is
 //! refused. Files are of one endianness.
 
 mod blob;

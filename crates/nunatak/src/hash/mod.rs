@@ -20,7 +20,9 @@ mod state;
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub use bytes::StableBytes;
-pub(crate) use placement::{Decoder, HashPlacement, ModuloPlacement, Placement, WordPlacement};
+pub(crate) use placement::{
+    Decoder, HashPlacement, ModuloPlacement, Placement, WordPlacement, with_half,
+};
 pub(crate) use shared::RecordPlacement;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub use stable::StableHash;

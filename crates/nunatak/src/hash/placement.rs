@@ -14,14 +14,24 @@ use core::hash::BuildHasher;
 /// 1. For every even number of bins a word has one bin, by its hash, and one
 ///    half, which does not depend on their number.
 /// 2. The tags of a half's words differ from each other, from zero and from the
-///    half's dead tag; a word's tag does not depend on the number of bins.
+///    half's dead tag; a word's tag does not depend on the number of bins. That holds
+///    whatever the caller's hasher says: the few words that a half can't store are of the
+///    other half always.
 /// 3. [`children`](Self::child) of a bin in a table `k` times the size hold all
 ///    of the words of that bin and no others.
 pub trait Placement: Send + Sync + 'static {
     /// Whether two keys never have the same word.
     const WORDS_ARE_KEYS: bool;
 
-    /// The hash of a word. May panic if the caller's hasher does.
+    /// Whether [`hash`](Self::hash) and [`hash_of_tag`](Self::hash_of_tag) run code of the
+    /// caller's, which may panic, use the map, and say something else each time: then a table
+    /// asks it while it holds nothing, and checks what it says. Known when the code is compiled.
+    #[inline(always)]
+    fn runs_callers_code() -> bool {
+        false
+    }
+
+    /// The hash of a word.
     fn hash(&self, word: u64) -> u64;
 
     /// The bin of a hash.
@@ -40,8 +50,7 @@ pub trait Placement: Send + Sync + 'static {
     /// What a slot stores for a word of this hash.
     fn tag(&self, word: u64, hash: u64) -> u64;
 
-    /// The hash of the word that a tag of a half stands for. May panic if the
-    /// caller's hasher does.
+    /// The hash of the word that a tag of a half stands for.
     fn hash_of_tag(&self, tag: u64, half: usize) -> u64;
 
     /// Whether a word that a file holds can be a tag.
@@ -113,7 +122,7 @@ pub(super) const HIGHEST: u64 = 1 << 63;
 
 /// The hash whose highest bit is the half, of a tag whose highest bit is set.
 #[inline(always)]
-pub(super) fn with_half(tag: u64, half: usize) -> u64 {
+pub(crate) fn with_half(tag: u64, half: usize) -> u64 {
     tag & !HIGHEST | (half as u64) << 63
 }
 
@@ -204,6 +213,9 @@ pub struct WordPlacement<S> {
     /// All ones if the hasher is so poor that the word itself must help.
     help: u64,
     markers: [Marker; 2],
+    /// The words that the markers are made of, a bit for each, by the half that they are of
+    /// (invariant 2 of [`Placement`]).
+    bound: [u128; 2],
 }
 
 impl<S> fmt::Debug for WordPlacement<S> {
@@ -214,27 +226,37 @@ impl<S> fmt::Debug for WordPlacement<S> {
 
 impl<S: BuildHasher + 'static> WordPlacement<S> {
     pub(crate) fn new(hasher: S) -> Self {
-        let markers = [Marker::NONE; 2];
+        let (markers, bound) = ([Marker::NONE; 2], [0; 2]);
         if Self::permutes() {
             let permutation = Permutation::drawn_from(&hasher);
-            return Self { permutation, hasher, help: 0, markers };
+            return Self { permutation, hasher, help: 0, markers, bound };
         }
-        let mut placement = Self { permutation: Permutation::IDENTITY, hasher, help: 0, markers };
+        let permutation = Permutation::IDENTITY;
+        let mut placement = Self { permutation, hasher, help: 0, markers, bound };
         // A hasher under which no three of a hundred words part can't keep keys
         // apart: the word's own bits are mixed in, and then three of any hundred
         // words are found for each half.
         for help in [0, u64::MAX] {
             placement.help = help;
             let mut halves = [const { Vec::new() }; 2];
-            for word in 0..128 {
+            for word in 0..u64::from(u128::BITS) {
                 halves[(placement.hash_by_hasher(word) >> 63) as usize].push(word);
             }
             if let (Some(lower), Some(upper)) = (halves[0].first_chunk(), halves[1].first_chunk()) {
-                placement.markers = [Marker::of(*upper), Marker::of(*lower)];
-                break;
+                placement.bind([*lower, *upper]);
+                return placement;
             }
         }
+        // It says something else each time: some words are as good as any.
+        placement.bind([[0, 1, 2], [3, 4, 5]]);
         placement
+    }
+
+    /// Makes markers of some words of each half, which stay in it.
+    fn bind(&mut self, words: [[u64; 3]; 2]) {
+        let [lower, upper] = words;
+        self.markers = [Marker::of(upper), Marker::of(lower)];
+        self.bound = words.map(|words| words.iter().fold(0, |bits, word| bits | 1 << word));
     }
 
     /// Known when the code is compiled.
@@ -245,12 +267,32 @@ impl<S: BuildHasher + 'static> WordPlacement<S> {
 
     #[inline(always)]
     fn hash_by_hasher(&self, word: u64) -> u64 {
-        post_mix(self.hasher.hash_one(word) ^ (word & self.help))
+        let hash = post_mix(self.hasher.hash_one(word) ^ (word & self.help));
+        if word < u64::from(u128::BITS) { self.in_its_half(word, hash) } else { hash }
+    }
+
+    /// The hash of a small word, in the half that the word is bound to, if it is.
+    #[inline]
+    fn in_its_half(&self, word: u64, hash: u64) -> u64 {
+        let is_bound = |half: usize| self.bound[half] >> word & 1 != 0;
+        match (is_bound(0), is_bound(1)) {
+            (true, _) => hash & !HIGHEST,
+            (_, true) => hash | HIGHEST,
+            _ => hash,
+        }
     }
 }
 
 impl<S: BuildHasher + Send + Sync + 'static> Placement for WordPlacement<S> {
     const WORDS_ARE_KEYS: bool = true;
+
+    #[inline(always)]
+    fn runs_callers_code() -> bool {
+        // Loom's models of other steps have hashers without fields, which count as ours: to ask
+        // takes steps of its own, of which there are models, too.
+        let counts_as_ours = cfg!(loom) && size_of::<S>() == 0;
+        !Self::permutes() && !counts_as_ours
+    }
 
     #[inline(always)]
     fn hash(&self, word: u64) -> u64 {
@@ -395,6 +437,33 @@ mod tests {
                     let stable = StablePlacement::new(StablePlacement::draw());
                     keeps_the_invariants(&stable, word, 2 * half, k);
                 }
+            }
+        }
+    }
+
+    /// Says something else each time.
+    #[derive(Default)]
+    struct Fickle(core::sync::atomic::AtomicU64);
+
+    impl BuildHasher for Fickle {
+        type Hasher = std::hash::DefaultHasher;
+        fn build_hasher(&self) -> Self::Hasher {
+            let mut hasher = Self::Hasher::new();
+            hasher.write_u64(self.0.fetch_add(1, core::sync::atomic::Ordering::Relaxed));
+            hasher
+        }
+    }
+
+    #[test]
+    fn tags_are_words_whatever_a_hasher_says() {
+        let placement = WordPlacement::new(Fickle::default());
+        for word in (0..300).chain([u64::MAX]) {
+            for _ in 0..50 {
+                let hash = placement.hash(word);
+                let (tag, half) = (placement.tag(word, hash), (hash >> 63) as usize);
+                let decoder = placement.decoder();
+                assert_eq!(decoder.word(tag, half), word);
+                assert!(![0, decoder.dead(half), decoder.hidden(half)].contains(&tag), "{word}");
             }
         }
     }

@@ -22,6 +22,11 @@ impl<P: Placement> Placement for RecordPlacement<P> {
     const WORDS_ARE_KEYS: bool = false;
 
     #[inline(always)]
+    fn runs_callers_code() -> bool {
+        P::runs_callers_code()
+    }
+
+    #[inline(always)]
     fn hash(&self, word: u64) -> u64 {
         self.0.hash(word)
     }

@@ -5,7 +5,7 @@ use super::boxed_guard::{BoxedGuard, Removed};
 use crate::entry::{Entry, EntryPtr, Retired, Unpublished};
 use crate::hash::{HashPlacement, RandomState, post_mix};
 use crate::sync::{GuardPin, Limbo};
-use crate::table::{ByEntry, Change, Design, Dlht, PairTable};
+use crate::table::{ByCaller, Change, Design, Dlht, PairTable};
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
@@ -17,8 +17,7 @@ pub(super) type Pointer<K, V> = EntryPtr<K, V>;
 /// A slot holds the key's hash and a pointer to an entry on the heap, so a get
 /// touches two cache lines and the key; otherwise it is
 /// [`DlhtMap`](crate::DlhtMap), with its consistency and its progress. Keys
-/// are looked up by any borrowed form. Entries that were replaced or removed
-/// are freed once no guard can see them.
+/// are looked up by any borrowed form.
 ///
 /// Keys whose `Hash` collides in all 64 bits are told apart by `Eq`; if very
 /// many do, they share a lock (see `stats().delegated_bins`).
@@ -44,6 +43,39 @@ pub(super) type Pointer<K, V> = EntryPtr<K, V>;
 /// drop(map);
 /// guard.get("Ada");
 /// ```
+///
+/// # When entries are dropped
+///
+/// An entry that was replaced or removed waits until no guard lives that may see it: `Drop`
+/// of its key and its value never runs before. Afterwards it runs when
+///
+/// - 128 more entries are retired by this thread, or by others of the same eighth of all
+///   threads;
+/// - [`reclaim`](Self::reclaim), [`clear`](Self::clear) or [`retain`](Self::retain) is called;
+/// - [`Removed::into_owned`] returned the entry, and the caller drops it;
+/// - the map is dropped.
+///
+/// `Drop` runs on the thread that does this, which holds no lock of the map meanwhile, so
+/// `Drop` may use the map. Values that hold scarce resources (files, locks, permits) should
+/// be taken out by [`remove_entry`](Self::remove_entry) and `into_owned`, or be followed by
+/// `reclaim`.
+///
+/// ```
+/// # use nunatak::DlhtBoxedMap;
+/// # use std::sync::Arc;
+/// let (map, value) = (DlhtBoxedMap::<String, Arc<()>>::new(), Arc::new(()));
+/// map.insert("a".into(), value.clone());
+/// map.remove("a");
+/// assert_eq!(Arc::strong_count(&value), 2); // it waits
+/// map.reclaim();
+/// assert_eq!(Arc::strong_count(&value), 1);
+/// ```
+///
+/// # Values changed in place
+///
+/// A value that is `Sync` can be changed where it is, such as an `AtomicU64`. If others
+/// remove entries meanwhile, such changes may be lost with the entry;
+/// [the guide](crate::guide::values_in_place) says when, and how to keep them.
 pub struct BoxedMap<K, V, S = RandomState, D: Design = Dlht> {
     pub(super) table: D::Table<HashPlacement>,
     hasher: S,
@@ -105,7 +137,7 @@ impl<K, V, S: Default, D: Design> BoxedMap<K, V, S, D> {
 }
 
 /// The key test of a borrowed key.
-pub(super) fn is<'k, K, V, Q>(key: &'k Q) -> ByEntry<impl Fn(u64) -> bool + Copy + 'k>
+pub(super) fn is<'k, K, V, Q>(key: &'k Q) -> ByCaller<impl Fn(u64) -> bool + Copy + 'k>
 where
     K: Borrow<Q> + 'k,
     V: 'k,
@@ -113,7 +145,7 @@ where
 {
     // SAFETY: a table of this map holds addresses of its entries only, and
     // every operation runs under a guard that was taken before.
-    ByEntry(move |word| unsafe { Pointer::<K, V>::from_word(word).entry() }.key.borrow() == key)
+    ByCaller(move |word| unsafe { Pointer::<K, V>::from_word(word).entry() }.key.borrow() == key)
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
@@ -145,12 +177,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        // SAFETY: found under the guard, which outlives the reference.
+        // SAFETY: found under the guard, which outlives the reference (R3).
         self.find(guard, key).map(|found| unsafe { found.entry() })
     }
 
     /// Applies a change to the key's slot, and returns what was there.
-    fn apply<'g, Q>(
+    pub(super) fn apply<'g, Q>(
         &'g self,
         _guard: &'g GuardPin<'_>,
         key: &Q,
@@ -169,15 +201,15 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
 
     /// Frees an entry that a change took out of its slot, when nobody can see
     /// it any more.
-    fn retire(&self, taken_out: Pointer<K, V>) {
+    pub(super) fn retire(&self, taken_out: Pointer<K, V>) {
         // SAFETY: the caller's change took it out, and limbo keeps it from
-        // every guard that may have seen it.
+        // every guard that may have seen it (R3, R4).
         self.limbo.retire(self.table.registry(), unsafe { Retired::new(taken_out) });
     }
 
     /// Replaces the very entry `current` by a new one or takes it out; what is
     /// there instead, if not.
-    fn replace_entry<'g, Q>(
+    pub(super) fn replace_entry<'g, Q>(
         &'g self,
         guard: &'g GuardPin<'_>,
         key: &Q,
@@ -200,9 +232,6 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// that is freed meanwhile waits for the guard; `stats` shows how much. (Of DLHT the indexes
     /// that growth leaves behind wait, too.)
     ///
-    /// # Panics
-    /// If this thread has 32767 guards of the map.
-    ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
     /// let map: DlhtBoxedMap<String, String> = DlhtBoxedMap::new();
@@ -213,7 +242,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         BoxedGuard::new(self, self.guard())
     }
 
-    /// Runs `f` on the key's value, in place.
+    /// Runs `f` on the key's value, in place, under a guard.
+    ///
+    /// `f` may change a value that is `Sync`, such as an atomic counter. The entry may be
+    /// removed or replaced before `f` ends, or between the lookup and `f`: then the change is
+    /// made to an entry that is in the map no more, and is lost with it. If entries are
+    /// removed while others change them, use [`modify`](Self::modify); see
+    /// [the guide](crate::guide::values_in_place).
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -266,6 +301,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// Stores the value and returns a copy of what it replaced. (The key is
     /// replaced too.) [`put`](Self::put) does without the copy.
     ///
+    /// The entry that was replaced is dropped later: see
+    /// [when entries are dropped](Self#when-entries-are-dropped).
+    ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
     /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
@@ -297,7 +335,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         replaced.map(|replaced| self.removed(replaced))
     }
 
-    fn removed(&self, taken_out: Pointer<K, V>) -> Removed<'_, K, V, S, D> {
+    pub(super) fn removed(&self, taken_out: Pointer<K, V>) -> Removed<'_, K, V, S, D> {
         // SAFETY: the caller's change took it out; `Removed` frees it by way of
         // limbo, or after it made sure that nobody can see it.
         Removed::new(self, unsafe { Retired::new(taken_out) })
@@ -350,7 +388,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         let mut present = self.find(&guard, key);
         loop {
             let current = present?;
-            // SAFETY: found under the guard.
+            // SAFETY: found under the guard (R3).
             let Entry { key: stored, value: before } = unsafe { current.entry() };
             let entry_ptr = match &entry {
                 Some(entry) => entry.ptr(),
@@ -394,7 +432,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         let mut present = self.find(&guard, key);
         loop {
             let Some(current) = present else { return Err(None) };
-            // SAFETY: found under the guard.
+            // SAFETY: found under the guard (R3).
             let Entry { key: stored, value } = unsafe { current.entry() };
             let Some(new) = f(value) else { return Err(Some(value.clone())) };
             let entry = Unpublished::new(stored.clone(), new);
@@ -427,7 +465,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         let guard = self.guard();
         let mut present = self.find(&guard, &key);
         loop {
-            // SAFETY: found under the guard.
+            // SAFETY: found under the guard (R3).
             let value = present.map(|current| unsafe { &current.entry().value });
             let attempt = match (f(value), present) {
                 (Compute::Keep, _) | (Compute::Remove, None) => return value.cloned(),
@@ -466,6 +504,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
 
     /// Runs `f` on the key's value, which is made first if it is absent.
     ///
+    /// `make` runs at most once, and its value is dropped if another thread stored one
+    /// meanwhile. What `f` changes in place may be lost as with [`get_with`](Self::get_with),
+    /// if others remove the entry; [`modify_or_insert_with`](Self::modify_or_insert_with)
+    /// loses nothing.
+    ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
     /// # use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -493,79 +536,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
                 // SAFETY: in the table, or taken out of it under this guard.
                 f(unsafe { &ptr.entry().value })
             }
-            // SAFETY: found under the guard.
+            // SAFETY: found under the guard (R3).
             Some(present) => f(unsafe { &present.entry().value }),
-        }
-    }
-
-    /// Takes the key out and returns a copy of its value;
-    /// [`remove_entry`](Self::remove_entry) does without the copy.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
-    /// map.insert("a".into(), 1);
-    /// assert_eq!((map.remove("a"), map.remove("a")), (Some(1), None));
-    /// ```
-    pub fn remove<Q>(&self, key: &Q) -> Option<V>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-        V: Clone,
-    {
-        self.remove_entry(key).map(|removed| removed.value().clone())
-    }
-
-    /// Takes the key out and returns its entry, which can be had by value when
-    /// nobody else can see it.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// let map: DlhtBoxedMap<String, Vec<u8>> = DlhtBoxedMap::new();
-    /// map.insert("a".into(), vec![1, 2, 3]);
-    /// let removed = map.remove_entry("a").unwrap();
-    /// let (key, value): (String, Vec<u8>) = removed.into_owned().unwrap();
-    /// ```
-    pub fn remove_entry<Q>(&self, key: &Q) -> Option<Removed<'_, K, V, S, D>>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let guard = self.guard();
-        self.apply(&guard, key, None, |_| Change::Remove).map(|taken_out| self.removed(taken_out))
-    }
-
-    /// Takes the key out if `condition` holds for its value at that instant.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
-    /// map.insert("a".into(), 1);
-    /// assert!(map.remove_entry_if("a", |_, value| *value > 1).is_none());
-    /// ```
-    pub fn remove_entry_if<Q, F>(
-        &self,
-        key: &Q,
-        mut condition: F,
-    ) -> Option<Removed<'_, K, V, S, D>>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-        F: FnMut(&K, &V) -> bool,
-    {
-        let guard = self.guard();
-        let mut present = self.find(&guard, key);
-        loop {
-            let current = present?;
-            // SAFETY: found under the guard.
-            let entry = unsafe { current.entry() };
-            if !condition(&entry.key, &entry.value) {
-                return None;
-            }
-            match self.replace_entry(&guard, key, current, Change::Remove) {
-                Ok(()) => return Some(self.removed(current)),
-                Err(newer) => present = newer,
-            }
         }
     }
 }

@@ -169,7 +169,7 @@ impl<'m, K, V, S, D: Design> Removed<'m, K, V, S, D> {
             return Err(self);
         }
         let entry = self.entry.take().expect("taken by consuming calls only");
-        // SAFETY: no guard that was taken before the entry was unlinked lives.
+        // SAFETY: no guard that was taken before the entry was unlinked lives (R4).
         let Entry { key, value } = unsafe { entry.into_entry() };
         Ok((key, value))
     }

@@ -135,66 +135,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
             (entry.key.clone(), entry.value.clone())
         }))
     }
-
-    /// [`ConcurrentMap::retain`]: takes out the entries that `keep` rejects.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
-    /// map.insert("a".into(), 1);
-    /// map.retain(|_, value| *value > 1);
-    /// assert!(map.is_empty());
-    /// ```
-    pub fn retain<F: FnMut(&K, &V) -> bool>(&self, mut keep: F) {
-        let guard = self.pin();
-        for (key, value) in guard.iter() {
-            if !keep(key, value) {
-                drop(self.remove_entry_if(key, |key, value| !keep(key, value)));
-            }
-        }
-    }
-
-    /// [`ConcurrentMap::clear`]: takes out every entry that is reached.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
-    /// map.insert("a".into(), 1);
-    /// map.clear();
-    /// assert!(map.is_empty());
-    /// ```
-    pub fn clear(&self) {
-        self.retain(|_, _| false);
-    }
 }
 
 impl<K, V, S, D: Design> BoxedMap<K, V, S, D> {
-    /// Frees what waits for guards that are gone, and returns how many entries
-    /// wait for guards that are not.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
-    /// map.insert("a".into(), 1);
-    /// map.insert("a".into(), 2);
-    /// assert_eq!(map.reclaim(), 0);
-    /// ```
-    pub fn reclaim(&self) -> usize {
-        self.table.free_retired();
-        self.limbo.collect(self.table.registry());
-        self.limbo.len()
-    }
-
-    /// How many replaced and removed entries wait to be freed.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// assert_eq!(DlhtBoxedMap::<String, u64>::new().unreclaimed(), 0);
-    /// ```
-    pub fn unreclaimed(&self) -> usize {
-        self.limbo.len()
-    }
-
     /// [`ConcurrentMap::len`].
     ///
     /// ```

@@ -2,7 +2,6 @@
 
 use super::Compute;
 use super::bytes_guard::ByteGuard;
-use super::detached::Detached;
 use crate::entry::{Entries, KeyRef, RetiredBytes};
 use crate::error::Error;
 use crate::sync::{AtomicUsize, GuardPin, Limbo, Ordering};
@@ -15,6 +14,16 @@ use std::sync::Arc;
 /// of the caller's allocator.
 ///
 /// `E` says how, and `D` is the table's [design](crate::Design).
+///
+/// # When memory is given back
+///
+/// An entry that was replaced or removed waits until no guard lives that may see it. The memory
+/// of those that wait no longer is given back when
+///
+/// - 128 entries that were retired in the same eighth of all threads wait, or a MiB of them;
+/// - [`reclaim`](Self::reclaim), [`clear`](Self::clear), [`retain`](Self::retain) or
+///   [`shrink_to_fit`](Self::shrink_to_fit) is called;
+/// - the map is dropped.
 ///
 /// ```
 /// use nunatak::{ByteMap, Design, Error, entry::{Entries, Plain}};
@@ -33,7 +42,7 @@ use std::sync::Arc;
 pub struct ByteMap<E: Entries, D: Design> {
     pub(crate) table: D::Table<E::Placement>,
     /// Before the entries, which what is in it is given back to.
-    limbo: Limbo<RetiredBytes<E>>,
+    pub(super) limbo: Limbo<RetiredBytes<E>>,
     /// Not in the map itself, since limbo knows its address.
     pub(crate) entries: Arc<E>,
     /// At how many bytes in limbo somebody looks what can be given back.
@@ -107,7 +116,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// more.
     pub(super) fn retire(&self, word: u64) {
         // SAFETY: the caller's change took it out, and limbo, which goes before the entries,
-        // keeps it from every guard that may have seen it.
+        // keeps it from every guard that may have seen it (R3, R4).
         let retired = unsafe { RetiredBytes::new(&*self.entries, word) };
         self.limbo.retire(self.table.registry(), retired);
         // Relaxed: a hint. Limbo goes by how many there are, not by how large they are.
@@ -138,35 +147,6 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-
-    /// Gives back at once what waits for guards that are gone, and returns how many bytes wait
-    /// for guards that are not. Without it that happens when 128 entries or a MiB wait.
-    ///
-    /// It interrupts all processors for a moment.
-    ///
-    /// ```
-    /// # use nunatak::TurboBlobMap;
-    /// let map = TurboBlobMap::new();
-    /// map.put(b"a", b"1")?;
-    /// map.put(b"a", b"2")?;
-    /// assert_eq!(map.reclaim(), 0);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn reclaim(&self) -> usize {
-        self.table.free_retired();
-        self.limbo.collect(self.table.registry());
-        self.entries.retired()
-    }
-
-    /// How many bytes of replaced and removed entries wait to be used again.
-    ///
-    /// ```
-    /// # use nunatak::TurboBlobMap;
-    /// assert_eq!(TurboBlobMap::new().unreclaimed(), 0);
-    /// ```
-    pub fn unreclaimed(&self) -> usize {
-        self.entries.retired()
-    }
 }
 
 impl<E: Entries, D: Design> ByteMap<E, D> {
@@ -189,7 +169,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     }
 
     /// Applies a change to the key's slot, and returns what was there.
-    fn apply(
+    pub(super) fn apply(
         &self,
         guard: &GuardPin<'_>,
         key: KeyRef<'_, E>,
@@ -215,7 +195,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
 
     /// Replaces the very entry `current` by another or takes it out; what is there instead,
     /// if not.
-    fn replace(
+    pub(super) fn replace(
         &self,
         guard: &GuardPin<'_>,
         key: KeyRef<'_, E>,
@@ -242,9 +222,6 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// stay good, whatever happens to their keys. Memory that is given up meanwhile waits for
     /// the guard; [`unreclaimed`](Self::unreclaimed) tells how much. (Of DLHT the indexes that
     /// growth leaves behind wait, too.)
-    ///
-    /// # Panics
-    /// If this thread has 32767 guards of the map.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -360,7 +337,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     }
 
     /// A copy of the value of a word that the caller took out of its slot.
-    fn take_out(&self, guard: &GuardPin<'_>, word: u64) -> Vec<u8> {
+    pub(super) fn take_out(&self, guard: &GuardPin<'_>, word: u64) -> Vec<u8> {
         let value = E::copy(self.value(guard, word));
         self.retire(word);
         value
@@ -471,77 +448,6 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         }
     }
 
-    /// Takes the key out and returns a copy of its value.
-    ///
-    /// ```
-    /// # use nunatak::TurboBlobMap;
-    /// let map = TurboBlobMap::new();
-    /// map.put(b"a", b"1")?;
-    /// assert_eq!((map.remove(b"a"), map.remove(b"a")), (Some(b"1".to_vec()), None));
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn remove(&self, key: KeyRef<'_, E>) -> Option<Vec<u8>> {
-        let guard = self.guard();
-        let word = self.apply(&guard, key, |_| Change::Remove)?;
-        Some(self.take_out(&guard, word))
-    }
-
-    /// Takes the key out; whether it was there.
-    ///
-    /// ```
-    /// # use nunatak::TurboBlobMap;
-    /// assert!(!TurboBlobMap::new().delete(b"a"));
-    /// ```
-    pub fn delete(&self, key: KeyRef<'_, E>) -> bool {
-        let guard = self.guard();
-        let word = self.apply(&guard, key, |_| Change::Remove);
-        word.map(|word| self.retire(word)).is_some()
-    }
-
-    /// Takes the key out and leaves its entry to the caller.
-    ///
-    /// ```
-    /// # use nunatak::TurboBlobMap;
-    /// let map = TurboBlobMap::new();
-    /// map.put(b"a", b"1")?;
-    /// assert_eq!(map.detach(b"a").unwrap().value(), b"1");
-    /// assert!(map.detach(b"a").is_none());
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn detach(&self, key: KeyRef<'_, E>) -> Option<Detached<'_, E, D>> {
-        let guard = self.guard();
-        let word = self.apply(&guard, key, |_| Change::Remove)?;
-        Some(Detached::new(self, word))
-    }
-
-    /// Takes the key out if `condition` holds for its value at that instant, and returns a
-    /// copy of it.
-    ///
-    /// ```
-    /// # use nunatak::TurboBlobMap;
-    /// let map = TurboBlobMap::new();
-    /// map.put(b"a", b"1")?;
-    /// assert_eq!(map.remove_if(b"a", |value| value.is_empty()), None);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn remove_if<F>(&self, key: KeyRef<'_, E>, mut condition: F) -> Option<Vec<u8>>
-    where
-        F: FnMut(E::Value<'_>) -> bool,
-    {
-        let guard = self.guard();
-        let mut present = self.find_word(&guard, key);
-        loop {
-            let current = present?;
-            if !condition(self.value(&guard, current)) {
-                return None;
-            }
-            match self.replace(&guard, key, current, Change::Remove) {
-                Ok(()) => return Some(self.take_out(&guard, current)),
-                Err(newer) => present = newer,
-            }
-        }
-    }
-
     /// Moves an entry to another place if that frees memory, and it is still its key's; an
     /// error if memory is refused.
     pub(super) fn relocate(
@@ -549,7 +455,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         guard: &GuardPin<'_>,
         (word, second): (u64, u64),
     ) -> Result<(), Error> {
-        // SAFETY: read under the guard.
+        // SAFETY: read under the guard (R3).
         let (found, fresh) = unsafe {
             let Some(fresh) = self.entries.store_lower(second)? else { return Ok(()) };
             (self.entries.found(word, second), fresh)

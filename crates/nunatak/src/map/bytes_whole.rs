@@ -43,7 +43,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
             (
                 |at, word| {
                     let key = keys[at].key();
-                    // SAFETY: read under the guard.
+                    // SAFETY: read under the guard (R3).
                     E::fits(key) && unsafe { self.entries.is(key, word) }
                 },
                 |at| self.find_word(guard, keys[at].key()),
@@ -148,7 +148,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
 
     /// A copy of the entry of a slot that was read under a guard.
     fn entry(&self, guard: &GuardPin<'_>, (word, second): (u64, u64)) -> (OwnedKey<E>, Bytes) {
-        // SAFETY: read under the guard.
+        // SAFETY: read under the guard (R3).
         let found = unsafe { self.entries.found(word, second) };
         (E::Naming::own(E::key(&found)), E::copy(self.value(guard, second)))
     }
@@ -172,36 +172,6 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         let guard = self.guard();
         let pairs = self.table.snapshot()?;
         Ok(pairs.map(move |pair| self.entry(&guard, pair)))
-    }
-
-    /// [`ConcurrentMap::retain`]: takes out the entries that `keep` rejects.
-    ///
-    /// ```
-    /// # use nunatak::TurboBlobMap;
-    /// let map = TurboBlobMap::new();
-    /// map.put(b"a", b"1")?;
-    /// map.retain(|_, value| value.is_empty());
-    /// assert!(map.is_empty());
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn retain<F: FnMut(KeyRef<'_, E>, E::Value<'_>) -> bool>(&self, mut keep: F) {
-        let guard = self.pin();
-        for (found, value) in guard.iter() {
-            let key = E::key(&found);
-            if !keep(key, value) {
-                self.remove_if(key, |value| !keep(key, value));
-            }
-        }
-    }
-
-    /// [`ConcurrentMap::clear`]: takes out every entry that is reached.
-    ///
-    /// ```
-    /// # use nunatak::TurboBlobMap;
-    /// TurboBlobMap::new().clear();
-    /// ```
-    pub fn clear(&self) {
-        self.retain(|_, _| false);
     }
 
     /// [`ConcurrentMap::shrink_to_fit`]: makes the table smaller, moves blobs out of pieces
@@ -460,6 +430,10 @@ where
 
     fn retain<F: FnMut(&Bytes, &Bytes) -> bool>(&self, mut keep: F) {
         self.retain(|key, value| keep(&key.to_vec(), &E::copy(value)));
+    }
+
+    fn clear(&self) {
+        self.clear();
     }
 
     fn len(&self) -> usize {

@@ -174,6 +174,9 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
 
     /// [`ConcurrentMap::retain`]: takes out the entries that `keep` rejects.
     ///
+    /// `keep` runs once for each entry that it is shown. It runs again for a key only if the
+    /// key has another value by the time of the removal.
+    ///
     /// ```
     /// # use nunatak::DlhtMap;
     /// let map: DlhtMap<u64, u64> = (0..10).map(|key| (key, key)).collect();
@@ -181,9 +184,13 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
     /// assert_eq!(map.len(), 5);
     /// ```
     pub fn retain<F: FnMut(&K, &V) -> bool>(&self, mut keep: F) {
-        for (key, value) in self.iter() {
-            if !keep(&key, &value) {
-                self.remove_if(&key, |value| !keep(&key, value));
+        for (word, mut judged) in self.table.iter() {
+            let key = K::from_word(word);
+            while !keep(&key, &V::from_word(judged)) {
+                match self.replace_word(key, judged, Change::Remove) {
+                    Err(Some(newer)) => judged = newer,
+                    Ok(()) | Err(None) => break,
+                }
             }
         }
     }

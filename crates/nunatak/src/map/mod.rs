@@ -5,9 +5,12 @@ mod batch;
 mod blob;
 mod boxed;
 mod boxed_guard;
+mod boxed_removal;
+mod boxed_sealable;
 mod boxed_whole;
 mod bytes;
 mod bytes_guard;
+mod bytes_removal;
 mod bytes_whole;
 mod detached;
 mod dlht;
@@ -17,6 +20,7 @@ mod inline_whole;
 mod multi;
 mod pea;
 mod record;
+mod sealable;
 mod set;
 mod set_algebra;
 mod shadow;
@@ -43,6 +47,7 @@ pub use inline::InlineMap;
 pub use multi::PeaMultiMap;
 pub use pea::{PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaSet};
 pub use record::{DlhtRecordMap, RecordMap};
+pub use sealable::Sealable;
 pub use set::InlineSet;
 pub use shadow::{DlhtShadowMap, Shadow};
 pub use shadow_record::{DlhtShadowRecordMap, RecordShadow};
@@ -167,7 +172,8 @@ pub trait ConcurrentMap<K: Clone, V: Clone>: Sized {
     fn remove(&self, key: &K) -> Option<V>;
 
     /// Takes the key out if `condition` holds for its value at that instant.
-    /// `condition` may run more than once, each time on a newer value.
+    /// `condition` may run more than once, each time on a newer value. A value that is
+    /// changed in place, such as an atomic, is no newer value.
     fn remove_if<F>(&self, key: &K, condition: F) -> Option<V>
     where
         F: FnMut(&V) -> bool;
@@ -214,8 +220,9 @@ pub trait ConcurrentMap<K: Clone, V: Clone>: Sized {
     /// If there is no memory for it.
     fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)>, Error>;
 
-    /// Takes out every entry for which `keep` is false. An entry whose value
-    /// changes while `keep` looks at it is looked at again.
+    /// Takes out every entry for which `keep` is false. `keep` runs once for each entry that
+    /// it is shown, and again only if the key's value was replaced meanwhile. (A value that
+    /// is changed in place, such as an atomic, is not replaced.)
     fn retain<F>(&self, keep: F)
     where
         F: FnMut(&K, &V) -> bool;

@@ -130,7 +130,11 @@ where
         // Kept again if the caller's hasher panics: the key stays hidden then.
         let mut taken = Taken { listed, record: Some(record) };
         let was_hidden = self.table.unhide(self.entries.word(key), commits.then_some(record));
-        debug_assert!(was_hidden, "nobody else ends what this one has taken");
+        if !was_hidden {
+            // Nobody else ends what this one has taken, so the caller's hasher says something
+            // else than when the key was hidden. The record stays on the list.
+            return Err(Error::NotShadowed);
+        }
         taken.record = None;
         // After that: who finds it hidden still must not insert it.
         taken.listed.strike();

@@ -24,7 +24,8 @@ impl<const N: usize> Counts<N> {
     #[inline(always)]
     pub(crate) fn add(&self, which: usize, amount: usize) {
         // Relaxed: a statistic.
-        self.0[thread_index::current() % SHARDS].0[which].fetch_add(amount, Ordering::Relaxed);
+        self.0[thread_index::current_if_any() % SHARDS].0[which]
+            .fetch_add(amount, Ordering::Relaxed);
     }
 
     /// A sum; while others add, one that may be missing what they took off and added, but

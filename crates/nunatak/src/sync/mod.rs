@@ -6,6 +6,8 @@ mod backoff;
 mod barrier;
 mod counts;
 mod mode;
+#[cfg(any(loom, shuttle))]
+pub mod model;
 mod operation;
 mod pair;
 mod registry;

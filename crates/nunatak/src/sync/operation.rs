@@ -218,7 +218,7 @@ mod real {
                     if !own && ptr::eq(listed.0, mine) {
                         return true;
                     }
-                    // SAFETY: listed words live until they are taken off the
+                    // SAFETY: (R1) listed words live until they are taken off the
                     // list, for which their threads need its lock.
                     // Acquire: what an operation read is freed after it.
                     let epoch = unsafe { &*listed.0 }.load(Ordering::Acquire);
@@ -231,6 +231,7 @@ mod real {
 /// For a model checker: the words are in a list that a check makes anew.
 #[cfg(any(loom, shuttle))]
 mod checked {
+    use crate::seeded::{Bug, seeded};
     use crate::sync::{AtomicU64, Ordering, barrier, thread_index};
 
     #[cfg(loom)]
@@ -245,18 +246,25 @@ mod checked {
         static ref WORDS: [AtomicU64; THREADS] = core::array::from_fn(|_| AtomicU64::new(0));
     }
 
+    /// A thread of a model keeps its number until the model ends it.
+    fn current() -> usize {
+        thread_index::with(|number| number)
+    }
+
     pub(in crate::sync) fn announce() -> u64 {
-        let word = &WORDS[thread_index::current()];
+        let word = &WORDS[current()];
         let before = word.load(Ordering::Relaxed);
         if before == 0 {
             word.store(EPOCH.load(Ordering::Acquire), Ordering::Relaxed);
-            barrier::light();
+            if !seeded(Bug::AnnouncedWithoutBarrier) {
+                barrier::light();
+            }
         }
         before
     }
 
     pub(in crate::sync) fn announce_fast() -> bool {
-        let is_at_rest = WORDS[thread_index::current()].load(Ordering::Relaxed) == 0;
+        let is_at_rest = WORDS[current()].load(Ordering::Relaxed) == 0;
         if is_at_rest {
             announce();
         }
@@ -268,7 +276,7 @@ mod checked {
     }
 
     pub(in crate::sync) fn withdraw(before: u64) {
-        WORDS[thread_index::current()].store(before, Ordering::Release);
+        WORDS[current()].store(before, Ordering::Release);
     }
 
     pub(in crate::sync) fn begin_epoch() -> u64 {
@@ -276,8 +284,10 @@ mod checked {
     }
 
     pub(in crate::sync) fn ended(tag: u64, own: bool) -> bool {
-        barrier::heavy();
-        let mine = thread_index::current();
+        if !seeded(Bug::LookWithoutBarrier) {
+            barrier::heavy();
+        }
+        let mine = current();
         WORDS.iter().enumerate().all(|(thread, word)| {
             let epoch = word.load(Ordering::Acquire);
             (!own && thread == mine) || epoch == 0 || epoch > tag

@@ -8,8 +8,9 @@
 //!    atomics of mixed sizes; processors do: they order all accesses to one
 //!    naturally aligned 16-byte word.
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(loom, shuttle, miri)))]
 mod real {
+    use super::join;
     use core::sync::atomic::{AtomicU64, Ordering};
 
     #[derive(Debug, Default)]
@@ -52,7 +53,7 @@ mod real {
         /// the processor has for it, which may be a locked instruction.
         #[inline(always)]
         pub(crate) fn load_whole(&self, whole: bool) -> (u64, u64) {
-            #[cfg(all(target_arch = "x86_64", not(any(miri, nunatak_tsan))))]
+            #[cfg(all(target_arch = "x86_64", not(nunatak_tsan)))]
             if whole {
                 let pair: core::arch::x86_64::__m128i;
                 // SAFETY: reads 16 aligned bytes that live as long as `self`,
@@ -66,6 +67,10 @@ mod real {
                         options(nostack, readonly, preserves_flags),
                     );
                 }
+                // Acquire. No instruction: the processor keeps loads in order. To the compiler
+                // the block above only reads, as a relaxed load does, so that what the caller
+                // loads next could be read before it.
+                core::sync::atomic::fence(Ordering::Acquire);
                 // Outside of the assembly, so that the second word is taken out only
                 // where it is asked for.
                 // SAFETY: two words are as large and as valid as a vector of them.
@@ -74,7 +79,7 @@ mod real {
             }
             let _ = whole;
             let address: *mut u128 = core::ptr::from_ref(self).cast_mut().cast();
-            #[cfg(all(target_arch = "x86_64", any(miri, nunatak_tsan)))]
+            #[cfg(all(target_arch = "x86_64", nunatak_tsan))]
             // SAFETY: as in `compare_exchange`; a pair is replaced by itself or not
             // at all.
             let pair = unsafe { load_by_cas(address) };
@@ -82,7 +87,7 @@ mod real {
             // which the latter was released alone.
             #[cfg(nunatak_tsan)]
             let _ = self.load_second(Ordering::Acquire);
-            #[cfg(not(all(target_arch = "x86_64", any(miri, nunatak_tsan))))]
+            #[cfg(not(all(target_arch = "x86_64", nunatak_tsan)))]
             // SAFETY: as in `compare_exchange`; all accesses are atomic.
             let pair =
                 unsafe { portable_atomic::AtomicU128::from_ptr(address) }.load(Ordering::Acquire);
@@ -121,23 +126,13 @@ mod real {
         }
     }
 
-    /// The two words as the 128-bit number that memory holds.
-    #[inline(always)]
-    fn join((first, second): (u64, u64)) -> u128 {
-        if cfg!(target_endian = "little") {
-            u128::from(second) << 64 | u128::from(first)
-        } else {
-            u128::from(first) << 64 | u128::from(second)
-        }
-    }
-
     /// The instruction in a form that inlines: as an intrinsic it would be a
     /// call, since a default build does not assume it.
     ///
     /// # Safety
     /// `address` is valid for 16 bytes and aligned to them; the processor has
     /// the instruction.
-    #[cfg(all(target_arch = "x86_64", not(any(miri, nunatak_tsan))))]
+    #[cfg(all(target_arch = "x86_64", not(nunatak_tsan)))]
     #[inline(always)]
     unsafe fn cmpxchg16b(address: *mut u128, current: u128, new: u128) -> bool {
         let swapped: u8;
@@ -164,11 +159,11 @@ mod real {
         swapped != 0
     }
 
-    /// The intrinsic, which sanitizers and interpreters understand.
+    /// The intrinsic, which sanitizers understand.
     ///
     /// # Safety
     /// As above.
-    #[cfg(all(target_arch = "x86_64", any(miri, nunatak_tsan)))]
+    #[cfg(all(target_arch = "x86_64", nunatak_tsan))]
     #[target_feature(enable = "cmpxchg16b")]
     unsafe fn cmpxchg16b(address: *mut u128, current: u128, new: u128) -> bool {
         // SAFETY: the caller's promise.
@@ -188,7 +183,7 @@ mod real {
     ///
     /// # Safety
     /// As above.
-    #[cfg(all(target_arch = "x86_64", any(miri, nunatak_tsan)))]
+    #[cfg(all(target_arch = "x86_64", nunatak_tsan))]
     #[target_feature(enable = "cmpxchg16b")]
     unsafe fn load_by_cas(address: *mut u128) -> u128 {
         // SAFETY: the caller's promise.
@@ -207,6 +202,140 @@ mod real {
         {
             portable_atomic::AtomicU128::is_lock_free()
         }
+    }
+}
+
+/// The pair for Miri, which has no inline assembly, and takes accesses of two sizes
+/// to one place for a race. All accesses are of 16 bytes, by the compiler's own
+/// operations: no atomic type of that size is stable.
+///
+/// A store of one word exchanges the pair. It continues the release sequence of the
+/// other word's store, so that Miri sees more synchronisation than there is in the
+/// order of two words that are read by themselves; never less.
+#[cfg(miri)]
+mod interpreted {
+    use super::join;
+    use core::cell::UnsafeCell;
+    use core::intrinsics::{AtomicOrdering as Order, atomic_cxchg, atomic_load};
+    use core::sync::atomic::Ordering;
+
+    #[derive(Debug, Default)]
+    #[repr(C, align(16))]
+    pub struct AtomicPair(UnsafeCell<u128>);
+
+    // SAFETY: all accesses are atomic.
+    unsafe impl Sync for AtomicPair {}
+
+    impl AtomicPair {
+        fn load(&self, order: Ordering) -> (u64, u64) {
+            let address = self.0.get();
+            // SAFETY: 16 aligned bytes that live as long as `self` (invariant 1), here and
+            // below.
+            let pair = unsafe {
+                match order {
+                    Ordering::Relaxed => atomic_load::<u128, { Order::Relaxed }>(address),
+                    Ordering::Acquire => atomic_load::<u128, { Order::Acquire }>(address),
+                    _ => atomic_load::<u128, { Order::SeqCst }>(address),
+                }
+            };
+            if cfg!(target_endian = "little") {
+                (pair as u64, (pair >> 64) as u64)
+            } else {
+                ((pair >> 64) as u64, pair as u64)
+            }
+        }
+
+        fn exchange(&self, current: (u64, u64), new: (u64, u64), order: Ordering) -> bool {
+            let (address, current, new) = (self.0.get(), join(current), join(new));
+            // SAFETY: as above.
+            let (_, is_exchanged) = unsafe {
+                match order {
+                    Ordering::Relaxed => {
+                        atomic_cxchg::<u128, { Order::Relaxed }, { Order::Relaxed }>(
+                            address, current, new,
+                        )
+                    }
+                    Ordering::Release => {
+                        atomic_cxchg::<u128, { Order::Release }, { Order::Relaxed }>(
+                            address, current, new,
+                        )
+                    }
+                    Ordering::AcqRel => {
+                        atomic_cxchg::<u128, { Order::AcqRel }, { Order::Relaxed }>(
+                            address, current, new,
+                        )
+                    }
+                    _ => atomic_cxchg::<u128, { Order::SeqCst }, { Order::Relaxed }>(
+                        address, current, new,
+                    ),
+                }
+            };
+            is_exchanged
+        }
+
+        fn replace(&self, order: Ordering, change: impl Fn((u64, u64)) -> (u64, u64)) {
+            loop {
+                let pair = self.load(Ordering::Relaxed);
+                if self.exchange(pair, change(pair), order) {
+                    return;
+                }
+            }
+        }
+
+        pub(crate) fn load_whole(&self, _whole: bool) -> (u64, u64) {
+            self.load(Ordering::Acquire)
+        }
+
+        pub(crate) fn load_first(&self, order: Ordering) -> u64 {
+            self.load(order).0
+        }
+
+        pub(crate) fn load_second(&self, order: Ordering) -> u64 {
+            self.load(order).1
+        }
+
+        pub(crate) fn store_first(&self, word: u64, order: Ordering) {
+            self.replace(order, |(_, second)| (word, second));
+        }
+
+        pub(crate) fn store_second(&self, word: u64, order: Ordering) {
+            self.replace(order, |(first, _)| (first, word));
+        }
+
+        pub(crate) fn compare_exchange_first(&self, current: u64, new: u64) -> bool {
+            loop {
+                let pair = self.load(Ordering::Relaxed);
+                // A failure must be of the newest pair too, as an exchange's is: that of
+                // the pair with itself finds it.
+                let (next, order) = if pair.0 == current {
+                    ((new, pair.1), Ordering::AcqRel)
+                } else {
+                    (pair, Ordering::Relaxed)
+                };
+                if self.exchange(pair, next, order) {
+                    return pair.0 == current;
+                }
+            }
+        }
+
+        pub(crate) fn compare_exchange(&self, current: (u64, u64), new: (u64, u64)) -> bool {
+            self.exchange(current, new, Ordering::AcqRel)
+        }
+    }
+
+    pub(crate) fn double_word_cas_is_lock_free() -> bool {
+        true
+    }
+}
+
+/// The two words as the 128-bit number that memory holds.
+#[cfg(not(any(loom, shuttle)))]
+#[inline(always)]
+fn join((first, second): (u64, u64)) -> u128 {
+    if cfg!(target_endian = "little") {
+        u128::from(second) << 64 | u128::from(first)
+    } else {
+        u128::from(first) << 64 | u128::from(second)
     }
 }
 
@@ -330,7 +459,9 @@ mod checked {
 
 #[cfg(any(loom, shuttle))]
 pub(crate) use checked::{AtomicPair, double_word_cas_is_lock_free};
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(miri)]
+pub(crate) use interpreted::{AtomicPair, double_word_cas_is_lock_free};
+#[cfg(not(any(loom, shuttle, miri)))]
 pub(crate) use real::{AtomicPair, double_word_cas_is_lock_free};
 
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -358,10 +489,11 @@ mod tests {
     #[test]
     fn no_increment_of_either_word_is_lost() {
         let pair = AtomicPair::default();
+        let rounds = if cfg!(miri) { 20 } else { 20_000 };
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    for _ in 0..20_000 {
+                    for _ in 0..rounds {
                         loop {
                             let (a, b) = words(&pair);
                             if pair.compare_exchange((a, b), (a + 1, b + 3)) {
@@ -372,6 +504,6 @@ mod tests {
                 });
             }
         });
-        assert_eq!(words(&pair), (80_000, 240_000));
+        assert_eq!(words(&pair), (4 * rounds, 12 * rounds));
     }
 }

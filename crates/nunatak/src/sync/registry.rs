@@ -4,30 +4,37 @@
 //! Taking a guard is a plain store to a cache line of one's own.
 //!
 //! Invariants
-//! 1. Only the thread whose index a record has writes to it. An index is given
-//!    to another thread only when its thread is gone.
-//! 2. The 15 lowest bits of a guard word are the number of the thread's guards.
-//!    If there are any, the bits from the 17th on are the epoch at the time of
-//!    the first. The bit between is set if guards need a fence here.
-//! 3. Whoever takes a guard sees everything that was unlinked before the epoch
-//!    it announces began: the load of the epoch acquires, the increment
-//!    releases.
-//! 4. Whoever reclaims unlinks, reads the epoch as a tag, increments it, runs
-//!    the heavy barrier, and looks. What carries the tag may go once no word
-//!    has guards of its epoch or of an earlier one: by the barrier a guard that
-//!    the look missed reads slots after the unlinking.
+//! 1. Only the thread whose number a record has writes to it, and a thread keeps its number
+//!    for as long as it has a guard (see [`thread_index`]).
+//! 2. The 14 lowest bits of a guard word are the number of the thread's guards, or as many
+//!    as fit; the others are counted beside it, and the next bit says that there are any. If
+//!    there are guards, the bits from the 17th on are the epoch at the time of the first. The
+//!    16th bit is set if guards need a fence here.
+//! 3. A guard sees everything that was unlinked before the epoch it announces began: the
+//!    load of the epoch acquires, the increment releases.
+//! 4. An entry is unlinked, and then tagged with the epoch of that moment. To free it a
+//!    thread ends an epoch that is not before the tag, runs the heavy barrier, and looks at
+//!    all guard words. The entry may go if the tag is not after the epoch that the thread
+//!    itself has ended, and no word has guards of the tag's epoch or of an earlier one: a
+//!    guard that the look missed reads slots after the barrier, so after the unlinking. What
+//!    is tagged with a later epoch may have been unlinked after the look, whoever began that
+//!    epoch.
 
-use super::{AtomicPtr, AtomicU64, Mode, Ordering, barrier, thread_index};
-use core::marker::PhantomData;
+use super::thread_index::{self, Hold};
+use super::{AtomicPtr, AtomicU64, Mode, Ordering, barrier};
+use crate::seeded::{Bug, seeded};
 use core::ptr;
 
 /// How many guards a word counts.
-const NESTING: u64 = (1 << 15) - 1;
+const NESTING: u64 = (1 << 14) - 1;
+/// There are more guards than the word counts.
+const DEEP: u64 = 1 << 14;
 /// The processor needs a fence after an announcement ([`barrier`]).
 const FENCED: u64 = 1 << 15;
 const EPOCH: u64 = 1 << 16;
 /// Records come in blocks of 8, 16, 32, …; no machine has 2^30 threads.
-const FIRST_BLOCK: usize = 8;
+/// (Models have few threads, and look at each record.)
+const FIRST_BLOCK: usize = if cfg!(any(loom, shuttle)) { 4 } else { 8 };
 const BLOCKS: usize = 27;
 
 /// What one thread says of itself to one map. Two cache lines apart from the
@@ -36,6 +43,8 @@ const BLOCKS: usize = 27;
 #[repr(align(128))]
 struct Record {
     guard: AtomicU64,
+    /// Guards that the word does not count.
+    deep: AtomicU64,
     /// How many entries this thread's operations have added, less those that
     /// they took out, modulo 2^64.
     added: AtomicU64,
@@ -44,7 +53,7 @@ struct Record {
 impl Record {
     fn new() -> Self {
         let rest = if barrier::is_asymmetric() { 0 } else { FENCED };
-        Self { guard: AtomicU64::new(rest), added: AtomicU64::new(0) }
+        Self { guard: AtomicU64::new(rest), deep: AtomicU64::new(0), added: AtomicU64::new(0) }
     }
 }
 
@@ -70,18 +79,21 @@ impl Registry {
     /// its sum.
     #[inline(always)]
     pub(crate) fn count<Y: Mode>(&self, added: i64) -> u64 {
-        let record = self.record(if Y::SHARED { thread_index::current() } else { 0 });
-        // A plain addition: invariant 1.
-        let sum = record.added.load(Ordering::Relaxed).wrapping_add_signed(added);
-        record.added.store(sum, Ordering::Relaxed);
-        sum
+        let count = |thread| {
+            let record = self.record(thread);
+            // A plain addition: invariant 1.
+            let sum = record.added.load(Ordering::Relaxed).wrapping_add_signed(added);
+            record.added.store(sum, Ordering::Relaxed);
+            sum
+        };
+        if Y::SHARED { thread_index::with(count) } else { count(0) }
     }
 
     /// Announces that this thread will hold references to entries, and to what memory of its
     /// table a table says.
     ///
     /// A get that takes a guard for itself is as fast as it is short, so that the usual one, the
-    /// thread's only, takes nine instructions and one to end.
+    /// thread's only, takes ten instructions and five to end.
     #[inline(always)]
     pub(crate) fn guard(&self) -> GuardPin<'_> {
         let thread = thread_index::current_if_any();
@@ -92,7 +104,7 @@ impl Registry {
                 // Acquire: invariant 3. Relaxed: before what follows by the barrier.
                 record.guard.store(self.epoch.load(Ordering::Acquire), Ordering::Relaxed);
                 barrier::light_asymmetric();
-                return GuardPin { record, this_thread: PhantomData };
+                return GuardPin { record, _number: Hold::new() };
             }
         }
         self.guard_slowly()
@@ -101,19 +113,26 @@ impl Registry {
     #[cold]
     #[inline(never)]
     fn guard_slowly(&self) -> GuardPin<'_> {
-        let record = self.record(thread_index::current());
+        let number = Hold::new();
+        let record = self.record(thread_index::current_if_any());
         let inside = record.guard.load(Ordering::Relaxed);
         if inside & NESTING == 0 {
-            // Acquire: invariant 3. Relaxed: before what follows by the barrier.
+            // Acquire: invariant 3. (Where the barrier is a fence of this side, as in models,
+            // that acquires, too.) Relaxed: before what follows by the barrier.
             let first = self.epoch.load(Ordering::Acquire);
             record.guard.store(first | inside & FENCED, Ordering::Relaxed);
-            barrier::light();
+            if !seeded(Bug::AnnouncedWithoutBarrier) {
+                barrier::light();
+            }
+        } else if inside & NESTING == NESTING {
+            // Relaxed: this thread's own.
+            record.deep.store(record.deep.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            record.guard.store(inside | DEEP, Ordering::Relaxed);
         } else {
-            assert_ne!(inside & NESTING, NESTING, "a thread has 32767 guards of one map");
             // Relaxed: the first guard is announced already.
             record.guard.store(inside + 1, Ordering::Relaxed);
         }
-        GuardPin { record, this_thread: PhantomData }
+        GuardPin { record, _number: number }
     }
 
     #[inline(always)]
@@ -204,14 +223,19 @@ impl Registry {
     /// The oldest epoch of which a guard may hold something, [`u64::MAX`] if
     /// there is none.
     fn oldest_guard(&self) -> u64 {
-        barrier::heavy();
+        if !seeded(Bug::LookWithoutBarrier) {
+            barrier::heavy();
+        }
         self.oldest_announced(None)
     }
 
     /// Whether another thread has a guard of the epoch `tag` or of an earlier one. Without a
     /// barrier it may miss some.
     pub(crate) fn is_held_by_others(&self, tag: u64) -> bool {
-        self.oldest_announced(Some(self.record(thread_index::current()))) <= tag
+        let thread = thread_index::current_if_any();
+        // A thread without a number has no guards.
+        let own = (thread != usize::MAX).then(|| self.record(thread));
+        self.oldest_announced(own) <= tag
     }
 
     /// Whether every guard of another thread that may have begun in the epoch `tag` or before
@@ -222,14 +246,17 @@ impl Registry {
         if self.is_held_by_others(tag) {
             return false;
         }
-        barrier::heavy();
+        if !seeded(Bug::LookWithoutBarrier) {
+            barrier::heavy();
+        }
         !self.is_held_by_others(tag)
     }
 
     /// Whether no guard can have seen what was unlinked before the call.
     pub(crate) fn is_unseen(&self) -> bool {
-        let tag = self.retire_tag();
-        self.oldest_guard() > tag
+        // Invariant 4: what was unlinked before is tagged with this epoch at the latest.
+        let ended = self.retire_tag();
+        self.oldest_guard() > ended || seeded(Bug::SeenTakenForUnseen)
     }
 }
 
@@ -263,11 +290,22 @@ fn epoch_of(word: u64) -> u64 {
 #[derive(Debug)]
 pub struct GuardPin<'r> {
     record: &'r Record,
-    /// Not `Send`: the record is this thread's.
-    this_thread: PhantomData<*mut ()>,
+    /// The record is this thread's for as long (invariant 1). It makes the guard not `Send`.
+    _number: Hold,
 }
 
 impl GuardPin<'_> {
+    #[cold]
+    #[inline(never)]
+    fn drop_deep(&self, inside: u64) {
+        // Relaxed: this thread's own; others are counted still.
+        let left = self.record.deep.load(Ordering::Relaxed) - 1;
+        self.record.deep.store(left, Ordering::Relaxed);
+        if left == 0 {
+            self.record.guard.store(inside & !DEEP, Ordering::Relaxed);
+        }
+    }
+
     /// Whether it was taken from this registry.
     pub(crate) fn is_of(&self, registry: &Registry) -> bool {
         registry.records().any(|record| ptr::eq(record, self.record))
@@ -279,14 +317,21 @@ impl Drop for GuardPin<'_> {
     fn drop(&mut self) {
         // Relaxed: this thread's own (invariant 1).
         let inside = self.record.guard.load(Ordering::Relaxed);
+        if inside & DEEP != 0 {
+            return self.drop_deep(inside);
+        }
         // The epoch stays, and says nothing if this was the last guard.
         // Release: pairs with the looks of whoever reclaims.
-        self.record.guard.store(inside - 1, Ordering::Release);
+        let order = match seeded(Bug::GuardEndsRelaxed) {
+            true => Ordering::Relaxed,
+            false => Ordering::Release,
+        };
+        self.record.guard.store(inside - 1, order);
     }
 }
 
 /// So that threads seldom wait for each other to retire.
-const SHARDS: usize = 8;
+const SHARDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
 
 /// Entries that were unlinked and may still be read under guards.
 #[derive(Debug)]
@@ -305,10 +350,15 @@ impl<T> Limbo<T> {
     /// Takes over what was unlinked before the call; drops some of what no
     /// guard can see any more.
     pub(crate) fn retire(&self, registry: &Registry, item: T) {
-        let shard = &self.shards[thread_index::current() % SHARDS];
-        // A read-modify-write that releases: whoever enters in a later epoch
-        // synchronizes with it and sees the unlinking.
-        let tag = registry.epoch.fetch_add(0, Ordering::AcqRel);
+        let shard = &self.shards[thread_index::current_if_any() % SHARDS];
+        // Not a load: a read-modify-write has a place in the order of the epochs, so whoever
+        // ends this epoch, or begins in a later one, sees the unlinking (release), and the
+        // tag is not before the epoch of a guard that saw the entry.
+        let tag = if seeded(Bug::TagByLoad) {
+            registry.epoch.load(Ordering::Relaxed)
+        } else {
+            registry.epoch.fetch_add(0, Ordering::AcqRel)
+        };
         let full = {
             let mut items = shard.lock();
             items.push((tag, item));
@@ -328,13 +378,20 @@ impl<T> Limbo<T> {
 
     fn collect_shard(&self, registry: &Registry, shard: &super::Mutex<Vec<(u64, T)>>) {
         // The new epoch lets guards that start from here on go free.
-        registry.retire_tag();
+        let ended = registry.retire_tag();
         let oldest = registry.oldest_guard();
-        let newest = registry.epoch.load(Ordering::Acquire);
+        let ended = match seeded(Bug::EpochReadAfterLook) {
+            true => registry.epoch.load(Ordering::Acquire) - EPOCH,
+            false => ended,
+        };
+        let is_unseen = |tag: u64| {
+            // Invariant 4: later tags may be of what was unlinked after the look.
+            let is_before = tag <= ended || seeded(Bug::LateTagsFreed);
+            (tag < oldest || seeded(Bug::SameEpochFreed) && tag == oldest) && is_before
+        };
         let unseen: Vec<(u64, T)> = {
             let mut items = shard.lock();
-            // Tags of this epoch may belong to what was unlinked after the look.
-            items.extract_if(.., |(tag, _)| *tag < oldest && *tag < newest).collect()
+            items.extract_if(.., |(tag, _)| is_unseen(*tag)).collect()
         };
         // Outside of the lock: dropping runs the caller's code, which may use
         // the map.
@@ -386,13 +443,15 @@ mod tests {
     }
 
     #[test]
-    fn guards_of_a_thread_are_counted_as_far_as_a_word_can() {
+    fn guards_of_a_thread_are_counted_beyond_what_a_word_can() {
         let registry = Registry::new();
-        let guards: Vec<_> = (0..NESTING).map(|_| registry.guard()).collect();
-        let one_more = || drop(registry.guard());
-        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(one_more)).is_err());
-        assert!(!registry.is_unseen());
-        drop(guards);
+        let mut guards: Vec<_> = (0..3 * NESTING).map(|_| registry.guard()).collect();
+        for left in [2 * NESTING, NESTING, 1] {
+            drop(registry.guard());
+            guards.truncate(left as usize);
+            assert!(!registry.is_unseen());
+        }
+        guards.clear();
         assert!(registry.is_unseen());
     }
 

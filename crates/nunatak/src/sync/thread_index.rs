@@ -1,105 +1,297 @@
-//! A small number for each running thread, reused when the thread is gone.
+//! A small number for each thread that uses a map, given to another thread when nothing of
+//! this one needs it any more.
+//!
+//! Thread-locals are destroyed one after the other, in an order that the caller's code
+//! decides: a guard in one of them may outlive ours, and a destructor may use a map after
+//! ours is gone. So a number is counted: the thread itself has a reference to it until its
+//! own thread-local goes, and each guard has one.
+//!
+//! Invariants
+//! 1. A number belongs to one thread at a time: from when it is taken until the last
+//!    reference of that thread ends. The lock of the list hands it over, so the next owner
+//!    sees what the last one stored.
+//! 2. A thread has a number exactly while it has a reference.
+//! 3. A thread whose own thread-local is gone takes a number for as long as a guard, or a
+//!    single operation, needs it: numbers are bounded by the threads that are alive, and by
+//!    the guards that were forgotten.
+
+use crate::seeded::{Bug, seeded};
+use core::marker::PhantomData;
+
+/// Larger than any number.
+const NONE: usize = usize::MAX;
 
 #[cfg(not(any(loom, shuttle)))]
-mod real {
+mod local {
+    use super::{NONE, thread_ends};
     use core::cell::Cell;
+    use core::cmp::Reverse;
     use parking_lot::Mutex;
     use std::collections::BinaryHeap;
 
-    /// Larger than any number.
-    const NONE: usize = usize::MAX;
-
     thread_local! {
-        // Constant and without a destructor: reading it is one load.
-        static INDEX: Cell<usize> = const { Cell::new(NONE) };
-        static RELEASE: Release = const { Release };
+        // Constant and without destructors: reading one is one load, in destructors of
+        // others, too.
+        static NUMBER: Cell<usize> = const { Cell::new(NONE) };
+        static REFERENCES: Cell<usize> = const { Cell::new(0) };
+        static OWN: Own = const { Own };
     }
 
-    struct Indices {
+    /// The numbers that no thread has.
+    struct Numbers {
         next: usize,
-        /// Negated, so that the smallest comes first.
-        free: BinaryHeap<core::cmp::Reverse<usize>>,
+        /// Reversed, so that the smallest comes first.
+        free: BinaryHeap<Reverse<usize>>,
     }
 
-    static INDICES: Mutex<Indices> = Mutex::new(Indices { next: 0, free: BinaryHeap::new() });
+    static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { next: 0, free: BinaryHeap::new() });
 
-    struct Release;
+    struct Own;
 
-    impl Drop for Release {
+    impl Drop for Own {
         fn drop(&mut self) {
-            let index = INDEX.replace(NONE);
-            if index != NONE {
-                INDICES.lock().free.push(core::cmp::Reverse(index));
+            thread_ends();
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn number() -> usize {
+        NUMBER.get()
+    }
+
+    pub(super) fn set_number(number: usize) {
+        NUMBER.set(number);
+    }
+
+    #[inline(always)]
+    pub(super) fn references() -> usize {
+        REFERENCES.get()
+    }
+
+    #[inline(always)]
+    pub(super) fn set_references(count: usize) {
+        REFERENCES.set(count);
+    }
+
+    /// Whether this thread will tell when its thread-locals are destroyed.
+    pub(super) fn announces_its_end() -> bool {
+        OWN.try_with(|_| ()).is_ok()
+    }
+
+    pub(super) fn take_number() -> usize {
+        let mut numbers = NUMBERS.lock();
+        match numbers.free.pop() {
+            Some(Reverse(number)) => number,
+            None => {
+                numbers.next += 1;
+                numbers.next - 1
             }
         }
     }
 
-    /// The number of this thread.
-    #[inline(always)]
-    pub(crate) fn current() -> usize {
-        let index = INDEX.get();
-        if index == NONE { acquire() } else { index }
+    pub(super) fn give_back_number(number: usize) {
+        NUMBERS.lock().free.push(Reverse(number));
     }
 
-    /// The same, [`usize::MAX`] if it has none yet.
-    #[inline(always)]
-    pub(crate) fn current_if_any() -> usize {
-        INDEX.get()
-    }
-
-    #[cold]
-    fn acquire() -> usize {
-        let index = {
-            let mut indices = INDICES.lock();
-            match indices.free.pop() {
-                Some(core::cmp::Reverse(index)) => index,
-                None => {
-                    indices.next += 1;
-                    indices.next - 1
-                }
-            }
-        };
-        INDEX.set(index);
-        // In a destructor that runs after ours the number is not given back,
-        // which costs one number.
-        let _ = RELEASE.try_with(|_| ());
-        index
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn count() -> usize {
+        NUMBERS.lock().next
     }
 }
 
+/// For a model checker, whose threads end when a model says so.
 #[cfg(any(loom, shuttle))]
-mod checked {
+mod local {
+    use super::NONE;
+    use crate::sync::{AtomicUsize, Ordering};
+    use core::cell::Cell;
     #[cfg(loom)]
-    use loom::{
-        lazy_static,
-        sync::atomic::{AtomicUsize, Ordering},
-        thread_local,
-    };
+    use loom::{lazy_static, thread_local};
     #[cfg(shuttle)]
-    use shuttle::{
-        lazy_static,
-        sync::atomic::{AtomicUsize, Ordering},
-        thread_local,
-    };
+    use shuttle::{lazy_static, thread_local};
+    use std::sync::{Mutex, PoisonError};
 
     lazy_static! {
-        static ref NEXT: AtomicUsize = AtomicUsize::new(0);
+        /// Changed before the numbers are: the checker tries all orders, and one thread hands
+        /// numbers over to the next, as by the real one's lock, of which models need no steps.
+        static ref TURN: AtomicUsize = AtomicUsize::new(0);
+        /// The next number, and those that were given back.
+        static ref NUMBERS: Mutex<(usize, Vec<usize>)> = Mutex::new((0, Vec::new()));
     }
 
     thread_local! {
-        static INDEX: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+        static NUMBER: Cell<usize> = Cell::new(NONE);
+        static REFERENCES: Cell<usize> = Cell::new(0);
+        static HAS_ENDED: Cell<bool> = Cell::new(false);
     }
 
-    pub(crate) fn current() -> usize {
-        INDEX.with(|index| *index)
+    pub(super) fn number() -> usize {
+        NUMBER.with(Cell::get)
     }
 
-    pub(crate) fn current_if_any() -> usize {
-        current()
+    pub(super) fn set_number(number: usize) {
+        NUMBER.with(|cell| cell.set(number));
+    }
+
+    pub(super) fn references() -> usize {
+        REFERENCES.with(Cell::get)
+    }
+
+    pub(super) fn set_references(count: usize) {
+        REFERENCES.with(|cell| cell.set(count));
+    }
+
+    pub(super) fn announces_its_end() -> bool {
+        !HAS_ENDED.with(Cell::get)
+    }
+
+    pub(super) fn take_number() -> usize {
+        TURN.fetch_add(1, Ordering::AcqRel);
+        let (next, free) = &mut *NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
+        free.pop().unwrap_or_else(|| {
+            *next += 1;
+            *next - 1
+        })
+    }
+
+    pub(super) fn give_back_number(number: usize) {
+        TURN.fetch_add(1, Ordering::AcqRel);
+        NUMBERS.lock().unwrap_or_else(PoisonError::into_inner).1.push(number);
+    }
+
+    /// What happens when a thread's own thread-local is destroyed.
+    pub(super) fn set_ended() {
+        HAS_ENDED.with(|cell| cell.set(true));
     }
 }
 
+/// The number of this thread, [`usize::MAX`] if it has none: enough to spread threads over
+/// shards.
+#[inline(always)]
+pub(crate) fn current_if_any() -> usize {
+    local::number()
+}
+
+/// Runs something with the number of this thread, which it has at least as long as that.
+#[inline(always)]
+pub(crate) fn with<R>(run: impl FnOnce(usize) -> R) -> R {
+    let number = local::number();
+    if number != NONE { run(number) } else { with_new(run) }
+}
+
+#[cold]
+#[inline(never)]
+fn with_new<R>(run: impl FnOnce(usize) -> R) -> R {
+    let _hold = Hold::new();
+    run(local::number())
+}
+
+/// A reference of this thread to its number.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    /// Not `Send`: the number is this thread's.
+    this_thread: PhantomData<*mut ()>,
+}
+
+impl Hold {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        if local::number() == NONE {
+            take();
+        }
+        local::set_references(local::references().wrapping_add(1));
+        Self { this_thread: PhantomData }
+    }
+}
+
+impl Drop for Hold {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let left = local::references().wrapping_sub(1);
+        local::set_references(left);
+        if left == 0 {
+            give_back();
+        }
+    }
+}
+
+/// Takes a number, with the thread's own reference unless it has ended.
+#[cold]
+#[inline(never)]
+fn take() {
+    local::set_number(local::take_number());
+    local::set_references(usize::from(local::announces_its_end()));
+}
+
+#[cold]
+#[inline(never)]
+fn give_back() {
+    let number = local::number();
+    local::set_number(NONE);
+    local::give_back_number(number);
+}
+
+/// The thread's own reference ends.
+fn thread_ends() {
+    if local::number() == NONE {
+        return;
+    }
+    if seeded(Bug::NumberOutlivedByGuard) {
+        local::set_references(0);
+        return give_back();
+    }
+    // What `take` has counted ends here.
+    drop(Hold { this_thread: PhantomData });
+}
+
+/// For models: what the destruction of a thread's thread-locals does.
 #[cfg(any(loom, shuttle))]
-pub(crate) use checked::{current, current_if_any};
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use real::{current, current_if_any};
+pub(crate) fn end_thread() {
+    local::set_ended();
+    thread_ends();
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_keeps_its_number_and_gives_it_back() {
+        std::thread::spawn(|| {
+            let number = with(|number| number);
+            drop(Hold::new());
+            assert_eq!((with(|number| number), current_if_any()), (number, number));
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn numbers_are_bounded_by_threads_that_are_alive() {
+        /// Uses a number when those of its thread are gone.
+        struct Late;
+        impl Drop for Late {
+            fn drop(&mut self) {
+                assert!(with(|number| number) < 1 << 12);
+                let hold = Hold::new();
+                let number = current_if_any();
+                drop(Hold::new());
+                assert_eq!(current_if_any(), number);
+                drop(hold);
+                assert_eq!(current_if_any(), NONE);
+            }
+        }
+        thread_local!(static LATE: Late = const { Late });
+        for _ in 0..3000 {
+            std::thread::spawn(|| {
+                LATE.with(|_| ());
+                with(|_| ());
+            })
+            .join()
+            .unwrap();
+        }
+        // Other tests run beside this one, but not thousands of threads of theirs.
+        assert!(local::count() < 1000);
+    }
+}

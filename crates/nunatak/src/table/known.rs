@@ -1,13 +1,16 @@
 //! What operations learn of value words whose hash is their key's.
 
 use super::KeyTest;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 /// What is known of value words whose hash is the key's. The caller's code that
-/// tells must not run under a lock. Of most operations that is nothing, which is one word.
+/// tells must not run under a lock. Of most operations that is one word or none.
 #[derive(Debug, Default)]
-pub(super) struct Known(Option<Box<Answers>>);
+pub(super) struct Known {
+    first: Option<(u64, bool)>,
+    others: Option<Box<Answers>>,
+}
 
 type Answers = HashMap<u64, bool, foldhash::fast::FixedState>;
 
@@ -27,10 +30,61 @@ impl<T: KeyTest> KeyTest for Learning<'_, T> {
     }
 }
 
+/// A test that runs no code of the caller's: it answers what is known, and tells what it was
+/// asked for besides.
+pub(super) struct Answering<'t, T> {
+    test: &'t T,
+    known: &'t Known,
+    unknown: Cell<Option<u64>>,
+}
+
+impl<'t, T: KeyTest> Answering<'t, T> {
+    #[inline(always)]
+    pub(super) fn new(test: &'t T, known: &'t Known) -> Self {
+        Self { test, known, unknown: Cell::new(None) }
+    }
+
+    /// A value word that it was asked for and did not know.
+    #[inline(always)]
+    pub(super) fn unknown(&self) -> Option<u64> {
+        self.unknown.get()
+    }
+}
+
+impl<T: KeyTest> KeyTest for Answering<'_, T> {
+    const BY_WORD: bool = T::BY_WORD;
+
+    #[inline(always)]
+    fn accepts(&self, second: u64) -> bool {
+        if !T::RUNS_CALLERS_CODE {
+            return self.test.accepts(second);
+        }
+        self.known.is::<T>(second).unwrap_or_else(|| {
+            self.unknown.set(Some(second));
+            false
+        })
+    }
+
+    fn is_hidden(&self) -> Option<bool> {
+        self.test.is_hidden()
+    }
+
+    #[inline(always)]
+    fn has_unknown(&self) -> bool {
+        T::RUNS_CALLERS_CODE && self.unknown.get().is_some()
+    }
+}
+
 impl Known {
     #[inline(always)]
     pub(super) fn is<T: KeyTest>(&self, second: u64) -> Option<bool> {
-        if T::BY_WORD { Some(true) } else { self.0.as_ref()?.get(&second).copied() }
+        if T::BY_WORD {
+            return Some(true);
+        }
+        match self.first {
+            Some((first, is)) if first == second => Some(is),
+            _ => self.others.as_ref()?.get(&second).copied(),
+        }
     }
 
     /// In which of the slots that have its fingerprint a key is that nobody else changes, so that
@@ -52,7 +106,13 @@ impl Known {
     }
 
     pub(super) fn insert(&mut self, second: u64, is: bool) {
-        self.0.get_or_insert_default().insert(second, is);
+        match self.first {
+            None => self.first = Some((second, is)),
+            Some((first, _)) if first == second => self.first = Some((second, is)),
+            Some(_) => {
+                self.others.get_or_insert_default().insert(second, is);
+            }
+        }
     }
 
     /// Asks a test about all value words that a lookup comes upon.

@@ -7,11 +7,13 @@
 mod cut;
 pub(crate) mod dlht;
 mod groups;
+mod hashes;
 pub(crate) mod iceberg;
 mod known;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub(crate) mod paged;
 pub(crate) mod pea;
+mod rehashed;
 mod restoring;
 pub(crate) mod turbo;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
@@ -41,12 +43,23 @@ pub trait KeyTest {
     /// Whether the word is the key, so that there is nothing to test.
     const BY_WORD: bool;
 
+    /// Whether a test runs code of the caller's, which may panic, wait, and use the map: a
+    /// table asks it while it holds nothing and no operation is announced.
+    const RUNS_CALLERS_CODE: bool = false;
+
     /// Whether the entry behind a value word is the key's.
     fn accepts(&self, second: u64) -> bool;
 
     /// Whether a hidden key of this word is the key; `None` if that is not settled yet.
     fn is_hidden(&self) -> Option<bool> {
         Some(true)
+    }
+
+    /// Whether it was asked for what it does not know: then what came of its answers counts for
+    /// nothing.
+    #[inline(always)]
+    fn has_unknown(&self) -> bool {
+        false
     }
 }
 
@@ -79,6 +92,19 @@ pub(crate) struct ByEntry<F>(pub(crate) F);
 
 impl<F: Fn(u64) -> bool> KeyTest for ByEntry<F> {
     const BY_WORD: bool = false;
+
+    fn accepts(&self, second: u64) -> bool {
+        (self.0)(second)
+    }
+}
+
+/// The same, where looking behind the value word runs code of the caller's: its `Eq`.
+#[derive(Clone, Copy)]
+pub(crate) struct ByCaller<F>(pub(crate) F);
+
+impl<F: Fn(u64) -> bool> KeyTest for ByCaller<F> {
+    const BY_WORD: bool = false;
+    const RUNS_CALLERS_CODE: bool = true;
 
     fn accepts(&self, second: u64) -> bool {
         (self.0)(second)

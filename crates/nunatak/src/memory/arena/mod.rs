@@ -139,7 +139,7 @@ impl<M: Medium> Arena<M> {
         let Some(class) = class_of(bytes) else {
             return self.take_spans(bytes.div_ceil(SPAN));
         };
-        let shard = thread_index::current() % SHARDS;
+        let shard = thread_index::current_if_any() % SHARDS;
         let is_full =
             |classes: &[Class; CLASSES]| classes[class].partial.first().is_none_or(|&at| at >= end);
         if is_full(&self.shards[shard].lock()) {

@@ -137,7 +137,7 @@ impl Changes {
     }
 
     fn note(&self, addresses: impl Iterator<Item = usize>) {
-        let mut stripe = self.stripes[thread_index::current() % STRIPES].lock();
+        let mut stripe = self.stripes[thread_index::current_if_any() % STRIPES].lock();
         if stripe.is_incomplete {
             return;
         }

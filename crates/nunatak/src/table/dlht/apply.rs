@@ -7,6 +7,7 @@ use super::{Step, Table};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, FastPin, Mode, OpPin, Ordering, fence};
+use crate::table::known::{Answering, Known};
 use crate::table::{Change, KeyTest, Shadowed};
 
 /// What became of a claim.
@@ -69,21 +70,67 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     ) -> Result<Option<u64>, Shadowed> {
         let hash = self.placement.hash(word);
         let tag = self.placement.tag(word, hash);
+        let request = Request { hash, tag, test, fresh, hides: false, change: &change };
+        if T::RUNS_CALLERS_CODE {
+            return self.apply_asking(&request);
+        }
+        match self.apply_fast(&request) {
+            Some(before) => Ok(before),
+            None => self.apply_slowly(&request),
+        }
+    }
+
+    /// In the first bucket, if that is enough.
+    #[inline(always)]
+    fn apply_fast<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        request: &Request<'_, T, F>,
+    ) -> Option<Option<u64>> {
+        let &Request { hash, tag, test, fresh, change, .. } = request;
         let pin = if Y::SHARED { FastPin::new() } else { None };
-        if pin.is_some() || !Y::SHARED {
-            // Acquire: pairs with the release that publishes an index.
-            // SAFETY: as in `root`: the operation is announced, or the table
-            // belongs to this thread.
-            let index = unsafe { &*self.root.load(Ordering::Acquire) };
-            let done = self.apply_in_first_bucket(index, (hash, tag), test, fresh, &change);
-            drop(pin);
-            if let Some(before) = done {
-                self.free_retired_if_any();
+        if Y::SHARED && pin.is_none() {
+            return None;
+        }
+        // Acquire: pairs with the release that publishes an index.
+        // SAFETY: as in `root`: the operation is announced, or the table
+        // belongs to this thread.
+        let index = unsafe { &*self.root.load(Ordering::Acquire) };
+        let done = self.apply_in_first_bucket(index, (hash, tag), test, fresh, change);
+        drop(pin);
+        if done.is_some() {
+            self.free_retired_if_any();
+        }
+        done
+    }
+
+    /// The same of a test that runs the caller's code: attempts use what it has said, and it is
+    /// asked between them.
+    fn apply_asking<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        request: &Request<'_, T, F>,
+    ) -> Result<Option<u64>, Shadowed> {
+        let &Request { hash, tag, test, fresh, hides, change } = request;
+        let mut known = Known::default();
+        loop {
+            let answering = Answering::new(test, &known);
+            let request = Request { hash, tag, test: &answering, fresh, hides, change };
+            if let Some(before) = self.apply_fast(&request) {
                 return Ok(before);
             }
+            if !answering.has_unknown() {
+                let done = self.repeat(|pin| match self.try_apply(pin, self.root(pin), &request) {
+                    _ if answering.has_unknown() => Step::Done(None),
+                    Step::Done(done) => Step::Done(Some(done)),
+                    Step::Wait => Step::Wait,
+                });
+                if let Some(done) = done {
+                    return done;
+                }
+            }
+            if let Some(second) = answering.unknown() {
+                known.insert(second, test.accepts(second));
+            }
         }
-        let request = Request { hash, tag, test, fresh, hides: false, change: &change };
-        self.apply_slowly(&request)
     }
 
     #[inline(never)]
@@ -91,6 +138,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         &self,
         request: &Request<'_, T, F>,
     ) -> Result<Option<u64>, Shadowed> {
+        debug_assert!(!T::RUNS_CALLERS_CODE, "an operation is announced");
         self.repeat(|pin| self.try_apply(pin, self.root(pin), request))
     }
 
@@ -114,6 +162,9 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 let sought = Sought { pending: Y::SHARED && inserts, hidden };
                 let look = || scan(index, at, bin, header, tag, request.test, sought);
                 let mut found = look();
+                if request.test.has_unknown() {
+                    return Step::Wait;
+                }
                 if let Scan::Hidden(..) = found {
                     if !still(bin, header, Bug::MissWithoutHeaderRecheck) {
                         continue;
@@ -243,8 +294,10 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         pair: (u64, u64),
     ) -> Claimed {
         // Acquire: the claimant of a slot sees what its last owner left there.
-        // Release: not needed for the slot, which the fence below is for.
-        if Y::cas(&bin.header, header.0, claimed.0, Ordering::Acquire).is_err() {
+        // Release: who finds a slot claimed finds the link that it is behind. What is in the slot
+        // is published later.
+        let order = if seeded(Bug::ClaimBeforeLink) { Ordering::Acquire } else { Ordering::AcqRel };
+        if Y::cas(&bin.header, header.0, claimed.0, order).is_err() {
             return Claimed::Lost;
         }
         // Who reads of the stores below finds the claim in the header.
@@ -311,14 +364,19 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 // Whoever changes something during a migration moves a chunk,
                 // so that it ends soon after it began.
                 self.help(pin, index, migration);
+                // Nobody else asks for what the chunk lacks: an operation that is done does not.
+                if self.hashes.are_wanted::<P>() {
+                    return Detour::Wait;
+                }
                 Detour::Next(&migration.target)
             }
             BinState::Special if bin.links.load(Ordering::Acquire) & DELEGATED != 0 => {
                 Detour::Overflow
             }
             BinState::Special => match index.migration() {
-                Migrating::To(migration) if migration.is_cut() => {
-                    self.settle(pin, index, migration, at);
+                Migrating::To(migration)
+                    if migration.is_cut() && self.settle(pin, index, migration, at) =>
+                {
                     Detour::Again
                 }
                 _ => Detour::Wait,

@@ -30,6 +30,9 @@ const PINNED: usize = 1024;
 struct Window {
     hashes: [u64; RING],
     reach: Reach,
+    /// If the hasher is the caller's: the hashes of the operations from the first one on, which
+    /// were asked for before anything was announced.
+    asked: (usize, Vec<u64>),
 }
 
 impl Window {
@@ -41,7 +44,10 @@ impl Window {
         at: usize,
         word: u64,
     ) {
-        let hash = table.placement.hash(word);
+        let hash = match P::runs_callers_code() {
+            true => self.asked.1[at - self.asked.0],
+            false => table.placement.hash(word),
+        };
         self.hashes[at % RING] = hash;
         self.reach.fetch(index.bin_address_of::<P>(hash));
     }
@@ -64,13 +70,20 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         word: impl Fn(usize) -> u64,
         mut step: impl FnMut(&OpPin<Y>, &Index, usize, u64) -> Step<bool>,
     ) {
-        let mut window = Window { hashes: [0; RING], reach: Reach::here() };
+        let asked = (0, Vec::new());
+        let mut window = Window { hashes: [0; RING], reach: Reach::here(), asked };
         let (bin_distance, link_distance) = window.reach.choose(NEAR, FAR);
         let mut done = 0;
         while done < count {
+            if P::runs_callers_code() {
+                let next = done..count.min(done + PINNED);
+                window.asked = (done, next.map(|at| self.placement.hash(word(at))).collect());
+            }
+            let last = count.min(done + PINNED);
             self.repeat(|pin| {
                 let index = self.root(pin);
-                let end = count.min(done + PINNED);
+                // Not further than hashes were asked for, however often this is repeated.
+                let end = if P::runs_callers_code() { last } else { count.min(done + PINNED) };
                 for at in done..end.min(done + bin_distance) {
                     window.fetch_bin(self, index, at, word(at));
                 }
@@ -109,6 +122,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         test: impl Fn(usize) -> T,
         mut found: impl FnMut(usize, Option<u64>),
     ) {
+        debug_assert!(!T::RUNS_CALLERS_CODE, "an operation is announced");
         self.for_each_fetched(count, &word, |_pin, index, at, hash| {
             found(at, self.find_at(index, hash, word(at), &test(at)));
             Step::Done(true)
@@ -128,6 +142,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         change: impl Fn(usize, u64) -> Change,
         mut done: impl FnMut(usize, Option<u64>) -> bool,
     ) {
+        debug_assert!(!T::RUNS_CALLERS_CODE, "an operation is announced");
         self.for_each_fetched(count, &word, |pin, index, at, hash| {
             let tag = self.placement.tag(word(at), hash);
             let (test, fresh, change) = (&test(at), fresh(at), &|second| change(at, second));

@@ -9,6 +9,7 @@ use crate::memory::prefetch::prefetch;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, DATA, FastPin, GuardPin, Mode, Ordering, fence};
 use crate::table::KeyTest;
+use crate::table::known::{Answering, Known};
 
 /// What a scan of a bin came to.
 pub(super) enum Scan<'i> {
@@ -37,15 +38,29 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             // belongs to this thread.
             let index = unsafe { &*self.root.load(Ordering::Acquire) };
             // A pin is fast only where pairs are loaded whole.
-            if (Y::SHARED || index.pairs_load_whole)
-                && let Some(found) = self.find_in_first_bucket(index, hash, word, test)
-            {
+            let first = match Y::SHARED || index.pairs_load_whole {
+                true => self.look_in_first_bucket(index, hash, word),
+                false => None,
+            };
+            // Before the key is tested, which may run the caller's code: a guard keeps what the
+            // value word points to, and nothing of the index is touched any more.
+            drop(pin);
+            if let Some(found) = Self::tested(first, test) {
                 return found;
             }
         }
-        drop(pin);
         // From the start, so that the common case has nothing to save for it.
         self.find_slowly(word, test)
+    }
+
+    /// What was found in the first bucket, if it is the key's. If it is another key's of this
+    /// word, the key may be anywhere.
+    #[inline(always)]
+    fn tested<T: KeyTest>(first: Option<Option<u64>>, test: &T) -> Option<Option<u64>> {
+        match first {
+            Some(Some(second)) => (T::BY_WORD || test.accepts(second)).then_some(Some(second)),
+            other => other,
+        }
     }
 
     /// The same under a guard of this table, which is announced already.
@@ -59,16 +74,18 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         debug_assert!(guard.is_of(&self.registry));
         let hash = self.placement.hash(word);
         // Acquire: pairs with the release that publishes an index.
-        // SAFETY: an index that was at the root while a guard was announced outlives it, but
+        // SAFETY: (R2, R7) an index that was at the root while a guard was announced outlives it, but
         // for what this thread does itself, in a key's test, and then it is not touched again
         // (invariant 7).
         let index = unsafe { &*self.root.load(Ordering::Acquire) };
-        if index.pairs_load_whole
-            && let Some(found) = self.find_in_first_bucket(index, hash, word, &test)
-        {
-            return found;
+        let first = match index.pairs_load_whole {
+            true => self.look_in_first_bucket(index, hash, word),
+            false => None,
+        };
+        match Self::tested(first, &test) {
+            Some(found) => found,
+            None => self.find_copied(word, test),
         }
-        self.find_copied(word, test)
     }
 
     /// By value: see [`PairTable::find_guarded`](crate::table::PairTable::find_guarded).
@@ -80,10 +97,21 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     #[inline(never)]
     fn find_slowly<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
         let hash = self.placement.hash(word);
-        let pin = self.enter();
-        self.find_anywhere(self.root(&pin), hash, word, test)
+        let mut known = Known::default();
+        loop {
+            let answering = Answering::new(test, &known);
+            let pin = self.enter();
+            let found = self.find_anywhere(self.root(&pin), hash, word, &answering);
+            drop(pin);
+            match answering.unknown() {
+                None => return found,
+                // While nothing is held and nothing announced.
+                Some(second) => known.insert(second, test.accepts(second)),
+            }
+        }
     }
 
+    /// For a test that runs no code of the caller's: an operation is announced.
     #[inline(always)]
     pub(super) fn find_at<T: KeyTest>(
         &self,
@@ -92,34 +120,27 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         word: u64,
         test: &T,
     ) -> Option<u64> {
+        debug_assert!(!T::RUNS_CALLERS_CODE, "an operation is announced");
         if index.pairs_load_whole
-            && let Some(found) = self.find_in_first_bucket(index, hash, word, test)
+            && let Some(found) = Self::tested(self.look_in_first_bucket(index, hash, word), test)
         {
             return found;
         }
         self.find_anywhere(index, hash, word, test)
     }
 
-    /// The hit in the first bucket, or the miss in a bin without links, without
+    /// What has the word in the first bucket, or the miss in a bin without links, without
     /// a branch that depends on which slot it is: such a branch is mispredicted
     /// every second time, and keeps the processor from starting the next lookup.
     #[inline(always)]
-    fn find_in_first_bucket<T: KeyTest>(
-        &self,
-        index: &Index,
-        hash: u64,
-        word: u64,
-        test: &T,
-    ) -> Option<Option<u64>> {
+    fn look_in_first_bucket(&self, index: &Index, hash: u64, word: u64) -> Option<Option<u64>> {
         let tag = self.placement.tag(word, hash);
         // SAFETY: the processor is asked before anyone comes here.
         let look = unsafe { look(index.bin_of::<P>(hash), tag) };
         // Some other branch than on the slot: this one is nearly always taken
         // or nearly never.
         if look.is(Look::ONE) {
-            // If it is another key of this word, the key may be anywhere. Nothing of the
-            // index is touched after the test (invariant 7).
-            return (T::BY_WORD || test.accepts(look.second)).then_some(Some(look.second));
+            return Some(Some(look.second));
         }
         if look.is(Look::NONE) && !look.header().has_linked_slots() {
             return Some(None);

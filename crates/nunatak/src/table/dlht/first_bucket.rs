@@ -80,6 +80,9 @@ impl Tags {
                 options(nostack, readonly, preserves_flags),
             );
         }
+        // No instruction, but to the compiler the block above only reads, as a relaxed load does,
+        // so that a value could be read before its tag.
+        crate::sync::fence(Ordering::Acquire);
         // The words are header, links, tag, value, tag, value, tag, value.
         Self { holding: equal >> 2 & SLOT_BITS, empty: zero >> 2 & SLOT_BITS }
     }

@@ -70,8 +70,10 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             Migrating::To(migration) => {
                 // One chunk, this operation's own bin, and on with the insert.
                 self.help(pin, index, migration);
-                self.settle(pin, index, migration, at);
-                return Detour::Next(&migration.target);
+                return match self.settle(pin, index, migration, at) {
+                    true => Detour::Next(&migration.target),
+                    false => Detour::Wait,
+                };
             }
             Migrating::No => {}
         }

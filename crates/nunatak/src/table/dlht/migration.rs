@@ -64,6 +64,11 @@ impl Migration {
         if self.feeders == 1 { bin } else { P::parent(bin, self.units, self.feeders) }
     }
 
+    /// Whether a bin becomes several, which hashes divide.
+    pub(super) fn grows(&self, old: &Index) -> bool {
+        self.target.bins.len() > old.bins.len()
+    }
+
     /// Takes the next chunk of units.
     pub(super) fn take_chunk(&self) -> Option<Range<usize>> {
         // Relaxed, here and below: it only divides the units up.

@@ -56,18 +56,24 @@
 //!    when its last bin has moved. An index is freed when no operation that may
 //!    have read the root before is running, no guard of another thread that may
 //!    have done so is held, and no iterator or snapshot holds it. (A thread's own
-//!    guards are not in its way: a lookup under a guard touches no index after it
-//!    has tested a key, which is where it may run the caller's code.)
+//!    guards are not in its way, nor is anything in the way of a table of one thread: no
+//!    index that was read is touched after code of the caller's has run.)
 //! 8. A bin whose keys outnumber its slots although the index is nearly empty
 //!    (their hashes collide), or for which no memory is left, is *delegated*:
 //!    its pairs live in the index's overflow, under a lock, until the next
 //!    migration.
+//! 9. Code of the caller's (a hasher, an `Eq`) runs while this thread holds no bin and no
+//!    lock and has no operation announced, and before the operation has taken effect: so it
+//!    may panic, wait, and use the map. Of one operation, a key has the hash that the hasher
+//!    said once; of one transfer, too, and a key's new bin is one of those that its old bin
+//!    becomes, whatever the hasher says.
 
 mod apply;
 mod batch;
 mod find;
 mod first_bucket;
 mod growth;
+mod hashes;
 mod index;
 mod iterate;
 mod layout;
@@ -91,6 +97,7 @@ use crate::sync::{
     AtomicPtr, AtomicUsize, Backoff, Counts, GuardPin, Mode, Mutex, OpPin, Ordering, Registry,
     double_word_cas_is_lock_free, operations_ended,
 };
+use crate::table::hashes::Hashes;
 use crate::table::{Change, KeyTest, PairTable, Shadowed};
 use core::marker::PhantomData;
 use index::Index;
@@ -144,6 +151,7 @@ pub struct Table<P: Placement, Y: Mode> {
     config: Config,
     registry: Registry,
     hidden_keys: Counts<1>,
+    hashes: Hashes,
     retired: Mutex<Vec<Retired>>,
     mode: PhantomData<Y>,
 }
@@ -170,6 +178,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             config,
             registry: Registry::new(),
             hidden_keys: Counts::new(),
+            hashes: Hashes::default(),
             retired: Mutex::new(Vec::new()),
             mode: PhantomData,
         })
@@ -193,8 +202,9 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
 
     /// A share in the current index, which keeps it and its successors.
     fn hold_root(&self) -> Arc<Index> {
-        let pin = self.enter();
-        let index: *const Index = self.root(&pin);
+        let _pin = self.enter();
+        // Acquire: as in `root`, whose reference may not touch the counts of the `Arc`.
+        let index = self.root.load(Ordering::Acquire).cast_const();
         // SAFETY: the root came from an `Arc`, and the table's own share in it
         // is given up only after this operation has ended (invariant 7).
         unsafe {
@@ -230,7 +240,11 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 return result;
             }
             drop(pin);
-            backoff.wait();
+            // Not after an attempt that is done: if the caller's hasher panicked then, the
+            // caller of the operation would take it for undone.
+            if !self.hashes.ask(&self.placement) {
+                backoff.wait();
+            }
         }
     }
 

@@ -115,12 +115,11 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     }
 
     /// Moves a delegated bin that a snapshot has frozen, so that it can be changed: false if the
-    /// cut is yet to come.
+    /// cut is yet to come, or its hashes are to be asked for first.
     fn settle_frozen(&self, pin: &OpPin<Y>, index: &Index, at: usize) -> bool {
         match index.migration() {
             Migrating::To(migration) if migration.is_cut() => {
-                self.settle(pin, index, migration, at);
-                true
+                self.settle(pin, index, migration, at)
             }
             _ => false,
         }
@@ -159,6 +158,9 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 .pairs
                 .iter()
                 .position(|&(first, second)| first == request.tag && request.test.accepts(second));
+            if request.test.has_unknown() {
+                return Some(Step::Wait);
+            }
             let hidden = self.hidden(at, index);
             let may_be_shadowed = Y::SHADOWS
                 && request.fresh.is_some()

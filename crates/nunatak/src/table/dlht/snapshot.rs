@@ -42,8 +42,8 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         if !seeded(Bug::SnapshotWithoutGrace) {
             let tag = retire_tag();
             let mut backoff = Backoff::new();
-            // This thread's own operation, if a caller's code runs in it, has
-            // nothing half done.
+            // Operations are short: none runs code of the caller's (invariant 9), which
+            // might wait for this thread.
             while !operations_ended(tag, false) {
                 backoff.wait();
             }

@@ -17,11 +17,21 @@ struct Captured {
     slot: Option<usize>,
     tag: u64,
     second: u64,
-    hash: u64,
+    /// Its new bin.
+    target: usize,
 }
 
-/// What a thread needs to move unit after unit, and undoes if the caller's
-/// hasher panics.
+impl Captured {
+    /// What it is hashed by: of a hidden key the value is the tag.
+    fn key<P: Placement, Y: Mode>(&self, table: &Table<P, Y>, old: &Index) -> (u64, usize) {
+        let half = P::half_of(self.bin, old.bins.len());
+        let is_hidden =
+            Y::SHADOWS && self.tag == table.decoder.hidden(half) && !seeded(Bug::HiddenNotMoved);
+        (if is_hidden { self.second } else { self.tag }, half)
+    }
+}
+
+/// What a thread needs to move unit after unit, and undoes if it lacks a hash.
 struct Mover<'t, P: Placement, Y: Mode> {
     table: &'t Table<P, Y>,
     old: &'t Index,
@@ -34,20 +44,32 @@ struct Mover<'t, P: Placement, Y: Mode> {
 }
 
 impl<P: Placement, Y: Mode> Table<P, Y> {
-    /// Moves one chunk, if there is one left.
+    /// Moves one chunk; false if there is none left, or if it has to be
+    /// [asked](crate::table::hashes) for hashes first.
     pub(super) fn help(&self, pin: &OpPin<Y>, old: &Index, migration: &Migration) -> bool {
         if !migration.is_cut() {
             return false;
         }
         let Some(chunk) = migration.take_chunk() else { return false };
-        self.move_units(pin, old, migration, chunk);
-        true
+        if !self.has_hashes(old, migration, chunk.clone()) {
+            migration.leave(chunk);
+            return false;
+        }
+        self.move_units(pin, old, migration, chunk)
     }
 
-    /// Moves the unit of one bin, if nobody else does.
-    pub(super) fn settle(&self, pin: &OpPin<Y>, old: &Index, migration: &Migration, bin: usize) {
+    /// Moves the unit of one bin, if nobody else does; false if it has to be asked for hashes
+    /// first.
+    pub(super) fn settle(
+        &self,
+        pin: &OpPin<Y>,
+        old: &Index,
+        migration: &Migration,
+        bin: usize,
+    ) -> bool {
         let unit = migration.unit_of::<P>(bin);
-        self.move_units(pin, old, migration, unit..unit + 1);
+        self.has_hashes(old, migration, unit..unit + 1)
+            && self.move_units(pin, old, migration, unit..unit + 1)
     }
 
     fn move_units(
@@ -56,7 +78,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         old: &Index,
         migration: &Migration,
         units: core::ops::Range<usize>,
-    ) {
+    ) -> bool {
         let mut mover = Mover {
             table: self,
             old,
@@ -67,8 +89,11 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             moved: 0,
         };
         while !mover.left.is_empty() {
-            mover.move_unit();
+            if !mover.move_unit() {
+                return false;
+            }
         }
+        true
     }
 
     /// The last bin has moved: the next index is the root.
@@ -76,21 +101,22 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let (taken, _) = migration.target.links_taken();
         migration.target.links_at_birth.store(taken, Ordering::Relaxed);
         let target = Arc::into_raw(Arc::clone(&migration.target)).cast_mut();
-        let old = core::ptr::from_ref(old).cast_mut();
-        // Release: whoever reads the root finds every bin moved.
-        self.root.store(target, Ordering::Release);
+        // Release: whoever reads the root finds every bin moved. The pointer that was
+        // there, not one from the reference: that may not touch the counts of the `Arc`.
+        let root = self.root.swap(target, Ordering::Release);
+        debug_assert!(core::ptr::eq(root, old));
+        self.hashes.clear();
         let (operations, guards) = (retire_tag(), self.registry.retire_tag());
         // SAFETY: the share in the old index that the root had, taken over by
         // whoever replaced it there, which happens once for an index.
-        let index = unsafe { Arc::from_raw(old.cast_const()) };
+        let index = unsafe { Arc::from_raw(root.cast_const()) };
         let mut retired = self.retired.lock();
         retired.push(Retired { index, operations, guards });
         self.retired_count.store(retired.len(), Ordering::Relaxed);
     }
 
     /// Stores a pair in a bin that nobody else can reach.
-    fn store_unshared(&self, index: &Index, hash: u64, pair: (u64, u64)) {
-        let at = self.place(hash, index);
+    fn store_unshared(&self, index: &Index, at: usize, pair: (u64, u64)) {
         let bin = index.bins.at(at);
         // Relaxed, here and below: published with the old bins' `Moved`.
         let header = Header(bin.header.load(Ordering::Relaxed));
@@ -202,14 +228,19 @@ fn capture_slot<Y: Mode>(slot: &Slot, dead: u64, keeps: bool) -> Option<(u64, u6
 }
 
 impl<P: Placement, Y: Mode> Mover<'_, P, Y> {
-    /// Moves the first unit that is left.
-    fn move_unit(&mut self) {
+    /// Moves the first unit that is left; false if a hash is to be asked for first.
+    fn move_unit(&mut self) -> bool {
         if self.claim() {
             self.capture();
+            if !self.choose_targets() {
+                self.put_back();
+                return false;
+            }
             self.copy();
             self.moved += 1;
         }
         self.left.start += 1;
+        true
     }
 
     /// Makes all bins of the unit this thread's; false if it has moved.
@@ -220,7 +251,9 @@ impl<P: Placement, Y: Mode> Mover<'_, P, Y> {
             let bin = self.old.bins.at(at);
             let mut backoff = Backoff::new();
             loop {
-                let header = Header(bin.header.load(Ordering::Relaxed));
+                // Acquire: if another thread has moved it, an insert that found no room in it goes
+                // on in the next index.
+                let header = Header(bin.header.load(Ordering::Acquire));
                 match header.state() {
                     BinState::Open | BinState::Special => {
                         let mine = header.with_state(BinState::InTransfer);
@@ -249,24 +282,47 @@ impl<P: Placement, Y: Mode> Mover<'_, P, Y> {
             if links & DELEGATED != 0 {
                 let pairs = old.overflow.lock().take(at, migration.keeps);
                 let captured_pair =
-                    |(tag, second)| Captured { bin: at, slot: None, tag, second, hash: 0 };
+                    |(tag, second)| Captured { bin: at, slot: None, tag, second, target: 0 };
                 captured.extend(pairs.into_iter().map(captured_pair));
                 continue;
             }
             table.capture(old, at, header, migration.keeps, |number, (tag, second)| {
-                captured.push(Captured { bin: at, slot: Some(number), tag, second, hash: 0 });
+                captured.push(Captured { bin: at, slot: Some(number), tag, second, target: 0 });
             });
         }
-        // Before anything is stored, since the caller's hasher may panic.
-        for pair in captured.iter_mut() {
-            let half = P::half_of(pair.bin, old.bins.len());
-            // Of a hidden key the value is the tag.
-            let is_hidden = Y::SHADOWS
-                && pair.tag == table.decoder.hidden(half)
-                && !seeded(Bug::HiddenNotMoved);
-            let tag = if is_hidden { pair.second } else { pair.tag };
-            pair.hash = table.placement.hash_of_tag(tag, half);
+    }
+
+    /// Chooses the new bins of what was captured; false if one needs a hash that is not known,
+    /// of a key that came after hashes were asked for.
+    fn choose_targets(&mut self) -> bool {
+        let Self { table, old, migration, captured, left, .. } = self;
+        if !migration.grows(old) {
+            // One new bin, which a unit of as many old ones has the number of.
+            captured.iter_mut().for_each(|pair| pair.target = left.start);
+            return true;
         }
+        let (from, to) = (old.bins.len(), migration.target.bins.len());
+        let k = to / from;
+        if !P::runs_callers_code() {
+            for pair in captured.iter_mut() {
+                let (tag, half) = pair.key(table, old);
+                pair.target = P::place(table.placement.hash_of_tag(tag, half), to);
+            }
+            return true;
+        }
+        for pair in captured.iter_mut() {
+            let Some(hash) = table.hashes.of(pair.key(table, old)) else {
+                table.hashes.want(captured.iter().map(|pair| pair.key(table, old)));
+                return false;
+            };
+            let target = P::place(hash, to);
+            // Invariant 9: of a hasher that says something else each time a bin's keys stay
+            // among its own, where nobody else stores anything yet.
+            let is_child = P::parent(target, from, k) == pair.bin;
+            pair.target = if is_child { target } else { P::child(pair.bin, from, k, 0) };
+        }
+        table.hashes.forget(captured.iter().map(|pair| pair.key(table, old)));
+        true
     }
 
     fn copy(&mut self) {
@@ -282,7 +338,7 @@ impl<P: Placement, Y: Mode> Mover<'_, P, Y> {
         }
         for pair in &self.captured {
             let target = &self.migration.target;
-            self.table.store_unshared(target, pair.hash, (pair.tag, pair.second));
+            self.table.store_unshared(target, pair.target, (pair.tag, pair.second));
         }
         if !seeded(Bug::TransferDoneBeforeCopy) {
             self.claimed.iter().for_each(moved);
@@ -290,34 +346,40 @@ impl<P: Placement, Y: Mode> Mover<'_, P, Y> {
         self.claimed.clear();
         self.captured.clear();
     }
+
+    /// Puts the unit in hand back as it was.
+    fn put_back(&mut self) {
+        if seeded(Bug::RollbackForgotten) {
+            return;
+        }
+        for pair in &self.captured {
+            if let Some(number) = pair.slot {
+                let bin = self.old.bins.at(pair.bin);
+                let links = bin.links.load(Ordering::Relaxed);
+                // The pair is still there, or dead: it is this thread's.
+                // Release: publishes the pair anew.
+                let slot = self.old.slot(pair.bin, bin, links, number);
+                slot.store_first(pair.tag, Ordering::Release);
+            }
+        }
+        for &(at, header) in &self.claimed {
+            if self.old.bins.at(at).links.load(Ordering::Relaxed) & DELEGATED != 0 {
+                let pairs = self.captured.iter().filter(|pair| pair.bin == at);
+                let pairs = pairs.map(|pair| (pair.tag, pair.second)).collect();
+                self.old.overflow.lock().delegate(at, pairs);
+            }
+            let open = header.with_state(BinState::InTransfer).with_state(header.state());
+            // Release: whoever finds the bin open finds its pairs.
+            self.old.bins.at(at).header.store(open.0, Ordering::Release);
+        }
+        self.captured.clear();
+        self.claimed.clear();
+    }
 }
 
 impl<P: Placement, Y: Mode> Drop for Mover<'_, P, Y> {
-    /// Reports what was moved; after a panic, puts the unit in hand back as it
-    /// was and leaves the rest of the chunk to others.
+    /// Reports what was moved, and leaves the rest of the chunk to others.
     fn drop(&mut self) {
-        if !seeded(Bug::RollbackForgotten) {
-            for pair in &self.captured {
-                if let Some(number) = pair.slot {
-                    let bin = self.old.bins.at(pair.bin);
-                    let links = bin.links.load(Ordering::Relaxed);
-                    // The pair is still there, or dead: it is this thread's.
-                    // Release: publishes the pair anew.
-                    let slot = self.old.slot(pair.bin, bin, links, number);
-                    slot.store_first(pair.tag, Ordering::Release);
-                }
-            }
-            for &(at, header) in &self.claimed {
-                if self.old.bins.at(at).links.load(Ordering::Relaxed) & DELEGATED != 0 {
-                    let pairs = self.captured.iter().filter(|pair| pair.bin == at);
-                    let pairs = pairs.map(|pair| (pair.tag, pair.second)).collect();
-                    self.old.overflow.lock().delegate(at, pairs);
-                }
-                let open = header.with_state(BinState::InTransfer).with_state(header.state());
-                // Release: whoever finds the bin open finds its pairs.
-                self.old.bins.at(at).header.store(open.0, Ordering::Release);
-            }
-        }
         if !self.left.is_empty() {
             self.migration.leave(self.left.clone());
         }

@@ -204,6 +204,8 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     ) -> Option<u64> {
         let mut known = Known::default();
         let mut backoff = Backoff::new();
+        // A part of the resize that is under way in this state, which this thread is to do.
+        let mut unit: Option<(State, usize)> = None;
         loop {
             if !T::BY_WORD {
                 known.learn(request.test, |test| {
@@ -218,10 +220,16 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
                 continue;
             }
             if state.is_settling() {
-                if !seeded(Bug::SettleForgotten) {
-                    self.settle(state, request.hash);
+                let is_settled = seeded(Bug::SettleForgotten) || self.settle(state, request.hash);
+                if unit.is_none_or(|(of, _)| of != state) {
+                    unit = self.take_unit(state).map(|unit| (state, unit));
                 }
-                self.help(state);
+                let has_helped = unit.is_none_or(|(_, unit)| self.settle_unit(state, unit));
+                if !(is_settled && has_helped) {
+                    drop(pin);
+                    self.hashes.ask(&self.placement);
+                    continue;
+                }
             }
             let block = self.geometry.block(request.hash, state.mask());
             self.front.lock(block);
@@ -417,7 +425,18 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
             return Attempt::Done((Some(second), 0));
         }
         self.back.lock(block);
-        if !self.is_still(state) && !seeded(Bug::BackLockWithoutStateRecheck) {
+        let is_still = self.is_still(state) || seeded(Bug::BackLockWithoutStateRecheck);
+        // A hasher that says something else each time leads to the key by way of another front
+        // block, whose lock says nothing of this one.
+        let is_there = || {
+            let whole = self.front.pairs_load_whole;
+            let pair = self.back.slot(block, slot).load_whole(whole);
+            let mut matching =
+                Back::<B, M>::matching(self.back.word(block), back_fingerprint(request.hash));
+            pair == (request.tag, second) && matching.any(|other| other == slot)
+        };
+        let is_asked = P::runs_callers_code() && !seeded(Bug::BackLockWithoutStateRecheck);
+        if !is_still || is_asked && !is_there() {
             self.back.unlock(block);
             return Attempt::Stale;
         }

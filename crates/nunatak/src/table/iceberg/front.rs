@@ -505,6 +505,9 @@ unsafe fn matching_of_line(line: *const AtomicU64, fingerprint: u8) -> u64 {
             options(nostack, readonly, preserves_flags),
         );
     }
+    // No instruction, but to the compiler the block above only reads, as a relaxed load does, so
+    // that a slot could be read before its fingerprint.
+    crate::sync::fence(Ordering::Acquire);
     matches
 }
 

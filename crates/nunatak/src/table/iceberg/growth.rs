@@ -9,7 +9,7 @@ use crate::hash::Placement;
 use crate::memory::Addresses;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{AtomicUsize, Backoff, Ordering, operations_ended, retire_tag};
+use crate::sync::{AtomicUsize, Backoff, MutexGuard, Ordering, operations_ended, retire_tag};
 
 /// After how many inserts a thread looks whether the table is full. A power of two.
 pub(super) const CHECKED_EVERY: u64 = if cfg!(any(loom, shuttle)) { 1 } else { 32 };
@@ -78,6 +78,9 @@ pub(super) fn reserve_rows<B: BlockSizes, M: Medium>(
             1 << rows.max(1).ilog2()
         }
     };
+    if rows > MOST_ROWS {
+        return Err(Error::CapacityOverflow);
+    }
     most = most.clamp(rows, MOST_ROWS);
     let blocks = columns * rows as usize;
     loop {
@@ -214,26 +217,50 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
     }
 
-    /// Settles one block of each yard that nobody has come to, so that a resize
+    /// Takes a block of each yard that nobody has come to, to settle it, so that a resize
     /// ends soon after it began.
-    pub(super) fn help(&self, state: State) {
+    pub(super) fn take_unit(&self, state: State) -> Option<usize> {
         // Relaxed: it divides the work up. If it is that of a later phase a block
         // is passed over, and left to who comes to it.
         let unit = self.migration.cursor.fetch_add(1, Ordering::Relaxed);
-        if unit < self.units(state) {
-            self.settle_front(state, unit);
-            self.settle_back(state, unit);
-        }
+        (unit < self.units(state)).then_some(unit)
     }
 
-    /// Ends the phase that the table is in. The caller holds the migration lock,
-    /// so that no other begins.
-    pub(super) fn complete(&self) -> Result<(), Error> {
+    /// Settles a block of each yard; false if hashes are to be asked for first.
+    #[must_use]
+    pub(super) fn settle_unit(&self, state: State, unit: usize) -> bool {
+        self.settle_front(state, unit) && self.settle_back(state, unit)
+    }
+
+    /// Takes the migration lock, under which no phase begins but by its holder, when the phase
+    /// that the table was in has ended.
+    pub(super) fn complete(&self) -> Result<MutexGuard<'_, ()>, Error> {
+        self.complete_held(self.migrating.lock())
+    }
+
+    /// The same by who has the lock, which is let go only while the caller's hasher is asked: an
+    /// iterator that began in the middle of a halving would miss keys.
+    fn complete_held<'t>(
+        &'t self,
+        mut held: MutexGuard<'t, ()>,
+    ) -> Result<MutexGuard<'t, ()>, Error> {
+        while !self.try_complete()? {
+            drop(held);
+            self.hashes.ask(&self.placement);
+            held = self.migrating.lock();
+        }
+        Ok(held)
+    }
+
+    /// Ends the phase that the table is in, by a holder of the migration lock; false if hashes
+    /// are to be asked for first, for which the lock is let go.
+    pub(super) fn try_complete(&self) -> Result<bool, Error> {
         let state = self.state();
         if state.is_settling() {
-            for unit in 0..self.units(state) {
-                self.settle_front(state, unit);
-                self.settle_back(state, unit);
+            // All of them, so that all hashes are wanted at once.
+            let settled = |is_settled, unit| self.settle_unit(state, unit) && is_settled;
+            if !(0..self.units(state)).fold(true, settled) {
+                return Ok(false);
             }
             // Others may be about to count the last block.
             let mut backoff = Backoff::new();
@@ -241,7 +268,9 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
                 backoff.wait();
             }
         }
-        self.clean()
+        self.hashes.clear();
+        self.clean()?;
+        Ok(true)
     }
 
     pub(super) fn reserve(&self, additional: usize) -> Result<(), Error> {
@@ -251,9 +280,8 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         if rows > self.most_rows {
             return Err(Error::CapacityOverflow);
         }
-        let _held = self.migrating.lock();
         loop {
-            self.complete()?;
+            let _held = self.complete()?;
             let state = self.state();
             if state.rows() >= rows {
                 return Ok(());
@@ -264,9 +292,8 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
 
     /// Halves the table as often as its items fit half of it well.
     pub(super) fn shrink_to_fit(&self) -> Result<(), Error> {
-        let _held = self.migrating.lock();
-        self.complete()?;
         loop {
+            let held = self.complete()?;
             let state = self.state();
             let half = state.mask() >> 1;
             // Sequentially consistent with the counting of an iterator: under the
@@ -284,9 +311,13 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
                 self.chains.slots().reserve(self.most_chained_by_halving(half))?;
             }
             self.start(state, Phase::Halving, half + 1);
-            let completed = self.complete();
+            let completed = self.complete_held(held);
             self.chains.slots().reserve(0)?;
-            completed?;
+            let _held = completed?;
+            if self.state().mask() != half {
+                // Made larger by another thread while hashes were asked for.
+                continue;
+            }
             // Who computed a block of the half that is no more may be about to lock
             // it, or have done so and found out. When they are gone nobody touches it.
             if !seeded(Bug::ReleaseWithoutGrace) {

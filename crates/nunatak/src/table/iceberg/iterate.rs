@@ -38,8 +38,10 @@ pub struct PairIter<'t, P: Placement, B: BlockSizes, M: Medium> {
 
 impl<'t, P: Placement, B: BlockSizes, M: Medium> PairIter<'t, P, B, M> {
     pub(super) fn new(table: &'t Table<P, B, M>) -> Self {
-        // Under the lock, so that no halving is under way.
-        let _held = table.migrating.lock();
+        // Under the lock, so that no halving is under way; but one that waits for hashes of the
+        // caller's, which lets the lock go, and ends here. (In RAM that is refused nothing.)
+        let held = if P::runs_callers_code() { table.complete().ok() } else { None };
+        let _held = held.unwrap_or_else(|| table.migrating.lock());
         table.iterators.fetch_add(1, Ordering::Relaxed);
         Self {
             table,
@@ -60,11 +62,14 @@ impl<'t, P: Placement, B: BlockSizes, M: Medium> PairIter<'t, P, B, M> {
             let state = table.state();
             let of_block = |blocks: usize| (at..blocks).step_by(first);
             if state.is_moving() {
-                for block in of_block(table.geometry.blocks(state.smaller_mask())) {
-                    match self.level {
-                        Level::Front => table.settle_front(state, block),
-                        _ => table.settle_back(state, block),
-                    }
+                let mut blocks = of_block(table.geometry.blocks(state.smaller_mask()));
+                let is_settled = blocks.all(|block| match self.level {
+                    Level::Front => table.settle_front(state, block),
+                    _ => table.settle_back(state, block),
+                });
+                if !is_settled {
+                    table.hashes.ask(&table.placement);
+                    continue;
                 }
             }
             for block in of_block(table.geometry.blocks(state.mask())) {

@@ -89,6 +89,7 @@ use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::sync::{
     AtomicU64, AtomicUsize, Mutex, Ordering, Registry, Shared, double_word_cas_is_lock_free,
 };
+use crate::table::hashes::Hashes;
 use crate::table::{Change, KeyTest, PairTable};
 use back::Back;
 use chains::Chains;
@@ -129,6 +130,8 @@ pub struct Table<P: Placement, B: BlockSizes, M: Medium = Heap> {
     migration: growth::Migration,
     /// Held by who starts a resize, and for all of it by who waits for its end.
     migrating: Mutex<()>,
+    /// Those of keys that are to be moved, if the hasher is the caller's.
+    hashes: Hashes,
     /// How many iterators hold the table from halving.
     iterators: AtomicUsize,
     copy: snapshot::Copy,
@@ -181,6 +184,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
             _addresses: addresses,
             migration: growth::Migration::new(),
             migrating: Mutex::new(()),
+            hashes: Hashes::default(),
             iterators: AtomicUsize::new(0),
             copy: snapshot::Copy::new(),
         })

@@ -1,14 +1,16 @@
 //! Settling blocks: moving what belongs elsewhere after a resize (section 5.3),
 //! or copying them for a snapshot, once in each phase.
 //!
-//! The hashes of a block's keys are computed before it is locked, since a hasher
-//! may be the caller's; what has changed until then is computed again.
+//! The hashes of a block's keys are computed before it is locked; what has changed until then
+//! is computed again. If the hasher is the caller's, it is asked while no operation is announced,
+//! too ([`hashes`](crate::table::hashes)): a block whose hashes are not known is not settled, and
+//! who wanted that asks and tries again.
 
 use super::Table;
 use super::apply::Put;
 use super::back::Back;
 use super::geometry::{BlockSizes, Phase, State, back_fingerprint, choices, fingerprint};
-use crate::hash::Placement;
+use crate::hash::{Placement, with_half};
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
@@ -21,62 +23,103 @@ enum Attempt {
     Nothing,
     /// It has changed since its hashes were computed.
     Changed,
+    /// Hashes are to be asked for first.
+    Unhashed,
 }
 
 /// The tags of a block and their hashes; tag zero for a slot that is empty.
 type Hashes<const N: usize> = [(u64, u64); N];
 
 impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
-    /// Settles all blocks that a key may be in.
-    pub(super) fn settle(&self, state: State, hash: u64) {
+    /// Settles all blocks that a key may be in; false if hashes are to be asked for first.
+    #[must_use]
+    pub(super) fn settle(&self, state: State, hash: u64) -> bool {
         let mask = state.smaller_mask();
-        self.settle_front(state, self.geometry.block(hash, mask));
-        for hash in choices(hash) {
-            self.settle_back(state, self.geometry.block(hash, mask));
-        }
+        self.settle_front(state, self.geometry.block(hash, mask))
+            && choices(hash)
+                .into_iter()
+                .all(|hash| self.settle_back(state, self.geometry.block(hash, mask)))
     }
 
     /// Settles a block of the front yard, and the one of the other half that goes
-    /// with it. The caller holds no lock.
-    pub(super) fn settle_front(&self, state: State, block: usize) {
+    /// with it; false if hashes are to be asked for first. The caller holds no lock.
+    #[must_use]
+    pub(super) fn settle_front(&self, state: State, block: usize) -> bool {
         while !self.front.is_settled(block, state.settled_mark()) {
             let attempt = match state.phase() {
                 Phase::Doubling => self.double_front(state, block),
                 Phase::Halving => self.halve_front(state, block),
                 Phase::Copying => self.copy_front(state, block),
-                Phase::Stable | Phase::Freezing | Phase::Doubled | Phase::Halved => return,
+                Phase::Stable | Phase::Freezing | Phase::Doubled | Phase::Halved => return true,
             };
             match attempt {
-                Attempt::Settled => return self.settled_one(state),
-                Attempt::Nothing => return,
+                Attempt::Settled => {
+                    self.settled_one(state);
+                    return true;
+                }
+                Attempt::Nothing => return true,
                 Attempt::Changed => {}
+                Attempt::Unhashed => return false,
             }
         }
+        true
     }
 
     /// As above, of the back yard. Takes no lock of the front yard.
-    pub(super) fn settle_back(&self, state: State, block: usize) {
+    #[must_use]
+    pub(super) fn settle_back(&self, state: State, block: usize) -> bool {
         while !self.back.is_settled(block, state.settled_mark()) {
             let attempt = match state.phase() {
                 Phase::Doubling => self.double_back(state, block),
                 Phase::Halving => self.halve_back(state, block),
                 Phase::Copying => self.copy_back(state, block),
-                Phase::Stable | Phase::Freezing | Phase::Doubled | Phase::Halved => return,
+                Phase::Stable | Phase::Freezing | Phase::Doubled | Phase::Halved => return true,
             };
             match attempt {
-                Attempt::Settled => return self.settled_one(state),
-                Attempt::Nothing => return,
+                Attempt::Settled => {
+                    self.settled_one(state);
+                    return true;
+                }
+                Attempt::Nothing => return true,
                 Attempt::Changed => {}
+                Attempt::Unhashed => return false,
             }
         }
+        true
     }
 
-    fn hashes<const N: usize>(&self, block: usize, tag: impl Fn(usize) -> u64) -> Hashes<N> {
+    /// The hashes of a block's tags; nothing if they are to be asked for first.
+    fn hashes<const N: usize>(
+        &self,
+        block: usize,
+        tag: impl Fn(usize) -> u64,
+    ) -> Option<Hashes<N>> {
         let half = self.geometry.half(block);
-        core::array::from_fn(|slot| match tag(slot) {
-            0 => (0, 0),
-            tag => (tag, self.placement.hash_of_tag(tag, half)),
-        })
+        let mut hashes: Hashes<N> = core::array::from_fn(|slot| (tag(slot), 0));
+        let is_taken = |&&mut (tag, _): &&mut (u64, u64)| tag != 0;
+        if !P::runs_callers_code() {
+            for (tag, hash) in hashes.iter_mut().filter(is_taken) {
+                *hash = self.placement.hash_of_tag(*tag, half);
+            }
+            return Some(hashes);
+        }
+        let keys = || hashes.iter().filter(|(tag, _)| *tag != 0).map(|&(tag, _)| (tag, half));
+        if !self.hashes.want(keys()) {
+            return None;
+        }
+        for (tag, hash) in hashes.iter_mut().filter(is_taken) {
+            // Forgotten by another thread that has settled the block: it asks again in vain.
+            *hash = with_half(self.hashes.of((*tag, half))?, half);
+        }
+        Some(hashes)
+    }
+
+    /// The keys of a block that is settled.
+    fn forget<const N: usize>(&self, block: usize, hashes: &Hashes<N>) {
+        if P::runs_callers_code() {
+            let half = self.geometry.half(block);
+            self.hashes.forget(hashes.iter().map(|&(tag, _)| (tag, half)));
+        }
     }
 
     fn front_tag(&self, block: usize, slot: usize) -> u64 {
@@ -100,7 +143,8 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// Moves the keys of a block whose row is a new one.
     fn double_front(&self, state: State, low: usize) -> Attempt {
         let high = low + self.geometry.blocks(state.smaller_mask());
-        let hashes: Hashes<64> = self.hashes(low, |slot| self.front_tag(low, slot));
+        let hashes: Option<Hashes<64>> = self.hashes(low, |slot| self.front_tag(low, slot));
+        let Some(hashes) = hashes else { return Attempt::Unhashed };
         if !seeded(Bug::SettleWithoutLock) {
             self.front.lock(low);
         }
@@ -110,6 +154,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         if !seeded(Bug::SettleWithoutLock) {
             self.front.unlock(low);
         }
+        self.forget(low, &hashes);
         attempt
     }
 
@@ -158,7 +203,8 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// many as find room; the others go where an insert would put them.
     fn halve_front(&self, state: State, low: usize) -> Attempt {
         let high = low + self.geometry.blocks(state.smaller_mask());
-        let hashes: Hashes<64> = self.hashes(high, |slot| self.front_tag(high, slot));
+        let hashes: Option<Hashes<64>> = self.hashes(high, |slot| self.front_tag(high, slot));
+        let Some(hashes) = hashes else { return Attempt::Unhashed };
         let coming = hashes.iter().filter(|(tag, _)| *tag != 0);
         // All but the last, which not every key may go to.
         let free = self.front.empty_for(low, 0x80).count_ones() as usize;
@@ -166,7 +212,9 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         if is_tight {
             // Before anything is locked: invariant 2 of the table.
             for hash in coming.flat_map(|&(_, hash)| choices(hash)) {
-                self.settle_back(state, self.geometry.block(hash, state.smaller_mask()));
+                if !self.settle_back(state, self.geometry.block(hash, state.smaller_mask())) {
+                    return Attempt::Unhashed;
+                }
             }
         }
         self.front.lock(low);
@@ -174,6 +222,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         let attempt = self.halve_locked_front(state, (low, high), &hashes, is_tight);
         self.front.unlock(high);
         self.front.unlock(low);
+        self.forget(high, &hashes);
         attempt
     }
 
@@ -219,12 +268,14 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
 
     fn double_back(&self, state: State, low: usize) -> Attempt {
         let high = low + self.geometry.blocks(state.smaller_mask());
-        let hashes: Hashes<8> = self.hashes(low, |slot| self.back_tag(low, slot));
+        let hashes: Option<Hashes<8>> = self.hashes(low, |slot| self.back_tag(low, slot));
+        let Some(hashes) = hashes else { return Attempt::Unhashed };
         self.back.lock(low);
         self.back.lock(high);
         let attempt = self.double_locked_back(state, (low, high), &hashes);
         self.back.unlock(high);
         self.back.unlock(low);
+        self.forget(low, &hashes);
         attempt
     }
 
@@ -266,12 +317,14 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
 
     fn halve_back(&self, state: State, low: usize) -> Attempt {
         let high = low + self.geometry.blocks(state.smaller_mask());
-        let hashes: Hashes<8> = self.hashes(high, |slot| self.back_tag(high, slot));
+        let hashes: Option<Hashes<8>> = self.hashes(high, |slot| self.back_tag(high, slot));
+        let Some(hashes) = hashes else { return Attempt::Unhashed };
         self.back.lock(low);
         self.back.lock(high);
         let attempt = self.halve_locked_back(state, (low, high), &hashes);
         self.back.unlock(high);
         self.back.unlock(low);
+        self.forget(high, &hashes);
         attempt
     }
 

@@ -65,8 +65,7 @@ impl Iterator for PairSnapshot {
 
 impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     pub(super) fn snapshot(&self) -> Result<PairSnapshot, Error> {
-        let _held = self.migrating.lock();
-        self.complete()?;
+        let _held = self.complete()?;
         // Half of the pairs belong to either half, as far as hashes are random; a
         // sixteenth more is for chance and for what comes until the cut.
         let room = self.len() / 2 + self.len() / 16 + 64;
@@ -80,8 +79,6 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         if !seeded(Bug::SnapshotWithoutGrace) {
             let tag = retire_tag();
             let mut backoff = Backoff::new();
-            // This thread's own operation, if a caller's code runs in it, has
-            // nothing half done.
             while !operations_ended(tag, false) {
                 backoff.wait();
             }
@@ -91,7 +88,8 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
         *self.copy.halves.lock() = halves;
         self.start(self.state(), Phase::Copying, state.rows());
-        self.complete()?;
+        // To copy takes no hashes.
+        self.try_complete()?;
         let halves = core::mem::take(&mut *self.copy.halves.lock());
         Ok(PairSnapshot { halves, decoder: self.decoder })
     }

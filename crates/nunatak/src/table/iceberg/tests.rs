@@ -86,7 +86,7 @@ fn levels_are_as_good_after_doublings() {
     // doubling.
     let keys = (blocks * 4 * 72) as u64 * 848 / 1000;
     (0..keys).for_each(|word| put(&table, word));
-    table.complete().unwrap();
+    drop(table.complete().unwrap());
     assert_eq!(table.stats().blocks, 4 * blocks);
     let [first, second, third] = percentages(&table);
     println!("{first:.2} {second:.2} {third:.6}");
@@ -158,7 +158,7 @@ fn bytes_are_few_at_every_moment() {
         (word..word + 1000).for_each(|word| put(&table, word));
         word += 1000;
     }
-    table.complete().unwrap();
+    drop(table.complete().unwrap());
     let before = bytes_per_item(&table) * table.len() as f64;
     let (mut fewest, mut most) = (f64::MAX, 0.0_f64);
     while table.state().is_stable() {

@@ -16,7 +16,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
     pub(crate) fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error> {
         let _held = self.migrating.lock();
         // So that nothing is on its way.
-        self.complete()?;
+        self.try_complete()?;
         let blocks = self.geometry.blocks(self.state().mask());
         let mut pairs = 0;
         for block in 0..blocks {

@@ -2,7 +2,7 @@
 
 use super::Table;
 use super::bucket::Flag;
-use super::buckets::{Buckets, NoRoom};
+use super::buckets::{Buckets, HeldStash, NoRoom};
 use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, second_bucket};
 use super::layout::{Header, Layout};
@@ -12,6 +12,7 @@ use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Shared};
 use crate::table::known::Known;
+use crate::table::rehashed::Rehashed;
 use crate::table::{Change, KeyTest};
 
 /// An operation on one key: what becomes of it if it is present, and the value word to
@@ -152,7 +153,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         &self,
         request: &Request<'_, T, F>,
     ) -> Option<u64> {
-        let mut known = Known::default();
+        let (mut known, mut hashes) = (Known::default(), Rehashed::default());
         let mut backoff = Backoff::new();
         let (mut in_order, mut is_refused) = (false, false);
         loop {
@@ -186,7 +187,13 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 }
                 Attempt::InOrder => in_order = true,
                 // Without memory for a segment the key goes to a chain, which needs less.
-                Attempt::Full => is_refused = self.make_room(found, request.hash).is_err(),
+                Attempt::Full => {
+                    is_refused = self.make_room(found, request.hash, &mut hashes).is_err();
+                    if hashes.is_missing() {
+                        drop(pin);
+                        hashes.learn(&self.placement);
+                    }
+                }
                 Attempt::NoRoom => {
                     drop(pin);
                     self.make_room_for_copies();
@@ -244,10 +251,10 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Result<Attempt, NoRoom> {
         match (request.change)(second) {
             Change::Keep => Ok(Attempt::Done(Some(second), 0)),
-            Change::To(new) => {
-                self.replace(buckets, request, (place, second), new)?;
-                Ok(Attempt::Done(Some(second), 0))
-            }
+            Change::To(new) => match self.replace(buckets, request, (place, second), new)? {
+                true => Ok(Attempt::Done(Some(second), 0)),
+                false => Ok(Attempt::InOrder),
+            },
             Change::Remove => match self.remove(buckets, request, (place, second))? {
                 true => Ok(Attempt::Done(Some(second), -1)),
                 false => Ok(Attempt::InOrder),
@@ -313,9 +320,35 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         Ok(None)
     }
 
-    /// Replaces a value. The lock of the first bucket is enough: it keeps others from the
-    /// key, and nobody but a split, which locks all, moves it. (Nor does a page move that
-    /// somebody is changing: of a present epoch it has one place.)
+    /// Locks a bucket of the stash.
+    fn held_stash(&self, segment: usize, at: usize) -> HeldStash<'_, M, L> {
+        HeldStash::lock(&self.segments, segment, at)
+    }
+
+    /// Whether a slot of a bucket that is locked holds the pair that was found there before. It
+    /// does, since the lock of the first bucket keeps others from the key, unless a hasher says
+    /// something else each time: then it leads to the key by way of another first bucket.
+    #[inline(always)]
+    fn still_holds<T, F>(
+        &self,
+        bucket: &L,
+        slot: usize,
+        request: &Request<'_, T, F>,
+        second: u64,
+    ) -> bool {
+        if !P::runs_callers_code() {
+            return true;
+        }
+        let pair = self.segments.pair(bucket, slot, self.pairs_load_whole);
+        let mut matching = bucket.header().matching(fingerprint(request.hash));
+        pair == (request.tag, second) && matching.any(|other| other == slot)
+    }
+
+    /// Replaces a value; false if the second bucket can't be locked. The lock of the first bucket
+    /// is enough: it keeps others from the key, and nobody but a split, which locks all, moves
+    /// it. (Nor does a page move that somebody is changing: of a present epoch it has one place.)
+    /// But for a hasher of the caller's, which may say something else each time: then the other
+    /// bucket is locked, too.
     #[inline(always)]
     fn replace<T, F>(
         &self,
@@ -323,30 +356,39 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         request: &Request<'_, T, F>,
         (place, second): (Place, u64),
         new: u64,
-    ) -> Result<(), NoRoom> {
+    ) -> Result<bool, NoRoom> {
         let replace = |bucket: &L, slot| {
-            bucket.replace(&self.medium, slot, new);
-            bucket.persist_value(&self.medium, slot);
+            let is_there = self.still_holds(bucket, slot, request, second);
+            if is_there {
+                bucket.replace(&self.medium, slot, new);
+                bucket.persist_value(&self.medium, slot);
+            }
+            is_there
         };
-        match place {
+        Ok(match place {
             Place::First(slot) => {
                 buckets.open_first()?;
-                replace(buckets.first, slot);
+                replace(buckets.first, slot)
             }
             Place::Second(slot) => {
+                let locked = if P::runs_callers_code() { buckets.lock_second() } else { None };
+                if P::runs_callers_code() && locked.is_none() {
+                    return Ok(false);
+                }
                 buckets.open_second()?;
-                replace(buckets.second(), slot);
+                replace(buckets.second(), slot)
             }
             Place::Stash(at, slot) => {
+                let _locked = P::runs_callers_code().then(|| self.held_stash(buckets.segment, at));
                 buckets.open_stash()?;
-                replace(self.segments.stash(buckets.segment)[at], slot);
+                replace(self.segments.stash(buckets.segment)[at], slot)
             }
             Place::Chain => {
                 let pair = (request.tag, second);
                 self.chains.replace(request.hash, pair, new).map_err(|_| NoRoom)?;
+                true
             }
-        }
-        Ok(())
+        })
     }
 
     /// Takes a key out; false if the second bucket can't be locked.
@@ -363,18 +405,21 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 buckets.first.clear(&self.medium, slot);
             }
             Place::Second(slot) => {
-                let Some(_second) = buckets.lock_second() else { return Ok(false) };
+                let Some(_locked) = buckets.lock_second() else { return Ok(false) };
                 buckets.open_second()?;
+                if !self.still_holds(buckets.second(), slot, request, second) {
+                    return Ok(false);
+                }
                 buckets.second().clear(&self.medium, slot);
             }
             Place::Stash(at, slot) => {
-                self.segments.lock_stash(buckets.segment, at);
-                let is_open = buckets.open_stash();
-                if is_open.is_ok() {
-                    self.segments.stash(buckets.segment)[at].clear(&self.medium, slot);
+                let _locked = self.held_stash(buckets.segment, at);
+                buckets.open_stash()?;
+                let bucket = self.segments.stash(buckets.segment)[at];
+                if !self.still_holds(bucket, slot, request, second) {
+                    return Ok(false);
                 }
-                self.segments.unlock_stash(buckets.segment, at);
-                is_open?;
+                bucket.clear(&self.medium, slot);
             }
             Place::Chain => {
                 let pair = (request.tag, second);
@@ -444,17 +489,12 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         }
         if strategy == Strategy::Stash {
             for at in 0..STASH {
-                self.segments.lock_stash(buckets.segment, at);
-                let is_open = buckets.open_stash();
+                let _locked = self.held_stash(buckets.segment, at);
+                buckets.open_stash()?;
                 let bucket = self.segments.stash(buckets.segment)[at];
-                let slot = bucket.header().matching(0).next().filter(|_| is_open.is_ok());
-                if let Some(slot) = slot {
+                if let Some(slot) = bucket.header().matching(0).next() {
                     buckets.first.set(medium, Flag::Stashed);
                     put(bucket, slot);
-                }
-                self.segments.unlock_stash(buckets.segment, at);
-                is_open?;
-                if slot.is_some() {
                     return Ok(Attempt::Done(None, 1));
                 }
             }

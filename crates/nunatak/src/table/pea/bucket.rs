@@ -84,7 +84,7 @@ impl crate::memory::Released for Bucket {
 pub struct BucketHeader([u64; 2]);
 
 impl BucketHeader {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn bytes_that_are(self, fingerprint: u8) -> u32 {
         use core::arch::x86_64::*;
@@ -96,7 +96,7 @@ impl BucketHeader {
         }
     }
 
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    #[cfg(not(target_arch = "x86_64"))]
     fn bytes_that_are(self, fingerprint: u8) -> u32 {
         let byte = |slot: usize| (self.0[slot / 8] >> (slot % 8 * 8)) as u8;
         (0..SLOTS).fold(0, |bits, slot| bits | u32::from(byte(slot) == fingerprint) << slot)

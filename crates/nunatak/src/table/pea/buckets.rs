@@ -124,6 +124,26 @@ impl<M: Medium, L: Layout> Drop for Second<'_, M, L> {
     }
 }
 
+/// A bucket of a segment's stash, which is locked.
+pub(super) struct HeldStash<'t, M: Medium, L: Layout> {
+    segments: &'t Segments<M, L>,
+    segment: usize,
+    at: usize,
+}
+
+impl<'t, M: Medium, L: Layout> HeldStash<'t, M, L> {
+    pub(super) fn lock(segments: &'t Segments<M, L>, segment: usize, at: usize) -> Self {
+        segments.lock_stash(segment, at);
+        Self { segments, segment, at }
+    }
+}
+
+impl<M: Medium, L: Layout> Drop for HeldStash<'_, M, L> {
+    fn drop(&mut self) {
+        self.segments.unlock_stash(self.segment, self.at);
+    }
+}
+
 /// What was to be changed is in a page of which there is no room for a copy.
 pub(super) struct NoRoom;
 

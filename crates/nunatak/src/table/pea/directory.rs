@@ -10,6 +10,7 @@
 use super::geometry::{Entry, MOST_DEPTH, place};
 use crate::error::Error;
 use crate::sync::{AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering};
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(super) struct Directory {
@@ -55,22 +56,22 @@ pub(super) struct Found<'t> {
 #[derive(Debug)]
 pub(super) struct Directories {
     current: AtomicPtr<Directory>,
-    /// By their depths. Held by who changes the structure.
-    #[allow(clippy::vec_box, reason = "the current one is known by its address")]
-    all: Mutex<Vec<Option<Box<Directory>>>>,
+    /// By their depths. Held by who changes the structure. No boxes: who reads the current
+    /// one knows it by its address, and a box that is moved claims to be the only one.
+    all: Mutex<Vec<Option<Arc<Directory>>>>,
 }
 
 /// The right to change entries, and the current directory.
 pub(super) struct Structure<'t> {
-    all: MutexGuard<'t, Vec<Option<Box<Directory>>>>,
+    all: MutexGuard<'t, Vec<Option<Arc<Directory>>>>,
     directories: &'t Directories,
 }
 
 impl Directories {
     pub(super) fn new(depth: u32) -> Result<Self, Error> {
         debug_assert!((1..=MOST_DEPTH).contains(&depth));
-        let mut first = Box::new(Directory::new(depth)?);
-        let current = AtomicPtr::new(&raw mut *first);
+        let first = Arc::new(Directory::new(depth)?);
+        let current = AtomicPtr::new(Arc::as_ptr(&first).cast_mut());
         let mut all: Vec<_> = (0..=MOST_DEPTH).map(|_| None).collect();
         all[depth as usize] = Some(first);
         Ok(Self { current, all: Mutex::new(all) })
@@ -120,7 +121,7 @@ impl Structure<'_> {
         }
         let slot = &mut self.all[depth as usize];
         if slot.is_none() {
-            *slot = Some(Box::new(Directory::new(depth)?));
+            *slot = Some(Arc::new(Directory::new(depth)?));
         }
         let Some(next) = slot else { return Ok(()) };
         for (place, word) in next.entries.iter().enumerate() {
@@ -133,7 +134,7 @@ impl Structure<'_> {
             word.store(before.entry(of_before).0, Ordering::Release);
         }
         // Release: with its entries.
-        self.directories.current.store(&raw mut **next, Ordering::Release);
+        self.directories.current.store(Arc::as_ptr(next).cast_mut(), Ordering::Release);
         Ok(())
     }
 }

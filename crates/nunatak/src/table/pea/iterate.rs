@@ -35,7 +35,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// hash on; where the hashes behind it begin.
     pub(super) fn read_segment(&self, from: u64, pairs: &mut Vec<(u64, u64)>) -> Option<u64> {
         loop {
-            let _pin = OpPin::<Shared>::new();
+            let pin = OpPin::<Shared>::new();
             let found = self.locate(from);
             let segment = found.entry.segment();
             self.segments.lock(segment);
@@ -43,20 +43,52 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 self.segments.unlock(segment);
                 continue;
             }
-            let next = self.read_locked(found.entry, from, pairs);
+            let (start, mut tags) = (pairs.len(), Vec::new());
+            let next = self.read_locked(found.entry, from, pairs, &mut tags);
             self.segments.unlock(segment);
+            drop(pin);
+            if !tags.is_empty() {
+                self.keep_from(from, &tags, start, pairs);
+            }
             return next;
         }
+    }
+
+    /// Leaves the pairs out that have been yielded, as hashes say; which are asked for when
+    /// nothing is held. The pairs from `start` on are of these tags, so many of each.
+    fn keep_from(
+        &self,
+        from: u64,
+        tags: &[(u64, usize)],
+        start: usize,
+        pairs: &mut Vec<(u64, u64)>,
+    ) {
+        // Out of the caller's buffer: if the hasher panics the segment is read again.
+        let read = pairs.split_off(start);
+        let (mut rest, mut kept) = (read.as_slice(), Vec::new());
+        for &(tag, count) in tags {
+            let (of_tag, others) = rest.split_at(count);
+            rest = others;
+            if self.placement.hash_of_tag(tag, (from >> 63) as usize) >= from {
+                kept.extend_from_slice(of_tag);
+            }
+        }
+        // Those of chains were looked at already.
+        pairs.append(&mut kept);
+        pairs.extend_from_slice(rest);
     }
 }
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
-    /// The same of a segment that is locked.
+    /// The same of a segment that is locked. If a part of it may have been looked at, pairs of
+    /// that are copied, too: then it tells the tags of the first ones, and how many pairs there
+    /// are of each.
     pub(super) fn read_locked(
         &self,
         entry: Entry,
         from: u64,
         pairs: &mut Vec<(u64, u64)>,
+        tags: &mut Vec<(u64, usize)>,
     ) -> Option<u64> {
         let (segment, depth) = (entry.segment(), entry.depth());
         let (half, first) = ((from >> 63) as usize, from >> (64 - depth) << (64 - depth));
@@ -64,9 +96,11 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         for bucket in self.segments.all(segment) {
             is_chained |= bucket.header().has(Flag::Chained);
             for item in bucket.items(self.marking()) {
+                let start = pairs.len();
+                self.push_pairs(self.decoder.word(item.tag, half), item, pairs);
                 // After a merge a part of the segment may have been looked at.
-                if first == from || self.placement.hash_of_tag(item.tag, half) >= from {
-                    self.push_pairs(self.decoder.word(item.tag, half), item, pairs);
+                if first != from {
+                    tags.push((item.tag, pairs.len() - start));
                 }
             }
         }

@@ -198,9 +198,11 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         }
         let duplicates = || Duplicates::new(&medium, config.buckets);
         let duplicates = config.duplicates.then(duplicates).transpose()?;
+        let segments = Segments::new(&medium, config.buckets, config.duplicates)?;
+        segments.check_depth(depth)?;
         Ok(Self {
             directories: Directories::new(depth)?,
-            segments: Segments::new(&medium, config.buckets, config.duplicates)?,
+            segments,
             decoder: placement.decoder(),
             placement,
             registry: Registry::new(),

@@ -73,7 +73,7 @@ pub struct NarrowHeader<const WORDS: usize, const SLOTS: usize> {
 }
 
 impl<const WORDS: usize, const SLOTS: usize> NarrowHeader<WORDS, SLOTS> {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn bytes_that_are(self, fingerprint: u8) -> u64 {
         use core::arch::x86_64::*;
@@ -91,7 +91,7 @@ impl<const WORDS: usize, const SLOTS: usize> NarrowHeader<WORDS, SLOTS> {
         bits & ((1 << SLOTS) - 1)
     }
 
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    #[cfg(not(target_arch = "x86_64"))]
     fn bytes_that_are(self, fingerprint: u8) -> u64 {
         let equal = |slot: &usize| self.fingerprint(*slot) == fingerprint;
         (0..SLOTS).filter(equal).fold(0, |bits, slot| bits | 1 << slot)

@@ -113,6 +113,12 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         }
     }
 
+    /// Whether there are addresses for the segments of a whole directory of this depth: asked
+    /// before any of them takes memory.
+    pub(super) fn check_depth(&self, depth: u32) -> Result<(), Error> {
+        if 1 << depth > self.most as u64 { Err(Error::CapacityOverflow) } else { Ok(()) }
+    }
+
     #[inline(always)]
     pub(super) fn bucket(&self, segment: usize, bucket: usize) -> &L {
         self.buckets.at(segment * self.per_segment + bucket)

@@ -118,6 +118,11 @@ impl<P: Placement> Placement for Whole<P> {
     const WORDS_ARE_KEYS: bool = P::WORDS_ARE_KEYS;
 
     #[inline(always)]
+    fn runs_callers_code() -> bool {
+        P::runs_callers_code()
+    }
+
+    #[inline(always)]
     fn hash(&self, word: u64) -> u64 {
         self.0.hash(word)
     }

@@ -47,7 +47,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         }
         let first = hash >> (64 - entry.depth()) << (64 - entry.depth());
         let mut pairs = Vec::new();
-        self.read_locked(entry, first, &mut pairs);
+        // From its first hash on: all of it, of which no hashes are asked for.
+        self.read_locked(entry, first, &mut pairs, &mut Vec::new());
         self.cut.add(&pairs);
         self.segments.set_copied(segment, number);
     }

@@ -14,7 +14,8 @@ use crate::memory::Medium;
 use crate::memory::prefetch::prefetch_to_write;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering::Relaxed;
-use crate::sync::{AtomicUsize, Backoff, operations_ended, retire_tag};
+use crate::sync::{AtomicUsize, Backoff, MutexGuard, operations_ended, retire_tag};
+use crate::table::rehashed::{Rehashed, Unhashed};
 
 /// What has happened to segments, for the statistics of the paper: counted and read
 /// relaxed.
@@ -48,9 +49,15 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     /// Gives the segment of a hash the next strategy, or splits it, unless somebody else
-    /// has; an error if there is no memory for that. The caller holds no lock.
+    /// has; an error if there is no memory for that. The caller holds no lock, and
+    /// [asks](Rehashed::learn) for hashes if they are missing then.
     #[cold]
-    pub(super) fn make_room(&self, found: Found<'_>, hash: u64) -> Result<(), Error> {
+    pub(super) fn make_room(
+        &self,
+        found: Found<'_>,
+        hash: u64,
+        hashes: &mut Rehashed,
+    ) -> Result<(), Error> {
         let strategies = &self.config.strategies;
         let entry = found.entry;
         let at = strategies.iter().position(|&strategy| strategy == entry.strategy());
@@ -62,24 +69,46 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 }
                 Ok(())
             }
-            None => self.split(found, hash),
+            // If it is not split the caller asks, and tries again.
+            None => self.split(found, hash, hashes).map(|_| ()),
         }
     }
 
-    fn split(&self, found: Found<'_>, hash: u64) -> Result<(), Error> {
+    /// The tags of a segment.
+    fn tags(&self, segment: usize) -> impl Iterator<Item = u64> {
+        let items = move |bucket: &L| bucket.items(self.marking()).collect::<Vec<_>>();
+        self.segments.all(segment).flat_map(items).map(|item| item.tag)
+    }
+
+    fn split(
+        &self,
+        found: Found<'_>,
+        hash: u64,
+        hashes: &mut Rehashed,
+    ) -> Result<Result<(), Unhashed>, Error> {
         let segment = found.entry.segment();
+        let part = (hash, found.entry.depth());
+        if P::runs_callers_code() {
+            // Before the lock, so that only what changes until then has to be asked for again.
+            let tags: Vec<u64> = self.tags(segment).collect();
+            if self.directories.is_still(found) && !hashes.has_all::<P>(part, tags.into_iter()) {
+                return Ok(Err(Unhashed));
+            }
+        }
         // Before the lock: to get memory takes as long as to move the pairs.
         let children = self.take_children(self.config.split_into)?;
         self.segments
             .make_descriptor_writable(segment)
             .inspect_err(|_| self.drop_children(&children))?;
         self.segments.lock(segment);
-        let split = match self.directories.is_still(found) {
-            true => self.split_locked(found.entry, hash, children),
-            false => {
-                self.drop_children(&children);
-                Ok(())
-            }
+        let split = if !self.directories.is_still(found) {
+            self.drop_children(&children);
+            Ok(Ok(()))
+        } else if !hashes.has_all::<P>(part, self.tags(segment)) {
+            self.drop_children(&children);
+            Ok(Err(Unhashed))
+        } else {
+            self.split_locked(found.entry, hash, children, hashes).map(Ok)
         };
         self.segments.unlock(segment);
         split
@@ -105,7 +134,13 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         self.segments.give_back(children.iter().map(|child| child.fresh.number as usize));
     }
 
-    fn split_locked(&self, entry: Entry, hash: u64, mut children: Vec<Child>) -> Result<(), Error> {
+    fn split_locked(
+        &self,
+        entry: Entry,
+        hash: u64,
+        mut children: Vec<Child>,
+        hashes: &Rehashed,
+    ) -> Result<(), Error> {
         let (segment, depth) = (entry.segment(), entry.depth());
         let by = self.config.split_into.ilog2();
         let prefix = hash >> (64 - depth) << (64 - depth);
@@ -113,7 +148,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let child_of = |hash| (hash >> (64 - depth - by)) as usize & ((1 << by) - 1);
         let number = self.cut.number();
         self.copy_locked(entry, hash, number);
-        let made = self.fill(&mut children, entry, half, child_of)?;
+        let made = self.fill(&mut children, entry, (half, hashes), child_of)?;
         let is_crowded = children.iter().any(|child| child.strategy > self.config.strategies[0]);
         let hash_of = |number: usize| prefix | (number as u64) << (64 - depth - by);
         let children: Vec<_> =
@@ -162,14 +197,14 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         &self,
         children: &mut [Child],
         entry: Entry,
-        half: usize,
+        hashes: (usize, &Rehashed),
         child_of: impl Fn(u64) -> usize + Copy,
     ) -> Result<Vec<Pointer>, Error> {
         let mut made = Vec::new();
-        if !self.move_to(children, entry.segment(), half, child_of, &mut made) {
+        if !self.move_to(children, entry.segment(), hashes, child_of, &mut made) {
             self.free_buffers(&made);
             made.clear();
-            self.move_as_it_is(children, entry, half, child_of)?;
+            self.move_as_it_is(children, entry, hashes, child_of)?;
         }
         Ok(made)
     }
@@ -182,7 +217,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         &self,
         children: &mut [Child],
         segment: usize,
-        half: usize,
+        (half, hashes): (usize, &Rehashed),
         child_of: impl Fn(u64) -> usize,
         made: &mut Vec<Pointer>,
     ) -> bool {
@@ -192,7 +227,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         for bucket in self.segments.all(segment) {
             for mut item in bucket.items(self.marking()) {
                 item.is_pointer &= !seeded(Bug::PointersMovedAsValues);
-                let hash = self.placement.hash_of_tag(item.tag, half);
+                let hash = hashes.hash(&self.placement, item.tag, half);
                 let child = child_of(hash);
                 let number = children[child].fresh.number as usize;
                 prefetch_to_write(self.segments.address(number, first_bucket(hash, self.mask())));
@@ -225,7 +260,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         &self,
         children: &mut [Child],
         entry: Entry,
-        half: usize,
+        (half, hashes): (usize, &Rehashed),
         child_of: impl Fn(u64) -> usize,
     ) -> Result<(), Error> {
         for child in children.iter() {
@@ -241,7 +276,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 self.segments.any(number, at).add_flags(&self.medium, bucket.flags());
             }
             for item in bucket.items(self.marking()) {
-                let hash = self.placement.hash_of_tag(item.tag, half);
+                let hash = hashes.hash(&self.placement, item.tag, half);
                 let number = children[child_of(hash)].fresh.number as usize;
                 let added = self.segments.any(number, at).add(&self.medium, self.marking(), item);
                 debug_assert!(added.is_some());
@@ -303,14 +338,21 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             return Err(Error::CapacityOverflow);
         }
         let depth = (wanted as u64).next_power_of_two().ilog2();
-        let mut hash = 0_u64;
+        self.segments.check_depth(depth)?;
+        let (mut hash, mut hashes) = (0_u64, Rehashed::default());
         loop {
             // So that no segment is used for something else before it is locked.
-            let _pin = self.cut.enter();
+            let pin = self.cut.enter();
             let found = self.locate(hash);
             let entry = found.entry;
             if entry.depth() < depth {
-                self.split(found, hash)?;
+                match self.split(found, hash, &mut hashes)? {
+                    Ok(()) => hashes = Rehashed::default(),
+                    Err(Unhashed) => {
+                        drop(pin);
+                        hashes.learn(&self.placement);
+                    }
+                }
                 continue;
             }
             let Some(next) = hash.checked_add(1 << (64 - entry.depth())) else { return Ok(()) };
@@ -321,12 +363,12 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Merges neighbours that fit one segment by single hashing, as long as there are
     /// any, and makes the directory as shallow as they allow.
     pub(super) fn shrink_to_fit(&self) -> Result<(), Error> {
-        let _held = self.exclusive.lock();
+        let held = &mut Some(self.exclusive.lock());
         let mut hash = 0_u64;
         loop {
             let depth = self.locate(hash).entry.depth();
             let width = 1_u64 << (64 - depth);
-            if depth > self.least_depth && hash & width == 0 && self.merge(hash)? {
+            if depth > self.least_depth && hash & width == 0 && self.merge(hash, held)? {
                 // What has become of it may fit its other neighbour.
                 let depth = depth - 1;
                 hash &= !(1_u64 << (64 - depth));
@@ -340,12 +382,20 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         self.each_segment(|_, entry| deepest = deepest.max(entry.depth()));
         structure.set_depth(deepest)?;
         drop(structure);
-        self.compact()?;
+        self.compact(held)?;
         self.release_pages()
     }
 
+    /// Asks the caller's hasher, for which the lock that keeps snapshots out is let go: the
+    /// hasher may take one.
+    fn ask_exclusively<'t>(&'t self, held: &mut Option<MutexGuard<'t, ()>>, hashes: &mut Rehashed) {
+        *held = None;
+        hashes.learn(&self.placement);
+        *held = Some(self.exclusive.lock());
+    }
+
     /// Moves segments to the lowest numbers, and gives the memory of the others back.
-    fn compact(&self) -> Result<(), Error> {
+    fn compact<'t>(&'t self, held: &mut Option<MutexGuard<'t, ()>>) -> Result<(), Error> {
         loop {
             // What was given back is free when nobody knows it any more.
             let tag = retire_tag();
@@ -363,7 +413,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             segments.retain(|(_, entry)| entry.segment() >= live);
             let mut is_any_moved = false;
             for (hash, entry) in segments {
-                is_any_moved |= self.move_down(hash, entry)?;
+                is_any_moved |= self.move_down(hash, entry, held)?;
             }
             if !is_any_moved {
                 return Ok(());
@@ -372,31 +422,59 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     /// Moves a segment to a lower number, if there is one; whether it did.
-    fn move_down(&self, hash: u64, entry: Entry) -> Result<bool, Error> {
+    fn move_down<'t>(
+        &'t self,
+        hash: u64,
+        entry: Entry,
+        held: &mut Option<MutexGuard<'t, ()>>,
+    ) -> Result<bool, Error> {
+        let mut hashes = Rehashed::default();
+        loop {
+            if let Ok(moved) = self.try_move_down(hash, entry, &mut hashes)? {
+                return Ok(moved);
+            }
+            self.ask_exclusively(held, &mut hashes);
+        }
+    }
+
+    fn try_move_down(
+        &self,
+        hash: u64,
+        entry: Entry,
+        hashes: &mut Rehashed,
+    ) -> Result<Result<bool, Unhashed>, Error> {
         let _pin = self.cut.enter();
         let found = self.locate(hash);
         let segment = entry.segment();
         if found.entry != entry {
-            return Ok(false);
+            return Ok(Ok(false));
         }
         let children = self.take_children(1)?;
         let is_lower = (children[0].fresh.number as usize) < segment;
         let ready = self.segments.make_descriptor_writable(segment);
         self.segments.lock(segment);
-        let moved = match is_lower && ready.is_ok() && self.directories.is_still(found) {
-            true => self.move_locked(children, entry, hash).map(|()| true),
-            false => {
-                self.drop_children(&children);
-                ready.map(|()| false)
-            }
+        let moved = if !(is_lower && ready.is_ok() && self.directories.is_still(found)) {
+            self.drop_children(&children);
+            ready.map(|()| Ok(false))
+        } else if !hashes.has_all::<P>((hash, entry.depth()), self.tags(segment)) {
+            self.drop_children(&children);
+            Ok(Err(Unhashed))
+        } else {
+            self.move_locked(children, entry, hash, hashes).map(|()| Ok(true))
         };
         self.segments.unlock(segment);
         moved
     }
 
     /// Moves all pairs of a segment, which is locked, to one that nobody else knows.
-    fn move_locked(&self, mut children: Vec<Child>, entry: Entry, hash: u64) -> Result<(), Error> {
-        let made = self.fill(&mut children, entry, (hash >> 63) as usize, |_| 0)?;
+    fn move_locked(
+        &self,
+        mut children: Vec<Child>,
+        entry: Entry,
+        hash: u64,
+        hashes: &Rehashed,
+    ) -> Result<(), Error> {
+        let made = self.fill(&mut children, entry, ((hash >> 63) as usize, hashes), |_| 0)?;
         let children = children.into_iter().map(|child| (hash, child)).collect();
         let published = self.publish(entry.depth(), children, &[entry.segment()]);
         published.inspect_err(|_| self.free_buffers(&made))
@@ -404,16 +482,30 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Merges a segment with the one behind it, if both are of the same depth and few
     /// pairs are in them; whether it did.
-    fn merge(&self, hash: u64) -> Result<bool, Error> {
+    fn merge<'t>(
+        &'t self,
+        hash: u64,
+        held: &mut Option<MutexGuard<'t, ()>>,
+    ) -> Result<bool, Error> {
+        let mut hashes = Rehashed::default();
+        loop {
+            if let Ok(merged) = self.try_merge(hash, &mut hashes)? {
+                return Ok(merged);
+            }
+            self.ask_exclusively(held, &mut hashes);
+        }
+    }
+
+    fn try_merge(&self, hash: u64, hashes: &mut Rehashed) -> Result<Result<bool, Unhashed>, Error> {
         let _pin = self.cut.enter();
         let low = self.locate(hash);
         let depth = low.entry.depth();
         if depth <= self.least_depth || hash & 1 << (64 - depth) != 0 {
-            return Ok(false);
+            return Ok(Ok(false));
         }
         let high = self.locate(hash | 1 << (64 - depth));
         if high.entry.depth() != depth {
-            return Ok(false);
+            return Ok(Ok(false));
         }
         let mut pair = [low.entry.segment(), high.entry.segment()];
         pair.sort_unstable();
@@ -424,23 +516,33 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             (self.segments.per_segment + STASH) * L::SLOTS - free.sum::<u32>() as usize
         };
         let most = ((self.segments.per_segment * L::SLOTS) as f64 * super::FILLED / 2.0) as usize;
-        let merged = match is_still && pair.iter().map(count).sum::<usize>() <= most {
-            true => self.merge_locked(pair, depth, hash),
-            false => Ok(false),
+        let both_tags = pair.into_iter().flat_map(|segment| self.tags(segment));
+        let merged = if !is_still || pair.iter().map(count).sum::<usize>() > most {
+            Ok(Ok(false))
+        } else if !hashes.has_all::<P>((hash, depth - 1), both_tags) {
+            Ok(Err(Unhashed))
+        } else {
+            self.merge_locked(pair, depth, hash, hashes).map(Ok)
         };
         pair.iter().for_each(|&segment| self.segments.unlock(segment));
         merged
     }
 
-    fn merge_locked(&self, pair: [usize; 2], depth: u32, hash: u64) -> Result<bool, Error> {
+    fn merge_locked(
+        &self,
+        pair: [usize; 2],
+        depth: u32,
+        hash: u64,
+        hashes: &Rehashed,
+    ) -> Result<bool, Error> {
         let mut children = self.take_children(1)?;
         for segment in pair {
             let ready = self.segments.make_descriptor_writable(segment);
             ready.inspect_err(|_| self.drop_children(&children))?;
         }
-        let (mut made, half) = (Vec::new(), (hash >> 63) as usize);
+        let (mut made, hashes) = (Vec::new(), ((hash >> 63) as usize, hashes));
         let is_stored =
-            pair.iter().all(|&from| self.move_to(&mut children, from, half, |_| 0, &mut made));
+            pair.iter().all(|&from| self.move_to(&mut children, from, hashes, |_| 0, &mut made));
         if !is_stored {
             self.free_buffers(&made);
             self.drop_children(&children);

@@ -12,6 +12,7 @@ use crate::sync::{Backoff, OpPin, Shared};
 use crate::table::known::Known;
 use crate::table::pea::bucket::Flag;
 use crate::table::pea::layout::{Header, Layout};
+use crate::table::rehashed::Rehashed;
 use crate::table::{Change, KeyTest};
 
 /// An operation on one key: what becomes of it if it is present, and the value word to
@@ -32,6 +33,8 @@ enum Attempt {
     Unknown(u64),
     /// There is no room for a copy of a page.
     NoRoom,
+    /// The shard is to be stored anew, for which hashes are to be asked for.
+    Unhashed,
 }
 
 /// Where a key is.
@@ -59,7 +62,6 @@ pub(super) struct Held<'t> {
     pub(super) descriptor: Descriptor,
 }
 
-/// Also if the caller's hasher panics: what it is asked for is stored nowhere yet.
 impl Drop for Held<'_> {
     #[inline(always)]
     fn drop(&mut self) {
@@ -110,15 +112,16 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         &self,
         request: &Request<'_, T, F>,
     ) -> Option<Option<u64>> {
-        let _pin = OpPin::<Shared>::new();
+        let pin = OpPin::<Shared>::new();
         if self.cut.is_frozen() {
             return None;
         }
         let mut held = self.hold_fetched::<FETCHES>(request.hash);
         self.copy_before_change(&held, request.hash);
-        match self.attempt(&mut held, request, &Known::default()) {
+        let mut hashes = Rehashed::default();
+        match self.attempt(&mut held, request, &Known::default(), &mut hashes) {
             Ok(Attempt::Done(before, added)) => {
-                self.count(&mut held, request.hash, added);
+                self.end(held, pin, request.hash, added);
                 Some(before)
             }
             _ => None,
@@ -136,16 +139,34 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         self.hold(hash)
     }
 
-    /// Counts the pairs that a change has brought or taken.
+    /// Ends a change: counts the pairs that it has brought or taken, and lets the shard go.
     #[inline(always)]
-    fn count(&self, held: &mut Held<'_>, hash: u64, added: i64) {
+    fn end(&self, mut held: Held<'_>, pin: OpPin<Shared>, hash: u64, added: i64) {
         if added != 0 {
             self.registry.count::<Shared>(added);
         }
-        if added < 0 {
-            // When it has been counted: the caller's hasher may panic.
-            self.collect_garbage(held, hash);
+        if added >= 0 || !self.has_garbage(&held) {
+            return;
         }
+        if !P::runs_callers_code() {
+            return self.collect_garbage(&mut held, hash, &Rehashed::default());
+        }
+        drop(held);
+        drop(pin);
+        self.collect_asking(hash);
+    }
+
+    /// Collects the garbage of a shard, for which the caller's hasher is asked. The operation has
+    /// taken effect: if the hasher panics now, the memory stays, and the caller hears of it when
+    /// it hashes the next key.
+    #[cold]
+    fn collect_asking(&self, hash: u64) {
+        let collect = || {
+            self.change_hashed(self.shards.number(hash), None, |held, hash, hashes| {
+                self.collect_garbage(held, hash, hashes);
+            });
+        };
+        let _ = std::panic::catch_unwind(core::panic::AssertUnwindSafe(collect));
     }
 
     /// After an attempt that came to nothing.
@@ -162,7 +183,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         &self,
         request: &Request<'_, T, F>,
     ) -> Option<u64> {
-        let mut known = Known::default();
+        let (mut known, mut hashes) = (Known::default(), Rehashed::default());
         let mut backoff = Backoff::new();
         loop {
             if !T::BY_WORD {
@@ -178,9 +199,10 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             }
             let mut held = self.hold_fetched::<FETCHES>(request.hash);
             self.copy_before_change(&held, request.hash);
-            match self.attempt(&mut held, request, &known).unwrap_or(Attempt::NoRoom) {
+            let attempt = self.attempt(&mut held, request, &known, &mut hashes);
+            match attempt.unwrap_or(Attempt::NoRoom) {
                 Attempt::Done(before, added) => {
-                    self.count(&mut held, request.hash, added);
+                    self.end(held, pin, request.hash, added);
                     return before;
                 }
                 Attempt::Unknown(second) => {
@@ -193,6 +215,11 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                     drop(pin);
                     self.make_room_for_copies();
                 }
+                Attempt::Unhashed => {
+                    drop(held);
+                    drop(pin);
+                    hashes.learn(&self.placement);
+                }
             }
         }
     }
@@ -203,6 +230,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         held: &mut Held<'_>,
         request: &Request<'_, T, F>,
         known: &Known,
+        hashes: &mut Rehashed,
     ) -> Result<Attempt, Error> {
         let hash = request.hash;
         let run = held.descriptor.run();
@@ -234,7 +262,10 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                         None => false,
                     };
                     if !is_stored {
-                        self.insert_in_larger(held, hash, pair)?;
+                        if !self.is_hashed(held, hash, hashes) {
+                            return Ok(Attempt::Unhashed);
+                        }
+                        self.insert_in_larger(held, hash, pair, hashes)?;
                     }
                     Attempt::Done(None, 1)
                 }

@@ -57,11 +57,12 @@ pub use stats::TurboStats;
 use crate::error::Error;
 use crate::hash::{Decoder, Placement};
 use crate::memory::{Heap, Medium, MemoryUsage};
-use crate::sync::{Mutex, Registry, double_word_cas_is_lock_free, pairs_load_whole};
+use crate::sync::{Mutex, MutexGuard, Registry, double_word_cas_is_lock_free, pairs_load_whole};
 use crate::table::cut::{Cut, PairSnapshot};
 use crate::table::iceberg::chains::Chains;
 use crate::table::pea::bucket::Bucket;
 use crate::table::pea::layout::Layout;
+use crate::table::rehashed::Rehashed;
 use crate::table::restoring::Restoring;
 use crate::table::{Change, KeyTest, PairTable};
 use apply::Held;
@@ -135,6 +136,9 @@ impl Config {
         Ok((self, shards))
     }
 }
+
+/// The lock that keeps snapshots out, which is let go while the caller's hasher is asked.
+type Exclusive<'t> = Option<MutexGuard<'t, ()>>;
 
 /// The table: pairs of words, found by the first.
 #[derive(Debug)]
@@ -223,6 +227,31 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let mut held = self.hold(hash);
         self.copy_before_change(&held, hash);
         change(&mut held, hash)
+    }
+
+    /// The same with the hashes of its keys, which are asked for while nothing is held, nor
+    /// the lock that keeps snapshots out: the caller's hasher may take one.
+    fn change_hashed<'t, R>(
+        &'t self,
+        number: usize,
+        mut exclusive: Option<&mut Exclusive<'t>>,
+        mut change: impl FnMut(&mut Held<'_>, u64, &Rehashed) -> R,
+    ) -> R {
+        let mut hashes = Rehashed::default();
+        loop {
+            let changed = self.change_shard(number, |held, hash| {
+                let is_hashed = self.is_hashed(held, hash, &mut hashes);
+                is_hashed.then(|| change(held, hash, &hashes))
+            });
+            match changed {
+                Some(result) => return result,
+                None => {
+                    exclusive.iter_mut().for_each(|held| **held = None);
+                    hashes.learn(&self.placement);
+                    exclusive.iter_mut().for_each(|held| **held = Some(self.exclusive.lock()));
+                }
+            }
+        }
     }
 
     fn len(&self) -> usize {

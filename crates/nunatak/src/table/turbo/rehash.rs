@@ -5,6 +5,7 @@
 //! Readers go on in the buckets before, which stay as they are; nobody else can change the
 //! shard meanwhile, and nobody waits who changes another one.
 
+use super::Exclusive;
 use super::Table;
 use super::apply::Held;
 use super::shards::{Counts, Shards};
@@ -16,6 +17,7 @@ use crate::sync::AtomicUsize;
 use crate::sync::Ordering::Relaxed;
 use crate::table::pea::bucket::{Flag, Marking};
 use crate::table::pea::layout::{Header, Layout};
+use crate::table::rehashed::Rehashed;
 
 /// What has happened to shards: counted and read relaxed, statistics.
 #[derive(Debug, Default)]
@@ -56,7 +58,7 @@ pub(super) fn size_for(pairs: usize, shards: usize, slots: usize) -> Result<u32,
 /// A pair that finds no room in a run, and its hash.
 type Homeless = (u64, (u64, u64));
 
-/// Buckets that are given back, also if the caller's hasher panics, unless they are kept.
+/// Buckets that are given back unless they are kept.
 struct Taken<'t, M: Medium, L: Layout> {
     shards: &'t Shards<M, L>,
     run: Run,
@@ -72,6 +74,20 @@ impl<M: Medium, L: Layout> Drop for Taken<'_, M, L> {
 }
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+    /// Whether the hashes of a shard's keys, which is locked and which a hash is of, are known.
+    #[inline(always)]
+    pub(super) fn is_hashed(&self, held: &Held<'_>, hash: u64, hashes: &mut Rehashed) -> bool {
+        !P::runs_callers_code() || self.has_all_hashes(held, hash, hashes)
+    }
+
+    #[cold]
+    fn has_all_hashes(&self, held: &Held<'_>, hash: u64, hashes: &mut Rehashed) -> bool {
+        let run = held.descriptor.run();
+        let items = |bucket: &L| bucket.items(Marking::Place).collect::<Vec<_>>();
+        let all = run.iter().flat_map(|&run| self.shards.all(run)).flat_map(items);
+        hashes.has_all::<P>((hash, self.shards.bits), all.map(|item| item.tag))
+    }
+
     /// Stores a key for which there is no room in a shard, which is locked, when the shard
     /// is larger; in a chain if that does not help, or if there is no memory for it.
     #[cold]
@@ -80,12 +96,13 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         held: &mut Held<'_>,
         hash: u64,
         pair: (u64, u64),
+        hashes: &Rehashed,
     ) -> Result<(), Error> {
         loop {
             let size = held.descriptor.run().map(|run| run.size);
             let next = size.map_or(self.config.first_size, |size| size + 1);
             let is_refused = size.is_some() && self.is_sparse(next, held.shard.counts().live);
-            if is_refused || self.rehash(held, Some(next), hash).is_err() {
+            if is_refused || self.rehash(held, Some(next), hash, hashes).is_err() {
                 return self.chain(held, hash, pair);
             }
             self.happened.grown.fetch_add(usize::from(size.is_some()), Relaxed);
@@ -113,27 +130,34 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         self.chains.push(hash, pair).map_err(|_| FileError::Full.into())
     }
 
-    /// Makes a shard, which is locked, as small as its keys allow, or clears it of
-    /// tombstones, if it has many free slots or many of these.
+    /// Whether a shard, which is locked, has many free slots or many tombstones.
     #[inline(always)]
-    pub(super) fn collect_garbage(&self, held: &mut Held<'_>, hash: u64) {
-        let Some(run) = held.descriptor.run() else { return };
+    pub(super) fn has_garbage(&self, held: &Held<'_>) -> bool {
+        let Some(run) = held.descriptor.run() else { return false };
         let slots = L::SLOTS << run.size;
         let Counts { live, tombstones } = held.shard.counts();
         let is_empty = EMPTY * (live as usize) < slots && run.size > self.config.first_size;
-        let has_tombstones = f64::from(tombstones) > self.config.tombstones * slots as f64;
-        if is_empty || has_tombstones {
-            self.make_fit(held, run, hash);
+        is_empty || f64::from(tombstones) > self.config.tombstones * slots as f64
+    }
+
+    /// Makes a shard, which is locked, as small as its keys allow, or clears it of
+    /// tombstones, if it has many free slots or many of these.
+    #[inline(always)]
+    pub(super) fn collect_garbage(&self, held: &mut Held<'_>, hash: u64, hashes: &Rehashed) {
+        if self.has_garbage(held)
+            && let Some(run) = held.descriptor.run()
+        {
+            self.make_fit(held, run, hash, hashes);
         }
     }
 
     /// Without memory for it the shard stays as it is.
     #[cold]
-    fn make_fit(&self, held: &mut Held<'_>, run: Run, hash: u64) {
+    fn make_fit(&self, held: &mut Held<'_>, run: Run, hash: u64, hashes: &Rehashed) {
         // To half of that load, so that the next keys find room.
         let fitting = fitting(2 * held.shard.counts().live as usize, L::SLOTS);
         let size = fitting.max(self.config.first_size).min(run.size);
-        if self.rehash(held, Some(size), hash).is_ok() {
+        if self.rehash(held, Some(size), hash, hashes).is_ok() {
             let of_size =
                 if size == run.size { &self.happened.collected } else { &self.happened.shrunk };
             of_size.fetch_add(1, Relaxed);
@@ -149,6 +173,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         held: &mut Held<'_>,
         size: Option<u32>,
         hash: u64,
+        hashes: &Rehashed,
     ) -> Result<(), Error> {
         let before = held.descriptor.run();
         let number = self.shards.number(hash);
@@ -156,7 +181,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let (run, counts) = match size {
             None => (None, Counts::default()),
             Some(size) => {
-                let (run, counts) = self.fill(before, size, (hash >> 63) as usize)?;
+                let (run, counts) = self.fill(before, size, ((hash >> 63) as usize, hashes))?;
                 (Some(run), counts)
             }
         };
@@ -173,12 +198,17 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Stores the pairs of a run in a new one of a size, or of the next size in which all
     /// find room; in chains those that find none however large it is.
-    fn fill(&self, from: Option<Run>, mut size: u32, half: usize) -> Result<(Run, Counts), Error> {
+    fn fill(
+        &self,
+        from: Option<Run>,
+        mut size: u32,
+        hashes: (usize, &Rehashed),
+    ) -> Result<(Run, Counts), Error> {
         loop {
             let mut taken =
                 Taken { shards: &self.shards, run: self.shards.take(size)?, is_kept: false };
             let run = taken.run;
-            let Some((counts, homeless)) = self.fill_run(from, run, half)? else {
+            let Some((counts, homeless)) = self.fill_run(from, run, hashes)? else {
                 size += 1;
                 continue;
             };
@@ -211,12 +241,12 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         &self,
         from: Option<Run>,
         run: Run,
-        half: usize,
+        (half, hashes): (usize, &Rehashed),
     ) -> Result<Option<(Counts, Vec<Homeless>)>, Error> {
         let (mut counts, mut homeless) = (Counts::default(), Vec::new());
         for bucket in from.iter().flat_map(|&from| self.shards.all(from)) {
             for item in bucket.items(Marking::Place) {
-                let hash = self.placement.hash_of_tag(item.tag, half);
+                let hash = hashes.hash(&self.placement, item.tag, half);
                 let pair = (item.tag, item.second);
                 if self.store(run, hash, pair, &mut counts)?.is_none() {
                     if !self.is_sparse(run.size + 1, counts.live) {
@@ -260,10 +290,11 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     pub(crate) fn reserve(&self, additional: usize) -> Result<(), Error> {
         let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
         let size = size_for(all, self.shards.len(), L::SLOTS)?;
+        self.shards.check_size(size)?;
         for number in 0..self.shards.len() {
-            self.change_shard(number, |held, hash| match held.descriptor.run() {
+            self.change_hashed(number, None, |held, hash, hashes| match held.descriptor.run() {
                 Some(run) if run.size >= size => Ok(()),
-                _ => self.rehash(held, Some(size), hash),
+                _ => self.rehash(held, Some(size), hash, hashes),
             })?;
         }
         Ok(())
@@ -272,37 +303,38 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Makes all shards as small as their pairs allow, and gives back memory that is not
     /// needed.
     pub(super) fn shrink_to_fit(&self) -> Result<(), Error> {
-        let _held = self.exclusive.lock();
+        let exclusive = &mut Some(self.exclusive.lock());
         for number in 0..self.shards.len() {
-            self.change_shard(number, |held, hash| {
+            self.change_hashed(number, Some(exclusive), |held, hash, hashes| {
                 let Some(run) = held.descriptor.run() else { return Ok(()) };
                 let Counts { live, tombstones } = held.shard.counts();
                 if live == 0 {
                     // Those in chains are found without buckets.
-                    return self.rehash(held, None, hash);
+                    return self.rehash(held, None, hash, hashes);
                 }
                 let size = fitting(live as usize, L::SLOTS).min(run.size);
                 if size < run.size || tombstones > 0 {
-                    return self.rehash(held, Some(size), hash);
+                    return self.rehash(held, Some(size), hash, hashes);
                 }
                 Ok(())
             })?;
         }
-        self.move_down()?;
+        self.move_down(exclusive)?;
         self.release_pages()
     }
 
     /// Moves shards to lower addresses as long as there are any free, and gives the memory
     /// behind them back.
-    fn move_down(&self) -> Result<(), Error> {
+    fn move_down<'t>(&'t self, exclusive: &mut Exclusive<'t>) -> Result<(), Error> {
         loop {
             self.shards.trim();
             let mut is_any_moved = false;
             for number in (0..self.shards.len()).rev() {
-                self.change_shard(number, |held, hash| -> Result<(), Error> {
+                let exclusive = Some(&mut *exclusive);
+                self.change_hashed(number, exclusive, |held, hash, hashes| -> Result<(), Error> {
                     let Some(run) = held.descriptor.run() else { return Ok(()) };
                     if self.shards.has_below(run) {
-                        self.rehash(held, Some(run.size), hash)?;
+                        self.rehash(held, Some(run.size), hash, hashes)?;
                         let is_moved =
                             held.descriptor.run().is_some_and(|now| now.first < run.first);
                         is_any_moved |= is_moved;

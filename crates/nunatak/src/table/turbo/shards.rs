@@ -150,6 +150,8 @@ pub(super) struct Shards<M: Medium, L: Layout> {
     /// Of a durable table: see [`durable`](super::durable).
     descriptors: Option<Stretch<AtomicPair, M>>,
     runs: Mutex<Runs>,
+    /// How many buckets there are addresses for.
+    most: usize,
     _addresses: Addresses,
 }
 
@@ -176,6 +178,7 @@ impl<M: Medium, L: Layout> Shards<M, L> {
                         buckets,
                         descriptors,
                         runs: Mutex::default(),
+                        most,
                         _addresses: Addresses::count((most * size_of::<L>()) as u64),
                     });
                 }
@@ -220,6 +223,12 @@ impl<M: Medium, L: Layout> Shards<M, L> {
     #[inline(always)]
     pub(super) fn place(&self, run: Run, hash: u64, distance: usize) -> usize {
         bucket(run, hash, self.bits, distance)
+    }
+
+    /// Whether there are addresses for so large a run of every shard: asked before any of them
+    /// takes memory.
+    pub(super) fn check_size(&self, size: u32) -> Result<(), Error> {
+        if self.all.len() > self.most >> size { Err(Error::CapacityOverflow) } else { Ok(()) }
     }
 
     /// The bucket of a run that a key is in if there is room.

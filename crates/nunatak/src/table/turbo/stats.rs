@@ -7,6 +7,7 @@ use crate::memory::{Medium, Run};
 use crate::sync::Ordering;
 use crate::table::pea::bucket::Marking;
 use crate::table::pea::layout::{Header, Layout};
+use crate::table::rehashed::Rehashed;
 
 /// What a [`TurboMap`](crate::TurboMap) looks like inside.
 ///
@@ -54,11 +55,11 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let (mut buckets, mut tombstones) = (0, 0);
         let (mut distances, mut ends) = (Vec::new(), Vec::new());
         for number in 0..self.shards.len() {
-            self.change_shard(number, |held, hash| {
+            self.change_hashed(number, None, |held, hash, hashes| {
                 let Some(run) = held.descriptor.run() else { return };
                 buckets += run.len();
                 tombstones += held.shard.counts().tombstones as usize;
-                self.count_distances(run, (hash >> 63) as usize, &mut distances);
+                self.count_distances(run, ((hash >> 63) as usize, hashes), &mut distances);
                 self.count_probes(run, &mut ends);
             });
         }
@@ -83,10 +84,15 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    fn count_distances(&self, run: Run, half: usize, distances: &mut Vec<usize>) {
+    fn count_distances(
+        &self,
+        run: Run,
+        (half, hashes): (usize, &Rehashed),
+        distances: &mut Vec<usize>,
+    ) {
         for (at, bucket) in (run.first..).zip(self.shards.all(run)) {
             for item in bucket.items(Marking::Place) {
-                let hash = self.placement.hash_of_tag(item.tag, half);
+                let hash = hashes.hash(&self.placement, item.tag, half);
                 let home = self.shards.place(run, hash, 0);
                 count(distances, at.wrapping_sub(home) & (run.len() - 1));
             }

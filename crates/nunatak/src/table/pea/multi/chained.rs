@@ -1,7 +1,7 @@
 //! Values of keys whose buckets have no room: in the chains.
 //!
-//! Pointers are filed there under another hash than values, which no key has that has the
-//! same tag. (In a durable table their words tell them apart as well.)
+//! Pointers are filed there under another hash than values: the lowest bit tells them apart,
+//! whatever it is of the key's. (In a durable table their words do so as well.)
 
 use super::{Held, Interrupted};
 use crate::hash::Placement;
@@ -24,20 +24,20 @@ pub(in crate::table::pea) struct Chained {
 impl Chained {
     /// Under which hash it is filed.
     fn filed(&self) -> u64 {
-        self.hash ^ u64::from(self.is_pointer)
+        self.hash & !1 | u64::from(self.is_pointer)
     }
 }
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
-    /// All of all keys.
+    /// Iterates over every value of every key. Of hashes the lowest bit is left out if keys may
+    /// have several values.
     pub(in crate::table::pea) fn all_chained(&self) -> impl Iterator<Item = Chained> {
-        self.chains.all().into_iter().map(|(filed, (word, second))| {
-            let tag = self.marking().tag(word);
-            let hash = match self.duplicates {
-                Some(_) => self.placement.hash_of_tag(tag, (filed >> 63) as usize),
-                None => filed,
-            };
-            Chained { hash, tag, second, is_pointer: hash != filed }
+        let pointer_bit = u64::from(self.duplicates.is_some());
+        self.chains.all().into_iter().map(move |(filed, (word, second))| Chained {
+            hash: filed & !pointer_bit,
+            tag: self.marking().tag(word),
+            second,
+            is_pointer: filed & pointer_bit != 0,
         })
     }
 }
@@ -50,7 +50,11 @@ impl<P: Placement, M: Medium> Table<P, M> {
 
     /// Under which hash something is filed, and what is stored of it.
     pub(in crate::table::pea) fn filed(&self, chained: Chained) -> (u64, (u64, u64)) {
-        (chained.filed(), self.pair(chained))
+        let filed = match self.duplicates {
+            Some(_) => chained.filed(),
+            None => chained.hash,
+        };
+        (filed, self.pair(chained))
     }
 
     /// All of a key, values first.

@@ -43,6 +43,7 @@ use crate::hash::Placement;
 use crate::memory::{Medium, MemoryUsage};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Shared};
+use crate::table::rehashed::Rehashed;
 use held::{At, Held, Interrupted, STASHES};
 
 /// What a table of duplicate keys has besides.
@@ -133,7 +134,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         mut attempt: impl FnMut(&mut Held<'_, M>, bool) -> Result<Option<R>, Interrupted>,
     ) -> Result<R, Error> {
         let key = (hash, self.placement.tag(word, hash));
-        let mut backoff = Backoff::new();
+        let (mut hashes, mut backoff) = (Rehashed::default(), Backoff::new());
         let (mut in_order, mut is_refused, mut is_last) = (false, false, false);
         loop {
             let pin = OpPin::<Shared>::new();
@@ -147,7 +148,13 @@ impl<P: Placement, M: Medium> Table<P, M> {
             let attempt = |held: &mut Held<'_, M>| attempt(held, is_refused);
             match self.change_locked(found, key, in_order, attempt) {
                 Some(Ok(Some(result))) => return Ok(result),
-                Some(Ok(None)) => is_refused = self.make_room(found, hash).is_err(),
+                Some(Ok(None)) => {
+                    is_refused = self.make_room(found, hash, &mut hashes).is_err();
+                    if hashes.is_missing() {
+                        drop(pin);
+                        hashes.learn(&self.placement);
+                    }
+                }
                 Some(Err(Interrupted::OutOfOrder)) => in_order = true,
                 Some(Err(Interrupted::NoRoom)) => {
                     drop(pin);

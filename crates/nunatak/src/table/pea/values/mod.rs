@@ -89,7 +89,7 @@ pub(super) struct Values<M: Medium = Heap> {
 impl<M: Medium> Values<M> {
     pub(super) fn new(medium: &M, per_segment: usize) -> Result<Self, Error> {
         let bytes = per_segment * BLOCK_BYTES;
-        let most_blocks = 1_usize << BLOCK_BITS.min(usize::BITS - 2);
+        let most_blocks = 1_usize << BLOCK_BITS;
         let mut most = (Addresses::share() as usize / bytes).clamp(8, most_blocks / per_segment);
         let words = loop {
             match Stretch::within(medium, Part::Values, 0, most * per_segment * WORDS) {

@@ -1,0 +1,57 @@
+//! Which hashes a transfer to a larger index needs, if the hasher is the caller's: see
+//! [`Hashes`](crate::table::hashes).
+
+use super::index::Index;
+use super::layout::{BinState, DELEGATED, Header};
+use super::migration::Migration;
+use super::{Mode, Table};
+use crate::hash::Placement;
+use crate::sync::Ordering;
+use crate::table::hashes::Key;
+use core::ops::Range;
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
+    /// Whether a transfer has the hashes that it needs for these units, but for keys that are
+    /// inserted meanwhile.
+    pub(super) fn has_hashes(
+        &self,
+        old: &Index,
+        migration: &Migration,
+        units: Range<usize>,
+    ) -> bool {
+        if !P::runs_callers_code() || !migration.grows(old) {
+            return true;
+        }
+        let mut keys = Vec::new();
+        for at in units.flat_map(|unit| migration.bins_of::<P>(unit)) {
+            self.for_each_tag(old, at, |key| keys.push(key));
+        }
+        self.hashes.want(keys.into_iter())
+    }
+
+    /// Tells the tags of a bin, as far as nobody changes it.
+    fn for_each_tag(&self, index: &Index, at: usize, mut each: impl FnMut(Key)) {
+        let (bin, half) = (index.bins.at(at), P::half_of(at, index.bins.len()));
+        let (dead, hidden) = (self.decoder.dead(half), self.decoder.hidden(half));
+        let mut tell = |(first, second): (u64, u64)| match first {
+            first if Y::SHADOWS && first == hidden => each((second, half)),
+            first if first != 0 && first != dead => each((first, half)),
+            _ => {}
+        };
+        // Acquire: the slots are at least as new as the header, and links are chained.
+        let header = Header(bin.header.load(Ordering::Acquire));
+        let links = bin.links.load(Ordering::Acquire);
+        if header.state() == BinState::Moved {
+            return;
+        }
+        if links & DELEGATED != 0 {
+            let pairs = index.overflow.lock().pairs(at);
+            return pairs.into_iter().flatten().for_each(tell);
+        }
+        for number in header.claimed(0) {
+            let slot = index.slot(at, bin, links, number);
+            // Relaxed: looked at again when the bin is held.
+            tell((slot.load_first(Ordering::Relaxed), slot.load_second(Ordering::Relaxed)));
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Every operation of every kind of map, on tables so small that an interpreter runs all of it in
+//! minutes and ordinary tests in a second.
+//!
+//! Miri looks for undefined behaviour, data races and leaks in all of the library but its inline
+//! assembly, its system calls and its files, which have other code in their place there.
+//! `.ci/sanitizers` runs all of it, `.ci/run` the module `short`:
+//!
+//! ```text
+//! MIRIFLAGS=-Zmiri-permissive-provenance cargo +nightly miri test -p nunatak --test miri short
+//! ```
+//!
+//! Slots hold addresses as integers, whose provenance is exposed: so it must be permissive.
+#![cfg(not(any(loom, shuttle)))]
+
+mod bytes;
+mod operations;
+mod owned;
+mod short;
+mod threads;
+mod whole;
+
+/// Small builders, of tables that grow several times for as many entries as tests have here.
+mod small {
+    use nunatak::{
+        Blocks, DlhtBuilder, DlhtMap, IcebergBuilder, IcebergMap, PeaBuilder, PeaMap, RandomState,
+        TurboBuilder, TurboMap,
+    };
+
+    pub(crate) fn dlht() -> DlhtBuilder {
+        DlhtMap::<u64, u64>::builder().initial_bins(2).growth_factor(2).transfer_chunk(2)
+    }
+
+    pub(crate) fn iceberg() -> IcebergBuilder<RandomState, Blocks<8, 2>> {
+        IcebergMap::<u64, u64>::builder().blocks::<Blocks<8, 2>>().max_load(0.9)
+    }
+
+    pub(crate) fn pea() -> PeaBuilder {
+        PeaMap::<u64, u64>::builder().segment_buckets(2)
+    }
+
+    pub(crate) fn turbo() -> TurboBuilder {
+        TurboMap::<u64, u64>::builder().shards(2)
+    }
+}
