@@ -51,7 +51,12 @@ fn occupancy_exceeds_a_faithful_layout() {
     // and 54.0 % for one in eight; with a first link of half a bucket:
     for (bins_per_link, faithful, expected) in [(5, 0.598, 0.711), (8, 0.540, 0.649)] {
         for bins in [1 << 14, 1 << 18] {
-            let (occupancy, keys_per_bin) = occupancy_until_resize(bins, bins_per_link);
+            // One table of a hundred grows before its links are used up, as a bin got its 16th
+            // key: the median of five is a table that did not.
+            let mut tables: Vec<_> =
+                (0..5).map(|_| occupancy_until_resize(bins, bins_per_link)).collect();
+            tables.sort_by(|one, other| one.0.total_cmp(&other.0));
+            let (occupancy, keys_per_bin) = tables[2];
             println!("{bins} bins, 1/{bins_per_link}: {occupancy:.3}, {keys_per_bin:.2} a bin");
             assert!(occupancy > faithful, "{occupancy} with links for {bins_per_link} bins");
             assert!((occupancy - expected).abs() < 0.01, "{occupancy}, expected {expected}");
