@@ -40,8 +40,14 @@ impl<K, V> Request<K, V> {
         }
     }
 
-    /// What the request came to if `before` was the key's value.
-    pub(crate) fn outcome(&self, before: Option<V>) -> Outcome<V> {
+    /// What the request comes to if `before` is the key's value, for maps that execute one
+    /// request after the other.
+    ///
+    /// ```
+    /// use nunatak::{Outcome, Request};
+    /// assert_eq!(Request::TryInsert(3, 4).outcome(Some(5)), Outcome::Occupied(5));
+    /// ```
+    pub fn outcome(&self, before: Option<V>) -> Outcome<V> {
         match (self, before) {
             (Self::Get(_), Some(value)) => Outcome::Found(value),
             (Self::Insert(..) | Self::Update(..), Some(value)) => Outcome::Replaced(value),

@@ -275,7 +275,7 @@ fn stored<T>(result: Result<T, Error>) -> T {
 }
 
 /// [`ConcurrentMap::fetch_update`] by what a map's `compute` does.
-pub(crate) fn fetch_by_compute<E: Entries, R>(
+fn fetch_by_compute<E: Entries, R>(
     mut f: impl FnMut(&Bytes) -> Option<Bytes>,
     compute: impl FnOnce(
         &mut dyn FnMut(Option<E::Value<'_>>) -> Compute<Bytes>,

@@ -38,8 +38,6 @@ pub use boxed::BoxedMap;
 pub use boxed_guard::{BoxedGuard, Removed};
 pub use bytes::ByteMap;
 pub use bytes_guard::ByteGuard;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-pub(crate) use bytes_whole::fetch_by_compute;
 pub use detached::Detached;
 pub use dlht::{DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet};
 pub use iceberg::{IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet};
