@@ -129,6 +129,15 @@ where
         Ok(done(self.0.insert_many(entries, previous)))
     }
 
+    fn update_many(
+        &self,
+        entries: &[(K, V)],
+        previous: &mut [Option<V>],
+    ) -> Result<usize, BatchError> {
+        batch(entries.len(), previous.len())?;
+        Ok(done(self.0.update_many(entries, previous)))
+    }
+
     fn remove_many(&self, keys: &[K], removed: &mut [Option<V>]) -> Result<usize, BatchError> {
         batch(keys.len(), removed.len())?;
         Ok(done(self.0.remove_many(keys, removed)))
@@ -236,6 +245,20 @@ impl ConcurrentMap<Bytes, Bytes> for Infallible<TurboBlobMap> {
             fresh += usize::from(previous.is_none());
         }
         Ok(fresh)
+    }
+
+    fn update_many(
+        &self,
+        entries: &[(Bytes, Bytes)],
+        previous: &mut [Option<Bytes>],
+    ) -> Result<usize, BatchError> {
+        batch(entries.len(), previous.len())?;
+        let mut present = 0;
+        for ((key, value), previous) in entries.iter().zip(previous) {
+            *previous = done(self.0.update(key, value));
+            present += usize::from(previous.is_some());
+        }
+        Ok(present)
     }
 
     fn remove_many(

@@ -10,7 +10,6 @@ use crate::error::{BatchError, Error, FileError};
 use crate::hash::StableHash;
 use crate::memory::MemoryUsage;
 use crate::memory::durable::{Backing, Paged};
-use crate::table::PairTable;
 use crate::table::iceberg::Recovery;
 use crate::table::pea::PeaMultiStats;
 
@@ -102,7 +101,7 @@ impl<K: InlineKey, V: Inline> MapInFile for Inner<K, V> {
     }
 
     fn load_factor(&self) -> f64 {
-        PairTable::load_factor(&self.table)
+        self.load_factor()
     }
 
     fn memory_usage(&self) -> MemoryUsage {

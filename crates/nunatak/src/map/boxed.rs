@@ -1,6 +1,8 @@
 //! [`BoxedMap`]: any key, any value.
 
 use super::Compute;
+#[cfg(doc)]
+use super::ConcurrentMap;
 use super::boxed_guard::{BoxedGuard, Removed};
 use crate::entry::{Entry, EntryPtr, Retired, Unpublished};
 use crate::hash::{HashPlacement, RandomState, post_mix};
@@ -445,6 +447,28 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
                 Err(newer) => present = newer,
             }
         }
+    }
+
+    /// [`ConcurrentMap::compare_exchange`]: replaces a value that is equal to `current`, and
+    /// returns a copy of what it replaced.
+    ///
+    /// # Errors
+    /// A copy of the value that is present instead, `None` if the key is absent.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// assert_eq!(map.compare_exchange("a", &1, 2), Ok(1));
+    /// assert_eq!(map.compare_exchange("a", &1, 3), Err(Some(2)));
+    /// ```
+    pub fn compare_exchange<Q>(&self, key: &Q, current: &V, new: V) -> Result<V, Option<V>>
+    where
+        K: Borrow<Q> + Clone,
+        Q: Hash + Eq + ?Sized,
+        V: Clone + PartialEq,
+    {
+        self.fetch_update(key, |present| (present == current).then(|| new.clone()))
     }
 
     /// Decides on a key's fate by its present value, atomically, and returns a

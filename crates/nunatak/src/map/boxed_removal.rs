@@ -95,6 +95,27 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         }
     }
 
+    /// [`ConcurrentMap::remove_if`]: [`remove_entry_if`](Self::remove_entry_if) by the value
+    /// alone, which returns a copy of the value.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// assert_eq!(map.remove_if("a", |value| *value > 1), None);
+    /// assert_eq!(map.remove_if("a", |value| *value > 0), Some(1));
+    /// ```
+    pub fn remove_if<Q, F>(&self, key: &Q, mut condition: F) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+        V: Clone,
+        F: FnMut(&V) -> bool,
+    {
+        let removed = self.remove_entry_if(key, |_, value| condition(value))?;
+        Some(removed.value().clone())
+    }
+
     /// [`ConcurrentMap::retain`]: takes out the entries that `keep` rejects, and drops them as
     /// [`clear`](Self::clear) does.
     ///

@@ -3,6 +3,7 @@
 use super::batch::{Op, Request, Stop};
 use super::boxed::{BoxedMap, is};
 use super::inline_whole::check_batch;
+use super::interface::{by_own_methods, whole_map};
 use super::{Compute, ConcurrentMap, windows};
 use crate::entry::EntryPtr;
 use crate::error::{BatchError, Error};
@@ -138,150 +139,35 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
 }
 
 impl<K, V, S, D: Design> BoxedMap<K, V, S, D> {
-    /// [`ConcurrentMap::len`].
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// assert_eq!(DlhtBoxedMap::<String, u64>::new().len(), 0);
-    /// ```
-    pub fn len(&self) -> usize {
-        self.table.len()
-    }
-
-    /// [`ConcurrentMap::is_empty`].
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// assert!(DlhtBoxedMap::<String, u64>::new().is_empty());
-    /// ```
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// [`ConcurrentMap::reserve`].
-    ///
-    /// # Errors
-    /// If the memory is not to be had; the map is as it was.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// DlhtBoxedMap::<String, u64>::new().reserve(1000)?;
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn reserve(&self, additional: usize) -> Result<(), Error> {
-        self.table.reserve(additional)
-    }
-
-    /// [`ConcurrentMap::shrink_to_fit`].
-    ///
-    /// # Errors
-    /// If the smaller index can't be allocated; the map is as it was.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// DlhtBoxedMap::<String, u64>::with_capacity(1000).shrink_to_fit()?;
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn shrink_to_fit(&self) -> Result<(), Error> {
-        self.table.shrink_to_fit()
-    }
-
-    /// [`ConcurrentMap::load_factor`].
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// assert_eq!(DlhtBoxedMap::<String, u64>::new().load_factor(), 0.0);
-    /// ```
-    pub fn load_factor(&self) -> f64 {
-        self.table.load_factor()
-    }
-
-    /// [`ConcurrentMap::memory_usage`]: of the index; what the entries on the
-    /// heap take the allocator knows.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// assert!(DlhtBoxedMap::<String, u64>::new().memory_usage().mapped > 0);
-    /// ```
-    pub fn memory_usage(&self) -> MemoryUsage {
-        self.table.memory_usage()
-    }
-
-    /// [`ConcurrentMap::stats`].
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// assert_eq!(DlhtBoxedMap::<String, u64>::new().stats().len, 0);
-    /// ```
-    pub fn stats(&self) -> D::Stats {
-        self.table.stats()
+    whole_map! {
+        "DlhtBoxedMap", "DlhtBoxedMap::<String, u64>::new()", "entries", table, D::Stats:
+        len is_empty reserve shrink_to_fit load_factor memory_usage stats
     }
 }
 
-impl<K, V, S, D: Design> ConcurrentMap<K, V> for BoxedMap<K, V, S, D>
-where
-    K: Hash + Eq + Clone,
-    V: Clone,
-    S: BuildHasher,
-{
-    type Stats = D::Stats;
-
-    fn get(&self, key: &K) -> Option<V> {
-        self.get(key)
+impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
+    /// Stores a value if its key is absent, or returns a copy of what is there.
+    fn compute_present(&self, key: K, value: V) -> Option<V> {
+        self.compute(key, |present| match present {
+            Some(_) => Compute::Keep,
+            None => Compute::Put(value.clone()),
+        })
     }
 
-    fn contains_key(&self, key: &K) -> bool {
-        self.contains_key(key)
-    }
-
-    fn insert(&self, key: K, value: V) -> Option<V> {
-        self.insert(key, value)
-    }
-
-    fn try_insert(&self, key: K, value: V) -> Result<(), V> {
-        match self.compute_present(key, value) {
-            None => Ok(()),
-            Some(present) => Err(present),
-        }
-    }
-
-    fn update(&self, key: &K, value: V) -> Option<V> {
-        self.update(key, value)
-    }
-
-    fn compare_exchange(&self, key: &K, current: &V, new: V) -> Result<V, Option<V>>
-    where
-        V: PartialEq,
-    {
-        self.fetch_update(key, |present| (present == current).then(|| new.clone()))
-    }
-
-    fn fetch_update<F: FnMut(&V) -> Option<V>>(&self, key: &K, f: F) -> Result<V, Option<V>> {
-        self.fetch_update(key, f)
-    }
-
-    fn compute<F: FnMut(Option<&V>) -> Compute<V>>(&self, key: K, f: F) -> Option<V> {
-        self.compute(key, f)
-    }
-
-    fn get_or_insert_with<F: FnOnce() -> V>(&self, key: K, make: F) -> V {
-        self.get_or_insert_with(key, make, V::clone)
-    }
-
-    fn remove(&self, key: &K) -> Option<V> {
-        self.remove(key)
-    }
-
-    fn remove_if<F: FnMut(&V) -> bool>(&self, key: &K, mut condition: F) -> Option<V> {
-        let removed = self.remove_entry_if(key, |_, value| condition(value))?;
-        Some(removed.value().clone())
-    }
-
-    fn get_many(&self, keys: &[K], values: &mut [Option<V>]) -> Result<usize, BatchError> {
-        self.get_many(keys, values)
-    }
-
-    fn insert_many(
+    /// [`ConcurrentMap::insert_many`]: stores copies of all entries, in order, and returns how
+    /// many keys were new.
+    ///
+    /// # Errors
+    /// If `previous` is shorter than `entries`; nothing was done.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// let mut previous = [None; 2];
+    /// assert_eq!(map.insert_many(&[("a".into(), 1), ("a".into(), 2)], &mut previous), Ok(1));
+    /// assert_eq!(previous, [None, Some(1)]);
+    /// ```
+    pub fn insert_many(
         &self,
         entries: &[(K, V)],
         previous: &mut [Option<V>],
@@ -297,7 +183,51 @@ where
         Ok(new)
     }
 
-    fn remove_many(&self, keys: &[K], removed: &mut [Option<V>]) -> Result<usize, BatchError> {
+    /// [`ConcurrentMap::update_many`]: replaces the values of all keys that are present, in
+    /// order, and returns how many were.
+    ///
+    /// # Errors
+    /// If `previous` is shorter than `entries`; nothing was done.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// let mut previous = [None; 2];
+    /// assert_eq!(map.update_many(&[("a".into(), 2), ("b".into(), 3)], &mut previous), Ok(1));
+    /// assert_eq!(previous, [Some(1), None]);
+    /// ```
+    pub fn update_many(
+        &self,
+        entries: &[(K, V)],
+        previous: &mut [Option<V>],
+    ) -> Result<usize, BatchError> {
+        check_batch(entries.len(), previous.len())?;
+        let mut present = 0;
+        self.for_each_fetched::<false>(entries.iter().map(|(key, _)| key), |at| {
+            let (key, value) = &entries[at];
+            previous[at] = self.update(key, value.clone());
+            present += usize::from(previous[at].is_some());
+            true
+        });
+        Ok(present)
+    }
+
+    /// [`ConcurrentMap::remove_many`]: takes all keys out, in order, and returns how many were
+    /// present.
+    ///
+    /// # Errors
+    /// If `removed` is shorter than `keys`; nothing was done.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// let mut removed = [None; 2];
+    /// assert_eq!(map.remove_many(&["a".into(), "a".into()], &mut removed), Ok(1));
+    /// assert_eq!(removed, [Some(1), None]);
+    /// ```
+    pub fn remove_many(&self, keys: &[K], removed: &mut [Option<V>]) -> Result<usize, BatchError> {
         check_batch(keys.len(), removed.len())?;
         let mut present = 0;
         self.for_each_fetched::<false>(keys.iter(), |at| {
@@ -308,7 +238,17 @@ where
         Ok(present)
     }
 
-    fn execute(&self, operations: &mut [Op<K, V>], stop: Stop) -> usize {
+    /// [`ConcurrentMap::execute`]: mixed operations in order, and how many were executed.
+    ///
+    /// ```
+    /// # use nunatak::{DlhtBoxedMap, Op, Outcome, Request, Stop};
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// let mut batch =
+    ///     [Op::new(Request::Insert("a".to_string(), 1)), Op::new(Request::Remove("a".to_string()))];
+    /// assert_eq!(map.execute(&mut batch, Stop::AtFirstFailure), 2);
+    /// assert_eq!(batch[1].outcome, Outcome::Removed(1));
+    /// ```
+    pub fn execute(&self, operations: &mut [Op<K, V>], stop: Stop) -> usize {
         let keys: Vec<K> =
             operations.iter().map(|operation| operation.request.key().clone()).collect();
         let mut executed = 0;
@@ -327,59 +267,27 @@ where
         });
         executed
     }
-
-    fn prefetch(&self, key: &K) {
-        self.prefetch(key);
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (K, V)> {
-        self.iter()
-    }
-
-    fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)>, Error> {
-        self.snapshot()
-    }
-
-    fn retain<F: FnMut(&K, &V) -> bool>(&self, keep: F) {
-        self.retain(keep);
-    }
-
-    fn clear(&self) {
-        self.clear();
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn reserve(&self, additional: usize) -> Result<(), Error> {
-        self.reserve(additional)
-    }
-
-    fn shrink_to_fit(&self) -> Result<(), Error> {
-        self.shrink_to_fit()
-    }
-
-    fn load_factor(&self) -> f64 {
-        self.load_factor()
-    }
-
-    fn memory_usage(&self) -> MemoryUsage {
-        self.memory_usage()
-    }
-
-    fn stats(&self) -> D::Stats {
-        self.stats()
-    }
 }
 
-impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
-    /// Stores a value if its key is absent, or returns a copy of what is there.
-    fn compute_present(&self, key: K, value: V) -> Option<V> {
-        self.compute(key, |present| match present {
-            Some(_) => Compute::Keep,
-            None => Compute::Put(value.clone()),
-        })
+impl<K, V, S, D: Design> ConcurrentMap<K, V> for BoxedMap<K, V, S, D>
+where
+    K: Hash + Eq + Clone,
+    V: Clone,
+    S: BuildHasher,
+{
+    fn try_insert(&self, key: K, value: V) -> Result<(), V> {
+        self.compute_present(key, value).map_or(Ok(()), Err)
+    }
+
+    fn get_or_insert_with<F: FnOnce() -> V>(&self, key: K, make: F) -> V {
+        self.get_or_insert_with(key, make, V::clone)
+    }
+
+    by_own_methods! {
+        K, V, D::Stats:
+        get contains_key insert update compare_exchange fetch_update compute remove remove_if
+        get_many insert_many update_many remove_many execute prefetch iter snapshot retain clear
+        len reserve shrink_to_fit load_factor memory_usage stats
     }
 }
 

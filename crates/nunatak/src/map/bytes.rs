@@ -127,26 +127,6 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
             self.collect_at.store(left + left / 2 + COLLECT, Ordering::Relaxed);
         }
     }
-
-    /// [`ConcurrentMap::len`](super::ConcurrentMap::len).
-    ///
-    /// ```
-    /// # use nunatak::TurboBlobMap;
-    /// assert_eq!(TurboBlobMap::new().len(), 0);
-    /// ```
-    pub fn len(&self) -> usize {
-        self.table.len()
-    }
-
-    /// [`ConcurrentMap::is_empty`](super::ConcurrentMap::is_empty).
-    ///
-    /// ```
-    /// # use nunatak::TurboBlobMap;
-    /// assert!(TurboBlobMap::new().is_empty());
-    /// ```
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 impl<E: Entries, D: Design> ByteMap<E, D> {

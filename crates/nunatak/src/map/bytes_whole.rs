@@ -3,6 +3,7 @@
 use super::batch::{Op, Request, Stop};
 use super::bytes::ByteMap;
 use super::inline_whole::check_batch;
+use super::interface::{by_own_methods, whole_map};
 use super::{Compute, ConcurrentMap, windows};
 use crate::entry::{Entries, KeyOf, KeyRef, Naming, OwnedKey, Plain};
 use crate::error::{BatchError, Error};
@@ -205,28 +206,9 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         Ok(())
     }
 
-    /// [`ConcurrentMap::reserve`], of the table.
-    ///
-    /// # Errors
-    /// If the memory is not to be had; the map is as it was.
-    ///
-    /// ```
-    /// # use nunatak::TurboBlobMap;
-    /// TurboBlobMap::new().reserve(1000)?;
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn reserve(&self, additional: usize) -> Result<(), Error> {
-        self.table.reserve(additional)
-    }
-
-    /// [`ConcurrentMap::load_factor`].
-    ///
-    /// ```
-    /// # use nunatak::TurboBlobMap;
-    /// assert_eq!(TurboBlobMap::new().load_factor(), 0.0);
-    /// ```
-    pub fn load_factor(&self) -> f64 {
-        self.table.load_factor()
+    whole_map! {
+        "TurboBlobMap", "TurboBlobMap::new()", "entries", table, D::Stats:
+        len is_empty reserve load_factor stats
     }
 
     /// [`ConcurrentMap::memory_usage`], the byte strings included.
@@ -240,16 +222,6 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// ```
     pub fn memory_usage(&self) -> MemoryUsage {
         self.table.memory_usage() + self.entries.usage()
-    }
-
-    /// [`ConcurrentMap::stats`], of the table.
-    ///
-    /// ```
-    /// # use nunatak::TurboBlobMap;
-    /// assert_eq!(TurboBlobMap::new().stats().len, 0);
-    /// ```
-    pub fn stats(&self) -> D::Stats {
-        self.table.stats()
     }
 
     /// What the byte strings take.
@@ -299,16 +271,6 @@ where
     E: Entries<Naming = Plain>,
     D: Design + Visible,
 {
-    type Stats = D::Stats;
-
-    fn get(&self, key: &Bytes) -> Option<Bytes> {
-        self.get(key)
-    }
-
-    fn contains_key(&self, key: &Bytes) -> bool {
-        self.contains_key(key)
-    }
-
     fn insert(&self, key: Bytes, value: Bytes) -> Option<Bytes> {
         stored(self.insert(&key, &value))
     }
@@ -344,10 +306,6 @@ where
         stored(self.compute(&key, |value| f(value.map(E::copy).as_ref())))
     }
 
-    fn remove(&self, key: &Bytes) -> Option<Bytes> {
-        self.remove(key)
-    }
-
     fn remove_if<F>(&self, key: &Bytes, mut condition: F) -> Option<Bytes>
     where
         F: FnMut(&Bytes) -> bool,
@@ -379,6 +337,22 @@ where
             true
         });
         Ok(fresh)
+    }
+
+    fn update_many(
+        &self,
+        entries: &[(Bytes, Bytes)],
+        previous: &mut [Option<Bytes>],
+    ) -> Result<usize, BatchError> {
+        check_batch(entries.len(), previous.len())?;
+        let mut present = 0;
+        self.for_each_fetched::<false>(entries.iter().map(|(key, _)| &**key), |at| {
+            let (key, value) = &entries[at];
+            previous[at] = stored(self.update(key, value));
+            present += usize::from(previous[at].is_some());
+            true
+        });
+        Ok(present)
     }
 
     fn remove_many(
@@ -416,47 +390,13 @@ where
         executed
     }
 
-    fn prefetch(&self, key: &Bytes) {
-        self.prefetch(key);
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (Bytes, Bytes)> {
-        self.iter()
-    }
-
-    fn snapshot(&self) -> Result<impl Iterator<Item = (Bytes, Bytes)>, Error> {
-        self.snapshot()
-    }
-
     fn retain<F: FnMut(&Bytes, &Bytes) -> bool>(&self, mut keep: F) {
         self.retain(|key, value| keep(&key.to_vec(), &E::copy(value)));
     }
 
-    fn clear(&self) {
-        self.clear();
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn reserve(&self, additional: usize) -> Result<(), Error> {
-        self.reserve(additional)
-    }
-
-    fn shrink_to_fit(&self) -> Result<(), Error> {
-        self.shrink_to_fit()
-    }
-
-    fn load_factor(&self) -> f64 {
-        self.load_factor()
-    }
-
-    fn memory_usage(&self) -> MemoryUsage {
-        self.memory_usage()
-    }
-
-    fn stats(&self) -> D::Stats {
-        self.stats()
+    by_own_methods! {
+        Bytes, Bytes, D::Stats:
+        get contains_key remove prefetch iter snapshot clear len reserve shrink_to_fit load_factor
+        memory_usage stats
     }
 }

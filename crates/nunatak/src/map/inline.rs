@@ -135,7 +135,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         }
     }
 
-    /// [`ConcurrentMap::get`]: one cache line, mostly; writes nothing.
+    /// [`ConcurrentMap::get`]: touches the cache lines that the design's map tells of, and
+    /// writes nothing.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -222,7 +223,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         }
     }
 
-    /// [`ConcurrentMap::remove`]: takes the key out; its slot is free at once.
+    /// [`ConcurrentMap::remove`]: takes the key out; its slot can be used again at once.
     ///
     /// ```
     /// # use nunatak::DlhtMap;

@@ -2,6 +2,7 @@
 
 use super::batch::{Op, Request, Stop};
 use super::inline::InlineMap;
+use super::interface::{by_own_methods, whole_map};
 use super::{Compute, ConcurrentMap};
 use crate::entry::{Inline, InlineKey};
 use crate::error::{BatchError, Error};
@@ -120,7 +121,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         Ok(present)
     }
 
-    /// [`ConcurrentMap::prefetch`]: asks the processor for the key's bin.
+    /// [`ConcurrentMap::prefetch`]: asks the processor for the lines that an operation on the
+    /// key touches first.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -134,8 +136,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         self.table.prefetch(key.to_word());
     }
 
-    /// [`ConcurrentMap::iter`]: all entries, weakly consistent. The iterator
-    /// keeps the index that was current when it began from being freed.
+    /// [`ConcurrentMap::iter`]: all entries, weakly consistent. Memory that the table replaces
+    /// by growing waits for the iterator before it is given back.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -152,9 +154,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         self.table.iter().map(|(key, value)| (K::from_word(key), V::from_word(value)))
     }
 
-    /// [`ConcurrentMap::snapshot`]: a consistent cut of all entries. Changes
-    /// wait while it is made, for about a nanosecond for each bin; gets do not.
-    /// It holds as much memory as the map.
+    /// [`ConcurrentMap::snapshot`]: a consistent cut of all entries. Changes wait while it is
+    /// made; gets do not. It takes as much memory as the map, at most.
     ///
     /// # Errors
     /// If that memory is not to be had.
@@ -209,95 +210,9 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         }
     }
 
-    /// [`ConcurrentMap::len`]: one cache line for each thread that ever used
-    /// the map.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = (0..10).map(|key| (key, key)).collect();
-    /// assert_eq!(map.len(), 10);
-    /// ```
-    pub fn len(&self) -> usize {
-        self.table.len()
-    }
-
-    /// [`ConcurrentMap::is_empty`].
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// assert!(DlhtMap::<u64, u64>::new().is_empty());
-    /// ```
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// [`ConcurrentMap::reserve`]: grows now, with whoever comes by.
-    ///
-    /// # Errors
-    /// If the memory is not to be had; the map is as it was.
-    ///
-    /// ```
-    /// # use nunatak::{DlhtMap, Error};
-    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
-    /// map.reserve(100_000)?;
-    /// assert_eq!(map.reserve(usize::MAX), Err(Error::CapacityOverflow));
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn reserve(&self, additional: usize) -> Result<(), Error> {
-        self.table.reserve(additional)
-    }
-
-    /// [`ConcurrentMap::shrink_to_fit`]: the opposite transfer, and the memory
-    /// goes back to the system.
-    ///
-    /// # Errors
-    /// If the smaller index can't be allocated; the map is as it was.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = DlhtMap::with_capacity(1 << 20);
-    /// let before = map.memory_usage().mapped;
-    /// map.shrink_to_fit()?;
-    /// assert!(map.memory_usage().mapped < before / 1000);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn shrink_to_fit(&self) -> Result<(), Error> {
-        self.table.shrink_to_fit()
-    }
-
-    /// [`ConcurrentMap::load_factor`]: entries by slots, where slots are three a
-    /// bin and four a link bucket.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = (0..1000).map(|key| (key, key)).collect();
-    /// assert!(map.load_factor() > 0.0 && map.load_factor() < 1.0);
-    /// ```
-    pub fn load_factor(&self) -> f64 {
-        self.table.load_factor()
-    }
-
-    /// [`ConcurrentMap::memory_usage`]: of the current index, the one that is
-    /// being filled, and those that wait to be freed.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = DlhtMap::with_capacity(1 << 20);
-    /// assert!(map.memory_usage().mapped >= 16 << 20);
-    /// ```
-    pub fn memory_usage(&self) -> MemoryUsage {
-        self.table.memory_usage()
-    }
-
-    /// [`ConcurrentMap::stats`]: reads every bin.
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = (0..1000).map(|key| (key, key)).collect();
-    /// assert_eq!(map.stats().bins_by_entries.iter().sum::<usize>(), map.stats().bins);
-    /// ```
-    pub fn stats(&self) -> D::Stats {
-        self.table.stats()
+    whole_map! {
+        "DlhtMap", "DlhtMap::<u64, u64>::new()", "entries", table, D::Stats:
+        len is_empty reserve shrink_to_fit load_factor memory_usage stats
     }
 }
 
@@ -394,105 +309,12 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S> + Visible> InlineMap<K, V
 impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> ConcurrentMap<K, V>
     for InlineMap<K, V, S, D>
 {
-    type Stats = D::Stats;
-
-    fn get(&self, key: &K) -> Option<V> {
-        self.get(key)
-    }
-
-    fn insert(&self, key: K, value: V) -> Option<V> {
-        self.insert(key, value)
-    }
-
-    fn try_insert(&self, key: K, value: V) -> Result<(), V> {
-        self.try_insert(key, value)
-    }
-
-    fn update(&self, key: &K, value: V) -> Option<V> {
-        self.update(key, value)
-    }
-
-    fn compare_exchange(&self, key: &K, current: &V, new: V) -> Result<V, Option<V>>
-    where
-        V: PartialEq,
-    {
-        self.compare_exchange(key, current, new)
-    }
-
-    fn fetch_update<F: FnMut(&V) -> Option<V>>(&self, key: &K, f: F) -> Result<V, Option<V>> {
-        self.fetch_update(key, f)
-    }
-
-    fn compute<F: FnMut(Option<&V>) -> Compute<V>>(&self, key: K, f: F) -> Option<V> {
-        self.compute(key, f)
-    }
-
-    fn remove(&self, key: &K) -> Option<V> {
-        self.remove(key)
-    }
-
-    fn remove_if<F: FnMut(&V) -> bool>(&self, key: &K, condition: F) -> Option<V> {
-        self.remove_if(key, condition)
-    }
-
-    fn get_many(&self, keys: &[K], values: &mut [Option<V>]) -> Result<usize, BatchError> {
-        self.get_many(keys, values)
-    }
-
-    fn insert_many(&self, entries: &[(K, V)], out: &mut [Option<V>]) -> Result<usize, BatchError> {
-        self.insert_many(entries, out)
-    }
-
-    fn remove_many(&self, keys: &[K], removed: &mut [Option<V>]) -> Result<usize, BatchError> {
-        self.remove_many(keys, removed)
-    }
-
-    fn execute(&self, operations: &mut [Op<K, V>], stop: Stop) -> usize {
-        self.execute(operations, stop)
-    }
-
-    fn prefetch(&self, key: &K) {
-        self.prefetch(key);
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (K, V)> {
-        self.iter()
-    }
-
-    fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)>, Error> {
-        self.snapshot()
-    }
-
-    fn retain<F: FnMut(&K, &V) -> bool>(&self, keep: F) {
-        self.retain(keep);
-    }
-
-    fn clear(&self) {
-        self.clear();
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn reserve(&self, additional: usize) -> Result<(), Error> {
-        self.reserve(additional)
-    }
-
-    fn shrink_to_fit(&self) -> Result<(), Error> {
-        self.shrink_to_fit()
-    }
-
-    fn load_factor(&self) -> f64 {
-        self.load_factor()
-    }
-
-    fn memory_usage(&self) -> MemoryUsage {
-        self.memory_usage()
-    }
-
-    fn stats(&self) -> D::Stats {
-        self.stats()
+    by_own_methods! {
+        K, V, D::Stats:
+        get contains_key insert try_insert update compare_exchange fetch_update compute
+        get_or_insert_with remove remove_if get_many insert_many update_many remove_many execute
+        prefetch iter snapshot retain clear len reserve shrink_to_fit load_factor memory_usage
+        stats
     }
 }
 
@@ -533,6 +355,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> Extend<(K, V)> for Inlin
     }
 }
 
+/// Copies all entries, and frees the map before the first is yielded.
 impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> IntoIterator for InlineMap<K, V, S, D> {
     type Item = (K, V);
     type IntoIter = std::vec::IntoIter<(K, V)>;

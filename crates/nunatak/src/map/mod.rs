@@ -17,6 +17,7 @@ mod dlht;
 mod iceberg;
 mod inline;
 mod inline_whole;
+mod interface;
 mod multi;
 mod pea;
 mod record;
@@ -188,6 +189,17 @@ pub trait ConcurrentMap<K: Clone, V: Clone>: Sized {
     /// # Errors
     /// If `previous` is shorter than `entries`; nothing was done.
     fn insert_many(
+        &self,
+        entries: &[(K, V)],
+        previous: &mut [Option<V>],
+    ) -> Result<usize, BatchError>;
+
+    /// Replaces the values of all keys that are present, in order, and returns
+    /// how many were.
+    ///
+    /// # Errors
+    /// If `previous` is shorter than `entries`; nothing was done.
+    fn update_many(
         &self,
         entries: &[(K, V)],
         previous: &mut [Option<V>],

@@ -2,6 +2,7 @@
 
 use super::batch::{Op, Stop};
 use super::inline::InlineMap;
+use super::interface::whole_map;
 use crate::entry::InlineKey;
 use crate::error::{BatchError, Error};
 use crate::hash::{Hashing, RandomState};
@@ -253,82 +254,9 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.map.clear();
     }
 
-    /// How many keys there are.
-    ///
-    /// ```
-    /// # use nunatak::DlhtSet;
-    /// assert_eq!((0..10_u8).collect::<DlhtSet<u8>>().len(), 10);
-    /// ```
-    pub fn len(&self) -> usize {
-        self.map.len()
-    }
-
-    /// Whether there is no key.
-    ///
-    /// ```
-    /// # use nunatak::DlhtSet;
-    /// assert!(DlhtSet::<u64>::new().is_empty());
-    /// ```
-    pub fn is_empty(&self) -> bool {
-        self.map.is_empty()
-    }
-
-    /// Makes room for more keys.
-    ///
-    /// # Errors
-    /// If the memory is not to be had; the set is as it was.
-    ///
-    /// ```
-    /// # use nunatak::DlhtSet;
-    /// DlhtSet::<u64>::new().reserve(1000)?;
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn reserve(&self, additional: usize) -> Result<(), Error> {
-        self.map.reserve(additional)
-    }
-
-    /// Gives memory back.
-    ///
-    /// # Errors
-    /// If the smaller index can't be allocated; the set is as it was.
-    ///
-    /// ```
-    /// # use nunatak::DlhtSet;
-    /// DlhtSet::<u64>::with_capacity(1000).shrink_to_fit()?;
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn shrink_to_fit(&self) -> Result<(), Error> {
-        self.map.shrink_to_fit()
-    }
-
-    /// The share of the slots that hold a key.
-    ///
-    /// ```
-    /// # use nunatak::DlhtSet;
-    /// assert_eq!(DlhtSet::<u64>::new().load_factor(), 0.0);
-    /// ```
-    pub fn load_factor(&self) -> f64 {
-        self.map.load_factor()
-    }
-
-    /// How many bytes the set has mapped, and how many are resident.
-    ///
-    /// ```
-    /// # use nunatak::DlhtSet;
-    /// assert!(DlhtSet::<u64>::new().memory_usage().mapped > 0);
-    /// ```
-    pub fn memory_usage(&self) -> MemoryUsage {
-        self.map.memory_usage()
-    }
-
-    /// What the set looks like inside.
-    ///
-    /// ```
-    /// # use nunatak::DlhtSet;
-    /// assert_eq!(DlhtSet::<u64>::new().stats().len, 0);
-    /// ```
-    pub fn stats(&self) -> D::Stats {
-        self.map.stats()
+    whole_map! {
+        "DlhtSet", "DlhtSet::<u64>::new()", "keys", map, D::Stats:
+        len is_empty reserve shrink_to_fit load_factor memory_usage stats
     }
 }
 
