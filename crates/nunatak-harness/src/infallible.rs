@@ -189,23 +189,14 @@ impl ConcurrentMap<Bytes, Bytes> for Infallible<TurboBlobMap> {
         current: &Bytes,
         new: Bytes,
     ) -> Result<Bytes, Option<Bytes>> {
-        self.fetch_update(key, |present| (present == current).then(|| new.clone()))
+        done(self.0.compare_exchange(key, current, &new))
     }
 
     fn fetch_update<F>(&self, key: &Bytes, mut f: F) -> Result<Bytes, Option<Bytes>>
     where
         F: FnMut(&Bytes) -> Option<Bytes>,
     {
-        let mut is_changed = false;
-        let before = done(self.0.compute(key, |present| {
-            let new = present.and_then(|value| f(&value.to_vec()));
-            is_changed = new.is_some();
-            new.map_or(Compute::Keep, Compute::Put)
-        }));
-        match before {
-            Some(before) if is_changed => Ok(before),
-            declined => Err(declined),
-        }
+        done(self.0.fetch_update(key, |value| f(&value.to_vec())))
     }
 
     fn compute<F>(&self, key: Bytes, mut f: F) -> Option<Bytes>

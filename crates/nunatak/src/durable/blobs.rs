@@ -438,6 +438,79 @@ impl FileMap<BlobsInFile> {
         self.store_blob(|map| map.compute(key, &mut f))
     }
 
+    /// [`BlobMap::fetch_update`](crate::BlobMap::fetch_update).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); the inner result as in RAM.
+    ///
+    /// ```
+    /// # use nunatak::durable::TurboBlobMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map = TurboBlobMap::create(&path)?;
+    /// map.put(b"a", b"1")?;
+    /// assert_eq!(map.fetch_update(b"a", |value| Some(value.repeat(2)))?, Ok(b"1".to_vec()));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn fetch_update<F>(
+        &self,
+        key: &[u8],
+        mut f: F,
+    ) -> Result<Result<Bytes, Option<Bytes>>, Error>
+    where
+        F: FnMut(&[u8]) -> Option<Bytes>,
+    {
+        self.store_blob(|map| map.fetch_update(key, &mut f))
+    }
+
+    /// [`BlobMap::compare_exchange`](crate::BlobMap::compare_exchange).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); the inner result as in RAM.
+    ///
+    /// ```
+    /// # use nunatak::durable::TurboBlobMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map = TurboBlobMap::create(&path)?;
+    /// map.put(b"a", b"1")?;
+    /// assert_eq!(map.compare_exchange(b"a", b"2", b"3")?, Err(Some(b"1".to_vec())));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn compare_exchange(
+        &self,
+        key: &[u8],
+        current: &[u8],
+        new: &[u8],
+    ) -> Result<Result<Bytes, Option<Bytes>>, Error> {
+        self.store_blob(|map| map.compare_exchange(key, current, new))
+    }
+
+    /// [`BlobMap::get_or_insert_with`](crate::BlobMap::get_or_insert_with).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    ///
+    /// ```
+    /// # use nunatak::durable::TurboBlobMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map = TurboBlobMap::create(&path)?;
+    /// assert_eq!(map.get_or_insert_with(b"a", || b"1".to_vec())?, b"1");
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn get_or_insert_with(
+        &self,
+        key: &[u8],
+        make: impl FnOnce() -> Bytes,
+    ) -> Result<Bytes, Error> {
+        if let Some(present) = self.get(key) {
+            return self.acknowledge(present);
+        }
+        let value = make();
+        Ok(self.try_insert(key, &value)?.unwrap_or(value))
+    }
+
     /// [`BlobMap::delete`](crate::BlobMap::delete): whether the key was there.
     ///
     /// # Errors

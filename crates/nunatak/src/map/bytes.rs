@@ -428,6 +428,91 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         }
     }
 
+    /// Replaces the value by what `f` makes of it, and returns a copy of the value before. `f` may
+    /// run more than once, each time on a newer value; when it returns `None` nothing changes.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put). The inner result is an error if nothing was replaced: a copy of the
+    /// value that `f` declined, `None` if the key is absent.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// let twice = |value: &[u8]| Some(value.repeat(2));
+    /// assert_eq!(map.fetch_update(b"a", twice)?, Ok(b"1".to_vec()));
+    /// assert_eq!(map.fetch_update(b"b", twice)?, Err(None));
+    /// assert_eq!(map.get(b"a"), Some(b"11".to_vec()));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn fetch_update<F>(
+        &self,
+        key: KeyRef<'_, E>,
+        mut f: F,
+    ) -> Result<Result<Vec<u8>, Option<Vec<u8>>>, Error>
+    where
+        F: FnMut(E::Value<'_>) -> Option<Vec<u8>>,
+    {
+        let mut is_changed = false;
+        let before = self.compute(key, |present| {
+            let new = present.and_then(&mut f);
+            is_changed = new.is_some();
+            new.map_or(Compute::Keep, Compute::Put)
+        })?;
+        Ok(match before {
+            Some(before) if is_changed => Ok(before),
+            declined => Err(declined),
+        })
+    }
+
+    /// Replaces a value that is equal to `current`, and returns a copy of what it replaced.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put). The inner result is an error if nothing was replaced: a copy of the
+    /// value that is present instead, `None` if the key is absent.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// assert_eq!(map.compare_exchange(b"a", b"1", b"2")?, Ok(b"1".to_vec()));
+    /// assert_eq!(map.compare_exchange(b"a", b"1", b"3")?, Err(Some(b"2".to_vec())));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn compare_exchange(
+        &self,
+        key: KeyRef<'_, E>,
+        current: &[u8],
+        new: &[u8],
+    ) -> Result<Result<Vec<u8>, Option<Vec<u8>>>, Error> {
+        self.fetch_update(key, |value| (E::copy(value) == current).then(|| new.to_vec()))
+    }
+
+    /// A copy of the key's value, which is made and stored first if the key is absent. `make`
+    /// runs at most once, and its value is dropped if another thread stored one meanwhile.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// assert_eq!(map.get_or_insert_with(b"a", || b"1".to_vec())?, b"1");
+    /// assert_eq!(map.get_or_insert_with(b"a", || b"2".to_vec())?, b"1");
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn get_or_insert_with(
+        &self,
+        key: KeyRef<'_, E>,
+        make: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Vec<u8>, Error> {
+        if let Some(present) = self.get(key) {
+            return Ok(present);
+        }
+        let value = make();
+        Ok(self.try_insert(key, &value)?.unwrap_or(value))
+    }
+
     /// Moves an entry to another place if that frees memory, and it is still its key's; an
     /// error if memory is refused.
     pub(super) fn relocate(

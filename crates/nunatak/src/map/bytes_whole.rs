@@ -246,25 +246,6 @@ fn stored<T>(result: Result<T, Error>) -> T {
     }
 }
 
-/// [`ConcurrentMap::fetch_update`] by what a map's `compute` does.
-fn fetch_by_compute<E: Entries, R>(
-    mut f: impl FnMut(&Bytes) -> Option<Bytes>,
-    compute: impl FnOnce(
-        &mut dyn FnMut(Option<E::Value<'_>>) -> Compute<Bytes>,
-    ) -> Result<Option<Bytes>, R>,
-) -> Result<Result<Bytes, Option<Bytes>>, R> {
-    let mut is_changed = false;
-    let before = compute(&mut |present| {
-        let new = present.and_then(|value| f(&E::copy(value)));
-        is_changed = new.is_some();
-        new.map_or(Compute::Keep, Compute::Put)
-    })?;
-    Ok(match before {
-        Some(before) if is_changed => Ok(before),
-        declined => Err(declined),
-    })
-}
-
 /// Memory that is refused is a panic here; the map's own methods return an error.
 impl<E, D> ConcurrentMap<Bytes, Bytes> for ByteMap<E, D>
 where
@@ -289,14 +270,14 @@ where
         current: &Bytes,
         new: Bytes,
     ) -> Result<Bytes, Option<Bytes>> {
-        self.fetch_update(key, |present| (present == current).then(|| new.clone()))
+        stored(self.compare_exchange(key, current, &new))
     }
 
-    fn fetch_update<F>(&self, key: &Bytes, f: F) -> Result<Bytes, Option<Bytes>>
+    fn fetch_update<F>(&self, key: &Bytes, mut f: F) -> Result<Bytes, Option<Bytes>>
     where
         F: FnMut(&Bytes) -> Option<Bytes>,
     {
-        stored(fetch_by_compute::<E, _>(f, |decide| self.compute(key, decide)))
+        stored(self.fetch_update(key, |value| f(&E::copy(value))))
     }
 
     fn compute<F>(&self, key: Bytes, mut f: F) -> Option<Bytes>
