@@ -305,4 +305,4 @@ macro_rules! by_own_methods {
     };
 }
 
-pub(super) use {by_own_methods, whole_map};
+pub(in crate::map) use {by_own_methods, whole_map};

@@ -1,10 +1,10 @@
 //! [`PeaMultiMap`]: keys with any number of values.
 
-use super::interface::whole_map;
-use super::pea::PeaBuilder;
 use crate::entry::{Inline, InlineKey};
 use crate::error::{BatchError, Error};
 use crate::hash::{Hashing, RandomState};
+use crate::map::designs::pea::PeaBuilder;
+use crate::map::interface::whole_map;
 use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::table::PairTable;
 use crate::table::pea::{PeaMultiStats, Table};
@@ -284,7 +284,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         values: &mut Vec<V>,
         ends: &mut [usize],
     ) -> Result<(), BatchError> {
-        super::inline_whole::check_batch(keys.len(), ends.len())?;
+        crate::map::batch::check_batch(keys.len(), ends.len())?;
         let word = |at: usize| keys[at].to_word();
         self.table.copy_values_of(keys.len(), word, values, |at, end| ends[at] = end);
         Ok(())
@@ -305,7 +305,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
     /// ```
     #[inline]
     pub fn count_many(&self, keys: &[K], counts: &mut [usize]) -> Result<(), BatchError> {
-        super::inline_whole::check_batch(keys.len(), counts.len())?;
+        crate::map::batch::check_batch(keys.len(), counts.len())?;
         let word = |at: usize| keys[at].to_word();
         self.table.count_values_of(keys.len(), word, |at, count| counts[at] = count);
         Ok(())
@@ -326,7 +326,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
     /// ```
     #[inline]
     pub fn remove_all_many(&self, keys: &[K], removed: &mut [usize]) -> Result<(), BatchError> {
-        super::inline_whole::check_batch(keys.len(), removed.len())?;
+        crate::map::batch::check_batch(keys.len(), removed.len())?;
         let word = |at: usize| keys[at].to_word();
         self.table.remove_values_of(keys.len(), word, |at, count| removed[at] = count);
         Ok(())

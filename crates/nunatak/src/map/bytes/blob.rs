@@ -1,9 +1,9 @@
 //! [`BlobMap`]: byte strings in the map's own memory.
 
-use super::bytes::ByteMap;
 use crate::entry::Blobs;
 use crate::error::Error;
 use crate::hash::{HashPlacement, RandomState};
+use crate::map::bytes::ByteMap;
 use crate::memory::Heap;
 use crate::table::{Design, Turbo};
 use core::hash::BuildHasher;

@@ -1,11 +1,11 @@
 //! [`InlineSet`]: keys alone.
 
-use super::batch::{Op, Stop};
-use super::inline::InlineMap;
-use super::interface::whole_map;
 use crate::entry::InlineKey;
 use crate::error::{BatchError, Error};
 use crate::hash::{Hashing, RandomState};
+use crate::map::batch::{Op, Stop};
+use crate::map::inline::InlineMap;
+use crate::map::interface::whole_map;
 use crate::memory::MemoryUsage;
 use crate::table::{Dlht, Hashes};
 use core::fmt;
@@ -79,7 +79,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
     }
 
     /// A set of the keys of a map.
-    pub(super) fn of(map: InlineMap<K, (), S, D>) -> Self {
+    pub(in crate::map) fn of(map: InlineMap<K, (), S, D>) -> Self {
         Self { map }
     }
 
@@ -177,7 +177,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
     }
 
     /// Executes mixed operations in the caller's order and returns how many were executed; see
-    /// [`ConcurrentMap::execute`](super::ConcurrentMap::execute). `TryInsert` fails if the key
+    /// [`ConcurrentMap::execute`](crate::ConcurrentMap::execute). `TryInsert` fails if the key
     /// is there, `Remove` and `Get` if it is not: keys that are put in are locks that are
     /// taken.
     ///

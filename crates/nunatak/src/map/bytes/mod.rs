@@ -1,16 +1,25 @@
 //! [`ByteMap`]: byte strings by byte strings, wherever they are kept.
 
-use super::Compute;
-use super::bytes_guard::ByteGuard;
+mod batches;
+pub(super) mod blob;
+mod collection;
+pub(super) mod detached;
+pub(super) mod guard;
+pub(super) mod record;
+mod removal;
+pub(super) mod shadow;
+
 use crate::entry::{Entries, KeyRef, RetiredBytes};
 use crate::error::Error;
+use crate::map::Compute;
+use crate::map::bytes::guard::ByteGuard;
 use crate::sync::{AtomicUsize, GuardPin, Limbo, Ordering};
 use crate::table::{Change, Design, KeyTest, PairTable};
 use core::fmt;
 use std::sync::Arc;
 
-/// A concurrent map of byte strings by byte strings: a [`BlobMap`](super::BlobMap), which keeps them side by
-/// side in its own memory, or a [`RecordMap`](super::RecordMap), which keeps each in memory
+/// A concurrent map of byte strings by byte strings: a [`BlobMap`](crate::BlobMap), which keeps them side by
+/// side in its own memory, or a [`RecordMap`](crate::RecordMap), which keeps each in memory
 /// of the caller's allocator.
 ///
 /// `E` says how, and `D` is the table's [design](crate::Design).

@@ -1,16 +1,16 @@
 //! [`DlhtMap`] and its relatives: the maps of DLHT's table, and how to build them.
 
-use super::boxed::BoxedMap;
-use super::bytes::ByteMap;
-use super::inline::InlineMap;
-use super::record::DlhtRecordMap;
-use super::set::InlineSet;
-use super::shadow::DlhtShadowMap;
-use super::shadow_record::DlhtShadowRecordMap;
 use crate::alloc::Allocator;
 use crate::entry::{Inline, InlineKey, RecordFormat, Records};
 use crate::error::Error;
 use crate::hash::{HashPlacement, Hashing, RandomState, RecordPlacement};
+use crate::map::boxed::BoxedMap;
+use crate::map::bytes::ByteMap;
+use crate::map::bytes::record::DlhtRecordMap;
+use crate::map::bytes::shadow::DlhtShadowRecordMap;
+use crate::map::inline::InlineMap;
+use crate::map::inline::set::InlineSet;
+use crate::map::inline::shadow::DlhtShadowMap;
 use crate::mode::{Mode, Shared, SingleThread};
 use crate::table::Dlht;
 use crate::table::dlht::{Config, Table};

@@ -1,10 +1,10 @@
 //! [`BoxedMap`]: removals, and when the entries that they take out are freed.
 
-use super::boxed::{BoxedMap, Pointer};
-use super::boxed_guard::Removed;
-#[cfg(doc)]
-use super::{ConcurrentMap, Sealable};
 use crate::entry::Entry;
+use crate::map::boxed::guard::Removed;
+use crate::map::boxed::{BoxedMap, Pointer};
+#[cfg(doc)]
+use crate::map::{ConcurrentMap, Sealable};
 use crate::table::{Change, Design, PairTable};
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};

@@ -1,13 +1,13 @@
 //! [`IcebergMap`] and its relatives: the maps of IcebergHT's table, and how to
 //! build them.
 
-use super::boxed::BoxedMap;
-use super::boxed_guard::BoxedGuard;
-use super::inline::InlineMap;
-use super::set::InlineSet;
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
 use crate::hash::{HashPlacement, Hashing, RandomState};
+use crate::map::boxed::BoxedMap;
+use crate::map::boxed::guard::BoxedGuard;
+use crate::map::inline::InlineMap;
+use crate::map::inline::set::InlineSet;
 use crate::table::iceberg::{BlockSizes, Blocks, Config, SlotHandle, Table};
 use crate::table::{ByWord, Iceberg};
 use core::borrow::Borrow;
@@ -325,7 +325,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, B: BlockSizes> BoxedGuard<'_, K, V, S, Ice
         Q: Hash + Eq + ?Sized,
     {
         let map = self.map();
-        map.table.slot_of(map.word(key), &super::boxed::is::<K, V, Q>(key))
+        map.table.slot_of(map.word(key), &crate::map::boxed::is::<K, V, Q>(key))
     }
 
     /// The key and the value at a place; nothing if the item was removed, or moved by

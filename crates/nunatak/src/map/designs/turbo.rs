@@ -1,12 +1,12 @@
 //! [`TurboMap`] and its relatives: the maps of TurboHash's table, and how to build them.
 
-use super::blob::BlobMap;
-use super::boxed::BoxedMap;
-use super::inline::InlineMap;
-use super::set::InlineSet;
 use crate::entry::{Blobs, Inline, InlineKey};
 use crate::error::Error;
 use crate::hash::{HashPlacement, Hashing, RandomState};
+use crate::map::boxed::BoxedMap;
+use crate::map::bytes::blob::BlobMap;
+use crate::map::inline::InlineMap;
+use crate::map::inline::set::InlineSet;
 use crate::memory::Heap;
 use crate::table::Turbo;
 use crate::table::pea::EntrySize;

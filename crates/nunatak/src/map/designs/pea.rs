@@ -1,12 +1,12 @@
 //! [`PeaMap`] and its relatives: the maps of Pea Hash's table, and how to build them.
 
-use super::boxed::BoxedMap;
-use super::inline::InlineMap;
-use super::multi::PeaMultiMap;
-use super::set::InlineSet;
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
 use crate::hash::{HashPlacement, Hashing, RandomState};
+use crate::map::boxed::BoxedMap;
+use crate::map::inline::InlineMap;
+use crate::map::inline::set::InlineSet;
+use crate::map::multi::PeaMultiMap;
 use crate::table::Pea;
 use crate::table::pea::{Config, Entry8, Entry12, EntrySize, Strategy, Table};
 use core::hash::BuildHasher;

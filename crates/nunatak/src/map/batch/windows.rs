@@ -24,7 +24,7 @@ fn windows(count: usize, len: usize) -> impl Iterator<Item = Range<usize>> {
 ///
 /// [fetched]: crate::memory::prefetch
 #[inline(always)]
-pub(super) fn find_many<T: KeyTest>(
+pub(in crate::map) fn find_many<T: KeyTest>(
     table: &impl PairTable,
     words: impl ExactSizeIterator<Item = u64>,
     test: impl Fn(usize) -> T,
@@ -57,7 +57,7 @@ pub(super) fn find_many<T: KeyTest>(
 
 /// Runs `each` for the changes of a batch, in order, until it returns false. By then slots and
 /// entries have been fetched, and, if keys may be `INSERTS`, slots for them.
-pub(super) fn for_each_fetched<const INSERTS: bool>(
+pub(in crate::map) fn for_each_fetched<const INSERTS: bool>(
     table: &impl PairTable,
     words: impl ExactSizeIterator<Item = u64>,
     prefetch: impl Fn(u64),

@@ -1,11 +1,11 @@
 //! [`RecordMap`]: byte strings, each in memory of the caller's allocator.
 
-use super::bytes::ByteMap;
 use crate::alloc::{Allocator, Global};
 use crate::entry::{Entries, KeyRef};
 use crate::entry::{Format, Named, Namespace, RecordFormat, Records};
 use crate::error::Error;
 use crate::hash::{Hashing, RandomState, RecordPlacement};
+use crate::map::bytes::ByteMap;
 use crate::table::{Design, Dlht, Places};
 use core::ptr::NonNull;
 use std::sync::Arc;
@@ -185,7 +185,7 @@ where
     }
 }
 
-impl<F, A, S, D> super::ByteGuard<'_, Records<F, A, S>, D>
+impl<F, A, S, D> crate::ByteGuard<'_, Records<F, A, S>, D>
 where
     F: RecordFormat,
     A: Allocator + Send + Sync + 'static,

@@ -1,11 +1,17 @@
 //! [`InlineMap`]: keys and values in the slots themselves.
 
-use super::Compute;
-#[cfg(doc)]
-use super::ConcurrentMap;
+mod batches;
+mod collection;
+pub(super) mod set;
+mod set_algebra;
+pub(super) mod shadow;
+
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
 use crate::hash::{Hashing, RandomState};
+use crate::map::Compute;
+#[cfg(doc)]
+use crate::map::ConcurrentMap;
 use crate::table::{ByWord, Change, Dlht, Hashes, PairTable, Places, Visible};
 use core::marker::PhantomData;
 

@@ -1,11 +1,11 @@
 //! [`DlhtShadowMap`]: a map whose inserts may be hidden until a transaction commits.
 
-use super::Compute;
-use super::batch::{Op, Request, Stop};
-use super::inline::InlineMap;
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
 use crate::hash::{Hashing, RandomState};
+use crate::map::Compute;
+use crate::map::batch::{Op, Request, Stop};
+use crate::map::inline::InlineMap;
 use crate::table::{ByWord, Change, DlhtShadows};
 use core::fmt;
 use core::mem::ManuallyDrop;

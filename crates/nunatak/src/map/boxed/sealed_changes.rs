@@ -5,9 +5,9 @@
 //! thread that sealed it. Who takes it out retires it; the guard of the thread that sealed it
 //! keeps it until that one has read it.
 
-use super::boxed::{BoxedMap, Pointer};
-use super::sealable::Sealable;
 use crate::entry::{Entry, Unpublished};
+use crate::map::boxed::sealable::Sealable;
+use crate::map::boxed::{BoxedMap, Pointer};
 use crate::sync::GuardPin;
 use crate::table::{Change, Design, PairTable};
 use core::borrow::Borrow;

@@ -1,7 +1,7 @@
 //! Guards on the byte strings of a map, which give them out where they are.
 
-use super::bytes::ByteMap;
 use crate::entry::{Entries, KeyOf, KeyRef};
+use crate::map::bytes::ByteMap;
 use crate::sync::GuardPin;
 use crate::table::{Design, PairTable};
 use core::fmt;

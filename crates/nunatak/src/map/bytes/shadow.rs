@@ -1,10 +1,10 @@
 //! [`DlhtShadowRecordMap`]: records that may be hidden until a transaction commits.
 
-use super::bytes::ByteMap;
 use crate::alloc::{Allocator, Global};
 use crate::entry::{Entries, Format, KeyRef, ListedKey, Naming, OwnedKey, RecordFormat, Records};
 use crate::error::Error;
 use crate::hash::{Hashing, RandomState};
+use crate::map::bytes::ByteMap;
 use crate::table::{DlhtShadows, KeyTest};
 use core::fmt;
 

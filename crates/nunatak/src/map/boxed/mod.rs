@@ -1,11 +1,18 @@
 //! [`BoxedMap`]: any key, any value.
 
-use super::Compute;
-#[cfg(doc)]
-use super::ConcurrentMap;
-use super::boxed_guard::{BoxedGuard, Removed};
+mod batches;
+mod collection;
+pub(super) mod guard;
+mod removal;
+pub(super) mod sealable;
+mod sealed_changes;
+
 use crate::entry::{Entry, EntryPtr, Retired, Unpublished};
 use crate::hash::{HashPlacement, RandomState, post_mix};
+use crate::map::Compute;
+#[cfg(doc)]
+use crate::map::ConcurrentMap;
+use crate::map::boxed::guard::{BoxedGuard, Removed};
 use crate::sync::{GuardPin, Limbo};
 use crate::table::{ByCaller, Change, Design, Dlht, PairTable};
 use core::borrow::Borrow;

@@ -1,9 +1,9 @@
 //! What shares the entries of a boxed map with their map: guards on them, and
 //! entries that were taken out.
 
-use super::boxed::{BoxedMap, Pointer};
 use crate::entry::{Entry, Retired};
 use crate::hash::RandomState;
+use crate::map::boxed::{BoxedMap, Pointer};
 use crate::sync::GuardPin;
 use crate::table::{Design, Dlht, PairTable};
 use core::borrow::Borrow;
@@ -27,16 +27,16 @@ pub struct BoxedGuard<'m, K, V, S = RandomState, D: Design = Dlht> {
 }
 
 impl<'m, K, V, S, D: Design> BoxedGuard<'m, K, V, S, D> {
-    pub(super) fn new(map: &'m BoxedMap<K, V, S, D>, pin: GuardPin<'m>) -> Self {
+    pub(in crate::map) fn new(map: &'m BoxedMap<K, V, S, D>, pin: GuardPin<'m>) -> Self {
         Self { map, pin }
     }
 
-    pub(super) fn map(&self) -> &'m BoxedMap<K, V, S, D> {
+    pub(in crate::map) fn map(&self) -> &'m BoxedMap<K, V, S, D> {
         self.map
     }
 
     /// The key and the value behind a value word that was read under this guard.
-    pub(super) fn entry(&self, word: u64) -> (&K, &V) {
+    pub(in crate::map) fn entry(&self, word: u64) -> (&K, &V) {
         // SAFETY: the table holds addresses of entries only; read under this guard,
         // which outlives the reference.
         let entry = unsafe { Pointer::<K, V>::from_word(word).entry() };
@@ -120,7 +120,7 @@ impl<K: fmt::Debug, V: fmt::Debug, S, D: Design> fmt::Debug for Removed<'_, K, V
 }
 
 impl<'m, K, V, S, D: Design> Removed<'m, K, V, S, D> {
-    pub(super) fn new(map: &'m BoxedMap<K, V, S, D>, entry: Retired<K, V>) -> Self {
+    pub(in crate::map) fn new(map: &'m BoxedMap<K, V, S, D>, entry: Retired<K, V>) -> Self {
         Self { map, entry: Some(entry) }
     }
 

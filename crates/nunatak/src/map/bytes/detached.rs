@@ -1,7 +1,7 @@
 //! [`Detached`]: an entry that its key does not have any more.
 
-use super::bytes::ByteMap;
 use crate::entry::Entries;
+use crate::map::bytes::ByteMap;
 use crate::table::Design;
 use core::fmt;
 

@@ -1,4 +1,13 @@
-//! Mixed batches: requests, outcomes and when to stop.
+//! Batches: what all of them need, and mixed ones: requests, outcomes and when to stop.
+
+pub(super) mod windows;
+
+use crate::error::BatchError;
+
+/// A batch must fit its results.
+pub(super) fn check_batch(requests: usize, results: usize) -> Result<(), BatchError> {
+    if results < requests { Err(BatchError { requests, results }) } else { Ok(()) }
+}
 
 /// What an operation of a mixed batch asks for.
 ///

@@ -1,8 +1,8 @@
 //! Two sets: unions, intersections and differences, by batches of lookups.
 
-use super::set::InlineSet;
 use crate::entry::InlineKey;
 use crate::hash::Hashing;
+use crate::map::inline::set::InlineSet;
 use crate::table::Hashes;
 
 /// How many keys are looked for at once.

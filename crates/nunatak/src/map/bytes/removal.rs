@@ -1,10 +1,10 @@
 //! [`ByteMap`]: removals, and when the memory that they free is used again.
 
-#[cfg(doc)]
-use super::ConcurrentMap;
-use super::bytes::ByteMap;
-use super::detached::Detached;
 use crate::entry::{Entries, KeyRef};
+#[cfg(doc)]
+use crate::map::ConcurrentMap;
+use crate::map::bytes::ByteMap;
+use crate::map::bytes::detached::Detached;
 use crate::table::{Change, Design, PairTable};
 
 impl<E: Entries, D: Design> ByteMap<E, D> {
