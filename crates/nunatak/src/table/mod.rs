@@ -4,20 +4,16 @@
 //! a [`Design`], so that each method is written once, and compile to what a map
 //! written for one table would be.
 
-mod cut;
 pub(crate) mod dlht;
-mod groups;
-mod hashes;
 pub(crate) mod iceberg;
-mod known;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-pub(crate) mod paged;
 pub(crate) mod pea;
-mod rehashed;
-mod restoring;
+mod shared;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
 pub(crate) mod turbo;
+
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-mod verify;
+pub(crate) use shared::paged;
 
 use crate::error::Error;
 use crate::hash::{Hashing, Placement};
@@ -28,7 +24,7 @@ use crate::sync::{GuardPin, Registry};
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
 use iceberg::{BlockSizes, Blocks};
-use pea::{Entry16, EntrySize};
+use shared::bucket::{Entry16, EntrySize};
 
 /// In how many bytes of addresses a file is mapped whose pages are copied: more than a
 /// table takes.

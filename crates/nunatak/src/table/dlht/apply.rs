@@ -7,7 +7,7 @@ use super::{Step, Table};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, FastPin, Mode, OpPin, Ordering, fence};
-use crate::table::known::{Answering, Known};
+use crate::table::shared::known::{Answering, Known};
 use crate::table::{Change, KeyTest, Shadowed};
 
 /// What became of a claim.

@@ -13,7 +13,7 @@ use super::index::Index;
 use super::{Step, Table};
 use crate::hash::Placement;
 use crate::sync::{Mode, OpPin};
-use crate::table::groups::Reach;
+use crate::table::shared::groups::Reach;
 use crate::table::{Change, KeyTest, Shadowed};
 
 /// How far ahead of its execution an operation's bin is fetched, and its link. (Into the

@@ -9,7 +9,7 @@ use crate::memory::prefetch::prefetch;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, DATA, FastPin, GuardPin, Mode, Ordering, fence};
 use crate::table::KeyTest;
-use crate::table::known::{Answering, Known};
+use crate::table::shared::known::{Answering, Known};
 
 /// What a scan of a bin came to.
 pub(super) enum Scan<'i> {

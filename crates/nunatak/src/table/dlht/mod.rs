@@ -97,7 +97,7 @@ use crate::sync::{
     AtomicPtr, AtomicUsize, Backoff, Counts, GuardPin, Mode, Mutex, OpPin, Ordering, Registry,
     double_word_cas_is_lock_free, operations_ended,
 };
-use crate::table::hashes::Hashes;
+use crate::table::shared::hashes::Hashes;
 use crate::table::{Change, KeyTest, PairTable, Shadowed};
 use core::marker::PhantomData;
 use index::Index;

@@ -12,7 +12,7 @@ use crate::memory::Medium;
 use crate::memory::prefetch::prefetch_to_write;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, FastPin, OpPin, Ordering, Shared, fence};
-use crate::table::known::Known;
+use crate::table::shared::known::Known;
 use crate::table::{Change, KeyTest};
 
 /// An operation on one key: what becomes of it if it is present, and the value

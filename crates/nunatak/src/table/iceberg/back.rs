@@ -14,12 +14,13 @@
 //! 2. As in the front yard, a fingerprint is set before the tag and cleared after
 //!    it.
 
-use super::front::{populate, put_pair};
+use super::front::populate;
 use super::geometry::BlockSizes;
 use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage, Part, Stretch};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering};
+use crate::table::shared::pairs::put_pair;
 use core::marker::PhantomData;
 
 const LOCK: u64 = 1 << 63;

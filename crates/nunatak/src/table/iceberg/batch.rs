@@ -1,7 +1,7 @@
 //! Batches: the operations in order, the memory accesses overlapped. The paper has
 //! none.
 //!
-//! They go in [groups](crate::table::groups) through four stages: the fingerprints are fetched;
+//! They go in [groups](crate::table::shared::groups) through four stages: the fingerprints are fetched;
 //! when those have arrived, the slot that they tell of or the fingerprints of the back yard;
 //! then the slot there; and the operation is executed. So an operation finds its lines
 //! in the cache. What was looked at ahead is a hint: only a hit is good for itself,
@@ -14,7 +14,7 @@ use super::geometry::{BlockSizes, State, back_fingerprint, choices, fingerprint,
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
-use crate::table::groups::Lags;
+use crate::table::shared::groups::Lags;
 use crate::table::{Change, KeyTest};
 use core::hint::select_unpredictable;
 

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage, Part, Stretch, Zeroed};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering, pairs_load_whole};
+use crate::table::shared::pairs::put_pair;
 use core::marker::PhantomData;
 
 const LOCK: u64 = 1 << 63;
@@ -454,18 +455,6 @@ fn store_locked(word: &AtomicU64, new: u64, order: Ordering) {
     word.swap(new, order);
     #[cfg(not(loom))]
     word.store(new, order);
-}
-
-/// Stores a pair into a slot whose tag is zero. Both words are of one cache line,
-/// which persists in this order: what a crash leaves of it is all or nothing.
-#[inline(always)]
-pub(super) fn put_pair<M: Medium>(medium: &M, slot: &AtomicPair, (tag, second): (u64, u64)) {
-    if seeded(Bug::TagBeforeValue) {
-        medium.store_first(slot, tag, Ordering::Release);
-    }
-    medium.store_second(slot, second, Ordering::Relaxed);
-    // Release: who finds the tag finds the value and the fingerprint.
-    medium.store_first(slot, tag, Ordering::Release);
 }
 
 /// The first slot of a mask at or after another, around the end; that one itself if

@@ -5,7 +5,7 @@
 //! The [front yard](front) has blocks of 64 slots, each with a line of
 //! fingerprints; a key has one block there. The [back yard](back) has as many
 //! blocks of 8 slots, and a key has two of them. What finds no room in either is
-//! in [chains](chains). Blocks stand in rows, of which there are a power of two
+//! in [chains](crate::table::shared::chains). Blocks stand in rows, of which there are a power of two
 //! (see [`geometry`]); all of them have addresses that never change.
 //!
 //! # The protocol
@@ -55,7 +55,6 @@
 mod apply;
 mod back;
 mod batch;
-pub(in crate::table) mod chains;
 mod durable;
 #[cfg(all(test, target_os = "linux", not(any(loom, shuttle, miri))))]
 mod durable_tests;
@@ -68,7 +67,6 @@ mod iterate;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod recovery;
 mod settle;
-mod slots;
 mod snapshot;
 mod stats;
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -76,10 +74,10 @@ mod tests;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod verify;
 
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub use crate::table::shared::Recovery;
 pub use geometry::{BlockSizes, Blocks};
 pub use handle::SlotHandle;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-pub use recovery::Recovery;
 pub use stats::IcebergStats;
 
 use crate::error::Error;
@@ -89,10 +87,10 @@ use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::sync::{
     AtomicU64, AtomicUsize, Mutex, Ordering, Registry, Shared, double_word_cas_is_lock_free,
 };
-use crate::table::hashes::Hashes;
+use crate::table::shared::chains::Chains;
+use crate::table::shared::hashes::Hashes;
 use crate::table::{Change, KeyTest, PairTable};
 use back::Back;
-use chains::Chains;
 use front::Front;
 use geometry::{Geometry, State};
 

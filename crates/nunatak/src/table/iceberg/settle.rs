@@ -3,7 +3,7 @@
 //!
 //! The hashes of a block's keys are computed before it is locked; what has changed until then
 //! is computed again. If the hasher is the caller's, it is asked while no operation is announced,
-//! too ([`hashes`](crate::table::hashes)): a block whose hashes are not known is not settled, and
+//! too ([`hashes`](crate::table::shared::hashes)): a block whose hashes are not known is not settled, and
 //! who wanted that asks and tries again.
 
 use super::Table;

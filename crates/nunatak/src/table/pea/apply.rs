@@ -1,18 +1,17 @@
 //! Changing keys: one function that inserts, replaces and removes.
 
 use super::Table;
-use super::bucket::Flag;
 use super::buckets::{Buckets, HeldStash, NoRoom};
 use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, second_bucket};
-use super::layout::{Header, Layout};
 use super::segments::STASH;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Shared};
-use crate::table::known::Known;
-use crate::table::rehashed::Rehashed;
+use crate::table::shared::bucket::{Flag, Header, Layout};
+use crate::table::shared::known::Known;
+use crate::table::shared::rehashed::Rehashed;
 use crate::table::{Change, KeyTest};
 
 /// An operation on one key: what becomes of it if it is present, and the value word to

@@ -1,20 +1,19 @@
 //! Batches: the operations in order, the memory accesses overlapped. The paper has none.
 //!
-//! They go in [groups](crate::table::groups) through four stages: the first header of a key
+//! They go in [groups](crate::table::shared::groups) through four stages: the first header of a key
 //! is fetched; when that has arrived, the slot that it tells of, or a free one; of a key that
 //! seems to be in its second bucket, the slot there; and the operation is executed. (A change has
 //! both headers fetched at once, and needs no third stage.)
 
 use super::Table;
-use super::bucket::Flag;
 use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
-use super::layout::{Header, Layout};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::simd::BitIter;
-use crate::table::groups::Lags;
+use crate::table::shared::bucket::{Flag, Header, Layout};
+use crate::table::shared::groups::Lags;
 use crate::table::{Change, KeyTest};
 
 /// When a lookup's slot is fetched, one in the second bucket, and it is executed.

@@ -1,16 +1,15 @@
 //! Looking keys up.
 
 use super::Table;
-use super::bucket::Flag;
 use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
-use super::layout::{Header, Layout, find_in};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering, fence};
 use crate::table::KeyTest;
+use crate::table::shared::bucket::{Flag, Header, Layout, find_in};
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// The value word of a key. A hit touches the line of its bucket's header and that of

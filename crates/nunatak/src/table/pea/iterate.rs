@@ -5,14 +5,13 @@
 //! So no key is yielded twice, and one that stays present is yielded.
 
 use super::Table;
-use super::bucket::{Bucket, Flag, Item};
 use super::geometry::Entry;
-use super::layout::{Header, Layout};
 use super::multi::Chained;
 use super::values::Pointer;
 use crate::hash::Placement;
 use crate::memory::{Heap, Medium};
 use crate::sync::{OpPin, Shared};
+use crate::table::shared::bucket::{Bucket, Flag, Header, Item, Layout};
 
 /// The pairs of a table.
 #[derive(Debug)]

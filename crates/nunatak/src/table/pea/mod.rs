@@ -3,7 +3,7 @@
 //!
 //! # The picture
 //! The [directory](directory) names a segment for each value of a hash's highest bits.
-//! A [segment](segments) is a table of [buckets](bucket) of 256 bytes. In a new one a
+//! A [segment](segments) is a table of [buckets](crate::table::shared::bucket) of 256 bytes. In a new one a
 //! key has one bucket; when that is full, the segment's [strategy](geometry::Strategy)
 //! becomes two choices, then a stash of two more buckets, and then the segment is split
 //! into four. No pair is moved for that but by the split.
@@ -30,7 +30,7 @@
 //! second bucket only if one of its neighbours is there.
 //!
 //! # Invariants
-//! 1. Those of [`bucket`], [`segments`] and [`directory`].
+//! 1. Those of [`bucket`](crate::table::shared::bucket), [`segments`] and [`directory`].
 //! 2. A lock of a first bucket is good for changes to a key only if the entry read after
 //!    the locking is the one by which the bucket was computed.
 //! 3. Locks are taken in this order: buckets of a segment (ascending, stash last), or a
@@ -41,21 +41,17 @@
 
 mod apply;
 mod batch;
-pub(in crate::table) mod bucket;
 mod buckets;
 mod directory;
 mod durable;
 mod find;
 mod geometry;
 mod iterate;
-pub(in crate::table) mod layout;
 mod log;
 mod multi;
-mod narrow;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod recovery;
 mod segments;
-mod sizes;
 mod snapshot;
 mod split;
 mod stats;
@@ -68,21 +64,21 @@ mod version;
 
 pub use geometry::Strategy;
 pub use multi::PeaMultiStats;
-pub use sizes::{Entry8, Entry12, Entry16, EntrySize};
 pub use stats::PeaStats;
+
+pub use crate::table::shared::bucket::{Entry8, Entry12, Entry16, EntrySize};
 
 use crate::error::Error;
 use crate::hash::{Decoder, Placement};
 use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::sync::{Mutex, Registry, double_word_cas_is_lock_free, pairs_load_whole};
-use crate::table::cut::{Cut, PairSnapshot};
-use crate::table::iceberg::chains::Chains;
-use crate::table::restoring::Restoring;
+use crate::table::shared::bucket::{Bucket, Layout, Marking};
+use crate::table::shared::chains::Chains;
+use crate::table::shared::cut::{Cut, PairSnapshot};
+use crate::table::shared::restoring::Restoring;
 use crate::table::{Change, KeyTest, PairTable};
-use bucket::{Bucket, Marking};
 use directory::{Directories, Found};
 use geometry::Strategy as S;
-use layout::Layout;
 use multi::Duplicates;
 use segments::Segments;
 

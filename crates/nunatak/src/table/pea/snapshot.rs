@@ -1,4 +1,4 @@
-//! What a [cut](crate::table::cut) of the table copies: segments.
+//! What a [cut](crate::table::shared::cut) of the table copies: segments.
 //!
 //! One is copied when all of its buckets are locked, before somebody locks one of them to
 //! change it; those that a split makes of it are copied with it.
@@ -6,13 +6,13 @@
 use super::Table;
 use super::directory::Found;
 use super::geometry::Entry;
-use super::layout::Layout;
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{OpPin, Shared};
-use crate::table::cut::PairSnapshot;
+use crate::table::shared::bucket::Layout;
+use crate::table::shared::cut::PairSnapshot;
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Copies the segment of a hash for the cut that is being taken, unless somebody has. The

@@ -2,10 +2,8 @@
 //! (section 3.2); and merges, which the paper does not have.
 
 use super::Table;
-use super::bucket::{Flag, Item};
 use super::directory::Found;
 use super::geometry::{Entry, MOST_DEPTH, Strategy, first_bucket, second_bucket};
-use super::layout::{Header, Layout};
 use super::segments::{Fresh, STASH};
 use super::values::Pointer;
 use crate::error::Error;
@@ -15,7 +13,8 @@ use crate::memory::prefetch::prefetch_to_write;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicUsize, Backoff, MutexGuard, operations_ended, retire_tag};
-use crate::table::rehashed::{Rehashed, Unhashed};
+use crate::table::shared::bucket::{Flag, Header, Item, Layout};
+use crate::table::shared::rehashed::{Rehashed, Unhashed};
 
 /// What has happened to segments, for the statistics of the paper: counted and read
 /// relaxed.
@@ -301,7 +300,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let second = self.segments.bucket(segment, second_bucket(hash, mask));
         let mut put = |bucket: &L| {
             let add = || bucket.add(&self.medium, self.marking(), item).is_some();
-            add() || L::compact(self, bucket, made) && add()
+            add() || bucket.as_wide().is_some_and(|wide| self.compact_new(wide, made)) && add()
         };
         if child.strategy > Strategy::Single
             && second.header().free_slots() > first.header().free_slots()

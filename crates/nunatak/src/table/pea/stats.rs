@@ -1,10 +1,10 @@
 //! The quantities that the paper reports of a table (sections 4.2 and 4.3).
 
 use super::Table;
-use super::layout::{Header, Layout};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::sync::Ordering;
+use crate::table::shared::bucket::{Header, Layout};
 
 /// What a [`PeaMap`](crate::PeaMap) looks like inside.
 ///

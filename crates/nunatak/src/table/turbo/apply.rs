@@ -9,10 +9,9 @@ use crate::hash::Placement;
 use crate::memory::{Medium, Run};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Shared};
-use crate::table::known::Known;
-use crate::table::pea::bucket::Flag;
-use crate::table::pea::layout::{Header, Layout};
-use crate::table::rehashed::Rehashed;
+use crate::table::shared::bucket::{Flag, Header, Layout};
+use crate::table::shared::known::Known;
+use crate::table::shared::rehashed::Rehashed;
 use crate::table::{Change, KeyTest};
 
 /// An operation on one key: what becomes of it if it is present, and the value word to

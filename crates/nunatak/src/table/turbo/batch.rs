@@ -1,6 +1,6 @@
 //! Batches: the operations in order, the memory accesses overlapped. The paper has none.
 //!
-//! They go in [groups](crate::table::groups) through four stages: a shard's descriptor is
+//! They go in [groups](crate::table::shared::groups) through four stages: a shard's descriptor is
 //! fetched; when that has arrived, the header of a key's bucket; the slot that it tells of, or
 //! a free one; and the operation is executed.
 
@@ -11,8 +11,8 @@ use super::shards::Shard;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
-use crate::table::groups::Lags;
-use crate::table::pea::layout::{Header, Layout};
+use crate::table::shared::bucket::{Header, Layout};
+use crate::table::shared::groups::Lags;
 use crate::table::{Change, KeyTest};
 
 /// When an operation's header is fetched, its slot, and it is executed.

@@ -7,8 +7,7 @@ use crate::hash::Placement;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::memory::{Medium, Run};
 use crate::table::KeyTest;
-use crate::table::pea::bucket::Flag;
-use crate::table::pea::layout::{Header, Layout, find_in};
+use crate::table::shared::bucket::{Flag, Header, Layout, find_in};
 
 /// A flag of a bucket: some key's search goes on behind it.
 pub(super) const PASSED: Flag = Flag::Second;

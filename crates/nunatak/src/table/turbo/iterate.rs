@@ -4,8 +4,7 @@
 use super::Table;
 use crate::hash::Placement;
 use crate::memory::{Heap, Medium};
-use crate::table::pea::bucket::Bucket;
-use crate::table::pea::layout::Layout;
+use crate::table::shared::bucket::{Bucket, Layout};
 
 /// The pairs of a table.
 #[derive(Debug)]

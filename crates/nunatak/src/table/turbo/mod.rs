@@ -28,7 +28,7 @@
 //! and for a power cut. What a table in a file does besides says [`durable`].
 //!
 //! # Invariants
-//! 1. Those of the buckets of [`pea`](super::pea), [`shards`] and [`memory::runs`](crate::memory).
+//! 1. Those of the [buckets](crate::table::shared::bucket), [`shards`] and [`memory::runs`](crate::memory).
 //! 2. Between the bucket of a key's hash and the one that it is in, all buckets have the
 //!    flag [`PASSED`](find), which is set before the key is stored and stays as long as
 //!    the run is the shard's.
@@ -58,12 +58,11 @@ use crate::error::Error;
 use crate::hash::{Decoder, Placement};
 use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::sync::{Mutex, MutexGuard, Registry, double_word_cas_is_lock_free, pairs_load_whole};
-use crate::table::cut::{Cut, PairSnapshot};
-use crate::table::iceberg::chains::Chains;
-use crate::table::pea::bucket::Bucket;
-use crate::table::pea::layout::Layout;
-use crate::table::rehashed::Rehashed;
-use crate::table::restoring::Restoring;
+use crate::table::shared::bucket::{Bucket, Layout};
+use crate::table::shared::chains::Chains;
+use crate::table::shared::cut::{Cut, PairSnapshot};
+use crate::table::shared::rehashed::Rehashed;
+use crate::table::shared::restoring::Restoring;
 use crate::table::{Change, KeyTest, PairTable};
 use apply::Held;
 use geometry::MOST_SHARDS;

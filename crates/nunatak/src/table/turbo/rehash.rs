@@ -15,9 +15,8 @@ use crate::memory::{MOST_SIZE, Medium, Run};
 use crate::seeded::{Bug, seeded};
 use crate::sync::AtomicUsize;
 use crate::sync::Ordering::Relaxed;
-use crate::table::pea::bucket::{Flag, Marking};
-use crate::table::pea::layout::{Header, Layout};
-use crate::table::rehashed::Rehashed;
+use crate::table::shared::bucket::{Flag, Header, Layout, Marking};
+use crate::table::shared::rehashed::Rehashed;
 
 /// What has happened to shards: counted and read relaxed, statistics.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! What a [cut](crate::table::cut) of the table copies: shards.
+//! What a [cut](crate::table::shared::cut) of the table copies: shards.
 
 use super::Table;
 use super::apply::Held;
@@ -6,9 +6,8 @@ use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
-use crate::table::cut::PairSnapshot;
-use crate::table::pea::bucket::{Flag, Marking};
-use crate::table::pea::layout::{Header, Layout};
+use crate::table::shared::bucket::{Flag, Header, Layout, Marking};
+use crate::table::shared::cut::PairSnapshot;
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Copies a shard, which is locked, for the cut that is being taken, unless somebody

@@ -5,9 +5,8 @@ use super::find::PASSED;
 use crate::hash::Placement;
 use crate::memory::{Medium, Run};
 use crate::sync::Ordering;
-use crate::table::pea::bucket::Marking;
-use crate::table::pea::layout::{Header, Layout};
-use crate::table::rehashed::Rehashed;
+use crate::table::shared::bucket::{Header, Layout, Marking};
+use crate::table::shared::rehashed::Rehashed;
 
 /// What a [`TurboMap`](crate::TurboMap) looks like inside.
 ///

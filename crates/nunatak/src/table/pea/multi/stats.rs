@@ -2,9 +2,9 @@
 
 use crate::hash::Placement;
 use crate::memory::Medium;
-use crate::table::pea::layout::Layout;
 use crate::table::pea::values::Pointer;
 use crate::table::pea::{PeaStats, Table};
+use crate::table::shared::bucket::Layout;
 
 /// What a [`PeaMultiMap`](crate::PeaMultiMap) looks like inside.
 ///

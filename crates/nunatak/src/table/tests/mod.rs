@@ -1,0 +1,3 @@
+//! Tests that all tables share.
+
+mod batches;
