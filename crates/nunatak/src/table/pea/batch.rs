@@ -14,6 +14,7 @@ use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::simd::BitIter;
 use crate::table::shared::bucket::{Flag, Header, Layout};
 use crate::table::shared::groups::Lags;
+use crate::table::stages::Batches;
 use crate::table::{Change, KeyTest};
 
 /// When a lookup's slot is fetched, one in the second bucket, and it is executed.
@@ -35,6 +36,40 @@ struct Ahead<'t> {
     hash: u64,
     /// As it was when the bucket was fetched.
     found: Found<'t>,
+}
+
+impl<P: Placement, M: Medium, L: Layout> Batches for Table<P, M, L> {
+    #[inline(always)]
+    fn find_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        mut found: impl FnMut(usize, Option<u64>),
+    ) {
+        self.for_each_fetched::<false>(count, word, |at, word, ahead| {
+            let tag = self.placement.tag(word, ahead.hash);
+            found(at, self.find_ahead(ahead, tag, &test(at)));
+            true
+        });
+    }
+
+    #[inline(always)]
+    fn apply_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        fresh: impl Fn(usize) -> Option<u64>,
+        change: impl Fn(usize, u64) -> Change,
+        mut done: impl FnMut(usize, Option<u64>) -> bool,
+    ) {
+        self.for_each_fetched::<true>(count, word, |at, word, Ahead { hash, found }| {
+            let change = |second| change(at, second);
+            let (found, fresh) = (Some(found), fresh(at));
+            done(at, self.apply_hashed::<false, _>(hash, found, word, &test(at), fresh, change))
+        });
+    }
 }
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
@@ -173,37 +208,5 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             }
         }
         self.find_tag::<false, _>(hash, tag, test)
-    }
-
-    #[inline(always)]
-    pub(super) fn find_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        mut found: impl FnMut(usize, Option<u64>),
-    ) {
-        self.for_each_fetched::<false>(count, word, |at, word, ahead| {
-            let tag = self.placement.tag(word, ahead.hash);
-            found(at, self.find_ahead(ahead, tag, &test(at)));
-            true
-        });
-    }
-
-    #[inline(always)]
-    pub(super) fn apply_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        fresh: impl Fn(usize) -> Option<u64>,
-        change: impl Fn(usize, u64) -> Change,
-        mut done: impl FnMut(usize, Option<u64>) -> bool,
-    ) {
-        self.for_each_fetched::<true>(count, word, |at, word, Ahead { hash, found }| {
-            let change = |second| change(at, second);
-            let (found, fresh) = (Some(found), fresh(at));
-            done(at, self.apply_hashed::<false, _>(hash, found, word, &test(at), fresh, change))
-        });
     }
 }

@@ -5,6 +5,7 @@ use crate::memory::Medium;
 use crate::table::pea::values::Pointer;
 use crate::table::pea::{PeaStats, Table};
 use crate::table::shared::bucket::Layout;
+use crate::table::stages::Figures;
 
 /// What a [`PeaMultiMap`](crate::PeaMultiMap) looks like inside.
 ///
