@@ -7,6 +7,7 @@ use super::front::first_from;
 use super::geometry::{
     BlockSizes, Phase, State, back_fingerprint, choices, fingerprint, preferred_slot,
 };
+use super::yard::Yard;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::prefetch_to_write;

@@ -5,6 +5,7 @@ use super::back::Back;
 use super::batch::Ahead;
 use super::front::first_from;
 use super::geometry::{BlockSizes, State, back_fingerprint, choices, fingerprint, preferred_slot};
+use super::yard::Yard;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::prefetch;

@@ -10,6 +10,7 @@
 use super::Table;
 use super::back::Back;
 use super::geometry::BlockSizes;
+use super::yard::Yard;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::sync::{AtomicPair, Ordering};

@@ -74,6 +74,7 @@ mod stats;
 mod tests;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod verify;
+mod yard;
 
 #[cfg(any(loom, shuttle))]
 pub use design::CheckedIceberg;

@@ -26,6 +26,7 @@ use super::back::Back;
 use super::geometry::{
     BlockSizes, Geometry, Phase, State, back_fingerprint, choices, fingerprint, needs_all_bits,
 };
+use super::yard::Yard;
 use super::{Config, Table, growth};
 use crate::error::{Error, FileError};
 use crate::hash::Placement;

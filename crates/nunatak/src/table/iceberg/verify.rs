@@ -3,6 +3,7 @@
 use super::Table;
 use super::back::Back;
 use super::geometry::{BlockSizes, back_fingerprint, choices, fingerprint};
+use super::yard::Yard;
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::durable::Durable;
