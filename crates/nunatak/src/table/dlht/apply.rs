@@ -7,7 +7,8 @@ use super::{Step, Table};
 use crate::hash::Placement;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, FastPin, Mode, OpPin, Ordering, fence};
-use crate::table::known::{Answering, Known};
+use crate::table::shared::known::{Answering, Known};
+use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest, Shadowed};
 
 /// What became of a claim.
@@ -38,7 +39,7 @@ pub(super) struct Request<'r, T, F> {
     pub(super) change: &'r F,
 }
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
+impl<P: Placement, Y: Mode> Changes for Table<P, Y> {
     /// Changes a key by its value word, or inserts it, and returns the value
     /// word that was present when the operation took effect. `change` must
     /// depend on its argument only; it may be called more than once.
@@ -46,7 +47,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     /// Two atomic read-modify-writes for an insert or a removal, one for a
     /// replacement, on one or two cache lines.
     #[inline(always)]
-    pub(crate) fn apply<T: KeyTest>(
+    fn apply<T: KeyTest>(
         &self,
         word: u64,
         test: &T,
@@ -59,6 +60,19 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         }
     }
 
+    #[inline(always)]
+    fn apply_unless_shadowed<T: KeyTest>(
+        &self,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Result<Option<u64>, Shadowed> {
+        self.apply_unless_shadowed(word, test, fresh, change)
+    }
+}
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
     /// The same, of a key that may be hidden if it would be inserted.
     #[inline(always)]
     pub(crate) fn apply_unless_shadowed<T: KeyTest>(

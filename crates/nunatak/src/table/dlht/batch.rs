@@ -13,7 +13,8 @@ use super::index::Index;
 use super::{Step, Table};
 use crate::hash::Placement;
 use crate::sync::{Mode, OpPin};
-use crate::table::groups::Reach;
+use crate::table::shared::groups::Reach;
+use crate::table::stages::Batches;
 use crate::table::{Change, KeyTest, Shadowed};
 
 /// How far ahead of its execution an operation's bin is fetched, and its link. (Into the
@@ -56,6 +57,56 @@ impl Window {
     fn fetch_link<P: Placement, Y: Mode>(&self, table: &Table<P, Y>, index: &Index, at: usize) {
         let bin = table.place(self.hashes[at % RING], index);
         self.reach.fetch(index.next_line(bin, index.bins.at(bin)));
+    }
+}
+
+impl<P: Placement, Y: Mode> Batches for Table<P, Y> {
+    /// Looks up many keys.
+    #[inline(always)]
+    fn find_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        mut found: impl FnMut(usize, Option<u64>),
+    ) {
+        debug_assert!(!T::RUNS_CALLERS_CODE, "an operation is announced");
+        self.for_each_fetched(count, &word, |_pin, index, at, hash| {
+            found(at, self.find_at(index, hash, word(at), &test(at)));
+            Step::Done(true)
+        });
+    }
+
+    /// Applies many changes: of each operation the value word to insert if its
+    /// key is absent, and what becomes of it if it is present. `done` may end
+    /// the batch by returning false.
+    #[inline(always)]
+    fn apply_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        fresh: impl Fn(usize) -> Option<u64>,
+        change: impl Fn(usize, u64) -> Change,
+        mut done: impl FnMut(usize, Option<u64>) -> bool,
+    ) {
+        debug_assert!(!T::RUNS_CALLERS_CODE, "an operation is announced");
+        self.for_each_fetched(count, &word, |pin, index, at, hash| {
+            let tag = self.placement.tag(word(at), hash);
+            let (test, fresh, change) = (&test(at), fresh(at), &|second| change(at, second));
+            let first = self.apply_in_first_bucket(index, (hash, tag), test, fresh, change);
+            if let Some(before) = first {
+                return Step::Done(done(at, before));
+            }
+            let request = Request { hash, tag, test, fresh, hides: false, change };
+            match self.try_apply(pin, index, &request) {
+                Step::Done(Ok(before)) => Step::Done(done(at, before)),
+                Step::Done(Err(Shadowed)) => {
+                    unreachable!("maps whose keys may be hidden don't insert so")
+                }
+                Step::Wait => Step::Wait,
+            }
+        });
     }
 }
 
@@ -111,53 +162,5 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 Step::Done(())
             });
         }
-    }
-
-    /// Looks up many keys.
-    #[inline(always)]
-    pub(crate) fn find_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        mut found: impl FnMut(usize, Option<u64>),
-    ) {
-        debug_assert!(!T::RUNS_CALLERS_CODE, "an operation is announced");
-        self.for_each_fetched(count, &word, |_pin, index, at, hash| {
-            found(at, self.find_at(index, hash, word(at), &test(at)));
-            Step::Done(true)
-        });
-    }
-
-    /// Applies many changes: of each operation the value word to insert if its
-    /// key is absent, and what becomes of it if it is present. `done` may end
-    /// the batch by returning false.
-    #[inline(always)]
-    pub(crate) fn apply_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        fresh: impl Fn(usize) -> Option<u64>,
-        change: impl Fn(usize, u64) -> Change,
-        mut done: impl FnMut(usize, Option<u64>) -> bool,
-    ) {
-        debug_assert!(!T::RUNS_CALLERS_CODE, "an operation is announced");
-        self.for_each_fetched(count, &word, |pin, index, at, hash| {
-            let tag = self.placement.tag(word(at), hash);
-            let (test, fresh, change) = (&test(at), fresh(at), &|second| change(at, second));
-            let first = self.apply_in_first_bucket(index, (hash, tag), test, fresh, change);
-            if let Some(before) = first {
-                return Step::Done(done(at, before));
-            }
-            let request = Request { hash, tag, test, fresh, hides: false, change };
-            match self.try_apply(pin, index, &request) {
-                Step::Done(Ok(before)) => Step::Done(done(at, before)),
-                Step::Done(Err(Shadowed)) => {
-                    unreachable!("maps whose keys may be hidden don't insert so")
-                }
-                Step::Wait => Step::Wait,
-            }
-        });
     }
 }

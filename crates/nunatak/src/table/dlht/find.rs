@@ -9,7 +9,8 @@ use crate::memory::prefetch::prefetch;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, DATA, FastPin, GuardPin, Mode, Ordering, fence};
 use crate::table::KeyTest;
-use crate::table::known::{Answering, Known};
+use crate::table::shared::known::{Answering, Known};
+use crate::table::stages::Lookups;
 
 /// What a scan of a bin came to.
 pub(super) enum Scan<'i> {
@@ -25,11 +26,11 @@ pub(super) enum Scan<'i> {
     Changed,
 }
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
+impl<P: Placement, Y: Mode> Lookups for Table<P, Y> {
     /// The value word of a key. Touches one cache line if the key's bin has no
     /// links, and writes none that other threads use.
     #[inline(always)]
-    pub(crate) fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
+    fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
         let hash = self.placement.hash(word);
         let pin = if Y::SHARED { FastPin::new() } else { None };
         if pin.is_some() || !Y::SHARED {
@@ -53,19 +54,9 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         self.find_slowly(word, test)
     }
 
-    /// What was found in the first bucket, if it is the key's. If it is another key's of this
-    /// word, the key may be anywhere.
-    #[inline(always)]
-    fn tested<T: KeyTest>(first: Option<Option<u64>>, test: &T) -> Option<Option<u64>> {
-        match first {
-            Some(Some(second)) => (T::BY_WORD || test.accepts(second)).then_some(Some(second)),
-            other => other,
-        }
-    }
-
     /// The same under a guard of this table, which is announced already.
     #[inline(always)]
-    pub(crate) fn find_guarded<T: KeyTest + Copy>(
+    fn find_guarded<T: KeyTest + Copy>(
         &self,
         guard: &GuardPin<'_>,
         word: u64,
@@ -85,6 +76,25 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         match Self::tested(first, &test) {
             Some(found) => found,
             None => self.find_copied(word, test),
+        }
+    }
+
+    /// Prefetches the bin of a key.
+    fn prefetch(&self, word: u64) {
+        let hash = self.placement.hash(word);
+        let pin = self.enter();
+        prefetch(self.root(&pin).bin_address_of::<P>(hash));
+    }
+}
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
+    /// What was found in the first bucket, if it is the key's. If it is another key's of this
+    /// word, the key may be anywhere.
+    #[inline(always)]
+    fn tested<T: KeyTest>(first: Option<Option<u64>>, test: &T) -> Option<Option<u64>> {
+        match first {
+            Some(Some(second)) => (T::BY_WORD || test.accepts(second)).then_some(Some(second)),
+            other => other,
         }
     }
 
@@ -198,13 +208,6 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             Migrating::To(migration) => &migration.target,
             _ => unreachable!("a bin has moved and there is no migration"),
         }
-    }
-
-    /// Prefetches the bin of a key.
-    pub(crate) fn prefetch(&self, word: u64) {
-        let hash = self.placement.hash(word);
-        let pin = self.enter();
-        prefetch(self.root(&pin).bin_address_of::<P>(hash));
     }
 }
 

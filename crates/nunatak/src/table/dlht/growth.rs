@@ -8,6 +8,7 @@ use super::{Step, Table};
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::sync::{Mode, OpPin, Ordering};
+use crate::table::stages::Resizing;
 use std::sync::Arc;
 
 /// How many keys a bin is meant to hold when the caller names a capacity: three
@@ -34,6 +35,32 @@ pub(super) fn bins_for(keys: usize) -> Result<usize, Error> {
     // sixty-fourth of the bins is the price.
     let bins = (bins as usize).max(2);
     Ok(bins.next_multiple_of((bins.next_power_of_two() / 64).max(2)))
+}
+
+impl<P: Placement, Y: Mode> Resizing for Table<P, Y> {
+    fn reserve(&self, additional: usize) -> Result<(), Error> {
+        let keys = self.keys().checked_add(additional).ok_or(Error::CapacityOverflow)?;
+        let wanted = bins_for(keys)?;
+        self.migrate_to(|bins| {
+            let factor = wanted.div_ceil(bins);
+            (factor > 1).then(|| bins.saturating_mul(factor))
+        })?;
+        Ok(())
+    }
+
+    /// Divides the bins by as much as the keys allow.
+    fn shrink_to_fit(&self) -> Result<(), Error> {
+        while self.migrate_to(|bins| {
+            let wanted = bins_for(self.keys()).unwrap_or(usize::MAX);
+            // A unit of the transfer is held by one thread, so it stays small.
+            [8, 6, 5, 4, 3, 2]
+                .into_iter()
+                .find(|factor| bins.is_multiple_of(2 * factor) && bins / factor >= wanted)
+                .map(|factor| bins / factor)
+        })? {}
+        self.free_retired_soon();
+        Ok(())
+    }
 }
 
 impl<P: Placement, Y: Mode> Table<P, Y> {
@@ -151,39 +178,6 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 return Ok(true);
             }
         }
-    }
-
-    pub(crate) fn reserve(&self, additional: usize) -> Result<(), Error> {
-        let keys = self.keys().checked_add(additional).ok_or(Error::CapacityOverflow)?;
-        let wanted = bins_for(keys)?;
-        self.migrate_to(|bins| {
-            let factor = wanted.div_ceil(bins);
-            (factor > 1).then(|| bins.saturating_mul(factor))
-        })?;
-        Ok(())
-    }
-
-    /// Divides the bins by as much as the keys allow.
-    pub(crate) fn shrink_to_fit(&self) -> Result<(), Error> {
-        while self.migrate_to(|bins| {
-            let wanted = bins_for(self.keys()).unwrap_or(usize::MAX);
-            // A unit of the transfer is held by one thread, so it stays small.
-            [8, 6, 5, 4, 3, 2]
-                .into_iter()
-                .find(|factor| bins.is_multiple_of(2 * factor) && bins / factor >= wanted)
-                .map(|factor| bins / factor)
-        })? {}
-        self.free_retired_soon();
-        Ok(())
-    }
-
-    /// The share of all slots that hold a key, in the current index and in the
-    /// one that is being filled. A delegated key has a slot of its own.
-    pub(crate) fn load_factor(&self) -> f64 {
-        let pin = self.enter();
-        let slots: usize =
-            self.generations(&pin).map(|index| index.slots() + index.overflow.lock().len()).sum();
-        (self.len() as f64 / slots as f64).min(1.0)
     }
 }
 

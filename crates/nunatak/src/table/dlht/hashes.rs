@@ -1,5 +1,5 @@
 //! Which hashes a transfer to a larger index needs, if the hasher is the caller's: see
-//! [`Hashes`](crate::table::hashes).
+//! [`Hashes`](crate::table::shared::hashes).
 
 use super::index::Index;
 use super::layout::{BinState, DELEGATED, Header};
@@ -7,7 +7,7 @@ use super::migration::Migration;
 use super::{Mode, Table};
 use crate::hash::Placement;
 use crate::sync::Ordering;
-use crate::table::hashes::Key;
+use crate::table::shared::hashes::Key;
 use core::ops::Range;
 
 impl<P: Placement, Y: Mode> Table<P, Y> {

@@ -12,6 +12,7 @@ use super::layout::{BinState, DELEGATED, Header};
 use crate::hash::Placement;
 use crate::seeded::Bug;
 use crate::sync::{Backoff, Mode, Ordering};
+use crate::table::stages::Iteration;
 use std::sync::Arc;
 
 /// The pairs of a table. It holds the memory of the index it began with.
@@ -23,11 +24,30 @@ pub struct PairIter<'t, P: Placement, Y: Mode> {
     buffer: Vec<(u64, u64)>,
 }
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
-    pub(crate) fn iter(&self) -> PairIter<'_, P, Y> {
+impl<P: Placement, Y: Mode> Iteration for Table<P, Y> {
+    type Iter<'t>
+        = PairIter<'t, P, Y>
+    where
+        Self: 't;
+
+    fn iter(&self) -> PairIter<'_, P, Y> {
         PairIter { table: self, index: self.hold_root(), bin: 0, buffer: Vec::new() }
     }
 
+    /// Tells every value word of a table that nobody else has any more. A bin has moved as a
+    /// whole or not at all, so that nothing need be hashed.
+    fn for_each_left(&mut self, mut each: impl FnMut(u64)) {
+        let (pin, mut pairs) = (self.enter(), Vec::new());
+        for index in self.generations(&pin) {
+            for at in 0..index.bins.len() {
+                self.read_bin(index, at, &mut pairs);
+                pairs.drain(..).for_each(|(_, second)| each(second));
+            }
+        }
+    }
+}
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
     /// Collects the pairs of a bin; false if it has moved.
     fn read_bin(&self, index: &Index, at: usize, pairs: &mut Vec<(u64, u64)>) -> bool {
         let bin = index.bins.at(at);
@@ -68,18 +88,6 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             }
             if still(bin, header, Bug::HitWithoutHeaderRecheck) {
                 return true;
-            }
-        }
-    }
-
-    /// Tells every value word of a table that nobody else has any more. A bin has moved as a
-    /// whole or not at all, so that nothing need be hashed.
-    pub(super) fn for_each_left(&mut self, mut each: impl FnMut(u64)) {
-        let (pin, mut pairs) = (self.enter(), Vec::new());
-        for index in self.generations(&pin) {
-            for at in 0..index.bins.len() {
-                self.read_bin(index, at, &mut pairs);
-                pairs.drain(..).for_each(|(_, second)| each(second));
             }
         }
     }

@@ -70,6 +70,7 @@
 
 mod apply;
 mod batch;
+mod design;
 mod find;
 mod first_bucket;
 mod growth;
@@ -80,6 +81,7 @@ mod layout;
 mod look;
 mod migration;
 mod overflow;
+mod retired;
 mod shadow;
 mod snapshot;
 mod stats;
@@ -87,20 +89,19 @@ mod stats;
 mod tests;
 mod transfer;
 
+pub use design::{Dlht, DlhtShadows};
 pub use stats::DlhtStats;
 
 use crate::error::Error;
 use crate::hash::{Decoder, Placement};
-use crate::memory::MemoryUsage;
-use crate::seeded::{Bug, seeded};
 use crate::sync::{
-    AtomicPtr, AtomicUsize, Backoff, Counts, GuardPin, Mode, Mutex, OpPin, Ordering, Registry,
-    double_word_cas_is_lock_free, operations_ended,
+    AtomicPtr, AtomicUsize, Backoff, Counts, Mode, Mutex, OpPin, Ordering, Registry,
+    double_word_cas_is_lock_free,
 };
-use crate::table::hashes::Hashes;
-use crate::table::{Change, KeyTest, PairTable, Shadowed};
+use crate::table::shared::hashes::Hashes;
 use core::marker::PhantomData;
 use index::Index;
+use retired::Retired;
 use std::sync::Arc;
 
 /// The constants that the paper varies.
@@ -128,16 +129,6 @@ enum Step<T> {
     Done(T),
     /// Another thread must act first, and may need this one to be outside.
     Wait,
-}
-
-/// An index that was at the root.
-#[derive(Debug)]
-struct Retired {
-    index: Arc<Index>,
-    /// The last epoch of operations that may have read it there.
-    operations: u64,
-    /// The last epoch of guards that may have.
-    guards: u64,
 }
 
 /// The table: pairs of words, found by the first.
@@ -183,9 +174,6 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             mode: PhantomData,
         })
     }
-
-    /// Long enough for other threads to be scheduled, too short to be noticed.
-    const FREEING_ROUNDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 1000 };
 
     #[inline(always)]
     fn enter(&self) -> OpPin<Y> {
@@ -248,74 +236,10 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         }
     }
 
-    #[inline(always)]
-    fn free_retired_if_any(&self) {
-        if self.retired_count.load(Ordering::Relaxed) != 0 {
-            self.free_retired_seldom();
-        }
-    }
-
-    /// Frees old indexes, but not each time, since it costs a barrier on all
-    /// processors.
-    #[cold]
-    fn free_retired_seldom(&self) {
-        if self.registry.count::<Y>(0).is_multiple_of(32) {
-            self.free_retired();
-        }
-    }
-
-    /// Frees old indexes, waiting for the operations that were running when they
-    /// were retired: a few instructions, unless their thread is descheduled. If
-    /// this is called from within an operation (by a key's `Eq`, say) it waits
-    /// in vain, so it gives up. It does so at once if a guard outlasts a moment, which
-    /// may be held for long: then a later change frees them.
-    pub(crate) fn free_retired_soon(&self) {
-        let mut backoff = Backoff::new();
-        for _ in 0..Self::FREEING_ROUNDS {
-            self.free_retired();
-            let is_guarded = |retired: &Retired| self.registry.is_held_by_others(retired.guards);
-            // Relaxed: a hint.
-            if self.retired_count.load(Ordering::Relaxed) == 0
-                || !backoff.is_spinning() && self.retired.lock().iter().any(is_guarded)
-            {
-                return;
-            }
-            backoff.wait();
-        }
-    }
-
-    /// Frees the old indexes that nobody can reach any more.
-    #[cold]
-    pub(crate) fn free_retired(&self) {
-        let free: Vec<Arc<Index>> = {
-            let mut retired = self.retired.lock();
-            if retired.is_empty() {
-                return;
-            }
-            let free = retired
-                .extract_if(.., |retired| {
-                    seeded(Bug::ReclaimWithoutGrace)
-                        || (seeded(Bug::ReclaimUnderGuard)
-                            || self.registry.others_ended(retired.guards))
-                            && operations_ended(retired.operations, true)
-                })
-                .map(|retired| retired.index)
-                .collect();
-            self.retired_count.store(retired.len(), Ordering::Relaxed);
-            free
-        };
-        // Outside of the lock, which others may wait for.
-        drop(free);
-    }
-
     /// How many keys have a slot, hidden ones among them.
     fn keys(&self) -> usize {
         // Concurrent counting may show a removal before its insert.
         self.registry.added().cast_signed().max(0) as usize
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.keys().saturating_sub(if Y::SHADOWS { self.hidden_keys.sum(0) } else { 0 })
     }
 
     /// The current index, and those that are being filled.
@@ -325,15 +249,6 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             _ => None,
         })
     }
-
-    pub(crate) fn memory_usage(&self) -> MemoryUsage {
-        self.free_retired();
-        let pin = self.enter();
-        let usage = self
-            .generations(&pin)
-            .fold(MemoryUsage::default(), |usage, index| usage + index.usage());
-        self.retired.lock().iter().fold(usage, |usage, retired| usage + retired.index.usage())
-    }
 }
 
 impl<P: Placement, Y: Mode> Drop for Table<P, Y> {
@@ -342,121 +257,5 @@ impl<P: Placement, Y: Mode> Drop for Table<P, Y> {
         // SAFETY: the root came from `Arc::into_raw`, and with the table goes
         // its share; no operation is running.
         drop(unsafe { Arc::from_raw(root.cast_const()) });
-    }
-}
-
-impl<P: Placement, Y: Mode> PairTable for Table<P, Y> {
-    type Stats = DlhtStats;
-    type Iter<'t> = iterate::PairIter<'t, P, Y>;
-    type Snapshot = snapshot::PairSnapshot;
-
-    #[inline(always)]
-    fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
-        self.find(word, test)
-    }
-
-    #[inline(always)]
-    fn find_guarded<T: KeyTest + Copy>(
-        &self,
-        guard: &GuardPin<'_>,
-        word: u64,
-        test: T,
-    ) -> Option<u64> {
-        self.find_guarded(guard, word, test)
-    }
-
-    #[inline(always)]
-    fn apply<T: KeyTest>(
-        &self,
-        word: u64,
-        test: &T,
-        fresh: Option<u64>,
-        change: impl Fn(u64) -> Change,
-    ) -> Option<u64> {
-        self.apply(word, test, fresh, change)
-    }
-
-    #[inline(always)]
-    fn apply_unless_shadowed<T: KeyTest>(
-        &self,
-        word: u64,
-        test: &T,
-        fresh: Option<u64>,
-        change: impl Fn(u64) -> Change,
-    ) -> Result<Option<u64>, Shadowed> {
-        self.apply_unless_shadowed(word, test, fresh, change)
-    }
-
-    #[inline(always)]
-    fn find_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        found: impl FnMut(usize, Option<u64>),
-    ) {
-        self.find_many(count, word, test, found);
-    }
-
-    #[inline(always)]
-    fn apply_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        fresh: impl Fn(usize) -> Option<u64>,
-        change: impl Fn(usize, u64) -> Change,
-        done: impl FnMut(usize, Option<u64>) -> bool,
-    ) {
-        self.apply_many(count, word, test, fresh, change, done);
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, word: u64) {
-        self.prefetch(word);
-    }
-
-    fn iter(&self) -> Self::Iter<'_> {
-        self.iter()
-    }
-
-    fn for_each_left(&mut self, each: impl FnMut(u64)) {
-        self.for_each_left(each);
-    }
-
-    fn snapshot(&self) -> Result<Self::Snapshot, Error> {
-        self.snapshot()
-    }
-
-    fn registry(&self) -> &Registry {
-        &self.registry
-    }
-
-    fn free_retired(&self) {
-        self.free_retired();
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn reserve(&self, additional: usize) -> Result<(), Error> {
-        self.reserve(additional)
-    }
-
-    fn shrink_to_fit(&self) -> Result<(), Error> {
-        self.shrink_to_fit()
-    }
-
-    fn load_factor(&self) -> f64 {
-        self.load_factor()
-    }
-
-    fn memory_usage(&self) -> MemoryUsage {
-        self.memory_usage()
-    }
-
-    fn stats(&self) -> DlhtStats {
-        self.stats()
     }
 }

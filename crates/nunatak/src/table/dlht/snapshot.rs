@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::hash::{Decoder, Placement};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, Mode, Ordering, operations_ended, retire_tag};
+use crate::table::stages::Snapshots;
 use std::sync::Arc;
 
 /// The pairs of a cut. It holds the memory of the index that was cut.
@@ -25,8 +26,10 @@ pub struct PairSnapshot {
     buffer: Vec<(u64, u64)>,
 }
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
-    pub(crate) fn snapshot(&self) -> Result<PairSnapshot, Error> {
+impl<P: Placement, Y: Mode> Snapshots for Table<P, Y> {
+    type Snapshot = PairSnapshot;
+
+    fn snapshot(&self) -> Result<PairSnapshot, Error> {
         let index = loop {
             self.complete_migration();
             let index = self.hold_root();
@@ -61,7 +64,9 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             buffer: Vec::new(),
         })
     }
+}
 
+impl<P: Placement, Y: Mode> Table<P, Y> {
     fn mark_all(&self, index: &Index) {
         index.overflow.lock().freeze();
         for at in 0..index.bins.len() {

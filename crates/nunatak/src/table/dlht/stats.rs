@@ -3,7 +3,9 @@
 use super::Table;
 use super::layout::{DELEGATED, Header, SLOTS};
 use crate::hash::Placement;
+use crate::memory::MemoryUsage;
 use crate::sync::{Mode, Ordering};
+use crate::table::stages::{Figures, Guards};
 
 /// What a [`DlhtMap`](crate::DlhtMap) looks like inside (sections 3.1, 5.1.5).
 ///
@@ -38,9 +40,33 @@ pub struct DlhtStats {
     pub retired_indexes: usize,
 }
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
+impl<P: Placement, Y: Mode> Figures for Table<P, Y> {
+    type Stats = DlhtStats;
+
+    fn len(&self) -> usize {
+        self.keys().saturating_sub(if Y::SHADOWS { self.hidden_keys.sum(0) } else { 0 })
+    }
+
+    /// The share of all slots that hold a key, in the current index and in the
+    /// one that is being filled. A delegated key has a slot of its own.
+    fn load_factor(&self) -> f64 {
+        let pin = self.enter();
+        let slots: usize =
+            self.generations(&pin).map(|index| index.slots() + index.overflow.lock().len()).sum();
+        (self.len() as f64 / slots as f64).min(1.0)
+    }
+
+    fn memory_usage(&self) -> MemoryUsage {
+        self.free_retired();
+        let pin = self.enter();
+        let usage = self
+            .generations(&pin)
+            .fold(MemoryUsage::default(), |usage, index| usage + index.usage());
+        self.retired.lock().iter().fold(usage, |usage, retired| usage + retired.index.usage())
+    }
+
     /// Looks at every bin.
-    pub(crate) fn stats(&self) -> DlhtStats {
+    fn stats(&self) -> DlhtStats {
         let index = self.hold_root();
         let mut bins_by_entries = [0; SLOTS + 1];
         let bins = index.bins.len();

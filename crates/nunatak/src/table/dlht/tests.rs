@@ -6,7 +6,7 @@ use super::{Config, Table};
 use crate::hash::{HashPlacement, Hashing, Placement, RandomState, WordPlacement};
 use crate::memory::touched::lines_of;
 use crate::sync::{Ordering, Shared, SingleThread};
-use crate::table::{ByEntry, ByWord, Change};
+use crate::table::{ByEntry, ByWord, Change, PairTable};
 
 type Words = Table<WordPlacement<RandomState>, Shared>;
 

@@ -45,7 +45,7 @@ struct Mover<'t, P: Placement, Y: Mode> {
 
 impl<P: Placement, Y: Mode> Table<P, Y> {
     /// Moves one chunk; false if there is none left, or if it has to be
-    /// [asked](crate::table::hashes) for hashes first.
+    /// [asked](crate::table::shared::hashes) for hashes first.
     pub(super) fn help(&self, pin: &OpPin<Y>, old: &Index, migration: &Migration) -> bool {
         if !migration.is_cut() {
             return false;

@@ -7,12 +7,14 @@ use super::front::first_from;
 use super::geometry::{
     BlockSizes, Phase, State, back_fingerprint, choices, fingerprint, preferred_slot,
 };
+use super::yard::Yard;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::prefetch_to_write;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, FastPin, OpPin, Ordering, Shared, fence};
-use crate::table::known::Known;
+use crate::table::shared::known::Known;
+use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
 
 /// An operation on one key: what becomes of it if it is present, and the value
@@ -55,13 +57,13 @@ pub(super) enum Put {
     Crowded,
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
+impl<P: Placement, B: BlockSizes, M: Medium> Changes for Table<P, B, M> {
     /// Changes a key by its value word, or inserts it; see
     /// [`PairTable::apply`](crate::table::PairTable::apply).
     ///
     /// One atomic read-modify-write in the front yard, three in the back yard.
     #[inline(always)]
-    pub(crate) fn apply<T: KeyTest>(
+    fn apply<T: KeyTest>(
         &self,
         word: u64,
         test: &T,
@@ -91,7 +93,9 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
         self.apply_slowly(&request)
     }
+}
 
+impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// An operation of a batch, whose lines were fetched, and which touches no others.
     #[inline(always)]
     pub(super) fn apply_fetched<T: KeyTest>(

@@ -14,12 +14,14 @@
 //! 2. As in the front yard, a fingerprint is set before the tag and cleared after
 //!    it.
 
-use super::front::{populate, put_pair};
-use super::geometry::BlockSizes;
+use super::front::populate;
+use super::geometry::{BlockSizes, back_fingerprint, choices};
+use super::yard::Yard;
 use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage, Part, Stretch};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering};
+use crate::table::shared::pairs::put_pair;
 use core::marker::PhantomData;
 
 const LOCK: u64 = 1 << 63;
@@ -108,6 +110,89 @@ fn bits_of(slot: usize) -> u64 {
     if slot >= 6 { 0x7F } else { 0xFF }
 }
 
+impl<B: BlockSizes, M: Medium> Yard<8> for Back<B, M> {
+    const SLOTS: usize = B::BACK;
+    const IS_FRONT: bool = false;
+    const MARK_NOT_INHERITED: Bug = Bug::MarkNotInherited;
+
+    fn moves(hash: u64, block_of: impl Fn(u64) -> usize, low: usize, _high: usize) -> bool {
+        // A key may stay if either of its choices does.
+        choices(hash).into_iter().all(|hash| block_of(hash) != low)
+    }
+
+    #[inline(always)]
+    fn slot(&self, block: usize, slot: usize) -> &AtomicPair {
+        self.slots.at(block * B::BACK + slot)
+    }
+
+    fn lock(&self, block: usize) {
+        let mut backoff = Backoff::new();
+        // Acquire: pairs with the unlocking. Release: see `mark_overflowed`.
+        while Word(self.words.at(block).fetch_or(LOCK, Ordering::AcqRel)).is_locked() {
+            while self.word(block).is_locked() {
+                backoff.wait();
+            }
+        }
+    }
+
+    fn unlock(&self, block: usize) {
+        // Release: who locks next sees all that was done.
+        self.words.at(block).fetch_and(!LOCK, Ordering::Release);
+    }
+
+    fn is_settled(&self, block: usize, mark: u8) -> bool {
+        // Acquire: pairs with the release of whoever settled it.
+        self.settled.at(block).load(Ordering::Acquire) == mark
+    }
+
+    fn set_settled(&self, block: usize, mark: u8) {
+        // Release: all of the block has been done.
+        self.settled.at(block).store(mark, Ordering::Release);
+    }
+
+    fn is_overflowed(&self, block: usize) -> bool {
+        self.word(block).is_overflowed()
+    }
+
+    /// Says that a key of this block is in level 3, or will be. If a resize has
+    /// settled the block already, the caller sees its state from here on.
+    fn mark_overflowed(&self, block: usize) {
+        // Acquire: either whoever settles the block locks it after this and finds
+        // the mark, or this reads what that locking has released.
+        self.words.at(block).fetch_or(OVERFLOWED, Ordering::AcqRel);
+    }
+
+    fn is_tight(&self, _block: usize, _coming: usize) -> bool {
+        // What finds no room goes to chains, for which nothing need be settled.
+        false
+    }
+
+    fn vacate(&self, block: usize, slots: impl Iterator<Item = usize> + Clone, leaves_pairs: bool) {
+        slots.for_each(|slot| match leaves_pairs {
+            true => self.clear_fingerprint(block, slot),
+            false => self.clear(block, slot),
+        });
+    }
+
+    fn fingerprint(hash: u64) -> u8 {
+        back_fingerprint(hash)
+    }
+
+    fn empty_slot(&self, block: usize, _fingerprint: u8) -> Option<usize> {
+        Self::empties(self.word(block)).next()
+    }
+
+    /// Puts a pair into an empty slot. The caller holds the lock.
+    fn put(&self, block: usize, slot: usize, fingerprint: u8, pair: (u64, u64)) {
+        self.set_fingerprint(block, slot, fingerprint);
+        self.put_pair(block, slot, pair);
+    }
+
+    fn put_all(&self, block: usize, pairs: impl Iterator<Item = (usize, u8, (u64, u64))> + Clone) {
+        pairs.for_each(|(slot, fingerprint, pair)| self.put(block, slot, fingerprint, pair));
+    }
+}
+
 impl<B: BlockSizes, M: Medium> Back<B, M> {
     /// The highest bits of the bytes that are slots.
     const VALID: u64 = (ONES << 7) >> (64 - 8 * B::BACK);
@@ -149,11 +234,6 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
 
     pub(super) fn usage(&self) -> MemoryUsage {
         self.words.usage() + self.slots.usage() + self.settled.usage()
-    }
-
-    #[inline(always)]
-    pub(super) fn slot(&self, block: usize, slot: usize) -> &AtomicPair {
-        self.slots.at(block * B::BACK + slot)
     }
 
     #[inline(always)]
@@ -214,21 +294,6 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
         Self::matching(word, 0)
     }
 
-    pub(super) fn lock(&self, block: usize) {
-        let mut backoff = Backoff::new();
-        // Acquire: pairs with the unlocking. Release: see `mark_overflowed`.
-        while Word(self.words.at(block).fetch_or(LOCK, Ordering::AcqRel)).is_locked() {
-            while self.word(block).is_locked() {
-                backoff.wait();
-            }
-        }
-    }
-
-    pub(super) fn unlock(&self, block: usize) {
-        // Release: who locks next sees all that was done.
-        self.words.at(block).fetch_and(!LOCK, Ordering::Release);
-    }
-
     /// Locks a block and sets the fingerprint of an empty slot, which is returned;
     /// nothing if there is none.
     pub(super) fn lock_empty_slot(&self, block: usize, fingerprint: u8) -> Option<usize> {
@@ -286,12 +351,6 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
         self.words.at(block).fetch_or(set, Ordering::Relaxed);
     }
 
-    /// Puts a pair into an empty slot. The caller holds the lock.
-    pub(super) fn put(&self, block: usize, slot: usize, fingerprint: u8, pair: (u64, u64)) {
-        self.set_fingerprint(block, slot, fingerprint);
-        self.put_pair(block, slot, pair);
-    }
-
     /// Puts a pair into a slot that has its fingerprint, or will get it. The caller
     /// holds the lock.
     pub(super) fn put_pair(&self, block: usize, slot: usize, pair: (u64, u64)) {
@@ -331,28 +390,10 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
         self.clear_fingerprint(block, slot);
     }
 
-    /// Says that a key of this block is in level 3, or will be. If a resize has
-    /// settled the block already, the caller sees its state from here on.
-    pub(super) fn mark_overflowed(&self, block: usize) {
-        // Acquire: either whoever settles the block locks it after this and finds
-        // the mark, or this reads what that locking has released.
-        self.words.at(block).fetch_or(OVERFLOWED, Ordering::AcqRel);
-    }
-
     /// The slots that there is memory for behind so many blocks.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(super) fn slots_behind(&self, blocks: usize) -> impl Iterator<Item = &AtomicPair> {
         (blocks * B::BACK..self.slots.len()).map(|at| self.slots.at(at))
-    }
-
-    pub(super) fn is_settled(&self, block: usize, mark: u8) -> bool {
-        // Acquire: pairs with the release of whoever settled it.
-        self.settled.at(block).load(Ordering::Acquire) == mark
-    }
-
-    pub(super) fn set_settled(&self, block: usize, mark: u8) {
-        // Release: all of the block has been done.
-        self.settled.at(block).store(mark, Ordering::Release);
     }
 }
 

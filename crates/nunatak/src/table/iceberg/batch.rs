@@ -1,7 +1,7 @@
 //! Batches: the operations in order, the memory accesses overlapped. The paper has
 //! none.
 //!
-//! They go in [groups](crate::table::groups) through four stages: the fingerprints are fetched;
+//! They go in [groups](crate::table::shared::groups) through four stages: the fingerprints are fetched;
 //! when those have arrived, the slot that they tell of or the fingerprints of the back yard;
 //! then the slot there; and the operation is executed. So an operation finds its lines
 //! in the cache. What was looked at ahead is a hint: only a hit is good for itself,
@@ -11,10 +11,12 @@ use super::Table;
 use super::back::Back;
 use super::front::first_from;
 use super::geometry::{BlockSizes, State, back_fingerprint, choices, fingerprint, preferred_slot};
+use super::yard::Yard;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
-use crate::table::groups::Lags;
+use crate::table::shared::groups::Lags;
+use crate::table::stages::Batches;
 use crate::table::{Change, KeyTest};
 use core::hint::select_unpredictable;
 
@@ -38,6 +40,48 @@ pub(super) struct Ahead {
     /// Whether its key seems to be behind the block or may go there, and where then.
     is_behind: bool,
     behind: [usize; 2],
+}
+
+impl<P: Placement, B: BlockSizes, M: Medium> Batches for Table<P, B, M> {
+    /// Looks up many keys.
+    #[inline(always)]
+    fn find_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        mut found: impl FnMut(usize, Option<u64>),
+    ) {
+        self.for_each_fetched::<false>(
+            count,
+            word,
+            |_| false,
+            |at, word, ahead| {
+                let tag = self.placement.tag(word, ahead.hash);
+                found(at, self.find_fetched(ahead, tag, &test(at)));
+                true
+            },
+        );
+    }
+
+    /// Applies many changes.
+    #[inline(always)]
+    fn apply_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        fresh: impl Fn(usize) -> Option<u64>,
+        change: impl Fn(usize, u64) -> Change,
+        mut done: impl FnMut(usize, Option<u64>) -> bool,
+    ) {
+        let is_insert = |at| fresh(at).is_some();
+        self.for_each_fetched::<true>(count, word, is_insert, |at, word, ahead| {
+            let change = |second| change(at, second);
+            let before = self.apply_fetched((word, ahead), &test(at), fresh(at), &change);
+            done(at, before)
+        });
+    }
 }
 
 impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
@@ -144,45 +188,5 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
                 prefetch_to_write(self.back.slot_address(block, slot));
             }
         }
-    }
-
-    /// Looks up many keys.
-    #[inline(always)]
-    pub(crate) fn find_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        mut found: impl FnMut(usize, Option<u64>),
-    ) {
-        self.for_each_fetched::<false>(
-            count,
-            word,
-            |_| false,
-            |at, word, ahead| {
-                let tag = self.placement.tag(word, ahead.hash);
-                found(at, self.find_fetched(ahead, tag, &test(at)));
-                true
-            },
-        );
-    }
-
-    /// Applies many changes.
-    #[inline(always)]
-    pub(crate) fn apply_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        fresh: impl Fn(usize) -> Option<u64>,
-        change: impl Fn(usize, u64) -> Change,
-        mut done: impl FnMut(usize, Option<u64>) -> bool,
-    ) {
-        let is_insert = |at| fresh(at).is_some();
-        self.for_each_fetched::<true>(count, word, is_insert, |at, word, ahead| {
-            let change = |second| change(at, second);
-            let before = self.apply_fetched((word, ahead), &test(at), fresh(at), &change);
-            done(at, before)
-        });
     }
 }

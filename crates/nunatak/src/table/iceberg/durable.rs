@@ -22,6 +22,7 @@
 use super::Table;
 use super::back::Back;
 use super::geometry::{BlockSizes, Phase, State, choices};
+use super::yard::Yard;
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;

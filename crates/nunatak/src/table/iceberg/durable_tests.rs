@@ -6,7 +6,7 @@ use super::{Config, Table};
 use crate::hash::StablePlacement;
 use crate::memory::durable::{Backing, Durable, Kind, Pool, Recorder, Wanted};
 use crate::memory::touched::durable_lines_of;
-use crate::table::{ByWord, Change};
+use crate::table::{ByWord, Change, PairTable};
 use std::sync::Arc;
 
 type Words = Table<StablePlacement, Blocks, Durable>;

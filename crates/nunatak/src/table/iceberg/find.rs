@@ -5,22 +5,31 @@ use super::back::Back;
 use super::batch::Ahead;
 use super::front::first_from;
 use super::geometry::{BlockSizes, State, back_fingerprint, choices, fingerprint, preferred_slot};
+use super::yard::Yard;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::prefetch;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, Ordering, fence};
 use crate::table::KeyTest;
+use crate::table::stages::Lookups;
 
-impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
+impl<P: Placement, B: BlockSizes, M: Medium> Lookups for Table<P, B, M> {
     /// The value word of a key. A hit in the front yard, which nine of ten are,
     /// touches two cache lines; a miss one of the front yard and two of the back
     /// yard's fingerprints, which are a hundred and fiftieth of the table.
     #[inline(always)]
-    pub(crate) fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
+    fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
         self.find_hash(word, self.placement.hash(word), test)
     }
 
+    #[inline(always)]
+    fn prefetch(&self, word: u64) {
+        self.prefetch_hash(self.placement.hash(word));
+    }
+}
+
+impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     #[inline(always)]
     pub(super) fn find_hash<T: KeyTest>(&self, word: u64, hash: u64, test: &T) -> Option<u64> {
         self.find_tag(hash, self.placement.tag(word, hash), test)
@@ -262,7 +271,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
 
     /// Fetches the line that every operation on a key looks at first.
     #[inline(always)]
-    pub(super) fn prefetch(&self, hash: u64) {
+    pub(super) fn prefetch_hash(&self, hash: u64) {
         let block = self.geometry.block(hash, self.state().mask());
         prefetch(self.front.line_address(block));
     }

@@ -11,11 +11,13 @@
 //!    exactly from the store of its tag to the store of zero, whatever
 //!    fingerprints a reader has seen.
 
-use super::geometry::{BlockSizes, needs_all_bits};
+use super::geometry::{BlockSizes, fingerprint, needs_all_bits};
+use super::yard::Yard;
 use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage, Part, Stretch, Zeroed};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering, pairs_load_whole};
+use crate::table::shared::pairs::put_pair;
 use core::marker::PhantomData;
 
 const LOCK: u64 = 1 << 63;
@@ -61,6 +63,124 @@ fn has_avx512() -> bool {
     #[cfg(not(target_arch = "x86_64"))]
     {
         false
+    }
+}
+
+impl<B: BlockSizes, M: Medium> Yard<64> for Front<B, M> {
+    const SLOTS: usize = B::FRONT;
+    const IS_FRONT: bool = true;
+    const MARK_NOT_INHERITED: Bug = Bug::FrontMarkNotInherited;
+
+    fn moves(hash: u64, block_of: impl Fn(u64) -> usize, _low: usize, high: usize) -> bool {
+        block_of(hash) == high
+    }
+
+    #[inline(always)]
+    fn slot(&self, block: usize, slot: usize) -> &AtomicPair {
+        self.slots.at(block * B::FRONT + slot)
+    }
+
+    fn lock(&self, block: usize) {
+        let mut backoff = Backoff::new();
+        while !self.try_lock(block) {
+            while self.lock_word(block).load(Ordering::Relaxed) & LOCK != 0 {
+                backoff.wait();
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn unlock(&self, block: usize) {
+        let word = self.lock_word(block);
+        // A plain store: invariant 1. What others set meanwhile is the lock's bit,
+        // which is theirs only if they found it clear.
+        // Release: who locks next sees all that was done.
+        store_locked(word, word.load(Ordering::Relaxed) & !LOCK, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn is_settled(&self, block: usize, mark: u8) -> bool {
+        // Acquire: pairs with the release of whoever settled it.
+        self.settled.at(block).load(Ordering::Acquire) == mark
+    }
+
+    fn set_settled(&self, block: usize, mark: u8) {
+        // Release: all of the block has been done.
+        self.settled.at(block).store(mark, Ordering::Release);
+    }
+
+    /// Whether a key of the block may be behind it. The caller holds the lock, or
+    /// takes the answer for a hint.
+    #[inline(always)]
+    fn is_overflowed(&self, block: usize) -> bool {
+        self.lock_word(block).load(Ordering::Relaxed) & OVERFLOWED != 0
+    }
+
+    /// Says that a key of the block is behind it. The caller holds the lock.
+    fn mark_overflowed(&self, block: usize) {
+        let word = self.lock_word(block);
+        // Relaxed: changes ask for it under the lock.
+        store_locked(word, word.load(Ordering::Relaxed) | OVERFLOWED, Ordering::Relaxed);
+    }
+
+    fn is_tight(&self, block: usize, coming: usize) -> bool {
+        // All but the last, which not every key may go to.
+        coming > self.empty_for(block, 0x80).count_ones() as usize
+    }
+
+    fn vacate(&self, block: usize, slots: impl Iterator<Item = usize> + Clone, leaves_pairs: bool) {
+        match leaves_pairs {
+            true => slots.for_each(|slot| self.set_fingerprint(block, slot, 0)),
+            false => self.clear_all(block, slots),
+        }
+    }
+
+    fn fingerprint(hash: u64) -> u8 {
+        fingerprint(hash)
+    }
+
+    fn empty_slot(&self, block: usize, fingerprint: u8) -> Option<usize> {
+        let free = self.empty_for(block, fingerprint);
+        (free != 0).then(|| free.trailing_zeros() as usize)
+    }
+
+    /// Puts a pair into an empty slot. The caller holds the lock.
+    #[inline(always)]
+    fn put(&self, block: usize, slot: usize, fingerprint: u8, pair: (u64, u64)) {
+        if M::IS_DURABLE {
+            return self.put_all(block, [(slot, fingerprint, pair)].into_iter());
+        }
+        if !seeded(Bug::TagBeforeFingerprint) {
+            self.set_fingerprint(block, slot, fingerprint);
+        }
+        put_pair(&self.medium, self.slot(block, slot), pair);
+        if seeded(Bug::TagBeforeFingerprint) {
+            self.set_fingerprint(block, slot, fingerprint);
+        }
+    }
+
+    /// Puts pairs into empty slots, of each its slot and its fingerprint. The caller
+    /// holds the lock.
+    fn put_all(&self, block: usize, pairs: impl Iterator<Item = (usize, u8, (u64, u64))> + Clone) {
+        if !M::IS_DURABLE {
+            return pairs.for_each(|(slot, fingerprint, pair)| {
+                self.put(block, slot, fingerprint, pair);
+            });
+        }
+        // As in RAM, so that it is the tag by which a key is present. Who finds it sees
+        // that the block is locked, and makes the pair durable himself.
+        for (slot, fingerprint, _) in pairs.clone() {
+            self.set_fingerprint(block, slot, fingerprint);
+        }
+        for (slot, _, pair) in pairs.clone() {
+            put_pair(&self.medium, self.slot(block, slot), pair);
+        }
+        if !seeded(Bug::InsertUnflushed) {
+            pairs.for_each(|(slot, ..)| self.flush(block, slot));
+        }
+        if !seeded(Bug::InsertUnfenced) {
+            self.fence();
+        }
     }
 }
 
@@ -119,11 +239,6 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
     /// Whether the processor has what the short paths need.
     pub(super) fn is_fast(&self) -> bool {
         self.has_avx512 || cfg!(any(loom, shuttle, miri, nunatak_tsan))
-    }
-
-    #[inline(always)]
-    pub(super) fn slot(&self, block: usize, slot: usize) -> &AtomicPair {
-        self.slots.at(block * B::FRONT + slot)
     }
 
     /// A slot, or one that is always empty and always in the cache; without a branch.
@@ -225,43 +340,11 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         self.lock_word(block).fetch_or(LOCK, Ordering::Acquire) & LOCK == 0
     }
 
-    pub(super) fn lock(&self, block: usize) {
-        let mut backoff = Backoff::new();
-        while !self.try_lock(block) {
-            while self.lock_word(block).load(Ordering::Relaxed) & LOCK != 0 {
-                backoff.wait();
-            }
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn unlock(&self, block: usize) {
-        let word = self.lock_word(block);
-        // A plain store: invariant 1. What others set meanwhile is the lock's bit,
-        // which is theirs only if they found it clear.
-        // Release: who locks next sees all that was done.
-        store_locked(word, word.load(Ordering::Relaxed) & !LOCK, Ordering::Release);
-    }
-
     /// Whether somebody is changing the block.
     #[inline(always)]
     pub(super) fn is_locked(&self, block: usize) -> bool {
         // Relaxed: whoever has read what the holder stored reads this after it.
         self.lock_word(block).load(Ordering::Relaxed) & LOCK != 0
-    }
-
-    /// Whether a key of the block may be behind it. The caller holds the lock, or
-    /// takes the answer for a hint.
-    #[inline(always)]
-    pub(super) fn is_overflowed(&self, block: usize) -> bool {
-        self.lock_word(block).load(Ordering::Relaxed) & OVERFLOWED != 0
-    }
-
-    /// Says that a key of the block is behind it. The caller holds the lock.
-    pub(super) fn mark_overflowed(&self, block: usize) {
-        let word = self.lock_word(block);
-        // Relaxed: changes ask for it under the lock.
-        store_locked(word, word.load(Ordering::Relaxed) | OVERFLOWED, Ordering::Relaxed);
     }
 
     /// Sets or clears (zero) a slot's fingerprint. The caller holds the lock.
@@ -275,49 +358,6 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         let new = others | (u64::from(fingerprint) & bits) << shift;
         // Release: who finds a fingerprint cleared knows that its tag is.
         store_locked(word, new, Ordering::Release);
-    }
-
-    /// Puts a pair into an empty slot. The caller holds the lock.
-    #[inline(always)]
-    pub(super) fn put(&self, block: usize, slot: usize, fingerprint: u8, pair: (u64, u64)) {
-        if M::IS_DURABLE {
-            return self.put_all(block, [(slot, fingerprint, pair)].into_iter());
-        }
-        if !seeded(Bug::TagBeforeFingerprint) {
-            self.set_fingerprint(block, slot, fingerprint);
-        }
-        put_pair(&self.medium, self.slot(block, slot), pair);
-        if seeded(Bug::TagBeforeFingerprint) {
-            self.set_fingerprint(block, slot, fingerprint);
-        }
-    }
-
-    /// Puts pairs into empty slots, of each its slot and its fingerprint. The caller
-    /// holds the lock.
-    pub(super) fn put_all(
-        &self,
-        block: usize,
-        pairs: impl Iterator<Item = (usize, u8, (u64, u64))> + Clone,
-    ) {
-        if !M::IS_DURABLE {
-            return pairs.for_each(|(slot, fingerprint, pair)| {
-                self.put(block, slot, fingerprint, pair);
-            });
-        }
-        // As in RAM, so that it is the tag by which a key is present. Who finds it sees
-        // that the block is locked, and makes the pair durable himself.
-        for (slot, fingerprint, _) in pairs.clone() {
-            self.set_fingerprint(block, slot, fingerprint);
-        }
-        for (slot, _, pair) in pairs.clone() {
-            put_pair(&self.medium, self.slot(block, slot), pair);
-        }
-        if !seeded(Bug::InsertUnflushed) {
-            pairs.for_each(|(slot, ..)| self.flush(block, slot));
-        }
-        if !seeded(Bug::InsertUnfenced) {
-            self.fence();
-        }
     }
 
     /// Replaces the value of a slot. The caller holds the lock.
@@ -408,17 +448,6 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
     pub(super) fn slots_behind(&self, blocks: usize) -> impl Iterator<Item = &AtomicPair> {
         (blocks * B::FRONT..self.slots.len()).map(|at| self.slots.at(at))
     }
-
-    #[inline(always)]
-    pub(super) fn is_settled(&self, block: usize, mark: u8) -> bool {
-        // Acquire: pairs with the release of whoever settled it.
-        self.settled.at(block).load(Ordering::Acquire) == mark
-    }
-
-    pub(super) fn set_settled(&self, block: usize, mark: u8) {
-        // Release: all of the block has been done.
-        self.settled.at(block).store(mark, Ordering::Release);
-    }
 }
 
 #[cfg(all(test, unix, not(any(loom, shuttle, miri))))]
@@ -454,18 +483,6 @@ fn store_locked(word: &AtomicU64, new: u64, order: Ordering) {
     word.swap(new, order);
     #[cfg(not(loom))]
     word.store(new, order);
-}
-
-/// Stores a pair into a slot whose tag is zero. Both words are of one cache line,
-/// which persists in this order: what a crash leaves of it is all or nothing.
-#[inline(always)]
-pub(super) fn put_pair<M: Medium>(medium: &M, slot: &AtomicPair, (tag, second): (u64, u64)) {
-    if seeded(Bug::TagBeforeValue) {
-        medium.store_first(slot, tag, Ordering::Release);
-    }
-    medium.store_second(slot, second, Ordering::Relaxed);
-    // Release: who finds the tag finds the value and the fingerprint.
-    medium.store_first(slot, tag, Ordering::Release);
 }
 
 /// The first slot of a mask at or after another, around the end; that one itself if

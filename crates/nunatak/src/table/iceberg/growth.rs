@@ -10,6 +10,7 @@ use crate::memory::Addresses;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicUsize, Backoff, MutexGuard, Ordering, operations_ended, retire_tag};
+use crate::table::stages::{Figures, Resizing};
 
 /// After how many inserts a thread looks whether the table is full. A power of two.
 pub(super) const CHECKED_EVERY: u64 = if cfg!(any(loom, shuttle)) { 1 } else { 32 };
@@ -95,6 +96,66 @@ pub(super) fn reserve_rows<B: BlockSizes, M: Medium>(
             // The system may limit the addresses of a process.
             Err(_) if most > rows => most /= 2,
             Err(error) => return Err(error),
+        }
+    }
+}
+
+impl<P: Placement, B: BlockSizes, M: Medium> Resizing for Table<P, B, M> {
+    fn reserve(&self, additional: usize) -> Result<(), Error> {
+        let items = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
+        let blocks = blocks_for::<B>(items, &self.config)?;
+        let rows = blocks.div_ceil(self.geometry.columns as usize) as u64;
+        if rows > self.most_rows {
+            return Err(Error::CapacityOverflow);
+        }
+        loop {
+            let _held = self.complete()?;
+            let state = self.state();
+            if state.rows() >= rows {
+                return Ok(());
+            }
+            self.start_doubling(state)?;
+        }
+    }
+
+    /// Halves the table as often as its items fit half of it well.
+    fn shrink_to_fit(&self) -> Result<(), Error> {
+        loop {
+            let held = self.complete()?;
+            let state = self.state();
+            let half = state.mask() >> 1;
+            // Sequentially consistent with the counting of an iterator: under the
+            // lock, both.
+            if state.mask() == 0
+                || self.iterators.load(Ordering::Acquire) > 0
+                || self.len() > self.most_items(half)
+            {
+                // What was made ready for a doubling that did not come.
+                self.release(self.geometry.blocks(state.mask()));
+                self.chains.slots().shrink();
+                return Ok(());
+            }
+            if M::IS_DURABLE {
+                self.chains.slots().reserve(self.most_chained_by_halving(half))?;
+            }
+            self.start(state, Phase::Halving, half + 1);
+            let completed = self.complete_held(held);
+            self.chains.slots().reserve(0)?;
+            let _held = completed?;
+            if self.state().mask() != half {
+                // Made larger by another thread while hashes were asked for.
+                continue;
+            }
+            // Who computed a block of the half that is no more may be about to lock
+            // it, or have done so and found out. When they are gone nobody touches it.
+            if !seeded(Bug::ReleaseWithoutGrace) {
+                let tag = retire_tag();
+                let mut backoff = Backoff::new();
+                while !operations_ended(tag, false) {
+                    backoff.wait();
+                }
+            }
+            self.release(self.geometry.blocks(half));
         }
     }
 }
@@ -271,64 +332,6 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         self.hashes.clear();
         self.clean()?;
         Ok(true)
-    }
-
-    pub(super) fn reserve(&self, additional: usize) -> Result<(), Error> {
-        let items = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
-        let blocks = blocks_for::<B>(items, &self.config)?;
-        let rows = blocks.div_ceil(self.geometry.columns as usize) as u64;
-        if rows > self.most_rows {
-            return Err(Error::CapacityOverflow);
-        }
-        loop {
-            let _held = self.complete()?;
-            let state = self.state();
-            if state.rows() >= rows {
-                return Ok(());
-            }
-            self.start_doubling(state)?;
-        }
-    }
-
-    /// Halves the table as often as its items fit half of it well.
-    pub(super) fn shrink_to_fit(&self) -> Result<(), Error> {
-        loop {
-            let held = self.complete()?;
-            let state = self.state();
-            let half = state.mask() >> 1;
-            // Sequentially consistent with the counting of an iterator: under the
-            // lock, both.
-            if state.mask() == 0
-                || self.iterators.load(Ordering::Acquire) > 0
-                || self.len() > self.most_items(half)
-            {
-                // What was made ready for a doubling that did not come.
-                self.release(self.geometry.blocks(state.mask()));
-                self.chains.slots().shrink();
-                return Ok(());
-            }
-            if M::IS_DURABLE {
-                self.chains.slots().reserve(self.most_chained_by_halving(half))?;
-            }
-            self.start(state, Phase::Halving, half + 1);
-            let completed = self.complete_held(held);
-            self.chains.slots().reserve(0)?;
-            let _held = completed?;
-            if self.state().mask() != half {
-                // Made larger by another thread while hashes were asked for.
-                continue;
-            }
-            // Who computed a block of the half that is no more may be about to lock
-            // it, or have done so and found out. When they are gone nobody touches it.
-            if !seeded(Bug::ReleaseWithoutGrace) {
-                let tag = retire_tag();
-                let mut backoff = Backoff::new();
-                while !operations_ended(tag, false) {
-                    backoff.wait();
-                }
-            }
-            self.release(self.geometry.blocks(half));
-        }
     }
 
     /// How many keys may have to go to level 3 when the table halves: those that find

@@ -10,9 +10,11 @@
 use super::Table;
 use super::back::Back;
 use super::geometry::BlockSizes;
+use super::yard::Yard;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::sync::{AtomicPair, Ordering};
+use crate::table::stages::Iteration;
 use std::collections::HashSet;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,23 +38,30 @@ pub struct PairIter<'t, P: Placement, B: BlockSizes, M: Medium> {
     yielded: HashSet<u64, foldhash::fast::FixedState>,
 }
 
-impl<'t, P: Placement, B: BlockSizes, M: Medium> PairIter<'t, P, B, M> {
-    pub(super) fn new(table: &'t Table<P, B, M>) -> Self {
+impl<P: Placement, B: BlockSizes, M: Medium> Iteration for Table<P, B, M> {
+    type Iter<'t>
+        = PairIter<'t, P, B, M>
+    where
+        Self: 't;
+
+    fn iter(&self) -> PairIter<'_, P, B, M> {
         // Under the lock, so that no halving is under way; but one that waits for hashes of the
         // caller's, which lets the lock go, and ends here. (In RAM that is refused nothing.)
-        let held = if P::runs_callers_code() { table.complete().ok() } else { None };
-        let _held = held.unwrap_or_else(|| table.migrating.lock());
-        table.iterators.fetch_add(1, Ordering::Relaxed);
-        Self {
-            table,
+        let held = if P::runs_callers_code() { self.complete().ok() } else { None };
+        let _held = held.unwrap_or_else(|| self.migrating.lock());
+        self.iterators.fetch_add(1, Ordering::Relaxed);
+        PairIter {
+            table: self,
             level: Level::Chains,
-            mask: table.state().smaller_mask(),
+            mask: self.state().smaller_mask(),
             next: 0,
             buffer: Vec::new(),
             yielded: HashSet::default(),
         }
     }
+}
 
+impl<P: Placement, B: BlockSizes, M: Medium> PairIter<'_, P, B, M> {
     /// Reads all that a block of the first size has become.
     fn read(&mut self, at: usize) {
         let table = self.table;

@@ -5,7 +5,7 @@
 //! The [front yard](front) has blocks of 64 slots, each with a line of
 //! fingerprints; a key has one block there. The [back yard](back) has as many
 //! blocks of 8 slots, and a key has two of them. What finds no room in either is
-//! in [chains](chains). Blocks stand in rows, of which there are a power of two
+//! in [chains](crate::table::shared::chains). Blocks stand in rows, of which there are a power of two
 //! (see [`geometry`]); all of them have addresses that never change.
 //!
 //! # The protocol
@@ -55,7 +55,7 @@
 mod apply;
 mod back;
 mod batch;
-pub(in crate::table) mod chains;
+mod design;
 mod durable;
 #[cfg(all(test, target_os = "linux", not(any(loom, shuttle, miri))))]
 mod durable_tests;
@@ -68,31 +68,35 @@ mod iterate;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod recovery;
 mod settle;
-mod slots;
 mod snapshot;
 mod stats;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod verify;
+mod yard;
 
+#[cfg(any(loom, shuttle))]
+pub use design::CheckedIceberg;
+pub use design::Iceberg;
 pub use geometry::{BlockSizes, Blocks};
 pub use handle::SlotHandle;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-pub use recovery::Recovery;
 pub use stats::IcebergStats;
+
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub use crate::table::shared::Recovery;
 
 use crate::error::Error;
 use crate::hash::{Decoder, Placement};
 use crate::memory::Addresses;
-use crate::memory::{Heap, Medium, MemoryUsage};
+use crate::memory::{Heap, Medium};
 use crate::sync::{
     AtomicU64, AtomicUsize, Mutex, Ordering, Registry, Shared, double_word_cas_is_lock_free,
 };
-use crate::table::hashes::Hashes;
-use crate::table::{Change, KeyTest, PairTable};
+use crate::table::shared::chains::Chains;
+use crate::table::shared::hashes::Hashes;
+use crate::table::stages::Guards;
 use back::Back;
-use chains::Chains;
 use front::Front;
 use geometry::{Geometry, State};
 
@@ -205,21 +209,6 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         self.state.load(Ordering::Relaxed) == state.0
     }
 
-    fn len(&self) -> usize {
-        // Concurrent counting may show a removal before its insert.
-        self.registry.added().cast_signed().max(0) as usize
-    }
-
-    /// All slots of the size in use.
-    fn slots(&self) -> usize {
-        self.geometry.blocks(self.state().mask()) * Geometry::<B>::SLOTS
-    }
-
-    /// What is in chains takes no slot.
-    fn load_factor(&self) -> f64 {
-        self.len().saturating_sub(self.chains.len()) as f64 / self.slots() as f64
-    }
-
     /// Counts pairs that this thread has added, and sees now and then to it that
     /// the table does not get too full.
     #[inline(always)]
@@ -231,91 +220,8 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> PairTable for Table<P, B, M> {
-    type Stats = IcebergStats;
-    type Iter<'t> = iterate::PairIter<'t, P, B, M>;
-    type Snapshot = snapshot::PairSnapshot;
-
-    #[inline(always)]
-    fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
-        self.find(word, test)
-    }
-
-    #[inline(always)]
-    fn apply<T: KeyTest>(
-        &self,
-        word: u64,
-        test: &T,
-        fresh: Option<u64>,
-        change: impl Fn(u64) -> Change,
-    ) -> Option<u64> {
-        self.apply(word, test, fresh, change)
-    }
-
-    #[inline(always)]
-    fn find_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        found: impl FnMut(usize, Option<u64>),
-    ) {
-        self.find_many(count, word, test, found);
-    }
-
-    #[inline(always)]
-    fn apply_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        fresh: impl Fn(usize) -> Option<u64>,
-        change: impl Fn(usize, u64) -> Change,
-        done: impl FnMut(usize, Option<u64>) -> bool,
-    ) {
-        self.apply_many(count, word, test, fresh, change, done);
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, word: u64) {
-        self.prefetch(self.placement.hash(word));
-    }
-
-    fn iter(&self) -> Self::Iter<'_> {
-        iterate::PairIter::new(self)
-    }
-
-    fn snapshot(&self) -> Result<Self::Snapshot, Error> {
-        self.snapshot()
-    }
-
+impl<P: Placement, B: BlockSizes, M: Medium> Guards for Table<P, B, M> {
     fn registry(&self) -> &Registry {
         &self.registry
-    }
-
-    fn free_retired(&self) {}
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn reserve(&self, additional: usize) -> Result<(), Error> {
-        self.reserve(additional)
-    }
-
-    fn shrink_to_fit(&self) -> Result<(), Error> {
-        self.shrink_to_fit()
-    }
-
-    fn load_factor(&self) -> f64 {
-        self.load_factor()
-    }
-
-    fn memory_usage(&self) -> MemoryUsage {
-        self.front.usage() + self.back.usage() + self.chains.usage() + self.copy.usage()
-    }
-
-    fn stats(&self) -> IcebergStats {
-        self.stats()
     }
 }

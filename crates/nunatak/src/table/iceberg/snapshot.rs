@@ -12,6 +12,7 @@ use crate::hash::{Decoder, Placement};
 use crate::memory::{Medium, MemoryUsage};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, Backoff, Mutex, Ordering, operations_ended, retire_tag};
+use crate::table::stages::{Figures, Snapshots};
 
 /// Tags and values.
 type Pairs = Vec<(u64, u64)>;
@@ -63,8 +64,10 @@ impl Iterator for PairSnapshot {
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
-    pub(super) fn snapshot(&self) -> Result<PairSnapshot, Error> {
+impl<P: Placement, B: BlockSizes, M: Medium> Snapshots for Table<P, B, M> {
+    type Snapshot = PairSnapshot;
+
+    fn snapshot(&self) -> Result<PairSnapshot, Error> {
         let _held = self.complete()?;
         // Half of the pairs belong to either half, as far as hashes are random; a
         // sixteenth more is for chance and for what comes until the cut.

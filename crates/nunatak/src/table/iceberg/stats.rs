@@ -4,7 +4,8 @@ use super::Table;
 use super::back::Back;
 use super::geometry::{BlockSizes, Geometry};
 use crate::hash::Placement;
-use crate::memory::Medium;
+use crate::memory::{Medium, MemoryUsage};
+use crate::table::stages::Figures;
 
 /// What an [`IcebergMap`](crate::IcebergMap) looks like inside.
 ///
@@ -55,9 +56,25 @@ impl IcebergStats {
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
+impl<P: Placement, B: BlockSizes, M: Medium> Figures for Table<P, B, M> {
+    type Stats = IcebergStats;
+
+    fn len(&self) -> usize {
+        // Concurrent counting may show a removal before its insert.
+        self.registry.added().cast_signed().max(0) as usize
+    }
+
+    /// What is in chains takes no slot.
+    fn load_factor(&self) -> f64 {
+        self.len().saturating_sub(self.chains.len()) as f64 / self.slots() as f64
+    }
+
+    fn memory_usage(&self) -> MemoryUsage {
+        self.front.usage() + self.back.usage() + self.chains.usage() + self.copy.usage()
+    }
+
     /// Looks at the fingerprints of every block.
-    pub(crate) fn stats(&self) -> IcebergStats {
+    fn stats(&self) -> IcebergStats {
         let state = self.state();
         let blocks = self.geometry.blocks(state.larger_mask());
         let slots_of_front = u64::MAX >> (64 - B::FRONT);
@@ -83,5 +100,12 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
                 * Geometry::<B>::SLOTS as f64
                 * self.config.max_load) as usize,
         }
+    }
+}
+
+impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
+    /// All slots of the size in use.
+    pub(super) fn slots(&self) -> usize {
+        self.geometry.blocks(self.state().mask()) * Geometry::<B>::SLOTS
     }
 }

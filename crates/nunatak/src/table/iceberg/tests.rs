@@ -5,7 +5,7 @@ use super::geometry::{BlockSizes, Blocks};
 use super::{Config, Table};
 use crate::hash::{Hashing, RandomState, WordPlacement};
 use crate::memory::touched::lines_of;
-use crate::table::{ByWord, Change};
+use crate::table::{ByWord, Change, PairTable};
 
 type Words<B = Blocks> = Table<WordPlacement<RandomState>, B>;
 
@@ -141,7 +141,6 @@ fn levels_do_not_degrade_while_keys_come_and_go() {
 
 /// What a table maps for each of its items, of 16 bytes.
 fn bytes_per_item<B: BlockSizes>(table: &Words<B>) -> f64 {
-    use crate::table::PairTable;
     PairTable::memory_usage(table).mapped as f64 / table.len() as f64
 }
 
@@ -302,7 +301,7 @@ fn a_table_halves_as_often_as_it_doubled() {
         table.shrink_to_fit().unwrap();
         assert_eq!(table.stats().blocks, 2, "round {round}");
         assert!((0..100).all(|word| table.find(word, &ByWord) == Some(!word)));
-        let usage = crate::table::PairTable::memory_usage(&table);
+        let usage = PairTable::memory_usage(&table);
         assert!(usage.mapped < 100_000, "{usage:?}");
         (0..100).for_each(|word| take(&table, word));
     }
@@ -312,7 +311,7 @@ fn a_table_halves_as_often_as_it_doubled() {
 /// and gives it back if that is not needed after all.
 #[test]
 fn memory_is_made_ready_by_the_piece() {
-    let mapped = |table: &Words| crate::table::PairTable::memory_usage(table).mapped;
+    let mapped = |table: &Words| PairTable::memory_usage(table).mapped;
     let table = words::<Blocks>(0.91, 1_000_000);
     let (before, blocks) = (mapped(&table), table.stats().blocks);
     let most = table.most_items(table.state().mask()) as u64;

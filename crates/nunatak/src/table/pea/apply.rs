@@ -1,18 +1,18 @@
 //! Changing keys: one function that inserts, replaces and removes.
 
 use super::Table;
-use super::bucket::Flag;
 use super::buckets::{Buckets, HeldStash, NoRoom};
 use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, second_bucket};
-use super::layout::{Header, Layout};
 use super::segments::STASH;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Shared};
-use crate::table::known::Known;
-use crate::table::rehashed::Rehashed;
+use crate::table::shared::bucket::{Flag, Header, Layout};
+use crate::table::shared::known::Known;
+use crate::table::shared::rehashed::Rehashed;
+use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
 
 /// An operation on one key: what becomes of it if it is present, and the value word to
@@ -49,11 +49,11 @@ enum Place {
     Chain,
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: Placement, M: Medium, L: Layout> Changes for Table<P, M, L> {
     /// Changes a key by its value word, or inserts it; see
     /// [`PairTable::apply`](crate::table::PairTable::apply).
     #[inline(always)]
-    pub(super) fn apply<T: KeyTest>(
+    fn apply<T: KeyTest>(
         &self,
         word: u64,
         test: &T,
@@ -62,7 +62,9 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Option<u64> {
         self.apply_hashed::<true, _>(self.placement.hash(word), None, word, test, fresh, change)
     }
+}
 
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// The same, of a key whose hash is known, and whose buckets are to be fetched or are
     /// on their way: then `ahead` was its entry.
     #[inline(always)]

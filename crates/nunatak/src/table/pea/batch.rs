@@ -1,20 +1,20 @@
 //! Batches: the operations in order, the memory accesses overlapped. The paper has none.
 //!
-//! They go in [groups](crate::table::groups) through four stages: the first header of a key
+//! They go in [groups](crate::table::shared::groups) through four stages: the first header of a key
 //! is fetched; when that has arrived, the slot that it tells of, or a free one; of a key that
 //! seems to be in its second bucket, the slot there; and the operation is executed. (A change has
 //! both headers fetched at once, and needs no third stage.)
 
 use super::Table;
-use super::bucket::Flag;
 use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
-use super::layout::{Header, Layout};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::simd::BitIter;
-use crate::table::groups::Lags;
+use crate::table::shared::bucket::{Flag, Header, Layout};
+use crate::table::shared::groups::Lags;
+use crate::table::stages::Batches;
 use crate::table::{Change, KeyTest};
 
 /// When a lookup's slot is fetched, one in the second bucket, and it is executed.
@@ -36,6 +36,40 @@ struct Ahead<'t> {
     hash: u64,
     /// As it was when the bucket was fetched.
     found: Found<'t>,
+}
+
+impl<P: Placement, M: Medium, L: Layout> Batches for Table<P, M, L> {
+    #[inline(always)]
+    fn find_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        mut found: impl FnMut(usize, Option<u64>),
+    ) {
+        self.for_each_fetched::<false>(count, word, |at, word, ahead| {
+            let tag = self.placement.tag(word, ahead.hash);
+            found(at, self.find_ahead(ahead, tag, &test(at)));
+            true
+        });
+    }
+
+    #[inline(always)]
+    fn apply_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        fresh: impl Fn(usize) -> Option<u64>,
+        change: impl Fn(usize, u64) -> Change,
+        mut done: impl FnMut(usize, Option<u64>) -> bool,
+    ) {
+        self.for_each_fetched::<true>(count, word, |at, word, Ahead { hash, found }| {
+            let change = |second| change(at, second);
+            let (found, fresh) = (Some(found), fresh(at));
+            done(at, self.apply_hashed::<false, _>(hash, found, word, &test(at), fresh, change))
+        });
+    }
 }
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
@@ -174,37 +208,5 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             }
         }
         self.find_tag::<false, _>(hash, tag, test)
-    }
-
-    #[inline(always)]
-    pub(super) fn find_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        mut found: impl FnMut(usize, Option<u64>),
-    ) {
-        self.for_each_fetched::<false>(count, word, |at, word, ahead| {
-            let tag = self.placement.tag(word, ahead.hash);
-            found(at, self.find_ahead(ahead, tag, &test(at)));
-            true
-        });
-    }
-
-    #[inline(always)]
-    pub(super) fn apply_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        fresh: impl Fn(usize) -> Option<u64>,
-        change: impl Fn(usize, u64) -> Change,
-        mut done: impl FnMut(usize, Option<u64>) -> bool,
-    ) {
-        self.for_each_fetched::<true>(count, word, |at, word, Ahead { hash, found }| {
-            let change = |second| change(at, second);
-            let (found, fresh) = (Some(found), fresh(at));
-            done(at, self.apply_hashed::<false, _>(hash, found, word, &test(at), fresh, change))
-        });
     }
 }

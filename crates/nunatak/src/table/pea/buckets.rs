@@ -8,10 +8,10 @@
 use super::Table;
 use super::directory::Found;
 use super::geometry::{first_bucket, second_bucket};
-use super::layout::Layout;
 use super::segments::Segments;
 use crate::hash::Placement;
 use crate::memory::Medium;
+use crate::table::shared::bucket::Layout;
 
 /// The buckets of a key, of which the first is locked, and the second if it says so.
 pub(super) struct Buckets<'t, M: Medium, L: Layout> {

@@ -34,7 +34,6 @@ use super::Table;
 #[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
 use super::directory::Found;
 use super::geometry::{fingerprint, first_bucket, second_bucket};
-use super::layout::{Header, Layout};
 use super::log::Log;
 use super::segments::Fresh;
 use super::split::Child;
@@ -43,6 +42,7 @@ use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
+use crate::table::shared::bucket::{Header, Layout};
 
 /// A descriptor of a segment that is of no hashes.
 const NONE: u64 = 0;

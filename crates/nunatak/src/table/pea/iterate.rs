@@ -5,14 +5,14 @@
 //! So no key is yielded twice, and one that stays present is yielded.
 
 use super::Table;
-use super::bucket::{Bucket, Flag, Item};
 use super::geometry::Entry;
-use super::layout::{Header, Layout};
 use super::multi::Chained;
 use super::values::Pointer;
 use crate::hash::Placement;
 use crate::memory::{Heap, Medium};
 use crate::sync::{OpPin, Shared};
+use crate::table::shared::bucket::{Bucket, Flag, Header, Item, Layout};
+use crate::table::stages::Iteration;
 
 /// The pairs of a table.
 #[derive(Debug)]
@@ -24,9 +24,14 @@ pub struct PairIter<'t, P: Placement, M: Medium = Heap, L: Layout = Bucket> {
     buffer: Vec<(u64, u64)>,
 }
 
-impl<'t, P: Placement, M: Medium, L: Layout> PairIter<'t, P, M, L> {
-    pub(super) fn new(table: &'t Table<P, M, L>) -> Self {
-        Self { table, next: Some(0), buffer: Vec::new() }
+impl<P: Placement, M: Medium, L: Layout> Iteration for Table<P, M, L> {
+    type Iter<'t>
+        = PairIter<'t, P, M, L>
+    where
+        Self: 't;
+
+    fn iter(&self) -> PairIter<'_, P, M, L> {
+        PairIter { table: self, next: Some(0), buffer: Vec::new() }
     }
 }
 

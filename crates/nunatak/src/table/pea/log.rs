@@ -24,11 +24,11 @@
 //! Words are stored relaxed: they are read when the table is opened. Their order is that
 //! of the flushes and fences, or of the program.
 
-use super::bucket::SLOTS;
 use crate::error::Error;
 use crate::memory::{Medium, Part, Stretch};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, Mutex, Ordering::Relaxed, Ordering::Release};
+use crate::table::shared::bucket::SLOTS;
 
 const RECORDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 

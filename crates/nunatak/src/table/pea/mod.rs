@@ -3,7 +3,7 @@
 //!
 //! # The picture
 //! The [directory](directory) names a segment for each value of a hash's highest bits.
-//! A [segment](segments) is a table of [buckets](bucket) of 256 bytes. In a new one a
+//! A [segment](segments) is a table of [buckets](crate::table::shared::bucket) of 256 bytes. In a new one a
 //! key has one bucket; when that is full, the segment's [strategy](geometry::Strategy)
 //! becomes two choices, then a stash of two more buckets, and then the segment is split
 //! into four. No pair is moved for that but by the split.
@@ -30,7 +30,7 @@
 //! second bucket only if one of its neighbours is there.
 //!
 //! # Invariants
-//! 1. Those of [`bucket`], [`segments`] and [`directory`].
+//! 1. Those of [`bucket`](crate::table::shared::bucket), [`segments`] and [`directory`].
 //! 2. A lock of a first bucket is good for changes to a key only if the entry read after
 //!    the locking is the one by which the bucket was computed.
 //! 3. Locks are taken in this order: buckets of a segment (ascending, stash last), or a
@@ -41,21 +41,18 @@
 
 mod apply;
 mod batch;
-pub(in crate::table) mod bucket;
 mod buckets;
+mod design;
 mod directory;
 mod durable;
 mod find;
 mod geometry;
 mod iterate;
-pub(in crate::table) mod layout;
 mod log;
 mod multi;
-mod narrow;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod recovery;
 mod segments;
-mod sizes;
 mod snapshot;
 mod split;
 mod stats;
@@ -66,23 +63,26 @@ mod values;
 mod verify;
 mod version;
 
+#[cfg(any(loom, shuttle))]
+pub use design::CheckedPea;
+pub use design::Pea;
 pub use geometry::Strategy;
 pub use multi::PeaMultiStats;
-pub use sizes::{Entry8, Entry12, Entry16, EntrySize};
 pub use stats::PeaStats;
+
+pub use crate::table::shared::bucket::{Entry8, Entry12, Entry16, EntrySize};
 
 use crate::error::Error;
 use crate::hash::{Decoder, Placement};
-use crate::memory::{Heap, Medium, MemoryUsage};
+use crate::memory::{Heap, Medium};
 use crate::sync::{Mutex, Registry, double_word_cas_is_lock_free, pairs_load_whole};
-use crate::table::cut::{Cut, PairSnapshot};
-use crate::table::iceberg::chains::Chains;
-use crate::table::restoring::Restoring;
-use crate::table::{Change, KeyTest, PairTable};
-use bucket::{Bucket, Marking};
+use crate::table::shared::bucket::{Bucket, Layout, Marking};
+use crate::table::shared::chains::Chains;
+use crate::table::shared::cut::Cut;
+use crate::table::shared::restoring::Restoring;
+use crate::table::stages::Guards;
 use directory::{Directories, Found};
 use geometry::Strategy as S;
-use layout::Layout;
 use multi::Duplicates;
 use segments::Segments;
 
@@ -244,20 +244,6 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    fn len(&self) -> usize {
-        if M::IS_DURABLE && self.unrestored() > 0 {
-            self.restore_all();
-        }
-        self.counted()
-    }
-
-    /// How many pairs there are, but for those of segments that nobody has looked at since
-    /// a crash.
-    fn counted(&self) -> usize {
-        // Concurrent counting may show a removal before its insert.
-        self.registry.added().cast_signed().max(0) as usize
-    }
-
     /// The segments that the directory names, each once, with the highest bits of its
     /// keys.
     fn each_segment(&self, visit: impl FnMut(u64, geometry::Entry)) {
@@ -277,105 +263,10 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             hash = next;
         }
     }
-
-    /// The slots of all segments, stash included.
-    fn slots(&self) -> usize {
-        let mut segments = 0;
-        self.each_entry(|_, _| segments += 1);
-        segments * (self.segments.per_segment + segments::STASH) * L::SLOTS
-    }
-
-    fn load_factor(&self) -> f64 {
-        self.len().saturating_sub(self.chains.len()) as f64 / self.slots() as f64
-    }
 }
 
-impl<P: Placement, M: Medium, L: Layout> PairTable for Table<P, M, L> {
-    type Stats = PeaStats;
-    type Iter<'t> = iterate::PairIter<'t, P, M, L>;
-    type Snapshot = PairSnapshot;
-
-    #[inline(always)]
-    fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
-        self.find(word, test)
-    }
-
-    #[inline(always)]
-    fn apply<T: KeyTest>(
-        &self,
-        word: u64,
-        test: &T,
-        fresh: Option<u64>,
-        change: impl Fn(u64) -> Change,
-    ) -> Option<u64> {
-        self.apply(word, test, fresh, change)
-    }
-
-    #[inline(always)]
-    fn find_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        found: impl FnMut(usize, Option<u64>),
-    ) {
-        self.find_many(count, word, test, found);
-    }
-
-    #[inline(always)]
-    fn apply_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        fresh: impl Fn(usize) -> Option<u64>,
-        change: impl Fn(usize, u64) -> Change,
-        done: impl FnMut(usize, Option<u64>) -> bool,
-    ) {
-        self.apply_many(count, word, test, fresh, change, done);
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, word: u64) {
-        self.prefetch(self.placement.hash(word));
-    }
-
-    fn iter(&self) -> Self::Iter<'_> {
-        iterate::PairIter::new(self)
-    }
-
-    fn snapshot(&self) -> Result<Self::Snapshot, Error> {
-        self.snapshot()
-    }
-
+impl<P: Placement, M: Medium, L: Layout> Guards for Table<P, M, L> {
     fn registry(&self) -> &Registry {
         &self.registry
-    }
-
-    fn free_retired(&self) {}
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn reserve(&self, additional: usize) -> Result<(), Error> {
-        self.reserve(additional)
-    }
-
-    fn shrink_to_fit(&self) -> Result<(), Error> {
-        self.shrink_to_fit()
-    }
-
-    fn load_factor(&self) -> f64 {
-        self.load_factor()
-    }
-
-    fn memory_usage(&self) -> MemoryUsage {
-        let duplicates = self.duplicates.as_ref().map_or_else(MemoryUsage::default, |d| d.usage());
-        self.medium.usage() + self.segments.usage() + self.chains.usage() + duplicates
-    }
-
-    fn stats(&self) -> PeaStats {
-        self.stats()
     }
 }

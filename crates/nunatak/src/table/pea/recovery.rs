@@ -3,11 +3,9 @@
 //! Loads of descriptors and slots are relaxed: no map has the table yet, or the lock of
 //! the structure keeps all others from a segment that nobody has looked at.
 
-use super::bucket::Flag;
 use super::directory::Found;
 use super::durable::{DEPTH_SHIFT, LIVE};
 use super::geometry::{Entry, MOST_DEPTH, Strategy, fingerprint, first_bucket, second_bucket};
-use super::layout::Layout;
 use super::log::{Location, Log, Store};
 use super::multi::{Chained, Duplicates};
 use super::segments::STASH;
@@ -20,11 +18,12 @@ use crate::memory::durable::Paged;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering::Relaxed, Shared};
 use crate::table::ByWord;
-use crate::table::iceberg::Recovery;
-use crate::table::iceberg::chains::Chains;
-use crate::table::paged::{PagedTable, has_first_room};
-use crate::table::restoring::Restoring;
-use crate::table::verify::IsPair;
+use crate::table::shared::Recovery;
+use crate::table::shared::bucket::{Flag, Layout};
+use crate::table::shared::chains::Chains;
+use crate::table::shared::paged::{PagedTable, has_first_room};
+use crate::table::shared::restoring::Restoring;
+use crate::table::shared::verify::IsPair;
 
 const STRATEGY_SHIFT: u32 = 16;
 /// In the place of a strategy: nobody has looked at the segment since a crash.

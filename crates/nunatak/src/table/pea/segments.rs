@@ -14,14 +14,13 @@
 //!    groups' versions, and stash buckets by one of their own; of another, by the bit in
 //!    their headers.
 
-use super::bucket::Bucket;
 use super::geometry::{Entry, Strategy};
-use super::layout::Layout;
 use super::version::Version;
 use crate::error::Error;
 use crate::memory::Addresses;
 use crate::memory::{Medium, MemoryUsage, Part, Stretch};
 use crate::sync::{AtomicPair, AtomicU64, Mutex, Ordering, operations_ended, retire_tag};
+use crate::table::shared::bucket::{Bucket, Layout};
 use std::collections::BTreeMap;
 
 /// The stash buckets of a segment.

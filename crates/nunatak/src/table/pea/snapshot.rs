@@ -1,4 +1,4 @@
-//! What a [cut](crate::table::cut) of the table copies: segments.
+//! What a [cut](crate::table::shared::cut) of the table copies: segments.
 //!
 //! One is copied when all of its buckets are locked, before somebody locks one of them to
 //! change it; those that a split makes of it are copied with it.
@@ -6,13 +6,35 @@
 use super::Table;
 use super::directory::Found;
 use super::geometry::Entry;
-use super::layout::Layout;
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{OpPin, Shared};
-use crate::table::cut::PairSnapshot;
+use crate::table::shared::bucket::Layout;
+use crate::table::shared::cut::PairSnapshot;
+use crate::table::stages::{Figures, Snapshots};
+
+impl<P: Placement, M: Medium, L: Layout> Snapshots for Table<P, M, L> {
+    type Snapshot = PairSnapshot;
+
+    fn snapshot(&self) -> Result<PairSnapshot, Error> {
+        // Which keeps others from merging, too.
+        let _held = self.exclusive.lock();
+        self.cut.take(self.len(), || {
+            let number = self.cut.number();
+            let mut from = Some(0_u64);
+            while let Some(hash) = from {
+                let _pin = OpPin::<Shared>::new();
+                let found = self.locate(hash);
+                self.copy(found, hash, number);
+                if self.directories.is_still(found) {
+                    from = hash.checked_add(1 << (64 - found.entry.depth()));
+                }
+            }
+        })
+    }
+}
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Copies the segment of a hash for the cut that is being taken, unless somebody has. The
@@ -51,22 +73,5 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         self.read_locked(entry, first, &mut pairs, &mut Vec::new());
         self.cut.add(&pairs);
         self.segments.set_copied(segment, number);
-    }
-
-    pub(super) fn snapshot(&self) -> Result<PairSnapshot, Error> {
-        // Which keeps others from merging, too.
-        let _held = self.exclusive.lock();
-        self.cut.take(self.len(), || {
-            let number = self.cut.number();
-            let mut from = Some(0_u64);
-            while let Some(hash) = from {
-                let _pin = OpPin::<Shared>::new();
-                let found = self.locate(hash);
-                self.copy(found, hash, number);
-                if self.directories.is_still(found) {
-                    from = hash.checked_add(1 << (64 - found.entry.depth()));
-                }
-            }
-        })
     }
 }

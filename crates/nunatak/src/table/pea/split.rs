@@ -2,10 +2,8 @@
 //! (section 3.2); and merges, which the paper does not have.
 
 use super::Table;
-use super::bucket::{Flag, Item};
 use super::directory::Found;
 use super::geometry::{Entry, MOST_DEPTH, Strategy, first_bucket, second_bucket};
-use super::layout::{Header, Layout};
 use super::segments::{Fresh, STASH};
 use super::values::Pointer;
 use crate::error::Error;
@@ -15,7 +13,9 @@ use crate::memory::prefetch::prefetch_to_write;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicUsize, Backoff, MutexGuard, operations_ended, retire_tag};
-use crate::table::rehashed::{Rehashed, Unhashed};
+use crate::table::shared::bucket::{Flag, Header, Item, Layout};
+use crate::table::shared::rehashed::{Rehashed, Unhashed};
+use crate::table::stages::{Figures, Resizing};
 
 /// What has happened to segments, for the statistics of the paper: counted and read
 /// relaxed.
@@ -33,6 +33,65 @@ pub(super) struct Counts {
 /// pairs of one segment go to chains instead: hashes that agree in many bits could
 /// otherwise make it as large as memory.
 const SPARSE: usize = 64;
+
+impl<P: Placement, M: Medium, L: Layout> Resizing for Table<P, M, L> {
+    /// Splits segments until so many pairs more find room by single hashing.
+    fn reserve(&self, additional: usize) -> Result<(), Error> {
+        let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
+        let per_segment = (self.segments.per_segment * L::SLOTS) as f64 * super::FILLED;
+        let wanted = (all as f64 / per_segment).ceil().max(1.0);
+        if wanted > (1_u64 << MOST_DEPTH) as f64 {
+            return Err(Error::CapacityOverflow);
+        }
+        let depth = (wanted as u64).next_power_of_two().ilog2();
+        self.segments.check_depth(depth)?;
+        let (mut hash, mut hashes) = (0_u64, Rehashed::default());
+        loop {
+            // So that no segment is used for something else before it is locked.
+            let pin = self.cut.enter();
+            let found = self.locate(hash);
+            let entry = found.entry;
+            if entry.depth() < depth {
+                match self.split(found, hash, &mut hashes)? {
+                    Ok(()) => hashes = Rehashed::default(),
+                    Err(Unhashed) => {
+                        drop(pin);
+                        hashes.learn(&self.placement);
+                    }
+                }
+                continue;
+            }
+            let Some(next) = hash.checked_add(1 << (64 - entry.depth())) else { return Ok(()) };
+            hash = next;
+        }
+    }
+
+    /// Merges neighbours that fit one segment by single hashing, as long as there are
+    /// any, and makes the directory as shallow as they allow.
+    fn shrink_to_fit(&self) -> Result<(), Error> {
+        let held = &mut Some(self.exclusive.lock());
+        let mut hash = 0_u64;
+        loop {
+            let depth = self.locate(hash).entry.depth();
+            let width = 1_u64 << (64 - depth);
+            if depth > self.least_depth && hash & width == 0 && self.merge(hash, held)? {
+                // What has become of it may fit its other neighbour.
+                let depth = depth - 1;
+                hash &= !(1_u64 << (64 - depth));
+                continue;
+            }
+            let Some(next) = hash.checked_add(width) else { break };
+            hash = next;
+        }
+        let mut structure = self.directories.change();
+        let mut deepest = self.least_depth;
+        self.each_segment(|_, entry| deepest = deepest.max(entry.depth()));
+        structure.set_depth(deepest)?;
+        drop(structure);
+        self.compact(held)?;
+        self.release_pages()
+    }
+}
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) fn last_strategy(&self) -> Strategy {
@@ -301,7 +360,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let second = self.segments.bucket(segment, second_bucket(hash, mask));
         let mut put = |bucket: &L| {
             let add = || bucket.add(&self.medium, self.marking(), item).is_some();
-            add() || L::compact(self, bucket, made) && add()
+            add() || bucket.as_wide().is_some_and(|wide| self.compact_new(wide, made)) && add()
         };
         if child.strategy > Strategy::Single
             && second.header().free_slots() > first.header().free_slots()
@@ -327,63 +386,6 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             return true;
         }
         false
-    }
-
-    /// Splits segments until so many pairs more find room by single hashing.
-    pub(super) fn reserve(&self, additional: usize) -> Result<(), Error> {
-        let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
-        let per_segment = (self.segments.per_segment * L::SLOTS) as f64 * super::FILLED;
-        let wanted = (all as f64 / per_segment).ceil().max(1.0);
-        if wanted > (1_u64 << MOST_DEPTH) as f64 {
-            return Err(Error::CapacityOverflow);
-        }
-        let depth = (wanted as u64).next_power_of_two().ilog2();
-        self.segments.check_depth(depth)?;
-        let (mut hash, mut hashes) = (0_u64, Rehashed::default());
-        loop {
-            // So that no segment is used for something else before it is locked.
-            let pin = self.cut.enter();
-            let found = self.locate(hash);
-            let entry = found.entry;
-            if entry.depth() < depth {
-                match self.split(found, hash, &mut hashes)? {
-                    Ok(()) => hashes = Rehashed::default(),
-                    Err(Unhashed) => {
-                        drop(pin);
-                        hashes.learn(&self.placement);
-                    }
-                }
-                continue;
-            }
-            let Some(next) = hash.checked_add(1 << (64 - entry.depth())) else { return Ok(()) };
-            hash = next;
-        }
-    }
-
-    /// Merges neighbours that fit one segment by single hashing, as long as there are
-    /// any, and makes the directory as shallow as they allow.
-    pub(super) fn shrink_to_fit(&self) -> Result<(), Error> {
-        let held = &mut Some(self.exclusive.lock());
-        let mut hash = 0_u64;
-        loop {
-            let depth = self.locate(hash).entry.depth();
-            let width = 1_u64 << (64 - depth);
-            if depth > self.least_depth && hash & width == 0 && self.merge(hash, held)? {
-                // What has become of it may fit its other neighbour.
-                let depth = depth - 1;
-                hash &= !(1_u64 << (64 - depth));
-                continue;
-            }
-            let Some(next) = hash.checked_add(width) else { break };
-            hash = next;
-        }
-        let mut structure = self.directories.change();
-        let mut deepest = self.least_depth;
-        self.each_segment(|_, entry| deepest = deepest.max(entry.depth()));
-        structure.set_depth(deepest)?;
-        drop(structure);
-        self.compact(held)?;
-        self.release_pages()
     }
 
     /// Asks the caller's hasher, for which the lock that keeps snapshots out is let go: the

@@ -1,10 +1,12 @@
 //! The quantities that the paper reports of a table (sections 4.2 and 4.3).
 
 use super::Table;
-use super::layout::{Header, Layout};
+use super::segments::STASH;
 use crate::hash::Placement;
-use crate::memory::Medium;
+use crate::memory::{Medium, MemoryUsage};
 use crate::sync::Ordering;
+use crate::table::shared::bucket::{Header, Layout};
+use crate::table::stages::Figures;
 
 /// What a [`PeaMap`](crate::PeaMap) looks like inside.
 ///
@@ -42,9 +44,27 @@ pub struct PeaStats {
     pub merges: usize,
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: Placement, M: Medium, L: Layout> Figures for Table<P, M, L> {
+    type Stats = PeaStats;
+
+    fn len(&self) -> usize {
+        if M::IS_DURABLE && self.unrestored() > 0 {
+            self.restore_all();
+        }
+        self.counted()
+    }
+
+    fn load_factor(&self) -> f64 {
+        self.len().saturating_sub(self.chains.len()) as f64 / self.slots() as f64
+    }
+
+    fn memory_usage(&self) -> MemoryUsage {
+        let duplicates = self.duplicates.as_ref().map_or_else(MemoryUsage::default, |d| d.usage());
+        self.medium.usage() + self.segments.usage() + self.chains.usage() + duplicates
+    }
+
     /// Looks at every stash.
-    pub(super) fn stats(&self) -> PeaStats {
+    fn stats(&self) -> PeaStats {
         let (mut segments, mut strategies, mut stashed) = (0, [0; 3], 0);
         self.each_segment(|_, entry| {
             segments += 1;
@@ -66,5 +86,21 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             crowded_splits: self.splits.crowded.load(Ordering::Relaxed),
             merges: self.splits.merges.load(Ordering::Relaxed),
         }
+    }
+}
+
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+    /// How many pairs there are, but for those of segments that nobody has looked at since
+    /// a crash.
+    pub(super) fn counted(&self) -> usize {
+        // Concurrent counting may show a removal before its insert.
+        self.registry.added().cast_signed().max(0) as usize
+    }
+
+    /// The slots of all segments, stash included.
+    pub(super) fn slots(&self) -> usize {
+        let mut segments = 0;
+        self.each_entry(|_, _| segments += 1);
+        segments * (self.segments.per_segment + STASH) * L::SLOTS
     }
 }

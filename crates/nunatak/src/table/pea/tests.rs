@@ -4,7 +4,7 @@
 use super::{Config, PeaStats, Strategy, Table};
 use crate::hash::{Placement as _, WordPlacement};
 use crate::memory::touched::lines_of;
-use crate::table::{ByWord, Change};
+use crate::table::{ByWord, Change, PairTable};
 use core::hash::BuildHasher as _;
 use foldhash::fast::FixedState;
 

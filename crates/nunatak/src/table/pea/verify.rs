@@ -1,16 +1,15 @@
 //! Looking whether all of a durable table is as it should be.
 
 use super::Table;
-use super::bucket::{Flag, SLOTS};
 use super::geometry::{Entry, fingerprint, first_bucket, second_bucket};
-use super::layout::{Header, Layout};
 use super::multi::Duplicates;
 use super::values::Pointer;
 use crate::error::{Error, FileError};
 use crate::hash::Placement;
 use crate::memory::durable::Paged;
 use crate::sync::{OpPin, Ordering::Relaxed, Shared};
-use crate::table::verify::{IsPair, NO_PAIR, ensure, verify_pair};
+use crate::table::shared::bucket::{Flag, Header, Layout, SLOTS};
+use crate::table::shared::verify::{IsPair, NO_PAIR, ensure, verify_pair};
 use std::collections::BTreeSet;
 
 impl<P: Placement> Table<P, Paged> {

@@ -9,10 +9,10 @@ use crate::hash::Placement;
 use crate::memory::{Medium, Run};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Shared};
-use crate::table::known::Known;
-use crate::table::pea::bucket::Flag;
-use crate::table::pea::layout::{Header, Layout};
-use crate::table::rehashed::Rehashed;
+use crate::table::shared::bucket::{Flag, Header, Layout};
+use crate::table::shared::known::Known;
+use crate::table::shared::rehashed::Rehashed;
+use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
 
 /// An operation on one key: what becomes of it if it is present, and the value word to
@@ -69,11 +69,11 @@ impl Drop for Held<'_> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: Placement, M: Medium, L: Layout> Changes for Table<P, M, L> {
     /// Changes a key by its value word, or inserts it; see
     /// [`PairTable::apply`](crate::table::PairTable::apply).
     #[inline(always)]
-    pub(super) fn apply<T: KeyTest>(
+    fn apply<T: KeyTest>(
         &self,
         word: u64,
         test: &T,
@@ -82,7 +82,9 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Option<u64> {
         self.apply_hashed::<true, _>(self.placement.hash(word), word, test, fresh, change)
     }
+}
 
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// The same, of a key whose hash is known, and whose bucket is to be fetched or is on
     /// its way.
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Batches: the operations in order, the memory accesses overlapped. The paper has none.
 //!
-//! They go in [groups](crate::table::groups) through four stages: a shard's descriptor is
+//! They go in [groups](crate::table::shared::groups) through four stages: a shard's descriptor is
 //! fetched; when that has arrived, the header of a key's bucket; the slot that it tells of, or
 //! a free one; and the operation is executed.
 
@@ -11,8 +11,9 @@ use super::shards::Shard;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
-use crate::table::groups::Lags;
-use crate::table::pea::layout::{Header, Layout};
+use crate::table::shared::bucket::{Header, Layout};
+use crate::table::shared::groups::Lags;
+use crate::table::stages::Batches;
 use crate::table::{Change, KeyTest};
 
 /// When an operation's header is fetched, its slot, and it is executed.
@@ -34,6 +35,39 @@ struct Ahead<'s> {
     bucket: usize,
     /// A slot of that which has the key's fingerprint.
     slot: u32,
+}
+
+impl<P: Placement, M: Medium, L: Layout> Batches for Table<P, M, L> {
+    #[inline(always)]
+    fn find_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        mut found: impl FnMut(usize, Option<u64>),
+    ) {
+        self.for_each_fetched::<false>(count, word, |at, word, ahead| {
+            let tag = self.placement.tag(word, ahead.hash);
+            found(at, self.find_ahead(ahead, tag, &test(at)));
+            true
+        });
+    }
+
+    #[inline(always)]
+    fn apply_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        fresh: impl Fn(usize) -> Option<u64>,
+        change: impl Fn(usize, u64) -> Change,
+        mut done: impl FnMut(usize, Option<u64>) -> bool,
+    ) {
+        self.for_each_fetched::<true>(count, word, |at, word, ahead| {
+            let change = |second| change(at, second);
+            done(at, self.apply_hashed::<false, _>(ahead.hash, word, &test(at), fresh(at), change))
+        });
+    }
 }
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
@@ -130,36 +164,5 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             found if is_still() => found,
             _ => self.find_tag::<false, _>(hash, tag, test),
         }
-    }
-
-    #[inline(always)]
-    pub(super) fn find_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        mut found: impl FnMut(usize, Option<u64>),
-    ) {
-        self.for_each_fetched::<false>(count, word, |at, word, ahead| {
-            let tag = self.placement.tag(word, ahead.hash);
-            found(at, self.find_ahead(ahead, tag, &test(at)));
-            true
-        });
-    }
-
-    #[inline(always)]
-    pub(super) fn apply_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        fresh: impl Fn(usize) -> Option<u64>,
-        change: impl Fn(usize, u64) -> Change,
-        mut done: impl FnMut(usize, Option<u64>) -> bool,
-    ) {
-        self.for_each_fetched::<true>(count, word, |at, word, ahead| {
-            let change = |second| change(at, second);
-            done(at, self.apply_hashed::<false, _>(ahead.hash, word, &test(at), fresh(at), change))
-        });
     }
 }

@@ -41,7 +41,7 @@ use crate::hash::Placement;
 use crate::memory::{Medium, Run};
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
-use crate::table::pea::layout::{Header, Layout};
+use crate::table::shared::bucket::{Header, Layout};
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Makes a run that was filled that of a shard, durably.

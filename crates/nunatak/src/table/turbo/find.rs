@@ -7,23 +7,30 @@ use crate::hash::Placement;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::memory::{Medium, Run};
 use crate::table::KeyTest;
-use crate::table::pea::bucket::Flag;
-use crate::table::pea::layout::{Header, Layout, find_in};
+use crate::table::shared::bucket::{Flag, Header, Layout, find_in};
+use crate::table::stages::Lookups;
 
 /// A flag of a bucket: some key's search goes on behind it.
 pub(super) const PASSED: Flag = Flag::Second;
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: Placement, M: Medium, L: Layout> Lookups for Table<P, M, L> {
     /// The value word of a key. A hit touches the line of its shard's descriptor, that of
     /// the header of its bucket and that of its slot, which may be the same; a miss the
     /// first two, but for fingerprints that are another key's; more headers if keys that
     /// found no room are behind the bucket.
     #[inline(always)]
-    pub(super) fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
+    fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
         let hash = self.placement.hash(word);
         self.find_tag::<true, _>(hash, self.placement.tag(word, hash), test)
     }
 
+    #[inline(always)]
+    fn prefetch(&self, word: u64) {
+        self.prefetch_home::<false>(self.placement.hash(word));
+    }
+}
+
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// The same, of a key whose bucket is to be fetched or is on its way.
     #[inline(always)]
     pub(super) fn find_tag<const FETCHES: bool, T: KeyTest>(

@@ -4,8 +4,8 @@
 use super::Table;
 use crate::hash::Placement;
 use crate::memory::{Heap, Medium};
-use crate::table::pea::bucket::Bucket;
-use crate::table::pea::layout::Layout;
+use crate::table::shared::bucket::{Bucket, Layout};
+use crate::table::stages::Iteration;
 
 /// The pairs of a table.
 #[derive(Debug)]
@@ -16,9 +16,14 @@ pub struct PairIter<'t, P: Placement, M: Medium = Heap, L: Layout = Bucket> {
     buffer: Vec<(u64, u64)>,
 }
 
-impl<'t, P: Placement, M: Medium, L: Layout> PairIter<'t, P, M, L> {
-    pub(super) fn new(table: &'t Table<P, M, L>) -> Self {
-        Self { table, next: 0, buffer: Vec::new() }
+impl<P: Placement, M: Medium, L: Layout> Iteration for Table<P, M, L> {
+    type Iter<'t>
+        = PairIter<'t, P, M, L>
+    where
+        Self: 't;
+
+    fn iter(&self) -> PairIter<'_, P, M, L> {
+        PairIter { table: self, next: 0, buffer: Vec::new() }
     }
 }
 

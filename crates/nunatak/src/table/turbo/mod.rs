@@ -28,7 +28,7 @@
 //! and for a power cut. What a table in a file does besides says [`durable`].
 //!
 //! # Invariants
-//! 1. Those of the buckets of [`pea`](super::pea), [`shards`] and [`memory::runs`](crate::memory).
+//! 1. Those of the [buckets](crate::table::shared::bucket), [`shards`] and [`memory::runs`](crate::memory).
 //! 2. Between the bucket of a key's hash and the one that it is in, all buckets have the
 //!    flag [`PASSED`](find), which is set before the key is stored and stays as long as
 //!    the run is the shard's.
@@ -37,6 +37,7 @@
 
 mod apply;
 mod batch;
+mod design;
 mod durable;
 mod find;
 mod geometry;
@@ -52,19 +53,21 @@ mod tests;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod verify;
 
+#[cfg(any(loom, shuttle))]
+pub use design::CheckedTurbo;
+pub use design::Turbo;
 pub use stats::TurboStats;
 
 use crate::error::Error;
 use crate::hash::{Decoder, Placement};
-use crate::memory::{Heap, Medium, MemoryUsage};
+use crate::memory::{Heap, Medium};
 use crate::sync::{Mutex, MutexGuard, Registry, double_word_cas_is_lock_free, pairs_load_whole};
-use crate::table::cut::{Cut, PairSnapshot};
-use crate::table::iceberg::chains::Chains;
-use crate::table::pea::bucket::Bucket;
-use crate::table::pea::layout::Layout;
-use crate::table::rehashed::Rehashed;
-use crate::table::restoring::Restoring;
-use crate::table::{Change, KeyTest, PairTable};
+use crate::table::shared::bucket::{Bucket, Layout};
+use crate::table::shared::chains::Chains;
+use crate::table::shared::cut::Cut;
+use crate::table::shared::rehashed::Rehashed;
+use crate::table::shared::restoring::Restoring;
+use crate::table::stages::Guards;
 use apply::Held;
 use geometry::MOST_SHARDS;
 use shards::Shards;
@@ -253,117 +256,10 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             }
         }
     }
-
-    fn len(&self) -> usize {
-        if M::IS_DURABLE && self.restoring.left() > 0 {
-            self.restore_all();
-        }
-        self.counted()
-    }
-
-    /// How many pairs there are, but for those of shards that nobody has looked at since a
-    /// crash.
-    fn counted(&self) -> usize {
-        // Concurrent counting may show a removal before its insert.
-        self.registry.added().cast_signed().max(0) as usize
-    }
-
-    /// The slots of all shards.
-    fn slots(&self) -> usize {
-        let runs = (0..self.shards.len()).filter_map(|n| self.shards.shard(n).descriptor().run());
-        runs.map(|run| run.len() * L::SLOTS).sum()
-    }
-
-    fn load_factor(&self) -> f64 {
-        self.len().saturating_sub(self.chains.len()) as f64 / self.slots().max(1) as f64
-    }
 }
 
-impl<P: Placement, M: Medium, L: Layout> PairTable for Table<P, M, L> {
-    type Stats = TurboStats;
-    type Iter<'t> = iterate::PairIter<'t, P, M, L>;
-    type Snapshot = PairSnapshot;
-
-    #[inline(always)]
-    fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
-        self.find(word, test)
-    }
-
-    #[inline(always)]
-    fn apply<T: KeyTest>(
-        &self,
-        word: u64,
-        test: &T,
-        fresh: Option<u64>,
-        change: impl Fn(u64) -> Change,
-    ) -> Option<u64> {
-        self.apply(word, test, fresh, change)
-    }
-
-    #[inline(always)]
-    fn find_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        found: impl FnMut(usize, Option<u64>),
-    ) {
-        self.find_many(count, word, test, found);
-    }
-
-    #[inline(always)]
-    fn apply_many<T: KeyTest>(
-        &self,
-        count: usize,
-        word: impl Fn(usize) -> u64,
-        test: impl Fn(usize) -> T,
-        fresh: impl Fn(usize) -> Option<u64>,
-        change: impl Fn(usize, u64) -> Change,
-        done: impl FnMut(usize, Option<u64>) -> bool,
-    ) {
-        self.apply_many(count, word, test, fresh, change, done);
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, word: u64) {
-        self.prefetch_home::<false>(self.placement.hash(word));
-    }
-
-    fn iter(&self) -> Self::Iter<'_> {
-        iterate::PairIter::new(self)
-    }
-
-    fn snapshot(&self) -> Result<Self::Snapshot, Error> {
-        self.snapshot()
-    }
-
+impl<P: Placement, M: Medium, L: Layout> Guards for Table<P, M, L> {
     fn registry(&self) -> &Registry {
         &self.registry
-    }
-
-    fn free_retired(&self) {}
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn reserve(&self, additional: usize) -> Result<(), Error> {
-        self.reserve(additional)
-    }
-
-    fn shrink_to_fit(&self) -> Result<(), Error> {
-        self.shrink_to_fit()
-    }
-
-    fn load_factor(&self) -> f64 {
-        self.load_factor()
-    }
-
-    fn memory_usage(&self) -> MemoryUsage {
-        self.medium.usage() + self.shards.usage() + self.chains.usage()
-    }
-
-    fn stats(&self) -> TurboStats {
-        self.stats()
     }
 }

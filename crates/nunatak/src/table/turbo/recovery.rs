@@ -15,13 +15,12 @@ use crate::memory::{Finder, Medium, Run};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering::Relaxed, Shared};
 use crate::table::ByEntry;
-use crate::table::iceberg::Recovery;
-use crate::table::iceberg::chains::Chains;
-use crate::table::paged::{PagedTable, has_first_room};
-use crate::table::pea::bucket::Flag;
-use crate::table::pea::layout::Layout;
-use crate::table::restoring::Restoring;
-use crate::table::verify::IsPair;
+use crate::table::shared::Recovery;
+use crate::table::shared::bucket::{Flag, Layout};
+use crate::table::shared::chains::Chains;
+use crate::table::shared::paged::{PagedTable, has_first_room};
+use crate::table::shared::restoring::Restoring;
+use crate::table::shared::verify::IsPair;
 use std::sync::Arc;
 
 /// In the place of counts: nobody has looked at the shard since a crash.

@@ -15,9 +15,9 @@ use crate::memory::{MOST_SIZE, Medium, Run};
 use crate::seeded::{Bug, seeded};
 use crate::sync::AtomicUsize;
 use crate::sync::Ordering::Relaxed;
-use crate::table::pea::bucket::{Flag, Marking};
-use crate::table::pea::layout::{Header, Layout};
-use crate::table::rehashed::Rehashed;
+use crate::table::shared::bucket::{Flag, Header, Layout, Marking};
+use crate::table::shared::rehashed::Rehashed;
+use crate::table::stages::{Figures, Resizing};
 
 /// What has happened to shards: counted and read relaxed, statistics.
 #[derive(Debug, Default)]
@@ -73,7 +73,50 @@ impl<M: Medium, L: Layout> Drop for Taken<'_, M, L> {
     }
 }
 
+impl<P: Placement, M: Medium, L: Layout> Resizing for Table<P, M, L> {
+    fn reserve(&self, additional: usize) -> Result<(), Error> {
+        self.reserve(additional)
+    }
+
+    /// Makes all shards as small as their pairs allow, and gives back memory that is not
+    /// needed.
+    fn shrink_to_fit(&self) -> Result<(), Error> {
+        let exclusive = &mut Some(self.exclusive.lock());
+        for number in 0..self.shards.len() {
+            self.change_hashed(number, Some(exclusive), |held, hash, hashes| {
+                let Some(run) = held.descriptor.run() else { return Ok(()) };
+                let Counts { live, tombstones } = held.shard.counts();
+                if live == 0 {
+                    // Those in chains are found without buckets.
+                    return self.rehash(held, None, hash, hashes);
+                }
+                let size = fitting(live as usize, L::SLOTS).min(run.size);
+                if size < run.size || tombstones > 0 {
+                    return self.rehash(held, Some(size), hash, hashes);
+                }
+                Ok(())
+            })?;
+        }
+        self.move_down(exclusive)?;
+        self.release_pages()
+    }
+}
+
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+    /// Makes shards larger until so many pairs more find room.
+    pub(crate) fn reserve(&self, additional: usize) -> Result<(), Error> {
+        let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
+        let size = size_for(all, self.shards.len(), L::SLOTS)?;
+        self.shards.check_size(size)?;
+        for number in 0..self.shards.len() {
+            self.change_hashed(number, None, |held, hash, hashes| match held.descriptor.run() {
+                Some(run) if run.size >= size => Ok(()),
+                _ => self.rehash(held, Some(size), hash, hashes),
+            })?;
+        }
+        Ok(())
+    }
+
     /// Whether the hashes of a shard's keys, which is locked and which a hash is of, are known.
     #[inline(always)]
     pub(super) fn is_hashed(&self, held: &Held<'_>, hash: u64, hashes: &mut Rehashed) -> bool {
@@ -284,43 +327,6 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 self.shards.bucket(at).set(&self.medium, Flag::Chained);
             }
         }
-    }
-
-    /// Makes shards larger until so many pairs more find room.
-    pub(crate) fn reserve(&self, additional: usize) -> Result<(), Error> {
-        let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
-        let size = size_for(all, self.shards.len(), L::SLOTS)?;
-        self.shards.check_size(size)?;
-        for number in 0..self.shards.len() {
-            self.change_hashed(number, None, |held, hash, hashes| match held.descriptor.run() {
-                Some(run) if run.size >= size => Ok(()),
-                _ => self.rehash(held, Some(size), hash, hashes),
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Makes all shards as small as their pairs allow, and gives back memory that is not
-    /// needed.
-    pub(super) fn shrink_to_fit(&self) -> Result<(), Error> {
-        let exclusive = &mut Some(self.exclusive.lock());
-        for number in 0..self.shards.len() {
-            self.change_hashed(number, Some(exclusive), |held, hash, hashes| {
-                let Some(run) = held.descriptor.run() else { return Ok(()) };
-                let Counts { live, tombstones } = held.shard.counts();
-                if live == 0 {
-                    // Those in chains are found without buckets.
-                    return self.rehash(held, None, hash, hashes);
-                }
-                let size = fitting(live as usize, L::SLOTS).min(run.size);
-                if size < run.size || tombstones > 0 {
-                    return self.rehash(held, Some(size), hash, hashes);
-                }
-                Ok(())
-            })?;
-        }
-        self.move_down(exclusive)?;
-        self.release_pages()
     }
 
     /// Moves shards to lower addresses as long as there are any free, and gives the memory

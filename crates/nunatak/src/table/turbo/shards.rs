@@ -20,7 +20,7 @@ use crate::memory::{Medium, MemoryUsage, Part, Run, Runs, Stretch};
 use crate::sync::{
     AtomicPair, AtomicU64, Backoff, Mutex, Ordering, fence, operations_ended, retire_tag,
 };
-use crate::table::pea::layout::Layout;
+use crate::table::shared::bucket::Layout;
 
 #[derive(Debug, Default)]
 #[repr(C, align(32))]

@@ -1,4 +1,4 @@
-//! What a [cut](crate::table::cut) of the table copies: shards.
+//! What a [cut](crate::table::shared::cut) of the table copies: shards.
 
 use super::Table;
 use super::apply::Held;
@@ -6,9 +6,20 @@ use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
-use crate::table::cut::PairSnapshot;
-use crate::table::pea::bucket::{Flag, Marking};
-use crate::table::pea::layout::{Header, Layout};
+use crate::table::shared::bucket::{Flag, Header, Layout, Marking};
+use crate::table::shared::cut::PairSnapshot;
+use crate::table::stages::{Figures, Snapshots};
+
+impl<P: Placement, M: Medium, L: Layout> Snapshots for Table<P, M, L> {
+    type Snapshot = PairSnapshot;
+
+    fn snapshot(&self) -> Result<PairSnapshot, Error> {
+        let _held = self.exclusive.lock();
+        self.cut.take(self.len(), || {
+            (0..self.shards.len()).for_each(|number| self.change_shard(number, |_, _| ()));
+        })
+    }
+}
 
 impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// Copies a shard, which is locked, for the cut that is being taken, unless somebody
@@ -46,12 +57,5 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             let chained = all.filter(|&(hash, _)| self.shards.number(hash) == number);
             pairs.extend(chained.map(|(_, (tag, second))| (self.decoder.word(tag, half), second)));
         }
-    }
-
-    pub(super) fn snapshot(&self) -> Result<PairSnapshot, Error> {
-        let _held = self.exclusive.lock();
-        self.cut.take(self.len(), || {
-            (0..self.shards.len()).for_each(|number| self.change_shard(number, |_, _| ()));
-        })
     }
 }

@@ -3,11 +3,11 @@
 use super::Table;
 use super::find::PASSED;
 use crate::hash::Placement;
-use crate::memory::{Medium, Run};
+use crate::memory::{Medium, MemoryUsage, Run};
 use crate::sync::Ordering;
-use crate::table::pea::bucket::Marking;
-use crate::table::pea::layout::{Header, Layout};
-use crate::table::rehashed::Rehashed;
+use crate::table::shared::bucket::{Header, Layout, Marking};
+use crate::table::shared::rehashed::Rehashed;
+use crate::table::stages::Figures;
 
 /// What a [`TurboMap`](crate::TurboMap) looks like inside.
 ///
@@ -49,9 +49,26 @@ pub struct TurboStats {
     pub shrunk: usize,
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: Placement, M: Medium, L: Layout> Figures for Table<P, M, L> {
+    type Stats = TurboStats;
+
+    fn len(&self) -> usize {
+        if M::IS_DURABLE && self.restoring.left() > 0 {
+            self.restore_all();
+        }
+        self.counted()
+    }
+
+    fn load_factor(&self) -> f64 {
+        self.len().saturating_sub(self.chains.len()) as f64 / self.slots().max(1) as f64
+    }
+
+    fn memory_usage(&self) -> MemoryUsage {
+        self.medium.usage() + self.shards.usage() + self.chains.usage()
+    }
+
     /// Looks at every slot. Changes to a shard wait while it is looked at.
-    pub(super) fn stats(&self) -> TurboStats {
+    fn stats(&self) -> TurboStats {
         let (mut buckets, mut tombstones) = (0, 0);
         let (mut distances, mut ends) = (Vec::new(), Vec::new());
         for number in 0..self.shards.len() {
@@ -82,6 +99,21 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             collected: happened.collected.load(Ordering::Relaxed),
             shrunk: happened.shrunk.load(Ordering::Relaxed),
         }
+    }
+}
+
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+    /// How many pairs there are, but for those of shards that nobody has looked at since a
+    /// crash.
+    pub(super) fn counted(&self) -> usize {
+        // Concurrent counting may show a removal before its insert.
+        self.registry.added().cast_signed().max(0) as usize
+    }
+
+    /// The slots of all shards.
+    pub(super) fn slots(&self) -> usize {
+        let runs = (0..self.shards.len()).filter_map(|n| self.shards.shard(n).descriptor().run());
+        runs.map(|run| run.len() * L::SLOTS).sum()
     }
 
     fn count_distances(

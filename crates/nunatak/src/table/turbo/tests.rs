@@ -8,7 +8,7 @@ use super::{Config, Table, TurboStats};
 use crate::hash::{Placement as _, WordPlacement};
 use crate::memory::touched::lines_of;
 use crate::sync::Ordering::Relaxed;
-use crate::table::{ByWord, Change};
+use crate::table::{ByWord, Change, PairTable};
 use core::hash::BuildHasher as _;
 use foldhash::fast::FixedState;
 

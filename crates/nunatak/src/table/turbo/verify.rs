@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Run;
 use crate::memory::durable::Paged;
-use crate::table::pea::layout::{Header, Layout};
-use crate::table::verify::{IsPair, ensure, verify_pair};
+use crate::table::shared::bucket::{Header, Layout};
+use crate::table::shared::verify::{IsPair, ensure, verify_pair};
 
 impl<P: Placement> Table<P, Paged> {
     /// Looks at every slot: how many pairs there are. Changes wait, shard by shard.

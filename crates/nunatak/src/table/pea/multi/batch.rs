@@ -1,6 +1,6 @@
 //! Batches over keys: the operations in order, the memory accesses overlapped.
 //!
-//! They go in [groups](crate::table::groups) through four stages: a key's version and the headers
+//! They go in [groups](crate::table::shared::groups) through four stages: a key's version and the headers
 //! of its buckets are fetched; the slots that these tell of; the buffer that a slot points to; and
 //! the operation is executed.
 
@@ -11,13 +11,12 @@ use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::sync::Ordering;
-use crate::table::groups::Lags;
 use crate::table::pea::Table;
-use crate::table::pea::bucket::{Bucket, BucketHeader};
 use crate::table::pea::directory::Found;
 use crate::table::pea::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
-use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::values::Pointer;
+use crate::table::shared::bucket::{Bucket, BucketHeader, Header, Layout};
+use crate::table::shared::groups::Lags;
 
 /// When an operation's slots are fetched, its buffer, and it is executed.
 const LAGS: Lags<3> = Lags { near: [2, 3, 4], far: [3, 5, 7] };

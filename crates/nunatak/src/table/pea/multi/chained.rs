@@ -7,9 +7,9 @@ use super::{Held, Interrupted};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::table::pea::Table;
-use crate::table::pea::layout::Layout;
 use crate::table::pea::log::Location;
 use crate::table::pea::values::{Left, Pointer};
+use crate::table::shared::bucket::Layout;
 
 /// What is in the chains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,10 +6,9 @@ use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
 use crate::table::pea::Table;
-use crate::table::pea::bucket::{Bucket, Item, Marking, SLOTS};
-use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::log::Location;
 use crate::table::pea::values::Pointer;
+use crate::table::shared::bucket::{Bucket, Header, Item, Layout, Marking, SLOTS};
 
 /// How many values of a key are worth a buffer. The paper takes any two, which makes 32
 /// bytes 272: the average utility is 0.44 to 0.41 then, by skew, instead of 0.48 to 0.47.
@@ -37,7 +36,9 @@ impl<P: Placement, M: Medium> Table<P, M> {
             }
         }))
     }
+}
 
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// The same for a bucket that nobody else has; which buffers were made.
     #[cold]
     pub(in crate::table::pea) fn compact_new(

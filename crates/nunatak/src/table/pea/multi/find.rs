@@ -8,12 +8,11 @@ use crate::memory::prefetch::prefetch;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicU64, Backoff, DATA, OpPin, Ordering, Shared, copy_words, fence};
 use crate::table::pea::Table;
-use crate::table::pea::bucket::{Bucket, BucketHeader, Flag};
 use crate::table::pea::directory::Found;
 use crate::table::pea::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
-use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::values::{Pointer, Values};
 use crate::table::pea::version::Version;
+use crate::table::shared::bucket::{Bucket, BucketHeader, Flag, Header, Layout};
 use core::any::TypeId;
 
 /// After so many attempts a reader takes the locks.

@@ -7,12 +7,12 @@
 //!    is out of order is only tried.
 
 use crate::memory::Medium;
-use crate::table::pea::bucket::Bucket;
 use crate::table::pea::directory::Found;
 use crate::table::pea::geometry::{first_bucket, second_bucket};
 use crate::table::pea::log::Location;
 use crate::table::pea::segments::{STASH, Segments};
 use crate::table::pea::version::Version;
+use crate::table::shared::bucket::Bucket;
 
 /// Which of a key's buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,11 +6,10 @@ use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::sync::Shared;
 use crate::table::pea::Table;
-use crate::table::pea::bucket::{Flag, Marking};
 use crate::table::pea::directory::Found;
 use crate::table::pea::geometry::{Strategy, fingerprint};
-use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::values::Pointer;
+use crate::table::shared::bucket::{Flag, Header, Layout, Marking};
 
 impl<P: Placement, M: Medium> Table<P, M> {
     /// Stores another value of a key.

@@ -43,7 +43,8 @@ use crate::hash::Placement;
 use crate::memory::{Medium, MemoryUsage};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Shared};
-use crate::table::rehashed::Rehashed;
+use crate::table::shared::bucket::Layout;
+use crate::table::shared::rehashed::Rehashed;
 use held::{At, Held, Interrupted, STASHES};
 
 /// What a table of duplicate keys has besides.
@@ -66,7 +67,7 @@ impl<M: Medium> Duplicates<M> {
     }
 }
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     fn duplicates(&self) -> &Duplicates<M> {
         match &self.duplicates {
             Some(duplicates) => duplicates,
@@ -77,7 +78,9 @@ impl<P: Placement, M: Medium> Table<P, M> {
     pub(super) fn values(&self) -> &Values<M> {
         &self.duplicates().values
     }
+}
 
+impl<P: Placement, M: Medium> Table<P, M> {
     /// What nearly all changes to a key are: one attempt under the lock of its first bucket, which
     /// succeeds. By itself, as those of unique keys are; after it come [others](Self::change_again).
     /// `ahead` was the key's entry, if its buckets are on their way already.

@@ -7,12 +7,11 @@ use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Shared;
 use crate::table::pea::Table;
-use crate::table::pea::bucket::{Flag, Item, Marking};
 use crate::table::pea::directory::Found;
 use crate::table::pea::geometry::fingerprint;
-use crate::table::pea::layout::{Header, Layout};
 use crate::table::pea::log::Location;
 use crate::table::pea::values::{Left, Pointer, Removal, Values};
+use crate::table::shared::bucket::{Flag, Header, Item, Layout, Marking};
 
 /// What becomes of values that are taken out.
 trait Receiver {

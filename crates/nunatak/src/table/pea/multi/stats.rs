@@ -2,9 +2,10 @@
 
 use crate::hash::Placement;
 use crate::memory::Medium;
-use crate::table::pea::layout::Layout;
 use crate::table::pea::values::Pointer;
 use crate::table::pea::{PeaStats, Table};
+use crate::table::shared::bucket::Layout;
+use crate::table::stages::Figures;
 
 /// What a [`PeaMultiMap`](crate::PeaMultiMap) looks like inside.
 ///

@@ -4,12 +4,17 @@
 //! A bucket is 256 bytes, and has a fingerprint for each of its slots, flags and a lock.
 //! How many slots that leaves is the entries' affair: ⌊256 / (E + 1.125)⌋ of E bytes.
 
-use super::Table;
-use super::bucket::{Flag, Item, Marking};
-use super::values::Pointer;
-use crate::hash::Placement;
+mod narrow;
+mod sizes;
+mod wide;
+
+pub use sizes::{Entry8, Entry12, Entry16, EntrySize};
+pub(in crate::table) use wide::SLOTS;
+pub(in crate::table) use wide::{Bucket, BucketHeader};
+
 use crate::memory::Medium;
 use crate::simd::BitIter;
+use crate::sync::{AtomicU64, Ordering};
 use crate::table::KeyTest;
 use core::fmt::Debug;
 
@@ -20,6 +25,75 @@ use crate::memory::Zeroed as Element;
 pub(crate) trait Element: crate::memory::Zeroed + crate::memory::Released {}
 #[cfg(any(loom, shuttle))]
 impl<T: crate::memory::Zeroed + crate::memory::Released> Element for T {}
+
+const FLAGS_SHIFT: u32 = 56;
+const LOCK: u64 = 1 << 63;
+
+/// What a bucket tells of keys whose first bucket it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Flag {
+    /// One may be in its second bucket.
+    Second = 1 << FLAGS_SHIFT,
+    /// One may be in the stash.
+    Stashed = 2 << FLAGS_SHIFT,
+    /// One may be in the table's chains.
+    Chained = 4 << FLAGS_SHIFT,
+}
+
+const ALL_FLAGS: u64 = 7 << FLAGS_SHIFT;
+
+/// The bit that every tag of a durable table of duplicate keys has.
+const HIGHEST: u64 = 1 << 63;
+
+/// How a slot says that it holds a pointer to many values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marking {
+    /// By its place: it comes before all that hold values.
+    Place,
+    /// By its word: the tag without its highest bit. What would be zero then is left as it
+    /// is, and slots of that tag hold nothing but pointers.
+    Tag,
+}
+
+impl Marking {
+    /// The first word of a slot.
+    #[inline(always)]
+    pub(in crate::table) fn word(self, tag: u64, is_pointer: bool) -> u64 {
+        match self {
+            Self::Tag if is_pointer && tag != HIGHEST => tag & !HIGHEST,
+            _ => tag,
+        }
+    }
+
+    /// The tag that a slot's first word tells of.
+    #[inline(always)]
+    pub(in crate::table) fn tag(self, word: u64) -> u64 {
+        if self == Self::Tag { word | HIGHEST } else { word }
+    }
+
+    /// Whether a slot holds a pointer by its first word.
+    #[inline(always)]
+    pub(in crate::table) fn is_pointer(self, word: u64) -> bool {
+        self == Self::Tag && (word & HIGHEST == 0 || word == HIGHEST)
+    }
+
+    /// Whether slots of a tag hold nothing but pointers.
+    #[inline(always)]
+    pub(in crate::table) fn has_only_pointers(self, tag: u64) -> bool {
+        self == Self::Tag && tag == HIGHEST
+    }
+}
+
+/// What a slot of a table of duplicate keys holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item {
+    pub(in crate::table) fingerprint: u8,
+    pub(in crate::table) tag: u64,
+    /// A value, or a pointer to many.
+    pub(in crate::table) second: u64,
+    pub(in crate::table) is_pointer: bool,
+}
 
 /// What a bucket tells of its slots, as it was loaded.
 #[allow(private_interfaces, reason = "the trait is sealed: its module is private")]
@@ -109,14 +183,11 @@ pub trait Layout: Element + Debug + Send + Sync + Sized + 'static {
         unreachable!("nothing in RAM is found after a crash")
     }
 
-    /// Puts the values of keys that have many in a bucket that nobody else has into
-    /// buffers, and tells of these; whether there is more room then.
-    fn compact<P: Placement, M: Medium>(
-        _table: &Table<P, M, Self>,
-        _bucket: &Self,
-        _made: &mut Vec<Pointer>,
-    ) -> bool {
-        false
+    /// This bucket if its entries have 16 bytes. Only such a bucket can hold pointers to the
+    /// values of a key that has many.
+    #[inline(always)]
+    fn as_wide(&self) -> Option<&Bucket> {
+        None
     }
 
     /// Makes the page of a bucket that is new resident.
@@ -152,4 +223,19 @@ pub(in crate::table) fn find_in<L: Layout, T: KeyTest>(
         }
         return None;
     }
+}
+
+/// Stores a word whose lock the caller holds. Release: of fingerprints and flags, as said
+/// there; when a bucket is unlocked, who locks it next sees all that was done.
+#[inline(always)]
+fn store<M: Medium>(medium: &M, word: &AtomicU64, new: u64) {
+    // As in the front yard of IcebergHT: loom does not know that what others have stored
+    // since the locking they stored in its place.
+    #[cfg(loom)]
+    {
+        let _ = medium;
+        word.swap(new, Ordering::Release);
+    }
+    #[cfg(not(loom))]
+    medium.store_word(word, new, Ordering::Release);
 }

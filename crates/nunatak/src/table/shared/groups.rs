@@ -24,14 +24,14 @@ use std::sync::OnceLock;
 
 /// How far ahead of its execution an operation's lines are best fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(in crate::table) enum Reach {
     Near,
     Far,
 }
 
 impl Reach {
     /// That of this machine.
-    pub(super) fn here() -> Self {
+    pub(in crate::table) fn here() -> Self {
         static HERE: OnceLock<Reach> = OnceLock::new();
         *HERE.get_or_init(|| match first_level_bytes() {
             Some(..=0x8000) => Self::Near,
@@ -39,7 +39,7 @@ impl Reach {
         })
     }
 
-    pub(super) fn choose<T>(self, near: T, far: T) -> T {
+    pub(in crate::table) fn choose<T>(self, near: T, far: T) -> T {
         match self {
             Self::Near => near,
             Self::Far => far,
@@ -50,7 +50,7 @@ impl Reach {
     /// level bears few, so that twice as many can be under way. (Not the same line of each bucket
     /// of four: see above.)
     #[inline(always)]
-    pub(super) fn fetch<T>(self, address: *const T) {
+    pub(in crate::table) fn fetch<T>(self, address: *const T) {
         match self {
             Self::Near => prefetch_to_second_level(address),
             Self::Far => prefetch(address),
@@ -81,15 +81,15 @@ fn first_level_bytes() -> Option<usize> {
 /// How many groups later than the first one an operation is at each of the other stages, by how
 /// far ahead is best. The last one executes it.
 #[derive(Debug)]
-pub(super) struct Lags<const STAGES: usize> {
-    pub(super) near: [usize; STAGES],
-    pub(super) far: [usize; STAGES],
+pub(in crate::table) struct Lags<const STAGES: usize> {
+    pub(in crate::table) near: [usize; STAGES],
+    pub(in crate::table) far: [usize; STAGES],
 }
 
 impl<const STAGES: usize> Lags<STAGES> {
     /// The length of a ring for what is known of the operations between the first stage and the
     /// last one.
-    pub(super) const fn ring(&self) -> usize {
+    pub(in crate::table) const fn ring(&self) -> usize {
         let near = (self.near[STAGES - 1] + 1) * Reach::Near.group();
         let far = (self.far[STAGES - 1] + 1) * Reach::Far.group();
         (if near > far { near } else { far }).next_power_of_two()
@@ -97,7 +97,7 @@ impl<const STAGES: usize> Lags<STAGES> {
 
     /// The groups of a batch, and the lags of its stages.
     #[inline(always)]
-    pub(super) fn groups(&self, count: usize) -> (Groups, [usize; STAGES]) {
+    pub(in crate::table) fn groups(&self, count: usize) -> (Groups, [usize; STAGES]) {
         self.groups_of(Reach::here(), count)
     }
 
@@ -110,7 +110,7 @@ impl<const STAGES: usize> Lags<STAGES> {
 
 /// The groups of a batch.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Groups {
+pub(in crate::table) struct Groups {
     count: usize,
     group: usize,
     /// The lag of the last stage.
@@ -120,13 +120,13 @@ pub(super) struct Groups {
 impl Groups {
     /// The turns that it takes until all groups have been at all stages.
     #[inline(always)]
-    pub(super) fn turns(self) -> Range<usize> {
+    pub(in crate::table) fn turns(self) -> Range<usize> {
         0..self.count.div_ceil(self.group) + self.last
     }
 
     /// The operations that are at a stage that lags so far behind the first one at a turn.
     #[inline(always)]
-    pub(super) fn at(self, turn: usize, lag: usize) -> Range<usize> {
+    pub(in crate::table) fn at(self, turn: usize, lag: usize) -> Range<usize> {
         let first = turn.checked_sub(lag).map_or(self.count, |group| group * self.group);
         first.min(self.count)..(first + self.group).min(self.count)
     }
@@ -135,52 +135,6 @@ impl Groups {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::hash::HashPlacement;
-    use crate::table::{ByWord, Change, Design, Dlht, Iceberg, PairTable, Pea, Turbo};
-
-    /// What was fetched ahead is a hint: each lookup finds what is there when its turn comes.
-    fn a_batch_sees_what_happens_while_it_runs<D: Design>() {
-        const COUNT: u64 = 200;
-        // Enough for all tables to grow.
-        const MANY: usize = 1 << 18;
-        let table = D::table(HashPlacement, 0).unwrap();
-        // Words of which a placement by hashes needs no mixing.
-        let word = |number: u64| (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let put = |number, value| {
-            let _ = table.apply(word(number), &ByWord, Some(value), |_| Change::To(value));
-        };
-        (0..COUNT - 1).for_each(|number| put(number, number));
-        let mut turns = 0;
-        table.find_many(
-            COUNT as usize,
-            |at| word(at as u64),
-            |_| ByWord,
-            |at, found| {
-                let at = at as u64;
-                match at {
-                    // Every place, then every value, a key that goes and one that comes.
-                    0 => {
-                        assert_eq!(found, Some(0));
-                        table.reserve(MANY).unwrap();
-                        (0..COUNT).for_each(|number| put(number, number + 1000));
-                        table.apply(word(70), &ByWord, None, |_| Change::Remove);
-                    }
-                    70 => assert_eq!(found, None),
-                    _ => assert_eq!(found, Some(at + 1000)),
-                }
-                turns += 1;
-            },
-        );
-        assert_eq!(turns, COUNT);
-    }
-
-    #[test]
-    fn batches_see_what_happens_while_they_run() {
-        a_batch_sees_what_happens_while_it_runs::<Dlht>();
-        a_batch_sees_what_happens_while_it_runs::<Iceberg>();
-        a_batch_sees_what_happens_while_it_runs::<Pea>();
-        a_batch_sees_what_happens_while_it_runs::<Turbo>();
-    }
 
     const LAGS: Lags<3> = Lags { near: [1, 2, 3], far: [0, 2, 5] };
 

@@ -1,8 +1,7 @@
 //! How large the entries of a table are, by which its buckets are laid out.
 
-use super::bucket::Bucket;
-use super::layout::Layout;
 use super::narrow::{Bucket8, Bucket12, TAG};
+use super::{Bucket, Layout};
 use crate::hash::{Decoder, Placement};
 use core::fmt::Debug;
 

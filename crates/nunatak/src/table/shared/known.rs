@@ -1,13 +1,13 @@
 //! What operations learn of value words whose hash is their key's.
 
-use super::KeyTest;
+use crate::table::KeyTest;
 use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 /// What is known of value words whose hash is the key's. The caller's code that
 /// tells must not run under a lock. Of most operations that is one word or none.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(in crate::table) struct Known {
     first: Option<(u64, bool)>,
     others: Option<Box<Answers>>,
 }
@@ -15,7 +15,7 @@ pub(super) struct Known {
 type Answers = HashMap<u64, bool, foldhash::fast::FixedState>;
 
 /// A test that remembers.
-pub(super) struct Learning<'t, T>(&'t T, RefCell<&'t mut Known>);
+pub(in crate::table) struct Learning<'t, T>(&'t T, RefCell<&'t mut Known>);
 
 impl<T: KeyTest> KeyTest for Learning<'_, T> {
     const BY_WORD: bool = false;
@@ -32,7 +32,7 @@ impl<T: KeyTest> KeyTest for Learning<'_, T> {
 
 /// A test that runs no code of the caller's: it answers what is known, and tells what it was
 /// asked for besides.
-pub(super) struct Answering<'t, T> {
+pub(in crate::table) struct Answering<'t, T> {
     test: &'t T,
     known: &'t Known,
     unknown: Cell<Option<u64>>,
@@ -40,13 +40,13 @@ pub(super) struct Answering<'t, T> {
 
 impl<'t, T: KeyTest> Answering<'t, T> {
     #[inline(always)]
-    pub(super) fn new(test: &'t T, known: &'t Known) -> Self {
+    pub(in crate::table) fn new(test: &'t T, known: &'t Known) -> Self {
         Self { test, known, unknown: Cell::new(None) }
     }
 
     /// A value word that it was asked for and did not know.
     #[inline(always)]
-    pub(super) fn unknown(&self) -> Option<u64> {
+    pub(in crate::table) fn unknown(&self) -> Option<u64> {
         self.unknown.get()
     }
 }
@@ -77,7 +77,7 @@ impl<T: KeyTest> KeyTest for Answering<'_, T> {
 
 impl Known {
     #[inline(always)]
-    pub(super) fn is<T: KeyTest>(&self, second: u64) -> Option<bool> {
+    pub(in crate::table) fn is<T: KeyTest>(&self, second: u64) -> Option<bool> {
         if T::BY_WORD {
             return Some(true);
         }
@@ -90,7 +90,7 @@ impl Known {
     /// In which of the slots that have its fingerprint a key is that nobody else changes, so that
     /// what has its tag is its pair; and its value word. Or one that is not known to be its.
     #[inline(always)]
-    pub(super) fn slot_of<T: KeyTest>(
+    pub(in crate::table) fn slot_of<T: KeyTest>(
         &self,
         tag: u64,
         slots: impl Iterator<Item = usize>,
@@ -105,7 +105,7 @@ impl Known {
         Ok(None)
     }
 
-    pub(super) fn insert(&mut self, second: u64, is: bool) {
+    pub(in crate::table) fn insert(&mut self, second: u64, is: bool) {
         match self.first {
             None => self.first = Some((second, is)),
             Some((first, _)) if first == second => self.first = Some((second, is)),
@@ -116,7 +116,11 @@ impl Known {
     }
 
     /// Asks a test about all value words that a lookup comes upon.
-    pub(super) fn learn<T: KeyTest>(&mut self, test: &T, look_up: impl FnOnce(&Learning<'_, T>)) {
+    pub(in crate::table) fn learn<T: KeyTest>(
+        &mut self,
+        test: &T,
+        look_up: impl FnOnce(&Learning<'_, T>),
+    ) {
         look_up(&Learning(test, RefCell::new(self)));
     }
 }

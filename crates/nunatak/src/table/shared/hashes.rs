@@ -11,10 +11,10 @@ use crate::sync::{AtomicUsize, Mutex, Ordering};
 use std::collections::HashMap;
 
 /// A tag and the half that it is of, which are a word.
-pub(super) type Key = (u64, usize);
+pub(in crate::table) type Key = (u64, usize);
 
 #[derive(Debug, Default)]
-pub(super) struct Hashes {
+pub(in crate::table) struct Hashes {
     lists: Mutex<Lists>,
     /// How many are wanted: a hint, read and written relaxed.
     wanted: AtomicUsize,
@@ -27,17 +27,17 @@ struct Lists {
 }
 
 impl Hashes {
-    pub(super) fn of(&self, key: Key) -> Option<u64> {
+    pub(in crate::table) fn of(&self, key: Key) -> Option<u64> {
         self.lists.lock().known.get(&key).copied()
     }
 
     /// Whether some are to be asked for.
-    pub(super) fn are_wanted<P: Placement>(&self) -> bool {
+    pub(in crate::table) fn are_wanted<P: Placement>(&self) -> bool {
         P::runs_callers_code() && self.wanted.load(Ordering::Relaxed) != 0
     }
 
     /// The keys that were moved.
-    pub(super) fn forget(&self, keys: impl Iterator<Item = Key>) {
+    pub(in crate::table) fn forget(&self, keys: impl Iterator<Item = Key>) {
         let mut lists = self.lists.lock();
         for key in keys {
             lists.known.remove(&key);
@@ -45,7 +45,7 @@ impl Hashes {
     }
 
     /// Whether the hashes of all keys are known; if not, they are wanted.
-    pub(super) fn want(&self, keys: impl Iterator<Item = Key>) -> bool {
+    pub(in crate::table) fn want(&self, keys: impl Iterator<Item = Key>) -> bool {
         let mut lists = self.lists.lock();
         let Lists { wanted, known } = &mut *lists;
         wanted.extend(keys.filter(|key| !known.contains_key(key)));
@@ -54,13 +54,13 @@ impl Hashes {
     }
 
     /// Forgets all keys: those that were removed before they were moved stay known.
-    pub(super) fn clear(&self) {
+    pub(in crate::table) fn clear(&self) {
         self.lists.lock().known.clear();
     }
 
     /// Asks the caller's hasher for what is wanted, while nothing is announced or held by this
     /// thread; whether that was anything.
-    pub(super) fn ask<P: Placement>(&self, placement: &P) -> bool {
+    pub(in crate::table) fn ask<P: Placement>(&self, placement: &P) -> bool {
         if !P::runs_callers_code() || self.wanted.load(Ordering::Relaxed) == 0 {
             return false;
         }

@@ -28,8 +28,7 @@
 //!    key whose insert has ended. Of 8 bytes, a pair that was found by a fingerprint which
 //!    is still there is one.
 
-use super::bucket::{ALL_FLAGS, Flag, Item, LOCK, Marking, store};
-use super::layout::{Header, Layout};
+use super::{ALL_FLAGS, Flag, Header, Item, LOCK, Layout, Marking, store};
 use crate::memory::{Heap, Medium, Zeroed};
 use crate::seeded::{Bug, seeded};
 use crate::simd::BitIter;

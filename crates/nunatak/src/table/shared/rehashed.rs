@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 /// What is known of hashes. Of the default hasher nothing needs to be.
 #[derive(Debug, Default)]
-pub(super) struct Rehashed(Option<Box<Lists>>);
+pub(in crate::table) struct Rehashed(Option<Box<Lists>>);
 
 #[derive(Debug, Default)]
 struct Lists {
@@ -29,12 +29,12 @@ fn own_bits(bits: u32) -> u64 {
 
 /// Hashes are to be asked for, while nothing is held and no operation announced.
 #[derive(Debug)]
-pub(super) struct Unhashed;
+pub(in crate::table) struct Unhashed;
 
 impl Rehashed {
     /// Whether the hashes of these tags are known: all of a part, whose hashes have as many
     /// highest bits in common with `hash`.
-    pub(super) fn has_all<P: Placement>(
+    pub(in crate::table) fn has_all<P: Placement>(
         &mut self,
         (hash, bits): (u64, u32),
         tags: impl Iterator<Item = u64>,
@@ -54,12 +54,12 @@ impl Rehashed {
     }
 
     /// Whether it was asked for something that it does not know.
-    pub(super) fn is_missing(&self) -> bool {
+    pub(in crate::table) fn is_missing(&self) -> bool {
         self.0.as_ref().is_some_and(|lists| !lists.missing.is_empty())
     }
 
     /// Asks the hasher for what is missing. The thread holds no lock and is in no operation.
-    pub(super) fn learn<P: Placement>(&mut self, placement: &P) {
+    pub(in crate::table) fn learn<P: Placement>(&mut self, placement: &P) {
         let Some(lists) = &mut self.0 else { return };
         let Lists { part: (part, bits), known, missing } = &mut **lists;
         for tag in missing.drain(..) {
@@ -70,7 +70,7 @@ impl Rehashed {
 
     /// The hash of a tag that is known.
     #[inline(always)]
-    pub(super) fn hash<P: Placement>(&self, placement: &P, tag: u64, half: usize) -> u64 {
+    pub(in crate::table) fn hash<P: Placement>(&self, placement: &P, tag: u64, half: usize) -> u64 {
         if !P::runs_callers_code() {
             return placement.hash_of_tag(tag, half);
         }

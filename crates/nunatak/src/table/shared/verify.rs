@@ -1,20 +1,20 @@
 //! What looking through a durable table has in common, whatever its design.
 
-use super::{ByEntry, PairTable};
 use crate::error::{Error, FileError};
+use crate::table::{ByEntry, PairTable};
 
 /// Whether a key's and a value's word are of their types.
-pub(super) type IsPair<'f> = &'f (dyn Fn(u64, u64) -> bool + Sync);
+pub(in crate::table) type IsPair<'f> = &'f (dyn Fn(u64, u64) -> bool + Sync);
 
-pub(super) const NO_PAIR: &str = "a pair is of no key or value of these types";
+pub(in crate::table) const NO_PAIR: &str = "a pair is of no key or value of these types";
 
 /// An error that says what is wrong, unless a condition holds.
-pub(super) fn ensure(condition: bool, what: &'static str) -> Result<(), Error> {
+pub(in crate::table) fn ensure(condition: bool, what: &'static str) -> Result<(), Error> {
     if condition { Ok(()) } else { Err(FileError::Corrupt { what }.into()) }
 }
 
 /// Whether a pair is one, and is found, with the value that it has.
-pub(super) fn verify_pair(
+pub(in crate::table) fn verify_pair(
     table: &impl PairTable,
     (word, second): (u64, u64),
     is_pair: IsPair<'_>,

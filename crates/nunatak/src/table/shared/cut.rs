@@ -29,7 +29,7 @@ impl Iterator for PairSnapshot {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Cut {
+pub(in crate::table) struct Cut {
     /// How many want that nobody changes anything.
     freezing: AtomicU64,
     /// The number of the cut that is being copied, or zero.
@@ -70,14 +70,14 @@ impl Drop for Ended<'_> {
 impl Cut {
     /// Whether changes are to wait.
     #[inline(always)]
-    pub(super) fn is_frozen(&self) -> bool {
+    pub(in crate::table) fn is_frozen(&self) -> bool {
         // Acquire: pairs with the release of who has let them go on.
         self.freezing.load(Ordering::Acquire) != 0
     }
 
     /// Announces an operation that changes something, when it may. The thread is in no
     /// other.
-    pub(super) fn enter(&self) -> OpPin<Shared> {
+    pub(in crate::table) fn enter(&self) -> OpPin<Shared> {
         let mut backoff = Backoff::new();
         loop {
             let pin = OpPin::new();
@@ -90,7 +90,7 @@ impl Cut {
     }
 
     /// Runs something while nobody changes anything. The caller is in no operation.
-    pub(super) fn frozen<R>(&self, run: impl FnOnce() -> R) -> R {
+    pub(in crate::table) fn frozen<R>(&self, run: impl FnOnce() -> R) -> R {
         // Release: before the barrier that `retire_tag` is.
         self.freezing.fetch_add(1, Ordering::Release);
         let frozen = Frozen(&self.freezing);
@@ -108,13 +108,13 @@ impl Cut {
 
     /// The number of the cut that is being copied, or zero. The caller is in an operation.
     #[inline(always)]
-    pub(super) fn number(&self) -> u64 {
+    pub(in crate::table) fn number(&self) -> u64 {
         // Relaxed: who has entered after the cut has seen that he may.
         self.number.load(Ordering::Relaxed)
     }
 
     /// Adds the pairs of a piece.
-    pub(super) fn add(&self, pairs: &[(u64, u64)]) {
+    pub(in crate::table) fn add(&self, pairs: &[(u64, u64)]) {
         let mut copied = self.copied.lock();
         copied.is_refused |= copied.pairs.try_reserve(pairs.len()).is_err();
         if !copied.is_refused {
@@ -124,7 +124,11 @@ impl Cut {
 
     /// Takes a cut of about so many pairs; `copy` goes to all pieces and copies those that
     /// nobody has. One at a time; the caller is in no operation.
-    pub(super) fn take(&self, pairs: usize, copy: impl FnOnce()) -> Result<PairSnapshot, Error> {
+    pub(in crate::table) fn take(
+        &self,
+        pairs: usize,
+        copy: impl FnOnce(),
+    ) -> Result<PairSnapshot, Error> {
         let room = pairs + pairs / 16 + 64;
         let bytes = room.saturating_mul(size_of::<(u64, u64)>());
         let number = {

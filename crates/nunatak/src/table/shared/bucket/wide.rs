@@ -26,36 +26,18 @@
 //! Loads by who holds the lock are relaxed, as are stores to a bucket that nobody else
 //! has: what is published or unlocked afterwards releases them.
 
-use super::Table;
-use super::layout::{Header, Layout};
-use super::values::Pointer;
-use crate::hash::Placement;
+use super::{ALL_FLAGS, FLAGS_SHIFT, Flag, Header, Item, LOCK, Layout, Marking, store};
 use crate::memory::{Heap, Medium, Zeroed};
 use crate::seeded::{Bug, seeded};
 use crate::simd::BitIter;
 use crate::sync::{AtomicPair, AtomicU64, Backoff, Ordering};
+use crate::table::shared::pairs::put_pair;
 
 /// The slots of a bucket.
-pub(super) const SLOTS: usize = if cfg!(any(loom, shuttle)) { 3 } else { 15 };
+pub(in crate::table) const SLOTS: usize = if cfg!(any(loom, shuttle)) { 3 } else { 15 };
 
-pub(super) const FLAGS_SHIFT: u32 = 56;
 const POINTERS_SHIFT: u32 = FLAGS_SHIFT + 3;
 const POINTERS: u64 = 15 << POINTERS_SHIFT;
-pub(super) const LOCK: u64 = 1 << 63;
-
-/// What a bucket tells of keys whose first bucket it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u64)]
-pub enum Flag {
-    /// One may be in its second bucket.
-    Second = 1 << FLAGS_SHIFT,
-    /// One may be in the stash.
-    Stashed = 2 << FLAGS_SHIFT,
-    /// One may be in the table's chains.
-    Chained = 4 << FLAGS_SHIFT,
-}
-
-pub(super) const ALL_FLAGS: u64 = 7 << FLAGS_SHIFT;
 
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
@@ -104,7 +86,7 @@ impl BucketHeader {
 
     /// How many of the first slots hold pointers.
     #[inline(always)]
-    pub(super) fn pointers(self) -> usize {
+    pub(in crate::table) fn pointers(self) -> usize {
         ((self.0[1] & POINTERS) >> POINTERS_SHIFT) as usize
     }
 
@@ -132,58 +114,6 @@ impl Header for BucketHeader {
     fn free_slots(self) -> u32 {
         self.bytes_that_are(0).count_ones()
     }
-}
-
-/// The bit that every tag of a durable table of duplicate keys has.
-const HIGHEST: u64 = 1 << 63;
-
-/// How a slot says that it holds a pointer to many values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Marking {
-    /// By its place: it comes before all that hold values.
-    Place,
-    /// By its word: the tag without its highest bit. What would be zero then is left as it
-    /// is, and slots of that tag hold nothing but pointers.
-    Tag,
-}
-
-impl Marking {
-    /// The first word of a slot.
-    #[inline(always)]
-    pub(super) fn word(self, tag: u64, is_pointer: bool) -> u64 {
-        match self {
-            Self::Tag if is_pointer && tag != HIGHEST => tag & !HIGHEST,
-            _ => tag,
-        }
-    }
-
-    /// The tag that a slot's first word tells of.
-    #[inline(always)]
-    pub(super) fn tag(self, word: u64) -> u64 {
-        if self == Self::Tag { word | HIGHEST } else { word }
-    }
-
-    /// Whether a slot holds a pointer by its first word.
-    #[inline(always)]
-    pub(super) fn is_pointer(self, word: u64) -> bool {
-        self == Self::Tag && (word & HIGHEST == 0 || word == HIGHEST)
-    }
-
-    /// Whether slots of a tag hold nothing but pointers.
-    #[inline(always)]
-    pub(super) fn has_only_pointers(self, tag: u64) -> bool {
-        self == Self::Tag && tag == HIGHEST
-    }
-}
-
-/// What a slot of a table of duplicate keys holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Item {
-    pub(in crate::table) fingerprint: u8,
-    pub(in crate::table) tag: u64,
-    /// A value, or a pointer to many.
-    pub(in crate::table) second: u64,
-    pub(in crate::table) is_pointer: bool,
 }
 
 #[allow(private_interfaces, reason = "the trait is sealed: its module is private")]
@@ -240,14 +170,9 @@ impl Layout for Bucket {
     }
 
     #[inline(always)]
-    fn put<M: Medium>(&self, medium: &M, slot: usize, fingerprint: u8, (tag, second): (u64, u64)) {
+    fn put<M: Medium>(&self, medium: &M, slot: usize, fingerprint: u8, pair: (u64, u64)) {
         self.set_fingerprint(medium, slot, fingerprint);
-        if seeded(Bug::TagBeforeValue) {
-            medium.store_first(&self.slots[slot], tag, Ordering::Release);
-        }
-        medium.store_second(&self.slots[slot], second, Ordering::Relaxed);
-        // Release: who finds the tag finds the value and the fingerprint.
-        medium.store_first(&self.slots[slot], tag, Ordering::Release);
+        put_pair(medium, &self.slots[slot], pair);
     }
 
     #[inline(always)]
@@ -358,12 +283,9 @@ impl Layout for Bucket {
         medium.flush(&raw const self.slots[slot], 1);
     }
 
-    fn compact<P: Placement, M: Medium>(
-        table: &Table<P, M>,
-        bucket: &Self,
-        made: &mut Vec<Pointer>,
-    ) -> bool {
-        table.compact_new(bucket, made)
+    #[inline(always)]
+    fn as_wide(&self) -> Option<&Bucket> {
+        Some(self)
     }
 }
 
@@ -385,7 +307,7 @@ impl Bucket {
     }
 
     #[inline(always)]
-    pub(super) fn slot(&self, slot: usize) -> &AtomicPair {
+    pub(in crate::table) fn slot(&self, slot: usize) -> &AtomicPair {
         &self.slots[slot]
     }
 
@@ -402,7 +324,7 @@ impl Bucket {
     }
 
     /// What is in a slot that is taken. The caller holds the lock.
-    pub(super) fn item(&self, marking: Marking, slot: usize) -> Item {
+    pub(in crate::table) fn item(&self, marking: Marking, slot: usize) -> Item {
         self.item_of(marking, self.header(), slot)
     }
 
@@ -419,7 +341,7 @@ impl Bucket {
 
     /// Takes out a pointer that is one by its place. The caller holds the lock, whose
     /// version tells readers of it.
-    pub(super) fn clear_pointer<M: Medium>(&self, medium: &M, slot: usize) {
+    pub(in crate::table) fn clear_pointer<M: Medium>(&self, medium: &M, slot: usize) {
         let last = self.header().pointers() - 1;
         if slot != last {
             let other = self.item(Marking::Place, last);
@@ -431,7 +353,11 @@ impl Bucket {
 
     /// Replaces all that is in the bucket, where pointers are ones by their places. The
     /// caller holds the lock, whose version tells readers of it.
-    pub(super) fn rewrite<M: Medium>(&self, medium: &M, items: impl Iterator<Item = Item>) {
+    pub(in crate::table) fn rewrite<M: Medium>(
+        &self,
+        medium: &M,
+        items: impl Iterator<Item = Item>,
+    ) {
         (0..SLOTS).for_each(|slot| self.clear(medium, slot));
         self.set_pointers(medium, 0);
         items.for_each(|item| {
@@ -440,7 +366,7 @@ impl Bucket {
     }
 
     /// Forgets the fingerprint of a slot that was emptied durably.
-    pub(super) fn forget<M: Medium>(&self, medium: &M, slot: usize) {
+    pub(in crate::table) fn forget<M: Medium>(&self, medium: &M, slot: usize) {
         self.set_fingerprint(medium, slot, 0);
     }
 
@@ -452,21 +378,6 @@ impl Bucket {
             }
         }
     }
-}
-
-/// Stores a word whose lock the caller holds. Release: of fingerprints and flags, as said
-/// there; when a bucket is unlocked, who locks it next sees all that was done.
-#[inline(always)]
-pub(super) fn store<M: Medium>(medium: &M, word: &AtomicU64, new: u64) {
-    // As in the front yard of IcebergHT: loom does not know that what others have stored
-    // since the locking they stored in its place.
-    #[cfg(loom)]
-    {
-        let _ = medium;
-        word.swap(new, Ordering::Release);
-    }
-    #[cfg(not(loom))]
-    medium.store_word(word, new, Ordering::Release);
 }
 
 const _: () = assert!(cfg!(any(loom, shuttle)) || size_of::<Bucket>() == 256);

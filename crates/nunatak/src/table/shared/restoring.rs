@@ -14,7 +14,7 @@ pub(crate) struct Restoring {
 impl Restoring {
     /// How many are left.
     #[inline(always)]
-    pub(super) fn left(&self) -> usize {
+    pub(in crate::table) fn left(&self) -> usize {
         self.left.load(Ordering::Relaxed)
     }
 }
@@ -22,22 +22,22 @@ impl Restoring {
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 impl Restoring {
     /// So many more are to be looked at.
-    pub(super) fn begin(&self, pieces: usize) {
+    pub(in crate::table) fn begin(&self, pieces: usize) {
         self.left.fetch_add(pieces, Ordering::Relaxed);
     }
 
     /// So many pairs were found.
-    pub(super) fn add(&self, pairs: usize) {
+    pub(in crate::table) fn add(&self, pairs: usize) {
         self.found.fetch_add(pairs, Ordering::Relaxed);
     }
 
     /// How many pairs were found in all.
-    pub(super) fn found(&self) -> usize {
+    pub(in crate::table) fn found(&self) -> usize {
         self.found.load(Ordering::Relaxed)
     }
 
     /// A piece has been looked at; whether it was the last.
-    pub(super) fn end_one(&self) -> bool {
+    pub(in crate::table) fn end_one(&self) -> bool {
         // Acquire and release: who is the last has seen all that was found.
         self.left.fetch_sub(1, Ordering::AcqRel) == 1
     }

@@ -1,6 +1,6 @@
 //! Where level 3 of a durable table keeps its items: slots in no order.
 //!
-//! The paper has lists of nodes. Since the hash tables of [`chains`](super::chains)
+//! The paper has lists of nodes. Since the hash tables of [`chains`](super)
 //! are in RAM and are built anew when a table is opened, items need no order and no
 //! links: an item of level 3 is a slot as of any other level, and is stored and
 //! taken out by one line and one fence. Which slots are free is known in RAM only.
@@ -20,9 +20,8 @@ use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage, Part, Stretch};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicUsize, Mutex, Ordering};
+use crate::table::shared::pairs::put_pair;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-use super::front::put_pair;
 
 /// There is no free slot, and the medium gives no room for more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +32,7 @@ const FIRST: usize = if cfg!(any(loom, shuttle)) { 16 } else { 4096 };
 /// All that there are addresses for.
 const MOST: usize = if cfg!(any(loom, shuttle)) { 64 } else { 1 << 32 };
 /// How many are kept free for operations that are under way when the medium is full.
-pub(super) const MARGIN: usize = if cfg!(any(loom, shuttle)) { 4 } else { 1024 };
+pub(in crate::table) const MARGIN: usize = if cfg!(any(loom, shuttle)) { 4 } else { 1024 };
 
 #[derive(Debug)]
 pub(in crate::table) struct Slots<M: Medium> {
@@ -103,7 +102,7 @@ impl<M: Medium> Slots<M> {
     }
 
     /// Keeps so many slots of either half free until all are let go again.
-    pub(super) fn reserve(&self, slots: usize) -> Result<(), Error> {
+    pub(in crate::table) fn reserve(&self, slots: usize) -> Result<(), Error> {
         self.has_room_for(MARGIN + slots)?;
         self.reserved.store(slots, Ordering::Relaxed);
         Ok(())
@@ -156,7 +155,7 @@ impl<M: Medium> Slots<M> {
 
     /// Gives slots back that are not needed, by halves, as they came: the upper one must
     /// be free, and enough of the lower.
-    pub(super) fn shrink(&self) {
+    pub(in crate::table) fn shrink(&self) {
         let Some(slots) = &self.slots else { return };
         let _held = self.growing.lock();
         let mut free = [self.free[0].lock(), self.free[1].lock()];

@@ -7,7 +7,7 @@
 //! the table grows, and all keys of hashes that collide. So they are in hash tables,
 //! of shards under locks, 33 bytes a place.
 //!
-//! Of a durable table, items are in [slots](super::slots::Slots) besides, and in the
+//! Of a durable table, items are in [slots](slots::Slots) besides, and in the
 //! hash tables after that: what is found is durable.
 //!
 //! The chains of a key are changed only by who holds the lock of its front block, or
@@ -15,11 +15,13 @@
 //! holder may read them, decide, and change them. The caller's code never runs under
 //! a shard's lock.
 
-use super::slots::{NoRoom, Slots};
+mod slots;
+
 use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage};
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 use hashbrown::HashTable;
+use slots::{NoRoom, Slots};
 
 const SHARDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 64 };
 

@@ -1,12 +1,12 @@
 //! What tables in files have in common that rest on the order of their stores: Pea Hash and
 //! TurboHash.
 
-use super::iceberg::chains::Chains;
+use super::chains::Chains;
+use super::restoring::Restoring;
+use super::verify::IsPair;
 use crate::error::Error;
 use crate::memory::Medium;
 use crate::memory::durable::{Paged, Pool};
-use crate::table::restoring::Restoring;
-use crate::table::verify::IsPair;
 
 /// A table whose pages are copied before they are changed, unless the medium has an order.
 #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
@@ -65,7 +65,7 @@ pub trait PagedTable: Send + Sync {
 }
 
 /// Whether there is room for what a table that was just made or opened needs first.
-pub(super) fn has_first_room(table: &impl PagedTable) -> Result<(), Error> {
+pub(in crate::table) fn has_first_room(table: &impl PagedTable) -> Result<(), Error> {
     if !table.medium().is_read_only() {
         table.chains().slots().has_room()?;
         table.medium().has_room(0)?;

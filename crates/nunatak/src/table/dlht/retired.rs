@@ -1,0 +1,90 @@
+//! Freeing the indexes that were at the root.
+
+use super::Table;
+use super::index::Index;
+use crate::hash::Placement;
+use crate::seeded::{Bug, seeded};
+use crate::sync::{Backoff, Mode, Ordering, Registry, operations_ended};
+use crate::table::stages::Guards;
+use std::sync::Arc;
+
+/// An index that was at the root.
+#[derive(Debug)]
+pub(super) struct Retired {
+    pub(super) index: Arc<Index>,
+    /// The last epoch of operations that may have read it there.
+    pub(super) operations: u64,
+    /// The last epoch of guards that may have.
+    pub(super) guards: u64,
+}
+
+impl<P: Placement, Y: Mode> Guards for Table<P, Y> {
+    fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Frees the old indexes that nobody can reach any more.
+    #[cold]
+    fn free_retired(&self) {
+        let free: Vec<Arc<Index>> = {
+            let mut retired = self.retired.lock();
+            if retired.is_empty() {
+                return;
+            }
+            let free = retired
+                .extract_if(.., |retired| {
+                    seeded(Bug::ReclaimWithoutGrace)
+                        || (seeded(Bug::ReclaimUnderGuard)
+                            || self.registry.others_ended(retired.guards))
+                            && operations_ended(retired.operations, true)
+                })
+                .map(|retired| retired.index)
+                .collect();
+            self.retired_count.store(retired.len(), Ordering::Relaxed);
+            free
+        };
+        // Outside of the lock, which others may wait for.
+        drop(free);
+    }
+}
+
+impl<P: Placement, Y: Mode> Table<P, Y> {
+    /// Long enough for other threads to be scheduled, too short to be noticed.
+    const FREEING_ROUNDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 1000 };
+
+    #[inline(always)]
+    pub(super) fn free_retired_if_any(&self) {
+        if self.retired_count.load(Ordering::Relaxed) != 0 {
+            self.free_retired_seldom();
+        }
+    }
+
+    /// Frees old indexes, but not each time, since it costs a barrier on all
+    /// processors.
+    #[cold]
+    fn free_retired_seldom(&self) {
+        if self.registry.count::<Y>(0).is_multiple_of(32) {
+            self.free_retired();
+        }
+    }
+
+    /// Frees old indexes, waiting for the operations that were running when they
+    /// were retired: a few instructions, unless their thread is descheduled. If
+    /// this is called from within an operation (by a key's `Eq`, say) it waits
+    /// in vain, so it gives up. It does so at once if a guard outlasts a moment, which
+    /// may be held for long: then a later change frees them.
+    pub(crate) fn free_retired_soon(&self) {
+        let mut backoff = Backoff::new();
+        for _ in 0..Self::FREEING_ROUNDS {
+            self.free_retired();
+            let is_guarded = |retired: &Retired| self.registry.is_held_by_others(retired.guards);
+            // Relaxed: a hint.
+            if self.retired_count.load(Ordering::Relaxed) == 0
+                || !backoff.is_spinning() && self.retired.lock().iter().any(is_guarded)
+            {
+                return;
+            }
+            backoff.wait();
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! How the maps choose IcebergHT.
+
+use super::{BlockSizes, Blocks, Config, IcebergStats, Table};
+use crate::error::Error;
+use crate::hash::Placement;
+use crate::memory::Heap;
+use crate::table::{Design, Hashes, Places, Visible};
+use core::hash::BuildHasher;
+use core::marker::PhantomData;
+
+/// The design of [`IcebergMap`](crate::IcebergMap); `B` says how large its blocks
+/// are.
+///
+/// ```
+/// use nunatak::{Blocks, Iceberg, IcebergMap, InlineMap, RandomState};
+/// let map: InlineMap<u64, u64, RandomState, Iceberg<Blocks<64, 8>>> = IcebergMap::new();
+/// # assert!(map.is_empty());
+/// ```
+#[derive(Debug)]
+pub struct Iceberg<B: BlockSizes = Blocks>(PhantomData<B>);
+
+impl<B: BlockSizes> Design for Iceberg<B> {
+    type Stats = IcebergStats;
+    type Table<P: Placement> = Table<P, B>;
+    type Medium = Heap;
+
+    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        Table::new(placement, Config::default(), capacity)
+    }
+}
+
+impl<B: BlockSizes> Visible for Iceberg<B> {}
+impl<S, B> Places<S> for Iceberg<B>
+where
+    S: BuildHasher + Send + Sync + 'static,
+    B: BlockSizes,
+{
+}
+impl<S, B> Hashes<S> for Iceberg<B>
+where
+    S: BuildHasher + Send + Sync + 'static,
+    B: BlockSizes,
+{
+}
+
+#[cfg(any(loom, shuttle))]
+pub use checked::CheckedIceberg;
+
+/// A design of model checkers.
+#[cfg(any(loom, shuttle))]
+mod checked {
+    use super::*;
+
+    /// An [`Iceberg`](super::Iceberg) in a durable medium that is ordered or not, for model checkers.
+    #[derive(Debug)]
+    pub struct CheckedIceberg<B: BlockSizes, const ORDERED: bool>(PhantomData<B>);
+
+    impl<B: BlockSizes, const ORDERED: bool> Design for CheckedIceberg<B, ORDERED> {
+        type Stats = IcebergStats;
+        type Table<P: Placement> = Table<P, B, crate::memory::Checked<ORDERED>>;
+        type Medium = Heap;
+
+        fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+            let config = Config { max_load: 0.95, ..Config::default() };
+            Table::checked(crate::memory::Checked, placement, config, capacity)
+        }
+    }
+
+    impl<B: BlockSizes, const ORDERED: bool> Visible for CheckedIceberg<B, ORDERED> {}
+    impl<S, B, const ORDERED: bool> Places<S> for CheckedIceberg<B, ORDERED>
+    where
+        S: BuildHasher + Send + Sync + 'static,
+        B: BlockSizes,
+    {
+    }
+    impl<S, B, const ORDERED: bool> Hashes<S> for CheckedIceberg<B, ORDERED>
+    where
+        S: BuildHasher + Send + Sync + 'static,
+        B: BlockSizes,
+    {
+    }
+}

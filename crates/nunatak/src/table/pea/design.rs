@@ -1,0 +1,62 @@
+//! How the maps choose Pea Hash.
+
+use super::{Config, Entry16, EntrySize, PeaStats, Table};
+use crate::error::Error;
+use crate::hash::Placement;
+use crate::memory::Heap;
+use crate::table::{Design, Hashes, Places, Visible};
+use core::hash::BuildHasher;
+use core::marker::PhantomData;
+
+/// The design of [`PeaMap`](crate::PeaMap); `E` says how large its entries are.
+///
+/// ```
+/// use nunatak::{InlineMap, Pea, PeaMap, RandomState};
+/// let map: InlineMap<u64, u64, RandomState, Pea> = PeaMap::new();
+/// # assert!(map.is_empty());
+/// ```
+#[derive(Debug)]
+pub struct Pea<E: EntrySize = Entry16>(PhantomData<E>);
+
+impl<E: EntrySize> Design for Pea<E> {
+    type Stats = PeaStats;
+    const WORD_BITS: (u32, u32) = (E::KEY_BITS, E::VALUE_BITS);
+    type Table<P: Placement> = Table<E::Placement<P>, Heap, E::Layout>;
+    type Medium = Heap;
+
+    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        Table::new(E::placement(placement), Config::default(), capacity)
+    }
+}
+
+impl<E: EntrySize> Visible for Pea<E> {}
+impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> Places<S> for Pea<E> {}
+impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> Hashes<S> for Pea<E> {}
+
+#[cfg(any(loom, shuttle))]
+pub use checked::CheckedPea;
+
+/// A design of model checkers.
+#[cfg(any(loom, shuttle))]
+mod checked {
+    use super::*;
+
+    /// A [`Pea`](super::Pea) in a durable medium, for model checkers.
+    #[derive(Debug)]
+    pub struct CheckedPea(());
+
+    impl Design for CheckedPea {
+        type Stats = PeaStats;
+        type Table<P: Placement> = Table<P, crate::memory::Checked<true>>;
+        type Medium = Heap;
+
+        fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+            let config = Config::default();
+            Table::new_in(crate::memory::Checked, placement, config, capacity)
+        }
+    }
+
+    impl Visible for CheckedPea {}
+    impl<S: BuildHasher + Send + Sync + 'static> Places<S> for CheckedPea {}
+    impl<S: BuildHasher + Send + Sync + 'static> Hashes<S> for CheckedPea {}
+}

@@ -1,0 +1,28 @@
+//! The parts that several tables share. Nothing here knows a table.
+//!
+//! - [`bucket`]: buckets of 256 bytes, with a fingerprint for each slot.
+//! - [`chains`]: the place of keys that find no room elsewhere.
+//! - [`groups`]: the stages of a batch, in groups of operations.
+//! - [`cut`]: consistent cuts of tables whose pieces are locked as a whole.
+//! - [`known`]: answers of the caller's `Eq` that an operation remembers.
+//! - [`hashes`] and [`rehashed`]: answers of the caller's hasher, for moves of keys.
+//! - [`restoring`], [`recovery`], [`paged`] and [`verify`]: tables in files.
+
+pub(in crate::table) mod bucket;
+pub(in crate::table) mod chains;
+pub(in crate::table) mod cut;
+pub(in crate::table) mod groups;
+pub(in crate::table) mod hashes;
+pub(in crate::table) mod known;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub(crate) mod paged;
+pub(in crate::table) mod pairs;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+mod recovery;
+pub(in crate::table) mod rehashed;
+pub(in crate::table) mod restoring;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub(in crate::table) mod verify;
+
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub use recovery::Recovery;

@@ -1,0 +1,261 @@
+//! What a table does, in stages. A table implements each stage in the file that has its code.
+//!
+//! The maps see one trait, [`PairTable`], which every type that implements all stages has.
+
+use super::{Change, KeyTest, PairTable, Shadowed};
+use crate::error::Error;
+use crate::memory::MemoryUsage;
+use crate::sync::{GuardPin, Registry};
+
+/// Finds single keys.
+pub trait Lookups {
+    /// Returns the value word of a key.
+    fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64>;
+
+    /// The same under a guard of the table's registry, which keeps what a lookup reads as
+    /// well as an operation of its own. (The test by value: who looks no further than the
+    /// first bucket then has no use for it in memory.)
+    #[inline(always)]
+    fn find_guarded<T: KeyTest + Copy>(
+        &self,
+        _guard: &GuardPin<'_>,
+        word: u64,
+        test: T,
+    ) -> Option<u64> {
+        self.find(word, &test)
+    }
+
+    /// Prefetches what an operation on a word looks at first.
+    fn prefetch(&self, word: u64);
+}
+
+/// Changes single keys.
+pub trait Changes {
+    /// Changes a key by its value word, or inserts it, and returns the value
+    /// word that was present when the operation took effect. `change` must
+    /// depend on its argument only; it may be called more than once.
+    fn apply<T: KeyTest>(
+        &self,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64>;
+
+    /// [`apply`](Self::apply) in a table whose keys may be hidden. Only what would insert its
+    /// key can find it so.
+    fn apply_unless_shadowed<T: KeyTest>(
+        &self,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Result<Option<u64>, Shadowed> {
+        Ok(self.apply(word, test, fresh, change))
+    }
+}
+
+/// Finds and changes many keys, whose cache misses overlap.
+pub trait Batches {
+    /// Looks up many keys, in order.
+    fn find_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        found: impl FnMut(usize, Option<u64>),
+    );
+
+    /// Applies many changes, in order: of each operation the value word to
+    /// insert if its key is absent, and what becomes of it if it is present.
+    /// `done` may end the batch by returning false.
+    fn apply_many<T: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> T,
+        fresh: impl Fn(usize) -> Option<u64>,
+        change: impl Fn(usize, u64) -> Change,
+        done: impl FnMut(usize, Option<u64>) -> bool,
+    );
+}
+
+/// Yields all pairs while others change them.
+pub trait Iteration: Sized {
+    /// Yields every pair that is present throughout once, others at most once.
+    type Iter<'t>: Iterator<Item = (u64, u64)>
+    where
+        Self: 't;
+
+    /// Returns an iterator over all pairs, weakly consistent.
+    fn iter(&self) -> Self::Iter<'_>;
+
+    /// Tells every value word of a table that nobody else has any more, without the caller's
+    /// hasher where that can be done.
+    fn for_each_left(&mut self, each: impl FnMut(u64)) {
+        self.iter().map(|(_, second)| second).for_each(each);
+    }
+}
+
+/// Copies all pairs as of one moment.
+pub trait Snapshots {
+    /// Yields the pairs of a cut.
+    type Snapshot: Iterator<Item = (u64, u64)> + 'static;
+
+    /// Takes a consistent cut of all pairs.
+    fn snapshot(&self) -> Result<Self::Snapshot, Error>;
+}
+
+/// Makes the table larger and smaller at the caller's wish.
+pub trait Resizing {
+    fn reserve(&self, additional: usize) -> Result<(), Error>;
+
+    fn shrink_to_fit(&self) -> Result<(), Error>;
+}
+
+/// Reports how large and how full the table is.
+pub trait Figures {
+    /// The quantities that the table's paper reports.
+    type Stats: core::fmt::Debug + Clone;
+
+    fn len(&self) -> usize;
+
+    /// Returns the share of the slots that hold a pair.
+    fn load_factor(&self) -> f64;
+
+    fn memory_usage(&self) -> MemoryUsage;
+
+    fn stats(&self) -> Self::Stats;
+}
+
+/// Keeps memory that a reader may still see.
+pub trait Guards {
+    /// Returns the registry of guards on what value words point to.
+    fn registry(&self) -> &Registry;
+
+    /// Frees the table's own memory that no thread can reach any more.
+    fn free_retired(&self) {}
+}
+
+/// Forwards to the stages, so that callers need one trait in scope.
+impl<T> PairTable for T
+where
+    T: Lookups + Changes + Batches + Iteration + Snapshots + Resizing + Figures + Guards + Send,
+{
+    type Stats = <T as Figures>::Stats;
+    type Iter<'t>
+        = <T as Iteration>::Iter<'t>
+    where
+        Self: 't;
+    type Snapshot = <T as Snapshots>::Snapshot;
+
+    #[inline(always)]
+    fn find<K: KeyTest>(&self, word: u64, test: &K) -> Option<u64> {
+        Lookups::find(self, word, test)
+    }
+
+    #[inline(always)]
+    fn find_guarded<K: KeyTest + Copy>(
+        &self,
+        guard: &GuardPin<'_>,
+        word: u64,
+        test: K,
+    ) -> Option<u64> {
+        Lookups::find_guarded(self, guard, word, test)
+    }
+
+    #[inline(always)]
+    fn apply<K: KeyTest>(
+        &self,
+        word: u64,
+        test: &K,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64> {
+        Changes::apply(self, word, test, fresh, change)
+    }
+
+    #[inline(always)]
+    fn apply_unless_shadowed<K: KeyTest>(
+        &self,
+        word: u64,
+        test: &K,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Result<Option<u64>, Shadowed> {
+        Changes::apply_unless_shadowed(self, word, test, fresh, change)
+    }
+
+    #[inline(always)]
+    fn find_many<K: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> K,
+        found: impl FnMut(usize, Option<u64>),
+    ) {
+        Batches::find_many(self, count, word, test, found);
+    }
+
+    #[inline(always)]
+    fn apply_many<K: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> K,
+        fresh: impl Fn(usize) -> Option<u64>,
+        change: impl Fn(usize, u64) -> Change,
+        done: impl FnMut(usize, Option<u64>) -> bool,
+    ) {
+        Batches::apply_many(self, count, word, test, fresh, change, done);
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, word: u64) {
+        Lookups::prefetch(self, word);
+    }
+
+    fn iter(&self) -> <T as Iteration>::Iter<'_> {
+        Iteration::iter(self)
+    }
+
+    fn for_each_left(&mut self, each: impl FnMut(u64)) {
+        Iteration::for_each_left(self, each);
+    }
+
+    fn snapshot(&self) -> Result<<T as Snapshots>::Snapshot, Error> {
+        Snapshots::snapshot(self)
+    }
+
+    fn registry(&self) -> &Registry {
+        Guards::registry(self)
+    }
+
+    fn free_retired(&self) {
+        Guards::free_retired(self);
+    }
+
+    fn len(&self) -> usize {
+        Figures::len(self)
+    }
+
+    fn reserve(&self, additional: usize) -> Result<(), Error> {
+        Resizing::reserve(self, additional)
+    }
+
+    fn shrink_to_fit(&self) -> Result<(), Error> {
+        Resizing::shrink_to_fit(self)
+    }
+
+    fn load_factor(&self) -> f64 {
+        Figures::load_factor(self)
+    }
+
+    fn memory_usage(&self) -> MemoryUsage {
+        Figures::memory_usage(self)
+    }
+
+    fn stats(&self) -> <T as Figures>::Stats {
+        Figures::stats(self)
+    }
+}

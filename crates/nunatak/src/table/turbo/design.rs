@@ -1,0 +1,63 @@
+//! How the maps choose TurboHash.
+
+use super::{Config, Table, TurboStats};
+use crate::error::Error;
+use crate::hash::Placement;
+use crate::memory::Heap;
+use crate::table::shared::bucket::{Entry16, EntrySize};
+use crate::table::{Design, Hashes, Places, Visible};
+use core::hash::BuildHasher;
+use core::marker::PhantomData;
+
+/// The design of [`TurboMap`](crate::TurboMap); `E` says how large its entries are.
+///
+/// ```
+/// use nunatak::{InlineMap, RandomState, Turbo, TurboMap};
+/// let map: InlineMap<u64, u64, RandomState, Turbo> = TurboMap::new();
+/// # assert!(map.is_empty());
+/// ```
+#[derive(Debug)]
+pub struct Turbo<E: EntrySize = Entry16>(PhantomData<E>);
+
+impl<E: EntrySize> Design for Turbo<E> {
+    type Stats = TurboStats;
+    const WORD_BITS: (u32, u32) = (E::KEY_BITS, E::VALUE_BITS);
+    type Table<P: Placement> = Table<E::Placement<P>, Heap, E::Layout>;
+    type Medium = Heap;
+
+    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        Table::new(E::placement(placement), Config::default(), capacity)
+    }
+}
+
+impl<E: EntrySize> Visible for Turbo<E> {}
+impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> Places<S> for Turbo<E> {}
+impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> Hashes<S> for Turbo<E> {}
+
+#[cfg(any(loom, shuttle))]
+pub use checked::CheckedTurbo;
+
+/// A design of model checkers.
+#[cfg(any(loom, shuttle))]
+mod checked {
+    use super::*;
+
+    /// A [`Turbo`](super::Turbo) in a durable medium, for model checkers.
+    #[derive(Debug)]
+    pub struct CheckedTurbo(());
+
+    impl Design for CheckedTurbo {
+        type Stats = TurboStats;
+        type Table<P: Placement> = Table<P, crate::memory::Checked<true>>;
+        type Medium = Heap;
+
+        fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+            let config = Config::default();
+            Table::new_in(crate::memory::Checked, placement, config, capacity)
+        }
+    }
+
+    impl Visible for CheckedTurbo {}
+    impl<S: BuildHasher + Send + Sync + 'static> Places<S> for CheckedTurbo {}
+    impl<S: BuildHasher + Send + Sync + 'static> Hashes<S> for CheckedTurbo {}
+}
