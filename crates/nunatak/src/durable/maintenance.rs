@@ -84,3 +84,74 @@ fn maintain(table: &impl FileTable, durability: Durability, signal: &Signal) {
         is_over = signal.is_over.lock();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::durable::Pool;
+    use crate::sync::{AtomicUsize, Ordering};
+
+    /// Counts its syncs.
+    #[derive(Default)]
+    struct Counting {
+        syncs: AtomicUsize,
+        needs_sync: bool,
+    }
+
+    impl FileTable for Counting {
+        const MAY_NEED_SYNC: bool = true;
+
+        fn sync(&self) -> Result<(), Error> {
+            self.syncs.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn has_room(&self) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn is_tight(&self) -> bool {
+            false
+        }
+
+        fn needs_sync(&self) -> bool {
+            self.needs_sync
+        }
+
+        fn pool(&self) -> &Pool {
+            unreachable!("maintenance asks the table only")
+        }
+
+        fn check(&self, _: &(dyn Fn(u64, u64) -> bool + Sync)) -> Result<usize, Error> {
+            Ok(0)
+        }
+    }
+
+    /// How often a table is synced, until it was twice or half a second has gone.
+    fn syncs(durability: Durability, needs_sync: bool, expected: bool) -> usize {
+        let table = Counting { needs_sync, ..Counting::default() };
+        let signal = Signal::default();
+        let synced = || table.syncs.load(Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| maintain(&table, durability, &signal));
+            let begin = Instant::now();
+            let is_waiting = || begin.elapsed() < Duration::from_millis(500);
+            // On a machine that is busy the thread may come late, but it comes.
+            let is_patient = || expected && begin.elapsed() < Duration::from_secs(60);
+            while synced() < 2 && (is_waiting() || is_patient()) {
+                std::thread::yield_now();
+            }
+            *signal.is_over.lock() = true;
+            signal.changed.notify_all();
+        });
+        synced()
+    }
+
+    #[test]
+    fn intervals_and_leftovers_are_synced_and_nothing_else_is() {
+        assert!(syncs(Durability::Interval(Duration::from_millis(2)), false, true) >= 2);
+        assert!(syncs(Durability::Process, true, true) >= 2);
+        assert_eq!(syncs(Durability::Process, false, false), 0);
+        assert_eq!(syncs(Durability::Interval(Duration::from_secs(3600)), false, false), 0);
+    }
+}

@@ -191,6 +191,37 @@ mod tests {
         assert_eq!((back.len(), back.get_all(&2).sum::<u32>()), (100, map.get_all(&2).sum()));
     }
 
+    /// Entries that promise to be as many as no memory could hold.
+    struct Boaster(u64);
+
+    impl Iterator for Boaster {
+        type Item = (u64, u64);
+
+        fn next(&mut self) -> Option<(u64, u64)> {
+            self.0 = self.0.checked_sub(1)?;
+            Some((self.0, 7))
+        }
+
+        fn size_hint(&self) -> (usize, Option<usize>) {
+            (1 << 60, Some(1 << 60))
+        }
+    }
+
+    /// A format may tell any length before its entries.
+    #[test]
+    fn lengths_that_are_told_are_not_trusted() {
+        use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
+        use serde::de::{Deserialize, IntoDeserializer};
+        let map = DlhtMap::<u64, u64>::deserialize(MapDeserializer::<_, Error>::new(Boaster(3)));
+        assert_eq!(map.map(|map| map.len()), Ok(3));
+        let boxed = MapDeserializer::<_, Error>::new(Boaster(3));
+        let boxed = DlhtBoxedMap::<u64, u64>::deserialize(boxed);
+        assert_eq!(boxed.map(|map| map.len()), Ok(3));
+        let keys = Boaster(3).map(|(key, _)| key.into_deserializer());
+        let set = DlhtSet::<u64>::deserialize(SeqDeserializer::<_, Error>::new(keys));
+        assert_eq!(set.map(|set| set.len()), Ok(3));
+    }
+
     #[test]
     fn what_is_no_map_is_refused() {
         assert!(serde_json::from_str::<DlhtMap<u32, u32>>("[1, 2]").is_err());

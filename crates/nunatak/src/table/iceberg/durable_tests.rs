@@ -1,9 +1,11 @@
 //! The figures of durable tables that hold on any machine: how many lines of the file
 //! an operation reads.
 
-use super::geometry::Blocks;
+use super::geometry::{Blocks, back_fingerprint, choices, fingerprint};
+use super::yard::Yard;
 use super::{Config, Table};
-use crate::hash::StablePlacement;
+use crate::error::{Error, FileError};
+use crate::hash::{Placement, StablePlacement};
 use crate::memory::durable::{Backing, Durable, Kind, Pool, Recorder, Wanted};
 use crate::memory::touched::durable_lines_of;
 use crate::table::{ByWord, Change, PairTable};
@@ -61,4 +63,87 @@ fn queries_read_as_few_durable_lines_as_promised() {
     let [hit, miss, batched_hit, batched_miss] = figures;
     assert!((1.0..1.3).contains(&hit) && (1.0..1.3).contains(&batched_hit));
     assert!((0.1..0.3).contains(&miss) && (0.1..0.3).contains(&batched_miss));
+}
+
+/// What is wrong with a table in which `damage` was done.
+fn complaint(damage: impl FnOnce(&Words)) -> Option<&'static str> {
+    let (table, words) = filled(1 << 12, 0.5);
+    assert_eq!(table.verify(&|_, _| true), Ok(words as usize));
+    damage(&table);
+    match table.verify(&|_, _| true) {
+        Ok(_) => None,
+        Err(Error::File(FileError::Corrupt { what })) => Some(what),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// A word that is not in the table, as its tag, its hash and the block of level 1 that is its.
+fn stranger(table: &Words, word: u64) -> (u64, u64, usize) {
+    let word = 1 << 40 | word;
+    let hash = table.placement.hash(word);
+    (table.placement.tag(word, hash), hash, table.geometry.block(hash, table.state().mask()))
+}
+
+/// What a crash can't do, but a bit that flips can, is told by its name.
+#[test]
+fn verify_tells_what_is_wrong() {
+    assert_eq!(complaint(|_| ()), None);
+    let of_another_block = "a pair is in a block that is not its key's";
+    assert_eq!(
+        complaint(|table| {
+            let (tag, hash, block) = stranger(table, 1);
+            // Of the same half, so that the tag means the same word there.
+            let blocks = table.geometry.blocks(table.state().mask());
+            let is_other = |&other: &usize| {
+                other != block && table.geometry.half(other) == table.geometry.half(block)
+            };
+            let other = (0..blocks).find(is_other).unwrap();
+            let slot = table.front.empty_slot(other, fingerprint(hash)).unwrap();
+            table.front.put(other, slot, fingerprint(hash), (tag, 0));
+        }),
+        Some(of_another_block)
+    );
+    assert_eq!(
+        complaint(|table| {
+            let (tag, hash, block) = stranger(table, 2);
+            let mask = table.state().mask();
+            let its = choices(hash).map(|hash| table.geometry.block(hash, mask));
+            let is_other = |other: &usize| {
+                !its.contains(other) && table.geometry.half(*other) == table.geometry.half(block)
+            };
+            let other = (0..table.geometry.blocks(mask)).find(is_other).unwrap();
+            let slot = table.back.empty_slot(other, back_fingerprint(hash)).unwrap();
+            table.back.put(other, slot, back_fingerprint(hash), (tag, 0));
+        }),
+        Some(of_another_block)
+    );
+    assert_eq!(
+        complaint(|table| {
+            let (tag, hash, block) = stranger(table, 3);
+            for _ in 0..2 {
+                let slot = table.front.empty_slot(block, fingerprint(hash)).unwrap();
+                table.front.put(block, slot, fingerprint(hash), (tag, 0));
+            }
+        }),
+        Some("a key is in a block twice")
+    );
+    assert_eq!(
+        complaint(|table| {
+            let (tag, hash, block) = stranger(table, 4);
+            let slot = table.front.empty_slot(block, fingerprint(hash)).unwrap();
+            table.front.put(block, slot, fingerprint(hash), (tag, 0));
+            let back = table.geometry.block(choices(hash)[0], table.state().mask());
+            let slot = table.back.empty_slot(back, back_fingerprint(hash)).unwrap();
+            table.back.put(back, slot, back_fingerprint(hash), (tag, 0));
+        }),
+        Some("a key is in two levels")
+    );
+    assert_eq!(
+        complaint(|table| {
+            let (_, hash, block) = stranger(table, 5);
+            let slot = table.front.empty_slot(block, fingerprint(hash)).unwrap();
+            table.front.put(block, slot, fingerprint(hash), (0, 0));
+        }),
+        Some("a slot with a fingerprint is empty")
+    );
 }

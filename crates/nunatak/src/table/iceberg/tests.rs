@@ -350,3 +350,41 @@ fn a_table_at_its_limit_goes_on() {
     (0..20_000).for_each(|word| take(&table, word));
     assert_eq!((table.len(), table.stats().levels), (0, [0; 3]));
 }
+
+/// A key of level 3 is found by the marks of its blocks, which a block that becomes one with
+/// another hands on.
+#[test]
+fn keys_of_level_3_are_found_after_halvings() {
+    let mut chained_in_all = 0;
+    for _ in 0..64 {
+        let table = words::<Blocks<8, 2>>(0.99, 1500);
+        let blocks = table.stats().blocks;
+        let keys = (blocks * 10 * 97 / 100) as u64;
+        (0..keys).for_each(|word| put(&table, word));
+        let chained: Vec<u64> = table.chains.all().iter().map(|(_, (_, value))| !value).collect();
+        for word in (0..keys).filter(|word| !chained.contains(word)) {
+            take(&table, word);
+        }
+        table.shrink_to_fit().unwrap();
+        assert!(table.stats().blocks <= blocks / 2, "{} of {blocks} blocks", table.stats().blocks);
+        for &word in &chained {
+            assert_eq!(table.find(word, &ByWord), Some(!word), "{word} of {chained:?}");
+        }
+        chained_in_all += chained.len();
+    }
+    assert!(chained_in_all > 64, "only {chained_in_all} keys were in level 3");
+}
+
+/// Room that was reserved is there: the table does not grow while it is filled.
+#[test]
+fn a_reserved_table_does_not_grow() {
+    let table = words::<Blocks>(0.85, 0);
+    table.reserve(100_000).unwrap();
+    let blocks = table.stats().blocks;
+    assert!(blocks * 72 * 85 / 100 >= 100_000, "{blocks} blocks");
+    (0..100_000).for_each(|word| put(&table, word));
+    assert_eq!(table.stats().blocks, blocks);
+    // Room for what comes besides what is there.
+    table.reserve(100_000).unwrap();
+    assert!(table.stats().blocks * 72 * 85 / 100 >= 200_000);
+}

@@ -224,3 +224,54 @@ fn a_hasher_that_panics_after_a_removal_leaves_the_shard_as_it_was() {
     assert!(panics > 0, "no shard was stored anew");
     assert_eq!(table.stats().len, 0);
 }
+
+/// Two hashes for all words, so that what finds no room in a shard's scope goes to chains.
+struct TwoHashes;
+
+impl core::hash::BuildHasher for TwoHashes {
+    type Hasher = LowestBit;
+
+    fn build_hasher(&self) -> LowestBit {
+        LowestBit(0)
+    }
+}
+
+struct LowestBit(u64);
+
+impl core::hash::Hasher for LowestBit {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {}
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word & 1;
+    }
+}
+
+/// Keys in chains are found when their shard has no buckets, and when it gets its first again.
+#[test]
+fn keys_in_chains_are_found_after_their_shard_was_emptied() {
+    let config = Config { shards: Some(2), ..Config::default() };
+    let table: Table<WordPlacement<TwoHashes>> =
+        Table::new(WordPlacement::new(TwoHashes), config, 0).unwrap();
+    for word in 0..1000 {
+        assert_eq!(table.apply(word, &ByWord, Some(!word), |_| Change::Keep), None);
+    }
+    let chained: Vec<u64> = table.chains.all().iter().map(|(_, (_, value))| !value).collect();
+    assert!(chained.len() > 100, "only {} keys are in chains", chained.len());
+    for word in (0..1000).filter(|word| !chained.contains(word)) {
+        assert!(table.apply(word, &ByWord, None, |_| Change::Remove).is_some());
+    }
+    table.shrink_to_fit().unwrap();
+    assert_eq!(table.stats().slots, 0, "the shard still has buckets");
+    let are_found = || chained.iter().all(|&word| table.find(word, &ByWord) == Some(!word));
+    assert!(are_found(), "a key in a chain is lost without buckets");
+    assert_eq!(table.apply(1000, &ByWord, Some(0), |_| Change::Keep), None);
+    assert!(table.stats().slots > 0 && are_found(), "a key in a chain is lost by the first run");
+    for &word in &chained {
+        assert_eq!(table.apply(word, &ByWord, None, |_| Change::Remove), Some(!word));
+    }
+    assert_eq!(table.len(), 1);
+}
