@@ -21,7 +21,6 @@
 //! read what was there before they were started, or what threads stored that have
 //! ended since.
 
-use super::apply::Request;
 use super::back::Back;
 use super::geometry::{
     BlockSizes, Geometry, Phase, State, back_fingerprint, choices, fingerprint, needs_all_bits,
@@ -37,6 +36,7 @@ use crate::seeded::{Bug, seeded};
 use crate::simd::BitIter;
 use crate::sync::{Mutex, Ordering, Shared};
 use crate::table::shared::Recovery;
+use crate::table::shared::attempts::Request;
 use crate::table::{ByWord, Change};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::collections::VecDeque;

@@ -70,9 +70,16 @@ impl Drop for Ended<'_> {
 impl Cut {
     /// Whether changes are to wait.
     #[inline(always)]
-    pub(in crate::table) fn is_frozen(&self) -> bool {
+    fn is_frozen(&self) -> bool {
         // Acquire: pairs with the release of who has let them go on.
         self.freezing.load(Ordering::Acquire) != 0
+    }
+
+    /// Announces an operation that changes something, if it may now.
+    #[inline(always)]
+    pub(in crate::table) fn try_enter(&self) -> Option<OpPin<Shared>> {
+        let pin = OpPin::new();
+        (!self.is_frozen()).then_some(pin)
     }
 
     /// Announces an operation that changes something, when it may. The thread is in no
@@ -80,11 +87,9 @@ impl Cut {
     pub(in crate::table) fn enter(&self) -> OpPin<Shared> {
         let mut backoff = Backoff::new();
         loop {
-            let pin = OpPin::new();
-            if !self.is_frozen() {
+            if let Some(pin) = self.try_enter() {
                 return pin;
             }
-            drop(pin);
             backoff.wait();
         }
     }

@@ -4,10 +4,12 @@
 //! - [`chains`]: the place of keys that find no room elsewhere.
 //! - [`groups`]: the stages of a batch, in groups of operations.
 //! - [`cut`]: consistent cuts of tables whose pieces are locked as a whole.
+//! - [`attempts`]: a change to one key, and the loop of its attempts.
 //! - [`known`]: answers of the caller's `Eq` that an operation remembers.
 //! - [`hashes`] and [`rehashed`]: answers of the caller's hasher, for moves of keys.
 //! - [`restoring`], [`recovery`], [`paged`] and [`verify`]: tables in files.
 
+pub(in crate::table) mod attempts;
 pub(in crate::table) mod bucket;
 pub(in crate::table) mod chains;
 pub(in crate::table) mod cut;
