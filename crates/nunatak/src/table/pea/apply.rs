@@ -8,7 +8,7 @@ use super::segments::STASH;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
-use crate::sync::Shared;
+use crate::sync::{OpPin, Shared};
 use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::bucket::{Flag, Header, Layout};
 use crate::table::shared::known::{Known, Learning};
@@ -88,7 +88,10 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         ahead: Option<Found<'_>>,
         request: &Request<'_, T, F>,
     ) -> Option<Option<u64>> {
-        let pin = self.cut.try_enter()?;
+        let pin = OpPin::<Shared>::new();
+        if self.cut.is_frozen() {
+            return None;
+        }
         // An entry that is the key's within the operation is of a segment that stays.
         let is_still = |found: &Found<'_>| self.directories.is_still(*found);
         let found = ahead.filter(is_still).unwrap_or_else(|| self.locate(request.hash));

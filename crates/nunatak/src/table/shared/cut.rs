@@ -70,7 +70,7 @@ impl Drop for Ended<'_> {
 impl Cut {
     /// Whether changes are to wait.
     #[inline(always)]
-    fn is_frozen(&self) -> bool {
+    pub(in crate::table) fn is_frozen(&self) -> bool {
         // Acquire: pairs with the release of who has let them go on.
         self.freezing.load(Ordering::Acquire) != 0
     }

@@ -105,7 +105,10 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         &self,
         request: &Request<'_, T, F>,
     ) -> Option<Option<u64>> {
-        let pin = self.cut.try_enter()?;
+        let pin = OpPin::<Shared>::new();
+        if self.cut.is_frozen() {
+            return None;
+        }
         let mut held = self.hold_fetched::<FETCHES>(request.hash);
         self.copy_before_change(&held, request.hash);
         let mut hashes = Rehashed::default();

@@ -42,7 +42,7 @@ use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::{Medium, MemoryUsage};
 use crate::seeded::{Bug, seeded};
-use crate::sync::Backoff;
+use crate::sync::{Backoff, OpPin, Shared};
 use crate::table::shared::bucket::Layout;
 use crate::table::shared::rehashed::Rehashed;
 use held::{At, Held, Interrupted, STASHES};
@@ -91,7 +91,10 @@ impl<P: Placement, M: Medium> Table<P, M> {
         (hash, word): (u64, u64),
         attempt: impl FnOnce(&mut Held<'_, M>) -> Result<Option<R>, Interrupted>,
     ) -> Option<R> {
-        let _pin = self.cut.try_enter()?;
+        let _pin = OpPin::<Shared>::new();
+        if self.cut.is_frozen() {
+            return None;
+        }
         // An entry that is the key's within the operation is of a segment that stays.
         let is_still = |found: &Found<'_>| self.directories.is_still(*found);
         let found = ahead.filter(is_still).unwrap_or_else(|| self.locate(hash));
