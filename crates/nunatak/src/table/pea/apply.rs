@@ -1,9 +1,9 @@
 //! Changing keys: one function that inserts, replaces and removes.
 
 use super::Table;
-use super::buckets::{Buckets, HeldStash, NoRoom};
 use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, second_bucket};
+use super::locks::{Buckets, HeldStash, NoRoom};
 use super::segments::STASH;
 use crate::hash::Placement;
 use crate::memory::Medium;

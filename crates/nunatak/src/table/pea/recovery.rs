@@ -6,10 +6,10 @@
 use super::directory::Found;
 use super::durable::{DEPTH_SHIFT, LIVE};
 use super::geometry::{Entry, MOST_DEPTH, Strategy, fingerprint, first_bucket, second_bucket};
-use super::log::{Location, Log, Store};
+use super::multi::log::{Location, Log, Store};
+use super::multi::values::Pointer;
 use super::multi::{Chained, Duplicates};
 use super::segments::STASH;
-use super::values::Pointer;
 use super::{Config, Table};
 use crate::error::{Error, FileError};
 use crate::hash::Placement;
@@ -21,9 +21,9 @@ use crate::table::ByWord;
 use crate::table::shared::Recovery;
 use crate::table::shared::bucket::{Flag, Layout};
 use crate::table::shared::chains::Chains;
+use crate::table::shared::files::IsPair;
 use crate::table::shared::paged::{PagedTable, has_first_room};
 use crate::table::shared::restoring::Restoring;
-use crate::table::shared::verify::IsPair;
 
 const STRATEGY_SHIFT: u32 = 16;
 /// In the place of a strategy: nobody has looked at the segment since a crash.

@@ -2,8 +2,8 @@
 //! TurboHash.
 
 use super::chains::Chains;
+use super::files::IsPair;
 use super::restoring::Restoring;
-use super::verify::IsPair;
 use crate::error::Error;
 use crate::memory::Medium;
 use crate::memory::durable::{Paged, Pool};

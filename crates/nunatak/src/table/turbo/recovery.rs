@@ -18,9 +18,9 @@ use crate::table::ByEntry;
 use crate::table::shared::Recovery;
 use crate::table::shared::bucket::{Flag, Layout};
 use crate::table::shared::chains::Chains;
+use crate::table::shared::files::IsPair;
 use crate::table::shared::paged::{PagedTable, has_first_room};
 use crate::table::shared::restoring::Restoring;
-use crate::table::shared::verify::IsPair;
 use std::sync::Arc;
 
 /// In the place of counts: nobody has looked at the shard since a crash.
