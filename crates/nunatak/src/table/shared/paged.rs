@@ -64,6 +64,17 @@ pub trait PagedTable: Send + Sync {
     }
 }
 
+/// Begins to open the table that a medium holds: trims the file. Returns whether the file was
+/// closed.
+pub(in crate::table) fn begin_to_open(medium: &Paged) -> Result<bool, Error> {
+    let was_closed = medium.pool().was_closed();
+    if medium.pool().trim()? {
+        // What was cut off must not be there when the file grows again.
+        medium.barrier()?;
+    }
+    Ok(was_closed)
+}
+
 /// Whether there is room for what a table that was just made or opened needs first.
 pub(in crate::table) fn has_first_room(table: &impl PagedTable) -> Result<(), Error> {
     if !table.medium().is_read_only() {
