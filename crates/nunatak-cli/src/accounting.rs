@@ -255,7 +255,7 @@ const MANY: u64 = 20;
 
 impl CountedMap for PeaMultiMap<u64, u64> {
     fn create(simulation: &Simulation, options: &Options) -> Result<Self, nunatak::Error> {
-        let map: Self = simulation.create_multi(options)?;
+        let map: Self = simulation.create(options)?;
         for value in 0..MANY {
             (0..256).try_for_each(|key| map.insert(WITH_MANY + key, value))?;
         }

@@ -157,11 +157,11 @@ impl Crashable for TurboBlobMap {
     const SELDOMER: usize = 9;
 
     fn create(simulation: &Simulation, options: &Options) -> Result<Self, Error> {
-        simulation.create_blobs(options)
+        simulation.create(options)
     }
 
     fn open(simulation: &Simulation, options: &Options) -> Result<Self, Error> {
-        simulation.open_blobs(options)
+        simulation.open(options)
     }
 
     fn open_file(path: &Path, options: &Options) -> Result<Self, Error> {

@@ -99,14 +99,14 @@ impl Crashed for PeaMultiMap<u64, u64> {
     const LOOK: MultiCall = MultiCall::All;
 
     fn create(simulation: &Simulation, options: &Options) -> Self {
-        let map: Self = simulation.create_multi(options).expect("a new map");
+        let map: Self = simulation.create(options).expect("a new map");
         // A key with a buffer.
         (0..8).for_each(|value| map.insert(OTHERS, value).expect(DONE));
         map
     }
 
     fn open(simulation: &Simulation, options: &Options) -> Self {
-        simulation.open_multi(options).expect("what a crash leaves is opened")
+        simulation.open(options).expect("what a crash leaves is opened")
     }
 
     fn fill(&self, key: u64) {

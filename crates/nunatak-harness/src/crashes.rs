@@ -263,13 +263,13 @@ pub fn killed_again_and_again<M: Crashable>(kills: u64) {
 pub fn blobs_are_kept_for_power_cuts() {
     let options = small_options();
     let simulation = Simulation::new(Persistency::Pages);
-    let map = simulation.create_blobs(&options).expect("a new map");
+    let map: TurboBlobMap = simulation.create(&options).expect("a new map");
     map.put(b"a", &[1; 100]).expect("room");
     map.sync().expect("a sync");
     let look = |simulation: &Simulation| {
         let image = simulation.crash(simulation.moment()).latest();
         let cut = Simulation::of(&image, Persistency::Pages);
-        let map = cut.open_blobs(&options).expect("the map after a power cut");
+        let map: TurboBlobMap = cut.open(&options).expect("the map after a power cut");
         assert_eq!((map.get(b"a"), map.verify()), (Some(vec![1; 100]), Ok(1)));
     };
     let overwrite = |map: &TurboBlobMap| {
@@ -285,7 +285,7 @@ pub fn blobs_are_kept_for_power_cuts() {
     core::mem::forget(map);
     // The next session learns of all places, which are not free before a sync.
     let simulation = Simulation::of(&killed, Persistency::Pages).of_killed();
-    let map = simulation.open_blobs(&options).expect("the map");
+    let map: TurboBlobMap = simulation.open(&options).expect("the map");
     assert_eq!(map.get(b"a"), Some(vec![199; 100]));
     simulation.fail_sync_after(0);
     map.delete(b"a").expect("no room");

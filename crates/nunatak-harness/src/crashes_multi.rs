@@ -115,7 +115,7 @@ pub fn crash_multi(
     thoroughness: Thoroughness,
 ) -> usize {
     let simulation = Simulation::new(persistency);
-    let map: Map = simulation.create_multi(&options()).expect("a new map");
+    let map: Map = simulation.create(&options()).expect("a new map");
     let mut checker = Checker { simulation: simulation.clone(), thoroughness, images: 0 };
     let (mut contents, mut synced) = (MultiContents::new(), MultiContents::new());
     for &action in actions {
@@ -193,7 +193,7 @@ impl Checker {
             }
         }
         let closed = self.simulation.again(&self.simulation.crash(to).earliest());
-        let map: Map = closed.open_multi(&options()).expect("a closed map");
+        let map: Map = closed.open(&options()).expect("a closed map");
         assert!(map.recovery().was_closed);
         assert_eq!(contents_of(&map), *contents);
     }
@@ -207,7 +207,7 @@ impl Checker {
         may_be: &impl Fn(&MultiContents) -> bool,
     ) {
         let open = |image: &Simulation| -> Map {
-            match image.open_multi(&options()) {
+            match image.open(&options()) {
                 Ok(map) => map,
                 Err(error) => panic!("{action:?} has left what can't be opened: {error}"),
             }

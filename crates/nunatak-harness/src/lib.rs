@@ -40,6 +40,8 @@ pub mod fragile;
 pub mod hashers;
 pub mod history;
 pub mod hostile;
+#[cfg(target_os = "linux")]
+pub mod infallible;
 pub mod linearizability;
 pub mod model;
 pub mod multi;

@@ -100,14 +100,18 @@ fn one_key() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Keys with values that differ.
+fn numbered() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    (keys(), value())
+        .prop_map(|(keys, first)| keys.into_iter().zip((first..=u64::MAX).chain(0..)).collect())
+}
+
 fn batch() -> impl Strategy<Value = Step> {
     let stop = prop_oneof![Just(Stop::Never), Just(Stop::AtFirstFailure)];
     prop_oneof![
         (keys(), room()).prop_map(|(keys, room)| Step::GetMany { keys, room }),
-        (keys(), value(), room()).prop_map(|(keys, value, room)| {
-            let numbered = (value..=u64::MAX).chain(0..);
-            Step::InsertMany { entries: keys.into_iter().zip(numbered).collect(), room }
-        }),
+        (numbered(), room()).prop_map(|(entries, room)| Step::InsertMany { entries, room }),
+        (numbered(), room()).prop_map(|(entries, room)| Step::UpdateMany { entries, room }),
         (keys(), room()).prop_map(|(keys, room)| Step::RemoveMany { keys, room }),
         (prop::collection::vec(request(), 0..40), stop)
             .prop_map(|(requests, stop)| Step::Execute { requests, stop }),

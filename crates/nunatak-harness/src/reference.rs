@@ -265,6 +265,20 @@ impl<K: Clone + Eq + Hash, V: Clone, S: BuildHasher> ConcurrentMap<K, V> for Ref
         Ok(new)
     }
 
+    fn update_many(
+        &self,
+        entries: &[(K, V)],
+        previous: &mut [Option<V>],
+    ) -> Result<usize, BatchError> {
+        fits(entries.len(), previous.len())?;
+        let mut present = 0;
+        for ((key, value), previous) in entries.iter().zip(previous) {
+            *previous = self.update(key, value.clone());
+            present += usize::from(previous.is_some());
+        }
+        Ok(present)
+    }
+
     fn remove_many(&self, keys: &[K], removed: &mut [Option<V>]) -> Result<usize, BatchError> {
         fits(keys.len(), removed.len())?;
         let mut present = 0;

@@ -21,6 +21,7 @@ pub(crate) enum Step {
     RemoveIfOdd(u64),
     GetMany { keys: Vec<u64>, room: Room },
     InsertMany { entries: Vec<(u64, u64)>, room: Room },
+    UpdateMany { entries: Vec<(u64, u64)>, room: Room },
     RemoveMany { keys: Vec<u64>, room: Room },
     Execute { requests: Vec<Request<u64, u64>>, stop: Stop },
     Iterate,
@@ -78,9 +79,10 @@ impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
             Step::CompareExchange { .. } | Step::FetchUpdate { .. } | Step::RemoveIfOdd(_) => {
                 self.conditional(step);
             }
-            Step::GetMany { .. } | Step::InsertMany { .. } | Step::RemoveMany { .. } => {
-                self.batch(step);
-            }
+            Step::GetMany { .. }
+            | Step::InsertMany { .. }
+            | Step::UpdateMany { .. }
+            | Step::RemoveMany { .. } => self.batch(step),
             Step::Execute { ref requests, stop } => self.execute(requests, stop),
             Step::Iterate
             | Step::Snapshot
@@ -224,6 +226,20 @@ impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
                 let entries: Vec<_> =
                     entries.iter().map(|&(k, v)| (K::sample(k), V::sample(v))).collect();
                 check_batch::<V>(&expected, *room, new, |out| map.insert_many(&entries, out));
+            }
+            Step::UpdateMany { entries, room } => {
+                let executed = room.results(entries.len()) >= entries.len();
+                let expected: Vec<_> = entries
+                    .iter()
+                    .map(|&(key, value)| {
+                        let present = self.model.get_mut(&key).filter(|_| executed);
+                        present.map(|present| std::mem::replace(present, value))
+                    })
+                    .collect();
+                let found = expected.iter().flatten().count();
+                let entries: Vec<_> =
+                    entries.iter().map(|&(k, v)| (K::sample(k), V::sample(v))).collect();
+                check_batch::<V>(&expected, *room, found, |out| map.update_many(&entries, out));
             }
             Step::RemoveMany { keys, room } => {
                 let executed = room.results(keys.len()) >= keys.len();

@@ -7,8 +7,8 @@ use nunatak::durable::{
     TurboBlobMap,
 };
 use nunatak::{Blocks, Iceberg, Pea, Turbo};
-use nunatak_harness::Subject;
-use nunatak_harness::multi;
+use nunatak_harness::infallible::Infallible;
+use nunatak_harness::{Subject, multi};
 use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,8 +20,8 @@ type Usual = InFile<Iceberg>;
 /// Maps in files that have no name any more.
 struct File<D>(PhantomData<fn() -> D>);
 
-fn in_file<D: DurableDesign>(options: &Options) -> Map<u64, u64, D> {
-    without_name(|path| Map::create_with(path, options).expect("a new file"))
+fn in_file<D: DurableDesign>(options: &Options) -> Infallible<Map<u64, u64, D>> {
+    without_name(|path| Infallible(Map::create_with(path, options).expect("a new file")))
 }
 
 fn without_name<T>(create: impl FnOnce(&Path) -> T) -> T {
@@ -35,7 +35,7 @@ fn without_name<T>(create: impl FnOnce(&Path) -> T) -> T {
 }
 
 impl<D: DurableDesign> Subject<u64, u64> for File<D> {
-    type Map = Map<u64, u64, D>;
+    type Map = Infallible<Map<u64, u64, D>>;
 
     fn build(&self, capacity: usize) -> Self::Map {
         in_file(&Options::new().capacity(capacity).segment_buckets(64))
@@ -51,7 +51,7 @@ impl<D: DurableDesign> Subject<u64, u64> for File<D> {
 struct Synced<D>(PhantomData<fn() -> D>);
 
 impl<D: DurableDesign> Subject<u64, u64> for Synced<D> {
-    type Map = Map<u64, u64, D>;
+    type Map = Infallible<Map<u64, u64, D>>;
 
     fn build(&self, capacity: usize) -> Self::Map {
         let often = Durability::Interval(Duration::from_millis(2));
@@ -68,19 +68,21 @@ struct Blobs {
 }
 
 impl Subject<Bytes, Bytes> for Blobs {
-    type Map = TurboBlobMap;
+    type Map = Infallible<TurboBlobMap>;
 
-    fn build(&self, capacity: usize) -> TurboBlobMap {
+    fn build(&self, capacity: usize) -> Self::Map {
         let options = Options::new().capacity(capacity).shards(16);
         let options = match self.is_synced {
             true => options.durability(Durability::Interval(Duration::from_millis(2))),
             false => options,
         };
-        without_name(|path| TurboBlobMap::create_with(path, &options).expect("a new file"))
+        without_name(|path| {
+            Infallible(TurboBlobMap::create_with(path, &options).expect("a new file"))
+        })
     }
 
     /// Room for slots can be reserved, that for blobs is not known.
-    fn reservable(map: &TurboBlobMap) -> usize {
+    fn reservable(map: &Self::Map) -> usize {
         map.memory_usage().mapped - map.blob_stats().mapped_bytes
     }
 }
@@ -93,11 +95,11 @@ fn multi_in_file(options: &Options) -> PeaMultiMap<u64, u64> {
 struct Simulated<D>(PhantomData<fn() -> D>);
 
 impl<D: DurableDesign> Subject<u64, u64> for Simulated<D> {
-    type Map = Map<u64, u64, D>;
+    type Map = Infallible<Map<u64, u64, D>>;
 
     fn build(&self, capacity: usize) -> Self::Map {
         let options = Options::new().capacity(capacity).segment_buckets(16).shards(4);
-        Simulation::new(Persistency::Lines).create(&options).expect("a new map")
+        Infallible(Simulation::new(Persistency::Lines).create(&options).expect("a new map"))
     }
 }
 
@@ -154,7 +156,7 @@ fn maps_of_many_values_pass_too() {
     multi::values_stay_visible(|| multi_in_file(&of_buckets(64)));
     multi::values_stay_visible(synced);
     multi::cuts_are_consistent(synced);
-    let simulated = || Simulation::new(Persistency::Lines).create_multi(&of_buckets(4));
+    let simulated = || Simulation::new(Persistency::Lines).create(&of_buckets(4));
     multi::histories_are_linearizable(|| simulated().expect("a new map"));
     multi::an_emptied_map_is_small(
         || multi_in_file(&of_buckets(64)),

@@ -2,3 +2,6 @@
 
 #[doc = include_str!("../docs/values-in-place.md")]
 pub mod values_in_place {}
+
+#[doc = include_str!("../docs/methods.md")]
+pub mod methods {}

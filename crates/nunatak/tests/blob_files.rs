@@ -187,7 +187,7 @@ fn an_emptied_map_returns_its_file_to_the_disk() {
 fn a_full_disk_is_an_error() {
     for persistency in [Persistency::Pages, Persistency::Lines] {
         let simulation = Simulation::new(persistency);
-        let map = simulation.create_blobs(&small()).unwrap();
+        let map = simulation.create(&small()).unwrap();
         fill(&map, 2..200);
         simulation.fill_disk_at(Some(map.file_bytes()));
         let mut stored = 200;
@@ -215,7 +215,7 @@ fn a_full_disk_is_an_error() {
 #[test]
 fn a_failed_sync_poisons_the_map() {
     let simulation = Simulation::new(Persistency::Pages);
-    let map = simulation.create_blobs(&small().durability(Durability::Synced)).unwrap();
+    let map = simulation.create(&small().durability(Durability::Synced)).unwrap();
     map.put(b"a", b"1").unwrap();
     simulation.fail_sync_after(0);
     assert!(matches!(map.put(b"b", b"2"), Err(Error::File(FileError::Io { .. }))));
@@ -232,7 +232,7 @@ fn a_failed_sync_poisons_the_map() {
 fn damaged_files_are_refused_or_used() {
     for was_closed in [true, false] {
         let simulation = Simulation::new(Persistency::Lines);
-        let map = simulation.create_blobs(&small()).unwrap();
+        let map = simulation.create(&small()).unwrap();
         fill(&map, 2..60);
         let killed = simulation.crash(simulation.moment()).latest();
         map.close().unwrap();
@@ -241,7 +241,7 @@ fn damaged_files_are_refused_or_used() {
         let whole = image.clone();
         let try_image = |image: &[u8]| {
             let simulation = Simulation::of(image, Persistency::Lines);
-            match simulation.open_blobs(&Options::new()) {
+            match simulation.open(&Options::new()) {
                 Err(Error::File(_) | Error::CapacityOverflow | Error::OutOfMemory { .. }) => {}
                 Err(other) => panic!("{other}"),
                 Ok(map) => {
@@ -277,7 +277,7 @@ fn damaged_files_are_refused_or_used() {
 #[test]
 fn wrong_names_are_found() {
     let simulation = Simulation::new(Persistency::Lines);
-    let map = simulation.create_blobs(&small()).unwrap();
+    let map = simulation.create(&small()).unwrap();
     (0..20_u8).for_each(|n| assert_eq!(map.put(&[n; 9], &[n; 30]), Ok(false)));
     map.close().unwrap();
     let image = simulation.crash(simulation.moment()).latest();
@@ -290,7 +290,8 @@ fn wrong_names_are_found() {
     for wrong in [other, word(slots[0] + 8) + 8, 1 << 40, 3, u64::MAX] {
         let mut image = image.clone();
         image[slots[0] + 8..][..8].copy_from_slice(&wrong.to_ne_bytes());
-        let map = Simulation::of(&image, Persistency::Lines).open_blobs(&Options::new()).unwrap();
+        let map: TurboBlobMap =
+            Simulation::of(&image, Persistency::Lines).open(&Options::new()).unwrap();
         assert!(matches!(map.verify(), Err(Error::File(FileError::Corrupt { .. }))), "{wrong}");
     }
 }
@@ -300,7 +301,7 @@ fn wrong_names_are_found() {
 #[test]
 fn a_change_writes_the_blob_and_one_line() {
     let simulation = Simulation::new(Persistency::Lines);
-    let map = simulation.create_blobs(&Options::new().capacity(5000).shards(4)).unwrap();
+    let map = simulation.create(&Options::new().capacity(5000).shards(4)).unwrap();
     let count = |change: &dyn Fn()| {
         let before = simulation.moment();
         change();

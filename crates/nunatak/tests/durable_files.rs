@@ -2,8 +2,8 @@
 //! system may refuse.
 #![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
 
-use nunatak::durable::{Durability, IcebergMap, InFile, Options, Persistency, Simulation};
-use nunatak::{Blocks, Error, FileError, Iceberg};
+use nunatak::durable::{Durability, IcebergMap, Options, Persistency, Simulation};
+use nunatak::{Blocks, Error, FileError};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -212,8 +212,9 @@ fn damaged_files_are_refused_or_mended() {
     let whole = simulation.crash(simulation.moment()).latest();
     let try_image = |image: &[u8]| {
         let simulation = Simulation::of(image, Persistency::Pages);
-        match simulation.open::<u64, u64, InFile<Iceberg<Blocks<8, 2>>>>(&Options::new().threads(1))
-        {
+        let opened: Result<IcebergMap<u64, u64, Blocks<8, 2>>, _> =
+            simulation.open(&Options::new().threads(1));
+        match opened {
             Err(Error::File(_) | Error::CapacityOverflow | Error::OutOfMemory { .. }) => {}
             Err(other) => panic!("{other}"),
             Ok(map) => {
@@ -254,8 +255,8 @@ fn values_of_no_type_are_refused() {
     let word = 0x10_FFFF_u64.to_ne_bytes();
     let at = (0..image.len()).step_by(8).find(|&at| image[at..at + 8] == word).unwrap();
     image[at..at + 8].copy_from_slice(&0xD800_u64.to_ne_bytes());
-    let opened = Simulation::of(&image, Persistency::Pages)
-        .open::<u64, char, InFile<Iceberg>>(&Options::new());
+    let simulation = Simulation::of(&image, Persistency::Pages);
+    let opened: Result<IcebergMap<u64, char>, _> = simulation.open(&Options::new());
     assert!(matches!(opened.unwrap_err(), Error::File(FileError::Corrupt { .. })));
 }
 

@@ -207,7 +207,7 @@ fn damaged_files_are_refused_or_used() {
         [(Persistency::Pages, true), (Persistency::Lines, true), (Persistency::Lines, false)]
     {
         let simulation = Simulation::new(persistency);
-        let map: Map = simulation.create_multi(&small()).unwrap();
+        let map: Map = simulation.create(&small()).unwrap();
         triangle(&map, 11);
         (0..150).for_each(|n| map.insert(20, n).unwrap());
         map.sync().unwrap();
@@ -229,7 +229,7 @@ fn damaged_files_are_refused_or_used() {
 }
 
 fn use_damaged(simulation: &Simulation) {
-    let map: Map = match simulation.open_multi(&Options::new()) {
+    let map: Map = match simulation.open(&Options::new()) {
         Err(Error::File(_) | Error::CapacityOverflow | Error::OutOfMemory { .. }) => return,
         Err(other) => panic!("{other}"),
         Ok(map) => map,
@@ -252,7 +252,7 @@ fn use_damaged(simulation: &Simulation) {
 fn values_of_no_type_are_refused() {
     for values in [1, 40] {
         let simulation = Simulation::new(Persistency::Pages);
-        let map: PeaMultiMap<u64, char> = simulation.create_multi(&small()).unwrap();
+        let map: PeaMultiMap<u64, char> = simulation.create(&small()).unwrap();
         (0..values).for_each(|_| map.insert(1, '\u{10FFFF}').unwrap());
         map.close().unwrap();
         let mut image = simulation.crash(simulation.moment()).latest();
@@ -261,8 +261,8 @@ fn values_of_no_type_are_refused() {
                 image[at..at + 8].copy_from_slice(&0xD800_u64.to_ne_bytes());
             }
         }
-        let opened =
-            Simulation::of(&image, Persistency::Pages).open_multi::<u64, char>(&Options::new());
+        let opened: Result<PeaMultiMap<u64, char>, _> =
+            Simulation::of(&image, Persistency::Pages).open(&Options::new());
         assert!(matches!(opened.unwrap_err(), Error::File(FileError::Corrupt { .. })));
     }
 }
@@ -273,7 +273,7 @@ fn values_of_no_type_are_refused() {
 fn a_full_disk_is_an_error() {
     for persistency in [Persistency::Pages, Persistency::Lines] {
         let simulation = Simulation::new(persistency);
-        let map: Map = simulation.create_multi(&small()).unwrap();
+        let map: Map = simulation.create(&small()).unwrap();
         simulation.fill_disk_at(Some(map.file_bytes()));
         let key = |n: u64| if n.is_multiple_of(2) { 2 + n % 16 } else { n };
         let mut stored = 0_u64;
@@ -312,7 +312,7 @@ fn a_full_disk_is_an_error() {
 fn a_failed_sync_poisons_the_map() {
     let simulation = Simulation::new(Persistency::Pages);
     let options = small().durability(Durability::Synced);
-    let map: Map = simulation.create_multi(&options).unwrap();
+    let map: Map = simulation.create(&options).unwrap();
     map.insert(1, 10).unwrap();
     simulation.fail_sync_after(0);
     let failed = map.insert(1, 20).unwrap_err();
@@ -347,7 +347,7 @@ fn an_emptied_map_returns_its_file_to_the_disk() {
 #[test]
 fn a_change_writes_few_lines() {
     let simulation = Simulation::new(Persistency::Lines);
-    let map: Map = simulation.create_multi(&Options::new().segment_buckets(64)).unwrap();
+    let map: Map = simulation.create(&Options::new().segment_buckets(64)).unwrap();
     let count = |change: &dyn Fn()| {
         let before = simulation.moment();
         change();
@@ -377,7 +377,7 @@ fn a_change_writes_few_lines() {
 #[test]
 fn what_is_absent_is_taken_out_for_nothing() {
     let simulation = Simulation::new(Persistency::Pages);
-    let map: Map = simulation.create_multi(&small()).unwrap();
+    let map: Map = simulation.create(&small()).unwrap();
     (0..40).for_each(|n| map.insert(1, n).unwrap());
     map.sync().unwrap();
     let before = simulation.moment();

@@ -141,7 +141,8 @@ fn damaged_files_are_refused_or_used<D: DurableDesign>() {
         let whole = simulation.crash(simulation.moment()).latest();
         let try_image = |image: &[u8]| {
             let simulation = Simulation::of(image, persistency);
-            match simulation.open::<u64, u64, D>(&Options::new().threads(1)) {
+            let opened: Result<Words<D>, _> = simulation.open(&Options::new().threads(1));
+            match opened {
                 Err(Error::File(_) | Error::CapacityOverflow | Error::OutOfMemory { .. }) => {}
                 Err(other) => panic!("{other}"),
                 Ok(map) => {
@@ -189,7 +190,8 @@ fn values_of_no_type_are_refused<D: DurableDesign>() {
             image[at..at + 8].copy_from_slice(&0xD800_u64.to_ne_bytes());
         }
     }
-    let opened = Simulation::of(&image, Persistency::Pages).open::<u64, char, D>(&Options::new());
+    let simulation = Simulation::of(&image, Persistency::Pages);
+    let opened: Result<Map<u64, char, D>, _> = simulation.open(&Options::new());
     assert!(matches!(opened.unwrap_err(), Error::File(FileError::Corrupt { .. })));
 }
 
@@ -342,7 +344,8 @@ fn pages_that_are_gone_are_missed<D: DurableDesign>() {
     let mut image = simulation.crash(simulation.moment()).latest();
     image[512..520].fill(0xFF);
     let killed = Simulation::of(&image, Persistency::Pages).of_killed();
-    let Ok(map) = killed.open::<u64, u64, D>(&Options::new()) else { return };
+    let opened: Result<Words<D>, _> = killed.open(&Options::new());
+    let Ok(map) = opened else { return };
     assert!(matches!(map.verify(), Err(Error::File(FileError::Corrupt { .. }))));
     (0..60).for_each(|key| assert_eq!(map.insert(key, 7), Ok(None)));
 }

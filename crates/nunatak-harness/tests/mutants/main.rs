@@ -68,6 +68,7 @@ mutants! {
     try_insert_not_atomic_in_a_history: TryInsertNotAtomic,
         record::histories_are_linearizable::<u64, u64, _>;
     try_insert_overwrites: TryInsertOverwrites, model::agrees_with_a_hash_map::<u64, u64, _>;
+    update_many_inserts: UpdateManyInserts, model::agrees_with_a_hash_map::<u64, u64, _>;
     update_returns_a_stale_value: UpdateReturnsAStaleValue,
         stress::conservation::values_are_conserved_by_many_threads::<u64, u64, _>;
     update_returns_a_stale_value_in_a_history: UpdateReturnsAStaleValue,

@@ -33,6 +33,7 @@ pub(crate) enum Bug {
     SnapshotInPieces,
     TryInsertNotAtomic,
     TryInsertOverwrites,
+    UpdateManyInserts,
     UpdateReturnsAStaleValue,
 }
 
@@ -241,6 +242,18 @@ impl<K: Data, V: Data> ConcurrentMap<K, V> for Mutant<K, V> {
             return Ok(new);
         }
         self.map.insert_many(entries, previous)
+    }
+
+    fn update_many(
+        &self,
+        entries: &[(K, V)],
+        previous: &mut [Option<V>],
+    ) -> Result<usize, BatchError> {
+        if self.has(Bug::UpdateManyInserts) && previous.len() >= entries.len() {
+            let new = self.map.insert_many(entries, previous)?;
+            return Ok(entries.len() - new);
+        }
+        self.map.update_many(entries, previous)
     }
 
     fn remove_many(&self, keys: &[K], removed: &mut [Option<V>]) -> Result<usize, BatchError> {

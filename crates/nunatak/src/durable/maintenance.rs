@@ -1,7 +1,8 @@
 //! The thread of a durable map: syncs at intervals, and ends resizes.
 
-use super::map::FileTable;
+use super::handle::MapInFile;
 use super::options::Durability;
+use super::table::FileTable;
 use crate::error::Error;
 use core::time::Duration;
 use parking_lot::{Condvar, Mutex};
@@ -28,20 +29,21 @@ pub(super) struct Maintenance {
 
 impl Maintenance {
     /// The thread that a map needs, if it needs any, begun by `spawn`.
-    pub(super) fn start<T: FileTable>(
-        table: &T,
+    pub(super) fn start<T: MapInFile>(
+        map: &Arc<T>,
         durability: Durability,
-        spawn: impl FnOnce(Box<dyn FnOnce(&T) + Send>) -> std::io::Result<JoinHandle<()>>,
     ) -> Result<Option<Self>, Error> {
-        let backing = table.pool().backing();
+        let backing = map.table().pool().backing();
         // A simulation is to do the same every time.
-        let has_nothing_to_do = !T::MAY_NEED_SYNC && !matches!(durability, Durability::Interval(_));
+        let has_nothing_to_do =
+            !T::Table::MAY_NEED_SYNC && !matches!(durability, Durability::Interval(_));
         if backing.is_ordered() || backing.is_simulated() || has_nothing_to_do {
             return Ok(None);
         }
         let signal = Arc::new(Signal::default());
-        let told = Arc::clone(&signal);
-        let thread = spawn(Box::new(move |table| maintain(table, durability, &told)));
+        let (map, told) = (Arc::clone(map), Arc::clone(&signal));
+        let thread = std::thread::Builder::new().name("nunatak-sync".into());
+        let thread = thread.spawn(move || maintain(map.table(), durability, &told));
         let thread = thread.map_err(|error| crate::FileError::Io {
             action: "start a thread",
             code: error.raw_os_error().unwrap_or(0),

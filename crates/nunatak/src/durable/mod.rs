@@ -20,7 +20,7 @@
 //! | | `Process` | `Interval` | `Synced` | `PersistentMemory` |
 //! |---|---|---|---|---|
 //! | the process is killed, at any instruction | kept | kept | kept | kept |
-//! | the kernel panics, the power fails | kept up to the last [`sync`](Map::sync) | kept up to the last interval | kept | kept |
+//! | the kernel panics, the power fails | kept up to the last [`sync`](FileMap::sync) | kept up to the last interval | kept | kept |
 //! | the system can't write (a failed sync) | the sync fails, and all that follow | the next change fails | the change fails, and all that follow | the change fails, and all that follow |
 //! | the disk is full | a change that finds no room fails, and changes nothing | the same | the same | the same |
 //! | what is read may be taken back by a power cut | yes | yes | yes, until its change is acknowledged | no: durably linearizable |
@@ -61,33 +61,34 @@
 //! would write one file, and locks that other threads held stay locked in the child.) The format has a version; a file of a later one is
 //! refused. Files are of one endianness.
 
-mod blob;
-mod blob_operations;
-mod blob_whole;
-mod concurrent;
+mod blobs;
 mod crash;
+mod designs;
+mod handle;
+mod iceberg;
 mod kind;
 mod maintenance;
-mod map;
 mod multi;
-mod multi_whole;
-mod operations;
 mod options;
+mod pairs;
 mod pea;
 mod session;
 mod simulation;
+mod table;
 #[cfg(test)]
 mod tests;
 mod turbo;
-mod whole;
 
 pub use crate::table::iceberg::Recovery;
-pub use blob::TurboBlobMap;
+pub use blobs::{BlobsInFile, TurboBlobMap};
 pub use crash::Crash;
+pub use designs::{DurableDesign, InFile};
+pub use handle::{FileMap, MapInFile};
+pub use iceberg::IcebergMap;
 pub use kind::FileKind;
-pub use map::{DurableDesign, IcebergMap, InFile, Map};
 pub use multi::PeaMultiMap;
 pub use options::{Durability, Options};
+pub use pairs::Map;
 pub use pea::PeaMap;
 pub use simulation::{Counts, Persistency, Simulation};
 pub use turbo::TurboMap;

@@ -1,21 +1,20 @@
 //! [`PeaMultiMap`]: keys with any number of values, in a file.
 
-use super::maintenance::Maintenance;
-use super::map::FileTable;
+use super::handle::{FileMap, MapInFile};
 use super::options::Options;
 use super::pea::{self, File};
-use super::session::{Session, admit, admit_new, close, create_file, open_file, open_or_create};
+use super::session::{PORTION, admit_new, check_batch};
+use super::table::FileTable;
 use crate::entry::{Inline, InlineKey};
-use crate::error::{Error, FileError};
+use crate::error::{BatchError, Error, FileError};
 use crate::hash::StableHash;
+use crate::memory::MemoryUsage;
 use crate::memory::durable::{Backing, Paged};
 use crate::table::iceberg::Recovery;
-use core::fmt;
-use std::path::Path;
-use std::sync::Arc;
+use crate::table::pea::PeaMultiStats;
 
 /// The map of the file, as one in RAM is.
-pub(super) type Inner<K, V> = crate::map::PeaMultiMap<K, V, StableHash, Paged>;
+type Inner<K, V> = crate::map::PeaMultiMap<K, V, StableHash, Paged>;
 
 /// A concurrent map in which a key has any number of values, in a file (Pea Hash, sections
 /// 3.3 and 3.4).
@@ -46,259 +45,75 @@ pub(super) type Inner<K, V> = crate::map::PeaMultiMap<K, V, StableHash, Paged>;
 /// assert_eq!((edges.count(&1), edges.len()), (2, 3));
 /// # Ok::<(), nunatak::Error>(())
 /// ```
-pub struct PeaMultiMap<K: InlineKey, V: Inline> {
-    pub(super) map: Arc<Inner<K, V>>,
-    session: Session,
-}
+#[allow(private_interfaces, reason = "media are internal")]
+pub type PeaMultiMap<K, V> = FileMap<Inner<K, V>>;
 
-impl<K: InlineKey, V: Inline> fmt::Debug for PeaMultiMap<K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PeaMultiMap")
-            .field("len", &self.len())
-            .field("durability", &self.session.durability)
-            .finish_non_exhaustive()
-    }
-}
+#[allow(private_interfaces, reason = "the trait is sealed: its parts are internal")]
+impl<K: InlineKey, V: Inline> MapInFile for Inner<K, V> {
+    type Stats = PeaMultiStats;
+    type Entry = (K, V);
+    type Table = File;
 
-impl<K: InlineKey, V: Inline> PeaMultiMap<K, V> {
-    /// Creates a file with an empty map; see [`Map::create`](crate::durable::Map::create).
-    ///
-    /// # Errors
-    /// If there is a file of this name, or it can't be made.
-    ///
-    /// ```
-    /// # use nunatak::durable::PeaMultiMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create(&path)?;
-    /// assert!(map.is_empty() && PeaMultiMap::<u64, u64>::create(&path).is_err());
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn create(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::create_with(path, &Options::default())
+    fn create(backing: Backing, options: &Options) -> Result<Self, Error> {
+        Ok(Self::of(pea::create(backing, options, (K::BITS, V::BITS), true)?))
     }
 
-    /// Creates a file with an empty map.
-    ///
-    /// # Errors
-    /// As [`create`](Self::create), and if an option is out of its range.
-    ///
-    /// ```
-    /// # use nunatak::durable::PeaMultiMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let options = nunatak::durable::Options::new().segment_buckets(64);
-    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create_with(&path, &options)?;
-    /// # drop(map);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn create_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
-        Self::create_in(create_file(path.as_ref(), options)?, options)
-    }
-
-    /// Opens a file, and recovers it if it was not closed, in a few milliseconds.
-    ///
-    /// # Errors
-    /// As [`Map::open`](crate::durable::Map::open).
-    ///
-    /// ```
-    /// # use nunatak::durable::PeaMultiMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// # PeaMultiMap::<u64, u64>::create(&path)?.insert(1, 10)?;
-    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::open(&path)?;
-    /// assert_eq!(map.count(&1), 1);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::open_with(path, &Options::default())
-    }
-
-    /// Opens a file. Of the options those about its contents are the file's own.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open), and if an option is out of its range.
-    ///
-    /// ```
-    /// # use nunatak::durable::PeaMultiMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// # PeaMultiMap::<u64, u64>::create(&path)?.insert(1, 10)?;
-    /// let options = nunatak::durable::Options::new().read_only(true);
-    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::open_with(&path, &options)?;
-    /// assert!(map.contains_pair(&1, &10) && map.insert(1, 11).is_err());
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
-        Self::open_in(open_file(path.as_ref(), options)?, options)
-    }
-
-    /// Opens a file, or creates it if there is none.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open) and [`create`](Self::create).
-    ///
-    /// ```
-    /// # use nunatak::durable::PeaMultiMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::open_or_create(&path)?;
-    /// assert!(map.is_empty());
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn open_or_create(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::open_or_create_with(path, &Options::default())
-    }
-
-    /// Opens a file, or creates it if there is none.
-    ///
-    /// # Errors
-    /// As [`open_with`](Self::open_with) and [`create_with`](Self::create_with).
-    ///
-    /// ```
-    /// # use nunatak::durable::PeaMultiMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let options = nunatak::durable::Options::new();
-    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::open_or_create_with(&path, &options)?;
-    /// # drop(map);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn open_or_create_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
-        let path = path.as_ref();
-        let open = || Self::open_with(path, options);
-        open_or_create(path, open, || Self::create_with(path, options))
-    }
-
-    const BITS: (u32, u32) = (K::BITS, V::BITS);
-
-    pub(crate) fn create_in(backing: Backing, options: &Options) -> Result<Self, Error> {
-        let table = pea::create(backing, options, Self::BITS, true)?;
-        Self::of(table, options, Recovery::default())
-    }
-
-    pub(crate) fn open_in(backing: Backing, options: &Options) -> Result<Self, Error> {
-        let (table, recovery) = pea::open(backing, options, Self::BITS, true)?;
-        let map = Self::of(table, options, recovery)?;
+    fn open(backing: Backing, options: &Options) -> Result<(Self, Recovery), Error> {
+        let (table, recovery) = pea::open(backing, options, (K::BITS, V::BITS), true)?;
+        let map = Self::of(table);
         if !(K::EVERY_WORD && V::EVERY_WORD) {
-            map.verify()?;
+            MapInFile::verify(&map)?;
         }
-        Ok(map)
+        Ok((map, recovery))
     }
 
-    fn of(table: File, options: &Options, recovery: Recovery) -> Result<Self, Error> {
-        let map = Arc::new(Inner::of(table));
-        let spawn = |run: Box<dyn FnOnce(&File) + Send>| {
-            let map = Arc::clone(&map);
-            let thread = std::thread::Builder::new().name("nunatak-sync".into());
-            thread.spawn(move || run(&map.table))
-        };
-        let maintenance = match options.read_only {
-            true => None,
-            false => Maintenance::start(&map.table, options.durability, spawn)?,
-        };
-        Ok(Self { map, session: Session::new(options.durability, maintenance, recovery) })
+    #[inline(always)]
+    fn table(&self) -> &File {
+        &self.table
     }
 
-    pub(super) fn file(&self) -> &File {
-        &self.map.table
+    fn verify(&self) -> Result<usize, Error> {
+        self.table.check(&|key, value| K::is_word(key) && V::is_word(value))
     }
 
-    pub(super) fn acknowledge<T>(&self, result: T) -> Result<T, Error> {
-        self.session.acknowledge(self.file(), result)
+    fn iter(&self) -> impl Iterator<Item = (K, V)> {
+        self.iter()
     }
 
-    /// Makes all that was acknowledged survive a power cut. Other operations go on
-    /// meanwhile.
-    ///
-    /// # Errors
-    /// If the system could not write it; the map is poisoned then.
-    ///
-    /// ```
-    /// # use nunatak::durable::PeaMultiMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create(&path)?;
-    /// map.insert(1, 10)?;
-    /// map.sync()?;
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn sync(&self) -> Result<(), Error> {
-        self.file().sync()
+    fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)>, Error> {
+        self.snapshot()
     }
 
-    /// Syncs, and says in the file that it was closed. A map that is dropped does the same,
-    /// but can't tell of an error.
-    ///
-    /// # Errors
-    /// As [`sync`](Self::sync).
-    ///
-    /// ```
-    /// # use nunatak::durable::PeaMultiMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create(&path)?;
-    /// map.close()?;
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn close(mut self) -> Result<(), Error> {
-        self.finish()
+    fn clear(&self) {
+        self.clear();
     }
 
-    fn finish(&mut self) -> Result<(), Error> {
-        self.session.end_maintenance();
-        close(self.file())
+    fn len(&self) -> usize {
+        self.len()
     }
 
-    /// Looks at every slot and every value: whether each is where it belongs, and is one of
-    /// these types. How many values there are. Changes of other threads should wait for its
-    /// end: it reports what it sees of them.
-    ///
-    /// # Errors
-    /// What is wrong.
-    ///
-    /// ```
-    /// # use nunatak::durable::PeaMultiMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create(&path)?;
-    /// map.insert(1, 10)?;
-    /// assert_eq!(map.verify()?, 1);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn verify(&self) -> Result<usize, Error> {
-        self.file().check(&|key, value| K::is_word(key) && V::is_word(value))
+    fn reserve(&self, additional: usize) -> Result<(), Error> {
+        self.reserve(additional)
     }
 
-    /// What opening the file has found; nothing if it was created. Of a map that was not
-    /// closed the values are those of the segments that somebody has come to since.
-    ///
-    /// ```
-    /// # use nunatak::durable::PeaMultiMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create(&path)?;
-    /// assert_eq!(map.recovery().items, 0);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn recovery(&self) -> Recovery {
-        self.session.recovery(self.file())
+    fn shrink_to_fit(&self) -> Result<(), Error> {
+        self.shrink_to_fit()
     }
 
-    /// How many bytes the file has.
-    ///
-    /// ```
-    /// # use nunatak::durable::PeaMultiMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create(&path)?;
-    /// assert_eq!(map.file_bytes(), std::fs::metadata(&path).unwrap().len());
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn file_bytes(&self) -> u64 {
-        self.file().pool().file_bytes()
+    fn load_factor(&self) -> f64 {
+        self.load_factor()
     }
 
+    fn memory_usage(&self) -> MemoryUsage {
+        self.memory_usage()
+    }
+
+    fn stats(&self) -> PeaMultiStats {
+        self.stats()
+    }
+}
+
+impl<K: InlineKey, V: Inline> FileMap<Inner<K, V>> {
     /// Gives a key another value, whether it has that already or not.
     ///
     /// # Errors
@@ -317,9 +132,7 @@ impl<K: InlineKey, V: Inline> PeaMultiMap<K, V> {
     /// ```
     #[inline]
     pub fn insert(&self, key: K, value: V) -> Result<(), Error> {
-        admit_new(self.file())?;
-        self.map.try_insert(key, value).map_err(refused)?;
-        self.acknowledge(())
+        self.store(|map| map.try_insert(key, value).map_err(refused))
     }
 
     /// [`PeaMultiMap::get`](crate::PeaMultiMap::get).
@@ -436,8 +249,7 @@ impl<K: InlineKey, V: Inline> PeaMultiMap<K, V> {
     /// ```
     #[inline]
     pub fn remove_one(&self, key: &K, value: &V) -> Result<bool, Error> {
-        admit(self.file())?;
-        self.acknowledge(self.map.remove_one(key, value))
+        self.change(|map| Ok(map.remove_one(key, value)))
     }
 
     /// Takes all values of a key out, at once, whatever crashes; how many they were.
@@ -456,8 +268,7 @@ impl<K: InlineKey, V: Inline> PeaMultiMap<K, V> {
     /// ```
     #[inline]
     pub fn remove_all(&self, key: &K) -> Result<usize, Error> {
-        admit(self.file())?;
-        self.acknowledge(self.map.remove_all(key))
+        self.change(|map| Ok(map.remove_all(key)))
     }
 
     /// Takes all values of a key out, at once, whatever crashes, and returns them.
@@ -475,19 +286,129 @@ impl<K: InlineKey, V: Inline> PeaMultiMap<K, V> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn drain(&self, key: &K) -> Result<impl ExactSizeIterator<Item = V> + use<K, V>, Error> {
-        admit(self.file())?;
-        self.acknowledge(self.map.drain(key))
+        self.change(|map| Ok(map.drain(key)))
+    }
+
+    /// Stores many values, in order: acknowledged as one, but a crash may keep a part of
+    /// it, those that come first.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert); some of them may have been stored.
+    ///
+    /// ```
+    /// # use nunatak::durable::PeaMultiMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create(&path)?;
+    /// map.insert_many(&[(1, 10), (2, 20), (1, 30)])?;
+    /// assert_eq!(map.count(&1), 2);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn insert_many(&self, entries: &[(K, V)]) -> Result<(), Error> {
+        for entries in entries.chunks(PORTION) {
+            admit_new(self.table())?;
+            self.map.try_insert_many(entries).map_err(refused)?;
+        }
+        self.acknowledge(())
+    }
+
+    /// [`PeaMultiMap::copy_all_many`](crate::PeaMultiMap::copy_all_many).
+    ///
+    /// # Errors
+    /// If `ends` is shorter than `keys`; nothing was done.
+    ///
+    /// ```
+    /// # use nunatak::durable::PeaMultiMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create(&path)?;
+    /// map.insert_many(&[(1, 10), (2, 20)])?;
+    /// let (mut values, mut ends) = (Vec::new(), [0; 2]);
+    /// map.copy_all_many(&[2, 1], &mut values, &mut ends).unwrap();
+    /// assert_eq!((values, ends), (vec![20, 10], [1, 2]));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn copy_all_many(
+        &self,
+        keys: &[K],
+        values: &mut Vec<V>,
+        ends: &mut [usize],
+    ) -> Result<(), BatchError> {
+        self.map.copy_all_many(keys, values, ends)
+    }
+
+    /// [`PeaMultiMap::count_many`](crate::PeaMultiMap::count_many).
+    ///
+    /// # Errors
+    /// If `counts` is shorter than `keys`; nothing was done.
+    ///
+    /// ```
+    /// # use nunatak::durable::PeaMultiMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create(&path)?;
+    /// map.insert_many(&[(1, 10), (1, 20)])?;
+    /// let mut counts = [0; 2];
+    /// map.count_many(&[2, 1], &mut counts).unwrap();
+    /// assert_eq!(counts, [0, 2]);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn count_many(&self, keys: &[K], counts: &mut [usize]) -> Result<(), BatchError> {
+        self.map.count_many(keys, counts)
+    }
+
+    /// Takes all values of many keys out, in order; how many each had. A crash may keep a
+    /// part of it, the keys that come first.
+    ///
+    /// # Errors
+    /// As [`remove_one`](Self::remove_one), or `removed` is shorter than `keys`.
+    ///
+    /// ```
+    /// # use nunatak::durable::PeaMultiMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create(&path)?;
+    /// map.insert_many(&[(1, 10), (1, 20)])?;
+    /// let mut removed = [0; 2];
+    /// map.remove_all_many(&[2, 1], &mut removed)?;
+    /// assert_eq!(removed, [0, 2]);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn remove_all_many(&self, keys: &[K], removed: &mut [usize]) -> Result<(), Error> {
+        check_batch(keys.len(), removed.len())?;
+        self.change(|map| {
+            // Their lengths fit, as was just looked at.
+            let _ = map.remove_all_many(keys, removed);
+            Ok(())
+        })
+    }
+
+    /// Takes out the pairs that `keep` rejects, each as [`remove_one`](Self::remove_one)
+    /// does.
+    ///
+    /// # Errors
+    /// As [`remove_one`](Self::remove_one).
+    ///
+    /// ```
+    /// # use nunatak::durable::PeaMultiMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create(&path)?;
+    /// map.insert_many(&[(1, 10), (1, 20)])?;
+    /// map.retain(|_, value| *value > 10)?;
+    /// assert!(map.iter().eq([(1, 20)]));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn retain<F: FnMut(&K, &V) -> bool>(&self, keep: F) -> Result<(), Error> {
+        self.change(|map| {
+            map.retain(keep);
+            Ok(())
+        })
     }
 }
 
 /// The table has nowhere to put a value: there is no memory for a buffer on the disk.
 #[cold]
-pub(super) fn refused(_: Error) -> Error {
+fn refused(_: Error) -> Error {
     FileError::Full.into()
-}
-
-impl<K: InlineKey, V: Inline> Drop for PeaMultiMap<K, V> {
-    fn drop(&mut self) {
-        let _ = self.finish();
-    }
 }

@@ -15,7 +15,7 @@ use core::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Durability {
-    /// It survives the process; [`sync`](crate::durable::Map::sync) makes all of it
+    /// It survives the process; [`sync`](crate::durable::FileMap::sync) makes all of it
     /// survive a power cut.
     #[default]
     Process,
@@ -73,8 +73,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// As [`create`](crate::durable::Map::create) and
-    /// [`open`](crate::durable::Map::open) take them.
+    /// As [`create`](crate::durable::FileMap::create) and
+    /// [`open`](crate::durable::FileMap::open) take them.
     ///
     /// ```
     /// # use nunatak::durable::Options;

@@ -1,17 +1,17 @@
 //! Pea Hash in a file.
 
-use super::map::{DurableDesign, InFile, Map, hash_for};
+use super::designs::{
+    DurableDesign, InFile, check_bits, hash_for, hash_of, no_table_without_a_file, word_of_bits,
+};
+use super::handle::create_whole;
 use super::options::Options;
-use crate::entry::{Inline, InlineKey};
+use super::pairs::Map;
 use crate::error::{Error, FileError};
 use crate::hash::{Placement, StableHash, StablePlacement};
-use crate::map::InlineMap;
 use crate::memory::durable::{Backing, Description, Kind, Paged, Pool};
 use crate::table::iceberg::Recovery;
 use crate::table::pea::{Config, PeaStats, Strategy, Table};
 use crate::table::{Design, Hashes, Pea, Places, Visible, file_addresses};
-use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// Pea Hash in a file (section 3.4 of the paper): an insert, a removal or an update writes
 /// back one cache line, a get reads the line of a header and that of a slot. Opening a
@@ -47,7 +47,7 @@ impl Design for InFile<Pea> {
 
     #[allow(private_interfaces, reason = "the trait is sealed")]
     fn table<P: Placement>(_placement: P, _capacity: usize) -> Result<Self::Table<P>, Error> {
-        Err(Error::InvalidOption { option: "path", expected: "given, for a map in a file" })
+        no_table_without_a_file()
     }
 }
 
@@ -62,7 +62,7 @@ fn describe(config: &Config, hash: StableHash, bits: (u32, u32)) -> Description 
     let mut words = [0; 12];
     words[0] = config.buckets as u64;
     words[1] = config.split_into as u64;
-    words[2] = u64::from(bits.0) | u64::from(bits.1) << 16;
+    words[2] = word_of_bits(bits);
     words[3] = StableHash::VERSION;
     words[4..6].copy_from_slice(&hash.multipliers);
     for (at, &strategy) in config.strategies.iter().enumerate() {
@@ -85,23 +85,8 @@ fn config_of(words: &Description, duplicates: bool) -> Result<Config, Error> {
 }
 
 impl DurableDesign for InFile<Pea> {
-    type File = File;
-
     #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
-    fn file(table: &Self::File) -> &Self::File {
-        table
-    }
-
-    fn spawn<K: InlineKey, V: Inline>(
-        map: &Arc<InlineMap<K, V, StableHash, Self>>,
-        run: impl FnOnce(&Self::File) + Send + 'static,
-    ) -> std::io::Result<JoinHandle<()>> {
-        let map = Arc::clone(map);
-        std::thread::Builder::new().name("nunatak-sync".into()).spawn(move || run(&map.table))
-    }
-
-    #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
-    fn create(backing: Backing, options: &Options, bits: (u32, u32)) -> Result<Self::File, Error> {
+    fn create(backing: Backing, options: &Options, bits: (u32, u32)) -> Result<File, Error> {
         create(backing, options, bits, false)
     }
 
@@ -110,7 +95,7 @@ impl DurableDesign for InFile<Pea> {
         backing: Backing,
         options: &Options,
         bits: (u32, u32),
-    ) -> Result<(Self::File, Recovery), Error> {
+    ) -> Result<(File, Recovery), Error> {
         open(backing, options, bits, false)
     }
 }
@@ -135,23 +120,18 @@ pub(super) fn create(
     let hash = hash_for(&backing);
     let description = describe(&config, hash, bits);
     let wanted = options.wanted_by_copies();
-    let mut pool = Pool::create(backing, kind(duplicates), &description, wanted)?;
-    // The name last, so that what has it is whole; but before the pool is shared.
-    let unpublished = pool.backing_mut().unpublished();
-    let medium = medium(pool, duplicates)?;
-    let placement = StablePlacement::new(hash.multipliers);
-    let table = Table::create(medium, placement, config, options.capacity)?;
-    table.sync()?;
-    // After the sync, so that nobody copies pages in which nothing is; and before the
-    // name, so that no process that is killed leaves a file without them.
-    table.populate()?;
-    if let Some(unpublished) = unpublished {
-        unpublished.publish()?;
-    }
-    Ok(table)
+    create_whole(backing, kind(duplicates), &description, wanted, |pool| {
+        let placement = StablePlacement::new(hash.multipliers);
+        let table = Table::create(medium(pool, duplicates)?, placement, config, options.capacity)?;
+        table.sync()?;
+        // After the sync, so that nobody copies pages in which nothing is; and before the
+        // name, so that no process that is killed leaves a file without them.
+        table.populate()?;
+        Ok(table)
+    })
 }
 
-/// The table of unique keys or not that a file holds.
+/// Opens a table in a file.
 pub(super) fn open(
     backing: Backing,
     options: &Options,
@@ -160,15 +140,9 @@ pub(super) fn open(
 ) -> Result<(File, Recovery), Error> {
     let pool = Pool::open(backing, kind(duplicates), options.wanted_by_copies())?;
     let words = *pool.description();
-    let other = |what| Error::File(FileError::OtherKind { what });
-    if words[3] != StableHash::VERSION {
-        return Err(other("hash"));
-    }
-    let hash = StableHash { multipliers: [words[4], words[5]] };
+    let hash = hash_of(&words[3..])?;
     let config = config_of(&words, duplicates)?;
-    if words[2] != describe(&config, hash, bits)[2] {
-        return Err(other("type of keys or values"));
-    }
+    check_bits(words[2], bits)?;
     let medium = medium(pool, duplicates)?;
     Table::open(medium, StablePlacement::new(hash.multipliers), config)
 }

@@ -1,14 +1,12 @@
 //! What maps in files have in common while they are open, whatever their table.
 
 use super::maintenance::Maintenance;
-use super::map::FileTable;
-use super::options::{Durability, Options};
+use super::options::Durability;
+use super::table::FileTable;
 use crate::error::{Error, FileError};
-use crate::memory::durable::Backing;
 use crate::table::iceberg::Recovery;
 use core::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
-use std::path::Path;
 
 /// How many operations of a batch are done between looks at the room that is left.
 pub(super) const PORTION: usize = 256;
@@ -36,37 +34,14 @@ impl Group {
     }
 }
 
-/// The file of a map that is created.
-pub(super) fn create_file(path: &Path, options: &Options) -> Result<Backing, Error> {
-    options.check()?;
-    if options.read_only {
-        return Err(FileError::ReadOnly.into());
-    }
-    Backing::create(path, options.durability == Durability::PersistentMemory)
-}
-
-/// The file of a map that is opened.
-pub(super) fn open_file(path: &Path, options: &Options) -> Result<Backing, Error> {
-    options.check()?;
-    let is_memory = options.durability == Durability::PersistentMemory;
-    Backing::open(path, options.read_only, is_memory)
-}
-
-/// Opens a file, or creates it if there is none.
-pub(super) fn open_or_create<T>(
-    path: &Path,
-    open: impl Fn() -> Result<T, Error>,
-    create: impl Fn() -> Result<T, Error>,
-) -> Result<T, Error> {
-    loop {
-        if path.symlink_metadata().is_ok() {
-            return open();
-        }
-        match create() {
-            // Somebody else was faster.
-            Err(Error::File(FileError::Exists)) => {}
-            other => return other,
-        }
+/// A batch must fit its results.
+pub(super) fn check_batch(requests: usize, results: usize) -> Result<(), Error> {
+    match results < requests {
+        true => Err(Error::InvalidOption {
+            option: "results",
+            expected: "at least as long as the batch",
+        }),
+        false => Ok(()),
     }
 }
 
@@ -136,16 +111,4 @@ impl Session {
     pub(super) fn end_maintenance(&mut self) {
         self.maintenance = None;
     }
-}
-
-/// Syncs, and says in the file that it was closed.
-pub(super) fn close(table: &impl FileTable) -> Result<(), Error> {
-    let pool = table.pool();
-    if pool.backing().is_read_only() || pool.is_closed() {
-        return Ok(());
-    }
-    table.prepare_close()?;
-    table.sync()?;
-    pool.set_session(false);
-    pool.barrier()
 }

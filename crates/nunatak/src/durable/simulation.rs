@@ -1,11 +1,8 @@
 //! A file that can lose its power at any instant, for tests.
 
-use super::blob::TurboBlobMap;
 use super::crash::Crash;
-use super::map::{DurableDesign, Map};
-use super::multi::PeaMultiMap;
+use super::handle::{FileMap, MapInFile};
 use super::options::{Durability, Options};
-use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
 use crate::memory::durable::{Backing, Event, Recorder};
 use std::collections::BTreeMap;
@@ -81,9 +78,8 @@ impl Simulation {
     /// ```
     /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
     /// let nonsense = Simulation::of(&[7; 100_000], Persistency::Lines);
-    /// assert!(nonsense.open::<u64, u64, nunatak::durable::InFile<nunatak::Iceberg>>(
-    ///     &Options::new()
-    /// ).is_err());
+    /// let map: Result<IcebergMap<u64, u64>, _> = nonsense.open(&Options::new());
+    /// assert!(map.is_err());
     /// ```
     pub fn of(contents: &[u8], persistency: Persistency) -> Self {
         Self {
@@ -98,14 +94,14 @@ impl Simulation {
     /// stored, and only the process has ended.
     ///
     /// ```
-    /// # use nunatak::durable::{InFile, Options, Persistency, Simulation};
-    /// # type Iceberg = InFile<nunatak::Iceberg>;
+    /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
     /// let simulation = Simulation::new(Persistency::Pages);
-    /// let map = simulation.create::<u64, u64, Iceberg>(&Options::new())?;
+    /// let map: IcebergMap<u64, u64> = simulation.create(&Options::new())?;
     /// map.insert(7, 49)?;
     /// let image = simulation.crash(simulation.moment()).latest();
     /// let again = Simulation::of(&image, Persistency::Pages).of_killed();
-    /// assert_eq!(again.open::<u64, u64, Iceberg>(&Options::new())?.get(&7), Some(49));
+    /// let map: IcebergMap<u64, u64> = again.open(&Options::new())?;
+    /// assert_eq!(map.get(&7), Some(49));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     #[must_use]
@@ -154,7 +150,7 @@ impl Simulation {
     /// Creates a map in the file, which is taken for empty.
     ///
     /// # Errors
-    /// As [`Map::create_with`].
+    /// As [`FileMap::create_with`].
     ///
     /// ```
     /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
@@ -162,107 +158,28 @@ impl Simulation {
     /// let map: IcebergMap<u64, u64> = simulation.create(&Options::new())?;
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn create<K: InlineKey, V: Inline, D: DurableDesign>(
-        &self,
-        options: &Options,
-    ) -> Result<Map<K, V, D>, Error> {
-        Map::create_in(self.backing()?, &self.options(options))
+    pub fn create<T: MapInFile>(&self, options: &Options) -> Result<FileMap<T>, Error> {
+        FileMap::create_in(self.backing()?, &self.options(options))
     }
 
     /// Opens the map that the file held at the beginning.
     ///
     /// # Errors
-    /// As [`Map::open_with`].
+    /// As [`FileMap::open_with`].
     ///
     /// ```
-    /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
+    /// # use nunatak::durable::{Options, Persistency, Simulation, TurboBlobMap};
     /// let simulation = Simulation::new(Persistency::Lines);
-    /// drop(simulation.create::<u64, u64, nunatak::durable::InFile<nunatak::Iceberg>>(
-    ///     &Options::new()
-    /// )?);
+    /// let map: TurboBlobMap = simulation.create(&Options::new())?;
+    /// map.close()?;
     /// let image = simulation.crash(simulation.moment()).latest();
     /// let again = Simulation::of(&image, Persistency::Lines);
-    /// let map: IcebergMap<u64, u64> = again.open(&Options::new())?;
+    /// let map: TurboBlobMap = again.open(&Options::new())?;
+    /// assert!(map.recovery().was_closed);
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn open<K: InlineKey, V: Inline, D: DurableDesign>(
-        &self,
-        options: &Options,
-    ) -> Result<Map<K, V, D>, Error> {
-        Map::open_in(self.backing()?, &self.options(options))
-    }
-
-    /// Creates a map of keys with many values in the file, which is taken for empty.
-    ///
-    /// # Errors
-    /// As [`PeaMultiMap::create_with`].
-    ///
-    /// ```
-    /// # use nunatak::durable::{Options, PeaMultiMap, Persistency, Simulation};
-    /// let simulation = Simulation::new(Persistency::Lines);
-    /// let map: PeaMultiMap<u64, u64> = simulation.create_multi(&Options::new())?;
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn create_multi<K: InlineKey, V: Inline>(
-        &self,
-        options: &Options,
-    ) -> Result<PeaMultiMap<K, V>, Error> {
-        PeaMultiMap::create_in(self.backing()?, &self.options(options))
-    }
-
-    /// Opens the map of keys with many values that the file held at the beginning.
-    ///
-    /// # Errors
-    /// As [`PeaMultiMap::open_with`].
-    ///
-    /// ```
-    /// # use nunatak::durable::{Options, PeaMultiMap, Persistency, Simulation};
-    /// let simulation = Simulation::new(Persistency::Lines);
-    /// drop(simulation.create_multi::<u64, u64>(&Options::new())?);
-    /// let image = simulation.crash(simulation.moment()).latest();
-    /// let again = Simulation::of(&image, Persistency::Lines);
-    /// let map: PeaMultiMap<u64, u64> = again.open_multi(&Options::new())?;
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn open_multi<K: InlineKey, V: Inline>(
-        &self,
-        options: &Options,
-    ) -> Result<PeaMultiMap<K, V>, Error> {
-        PeaMultiMap::open_in(self.backing()?, &self.options(options))
-    }
-
-    /// [`create`](Self::create), of byte strings.
-    ///
-    /// # Errors
-    /// As it has.
-    ///
-    /// ```
-    /// # use nunatak::durable::{Options, Persistency, Simulation};
-    /// let simulation = Simulation::new(Persistency::Lines);
-    /// let map = simulation.create_blobs(&Options::new())?;
-    /// assert!(map.is_empty());
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn create_blobs(&self, options: &Options) -> Result<TurboBlobMap, Error> {
-        TurboBlobMap::create_in(self.backing()?, &self.options(options))
-    }
-
-    /// [`open`](Self::open), of byte strings.
-    ///
-    /// # Errors
-    /// As it has.
-    ///
-    /// ```
-    /// # use nunatak::durable::{Options, Persistency, Simulation};
-    /// let simulation = Simulation::new(Persistency::Lines);
-    /// simulation.create_blobs(&Options::new())?.close()?;
-    /// let image = simulation.crash(simulation.moment()).latest();
-    /// let map = Simulation::of(&image, Persistency::Lines).open_blobs(&Options::new())?;
-    /// assert!(map.is_empty());
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn open_blobs(&self, options: &Options) -> Result<TurboBlobMap, Error> {
-        TurboBlobMap::open_in(self.backing()?, &self.options(options))
+    pub fn open<T: MapInFile>(&self, options: &Options) -> Result<FileMap<T>, Error> {
+        FileMap::open_in(self.backing()?, &self.options(options))
     }
 
     /// Lets every flush of a line take so long, as that of a slow device does.

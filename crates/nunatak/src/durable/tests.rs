@@ -28,7 +28,7 @@ fn contents(map: &Map) -> BTreeMap<u64, Vec<u64>> {
 fn keys_that_collide_are_there_again() {
     for persistency in [Persistency::Lines, Persistency::Pages] {
         let simulation = Simulation::new(persistency);
-        let map: Map = simulation.create_multi(&small()).unwrap();
+        let map: Map = simulation.create(&small()).unwrap();
         let keys = colliding(150);
         for value in 0..3 {
             keys.iter().for_each(|&key| map.insert(key, value).unwrap());
@@ -39,7 +39,7 @@ fn keys_that_collide_are_there_again() {
         map.close().unwrap();
         for image in [simulation.crash(simulation.moment()).latest(), killed] {
             let again = Simulation::of(&image, persistency);
-            let map: Map = again.open_multi(&small()).unwrap();
+            let map: Map = again.open(&small()).unwrap();
             assert_eq!(map.recovery().dropped, 0);
             assert_eq!((map.len(), map.verify()), (450, Ok(450)));
             assert!(contents(&map).values().all(|values| *values == [0, 1, 2]));
@@ -55,7 +55,7 @@ fn keys_that_collide_are_there_again() {
 #[test]
 fn chains_are_crashed() {
     let simulation = Simulation::new(Persistency::Lines);
-    let map: Map = simulation.create_multi(&small()).unwrap();
+    let map: Map = simulation.create(&small()).unwrap();
     let keys = colliding(70);
     keys.iter().for_each(|&key| map.insert(key, 7).unwrap());
     assert!(map.stats().table.chained >= 8, "{:?}", map.stats());
@@ -83,7 +83,7 @@ fn chains_are_crashed() {
         for moment in if is_one { from..=to } else { to..=to } {
             for image in simulation.crash(moment).images(32, 1) {
                 let again = Simulation::of(&image, Persistency::Lines);
-                let map: Map = again.open_multi(&small()).unwrap();
+                let map: Map = again.open(&small()).unwrap();
                 let found = contents(&map);
                 assert!(found == after || moment < to && found == before, "{moment} of {to}");
                 images += 1;

@@ -1,17 +1,17 @@
 //! TurboHash in a file.
 
-use super::map::{DurableDesign, InFile, Map, hash_for};
+use super::designs::{
+    DurableDesign, InFile, check_bits, hash_for, hash_of, no_table_without_a_file, word_of_bits,
+};
+use super::handle::create_whole;
 use super::options::Options;
-use crate::entry::{Inline, InlineKey};
-use crate::error::{Error, FileError};
+use super::pairs::Map;
+use crate::error::Error;
 use crate::hash::{Placement, StableHash, StablePlacement};
-use crate::map::InlineMap;
 use crate::memory::durable::{Backing, Description, Kind, Paged, Pool};
 use crate::table::iceberg::Recovery;
 use crate::table::turbo::{Config, Table, TurboStats};
 use crate::table::{Design, Hashes, Places, Turbo, Visible, file_addresses};
-use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// TurboHash in a file (sections 3.3 to 3.7 of the paper): an insert, a removal or an update
 /// writes back one cache line, a get reads the line of a header and that of a slot. When a
@@ -49,7 +49,7 @@ impl Design for InFile<Turbo> {
 
     #[allow(private_interfaces, reason = "the trait is sealed")]
     fn table<P: Placement>(_placement: P, _capacity: usize) -> Result<Self::Table<P>, Error> {
-        Err(Error::InvalidOption { option: "path", expected: "given, for a map in a file" })
+        no_table_without_a_file()
     }
 }
 
@@ -61,47 +61,28 @@ impl Visible for InFile<Turbo> {}
 fn describe(config: &Config, hash: StableHash, bits: (u32, u32)) -> Description {
     let mut words = [0; 12];
     words[..4].copy_from_slice(&config.to_words());
-    words[4] = u64::from(bits.0) | u64::from(bits.1) << 16;
+    words[4] = word_of_bits(bits);
     words[5] = StableHash::VERSION;
     words[6..8].copy_from_slice(&hash.multipliers);
     words
 }
 
 impl DurableDesign for InFile<Turbo> {
-    type File = File;
-
     #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
-    fn file(table: &Self::File) -> &Self::File {
-        table
-    }
-
-    fn spawn<K: InlineKey, V: Inline>(
-        map: &Arc<InlineMap<K, V, StableHash, Self>>,
-        run: impl FnOnce(&Self::File) + Send + 'static,
-    ) -> std::io::Result<JoinHandle<()>> {
-        let map = Arc::clone(map);
-        std::thread::Builder::new().name("nunatak-sync".into()).spawn(move || run(&map.table))
-    }
-
-    #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
-    fn create(backing: Backing, options: &Options, bits: (u32, u32)) -> Result<Self::File, Error> {
+    fn create(backing: Backing, options: &Options, bits: (u32, u32)) -> Result<File, Error> {
         let config = File::config_for(options.turbo.clone(), options.capacity)?;
         let hash = hash_for(&backing);
         let description = describe(&config, hash, bits);
         let wanted = options.wanted_by_copies();
-        let mut pool = Pool::create(backing, Kind::Turbo, &description, wanted)?;
-        // The name last, so that what has it is whole; but before the pool is shared.
-        let unpublished = pool.backing_mut().unpublished();
-        let medium = Paged::new(pool, file_addresses())?;
-        let placement = StablePlacement::new(hash.multipliers);
-        let table = Table::create(medium, placement, config)?;
-        table.sync()?;
-        // After the sync, so that nobody copies pages in which nothing is.
-        table.reserve(options.capacity)?;
-        if let Some(unpublished) = unpublished {
-            unpublished.publish()?;
-        }
-        Ok(table)
+        create_whole(backing, Kind::Turbo, &description, wanted, |pool| {
+            let medium = Paged::new(pool, file_addresses())?;
+            let placement = StablePlacement::new(hash.multipliers);
+            let table = Table::create(medium, placement, config)?;
+            table.sync()?;
+            // After the sync, so that nobody copies pages in which nothing is.
+            table.reserve(options.capacity)?;
+            Ok(table)
+        })
     }
 
     #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
@@ -109,18 +90,12 @@ impl DurableDesign for InFile<Turbo> {
         backing: Backing,
         options: &Options,
         bits: (u32, u32),
-    ) -> Result<(Self::File, Recovery), Error> {
+    ) -> Result<(File, Recovery), Error> {
         let pool = Pool::open(backing, Kind::Turbo, options.wanted_by_copies())?;
         let words = *pool.description();
-        let other = |what| Error::File(FileError::OtherKind { what });
-        if words[5] != StableHash::VERSION {
-            return Err(other("hash"));
-        }
-        let hash = StableHash { multipliers: [words[6], words[7]] };
+        let hash = hash_of(&words[5..])?;
         let config = Config::of_words([words[0], words[1], words[2], words[3]])?;
-        if words[4] != describe(&config, hash, bits)[4] {
-            return Err(other("type of keys or values"));
-        }
+        check_bits(words[4], bits)?;
         let medium = Paged::new(pool, file_addresses())?;
         Table::open(medium, StablePlacement::new(hash.multipliers), config, None)
     }

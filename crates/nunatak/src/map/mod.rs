@@ -2,56 +2,35 @@
 //! [`ConcurrentMap`], the interface that all of them share.
 
 mod batch;
-mod blob;
 mod boxed;
-mod boxed_guard;
-mod boxed_removal;
-mod boxed_sealable;
-mod boxed_whole;
 mod bytes;
-mod bytes_guard;
-mod bytes_removal;
-mod bytes_whole;
-mod detached;
-mod dlht;
-mod iceberg;
+mod designs;
 mod inline;
-mod inline_whole;
+mod interface;
 mod multi;
-mod pea;
-mod record;
-mod sealable;
-mod set;
-mod set_algebra;
-mod shadow;
-mod shadow_record;
-mod turbo;
-mod windows;
 #[cfg(feature = "rayon")]
 mod with_rayon;
 #[cfg(feature = "serde")]
 mod with_serde;
 
 pub use batch::{Op, Outcome, Request, Stop};
-pub use blob::BlobMap;
 pub use boxed::BoxedMap;
-pub use boxed_guard::{BoxedGuard, Removed};
+pub use boxed::guard::{BoxedGuard, Removed};
+pub use boxed::sealable::Sealable;
 pub use bytes::ByteMap;
-pub use bytes_guard::ByteGuard;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-pub(crate) use bytes_whole::fetch_by_compute;
-pub use detached::Detached;
-pub use dlht::{DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet};
-pub use iceberg::{IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet};
+pub use bytes::blob::BlobMap;
+pub use bytes::detached::Detached;
+pub use bytes::guard::ByteGuard;
+pub use bytes::record::{DlhtRecordMap, RecordMap};
+pub use bytes::shadow::{DlhtShadowRecordMap, RecordShadow};
+pub use designs::dlht::{DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet};
+pub use designs::iceberg::{IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet};
+pub use designs::pea::{PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaSet};
+pub use designs::turbo::{TurboBlobMap, TurboBoxedMap, TurboBuilder, TurboMap, TurboSet};
 pub use inline::InlineMap;
+pub use inline::set::InlineSet;
+pub use inline::shadow::{DlhtShadowMap, Shadow};
 pub use multi::PeaMultiMap;
-pub use pea::{PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaSet};
-pub use record::{DlhtRecordMap, RecordMap};
-pub use sealable::Sealable;
-pub use set::InlineSet;
-pub use shadow::{DlhtShadowMap, Shadow};
-pub use shadow_record::{DlhtShadowRecordMap, RecordShadow};
-pub use turbo::{TurboBlobMap, TurboBoxedMap, TurboBuilder, TurboMap, TurboSet};
 
 use crate::error::{BatchError, Error};
 use crate::memory::MemoryUsage;
@@ -190,6 +169,17 @@ pub trait ConcurrentMap<K: Clone, V: Clone>: Sized {
     /// # Errors
     /// If `previous` is shorter than `entries`; nothing was done.
     fn insert_many(
+        &self,
+        entries: &[(K, V)],
+        previous: &mut [Option<V>],
+    ) -> Result<usize, BatchError>;
+
+    /// Replaces the values of all keys that are present, in order, and returns
+    /// how many were.
+    ///
+    /// # Errors
+    /// If `previous` is shorter than `entries`; nothing was done.
+    fn update_many(
         &self,
         entries: &[(K, V)],
         previous: &mut [Option<V>],

@@ -1,9 +1,10 @@
 //! [`PeaMultiMap`]: keys with any number of values.
 
-use super::pea::PeaBuilder;
 use crate::entry::{Inline, InlineKey};
 use crate::error::{BatchError, Error};
 use crate::hash::{Hashing, RandomState};
+use crate::map::designs::pea::PeaBuilder;
+use crate::map::interface::whole_map;
 use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::table::PairTable;
 use crate::table::pea::{PeaMultiStats, Table};
@@ -283,7 +284,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         values: &mut Vec<V>,
         ends: &mut [usize],
     ) -> Result<(), BatchError> {
-        super::inline_whole::check_batch(keys.len(), ends.len())?;
+        crate::map::batch::check_batch(keys.len(), ends.len())?;
         let word = |at: usize| keys[at].to_word();
         self.table.copy_values_of(keys.len(), word, values, |at, end| ends[at] = end);
         Ok(())
@@ -304,7 +305,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
     /// ```
     #[inline]
     pub fn count_many(&self, keys: &[K], counts: &mut [usize]) -> Result<(), BatchError> {
-        super::inline_whole::check_batch(keys.len(), counts.len())?;
+        crate::map::batch::check_batch(keys.len(), counts.len())?;
         let word = |at: usize| keys[at].to_word();
         self.table.count_values_of(keys.len(), word, |at, count| counts[at] = count);
         Ok(())
@@ -325,7 +326,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
     /// ```
     #[inline]
     pub fn remove_all_many(&self, keys: &[K], removed: &mut [usize]) -> Result<(), BatchError> {
-        super::inline_whole::check_batch(keys.len(), removed.len())?;
+        crate::map::batch::check_batch(keys.len(), removed.len())?;
         let word = |at: usize| keys[at].to_word();
         self.table.remove_values_of(keys.len(), word, |at, count| removed[at] = count);
         Ok(())
@@ -393,72 +394,6 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         }
     }
 
-    /// How many values there are, of all keys: one cache line for each thread that ever
-    /// used the map.
-    ///
-    /// ```
-    /// # use nunatak::PeaMultiMap;
-    /// let map: PeaMultiMap<u64, u64> = (0..100).map(|value| (7, value)).collect();
-    /// assert_eq!(map.len(), 100);
-    /// ```
-    pub fn len(&self) -> usize {
-        PairTable::len(&self.table)
-    }
-
-    /// Whether no key has a value.
-    ///
-    /// ```
-    /// # use nunatak::PeaMultiMap;
-    /// assert!(PeaMultiMap::<u64, u64>::new().is_empty());
-    /// ```
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Makes room for so many values more, of as many keys.
-    ///
-    /// # Errors
-    /// If the memory is not to be had; the map is as it was.
-    ///
-    /// ```
-    /// # use nunatak::{Error, PeaMultiMap};
-    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::new();
-    /// map.reserve(100_000)?;
-    /// assert_eq!(map.reserve(usize::MAX), Err(Error::CapacityOverflow));
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn reserve(&self, additional: usize) -> Result<(), Error> {
-        PairTable::reserve(&self.table, additional)
-    }
-
-    /// Merges segments that are not full, and gives memory back to the system.
-    ///
-    /// # Errors
-    /// If the memory for a merged segment is not to be had.
-    ///
-    /// ```
-    /// # use nunatak::PeaMultiMap;
-    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::with_capacity(1 << 20);
-    /// let before = map.memory_usage().mapped;
-    /// map.shrink_to_fit()?;
-    /// assert!(map.memory_usage().mapped < before / 10);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn shrink_to_fit(&self) -> Result<(), Error> {
-        PairTable::shrink_to_fit(&self.table)
-    }
-
-    /// What the map has of the system's memory.
-    ///
-    /// ```
-    /// # use nunatak::PeaMultiMap;
-    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::new();
-    /// assert!(map.memory_usage().mapped >= 1 << 20);
-    /// ```
-    pub fn memory_usage(&self) -> MemoryUsage {
-        PairTable::memory_usage(&self.table)
-    }
-
     /// What the map looks like inside: reads every bucket.
     ///
     /// ```
@@ -468,6 +403,11 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
     /// ```
     pub fn stats(&self) -> PeaMultiStats {
         self.table.multi_stats()
+    }
+
+    whole_map! {
+        "PeaMultiMap", "PeaMultiMap::<u64, u64>::new()", "values", table, PeaMultiStats:
+        len is_empty reserve shrink_to_fit load_factor memory_usage
     }
 }
 
@@ -503,6 +443,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> Extend<(K, V)> for PeaMultiMap<K, V, S
     }
 }
 
+/// Copies all pairs, and frees the map before the first is yielded.
 impl<K: InlineKey, V: Inline, S: Hashing> IntoIterator for PeaMultiMap<K, V, S> {
     type Item = (K, V);
     type IntoIter = std::vec::IntoIter<(K, V)>;

@@ -1,0 +1,96 @@
+//! [`DurableDesign`] and [`InFile`]: the designs of tables, in files.
+
+use super::options::Options;
+use super::table::FileTable;
+use crate::error::{Error, FileError};
+use crate::hash::{StableHash, StablePlacement};
+use crate::memory::durable::Backing;
+use crate::table::iceberg::Recovery;
+use crate::table::{Design, Hashes};
+use core::marker::PhantomData;
+
+/// A design of table that can be in a file.
+///
+/// ```
+/// use nunatak::durable::{DurableDesign, InFile, Map};
+/// fn count<D: DurableDesign>(map: &Map<u64, u64, D>) -> usize {
+///     map.len()
+/// }
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
+/// let map: Map<u64, u64, InFile<nunatak::Iceberg>> = Map::create(&path)?;
+/// assert_eq!(count(&map), 0);
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
+pub trait DurableDesign: Hashes<StableHash> + Design<Table<StablePlacement>: FileTable> {
+    /// `bits`: of how many bits a key's word is, and a value's.
+    #[doc(hidden)]
+    fn create(
+        backing: Backing,
+        options: &Options,
+        bits: (u32, u32),
+    ) -> Result<Self::Table<StablePlacement>, Error>;
+    #[doc(hidden)]
+    fn open(
+        backing: Backing,
+        options: &Options,
+        bits: (u32, u32),
+    ) -> Result<(Self::Table<StablePlacement>, Recovery), Error>;
+}
+
+/// The design of a table in RAM, in a file.
+///
+/// ```
+/// use nunatak::Iceberg;
+/// use nunatak::durable::{InFile, Map};
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
+/// let map: Map<u64, u64, InFile<Iceberg>> = Map::create(&path)?;
+/// # drop(map);
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct InFile<D>(PhantomData<fn() -> D>);
+
+/// A map in a file has no table without a file.
+pub(super) fn no_table_without_a_file<T>() -> Result<T, Error> {
+    Err(Error::InvalidOption { option: "path", expected: "given, for a map in a file" })
+}
+
+/// The hash of a new file.
+pub(super) fn hash_for(backing: &Backing) -> StableHash {
+    // A simulation is to do the same every time.
+    match backing.is_simulated() {
+        true => StableHash::EXAMPLE,
+        false => StableHash::draw(),
+    }
+}
+
+/// The sizes of keys and values, as a word of a file's description.
+pub(super) fn word_of_bits(bits: (u32, u32)) -> u64 {
+    u64::from(bits.0) | u64::from(bits.1) << 16
+}
+
+/// The hash of a file that says so in three words of its description, which begin with the
+/// version.
+///
+/// # Errors
+/// If it is of another version.
+pub(super) fn hash_of(words: &[u64]) -> Result<StableHash, Error> {
+    match words[0] == StableHash::VERSION {
+        true => Ok(StableHash { multipliers: [words[1], words[2]] }),
+        false => Err(FileError::OtherKind { what: "hash" }.into()),
+    }
+}
+
+/// Whether the sizes of keys and values are those of the file.
+///
+/// # Errors
+/// If they are others.
+pub(super) fn check_bits(word: u64, bits: (u32, u32)) -> Result<(), Error> {
+    match word == word_of_bits(bits) {
+        true => Ok(()),
+        false => Err(FileError::OtherKind { what: "type of keys or values" }.into()),
+    }
+}

@@ -1,0 +1,592 @@
+//! [`FileMap`]: a map that is in a file, and how it is created, opened, synced and closed.
+//!
+//! Invariants:
+//!
+//! 1. A file has its name only when it is whole: a new file is written under another name,
+//!    synced, and renamed.
+//! 2. A change is admitted before it begins: the file is writable, no sync has failed, and there
+//!    is room for what the change stores.
+//! 3. A change is acknowledged after it has been made as durable as [`Durability`] says.
+
+use super::maintenance::Maintenance;
+use super::options::{Durability, Options};
+use super::session::{Session, admit, admit_new};
+use super::table::FileTable;
+use crate::error::{Error, FileError};
+use crate::memory::MemoryUsage;
+use crate::memory::durable::{Backing, Description, Kind, Pool, Wanted};
+use crate::table::iceberg::Recovery;
+use core::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A map that a file can hold: the content of a [`FileMap`]. The kinds of this crate are all
+/// that there are.
+///
+/// ```
+/// use nunatak::durable::{FileMap, MapInFile};
+/// fn close_all<T: MapInFile>(maps: Vec<FileMap<T>>) -> Result<(), nunatak::Error> {
+///     maps.into_iter().try_for_each(FileMap::close)
+/// }
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
+/// close_all(vec![nunatak::durable::TurboBlobMap::create(&path)?])?;
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[allow(private_interfaces, reason = "the trait is sealed: its parts are internal")]
+pub trait MapInFile: Send + Sync + Sized + 'static {
+    /// The quantities that the paper of the map's table reports.
+    type Stats: fmt::Debug + Clone;
+    /// What an iterator yields.
+    type Entry;
+    #[doc(hidden)]
+    type Table: FileTable;
+
+    #[doc(hidden)]
+    fn create(backing: Backing, options: &Options) -> Result<Self, Error>;
+    #[doc(hidden)]
+    fn open(backing: Backing, options: &Options) -> Result<(Self, Recovery), Error>;
+    #[doc(hidden)]
+    fn table(&self) -> &Self::Table;
+    #[doc(hidden)]
+    fn verify(&self) -> Result<usize, Error>;
+    /// Stores what the next one who opens the file wants to know. A sync follows.
+    #[doc(hidden)]
+    fn prepare_close(&self) -> Result<(), Error> {
+        self.table().prepare_close()
+    }
+
+    #[doc(hidden)]
+    fn iter(&self) -> impl Iterator<Item = Self::Entry>;
+    #[doc(hidden)]
+    fn snapshot(&self) -> Result<impl Iterator<Item = Self::Entry>, Error>;
+    #[doc(hidden)]
+    fn clear(&self);
+    #[doc(hidden)]
+    fn len(&self) -> usize;
+    #[doc(hidden)]
+    fn reserve(&self, additional: usize) -> Result<(), Error>;
+    #[doc(hidden)]
+    fn shrink_to_fit(&self) -> Result<(), Error>;
+    #[doc(hidden)]
+    fn load_factor(&self) -> f64;
+    #[doc(hidden)]
+    fn memory_usage(&self) -> MemoryUsage;
+    #[doc(hidden)]
+    fn stats(&self) -> Self::Stats;
+}
+
+/// Makes a file that nobody finds before `build` has made it whole.
+pub(super) fn create_whole<T>(
+    backing: Backing,
+    kind: Kind,
+    description: &Description,
+    wanted: Wanted,
+    build: impl FnOnce(Pool) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut pool = Pool::create(backing, kind, description, wanted)?;
+    // Taken before the pool is shared.
+    let unpublished = pool.backing_mut().unpublished();
+    let whole = build(pool)?;
+    if let Some(unpublished) = unpublished {
+        unpublished.publish()?;
+    }
+    Ok(whole)
+}
+
+/// A map in a file: the handle of an open file, and the map `T` that is in it.
+///
+/// [`IcebergMap`](crate::durable::IcebergMap), [`PeaMap`](crate::durable::PeaMap),
+/// [`PeaMultiMap`](crate::durable::PeaMultiMap), [`TurboMap`](crate::durable::TurboMap) and
+/// [`TurboBlobMap`](crate::durable::TurboBlobMap) are the kinds. All of them are created,
+/// opened, synced and closed in the same way, which is what this page begins with. The
+/// operations are those of the map in RAM of the same design, and they touch the same cache
+/// lines. Changes return a `Result`: there may be no room on the disk, the file may have been
+/// opened to be read, or a sync may have failed.
+/// [`Durability`](crate::durable::Durability) says what an operation is worth when it has
+/// returned.
+///
+/// A handle that is dropped [closes](Self::close) its file.
+///
+/// ```
+/// use nunatak::durable::{Durability, IcebergMap, Options};
+///
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
+/// let options = Options::new().durability(Durability::Synced);
+/// let map: IcebergMap<u64, u64> = IcebergMap::create_with(&path, &options)?;
+/// let mut previous = [None; 2];
+/// map.insert_many(&[(1, 10), (2, 20)], &mut previous)?;   // one sync for both
+/// assert_eq!(map.get(&2), Some(20));
+/// # drop(map);
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub struct FileMap<T: MapInFile> {
+    /// The thread of maintenance shares it.
+    pub(super) map: Arc<T>,
+    pub(super) session: Session,
+}
+
+impl<T: MapInFile> fmt::Debug for FileMap<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileMap")
+            .field("len", &self.len())
+            .field("durability", &self.session.durability)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Creating, opening, syncing and closing.
+impl<T: MapInFile> FileMap<T> {
+    /// Creates a file with an empty map. Nobody finds the file before it is whole.
+    ///
+    /// # Errors
+    /// If there is a file of this name, or it can't be made.
+    ///
+    /// ```
+    /// # use nunatak::{Error, FileError, durable::IcebergMap};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// let again = IcebergMap::<u64, u64>::create(&path);
+    /// assert_eq!(again.unwrap_err(), Error::File(FileError::Exists));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn create(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::create_with(path, &Options::default())
+    }
+
+    /// Creates a file with an empty map.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), and if an option is out of its range.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Options, PeaMultiMap};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let options = Options::new().capacity(1000);
+    /// let edges: PeaMultiMap<u32, u32> = PeaMultiMap::create_with(&path, &options)?;
+    /// # drop(edges);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn create_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
+        options.check()?;
+        if options.read_only {
+            return Err(FileError::ReadOnly.into());
+        }
+        let is_memory = options.durability == Durability::PersistentMemory;
+        Self::create_in(Backing::create(path.as_ref(), is_memory)?, options)
+    }
+
+    /// Opens a file, and recovers it if it was not closed. That of an
+    /// [`IcebergMap`](crate::durable::IcebergMap) takes about as long as it takes to read the
+    /// file, that of any other map a few milliseconds.
+    ///
+    /// # Errors
+    /// If the file can't be read or written, is in use, holds no such map, or is damaged in a
+    /// way that no crash damages it.
+    ///
+    /// ```
+    /// # use nunatak::{Error, FileError, durable::IcebergMap};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// let again = IcebergMap::<u64, u64>::open(&path);
+    /// assert_eq!(again.unwrap_err(), Error::File(FileError::InUse));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::open_with(path, &Options::default())
+    }
+
+    /// Opens a file. The file's own values hold for the options that describe its contents.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), and if an option is out of its range.
+    ///
+    /// ```
+    /// # use nunatak::{Error, FileError, durable::{IcebergMap, Options}};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// # IcebergMap::<u64, u64>::create(&path)?.insert(1, 10)?;
+    /// let options = Options::new().read_only(true);
+    /// let map: IcebergMap<u64, u64> = IcebergMap::open_with(&path, &options)?;
+    /// assert_eq!(map.get(&1), Some(10));
+    /// assert_eq!(map.insert(1, 11), Err(Error::File(FileError::ReadOnly)));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
+        options.check()?;
+        let is_memory = options.durability == Durability::PersistentMemory;
+        Self::open_in(Backing::open(path.as_ref(), options.read_only, is_memory)?, options)
+    }
+
+    /// Opens a file, or creates it if there is none.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open) and [`create`](Self::create).
+    ///
+    /// ```
+    /// # use nunatak::durable::TurboBlobMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// for replaces in [false, true] {
+    ///     let map = TurboBlobMap::open_or_create(&path)?;
+    ///     assert_eq!(map.put(b"a", b"1")?, replaces);
+    /// }
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn open_or_create(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::open_or_create_with(path, &Options::default())
+    }
+
+    /// Opens a file, or creates it if there is none.
+    ///
+    /// # Errors
+    /// As [`open_with`](Self::open_with) and [`create_with`](Self::create_with).
+    ///
+    /// ```
+    /// # use nunatak::durable::{IcebergMap, Options};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let options = Options::new().capacity(1000);
+    /// let map: IcebergMap<u64, u64> = IcebergMap::open_or_create_with(&path, &options)?;
+    /// # drop(map);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn open_or_create_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
+        let path = path.as_ref();
+        loop {
+            if path.symlink_metadata().is_ok() {
+                return Self::open_with(path, options);
+            }
+            match Self::create_with(path, options) {
+                // Somebody else was faster.
+                Err(Error::File(FileError::Exists)) => {}
+                other => return other,
+            }
+        }
+    }
+
+    pub(super) fn create_in(backing: Backing, options: &Options) -> Result<Self, Error> {
+        Self::of(T::create(backing, options)?, options, Recovery::default())
+    }
+
+    pub(super) fn open_in(backing: Backing, options: &Options) -> Result<Self, Error> {
+        let (map, recovery) = T::open(backing, options)?;
+        Self::of(map, options, recovery)
+    }
+
+    fn of(map: T, options: &Options, recovery: Recovery) -> Result<Self, Error> {
+        let (map, durability) = (Arc::new(map), options.durability);
+        let maintenance = match options.read_only {
+            true => None,
+            false => Maintenance::start(&map, durability)?,
+        };
+        Ok(Self { map, session: Session::new(durability, maintenance, recovery) })
+    }
+
+    pub(super) fn table(&self) -> &T::Table {
+        self.map.table()
+    }
+
+    /// Makes all that was acknowledged survive a power cut. Other operations go on meanwhile.
+    ///
+    /// # Errors
+    /// If the system could not write it; the map is poisoned then.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// map.sync()?;
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn sync(&self) -> Result<(), Error> {
+        self.table().sync()
+    }
+
+    /// Syncs, and notes in the file that it was closed. Dropping the map does the same, but
+    /// can't report an error.
+    ///
+    /// # Errors
+    /// As [`sync`](Self::sync).
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.close()?;
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn close(mut self) -> Result<(), Error> {
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        self.session.end_maintenance();
+        let pool = self.table().pool();
+        if pool.backing().is_read_only() || pool.is_closed() {
+            return Ok(());
+        }
+        self.map.prepare_close()?;
+        self.table().sync()?;
+        pool.set_session(false);
+        pool.barrier()
+    }
+
+    /// Checks every slot: each entry is where it belongs, is there once (but for values of a
+    /// [`PeaMultiMap`](crate::durable::PeaMultiMap)), and is of the map's types. Returns how many
+    /// entries there are.
+    ///
+    /// Other threads should change nothing meanwhile: `verify` reports what it sees of changes.
+    ///
+    /// # Errors
+    /// What is wrong.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// assert_eq!(map.verify()?, 1);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn verify(&self) -> Result<usize, Error> {
+        self.map.verify()
+    }
+
+    /// What opening the file has found; nothing if it was created. A map that was not closed is
+    /// recovered part by part (an [`IcebergMap`](crate::durable::IcebergMap) at once): its items
+    /// are those of the parts that operations have used since, and all items after
+    /// [`len`](Self::len).
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// assert_eq!(map.recovery().items, 0);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn recovery(&self) -> Recovery {
+        self.session.recovery(self.table())
+    }
+
+    /// How many bytes the file has.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// assert_eq!(map.file_bytes(), std::fs::metadata(&path).unwrap().len());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn file_bytes(&self) -> u64 {
+        self.table().pool().file_bytes()
+    }
+
+    /// Makes a change that stores nothing new, and acknowledges it.
+    #[inline(always)]
+    pub(super) fn change<R>(&self, run: impl FnOnce(&T) -> Result<R, Error>) -> Result<R, Error> {
+        admit(self.table())?;
+        self.acknowledge(run(&self.map)?)
+    }
+
+    /// Makes a change that may store something new, and acknowledges it.
+    #[inline(always)]
+    pub(super) fn store<R>(&self, run: impl FnOnce(&T) -> Result<R, Error>) -> Result<R, Error> {
+        admit_new(self.table())?;
+        self.acknowledge(run(&self.map)?)
+    }
+
+    #[inline(always)]
+    pub(super) fn acknowledge<R>(&self, result: R) -> Result<R, Error> {
+        self.session.acknowledge(self.table(), result)
+    }
+}
+
+/// The map as a whole.
+impl<T: MapInFile> FileMap<T> {
+    /// All entries, weakly consistent: see
+    /// [`ConcurrentMap`](crate::ConcurrentMap#consistency).
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// assert_eq!(map.iter().collect::<Vec<_>>(), [(1, 10)]);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = T::Entry> {
+        self.map.iter()
+    }
+
+    /// A consistent cut of all entries. Changes wait while it is made; reads do not. It takes
+    /// as much memory as the entries.
+    ///
+    /// # Errors
+    /// If that memory is refused.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// let snapshot = map.snapshot()?;
+    /// map.clear()?;
+    /// assert_eq!(snapshot.collect::<Vec<_>>(), [(1, 10)]);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn snapshot(&self) -> Result<impl Iterator<Item = T::Entry>, Error> {
+        self.map.snapshot()
+    }
+
+    /// Takes out every entry that is present when it is reached.
+    ///
+    /// # Errors
+    /// If the file was opened to be read, or a sync has failed.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// map.clear()?;
+    /// assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn clear(&self) -> Result<(), Error> {
+        self.change(|map| {
+            map.clear();
+            Ok(())
+        })
+    }
+
+    /// How many entries there are (of a [`PeaMultiMap`](crate::durable::PeaMultiMap): values):
+    /// exact when nobody changes the map. Recovers what is not recovered yet.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// assert_eq!(map.len(), 0);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Whether there is no entry.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes room in the table for `additional` more entries.
+    ///
+    /// # Errors
+    /// If the disk is full, the file was opened to be read, or a sync has failed; the map is as
+    /// it was.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.reserve(1000)?;
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn reserve(&self, additional: usize) -> Result<(), Error> {
+        self.change(|map| map.reserve(additional))
+    }
+
+    /// Makes the table smaller if it can be, and gives blocks of the file back that the entries
+    /// do not need.
+    ///
+    /// # Errors
+    /// If there is no room for the smaller table, the file was opened to be read, or a sync has
+    /// failed; the map is as it was, or smaller.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.reserve(100_000)?;
+    /// let before = map.file_bytes();
+    /// map.shrink_to_fit()?;
+    /// assert!(map.file_bytes() < before);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn shrink_to_fit(&self) -> Result<(), Error> {
+        self.change(T::shrink_to_fit)
+    }
+
+    /// The share of the slots that hold an entry.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// assert_eq!(map.load_factor(), 0.0);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn load_factor(&self) -> f64 {
+        self.map.load_factor()
+    }
+
+    /// How many bytes the map has mapped, of the file and of RAM, and how many are resident.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// assert!(map.memory_usage().mapped > 0);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn memory_usage(&self) -> MemoryUsage {
+        self.map.memory_usage()
+    }
+
+    /// The quantities that the paper of the map's table reports.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// assert_eq!(map.stats().len, 0);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn stats(&self) -> T::Stats {
+        self.map.stats()
+    }
+}
+
+impl<T: MapInFile> Drop for FileMap<T> {
+    fn drop(&mut self) {
+        let _ = self.finish();
+    }
+}

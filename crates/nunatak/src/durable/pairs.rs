@@ -1,0 +1,513 @@
+//! [`Map`]: keys and values of at most 8 bytes in a file.
+
+use super::designs::{DurableDesign, InFile};
+use super::handle::{FileMap, MapInFile};
+use super::options::Options;
+use super::session::{PORTION, admit_new, check_batch};
+use super::table::FileTable;
+use crate::entry::{Inline, InlineKey};
+use crate::error::{BatchError, Error};
+use crate::hash::{StableHash, StablePlacement};
+use crate::map::{Compute, InlineMap, Op, Stop};
+use crate::memory::MemoryUsage;
+use crate::memory::durable::Backing;
+use crate::table::Iceberg;
+use crate::table::iceberg::{BlockSizes, Recovery, SlotHandle};
+
+/// A concurrent map of keys and values of at most 8 bytes, in a file: the
+/// [map in RAM](InlineMap) of the same design, with the same operations.
+///
+/// [`IcebergMap`](crate::durable::IcebergMap), [`PeaMap`](crate::durable::PeaMap) and
+/// [`TurboMap`](crate::durable::TurboMap) are the maps of the designs.
+///
+/// ```
+/// use nunatak::durable::{InFile, Map};
+///
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
+/// let map: Map<u64, u64, InFile<nunatak::Pea>> = Map::create(&path)?;
+/// assert_eq!(map.insert(1, 10)?, None);
+/// assert_eq!(map.get(&1), Some(10));
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub type Map<K, V, D> = FileMap<InlineMap<K, V, StableHash, D>>;
+
+#[allow(private_interfaces, reason = "the trait is sealed: its parts are internal")]
+impl<K: InlineKey, V: Inline, D: DurableDesign> MapInFile for InlineMap<K, V, StableHash, D> {
+    type Stats = D::Stats;
+    type Entry = (K, V);
+    type Table = D::Table<StablePlacement>;
+
+    fn create(backing: Backing, options: &Options) -> Result<Self, Error> {
+        Ok(Self::of(D::create(backing, options, (K::BITS, V::BITS))?))
+    }
+
+    fn open(backing: Backing, options: &Options) -> Result<(Self, Recovery), Error> {
+        let (table, recovery) = D::open(backing, options, (K::BITS, V::BITS))?;
+        let map = Self::of(table);
+        if !(K::EVERY_WORD && V::EVERY_WORD) {
+            MapInFile::verify(&map)?;
+        }
+        Ok((map, recovery))
+    }
+
+    #[inline(always)]
+    fn table(&self) -> &Self::Table {
+        &self.table
+    }
+
+    fn verify(&self) -> Result<usize, Error> {
+        self.table.check(&|key, value| K::is_word(key) && V::is_word(value))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (K, V)> {
+        self.iter()
+    }
+
+    fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)>, Error> {
+        self.snapshot()
+    }
+
+    fn clear(&self) {
+        self.clear();
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn reserve(&self, additional: usize) -> Result<(), Error> {
+        self.reserve(additional)
+    }
+
+    fn shrink_to_fit(&self) -> Result<(), Error> {
+        self.shrink_to_fit()
+    }
+
+    fn load_factor(&self) -> f64 {
+        self.load_factor()
+    }
+
+    fn memory_usage(&self) -> MemoryUsage {
+        self.memory_usage()
+    }
+
+    fn stats(&self) -> D::Stats {
+        self.stats()
+    }
+}
+
+impl<K: InlineKey, V: Inline, D: DurableDesign> FileMap<InlineMap<K, V, StableHash, D>> {
+    /// [`ConcurrentMap::get`](crate::ConcurrentMap::get): touches what a get of the map in RAM
+    /// does, and writes nothing.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// assert_eq!((map.get(&1), map.get(&2)), (Some(10), None));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn get(&self, key: &K) -> Option<V> {
+        self.map.get(key)
+    }
+
+    /// [`ConcurrentMap::contains_key`](crate::ConcurrentMap::contains_key).
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, ()> = IcebergMap::create(&path)?;
+    /// map.insert(1, ())?;
+    /// assert!(map.contains_key(&1));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn contains_key(&self, key: &K) -> bool {
+        self.map.contains_key(key)
+    }
+
+    /// [`ConcurrentMap::insert`](crate::ConcurrentMap::insert): writes one line of the
+    /// file.
+    ///
+    /// # Errors
+    /// A file that is opened to be read, a full disk, a map that is poisoned or was
+    /// just now, by the sync of this operation: then it is not known whether it is
+    /// durable. So for all changes.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// assert_eq!((map.insert(1, 10)?, map.insert(1, 11)?), (None, Some(10)));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn insert(&self, key: K, value: V) -> Result<Option<V>, Error> {
+        self.store(|map| Ok(map.insert(key, value)))
+    }
+
+    /// [`ConcurrentMap::try_insert`](crate::ConcurrentMap::try_insert): the value that is
+    /// present, if one is.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// assert_eq!((map.try_insert(1, 10)?, map.try_insert(1, 11)?), (Ok(()), Err(10)));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn try_insert(&self, key: K, value: V) -> Result<Result<(), V>, Error> {
+        self.store(|map| Ok(map.try_insert(key, value)))
+    }
+
+    /// [`ConcurrentMap::update`](crate::ConcurrentMap::update).
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert), but for a full disk, which needs no room.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// assert_eq!(map.update(&1, 10)?, None);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn update(&self, key: &K, value: V) -> Result<Option<V>, Error> {
+        self.change(|map| Ok(map.update(key, value)))
+    }
+
+    /// [`ConcurrentMap::compare_exchange`](crate::ConcurrentMap::compare_exchange).
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// assert_eq!(map.compare_exchange(&1, &9, 11)?, Err(Some(10)));
+    /// assert_eq!(map.compare_exchange(&1, &10, 11)?, Ok(10));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn compare_exchange(
+        &self,
+        key: &K,
+        current: &V,
+        new: V,
+    ) -> Result<Result<V, Option<V>>, Error>
+    where
+        V: PartialEq,
+    {
+        self.change(|map| Ok(map.compare_exchange(key, current, new)))
+    }
+
+    /// [`ConcurrentMap::fetch_update`](crate::ConcurrentMap::fetch_update).
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// assert_eq!(map.fetch_update(&1, |value| Some(value + 1))?, Ok(10));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn fetch_update<F>(&self, key: &K, f: F) -> Result<Result<V, Option<V>>, Error>
+    where
+        F: FnMut(&V) -> Option<V>,
+    {
+        self.change(|map| Ok(map.fetch_update(key, f)))
+    }
+
+    /// [`ConcurrentMap::compute`](crate::ConcurrentMap::compute).
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    ///
+    /// ```
+    /// # use nunatak::{Compute, durable::IcebergMap};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.compute(1, |value| Compute::Put(value.map_or(1, |value| value + 1)))?;
+    /// assert_eq!(map.get(&1), Some(1));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn compute<F>(&self, key: K, f: F) -> Result<Option<V>, Error>
+    where
+        F: FnMut(Option<&V>) -> Compute<V>,
+    {
+        self.store(|map| Ok(map.compute(key, f)))
+    }
+
+    /// [`ConcurrentMap::get_or_insert_with`](crate::ConcurrentMap::get_or_insert_with).
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// assert_eq!(map.get_or_insert_with(1, || 10)?, 10);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn get_or_insert_with<F: FnOnce() -> V>(&self, key: K, make: F) -> Result<V, Error> {
+        self.store(|map| Ok(map.get_or_insert_with(key, make)))
+    }
+
+    /// [`ConcurrentMap::remove`](crate::ConcurrentMap::remove).
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// assert_eq!((map.remove(&1)?, map.remove(&1)?), (Some(10), None));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn remove(&self, key: &K) -> Result<Option<V>, Error> {
+        self.change(|map| Ok(map.remove(key)))
+    }
+
+    /// [`ConcurrentMap::remove_if`](crate::ConcurrentMap::remove_if).
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// assert_eq!(map.remove_if(&1, |value| *value > 10)?, None);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn remove_if<F: FnMut(&V) -> bool>(
+        &self,
+        key: &K,
+        condition: F,
+    ) -> Result<Option<V>, Error> {
+        self.change(|map| Ok(map.remove_if(key, condition)))
+    }
+
+    /// [`ConcurrentMap::get_many`](crate::ConcurrentMap::get_many).
+    ///
+    /// # Errors
+    /// If `values` is shorter than `keys`.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// let mut values = [None; 2];
+    /// assert_eq!(map.get_many(&[1, 2], &mut values), Ok(1));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn get_many(&self, keys: &[K], values: &mut [Option<V>]) -> Result<usize, BatchError> {
+        self.map.get_many(keys, values)
+    }
+
+    /// [`ConcurrentMap::insert_many`](crate::ConcurrentMap::insert_many); how many keys
+    /// were new. Acknowledged as one, but a crash may keep a part of it: those entries
+    /// of a thread that come first, at the least of the levels.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert), or `previous` is too short. If the disk gets full
+    /// in the middle, as many entries were stored as `previous` was written for.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// assert_eq!(map.insert_many(&[(1, 10), (2, 20)], &mut [None; 2])?, 2);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn insert_many(
+        &self,
+        entries: &[(K, V)],
+        previous: &mut [Option<V>],
+    ) -> Result<usize, Error> {
+        check_batch(entries.len(), previous.len())?;
+        let mut new = 0;
+        let portions = entries.chunks(PORTION).zip(previous.chunks_mut(PORTION));
+        for (entries, previous) in portions {
+            admit_new(self.table())?;
+            new += self.map.insert_many(entries, previous).unwrap_or(0);
+        }
+        self.acknowledge(new)
+    }
+
+    /// Replaces the values of all keys that are present, in order, and returns how many
+    /// were; a crash may keep a part of it.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update), or `previous` is too short.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// let mut previous = [None; 2];
+    /// assert_eq!(map.update_many(&[(1, 11), (2, 20)], &mut previous)?, 1);
+    /// assert_eq!(previous, [Some(10), None]);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn update_many(
+        &self,
+        entries: &[(K, V)],
+        previous: &mut [Option<V>],
+    ) -> Result<usize, Error> {
+        check_batch(entries.len(), previous.len())?;
+        self.change(|map| Ok(map.update_many(entries, previous).unwrap_or(0)))
+    }
+
+    /// [`ConcurrentMap::remove_many`](crate::ConcurrentMap::remove_many).
+    ///
+    /// # Errors
+    /// As [`update`](Self::update), or `removed` is too short.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// assert_eq!(map.remove_many(&[1, 2], &mut [None; 2])?, 0);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn remove_many(&self, keys: &[K], removed: &mut [Option<V>]) -> Result<usize, Error> {
+        check_batch(keys.len(), removed.len())?;
+        self.change(|map| Ok(map.remove_many(keys, removed).unwrap_or(0)))
+    }
+
+    /// [`ConcurrentMap::execute`](crate::ConcurrentMap::execute).
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert). If the disk gets full in the middle, the operations
+    /// that were done have outcomes.
+    ///
+    /// ```
+    /// # use nunatak::{Op, Request, Stop, durable::IcebergMap};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// let mut operations = [Op::new(Request::Insert(1, 10)), Op::new(Request::Get(1))];
+    /// assert_eq!(map.execute(&mut operations, Stop::Never)?, 2);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn execute(&self, operations: &mut [Op<K, V>], stop: Stop) -> Result<usize, Error> {
+        let mut done = 0;
+        for operations in operations.chunks_mut(PORTION) {
+            admit_new(self.table())?;
+            let count = self.map.execute(operations, stop);
+            done += count;
+            if count < operations.len() {
+                break;
+            }
+        }
+        self.acknowledge(done)
+    }
+
+    /// [`ConcurrentMap::prefetch`](crate::ConcurrentMap::prefetch).
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.prefetch(&1);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn prefetch(&self, key: &K) {
+        self.map.prefetch(key);
+    }
+
+    /// [`ConcurrentMap::retain`](crate::ConcurrentMap::retain).
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// map.retain(|_, value| *value > 10)?;
+    /// assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn retain<F: FnMut(&K, &V) -> bool>(&self, keep: F) -> Result<(), Error> {
+        self.change(|map| {
+            map.retain(keep);
+            Ok(())
+        })
+    }
+}
+
+impl<K: InlineKey, V: Inline, B: BlockSizes> Map<K, V, InFile<Iceberg<B>>> {
+    /// Where the key's item is; see [`IcebergMap::slot`](crate::InlineMap::slot).
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// let slot = map.slot(&1).unwrap();
+    /// assert_eq!(map.get_at(&slot), Some((1, 10)));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn slot(&self, key: &K) -> Option<SlotHandle> {
+        self.map.table.slot_of(key.to_word(), &crate::table::ByWord)
+    }
+
+    /// The key and the value at a place.
+    ///
+    /// ```
+    /// # use nunatak::durable::IcebergMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+    /// map.insert(1, 10)?;
+    /// let slot = map.slot(&1).unwrap();
+    /// map.remove(&1)?;
+    /// assert_eq!(map.get_at(&slot), None);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn get_at(&self, slot: &SlotHandle) -> Option<(K, V)> {
+        let (key, value) = self.map.table.read_slot(slot)?;
+        Some((K::from_word(key), V::from_word(value)))
+    }
+}

@@ -1,0 +1,127 @@
+//! Batches of keys whose entries are elsewhere: slots are looked for in windows, so that the
+//! latencies of slots overlap, and then those of entries.
+//!
+//! Whose word is a key's is the key's but for bad luck, so that its entry is fetched before it
+//! is looked at. For changes that is all; of lookups the entry is compared then.
+
+use crate::table::{ByEntry, KeyTest, PairTable};
+use core::ops::Range;
+
+/// How many keys are looked for before the first entry is looked at.
+const LOOKUPS: usize = 256;
+
+/// How many keys are looked for before the first of them is changed.
+const CHANGES: usize = 64;
+
+/// The windows of a batch.
+fn windows(count: usize, len: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..count).step_by(len).map(move |first| first..count.min(first + len))
+}
+
+/// Tells of each key of a batch, in order, its number and its value word. Words are asked for
+/// once; `test` looks at no entry; `is_its` looks at one that was [fetched] and passed, and if it
+/// is another key's, `look` looks the key up.
+///
+/// [fetched]: crate::memory::prefetch
+#[inline(always)]
+pub(in crate::map) fn find_many<T: KeyTest>(
+    table: &impl PairTable,
+    words: impl ExactSizeIterator<Item = u64>,
+    test: impl Fn(usize) -> T,
+    prefetch: impl Fn(u64),
+    (is_its, look): (impl Fn(usize, u64) -> bool, impl Fn(usize) -> Option<u64>),
+    mut found: impl FnMut(usize, Option<u64>),
+) {
+    let (count, mut words) = (words.len(), words);
+    for window in windows(count, LOOKUPS) {
+        let mut of_window = [0; LOOKUPS];
+        of_window.iter_mut().zip(words.by_ref()).for_each(|(to, word)| *to = word);
+        let mut seconds = [None; LOOKUPS];
+        table.find_many(
+            window.len(),
+            |at| of_window[at],
+            |at| test(window.start + at),
+            |at, second| {
+                seconds[at] = second;
+                second.into_iter().for_each(&prefetch);
+            },
+        );
+        // What was found for the keys after one that is looked up again is older than that.
+        let mut is_too_old = false;
+        for (at, second) in window.zip(seconds) {
+            is_too_old = is_too_old || second.is_some_and(|second| !is_its(at, second));
+            found(at, if is_too_old { look(at) } else { second });
+        }
+    }
+}
+
+/// Runs `each` for the changes of a batch, in order, until it returns false. By then slots and
+/// entries have been fetched, and, if keys may be `INSERTS`, slots for them.
+pub(in crate::map) fn for_each_fetched<const INSERTS: bool>(
+    table: &impl PairTable,
+    words: impl ExactSizeIterator<Item = u64>,
+    prefetch: impl Fn(u64),
+    mut each: impl FnMut(usize) -> bool,
+) {
+    let (count, mut words) = (words.len(), words);
+    for mut window in windows(count, CHANGES) {
+        let mut of_window = [0; CHANGES];
+        of_window.iter_mut().zip(words.by_ref()).for_each(|(to, word)| *to = word);
+        // Who inserts will want a slot that no look for the key fetches.
+        if INSERTS {
+            of_window[..window.len()].iter().for_each(|&word| table.prefetch(word));
+        }
+        table.find_many(
+            window.len(),
+            |at| of_window[at],
+            |_| ByEntry(|_| true),
+            |_, second| second.into_iter().for_each(&prefetch),
+        );
+        if !window.all(&mut each) {
+            return;
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::hash::HashPlacement;
+    use crate::table::{ByWord, Change, Design, Dlht};
+    use core::cell::Cell;
+
+    /// A lookup that has to be repeated finds what has changed since, and so do all after it.
+    #[test]
+    fn lookups_are_in_order_if_one_is_repeated() {
+        const COUNT: usize = 3 * LOOKUPS;
+        let table = <Dlht as Design>::table(HashPlacement, COUNT).unwrap();
+        let word = |at: usize| (at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let put = |at: usize, value| {
+            let _ = table.apply(word(at), &ByWord, Some(value), |_| Change::To(value));
+        };
+        (0..COUNT).for_each(|at| put(at, at as u64));
+        // In the middle of a window everything changes while an entry is compared.
+        let other = LOOKUPS + LOOKUPS / 2;
+        let looked = Cell::new(0);
+        let is_its = |at, second| {
+            assert_eq!(second as usize % COUNT, at);
+            if at == other {
+                (0..COUNT).for_each(|at| put(at, (at + COUNT) as u64));
+            }
+            at != other
+        };
+        let look = |at| {
+            looked.set(looked.get() + 1);
+            table.find(word(at), &ByWord)
+        };
+        find_many(
+            &table,
+            (0..COUNT).map(word),
+            |at| ByEntry(move |second| second as usize % COUNT == at),
+            |_| (),
+            (is_its, look),
+            |at, found| assert_eq!(found, Some(if at < other { at } else { at + COUNT } as u64)),
+        );
+        assert_eq!(looked.get(), LOOKUPS / 2);
+    }
+}

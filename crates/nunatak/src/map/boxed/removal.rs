@@ -1,0 +1,229 @@
+//! [`BoxedMap`]: removals, and when the entries that they take out are freed.
+
+use crate::entry::Entry;
+use crate::map::boxed::guard::Removed;
+use crate::map::boxed::{BoxedMap, Pointer};
+#[cfg(doc)]
+use crate::map::{ConcurrentMap, Sealable};
+use crate::table::{Change, Design, PairTable};
+use core::borrow::Borrow;
+use core::hash::{BuildHasher, Hash};
+
+impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
+    /// Takes the key out and returns a copy of its value;
+    /// [`remove_entry`](Self::remove_entry) does without the copy.
+    ///
+    /// The entry itself is dropped later: see
+    /// [when entries are dropped](Self#when-entries-are-dropped).
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// assert_eq!((map.remove("a"), map.remove("a")), (Some(1), None));
+    /// ```
+    pub fn remove<Q>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+        V: Clone,
+    {
+        self.remove_entry(key).map(|removed| removed.value().clone())
+    }
+
+    /// Takes the key out and returns its entry, which can be had by value when
+    /// nobody else can see it.
+    ///
+    /// Threads that found the entry before may go on changing its value in place. A
+    /// [`Sealable`] value can be sealed against that.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, Vec<u8>> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), vec![1, 2, 3]);
+    /// let removed = map.remove_entry("a").unwrap();
+    /// let (key, value): (String, Vec<u8>) = removed.into_owned().unwrap();
+    /// ```
+    pub fn remove_entry<Q>(&self, key: &Q) -> Option<Removed<'_, K, V, S, D>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let guard = self.guard();
+        self.apply(&guard, key, None, |_| Change::Remove).map(|taken_out| self.removed(taken_out))
+    }
+
+    /// Takes the key out if `condition` holds for its entry. `condition` may run more than
+    /// once, each time on a newer entry.
+    ///
+    /// The entry that is taken out is the very one that `condition` saw. But its value may
+    /// have been changed in place in between, by
+    /// [`get_with`](Self::get_with) or under a guard: no such change makes `condition` run
+    /// again. Changes that must not be lost need a [`Sealable`] value and
+    /// [`remove_sealed_if`](Self::remove_sealed_if); see
+    /// [the guide](crate::guide::values_in_place).
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// assert!(map.remove_entry_if("a", |_, value| *value > 1).is_none());
+    /// ```
+    pub fn remove_entry_if<Q, F>(
+        &self,
+        key: &Q,
+        mut condition: F,
+    ) -> Option<Removed<'_, K, V, S, D>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+        F: FnMut(&K, &V) -> bool,
+    {
+        let guard = self.guard();
+        let mut present = self.find(&guard, key);
+        loop {
+            let current = present?;
+            // SAFETY: found under the guard (R3).
+            let entry = unsafe { current.entry() };
+            if !condition(&entry.key, &entry.value) {
+                return None;
+            }
+            match self.replace_entry(&guard, key, current, Change::Remove) {
+                Ok(()) => return Some(self.removed(current)),
+                Err(newer) => present = newer,
+            }
+        }
+    }
+
+    /// [`ConcurrentMap::remove_if`]: [`remove_entry_if`](Self::remove_entry_if) by the value
+    /// alone, which returns a copy of the value.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// assert_eq!(map.remove_if("a", |value| *value > 1), None);
+    /// assert_eq!(map.remove_if("a", |value| *value > 0), Some(1));
+    /// ```
+    pub fn remove_if<Q, F>(&self, key: &Q, mut condition: F) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+        V: Clone,
+        F: FnMut(&V) -> bool,
+    {
+        let removed = self.remove_entry_if(key, |_, value| condition(value))?;
+        Some(removed.value().clone())
+    }
+
+    /// [`ConcurrentMap::retain`]: takes out the entries that `keep` rejects, and drops them as
+    /// [`clear`](Self::clear) does.
+    ///
+    /// `keep` runs once for each entry that it is shown. It runs again for a key only if the
+    /// key has another entry by the time of the removal. A value that was changed in place
+    /// still is the same entry: changes that must not be lost need
+    /// [`retain_unsealed`](Self::retain_unsealed).
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// map.retain(|_, value| *value > 1);
+    /// assert!(map.is_empty());
+    /// ```
+    pub fn retain<F: FnMut(&K, &V) -> bool>(&self, mut keep: F) {
+        // Retired after the guard, which would hold them back: limbo looks at all that
+        // waits for each 128 that come.
+        let mut removed = Vec::new();
+        {
+            let guard = self.guard();
+            for (_, word) in self.table.iter() {
+                // SAFETY: the table holds addresses of entries only.
+                let mut judged = unsafe { Pointer::<K, V>::from_word(word) };
+                loop {
+                    // SAFETY: found under the guard (R3).
+                    let Entry { key, value } = unsafe { judged.entry() };
+                    if keep(key, value) {
+                        break;
+                    }
+                    match self.replace_entry(&guard, key, judged, Change::Remove) {
+                        Ok(()) => {
+                            removed.push(self.removed(judged));
+                            break;
+                        }
+                        Err(Some(newer)) => judged = newer,
+                        Err(None) => break,
+                    }
+                }
+            }
+        }
+        drop(removed);
+        self.collect_if_any();
+    }
+
+    /// [`ConcurrentMap::clear`]: takes out every entry that is reached, and drops all that no
+    /// guard can see. Ends with an interrupt of all processors that run this process.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// # use std::sync::Arc;
+    /// let (map, value) = (DlhtBoxedMap::<String, Arc<u64>>::new(), Arc::new(1));
+    /// map.insert("a".into(), value.clone());
+    /// map.clear();
+    /// assert!(map.is_empty() && Arc::strong_count(&value) == 1);
+    /// ```
+    pub fn clear(&self) {
+        // As in `retain`.
+        let mut removed = Vec::new();
+        {
+            let guard = self.guard();
+            for (_, word) in self.table.iter() {
+                // SAFETY: the table holds addresses of entries only, found under the guard.
+                let entry = unsafe { Pointer::<K, V>::from_word(word).entry() };
+                let taken_out = self.apply(&guard, &entry.key, None, |_| Change::Remove);
+                removed.extend(taken_out.map(|taken_out| self.removed(taken_out)));
+            }
+        }
+        drop(removed);
+        self.collect_if_any();
+    }
+}
+
+impl<K, V, S, D: Design> BoxedMap<K, V, S, D> {
+    /// Drops the replaced and removed entries that no guard can see, and returns how many
+    /// wait for guards.
+    ///
+    /// Interrupts all processors that run this process, for about a microsecond each of eight
+    /// times. Without it entries are dropped at the latest
+    /// [as the map says](Self#when-entries-are-dropped).
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// map.insert("a".into(), 2);
+    /// assert_eq!(map.reclaim(), 0);
+    /// ```
+    pub fn reclaim(&self) -> usize {
+        self.table.free_retired();
+        self.limbo.collect(self.table.registry());
+        self.limbo.len()
+    }
+
+    /// Drops what no guard can see. Interrupts nobody if nothing waits.
+    pub(super) fn collect_if_any(&self) {
+        if self.limbo.len() > 0 {
+            self.limbo.collect(self.table.registry());
+        }
+    }
+
+    /// Returns how many replaced and removed entries wait to be dropped.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// assert_eq!(DlhtBoxedMap::<String, u64>::new().unreclaimed(), 0);
+    /// ```
+    pub fn unreclaimed(&self) -> usize {
+        self.limbo.len()
+    }
+}

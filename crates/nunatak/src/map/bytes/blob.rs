@@ -1,0 +1,116 @@
+//! [`BlobMap`]: byte strings in the map's own memory.
+
+use crate::entry::Blobs;
+use crate::error::Error;
+use crate::hash::{HashPlacement, RandomState};
+use crate::map::bytes::ByteMap;
+use crate::memory::Heap;
+use crate::table::{Design, Turbo};
+use core::hash::BuildHasher;
+use std::sync::Arc;
+
+/// A concurrent map of byte strings to byte strings of 0 to 4 GiB each, which are in the
+/// map's own memory, side by side.
+///
+/// A slot of the table holds a hash and an offset. A get touches what one of the table's
+/// inline map touches, and the blob; it copies nothing but what the caller asks for. A change
+/// stores a new blob and never touches the old one, whose memory is used again when no
+/// [guard](BlobMap::pin) can see it any more. `D` is the table's [design](crate::Design), by
+/// default TurboHash's. Source: TurboHash (SYSTOR '23), section 3.6.
+///
+/// A key and a value take their lengths and 8 bytes, rounded up to multiples of 8 (of 128
+/// bytes and more: by a quarter at most), and a slot of 16 bytes at the table's load.
+///
+/// ```
+/// use nunatak::TurboBlobMap;
+///
+/// let map = TurboBlobMap::new();
+/// map.put(b"nunatak", b"stands still")?;
+/// assert_eq!(map.get(b"nunatak").as_deref(), Some(&b"stands still"[..]));
+/// let guard = map.pin();
+/// let value: &[u8] = guard.get(b"nunatak").unwrap();
+/// map.delete(b"nunatak");
+/// assert_eq!(value, b"stands still");
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub type BlobMap<S = RandomState, D = Turbo> = ByteMap<Blobs<S, <D as Design>::Medium>, D>;
+
+impl<S, D> Default for ByteMap<Blobs<S, Heap>, D>
+where
+    S: BuildHasher + Default + Send + Sync + 'static,
+    D: Design<Medium = Heap>,
+{
+    fn default() -> Self {
+        Self::with_hasher(S::default())
+    }
+}
+
+impl<D: Design<Medium = Heap>> ByteMap<Blobs<RandomState, Heap>, D> {
+    /// An empty map.
+    ///
+    /// # Panics
+    /// If the memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert!(TurboBlobMap::new().is_empty());
+    /// ```
+    pub fn new() -> Self {
+        Self::with_capacity(0)
+    }
+
+    /// An empty map with room for `capacity` entries.
+    ///
+    /// # Panics
+    /// If the memory is refused; see [`try_with_capacity`](Self::try_with_capacity).
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert!(TurboBlobMap::with_capacity(1000).is_empty());
+    /// ```
+    pub fn with_capacity(capacity: usize) -> Self {
+        match Self::try_with_capacity(capacity) {
+            Ok(map) => map,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// An empty map with room for `capacity` entries.
+    ///
+    /// # Errors
+    /// If the capacity or the memory for it is not to be had.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert!(TurboBlobMap::try_with_capacity(1 << 60).is_err());
+    /// ```
+    pub fn try_with_capacity(capacity: usize) -> Result<Self, Error> {
+        let blobs = Blobs::new(&Heap, RandomState::default())?;
+        Ok(Self::of(D::table(HashPlacement, capacity)?, Arc::new(blobs)))
+    }
+}
+
+impl<S, D> ByteMap<Blobs<S, Heap>, D>
+where
+    S: BuildHasher + Send + Sync + 'static,
+    D: Design<Medium = Heap>,
+{
+    /// An empty map that hashes with `hasher`.
+    ///
+    /// # Panics
+    /// If the memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// use std::hash::RandomState;
+    /// let map: TurboBlobMap<RandomState> = TurboBlobMap::with_hasher(RandomState::new());
+    /// # assert!(map.is_empty());
+    /// ```
+    pub fn with_hasher(hasher: S) -> Self {
+        let blobs = Blobs::new(&Heap, hasher);
+        match blobs.and_then(|blobs| Ok((D::table(HashPlacement, 0)?, blobs))) {
+            Ok((table, blobs)) => Self::of(table, Arc::new(blobs)),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Guards on the byte strings of a map, which give them out where they are.
+
+use crate::entry::{Entries, KeyOf, KeyRef};
+use crate::map::bytes::ByteMap;
+use crate::sync::GuardPin;
+use crate::table::{Design, PairTable};
+use core::fmt;
+
+/// A guard on the byte strings of a [`ByteMap`]; see [`pin`](ByteMap::pin).
+///
+/// ```
+/// use nunatak::TurboBlobMap;
+/// let map = TurboBlobMap::new();
+/// map.put(b"a", b"1")?;
+/// let guard = map.pin();
+/// let (one, none) = (guard.get(b"a"), guard.get(b"b"));
+/// assert_eq!((one, none), (Some(&b"1"[..]), None));
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub struct ByteGuard<'m, E: Entries, D: Design> {
+    pub(super) map: &'m ByteMap<E, D>,
+    pin: GuardPin<'m>,
+}
+
+impl<'m, E: Entries, D: Design> ByteGuard<'m, E, D> {
+    pub(super) fn new(map: &'m ByteMap<E, D>, pin: GuardPin<'m>) -> Self {
+        Self { map, pin }
+    }
+
+    pub(super) fn pin(&self) -> &GuardPin<'m> {
+        &self.pin
+    }
+
+    /// All keys with their values, weakly consistent.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// assert_eq!(map.pin().iter().collect::<Vec<_>>(), [(&b"a"[..], &b"1"[..])]);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (E::Found<'_>, E::Value<'_>)> {
+        // SAFETY: the table holds words of these entries only, read under the guard.
+        let found = |word, second| unsafe { self.map.entries.found(word, second) };
+        let pairs = self.map.table.iter();
+        pairs.map(move |(word, second)| (found(word, second), self.map.value(&self.pin, second)))
+    }
+}
+
+impl<E: Entries, D: Design> fmt::Debug for ByteGuard<'_, E, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ByteGuard").finish_non_exhaustive()
+    }
+}
+
+impl<E: Entries, D: Design> ByteGuard<'_, E, D> {
+    /// The key's value, where it is.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert_eq!(TurboBlobMap::new().pin().get(b"a"), None);
+    /// ```
+    // Where the key's length is known, and in few instructions, of which the more lookups overlap.
+    #[inline(always)]
+    pub fn get(&self, key: KeyRef<'_, E>) -> Option<E::Value<'_>> {
+        self.map.find_value(&self.pin, key)
+    }
+
+    /// The values of many keys, in order, with overlapped memory latencies: `found` is told
+    /// the number of each and its value.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// let (guard, mut lengths) = (map.pin(), vec![]);
+    /// guard.get_many(&["b", "a"], |_, value| lengths.push(value.map(<[u8]>::len)));
+    /// assert_eq!(lengths, [None, Some(1)]);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn get_many<'g, K: KeyOf<E::Naming>>(
+        &'g self,
+        keys: &[K],
+        found: impl FnMut(usize, Option<E::Value<'g>>),
+    ) {
+        self.map.find_many(&self.pin, keys, found);
+    }
+}

@@ -1,0 +1,192 @@
+//! [`ByteMap`]: removals, and when the memory that they free is used again.
+
+use crate::entry::{Entries, KeyRef};
+#[cfg(doc)]
+use crate::map::ConcurrentMap;
+use crate::map::bytes::ByteMap;
+use crate::map::bytes::detached::Detached;
+use crate::table::{Change, Design, PairTable};
+
+impl<E: Entries, D: Design> ByteMap<E, D> {
+    /// Takes the key out and returns a copy of its value.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// assert_eq!((map.remove(b"a"), map.remove(b"a")), (Some(b"1".to_vec()), None));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn remove(&self, key: KeyRef<'_, E>) -> Option<Vec<u8>> {
+        let guard = self.guard();
+        let word = self.apply(&guard, key, |_| Change::Remove)?;
+        Some(self.take_out(&guard, word))
+    }
+
+    /// Takes the key out; whether it was there.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert!(!TurboBlobMap::new().delete(b"a"));
+    /// ```
+    pub fn delete(&self, key: KeyRef<'_, E>) -> bool {
+        let guard = self.guard();
+        let word = self.apply(&guard, key, |_| Change::Remove);
+        word.map(|word| self.retire(word)).is_some()
+    }
+
+    /// Takes the key out and leaves its entry to the caller.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// assert_eq!(map.detach(b"a").unwrap().value(), b"1");
+    /// assert!(map.detach(b"a").is_none());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn detach(&self, key: KeyRef<'_, E>) -> Option<Detached<'_, E, D>> {
+        let guard = self.guard();
+        let word = self.apply(&guard, key, |_| Change::Remove)?;
+        Some(Detached::new(self, word))
+    }
+
+    /// Takes the key out if `condition` holds for its entry, and returns a copy of the value.
+    /// `condition` may run more than once, each time on a newer entry.
+    ///
+    /// The entry that is taken out is the very one that `condition` saw. But a
+    /// [record that is changed in place](crate::entry::InPlace) may have been changed in
+    /// between: no such change makes `condition` run again.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// assert_eq!(map.remove_if(b"a", |value| value.is_empty()), None);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn remove_if<F>(&self, key: KeyRef<'_, E>, mut condition: F) -> Option<Vec<u8>>
+    where
+        F: FnMut(E::Value<'_>) -> bool,
+    {
+        let guard = self.guard();
+        let mut present = self.find_word(&guard, key);
+        loop {
+            let current = present?;
+            if !condition(self.value(&guard, current)) {
+                return None;
+            }
+            match self.replace(&guard, key, current, Change::Remove) {
+                Ok(()) => return Some(self.take_out(&guard, current)),
+                Err(newer) => present = newer,
+            }
+        }
+    }
+
+    /// [`ConcurrentMap::retain`]: takes out the entries that `keep` rejects, and gives their
+    /// memory back as [`clear`](Self::clear) does.
+    ///
+    /// `keep` runs once for each entry that it is shown. It runs again for a key only if the
+    /// key has another entry by the time of the removal. Bytes of a
+    /// [record that is changed in place](crate::entry::InPlace) still are the same entry.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// map.retain(|_, value| value.is_empty());
+    /// assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn retain<F: FnMut(KeyRef<'_, E>, E::Value<'_>) -> bool>(&self, mut keep: F) {
+        // Retired after the guard, which would hold them back: limbo looks at all that
+        // waits for each 128 that come.
+        let mut removed = Vec::new();
+        {
+            let guard = self.guard();
+            for (word, second) in self.table.iter() {
+                // SAFETY: the table holds words of these entries only, read under the guard.
+                let found = unsafe { self.entries.found(word, second) };
+                let (key, mut judged) = (E::key(&found), second);
+                while !keep(key, self.value(&guard, judged)) {
+                    match self.replace(&guard, key, judged, Change::Remove) {
+                        Ok(()) => {
+                            removed.push(Detached::new(self, judged));
+                            break;
+                        }
+                        Err(Some(newer)) => judged = newer,
+                        Err(None) => break,
+                    }
+                }
+            }
+        }
+        drop(removed);
+        self.collect_if_any();
+    }
+
+    /// [`ConcurrentMap::clear`]: takes out every entry that is reached, and gives back all
+    /// memory that no guard can see. Ends with an interrupt of all processors that run this
+    /// process.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// map.clear();
+    /// assert_eq!((map.len(), map.unreclaimed()), (0, 0));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn clear(&self) {
+        // As in `retain`.
+        let mut removed = Vec::new();
+        {
+            let guard = self.guard();
+            for (word, second) in self.table.iter() {
+                // SAFETY: the table holds words of these entries only, read under the guard.
+                let found = unsafe { self.entries.found(word, second) };
+                let taken_out = self.apply(&guard, E::key(&found), |_| Change::Remove);
+                removed.extend(taken_out.map(|word| Detached::new(self, word)));
+            }
+        }
+        drop(removed);
+        self.collect_if_any();
+    }
+
+    /// Gives back the memory of replaced and removed entries that no guard can see, and
+    /// returns how many bytes wait for guards.
+    ///
+    /// Interrupts all processors that run this process, for about a microsecond each of eight
+    /// times. Without it memory is given back at the latest
+    /// [as the map says](Self#when-memory-is-given-back).
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// map.put(b"a", b"2")?;
+    /// assert_eq!(map.reclaim(), 0);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn reclaim(&self) -> usize {
+        self.table.free_retired();
+        self.limbo.collect(self.table.registry());
+        self.entries.retired()
+    }
+
+    /// Gives back what no guard can see. Interrupts nobody if nothing waits.
+    fn collect_if_any(&self) {
+        if self.limbo.len() > 0 {
+            self.limbo.collect(self.table.registry());
+        }
+    }
+
+    /// Returns how many bytes of replaced and removed entries wait to be used again.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// assert_eq!(TurboBlobMap::new().unreclaimed(), 0);
+    /// ```
+    pub fn unreclaimed(&self) -> usize {
+        self.entries.retired()
+    }
+}

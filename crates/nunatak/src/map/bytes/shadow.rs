@@ -1,0 +1,269 @@
+//! [`DlhtShadowRecordMap`]: records that may be hidden until a transaction commits.
+
+use crate::alloc::{Allocator, Global};
+use crate::entry::{Entries, Format, KeyRef, ListedKey, Naming, OwnedKey, RecordFormat, Records};
+use crate::error::Error;
+use crate::hash::{Hashing, RandomState};
+use crate::map::bytes::ByteMap;
+use crate::table::{DlhtShadows, KeyTest};
+use core::fmt;
+
+/// A [`DlhtRecordMap`](crate::DlhtRecordMap) for transactions: a record can be inserted
+/// *hidden*, which locks its key, and be shown or taken out when the transaction commits or
+/// aborts (DLHT, section 3.2.2); see [`DlhtShadowMap`](crate::DlhtShadowMap).
+///
+/// The record is stored when it is hidden, so that a commit allocates nothing and can't fail.
+/// What would insert a hidden key fails with [`Error::Shadowed`].
+///
+/// ```
+/// use nunatak::{DlhtShadowRecordMap, Error};
+/// let map: DlhtShadowRecordMap = DlhtShadowRecordMap::new();
+/// let row = map.shadow_insert(b"a row", b"its columns")?;
+/// assert_eq!(map.get(b"a row"), None);
+/// assert_eq!(map.put(b"a row", b"others"), Err(Error::Shadowed));
+/// row.commit();
+/// assert_eq!(map.get(b"a row"), Some(b"its columns".to_vec()));
+/// # Ok::<(), Error>(())
+/// ```
+pub type DlhtShadowRecordMap<F = Format, A = Global, S = RandomState> =
+    ByteMap<Records<F, A, S>, DlhtShadows>;
+
+/// Any key but one that is hidden: its own entry is of the one who hides it.
+struct NotHidden<T>(T);
+
+impl<T: KeyTest> KeyTest for NotHidden<T> {
+    const BY_WORD: bool = T::BY_WORD;
+
+    fn accepts(&self, second: u64) -> bool {
+        self.0.accepts(second)
+    }
+
+    fn is_hidden(&self) -> Option<bool> {
+        Some(false)
+    }
+}
+
+impl<F, A, S> ByteMap<Records<F, A, S>, DlhtShadows>
+where
+    F: RecordFormat,
+    A: Allocator + Send + Sync + 'static,
+    S: Hashing,
+{
+    /// Stores a record hidden, which keeps others from inserting its key.
+    ///
+    /// # Errors
+    /// [`Error::Present`] if the key is present, [`Error::Shadowed`] if it is hidden already;
+    /// or as [`put`](Self::put).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtShadowRecordMap, Error};
+    /// let map: DlhtShadowRecordMap = DlhtShadowRecordMap::new();
+    /// let shadow = map.shadow_insert(b"a", b"1")?;
+    /// assert_eq!(map.shadow_insert(b"a", b"2").unwrap_err(), Error::Shadowed);
+    /// shadow.commit();
+    /// assert_eq!(map.shadow_insert(b"a", b"2").unwrap_err(), Error::Present);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn shadow_insert(
+        &self,
+        key: KeyRef<'_, Records<F, A, S>>,
+        value: &[u8],
+    ) -> Result<RecordShadow<'_, F, A, S>, Error> {
+        let guard = self.guard();
+        let fresh = self.entries.store(key, value)?;
+        let listed = self.entries.hidden(key);
+        if !listed.enter() {
+            return Err(Error::Shadowed);
+        }
+        // Taken off the list if what follows fails or the caller's hasher panics.
+        let mut struck = Struck(Some(listed));
+        let hidden = self.table.hide(self.entries.word(key), &NotHidden(self.is(&guard, key)))?;
+        if hidden.is_some() {
+            return Err(Error::Present);
+        }
+        struck.0.take().into_iter().for_each(|listed| listed.keep(fresh.word()));
+        fresh.published();
+        Ok(RecordShadow { map: self, key: Some(F::Naming::own(key)) })
+    }
+
+    /// Shows a hidden record whose [`RecordShadow`] was [kept](RecordShadow::keep).
+    ///
+    /// # Errors
+    /// [`Error::NotShadowed`] if the key is not hidden.
+    ///
+    /// ```
+    /// # use nunatak::{DlhtShadowRecordMap, Error};
+    /// let map: DlhtShadowRecordMap = DlhtShadowRecordMap::new();
+    /// let key = map.shadow_insert(b"a", b"1")?.keep();
+    /// map.commit_shadow(&key)?;
+    /// assert_eq!(map.abort_shadow(&key), Err(Error::NotShadowed));
+    /// assert!(map.contains_key(b"a"));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn commit_shadow(&self, key: KeyRef<'_, Records<F, A, S>>) -> Result<(), Error> {
+        self.unhide(key, true)
+    }
+
+    /// Takes a hidden record out whose [`RecordShadow`] was [kept](RecordShadow::keep).
+    ///
+    /// # Errors
+    /// [`Error::NotShadowed`] if the key is not hidden.
+    ///
+    /// ```
+    /// # use nunatak::{DlhtShadowRecordMap, Error};
+    /// let map: DlhtShadowRecordMap = DlhtShadowRecordMap::new();
+    /// let key = map.shadow_insert(b"a", b"1")?.keep();
+    /// map.abort_shadow(&key)?;
+    /// assert_eq!(map.commit_shadow(&key), Err(Error::NotShadowed));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn abort_shadow(&self, key: KeyRef<'_, Records<F, A, S>>) -> Result<(), Error> {
+        self.unhide(key, false)
+    }
+
+    fn unhide(&self, key: KeyRef<'_, Records<F, A, S>>, commits: bool) -> Result<(), Error> {
+        if !Records::<F, A, S>::fits(key) {
+            return Err(Error::NotShadowed);
+        }
+        let listed = self.entries.hidden(key);
+        let record = listed.take().ok_or(Error::NotShadowed)?;
+        // Kept again if the caller's hasher panics: the key stays hidden then.
+        let mut taken = Taken { listed, record: Some(record) };
+        let was_hidden = self.table.unhide(self.entries.word(key), commits.then_some(record));
+        if !was_hidden {
+            // Nobody else ends what this one has taken, so the caller's hasher says something
+            // else than when the key was hidden. The record stays on the list.
+            return Err(Error::NotShadowed);
+        }
+        taken.record = None;
+        // After that: who finds it hidden still must not insert it.
+        taken.listed.strike();
+        if !commits {
+            // SAFETY: no slot has had the word, and it is on no list any more.
+            unsafe { self.entries.give_back(record) };
+        }
+        Ok(())
+    }
+}
+
+/// A key that is on the list of hidden ones and is not hidden yet: struck off when dropped.
+struct Struck<'h>(Option<ListedKey<'h>>);
+
+impl Drop for Struck<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(ListedKey::strike);
+    }
+}
+
+/// A record that somebody has taken to end its being hidden: kept again when dropped.
+struct Taken<'h> {
+    listed: ListedKey<'h>,
+    record: Option<u64>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.record.into_iter().for_each(|record| self.listed.keep(record));
+    }
+}
+
+/// A record that was inserted hidden, and is this one's: it is aborted when dropped.
+///
+/// ```
+/// # use nunatak::DlhtShadowRecordMap;
+/// let map: DlhtShadowRecordMap = DlhtShadowRecordMap::new();
+/// drop(map.shadow_insert(b"a", b"1")?);
+/// assert!(map.shadow_insert(b"a", b"1").is_ok());
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[must_use = "a shadow that is dropped is aborted"]
+pub struct RecordShadow<'m, F = Format, A = Global, S = RandomState>
+where
+    F: RecordFormat,
+    A: Allocator + Send + Sync + 'static,
+    S: Hashing,
+{
+    map: &'m DlhtShadowRecordMap<F, A, S>,
+    /// None when it was ended.
+    key: Option<OwnedKey<Records<F, A, S>>>,
+}
+
+impl<F, A, S> RecordShadow<'_, F, A, S>
+where
+    F: RecordFormat,
+    A: Allocator + Send + Sync + 'static,
+    S: Hashing,
+{
+    /// Shows the record.
+    ///
+    /// ```
+    /// # use nunatak::DlhtShadowRecordMap;
+    /// let map: DlhtShadowRecordMap = DlhtShadowRecordMap::new();
+    /// map.shadow_insert(b"a", b"1")?.commit();
+    /// assert_eq!(map.get(b"a"), Some(b"1".to_vec()));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn commit(mut self) {
+        self.end(true);
+    }
+
+    /// Takes the record out, as dropping it does.
+    ///
+    /// ```
+    /// # use nunatak::DlhtShadowRecordMap;
+    /// let map: DlhtShadowRecordMap = DlhtShadowRecordMap::new();
+    /// map.shadow_insert(b"a", b"1")?.abort();
+    /// assert_eq!(map.put(b"a", b"1"), Ok(false));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn abort(self) {
+        drop(self);
+    }
+
+    /// Leaves the record hidden, to be ended by its key, once, with
+    /// [`commit_shadow`](ByteMap::commit_shadow) or [`abort_shadow`](ByteMap::abort_shadow).
+    ///
+    /// ```
+    /// # use nunatak::DlhtShadowRecordMap;
+    /// let map: DlhtShadowRecordMap = DlhtShadowRecordMap::new();
+    /// let key = map.shadow_insert(b"a", b"1")?.keep();
+    /// assert!(map.put(b"a", b"2").is_err());
+    /// map.abort_shadow(&key)?;
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn keep(mut self) -> OwnedKey<Records<F, A, S>> {
+        match self.key.take() {
+            Some(key) => key,
+            None => unreachable!("it is taken when this goes"),
+        }
+    }
+
+    fn end(&mut self, commits: bool) {
+        if let Some(key) = self.key.take() {
+            // It is hidden, unless the caller ended it by its key: then there is nothing to do.
+            let _ = self.map.unhide(F::Naming::of_owned(&key), commits);
+        }
+    }
+}
+
+impl<F, A, S> fmt::Debug for RecordShadow<'_, F, A, S>
+where
+    F: RecordFormat,
+    A: Allocator + Send + Sync + 'static,
+    S: Hashing,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordShadow").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl<F, A, S> Drop for RecordShadow<'_, F, A, S>
+where
+    F: RecordFormat,
+    A: Allocator + Send + Sync + 'static,
+    S: Hashing,
+{
+    fn drop(&mut self) {
+        self.end(false);
+    }
+}

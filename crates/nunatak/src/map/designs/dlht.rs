@@ -1,0 +1,366 @@
+//! [`DlhtMap`] and its relatives: the maps of DLHT's table, and how to build them.
+
+use crate::alloc::Allocator;
+use crate::entry::{Inline, InlineKey, RecordFormat, Records};
+use crate::error::Error;
+use crate::hash::{HashPlacement, Hashing, RandomState, RecordPlacement};
+use crate::map::boxed::BoxedMap;
+use crate::map::bytes::ByteMap;
+use crate::map::bytes::record::DlhtRecordMap;
+use crate::map::bytes::shadow::DlhtShadowRecordMap;
+use crate::map::inline::InlineMap;
+use crate::map::inline::set::InlineSet;
+use crate::map::inline::shadow::DlhtShadowMap;
+use crate::mode::{Mode, Shared, SingleThread};
+use crate::table::Dlht;
+use crate::table::dlht::{Config, Table};
+use std::sync::Arc;
+
+/// The fastest map in RAM for keys and values of at most 8 bytes.
+///
+/// A get touches one cache line if its bin has no links, which holds for nine
+/// of ten, and writes nothing that other threads use; an insert or a remove
+/// does two atomic read-modify-writes on that line, an update one. It grows in
+/// parallel with all operations. Source: DLHT (HPDC '24), sections 3.1–3.4.
+///
+/// Operations are linearizable and lock-free but for two rare waits: for the
+/// few instructions in which another thread moves a key's own bin, and for the
+/// moment in which a snapshot is cut (changes only).
+///
+/// `S` is a `BuildHasher` or [`Modulo`](crate::Modulo); `M` says whether
+/// threads share the map ([`DlhtLocalMap`](crate::DlhtLocalMap) is for one).
+///
+/// ```
+/// use nunatak::DlhtMap;
+///
+/// let map: DlhtMap<u64, u64> = DlhtMap::new();
+/// map.insert(7, 49);
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| assert_eq!(map.get(&7), Some(49)));
+///     scope.spawn(|| map.insert(8, 64));
+/// });
+/// assert_eq!(map.len(), 2);
+/// ```
+pub type DlhtMap<K, V, S = RandomState, M = Shared> = InlineMap<K, V, S, Dlht<M>>;
+
+/// A [`DlhtMap`] of one thread: the same algorithms without synchronization
+/// (section 3.4.5). It can be sent to another thread, but not shared.
+///
+/// ```
+/// use nunatak::DlhtLocalMap;
+/// let map: DlhtLocalMap<u64, u64> = DlhtLocalMap::new();
+/// map.insert(1, 10);
+/// assert_eq!(map.remove(&1), Some(10));
+/// ```
+pub type DlhtLocalMap<K, V, S = RandomState> = DlhtMap<K, V, S, SingleThread>;
+
+/// A set of keys of at most 8 bytes: a [`DlhtMap`] without values (DLHT's
+/// HashSet mode, section 3.1).
+///
+/// ```
+/// use nunatak::DlhtSet;
+/// let locked: DlhtSet<u64> = DlhtSet::new();
+/// assert!(locked.insert(7));
+/// assert!(!locked.insert(7));
+/// assert!(locked.remove(&7));
+/// ```
+pub type DlhtSet<K, S = RandomState> = InlineSet<K, S, Dlht>;
+
+/// A [`DlhtMap`] of any keys and any values, which a slot points to.
+///
+/// Very many keys whose `Hash` collides in all 64 bits share a lock (see
+/// `stats().delegated_bins`).
+///
+/// ```
+/// use nunatak::DlhtBoxedMap;
+/// let ages: DlhtBoxedMap<String, u32> = DlhtBoxedMap::new();
+/// ages.insert("Ada".into(), 36);
+/// assert_eq!(ages.get("Ada"), Some(36));
+/// ```
+pub type DlhtBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Dlht>;
+
+/// How to build a [`DlhtMap`], [`DlhtSet`](crate::DlhtSet) or
+/// [`DlhtBoxedMap`](crate::DlhtBoxedMap): capacity, hasher, and every constant
+/// that the paper varies.
+///
+/// ```
+/// use nunatak::{DlhtMap, Modulo};
+/// let map: DlhtMap<u32, u32, Modulo> =
+///     DlhtMap::<u32, u32>::builder().capacity(1000).hasher(Modulo).link_ratio(5).build()?;
+/// assert!(map.is_empty());
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct DlhtBuilder<S = RandomState> {
+    pub(super) hasher: S,
+    pub(super) capacity: usize,
+    pub(super) config: Config,
+}
+
+impl Default for DlhtBuilder {
+    fn default() -> Self {
+        Self { hasher: RandomState::default(), capacity: 0, config: Config::default() }
+    }
+}
+
+impl<S> DlhtBuilder<S> {
+    /// Makes room for so many entries from the start.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = DlhtMap::<u64, u64>::builder().capacity(100_000).build()?;
+    /// let bins = map.stats().bins;
+    /// (0..100_000).for_each(|key| drop(map.insert(key, key)));
+    /// assert_eq!(map.stats().bins, bins);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn capacity(mut self, entries: usize) -> Self {
+        self.capacity = entries;
+        self
+    }
+
+    /// Hashes with `hasher`: a `BuildHasher`, or [`Modulo`](crate::Modulo).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, Modulo};
+    /// let map: DlhtMap<u64, u64, Modulo> = DlhtMap::<u64, u64>::builder().hasher(Modulo).build()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn hasher<T>(self, hasher: T) -> DlhtBuilder<T> {
+        DlhtBuilder { hasher, capacity: self.capacity, config: self.config }
+    }
+
+    /// The bins of an empty map (64 bytes each): an even number, 16 by default.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = DlhtMap::<u64, u64>::builder().initial_bins(2).build()?;
+    /// assert_eq!(map.stats().bins, 2);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn initial_bins(mut self, bins: usize) -> Self {
+        self.config.initial_bins = bins;
+        self
+    }
+
+    /// One link bucket for so many bins: 8 by default, 4 to 64. Fewer bins a
+    /// link fill the map further before it grows: to 65 % of its slots with 8,
+    /// 71 % with 5.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> =
+    ///     DlhtMap::<u64, u64>::builder().initial_bins(1024).link_ratio(4).build()?;
+    /// assert_eq!(map.stats().link_buckets, 256);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn link_ratio(mut self, bins_per_link: usize) -> Self {
+        self.config.bins_per_link = bins_per_link;
+        self
+    }
+
+    /// By how much the bins are multiplied when the map grows: 2 to 64. By
+    /// default 8 below 4,096 bins, 4 below 64 Mi bins, 2 above.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = DlhtMap::<u64, u64>::builder().growth_factor(2).build()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn growth_factor(mut self, factor: usize) -> Self {
+        self.config.growth_factor = Some(factor);
+        self
+    }
+
+    /// How many bins a thread that comes upon a growing map moves before it
+    /// goes on with its own operation: at least 1.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = DlhtMap::<u64, u64>::builder().transfer_chunk(1).build()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn transfer_chunk(mut self, bins: usize) -> Self {
+        self.config.chunk_bins = bins;
+        self
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let Config { initial_bins, bins_per_link, growth_factor, chunk_bins } = self.config;
+        let invalid = |option, expected| Err(Error::InvalidOption { option, expected });
+        if initial_bins < 2 || !initial_bins.is_multiple_of(2) {
+            return invalid("initial_bins", "an even number of at least 2");
+        }
+        if initial_bins > isize::MAX as usize / 128 {
+            return Err(Error::CapacityOverflow);
+        }
+        if !(4..=64).contains(&bins_per_link) {
+            return invalid("link_ratio", "from 4 to 64");
+        }
+        if !growth_factor.is_none_or(|factor| (2..=64).contains(&factor)) {
+            return invalid("growth_factor", "from 2 to 64");
+        }
+        if chunk_bins == 0 {
+            return invalid("transfer_chunk", "at least 1");
+        }
+        Ok(())
+    }
+
+    /// Builds the map.
+    ///
+    /// # Errors
+    /// An option out of its range, a capacity that does not fit the address
+    /// space, memory that is refused, or a processor without a 16-byte
+    /// compare-and-swap.
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, Error};
+    /// let map: Result<DlhtMap<u64, u64>, Error> =
+    ///     DlhtMap::<u64, u64>::builder().initial_bins(3).build();
+    /// assert!(matches!(map, Err(Error::InvalidOption { option: "initial_bins", .. })));
+    /// ```
+    pub fn build<K: InlineKey, V: Inline, M: Mode>(self) -> Result<DlhtMap<K, V, S, M>, Error>
+    where
+        S: Hashing,
+    {
+        self.check()?;
+        let placement = self.hasher.into_placement()?;
+        Ok(InlineMap::of(Table::new(placement, self.config, self.capacity)?))
+    }
+
+    /// Builds a set.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, DlhtSet};
+    /// let set: DlhtSet<u64> = DlhtMap::<u64, u64>::builder().capacity(100).build_set()?;
+    /// # assert!(set.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_set<K: InlineKey>(self) -> Result<DlhtSet<K, S>, Error>
+    where
+        S: Hashing,
+    {
+        Ok(InlineSet::of(self.build()?))
+    }
+
+    /// Builds a map whose inserts may be hidden.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, DlhtShadowMap};
+    /// let map: DlhtShadowMap<u64, u64> =
+    ///     DlhtMap::<u64, u64>::builder().capacity(1000).build_shadow()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_shadow<K: InlineKey, V: Inline>(self) -> Result<DlhtShadowMap<K, V, S>, Error>
+    where
+        S: Hashing,
+    {
+        self.check()?;
+        let placement = self.hasher.into_placement()?;
+        Ok(InlineMap::of(Table::new(placement, self.config, self.capacity)?))
+    }
+
+    /// Builds a map of records in memory of `allocator`.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, DlhtRecordMap, alloc::Global, entry::Format};
+    /// let map: DlhtRecordMap<Format<8, 32>> =
+    ///     DlhtMap::<u64, u64>::builder().link_ratio(5).build_records(Global)?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_records<F, A>(self, allocator: A) -> Result<DlhtRecordMap<F, A, S>, Error>
+    where
+        F: RecordFormat,
+        A: Allocator + Send + Sync + 'static,
+        S: Hashing,
+    {
+        Ok(ByteMap::of(self.record_table()?, Arc::new(Records::new(allocator))))
+    }
+
+    /// Builds a map of records in memory of `allocator` that may be hidden.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, DlhtShadowRecordMap, alloc::Global};
+    /// let map: DlhtShadowRecordMap =
+    ///     DlhtMap::<u64, u64>::builder().capacity(1000).build_shadow_records(Global)?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_shadow_records<F, A>(
+        self,
+        allocator: A,
+    ) -> Result<DlhtShadowRecordMap<F, A, S>, Error>
+    where
+        F: RecordFormat,
+        A: Allocator + Send + Sync + 'static,
+        S: Hashing,
+    {
+        Ok(ByteMap::of(self.record_table()?, Arc::new(Records::new(allocator))))
+    }
+
+    fn record_table<M: crate::sync::Mode>(
+        self,
+    ) -> Result<Table<RecordPlacement<S::Placement>, M>, Error>
+    where
+        S: Hashing,
+    {
+        self.check()?;
+        let placement = RecordPlacement::new(self.hasher.into_placement()?);
+        Table::new(placement, self.config, self.capacity)
+    }
+
+    /// Builds a map of boxed entries.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtBoxedMap, DlhtMap};
+    /// let map: DlhtBoxedMap<String, Vec<u8>> =
+    ///     DlhtMap::<u64, u64>::builder().capacity(1000).build_boxed()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_boxed<K, V>(self) -> Result<DlhtBoxedMap<K, V, S>, Error> {
+        self.check()?;
+        let table = Table::new(HashPlacement, self.config, self.capacity)?;
+        Ok(BoxedMap::of(table, self.hasher))
+    }
+}
+
+impl<K: InlineKey, V: Inline> DlhtMap<K, V> {
+    /// How to build a map that differs from the default.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = DlhtMap::<u64, u64>::builder().capacity(10).build()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn builder() -> DlhtBuilder {
+        DlhtBuilder::default()
+    }
+}

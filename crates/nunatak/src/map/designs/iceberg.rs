@@ -1,0 +1,366 @@
+//! [`IcebergMap`] and its relatives: the maps of IcebergHT's table, and how to
+//! build them.
+
+use crate::entry::{Inline, InlineKey};
+use crate::error::Error;
+use crate::hash::{HashPlacement, Hashing, RandomState};
+use crate::map::boxed::BoxedMap;
+use crate::map::boxed::guard::BoxedGuard;
+use crate::map::inline::InlineMap;
+use crate::map::inline::set::InlineSet;
+use crate::table::iceberg::{BlockSizes, Blocks, Config, SlotHandle, Table};
+use crate::table::{ByWord, Iceberg};
+use core::borrow::Borrow;
+use core::hash::{BuildHasher, Hash};
+use core::marker::PhantomData;
+
+/// The map whose items never move, and which fills 85 to 95 % of its memory with
+/// them.
+///
+/// An item stays in its slot until it is removed or the map changes its size
+/// ([`slot`](InlineMap::slot) tells where that is). A get that hits touches two
+/// cache lines for nine keys of ten. One that misses touches the line of the block's
+/// fingerprints, that of the slots where its key would have been looked for first (not
+/// in a batch), and two more if a key of the block has found no room in it. Neither
+/// writes anything. A change takes a lock of 64 slots for as long as it lasts, which
+/// others wait for only if they change a key of the same block. The map grows in
+/// place: no item is copied but to the other half, by the first change that comes to
+/// its block, and no operation waits for the length of a resize, nor for more than
+/// one page of new memory. Source: IcebergHT (SIGMOD '23), sections 2–5.
+///
+/// It takes 17 bytes for a slot of 16, and by default doubles at 91 % of all slots,
+/// where 85 % of all bytes are items; the [builder](IcebergBuilder) takes other
+/// loads, up to 95 %. Where keys come and go, items of level 2 stay there when room
+/// becomes free in level 1, so that more of them are behind than in a map that was
+/// filled: at a load of 0.91 one of ten is in level 2 and one of a hundred and fifty
+/// in level 3, at 0.85 one of fourteen and none.
+///
+/// `S` is a `BuildHasher`; `B` says how large the blocks are.
+///
+/// ```
+/// use nunatak::IcebergMap;
+///
+/// let map: IcebergMap<u64, u64> = IcebergMap::new();
+/// map.insert(7, 49);
+/// let slot = map.slot(&7).unwrap();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| assert_eq!(map.get(&7), Some(49)));
+///     scope.spawn(|| map.insert(8, 64));
+/// });
+/// assert_eq!(map.get_at(&slot), Some((7, 49)));
+/// ```
+pub type IcebergMap<K, V, S = RandomState, B = Blocks> = InlineMap<K, V, S, Iceberg<B>>;
+
+/// A set of keys of at most 8 bytes: an [`IcebergMap`] without values.
+///
+/// ```
+/// use nunatak::IcebergSet;
+/// let seen: IcebergSet<u64> = IcebergSet::new();
+/// assert!(seen.insert(7) && !seen.insert(7));
+/// ```
+pub type IcebergSet<K, S = RandomState, B = Blocks> = InlineSet<K, S, Iceberg<B>>;
+
+/// An [`IcebergMap`] of any keys and any values, which a slot points to.
+///
+/// ```
+/// use nunatak::IcebergBoxedMap;
+/// let ages: IcebergBoxedMap<String, u32> = IcebergBoxedMap::new();
+/// ages.insert("Ada".into(), 36);
+/// assert_eq!(ages.get("Ada"), Some(36));
+/// ```
+pub type IcebergBoxedMap<K, V, S = RandomState, B = Blocks> = BoxedMap<K, V, S, Iceberg<B>>;
+
+/// How to build an [`IcebergMap`], [`IcebergSet`] or [`IcebergBoxedMap`]: capacity,
+/// hasher, and every constant that the paper varies.
+///
+/// ```
+/// use nunatak::IcebergMap;
+/// let map: IcebergMap<u32, u32> =
+///     IcebergMap::<u32, u32>::builder().capacity(1000).max_load(0.95).build()?;
+/// assert!(map.is_empty());
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct IcebergBuilder<S = RandomState, B: BlockSizes = Blocks> {
+    hasher: S,
+    capacity: usize,
+    config: Config,
+    sizes: PhantomData<fn() -> B>,
+}
+
+impl Default for IcebergBuilder {
+    fn default() -> Self {
+        Self {
+            hasher: RandomState::default(),
+            capacity: 0,
+            config: Config::default(),
+            sizes: PhantomData,
+        }
+    }
+}
+
+impl<S, B: BlockSizes> IcebergBuilder<S, B> {
+    /// Makes room for so many entries from the start. The map takes no more memory
+    /// than they need at the load at which it grows: its size need not be a power of
+    /// two.
+    ///
+    /// ```
+    /// # use nunatak::IcebergMap;
+    /// let map: IcebergMap<u64, u64> =
+    ///     IcebergMap::<u64, u64>::builder().capacity(100_000).build()?;
+    /// let blocks = map.stats().blocks;
+    /// (0..100_000).for_each(|key| drop(map.insert(key, key)));
+    /// assert_eq!(map.stats().blocks, blocks);
+    /// assert!(map.load_factor() > 0.88);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn capacity(mut self, entries: usize) -> Self {
+        self.capacity = entries;
+        self
+    }
+
+    /// Hashes with `hasher`.
+    ///
+    /// ```
+    /// # use nunatak::IcebergMap;
+    /// use std::hash::RandomState;
+    /// let map: IcebergMap<u64, u64, RandomState> =
+    ///     IcebergMap::<u64, u64>::builder().hasher(RandomState::new()).build()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn hasher<T>(self, hasher: T) -> IcebergBuilder<T, B> {
+        let Self { capacity, config, .. } = self;
+        IcebergBuilder { hasher, capacity, config, sizes: PhantomData }
+    }
+
+    /// The sizes of the blocks of levels 1 and 2: 64 or 32, and 8, 6 or 4 (table 6
+    /// of the paper). Smaller ones of level 1 send more keys to level 2, smaller ones
+    /// of level 2 more to level 3.
+    ///
+    /// ```
+    /// # use nunatak::{Blocks, IcebergMap, RandomState};
+    /// let map: IcebergMap<u64, u64, RandomState, Blocks<32, 4>> =
+    ///     IcebergMap::<u64, u64>::builder().blocks().build()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn blocks<T: BlockSizes>(self) -> IcebergBuilder<S, T> {
+        let Self { hasher, capacity, config, .. } = self;
+        IcebergBuilder { hasher, capacity, config, sizes: PhantomData }
+    }
+
+    /// The share of the slots that entries may take before the map doubles: 0.1 to
+    /// 0.95, by default 0.91, where 85 % of all bytes are entries. (The paper
+    /// doubles at 0.85 of the slots, which is 80 % of all bytes.)
+    ///
+    /// ```
+    /// # use nunatak::IcebergMap;
+    /// let map: IcebergMap<u64, u64> =
+    ///     IcebergMap::<u64, u64>::builder().max_load(0.85).build()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn max_load(mut self, share: f64) -> Self {
+        self.config.max_load = share;
+        self
+    }
+
+    /// Reserves addresses for so many entries, which costs no memory. By default it
+    /// is more than the machine has memory for; beyond it the map goes on, but does
+    /// not grow, and what finds no room is chained.
+    ///
+    /// ```
+    /// # use nunatak::{Error, IcebergMap};
+    /// let map: IcebergMap<u64, u64> =
+    ///     IcebergMap::<u64, u64>::builder().max_capacity(10_000).build()?;
+    /// assert_eq!(map.reserve(1_000_000), Err(Error::CapacityOverflow));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn max_capacity(mut self, entries: usize) -> Self {
+        self.config.max_capacity = Some(entries);
+        self
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if (0.1..=0.95).contains(&self.config.max_load) {
+            return Ok(());
+        }
+        Err(Error::InvalidOption { option: "max_load", expected: "from 0.1 to 0.95" })
+    }
+
+    /// Builds the map.
+    ///
+    /// # Errors
+    /// An option out of its range, a capacity that does not fit the address space,
+    /// memory that is refused, or a processor without a 16-byte compare-and-swap.
+    ///
+    /// ```
+    /// # use nunatak::{Error, IcebergMap};
+    /// let map: Result<IcebergMap<u64, u64>, Error> =
+    ///     IcebergMap::<u64, u64>::builder().max_load(1.5).build();
+    /// assert!(matches!(map, Err(Error::InvalidOption { option: "max_load", .. })));
+    /// ```
+    pub fn build<K: InlineKey, V: Inline>(self) -> Result<IcebergMap<K, V, S, B>, Error>
+    where
+        S: BuildHasher + Send + Sync + 'static,
+    {
+        self.check()?;
+        let placement = self.hasher.into_placement()?;
+        Ok(InlineMap::of(Table::new(placement, self.config, self.capacity)?))
+    }
+
+    /// Builds a set.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{IcebergMap, IcebergSet};
+    /// let set: IcebergSet<u64> = IcebergMap::<u64, u64>::builder().capacity(100).build_set()?;
+    /// # assert!(set.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_set<K: InlineKey>(self) -> Result<IcebergSet<K, S, B>, Error>
+    where
+        S: BuildHasher + Send + Sync + 'static,
+    {
+        Ok(InlineSet::of(self.build()?))
+    }
+
+    /// Builds a map of boxed entries.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{IcebergBoxedMap, IcebergMap};
+    /// let map: IcebergBoxedMap<String, Vec<u8>> =
+    ///     IcebergMap::<u64, u64>::builder().capacity(1000).build_boxed()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_boxed<K, V>(self) -> Result<IcebergBoxedMap<K, V, S, B>, Error> {
+        self.check()?;
+        let table = Table::new(HashPlacement, self.config, self.capacity)?;
+        Ok(BoxedMap::of(table, self.hasher))
+    }
+}
+
+impl<K: InlineKey, V: Inline> IcebergMap<K, V> {
+    /// How to build a map that differs from the default.
+    ///
+    /// ```
+    /// # use nunatak::IcebergMap;
+    /// let map: IcebergMap<u64, u64> = IcebergMap::<u64, u64>::builder().capacity(10).build()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn builder() -> IcebergBuilder {
+        IcebergBuilder::default()
+    }
+}
+
+impl<K, V, S, B> IcebergMap<K, V, S, B>
+where
+    K: InlineKey,
+    V: Inline,
+    S: BuildHasher + Send + Sync + 'static,
+    B: BlockSizes,
+{
+    /// Where the key's item is. It stays there until it is removed, or the map grows
+    /// or shrinks. Touches what a get does.
+    ///
+    /// ```
+    /// # use nunatak::IcebergMap;
+    /// let map: IcebergMap<u64, u64> = IcebergMap::with_capacity(1000);
+    /// map.insert(1, 10);
+    /// let slot = map.slot(&1).unwrap();
+    /// (2..1000).for_each(|key| drop(map.insert(key, key)));
+    /// assert_eq!(map.slot(&1), Some(slot));
+    /// ```
+    pub fn slot(&self, key: &K) -> Option<SlotHandle> {
+        self.table.slot_of(key.to_word(), &ByWord)
+    }
+
+    /// The key and the value at a place, in one cache line; nothing if the item was
+    /// removed, or moved by a resize. A key that was taken out and put back into the
+    /// same slot is found.
+    ///
+    /// ```
+    /// # use nunatak::IcebergMap;
+    /// let map: IcebergMap<u64, u64> = IcebergMap::new();
+    /// map.insert(1, 10);
+    /// let slot = map.slot(&1).unwrap();
+    /// map.insert(1, 11);
+    /// assert_eq!(map.get_at(&slot), Some((1, 11)));
+    /// map.remove(&1);
+    /// assert_eq!(map.get_at(&slot), None);
+    /// ```
+    #[inline]
+    pub fn get_at(&self, slot: &SlotHandle) -> Option<(K, V)> {
+        let (key, value) = self.table.read_slot(slot)?;
+        Some((K::from_word(key), V::from_word(value)))
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher, B: BlockSizes> BoxedGuard<'_, K, V, S, Iceberg<B>> {
+    /// Where the key's item is. It stays there until it is removed, or the map grows
+    /// or shrinks.
+    ///
+    /// ```
+    /// # use nunatak::IcebergBoxedMap;
+    /// let map: IcebergBoxedMap<String, u64> = IcebergBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// assert_eq!(map.pin().slot("a").unwrap().level(), 1);
+    /// ```
+    pub fn slot<Q>(&self, key: &Q) -> Option<SlotHandle>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let map = self.map();
+        map.table.slot_of(map.word(key), &crate::map::boxed::is::<K, V, Q>(key))
+    }
+
+    /// The key and the value at a place; nothing if the item was removed, or moved by
+    /// a resize. A key whose hash is the same may have come there since: compare.
+    ///
+    /// ```
+    /// # use nunatak::IcebergBoxedMap;
+    /// let map: IcebergBoxedMap<String, u64> = IcebergBoxedMap::new();
+    /// map.insert("a".into(), 1);
+    /// let guard = map.pin();
+    /// let slot = guard.slot("a").unwrap();
+    /// assert_eq!(guard.get_at(&slot), Some((&"a".into(), &1)));
+    /// ```
+    pub fn get_at(&self, slot: &SlotHandle) -> Option<(&K, &V)> {
+        let (_, word) = self.map().table.read_slot(slot)?;
+        Some(self.entry(word))
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+impl<K, V, S, B, const ORDERED: bool> InlineMap<K, V, S, crate::table::CheckedIceberg<B, ORDERED>>
+where
+    K: InlineKey,
+    V: Inline,
+    S: BuildHasher + Send + Sync + 'static,
+    B: BlockSizes,
+{
+    /// As of a map in RAM.
+    pub fn slot(&self, key: &K) -> Option<SlotHandle> {
+        self.table.slot_of(key.to_word(), &ByWord)
+    }
+
+    /// As of a map in RAM.
+    pub fn get_at(&self, slot: &SlotHandle) -> Option<(K, V)> {
+        let (key, value) = self.table.read_slot(slot)?;
+        Some((K::from_word(key), V::from_word(value)))
+    }
+}

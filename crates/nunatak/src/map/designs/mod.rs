@@ -1,0 +1,6 @@
+//! The maps of each design, and how to build them.
+
+pub(super) mod dlht;
+pub(super) mod iceberg;
+pub(super) mod pea;
+pub(super) mod turbo;

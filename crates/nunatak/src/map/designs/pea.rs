@@ -1,0 +1,312 @@
+//! [`PeaMap`] and its relatives: the maps of Pea Hash's table, and how to build them.
+
+use crate::entry::{Inline, InlineKey};
+use crate::error::Error;
+use crate::hash::{HashPlacement, Hashing, RandomState};
+use crate::map::boxed::BoxedMap;
+use crate::map::inline::InlineMap;
+use crate::map::inline::set::InlineSet;
+use crate::map::multi::PeaMultiMap;
+use crate::table::Pea;
+use crate::table::pea::{Config, Entry8, Entry12, EntrySize, Strategy, Table};
+use core::hash::BuildHasher;
+
+/// The map that grows by a piece at a time, and is the faster the emptier it is.
+///
+/// A directory names segments of 2048 buckets; a bucket is 256 bytes, 15 slots and a
+/// header. A get touches the line of a header, and that of a slot if it hits, and up to
+/// three headers more if its segment is full. It writes nothing and waits for nobody. A
+/// change takes the lock of a bucket or two. A segment that has no room is split into
+/// four, for which changes to its keys wait; reads don't. Source: Pea Hash (SIGMOD
+/// '23), sections 3.1 and 3.2.
+///
+/// Memory is used by half on average: a segment is 23 % full after a split and 92 %
+/// before.
+///
+/// ```
+/// use nunatak::PeaMap;
+///
+/// let map: PeaMap<u64, u64> = PeaMap::new();
+/// map.insert(7, 49);
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| assert_eq!(map.get(&7), Some(49)));
+///     scope.spawn(|| map.insert(8, 64));
+/// });
+/// assert_eq!(map.len(), 2);
+/// ```
+pub type PeaMap<K, V, S = RandomState> = InlineMap<K, V, S, Pea>;
+
+/// A [`PeaMap`] of keys of at most 4 bytes, in entries of 12 bytes: 19 of them in a bucket
+/// instead of 15. A hit may touch a line more, that of the key.
+///
+/// ```
+/// use nunatak::PeaMap12;
+/// let degrees: PeaMap12<u32, u64> = PeaMap12::new();
+/// degrees.insert(u32::MAX, u64::MAX);
+/// assert_eq!(degrees.get(&u32::MAX), Some(u64::MAX));
+/// ```
+pub type PeaMap12<K, V, S = RandomState> = InlineMap<K, V, S, Pea<Entry12>>;
+
+/// A [`PeaMap`] of keys and values of at most 4 bytes, in entries of 8 bytes: 28 of them in
+/// a bucket instead of 15.
+///
+/// Larger ones do not fit, which is said when the code is compiled:
+///
+/// ```compile_fail
+/// use nunatak::PeaMap8;
+/// let map: PeaMap8<u32, u64> = PeaMap8::new();
+/// ```
+///
+/// ```
+/// use nunatak::PeaMap8;
+/// let rows: PeaMap8<u32, u32> = PeaMap8::new();
+/// rows.insert(7, 49);
+/// assert_eq!(rows.get(&7), Some(49));
+/// ```
+pub type PeaMap8<K, V, S = RandomState> = InlineMap<K, V, S, Pea<Entry8>>;
+
+/// A set of keys of at most 8 bytes: a [`PeaMap`] without values.
+///
+/// ```
+/// use nunatak::PeaSet;
+/// let seen: PeaSet<u64> = PeaSet::new();
+/// assert!(seen.insert(7) && !seen.insert(7));
+/// ```
+pub type PeaSet<K, S = RandomState> = InlineSet<K, S, Pea>;
+
+/// A [`PeaMap`] of any keys and any values, which a slot points to.
+///
+/// ```
+/// use nunatak::PeaBoxedMap;
+/// let ages: PeaBoxedMap<String, u32> = PeaBoxedMap::new();
+/// ages.insert("Ada".into(), 36);
+/// assert_eq!(ages.get("Ada"), Some(36));
+/// ```
+pub type PeaBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Pea>;
+
+/// How to build a [`PeaMap`], [`PeaSet`], [`PeaBoxedMap`] or [`PeaMultiMap`]: capacity, hasher, and every
+/// constant that the paper varies.
+///
+/// ```
+/// use nunatak::{PeaMap, Strategy};
+/// let map: PeaMap<u32, u32> = PeaMap::<u32, u32>::builder()
+///     .capacity(1000)
+///     .segment_buckets(64)
+///     .strategies(&[Strategy::Single, Strategy::TwoChoice])
+///     .build()?;
+/// assert!(map.is_empty());
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct PeaBuilder<S = RandomState> {
+    hasher: S,
+    capacity: usize,
+    config: Config,
+}
+
+impl<S> PeaBuilder<S> {
+    /// Makes room for so many entries from the start, by single hashing.
+    ///
+    /// ```
+    /// # use nunatak::PeaMap;
+    /// let map: PeaMap<u64, u64> = PeaMap::<u64, u64>::builder().capacity(100_000).build()?;
+    /// assert_eq!(map.stats().segments, 16);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn capacity(mut self, entries: usize) -> Self {
+        self.capacity = entries;
+        self
+    }
+
+    /// Hashes with `hasher`.
+    ///
+    /// ```
+    /// # use nunatak::PeaMap;
+    /// use std::hash::RandomState;
+    /// let map: PeaMap<u64, u64, RandomState> =
+    ///     PeaMap::<u64, u64>::builder().hasher(RandomState::new()).build()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn hasher<T>(self, hasher: T) -> PeaBuilder<T> {
+        let Self { capacity, config, .. } = self;
+        PeaBuilder { hasher, capacity, config }
+    }
+
+    /// How many buckets of 256 bytes a segment has: a power of two from 2 to 65,536; 2048
+    /// by default, which are 512 KiB, as in the paper. Smaller ones are split faster and
+    /// make a larger directory.
+    ///
+    /// ```
+    /// # use nunatak::{Error, PeaMap};
+    /// let builder = PeaMap::<u64, u64>::builder().segment_buckets(100);
+    /// let map: Result<PeaMap<u64, u64>, Error> = builder.build();
+    /// assert!(matches!(map, Err(Error::InvalidOption { option: "segment_buckets", .. })));
+    /// ```
+    #[must_use]
+    pub fn segment_buckets(mut self, buckets: usize) -> Self {
+        self.config.buckets = buckets;
+        self
+    }
+
+    /// The strategies that a segment goes through before it is split: by default all, in
+    /// their order. One alone is one of the pure strategies of figure 7 of the paper.
+    ///
+    /// ```
+    /// # use nunatak::{PeaMap, Strategy};
+    /// let map: PeaMap<u64, u64> =
+    ///     PeaMap::<u64, u64>::builder().strategies(&[Strategy::TwoChoice]).build()?;
+    /// assert_eq!(map.stats().strategies, [0, 2, 0]);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn strategies(mut self, strategies: &[Strategy]) -> Self {
+        self.config.strategies = strategies.to_vec();
+        self
+    }
+
+    /// Into how many segments one is split: two or, by default, four.
+    ///
+    /// ```
+    /// # use nunatak::PeaMap;
+    /// let map: PeaMap<u64, u64> = PeaMap::<u64, u64>::builder().split_into(2).build()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn split_into(mut self, segments: usize) -> Self {
+        self.config.split_into = segments;
+        self
+    }
+
+    /// Builds the map, of entries of the size that its type says.
+    ///
+    /// # Errors
+    /// An option out of its range, a capacity that does not fit the address space,
+    /// memory that is refused, or a processor without a 16-byte compare-and-swap.
+    ///
+    /// ```
+    /// # use nunatak::{Error, PeaMap};
+    /// let map: Result<PeaMap<u64, u64>, Error> =
+    ///     PeaMap::<u64, u64>::builder().split_into(3).build();
+    /// assert!(matches!(map, Err(Error::InvalidOption { option: "split_into", .. })));
+    /// ```
+    pub fn build<K, V, E>(self) -> Result<InlineMap<K, V, S, Pea<E>>, Error>
+    where
+        K: InlineKey,
+        V: Inline,
+        E: EntrySize,
+        S: BuildHasher + Send + Sync + 'static,
+    {
+        self.config.check()?;
+        let placement = E::placement(self.hasher.into_placement()?);
+        Ok(InlineMap::of(Table::new(placement, self.config, self.capacity)?))
+    }
+
+    /// Builds a map in a durable medium of a model checker.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    #[cfg(any(loom, shuttle))]
+    pub fn build_checked<K: InlineKey, V: Inline>(
+        self,
+    ) -> Result<InlineMap<K, V, S, crate::table::CheckedPea>, Error>
+    where
+        S: BuildHasher + Send + Sync + 'static,
+    {
+        let placement = self.hasher.into_placement()?;
+        Ok(InlineMap::of(Table::new_in(crate::memory::Checked, placement, self.config, 0)?))
+    }
+
+    /// As [`build_checked`](Self::build_checked), of duplicate keys.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    #[cfg(any(loom, shuttle))]
+    pub fn build_checked_multi<K: InlineKey, V: Inline>(
+        self,
+    ) -> Result<PeaMultiMap<K, V, S, crate::CheckedMedium>, Error>
+    where
+        S: Hashing,
+    {
+        let config = Config { duplicates: true, ..self.config };
+        let placement = self.hasher.into_placement()?;
+        Ok(PeaMultiMap::of(Table::new_in(crate::memory::Checked, placement, config, 0)?))
+    }
+
+    /// Builds a set.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{PeaMap, PeaSet};
+    /// let set: PeaSet<u64> = PeaMap::<u64, u64>::builder().capacity(100).build_set()?;
+    /// # assert!(set.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_set<K, E>(self) -> Result<InlineSet<K, S, Pea<E>>, Error>
+    where
+        K: InlineKey,
+        E: EntrySize,
+        S: BuildHasher + Send + Sync + 'static,
+    {
+        Ok(InlineSet::of(self.build()?))
+    }
+
+    /// Builds a map in which a key may have many values. A value buffer is as large as a
+    /// segment at most, so that smaller segments make for smaller buffers.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{PeaMap, PeaMultiMap};
+    /// let map: PeaMultiMap<u64, u64> = PeaMap::<u64, u64>::builder().build_multi()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_multi<K: InlineKey, V: Inline>(self) -> Result<PeaMultiMap<K, V, S>, Error>
+    where
+        S: Hashing,
+    {
+        self.config.check()?;
+        let config = Config { duplicates: true, ..self.config };
+        let placement = self.hasher.into_placement()?;
+        Ok(PeaMultiMap::of(Table::new(placement, config, self.capacity)?))
+    }
+
+    /// Builds a map of boxed entries.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{PeaBoxedMap, PeaMap};
+    /// let map: PeaBoxedMap<String, Vec<u8>> =
+    ///     PeaMap::<u64, u64>::builder().capacity(1000).build_boxed()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_boxed<K, V>(self) -> Result<PeaBoxedMap<K, V, S>, Error> {
+        self.config.check()?;
+        let table = Table::new(HashPlacement, self.config, self.capacity)?;
+        Ok(BoxedMap::of(table, self.hasher))
+    }
+}
+
+impl<K: InlineKey, V: Inline> PeaMap<K, V> {
+    /// How to build a map that differs from the default.
+    ///
+    /// ```
+    /// # use nunatak::PeaMap;
+    /// let map: PeaMap<u64, u64> = PeaMap::<u64, u64>::builder().capacity(10).build()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn builder() -> PeaBuilder {
+        PeaBuilder::default()
+    }
+}

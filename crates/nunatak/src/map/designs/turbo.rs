@@ -1,0 +1,266 @@
+//! [`TurboMap`] and its relatives: the maps of TurboHash's table, and how to build them.
+
+use crate::entry::{Blobs, Inline, InlineKey};
+use crate::error::Error;
+use crate::hash::{HashPlacement, Hashing, RandomState};
+use crate::map::boxed::BoxedMap;
+use crate::map::bytes::blob::BlobMap;
+use crate::map::inline::InlineMap;
+use crate::map::inline::set::InlineSet;
+use crate::memory::Heap;
+use crate::table::Turbo;
+use crate::table::pea::EntrySize;
+use crate::table::turbo::{Config, Table};
+use core::hash::BuildHasher;
+use std::sync::Arc;
+
+/// The map of many small tables, of which only one waits for its own growth.
+///
+/// A key's hash tells its shard and its bucket there, of 256 bytes: a header and 15 slots.
+/// If there is no room, the key goes to one of the next buckets, sixteen at most; searches
+/// go on where some key has gone on. A get touches the line of its shard's descriptor, which
+/// is in the cache, that of a header, and that of a slot if it hits. It writes nothing and
+/// waits for nobody. A change takes the lock of its shard, for which others wait if they
+/// change the same one. A shard that has no room is stored anew in twice as many buckets;
+/// one that has lost most of its keys, in fewer. Source: TurboHash (SYSTOR '23), sections
+/// 3.1 to 3.5.
+///
+/// A key takes 22 to 38 bytes, by when its shard was last doubled.
+///
+/// ```
+/// use nunatak::TurboMap;
+///
+/// let map: TurboMap<u64, u64> = TurboMap::new();
+/// map.insert(7, 49);
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| assert_eq!(map.get(&7), Some(49)));
+///     scope.spawn(|| map.insert(8, 64));
+/// });
+/// assert_eq!(map.len(), 2);
+/// ```
+pub type TurboMap<K, V, S = RandomState> = InlineMap<K, V, S, Turbo>;
+
+/// A set of keys of at most 8 bytes: a [`TurboMap`] without values.
+///
+/// ```
+/// use nunatak::TurboSet;
+/// let seen: TurboSet<u64> = TurboSet::new();
+/// assert!(seen.insert(7) && !seen.insert(7));
+/// ```
+pub type TurboSet<K, S = RandomState> = InlineSet<K, S, Turbo>;
+
+/// A [`TurboMap`] of any keys and any values, which a slot points to.
+///
+/// ```
+/// use nunatak::TurboBoxedMap;
+/// let ages: TurboBoxedMap<String, u32> = TurboBoxedMap::new();
+/// ages.insert("Ada".into(), 36);
+/// assert_eq!(ages.get("Ada"), Some(36));
+/// ```
+pub type TurboBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Turbo>;
+
+/// A [`BlobMap`] of TurboHash's table: byte strings of any length.
+///
+/// ```
+/// use nunatak::TurboBlobMap;
+/// let map = TurboBlobMap::new();
+/// map.put(b"Ada", &[36])?;
+/// assert_eq!(map.get(b"Ada"), Some(vec![36]));
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub type TurboBlobMap<S = RandomState> = BlobMap<S, Turbo>;
+
+/// How to build a [`TurboMap`], [`TurboSet`] or [`TurboBoxedMap`]: capacity, hasher, and
+/// every constant that the paper varies.
+///
+/// ```
+/// use nunatak::TurboMap;
+/// let map: TurboMap<u32, u32> =
+///     TurboMap::<u32, u32>::builder().capacity(1000).shards(64).scope(8).build()?;
+/// assert_eq!(map.stats().shards, 64);
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct TurboBuilder<S = RandomState> {
+    hasher: S,
+    capacity: usize,
+    config: Config,
+}
+
+impl<S> TurboBuilder<S> {
+    /// Makes room for so many entries from the start.
+    ///
+    /// ```
+    /// # use nunatak::TurboMap;
+    /// let map: TurboMap<u64, u64> = TurboMap::<u64, u64>::builder().capacity(100_000).build()?;
+    /// assert!(map.stats().slots > 100_000);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn capacity(mut self, entries: usize) -> Self {
+        self.capacity = entries;
+        self
+    }
+
+    /// Hashes with `hasher`.
+    ///
+    /// ```
+    /// # use nunatak::TurboMap;
+    /// use std::hash::RandomState;
+    /// let map: TurboMap<u64, u64, RandomState> =
+    ///     TurboMap::<u64, u64>::builder().hasher(RandomState::new()).build()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn hasher<T>(self, hasher: T) -> TurboBuilder<T> {
+        let Self { capacity, config, .. } = self;
+        TurboBuilder { hasher, capacity, config }
+    }
+
+    /// How many shards there are: a power of two from 2 to 1,048,576, which does not change.
+    /// By default 1024, or one for every 4096 entries of the capacity, from 256 to 16,384
+    /// (the paper: 65,536). A shard without entries takes 32 bytes, one that has any 256 at
+    /// least. What an insert waits for is the growth of its shard: 12 nanoseconds for each
+    /// of the shard's entries (1.2 milliseconds for 8192 buckets), where the system has
+    /// memory at hand.
+    ///
+    /// ```
+    /// # use nunatak::{Error, TurboMap};
+    /// let map: Result<TurboMap<u64, u64>, Error> =
+    ///     TurboMap::<u64, u64>::builder().shards(100).build();
+    /// assert!(matches!(map, Err(Error::InvalidOption { option: "shards", .. })));
+    /// ```
+    #[must_use]
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.config.shards = Some(shards);
+        self
+    }
+
+    /// In how many neighbouring buckets an entry may be: from 1 to 4096; 16 by default, as
+    /// in the paper. With more, shards are fuller before they grow, and some searches
+    /// longer.
+    ///
+    /// ```
+    /// # use nunatak::{Error, TurboMap};
+    /// let map: Result<TurboMap<u64, u64>, Error> =
+    ///     TurboMap::<u64, u64>::builder().scope(0).build();
+    /// assert!(matches!(map, Err(Error::InvalidOption { option: "scope", .. })));
+    /// ```
+    #[must_use]
+    pub fn scope(mut self, buckets: usize) -> Self {
+        self.config.scope = buckets;
+        self
+    }
+
+    /// Which share of a shard's slots may be free in buckets behind which searches go on
+    /// before it is stored anew: from 0.01 to 1, by default 0.1. With 1 no shard ever is
+    /// for that.
+    ///
+    /// ```
+    /// # use nunatak::{Error, TurboMap};
+    /// let map: Result<TurboMap<u64, u64>, Error> =
+    ///     TurboMap::<u64, u64>::builder().tombstones(f64::NAN).build();
+    /// assert!(matches!(map, Err(Error::InvalidOption { option: "tombstones", .. })));
+    /// ```
+    #[must_use]
+    pub fn tombstones(mut self, share: f64) -> Self {
+        self.config.tombstones = share;
+        self
+    }
+
+    /// Builds the map, of entries of the size that its type says.
+    ///
+    /// # Errors
+    /// An option out of its range, a capacity that does not fit the address space,
+    /// memory that is refused, or a processor without a 16-byte compare-and-swap.
+    ///
+    /// ```
+    /// # use nunatak::{Error, TurboMap};
+    /// let map: Result<TurboMap<u64, u64>, Error> =
+    ///     TurboMap::<u64, u64>::builder().capacity(1 << 60).build();
+    /// assert!(map.is_err());
+    /// ```
+    pub fn build<K, V, E>(self) -> Result<InlineMap<K, V, S, Turbo<E>>, Error>
+    where
+        K: InlineKey,
+        V: Inline,
+        E: EntrySize,
+        S: BuildHasher + Send + Sync + 'static,
+    {
+        let placement = E::placement(self.hasher.into_placement()?);
+        Ok(InlineMap::of(Table::new(placement, self.config, self.capacity)?))
+    }
+
+    /// Builds a set.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{TurboMap, TurboSet};
+    /// let set: TurboSet<u64> = TurboMap::<u64, u64>::builder().capacity(100).build_set()?;
+    /// # assert!(set.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_set<K, E>(self) -> Result<InlineSet<K, S, Turbo<E>>, Error>
+    where
+        K: InlineKey,
+        E: EntrySize,
+        S: BuildHasher + Send + Sync + 'static,
+    {
+        Ok(InlineSet::of(self.build()?))
+    }
+
+    /// Builds a map of boxed entries.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{TurboBoxedMap, TurboMap};
+    /// let map: TurboBoxedMap<String, Vec<u8>> =
+    ///     TurboMap::<u64, u64>::builder().capacity(1000).build_boxed()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_boxed<K, V>(self) -> Result<TurboBoxedMap<K, V, S>, Error> {
+        let table = Table::new(HashPlacement, self.config, self.capacity)?;
+        Ok(BoxedMap::of(table, self.hasher))
+    }
+}
+
+impl<S> TurboBuilder<S> {
+    /// Builds a map of byte strings.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{TurboBlobMap, TurboMap};
+    /// let map: TurboBlobMap = TurboMap::<u64, u64>::builder().capacity(1000).build_blobs()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_blobs(self) -> Result<TurboBlobMap<S>, Error>
+    where
+        S: BuildHasher + Send + Sync + 'static,
+    {
+        let table = Table::new(HashPlacement, self.config, self.capacity)?;
+        Ok(BlobMap::of(table, Arc::new(Blobs::new(&Heap, self.hasher)?)))
+    }
+}
+
+impl<K: InlineKey, V: Inline> TurboMap<K, V> {
+    /// How to build a map that differs from the default.
+    ///
+    /// ```
+    /// # use nunatak::TurboMap;
+    /// let map: TurboMap<u64, u64> = TurboMap::<u64, u64>::builder().capacity(10).build()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn builder() -> TurboBuilder {
+        TurboBuilder::default()
+    }
+}

@@ -1,0 +1,158 @@
+//! [`InlineMap`] as a collection: iteration, the map as a whole, the traits.
+
+use super::InlineMap;
+use crate::entry::{Inline, InlineKey};
+use crate::error::{BatchError, Error};
+use crate::hash::Hashing;
+use crate::map::batch::{Op, Stop};
+use crate::map::interface::{by_own_methods, whole_map};
+use crate::map::{Compute, ConcurrentMap};
+use crate::memory::MemoryUsage;
+use crate::table::{Change, Design, Hashes, PairTable, Places};
+use core::fmt;
+
+/// The entries of a map, decoded.
+pub(in crate::map) type Pairs<'m, K, V, S, D> = core::iter::Map<
+    <<D as Design>::Table<<S as Hashing>::Placement> as PairTable>::Iter<'m>,
+    fn((u64, u64)) -> (K, V),
+>;
+
+impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
+    /// [`ConcurrentMap::iter`]: all entries, weakly consistent. Memory that the table replaces
+    /// by growing waits for the iterator before it is given back.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = (0..10).map(|key| (key, key)).collect();
+    /// assert_eq!(map.iter().map(|(key, _)| key).sum::<u64>(), 45);
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (K, V)> {
+        self.pairs()
+    }
+
+    /// With its type, of which more can be told than that it is an iterator.
+    #[inline(always)]
+    pub(in crate::map) fn pairs(&self) -> Pairs<'_, K, V, S, D> {
+        self.table.iter().map(|(key, value)| (K::from_word(key), V::from_word(value)))
+    }
+
+    /// [`ConcurrentMap::snapshot`]: a consistent cut of all entries. Changes wait while it is
+    /// made; gets do not. It takes as much memory as the map, at most.
+    ///
+    /// # Errors
+    /// If that memory is not to be had.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = (0..10).map(|key| (key, key)).collect();
+    /// let snapshot = map.snapshot()?;
+    /// map.clear();
+    /// assert_eq!(snapshot.count(), 10);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)> + use<K, V, S, D>, Error> {
+        let pairs = self.table.snapshot()?;
+        Ok(pairs.map(|(key, value)| (K::from_word(key), V::from_word(value))))
+    }
+
+    /// [`ConcurrentMap::retain`]: takes out the entries that `keep` rejects.
+    ///
+    /// `keep` runs once for each entry that it is shown. It runs again for a key only if the
+    /// key has another value by the time of the removal.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = (0..10).map(|key| (key, key)).collect();
+    /// map.retain(|key, _| key % 2 == 0);
+    /// assert_eq!(map.len(), 5);
+    /// ```
+    pub fn retain<F: FnMut(&K, &V) -> bool>(&self, mut keep: F) {
+        for (word, mut judged) in self.table.iter() {
+            let key = K::from_word(word);
+            while !keep(&key, &V::from_word(judged)) {
+                match self.replace_word(key, judged, Change::Remove) {
+                    Err(Some(newer)) => judged = newer,
+                    Ok(()) | Err(None) => break,
+                }
+            }
+        }
+    }
+
+    /// [`ConcurrentMap::clear`]: takes out every entry that is reached.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = (0..10).map(|key| (key, key)).collect();
+    /// map.clear();
+    /// assert!(map.is_empty());
+    /// ```
+    pub fn clear(&self) {
+        for (key, _) in self.iter() {
+            self.remove(&key);
+        }
+    }
+
+    whole_map! {
+        "DlhtMap", "DlhtMap::<u64, u64>::new()", "entries", table, D::Stats:
+        len is_empty reserve shrink_to_fit load_factor memory_usage stats
+    }
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> ConcurrentMap<K, V>
+    for InlineMap<K, V, S, D>
+{
+    by_own_methods! {
+        K, V, D::Stats:
+        get contains_key insert try_insert update compare_exchange fetch_update compute
+        get_or_insert_with remove remove_if get_many insert_many update_many remove_many execute
+        prefetch iter snapshot retain clear len reserve shrink_to_fit load_factor memory_usage
+        stats
+    }
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Places<S>> Default
+    for InlineMap<K, V, S, D>
+{
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K, V, S: Hashing, D: Places<S>> fmt::Debug for InlineMap<K, V, S, D>
+where
+    K: InlineKey + fmt::Debug,
+    V: Inline + fmt::Debug,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Hashes<S>> FromIterator<(K, V)>
+    for InlineMap<K, V, S, D>
+{
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let entries = entries.into_iter();
+        let mut map = Self::with_capacity(entries.size_hint().0);
+        map.extend(entries);
+        map
+    }
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> Extend<(K, V)> for InlineMap<K, V, S, D> {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        for (key, value) in entries {
+            self.insert(key, value);
+        }
+    }
+}
+
+/// Copies all entries, and frees the map before the first is yielded.
+impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> IntoIterator for InlineMap<K, V, S, D> {
+    type Item = (K, V);
+    type IntoIter = std::vec::IntoIter<(K, V)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter().collect::<Vec<_>>().into_iter()
+    }
+}

@@ -1,0 +1,354 @@
+//! [`InlineMap`]: keys and values in the slots themselves.
+
+mod batches;
+mod collection;
+pub(super) mod set;
+mod set_algebra;
+pub(super) mod shadow;
+
+use crate::entry::{Inline, InlineKey};
+use crate::error::Error;
+use crate::hash::{Hashing, RandomState};
+use crate::map::Compute;
+#[cfg(doc)]
+use crate::map::ConcurrentMap;
+use crate::table::{ByWord, Change, Dlht, Hashes, PairTable, Places, Visible};
+use core::marker::PhantomData;
+
+/// A concurrent map of keys and values of at most 8 bytes, stored in the slots
+/// of a table.
+///
+/// `D` is the table's [design](crate::Design): [`DlhtMap`](crate::DlhtMap) and
+/// [`IcebergMap`](crate::IcebergMap) are the maps of two, and say what sets them
+/// apart. What all maps have in common is written here once, and the contracts
+/// of it in [`ConcurrentMap`](crate::ConcurrentMap).
+///
+/// ```
+/// use nunatak::{DlhtMap, IcebergMap, InlineMap};
+///
+/// let map: DlhtMap<u64, u64> = InlineMap::new();
+/// map.insert(7, 49);
+/// let stable: IcebergMap<u64, u64> = InlineMap::new();
+/// stable.insert(7, 49);
+/// assert_eq!(map.get(&7), stable.get(&7));
+/// ```
+pub struct InlineMap<K, V, S: Hashing = RandomState, D: Places<S> = Dlht> {
+    pub(crate) table: D::Table<S::Placement>,
+    entries: PhantomData<(K, V)>,
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Places<S>> InlineMap<K, V, S, D> {
+    /// An empty map of a few cache lines.
+    ///
+    /// # Panics
+    /// If the memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
+    /// assert!(map.is_empty());
+    /// ```
+    pub fn new() -> Self {
+        Self::with_capacity(0)
+    }
+
+    /// An empty map with room for `capacity` entries.
+    ///
+    /// # Panics
+    /// If the memory is refused; see [`try_with_capacity`](Self::try_with_capacity).
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u32, f32> = DlhtMap::with_capacity(1000);
+    /// # assert!(map.is_empty());
+    /// ```
+    pub fn with_capacity(capacity: usize) -> Self {
+        match Self::try_with_capacity(capacity) {
+            Ok(map) => map,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// An empty map with room for `capacity` entries.
+    ///
+    /// # Errors
+    /// If the capacity or the memory for it is not to be had.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// assert!(DlhtMap::<u64, u64>::try_with_capacity(1 << 60).is_err());
+    /// ```
+    pub fn try_with_capacity(capacity: usize) -> Result<Self, Error> {
+        Self::build(S::default(), capacity)
+    }
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
+    /// An empty map that hashes with `hasher`.
+    ///
+    /// # Panics
+    /// If the memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, Modulo};
+    /// let map: DlhtMap<u64, u64, Modulo> = DlhtMap::with_hasher(Modulo);
+    /// # assert!(map.is_empty());
+    /// ```
+    pub fn with_hasher(hasher: S) -> Self {
+        match Self::build(hasher, 0) {
+            Ok(map) => map,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn build(hasher: S, capacity: usize) -> Result<Self, Error> {
+        Ok(Self::of(D::table(hasher.into_placement()?, capacity)?))
+    }
+
+    /// A map of a table that is built already.
+    pub(crate) fn of(table: D::Table<S::Placement>) -> Self {
+        const {
+            assert!(
+                K::BITS <= D::WORD_BITS.0 && V::BITS <= D::WORD_BITS.1,
+                "the design's entries are smaller than the keys or the values"
+            );
+        }
+        Self { table, entries: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(super) fn apply(
+        &self,
+        key: K,
+        fresh: Option<V>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<V> {
+        let fresh = fresh.map(V::to_word);
+        self.table.apply(key.to_word(), &ByWord, fresh, change).map(V::from_word)
+    }
+
+    /// Replaces the word `current` by `new`; the word that is there instead, if not.
+    pub(super) fn replace_word(
+        &self,
+        key: K,
+        current: u64,
+        change: Change,
+    ) -> Result<(), Option<u64>> {
+        let exact = |word| if word == current { change } else { Change::Keep };
+        match self.table.apply(key.to_word(), &ByWord, None, exact) {
+            Some(before) if before == current => Ok(()),
+            other => Err(other),
+        }
+    }
+
+    /// [`ConcurrentMap::get`]: touches the cache lines that the design's map tells of, and
+    /// writes nothing.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, char> = DlhtMap::new();
+    /// map.insert(1, 'a');
+    /// assert_eq!((map.get(&1), map.get(&2)), (Some('a'), None));
+    /// ```
+    // Always: a call and the registers it saves are a quarter of a get, and the
+    // shorter it is the more gets the processor overlaps.
+    #[inline(always)]
+    pub fn get(&self, key: &K) -> Option<V> {
+        self.table.find(key.to_word(), &ByWord).map(V::from_word)
+    }
+
+    /// [`ConcurrentMap::contains_key`]: as a get.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<bool, u8> = DlhtMap::new();
+    /// map.insert(true, 1);
+    /// assert!(map.contains_key(&true) && !map.contains_key(&false));
+    /// ```
+    #[inline]
+    pub fn contains_key(&self, key: &K) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// [`ConcurrentMap::update`]: replaces the value if the key is present.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = [(1, 10)].into_iter().collect();
+    /// assert_eq!((map.update(&1, 11), map.update(&2, 20)), (Some(10), None));
+    /// ```
+    #[inline]
+    pub fn update(&self, key: &K, value: V) -> Option<V> {
+        let word = value.to_word();
+        self.apply(*key, None, |_| Change::To(word))
+    }
+
+    /// [`ConcurrentMap::compare_exchange`]: replaces a value that is `current`.
+    ///
+    /// # Errors
+    /// The value that is present instead, `None` if the key is absent.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = [(1, 10)].into_iter().collect();
+    /// assert_eq!(map.compare_exchange(&1, &10, 11), Ok(10));
+    /// assert_eq!(map.compare_exchange(&1, &10, 12), Err(Some(11)));
+    /// ```
+    pub fn compare_exchange(&self, key: &K, current: &V, new: V) -> Result<V, Option<V>>
+    where
+        V: PartialEq,
+    {
+        // Equal values may have different words (zeros of a float).
+        self.fetch_update(key, |present| (present == current).then_some(new))
+    }
+
+    /// [`ConcurrentMap::fetch_update`]: replaces a value by what `f` makes of it.
+    ///
+    /// # Errors
+    /// The value that `f` declined, `None` if the key is absent.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = [(1, 10)].into_iter().collect();
+    /// assert_eq!(map.fetch_update(&1, |value| Some(value + 1)), Ok(10));
+    /// assert_eq!(map.get(&1), Some(11));
+    /// ```
+    pub fn fetch_update<F>(&self, key: &K, mut f: F) -> Result<V, Option<V>>
+    where
+        F: FnMut(&V) -> Option<V>,
+    {
+        let mut present = self.table.find(key.to_word(), &ByWord);
+        loop {
+            let Some(current) = present else { return Err(None) };
+            let value = V::from_word(current);
+            let Some(new) = f(&value) else { return Err(Some(value)) };
+            match self.replace_word(*key, current, Change::To(new.to_word())) {
+                Ok(()) => return Ok(value),
+                Err(newer) => present = newer,
+            }
+        }
+    }
+
+    /// [`ConcurrentMap::remove`]: takes the key out; its slot can be used again at once.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = [(1, 10)].into_iter().collect();
+    /// assert_eq!((map.remove(&1), map.remove(&1)), (Some(10), None));
+    /// ```
+    #[inline]
+    pub fn remove(&self, key: &K) -> Option<V> {
+        self.apply(*key, None, |_| Change::Remove)
+    }
+
+    /// [`ConcurrentMap::remove_if`]: takes the key out if its value is right.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = [(1, 10)].into_iter().collect();
+    /// assert_eq!(map.remove_if(&1, |value| *value > 10), None);
+    /// assert_eq!(map.remove_if(&1, |value| *value > 9), Some(10));
+    /// ```
+    pub fn remove_if<F: FnMut(&V) -> bool>(&self, key: &K, mut condition: F) -> Option<V> {
+        let mut present = self.table.find(key.to_word(), &ByWord);
+        loop {
+            let current = present?;
+            let value = V::from_word(current);
+            if !condition(&value) {
+                return None;
+            }
+            match self.replace_word(*key, current, Change::Remove) {
+                Ok(()) => return Some(value),
+                Err(newer) => present = newer,
+            }
+        }
+    }
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S> + Visible> InlineMap<K, V, S, D> {
+    /// [`ConcurrentMap::insert`]: stores the value and returns what it replaced.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
+    /// assert_eq!(map.insert(1, 10), None);
+    /// assert_eq!(map.insert(1, 11), Some(10));
+    /// ```
+    #[inline]
+    pub fn insert(&self, key: K, value: V) -> Option<V> {
+        let word = value.to_word();
+        self.apply(key, Some(value), |_| Change::To(word))
+    }
+
+    /// [`ConcurrentMap::try_insert`]: stores the value if the key is absent.
+    ///
+    /// # Errors
+    /// The value that is present.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
+    /// assert_eq!(map.try_insert(1, 10), Ok(()));
+    /// assert_eq!(map.try_insert(1, 11), Err(10));
+    /// ```
+    #[inline]
+    pub fn try_insert(&self, key: K, value: V) -> Result<(), V> {
+        match self.apply(key, Some(value), |_| Change::Keep) {
+            None => Ok(()),
+            Some(present) => Err(present),
+        }
+    }
+
+    /// [`ConcurrentMap::compute`]: decides on a key by its present value.
+    ///
+    /// ```
+    /// # use nunatak::{Compute, DlhtMap};
+    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
+    /// for _ in 0..3 {
+    ///     map.compute(1, |count| Compute::Put(count.map_or(1, |count| count + 1)));
+    /// }
+    /// assert_eq!(map.get(&1), Some(3));
+    /// ```
+    pub fn compute<F>(&self, key: K, mut f: F) -> Option<V>
+    where
+        F: FnMut(Option<&V>) -> Compute<V>,
+    {
+        let mut present = self.table.find(key.to_word(), &ByWord);
+        loop {
+            let value = present.map(V::from_word);
+            let attempt = match (f(value.as_ref()), present) {
+                (Compute::Keep, _) | (Compute::Remove, None) => return value,
+                (Compute::Put(new), Some(current)) => {
+                    self.replace_word(key, current, Change::To(new.to_word()))
+                }
+                (Compute::Put(new), None) => match self.apply(key, Some(new), |_| Change::Keep) {
+                    None => Ok(()),
+                    Some(newer) => Err(Some(newer.to_word())),
+                },
+                (Compute::Remove, Some(current)) => self.replace_word(key, current, Change::Remove),
+            };
+            match attempt {
+                Ok(()) => return value,
+                Err(newer) => present = newer,
+            }
+        }
+    }
+
+    /// [`ConcurrentMap::get_or_insert_with`]: the value, made if it is absent.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
+    /// assert_eq!(map.get_or_insert_with(1, || 10), 10);
+    /// assert_eq!(map.get_or_insert_with(1, || 11), 10);
+    /// ```
+    pub fn get_or_insert_with<F: FnOnce() -> V>(&self, key: K, make: F) -> V {
+        match self.get(&key) {
+            Some(value) => value,
+            None => {
+                let value = make();
+                self.apply(key, Some(value), |_| Change::Keep).unwrap_or(value)
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! [`InlineSet`]: keys alone.
+
+use crate::entry::InlineKey;
+use crate::error::{BatchError, Error};
+use crate::hash::{Hashing, RandomState};
+use crate::map::batch::{Op, Stop};
+use crate::map::inline::InlineMap;
+use crate::map::interface::whole_map;
+use crate::memory::MemoryUsage;
+use crate::table::{Dlht, Hashes};
+use core::fmt;
+
+/// A set of keys of at most 8 bytes: an [`InlineMap`] without values.
+///
+/// ```
+/// use nunatak::DlhtSet;
+/// let locked: DlhtSet<u64> = DlhtSet::new();
+/// assert!(locked.insert(7));
+/// assert!(!locked.insert(7));
+/// assert!(locked.remove(&7));
+/// ```
+pub struct InlineSet<K: InlineKey, S: Hashing = RandomState, D: Hashes<S> = Dlht> {
+    map: InlineMap<K, (), S, D>,
+}
+
+impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> InlineSet<K, S, D> {
+    /// An empty set.
+    ///
+    /// # Panics
+    /// If the memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// assert!(DlhtSet::<u32>::new().is_empty());
+    /// ```
+    pub fn new() -> Self {
+        Self { map: InlineMap::new() }
+    }
+
+    /// An empty set with room for `capacity` keys.
+    ///
+    /// # Panics
+    /// If the memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// assert!(DlhtSet::<char>::with_capacity(1000).is_empty());
+    /// ```
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { map: InlineMap::with_capacity(capacity) }
+    }
+
+    /// An empty set with room for `capacity` keys.
+    ///
+    /// # Errors
+    /// If the capacity or the memory for it is not to be had.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// assert!(DlhtSet::<u64>::try_with_capacity(1 << 60).is_err());
+    /// ```
+    pub fn try_with_capacity(capacity: usize) -> Result<Self, Error> {
+        Ok(Self { map: InlineMap::try_with_capacity(capacity)? })
+    }
+}
+
+impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
+    /// An empty set that hashes with `hasher`.
+    ///
+    /// # Panics
+    /// If the memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::{DlhtSet, Modulo};
+    /// assert!(DlhtSet::<u64, Modulo>::with_hasher(Modulo).insert(1));
+    /// ```
+    pub fn with_hasher(hasher: S) -> Self {
+        Self { map: InlineMap::with_hasher(hasher) }
+    }
+
+    /// A set of the keys of a map.
+    pub(in crate::map) fn of(map: InlineMap<K, (), S, D>) -> Self {
+        Self { map }
+    }
+
+    /// Whether the key is in the set: one cache line, mostly; writes nothing.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = [1, 2].into_iter().collect();
+    /// assert!(set.contains(&1) && !set.contains(&3));
+    /// ```
+    #[inline]
+    pub fn contains(&self, key: &K) -> bool {
+        self.map.contains_key(key)
+    }
+
+    /// Puts the key in; false if it was there.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set = DlhtSet::<u8>::new();
+    /// assert!(set.insert(1) && !set.insert(1));
+    /// ```
+    #[inline]
+    pub fn insert(&self, key: K) -> bool {
+        self.map.try_insert(key, ()).is_ok()
+    }
+
+    /// Takes the key out; false if it was not there.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = [1].into_iter().collect();
+    /// assert!(set.remove(&1) && !set.remove(&1));
+    /// ```
+    #[inline]
+    pub fn remove(&self, key: &K) -> bool {
+        self.map.remove(key).is_some()
+    }
+
+    /// Looks all keys up, in order, with overlapped memory latencies, and
+    /// returns how many are in the set.
+    ///
+    /// # Errors
+    /// If `present` is shorter than `keys`; nothing was done.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = [1, 3].into_iter().collect();
+    /// let mut present = [None; 3];
+    /// assert_eq!(set.contains_many(&[1, 2, 3], &mut present), Ok(2));
+    /// assert_eq!(present, [Some(()), None, Some(())]);
+    /// ```
+    #[inline]
+    pub fn contains_many(
+        &self,
+        keys: &[K],
+        present: &mut [Option<()>],
+    ) -> Result<usize, BatchError> {
+        self.map.get_many(keys, present)
+    }
+
+    /// Puts all keys in, in order, and returns how many were not there. `before` tells of each
+    /// whether it was.
+    ///
+    /// # Errors
+    /// If `before` is shorter than `keys`; nothing was done.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = [1].into_iter().collect();
+    /// let mut before = [None; 2];
+    /// assert_eq!(set.insert_many(&[1, 2], &mut before), Ok(1));
+    /// assert_eq!(before, [Some(()), None]);
+    /// ```
+    pub fn insert_many(&self, keys: &[K], before: &mut [Option<()>]) -> Result<usize, BatchError> {
+        let entries: Vec<(K, ())> = keys.iter().map(|&key| (key, ())).collect();
+        self.map.insert_many(&entries, before)
+    }
+
+    /// Takes all keys out, in order, and returns how many were there.
+    ///
+    /// # Errors
+    /// If `removed` is shorter than `keys`; nothing was done.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = [1].into_iter().collect();
+    /// let mut removed = [None; 2];
+    /// assert_eq!(set.remove_many(&[1, 2], &mut removed), Ok(1));
+    /// assert_eq!(removed, [Some(()), None]);
+    /// ```
+    #[inline]
+    pub fn remove_many(&self, keys: &[K], removed: &mut [Option<()>]) -> Result<usize, BatchError> {
+        self.map.remove_many(keys, removed)
+    }
+
+    /// Executes mixed operations in the caller's order and returns how many were executed; see
+    /// [`ConcurrentMap::execute`](crate::ConcurrentMap::execute). `TryInsert` fails if the key
+    /// is there, `Remove` and `Get` if it is not: keys that are put in are locks that are
+    /// taken.
+    ///
+    /// ```
+    /// # use nunatak::{DlhtSet, Op, Request, Stop};
+    /// let locked: DlhtSet<u64> = [7].into_iter().collect();
+    /// let mut locks = [3, 7, 9].map(|key| Op::new(Request::TryInsert(key, ())));
+    /// assert_eq!(locked.execute(&mut locks, Stop::AtFirstFailure), 2);
+    /// assert!(locks[0].outcome.is_success() && !locked.contains(&9));
+    /// ```
+    #[inline]
+    pub fn execute(&self, operations: &mut [Op<K, ()>], stop: Stop) -> usize {
+        self.map.execute(operations, stop)
+    }
+
+    /// Asks the processor for what an operation on the key touches first.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// DlhtSet::<u64>::new().prefetch(&7);
+    /// ```
+    #[inline]
+    pub fn prefetch(&self, key: &K) {
+        self.map.prefetch(key);
+    }
+
+    /// All keys, weakly consistent.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = [1, 3].into_iter().collect();
+    /// assert_eq!(set.iter().map(u32::from).sum::<u32>(), 4);
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = K> {
+        self.map.iter().map(|(key, ())| key)
+    }
+
+    /// A consistent cut of all keys; see [`InlineMap::snapshot`].
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = [1, 3].into_iter().collect();
+    /// assert_eq!(set.snapshot()?.count(), 2);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn snapshot(&self) -> Result<impl Iterator<Item = K> + use<K, S, D>, Error> {
+        Ok(self.map.snapshot()?.map(|(key, ())| key))
+    }
+
+    /// Takes out the keys that `keep` rejects.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = (0..10).collect();
+    /// set.retain(|key| key % 2 == 0);
+    /// assert_eq!(set.len(), 5);
+    /// ```
+    pub fn retain<F: FnMut(&K) -> bool>(&self, mut keep: F) {
+        self.map.retain(|key, ()| keep(key));
+    }
+
+    /// Takes out every key that is reached.
+    ///
+    /// ```
+    /// # use nunatak::DlhtSet;
+    /// let set: DlhtSet<u8> = (0..10).collect();
+    /// set.clear();
+    /// assert!(set.is_empty());
+    /// ```
+    pub fn clear(&self) {
+        self.map.clear();
+    }
+
+    whole_map! {
+        "DlhtSet", "DlhtSet::<u64>::new()", "keys", map, D::Stats:
+        len is_empty reserve shrink_to_fit load_factor memory_usage stats
+    }
+}
+
+impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> Default for InlineSet<K, S, D> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: InlineKey + fmt::Debug, S: Hashing, D: Hashes<S>> fmt::Debug for InlineSet<K, S, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> FromIterator<K> for InlineSet<K, S, D> {
+    fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
+        let mut set = Self::new();
+        set.extend(keys);
+        set
+    }
+}
+
+impl<K: InlineKey, S: Hashing, D: Hashes<S>> Extend<K> for InlineSet<K, S, D> {
+    fn extend<I: IntoIterator<Item = K>>(&mut self, keys: I) {
+        for key in keys {
+            self.insert(key);
+        }
+    }
+}
