@@ -12,20 +12,11 @@ use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::memory::prefetch::prefetch_to_write;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, FastPin, OpPin, Ordering, Shared, fence};
-use crate::table::shared::known::Known;
+use crate::sync::{FastPin, OpPin, Ordering, Shared, fence};
+use crate::table::shared::attempts::{Obstacle, Request};
+use crate::table::shared::known::{Known, Learning};
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
-
-/// An operation on one key: what becomes of it if it is present, and the value
-/// word to insert if it is not.
-pub(super) struct Request<'r, T, F> {
-    pub(super) hash: u64,
-    pub(super) tag: u64,
-    pub(super) test: &'r T,
-    pub(super) fresh: Option<u64>,
-    pub(super) change: &'r F,
-}
 
 /// What an operation came to: the value word before, and how many pairs more there
 /// are.
@@ -206,25 +197,20 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         &self,
         request: &Request<'_, T, F>,
     ) -> Option<u64> {
-        let mut known = Known::default();
-        let mut backoff = Backoff::new();
+        let &Request { hash, tag, .. } = request;
         // A part of the resize that is under way in this state, which this thread is to do.
         let mut unit: Option<(State, usize)> = None;
-        loop {
-            if !T::BY_WORD {
-                known.learn(request.test, |test| {
-                    self.find_tag(request.hash, request.tag, test);
-                });
-            }
+        let look_up = |test: &Learning<'_, T>| {
+            self.find_tag(hash, tag, test);
+        };
+        request.repeat(look_up, |known| {
             let pin = OpPin::<Shared>::new();
             let state = self.state();
             if state.phase() == Phase::Freezing {
-                drop(pin);
-                backoff.wait();
-                continue;
+                return Err(Obstacle::Wait);
             }
             if state.is_settling() {
-                let is_settled = seeded(Bug::SettleForgotten) || self.settle(state, request.hash);
+                let is_settled = seeded(Bug::SettleForgotten) || self.settle(state, hash);
                 if unit.is_none_or(|(of, _)| of != state) {
                     unit = self.take_unit(state).map(|unit| (state, unit));
                 }
@@ -232,30 +218,29 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
                 if !(is_settled && has_helped) {
                     drop(pin);
                     self.hashes.ask(&self.placement);
-                    continue;
+                    return Err(Obstacle::Gone);
                 }
             }
-            let block = self.geometry.block(request.hash, state.mask());
+            let block = self.geometry.block(hash, state.mask());
             self.front.lock(block);
             if !self.is_still(state) && !seeded(Bug::LockWithoutStateRecheck) {
                 self.front.unlock(block);
-                continue;
+                return Err(Obstacle::Gone);
             }
-            let attempt = self.apply_under_lock(state, block, request, &known);
+            let attempt = self.apply_under_lock(state, block, request, known);
             drop(pin);
             match attempt {
                 Attempt::Done((before, added)) => {
                     self.count(added);
-                    return before;
+                    return Ok(before);
                 }
-                Attempt::Stale => {}
-                Attempt::Unknown(second) => {
-                    known.insert(second, request.test.accepts(second));
-                }
+                Attempt::Unknown(second) => return Err(Obstacle::Unknown(second)),
                 Attempt::NoRoom => panic!("the map's file is full and can't grow"),
                 Attempt::Crowded => self.wait_for_clean(),
+                Attempt::Stale => {}
             }
-        }
+            Err(Obstacle::Gone)
+        })
     }
 
     /// An attempt with the front block locked, which it unlocks.

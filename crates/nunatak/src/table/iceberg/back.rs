@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage, Part, Stretch};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering};
-use crate::table::shared::pairs::put_pair;
+use crate::table::shared::bucket::put_pair;
 use core::marker::PhantomData;
 
 const LOCK: u64 = 1 << 63;

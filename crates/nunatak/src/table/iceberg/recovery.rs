@@ -21,7 +21,6 @@
 //! read what was there before they were started, or what threads stored that have
 //! ended since.
 
-use super::apply::Request;
 use super::back::Back;
 use super::geometry::{
     BlockSizes, Geometry, Phase, State, back_fingerprint, choices, fingerprint, needs_all_bits,
@@ -37,6 +36,7 @@ use crate::seeded::{Bug, seeded};
 use crate::simd::BitIter;
 use crate::sync::{Mutex, Ordering, Shared};
 use crate::table::shared::Recovery;
+use crate::table::shared::attempts::Request;
 use crate::table::{ByWord, Change};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::collections::VecDeque;
@@ -381,23 +381,18 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
 
     fn restore_chains(&self, found: &mut Found) {
         let state = self.state();
-        let slots = self.chains.slots();
-        for slot in (0..slots.len()).rev() {
-            let (tag, second) = slots.pair(slot);
-            if tag == 0 {
-                slots.add_free(slot);
-                continue;
-            }
-            let hash = self.placement.hash_of_tag(tag, slot % 2);
+        let Found { items, doubled, .. } = found;
+        let accept = |half, (tag, second)| {
+            let hash = self.placement.hash_of_tag(tag, half);
             if !self.placement.is_tag(tag) || self.find_tag(hash, tag, &ByWord).is_some() {
-                found.doubled.push(Place::Chain(slot));
-                continue;
+                return None;
             }
             self.front.restore_overflowed(self.geometry.block(hash, state.mask()));
             self.mark_choices(state, hash);
-            self.chains.restore(hash, (tag, second), slot);
-            found.items += 1;
-        }
+            *items += 1;
+            Some((hash, (tag, second)))
+        };
+        self.chains.restore(accept, |slot| doubled.push(Place::Chain(slot)));
     }
 
     /// Moves what is misplaced, and drops what is left; how many keys were moved.

@@ -9,7 +9,7 @@ use crate::hash::Placement;
 use crate::memory::durable::Durable;
 use crate::simd::BitIter;
 use crate::sync::Ordering::Relaxed;
-use crate::table::shared::verify::{IsPair, ensure, verify_pair};
+use crate::table::shared::files::{IsPair, ensure, verify_pair};
 
 impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
     /// How many pairs there are, if each is where it belongs, is found there, and is

@@ -1,29 +1,20 @@
 //! Changing keys: one function that inserts, replaces and removes.
 
 use super::Table;
-use super::buckets::{Buckets, HeldStash, NoRoom};
 use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, second_bucket};
+use super::locks::{Buckets, HeldStash, NoRoom};
 use super::segments::STASH;
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, OpPin, Shared};
+use crate::sync::{OpPin, Shared};
+use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::bucket::{Flag, Header, Layout};
-use crate::table::shared::known::Known;
+use crate::table::shared::known::{Known, Learning};
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
-
-/// An operation on one key: what becomes of it if it is present, and the value word to
-/// insert if it is not.
-struct Request<'r, T, F> {
-    hash: u64,
-    tag: u64,
-    test: &'r T,
-    fresh: Option<u64>,
-    change: &'r F,
-}
 
 /// How an attempt under the lock of a key's first bucket ended.
 enum Attempt {
@@ -155,25 +146,17 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         &self,
         request: &Request<'_, T, F>,
     ) -> Option<u64> {
-        let (mut known, mut hashes) = (Known::default(), Rehashed::default());
-        let mut backoff = Backoff::new();
-        let (mut in_order, mut is_refused) = (false, false);
-        loop {
-            if !T::BY_WORD {
-                known.learn(request.test, |test| {
-                    self.find_tag::<FETCHES, _>(request.hash, request.tag, test);
-                });
-            }
-            let pin = OpPin::<Shared>::new();
-            if self.cut.is_frozen() {
-                drop(pin);
-                backoff.wait();
-                continue;
-            }
-            let found = self.locate(request.hash);
-            let locked = self.lock_fetched::<FETCHES>(found, request.hash, in_order);
-            let Some(buckets) = locked else { continue };
-            let attempt = self.attempt(found, buckets, request, (&known, is_refused));
+        let &Request { hash, tag, .. } = request;
+        let (mut hashes, mut in_order, mut is_refused) = (Rehashed::default(), false, false);
+        let look_up = |test: &Learning<'_, T>| {
+            self.find_tag::<FETCHES, _>(hash, tag, test);
+        };
+        request.repeat(look_up, |known| {
+            let pin = self.cut.try_enter().ok_or(Obstacle::Wait)?;
+            let found = self.locate(hash);
+            let locked = self.lock_fetched::<FETCHES>(found, hash, in_order);
+            let buckets = locked.ok_or(Obstacle::Gone)?;
+            let attempt = self.attempt(found, buckets, request, (known, is_refused));
             buckets.unlock();
             match attempt {
                 Attempt::Done(before, added) => {
@@ -181,16 +164,13 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                     if added != 0 {
                         self.registry.count::<Shared>(added);
                     }
-                    return before;
+                    return Ok(before);
                 }
-                Attempt::Unknown(second) => {
-                    drop(pin);
-                    known.insert(second, request.test.accepts(second));
-                }
+                Attempt::Unknown(second) => return Err(Obstacle::Unknown(second)),
                 Attempt::InOrder => in_order = true,
                 // Without memory for a segment the key goes to a chain, which needs less.
                 Attempt::Full => {
-                    is_refused = self.make_room(found, request.hash, &mut hashes).is_err();
+                    is_refused = self.make_room(found, hash, &mut hashes).is_err();
                     if hashes.is_missing() {
                         drop(pin);
                         hashes.learn(&self.placement);
@@ -201,7 +181,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                     self.make_room_for_copies();
                 }
             }
-        }
+            Err(Obstacle::Gone)
+        })
     }
 
     #[inline(always)]

@@ -34,7 +34,7 @@ use super::Table;
 #[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
 use super::directory::Found;
 use super::geometry::{fingerprint, first_bucket, second_bucket};
-use super::log::Log;
+use super::multi::log::Log;
 use super::segments::Fresh;
 use super::split::Child;
 use crate::error::Error;

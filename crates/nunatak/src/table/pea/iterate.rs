@@ -7,7 +7,7 @@
 use super::Table;
 use super::geometry::Entry;
 use super::multi::Chained;
-use super::values::Pointer;
+use super::multi::values::Pointer;
 use crate::hash::Placement;
 use crate::memory::{Heap, Medium};
 use crate::sync::{OpPin, Shared};

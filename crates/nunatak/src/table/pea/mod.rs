@@ -8,6 +8,16 @@
 //! becomes two choices, then a stash of two more buckets, and then the segment is split
 //! into four. No pair is moved for that but by the split.
 //!
+//! # Where to look
+//! | rooms | what they have |
+//! |---|---|
+//! | `find`, `apply`, `batch` | operations on unique keys; [`locks`]: the two buckets of a key |
+//! | `directory`, `segments`, `geometry` | where a key belongs; the memory of it |
+//! | `split` | splits and merges of segments |
+//! | `iterate`, `snapshot`, `stats` | all pairs; figures |
+//! | `durable`, `recovery`, `verify` | tables in files |
+//! | [`multi`] | keys of many values: their operations, locks, value buffers, versions and log |
+//!
 //! # The protocol
 //! **A key is present exactly while a slot of one of its buckets, in the segment that
 //! the directory names, holds its tag, or its chain holds it.** Fingerprints are hints
@@ -41,14 +51,13 @@
 
 mod apply;
 mod batch;
-mod buckets;
 mod design;
 mod directory;
 mod durable;
 mod find;
 mod geometry;
 mod iterate;
-mod log;
+mod locks;
 mod multi;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod recovery;
@@ -58,10 +67,8 @@ mod split;
 mod stats;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
-mod values;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod verify;
-mod version;
 
 #[cfg(any(loom, shuttle))]
 pub use design::CheckedPea;

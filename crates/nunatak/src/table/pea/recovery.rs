@@ -6,10 +6,10 @@
 use super::directory::Found;
 use super::durable::{DEPTH_SHIFT, LIVE};
 use super::geometry::{Entry, MOST_DEPTH, Strategy, fingerprint, first_bucket, second_bucket};
-use super::log::{Location, Log, Store};
+use super::multi::log::{Location, Log, Store};
+use super::multi::values::Pointer;
 use super::multi::{Chained, Duplicates};
 use super::segments::STASH;
-use super::values::Pointer;
 use super::{Config, Table};
 use crate::error::{Error, FileError};
 use crate::hash::Placement;
@@ -21,9 +21,9 @@ use crate::table::ByWord;
 use crate::table::shared::Recovery;
 use crate::table::shared::bucket::{Flag, Layout};
 use crate::table::shared::chains::Chains;
-use crate::table::shared::paged::{PagedTable, has_first_room};
+use crate::table::shared::files::IsPair;
+use crate::table::shared::paged::{PagedTable, begin_to_open, has_first_room};
 use crate::table::shared::restoring::Restoring;
-use crate::table::shared::verify::IsPair;
 
 const STRATEGY_SHIFT: u32 = 16;
 /// In the place of a strategy: nobody has looked at the segment since a crash.
@@ -113,11 +113,7 @@ impl<P: Placement> Table<P, Paged> {
         placement: P,
         config: Config,
     ) -> Result<(Self, Recovery), Error> {
-        let was_closed = medium.pool().was_closed();
-        if medium.pool().trim()? {
-            // What was cut off must not be there when the file grows again.
-            medium.barrier()?;
-        }
+        let was_closed = begin_to_open(&medium)?;
         let mut table = Self::within(medium, placement, config, 1)?;
         table.medium.end_recovery()?;
         let is_known = table.find_buffers(was_closed)? && was_closed;
@@ -251,16 +247,9 @@ impl<P: Placement> Table<P, Paged> {
     /// Learns of what is in chains; how much of it is dropped: what is nothing, and of
     /// unique keys those that are in segments, too.
     fn restore_chains(&self) -> usize {
-        let slots = self.chains.slots();
-        let mut dropped = 0;
-        for slot in (0..slots.len()).rev() {
-            let (word, second) = slots.pair(slot);
-            if word == 0 {
-                slots.add_free(slot);
-                continue;
-            }
+        self.chains.restore_or_drop(|half, (word, second)| {
             let tag = self.marking().tag(word);
-            let hash = self.placement.hash_of_tag(tag, slot % 2);
+            let hash = self.placement.hash_of_tag(tag, half);
             let is_pointer = self.marking().is_pointer(word);
             let is_sound = match &self.duplicates {
                 None => {
@@ -274,13 +263,8 @@ impl<P: Placement> Table<P, Paged> {
                 }
             };
             if !is_sound {
-                dropped += 1;
-                // There is room: it was looked for when the table was opened.
-                let _ = slots.clear(slot as u32);
-                continue;
+                return None;
             }
-            let (filed, pair) = self.filed(Chained { hash, tag, second, is_pointer });
-            self.chains.restore(filed, pair, slot);
             let segment = self.locate(hash).entry.segment();
             let bucket = first_bucket(hash, self.mask());
             self.medium.while_nothing_moves(|| {
@@ -289,8 +273,8 @@ impl<P: Placement> Table<P, Paged> {
             let pairs = self.pairs_of(is_pointer, second);
             self.registry.count::<Shared>(pairs as i64);
             self.restoring.add(pairs);
-        }
-        dropped
+            Some(self.filed(Chained { hash, tag, second, is_pointer }))
+        })
     }
 
     /// Has pages for all that the segments in use may hold, so that no insert is refused

@@ -15,7 +15,7 @@
 //!    their headers.
 
 use super::geometry::{Entry, Strategy};
-use super::version::Version;
+use super::multi::version::Version;
 use crate::error::Error;
 use crate::memory::Addresses;
 use crate::memory::{Medium, MemoryUsage, Part, Stretch};

@@ -4,8 +4,8 @@
 use super::Table;
 use super::directory::Found;
 use super::geometry::{Entry, MOST_DEPTH, Strategy, first_bucket, second_bucket};
+use super::multi::values::Pointer;
 use super::segments::{Fresh, STASH};
-use super::values::Pointer;
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::Medium;

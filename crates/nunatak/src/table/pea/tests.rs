@@ -232,7 +232,7 @@ fn a_bucket_is_looked_for_when_it_is_locked() {
 fn values_of_a_page_that_is_used_again_do_not_count() {
     use super::geometry::first_bucket;
     use super::multi::Visitor;
-    use super::values::{Pointer, Values};
+    use super::multi::values::{Pointer, Values};
     use crate::memory::Medium;
 
     /// Lets the page be copied and given out again before it looks for the first time.

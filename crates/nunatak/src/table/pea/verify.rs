@@ -3,13 +3,13 @@
 use super::Table;
 use super::geometry::{Entry, fingerprint, first_bucket, second_bucket};
 use super::multi::Duplicates;
-use super::values::Pointer;
+use super::multi::values::Pointer;
 use crate::error::{Error, FileError};
 use crate::hash::Placement;
 use crate::memory::durable::Paged;
 use crate::sync::{OpPin, Ordering::Relaxed, Shared};
 use crate::table::shared::bucket::{Flag, Header, Layout, SLOTS};
-use crate::table::shared::verify::{IsPair, NO_PAIR, ensure, verify_pair};
+use crate::table::shared::files::{IsPair, NO_PAIR, ensure, verify_pair};
 use std::collections::BTreeSet;
 
 impl<P: Placement> Table<P, Paged> {

@@ -75,16 +75,21 @@ impl Cut {
         self.freezing.load(Ordering::Acquire) != 0
     }
 
+    /// Announces an operation that changes something, if it may now.
+    #[inline(always)]
+    pub(in crate::table) fn try_enter(&self) -> Option<OpPin<Shared>> {
+        let pin = OpPin::new();
+        (!self.is_frozen()).then_some(pin)
+    }
+
     /// Announces an operation that changes something, when it may. The thread is in no
     /// other.
     pub(in crate::table) fn enter(&self) -> OpPin<Shared> {
         let mut backoff = Backoff::new();
         loop {
-            let pin = OpPin::new();
-            if !self.is_frozen() {
+            if let Some(pin) = self.try_enter() {
                 return pin;
             }
-            drop(pin);
             backoff.wait();
         }
     }

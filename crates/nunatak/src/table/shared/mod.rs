@@ -4,25 +4,24 @@
 //! - [`chains`]: the place of keys that find no room elsewhere.
 //! - [`groups`]: the stages of a batch, in groups of operations.
 //! - [`cut`]: consistent cuts of tables whose pieces are locked as a whole.
+//! - [`attempts`]: a change to one key, and the loop of its attempts.
 //! - [`known`]: answers of the caller's `Eq` that an operation remembers.
 //! - [`hashes`] and [`rehashed`]: answers of the caller's hasher, for moves of keys.
-//! - [`restoring`], [`recovery`], [`paged`] and [`verify`]: tables in files.
+//! - [`files`], [`paged`] and [`restoring`]: tables in files.
 
+pub(in crate::table) mod attempts;
 pub(in crate::table) mod bucket;
 pub(in crate::table) mod chains;
 pub(in crate::table) mod cut;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub(in crate::table) mod files;
 pub(in crate::table) mod groups;
 pub(in crate::table) mod hashes;
 pub(in crate::table) mod known;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub(crate) mod paged;
-pub(in crate::table) mod pairs;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-mod recovery;
 pub(in crate::table) mod rehashed;
 pub(in crate::table) mod restoring;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-pub(in crate::table) mod verify;
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-pub use recovery::Recovery;
+pub use files::Recovery;

@@ -2,8 +2,8 @@
 //! TurboHash.
 
 use super::chains::Chains;
+use super::files::IsPair;
 use super::restoring::Restoring;
-use super::verify::IsPair;
 use crate::error::Error;
 use crate::memory::Medium;
 use crate::memory::durable::{Paged, Pool};
@@ -62,6 +62,17 @@ pub trait PagedTable: Send + Sync {
     fn found(&self) -> usize {
         self.restoring().found()
     }
+}
+
+/// Begins to open the table that a medium holds: trims the file. Returns whether the file was
+/// closed.
+pub(in crate::table) fn begin_to_open(medium: &Paged) -> Result<bool, Error> {
+    let was_closed = medium.pool().was_closed();
+    if medium.pool().trim()? {
+        // What was cut off must not be there when the file grows again.
+        medium.barrier()?;
+    }
+    Ok(was_closed)
 }
 
 /// Whether there is room for what a table that was just made or opened needs first.

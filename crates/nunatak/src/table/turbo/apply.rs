@@ -8,22 +8,13 @@ use crate::error::{Error, FileError};
 use crate::hash::Placement;
 use crate::memory::{Medium, Run};
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, OpPin, Shared};
+use crate::sync::{OpPin, Shared};
+use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::bucket::{Flag, Header, Layout};
-use crate::table::shared::known::Known;
+use crate::table::shared::known::{Known, Learning};
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
-
-/// An operation on one key: what becomes of it if it is present, and the value word to
-/// insert if it is not.
-struct Request<'r, T, F> {
-    hash: u64,
-    tag: u64,
-    test: &'r T,
-    fresh: Option<u64>,
-    change: &'r F,
-}
 
 /// How an attempt under the lock of a key's shard ended.
 enum Attempt {
@@ -185,33 +176,22 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         &self,
         request: &Request<'_, T, F>,
     ) -> Option<u64> {
-        let (mut known, mut hashes) = (Known::default(), Rehashed::default());
-        let mut backoff = Backoff::new();
-        loop {
-            if !T::BY_WORD {
-                known.learn(request.test, |test| {
-                    self.find_tag::<FETCHES, _>(request.hash, request.tag, test);
-                });
-            }
-            let pin = OpPin::<Shared>::new();
-            if self.cut.is_frozen() {
-                drop(pin);
-                backoff.wait();
-                continue;
-            }
-            let mut held = self.hold_fetched::<FETCHES>(request.hash);
-            self.copy_before_change(&held, request.hash);
-            let attempt = self.attempt(&mut held, request, &known, &mut hashes);
+        let &Request { hash, tag, .. } = request;
+        let mut hashes = Rehashed::default();
+        let look_up = |test: &Learning<'_, T>| {
+            self.find_tag::<FETCHES, _>(hash, tag, test);
+        };
+        request.repeat(look_up, |known| {
+            let pin = self.cut.try_enter().ok_or(Obstacle::Wait)?;
+            let mut held = self.hold_fetched::<FETCHES>(hash);
+            self.copy_before_change(&held, hash);
+            let attempt = self.attempt(&mut held, request, known, &mut hashes);
             match attempt.unwrap_or(Attempt::NoRoom) {
                 Attempt::Done(before, added) => {
-                    self.end(held, pin, request.hash, added);
-                    return before;
+                    self.end(held, pin, hash, added);
+                    return Ok(before);
                 }
-                Attempt::Unknown(second) => {
-                    drop(held);
-                    drop(pin);
-                    known.insert(second, request.test.accepts(second));
-                }
+                Attempt::Unknown(second) => return Err(Obstacle::Unknown(second)),
                 Attempt::NoRoom => {
                     drop(held);
                     drop(pin);
@@ -223,7 +203,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                     hashes.learn(&self.placement);
                 }
             }
-        }
+            Err(Obstacle::Gone)
+        })
     }
 
     #[inline(always)]

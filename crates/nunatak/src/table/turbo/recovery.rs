@@ -18,9 +18,9 @@ use crate::table::ByEntry;
 use crate::table::shared::Recovery;
 use crate::table::shared::bucket::{Flag, Layout};
 use crate::table::shared::chains::Chains;
-use crate::table::shared::paged::{PagedTable, has_first_room};
+use crate::table::shared::files::IsPair;
+use crate::table::shared::paged::{PagedTable, begin_to_open, has_first_room};
 use crate::table::shared::restoring::Restoring;
-use crate::table::shared::verify::IsPair;
 use std::sync::Arc;
 
 /// In the place of counts: nobody has looked at the shard since a crash.
@@ -75,11 +75,7 @@ impl<P: Placement> Table<P, Paged> {
         config: Config,
         finder: Option<Arc<dyn Finder>>,
     ) -> Result<(Self, Recovery), Error> {
-        let was_closed = medium.pool().was_closed();
-        if medium.pool().trim()? {
-            // What was cut off must not be there when the file grows again.
-            medium.barrier()?;
-        }
+        let was_closed = begin_to_open(&medium)?;
         let shards = config.shards.unwrap_or(0);
         let mut table = Self::within(medium, placement, config, shards)?;
         table.medium.end_recovery()?;
@@ -132,25 +128,14 @@ impl<P: Placement> Table<P, Paged> {
     /// Learns of what is in chains; how much of it is dropped: what is nothing, and what is
     /// in the shards, too.
     fn restore_chains(&self) -> usize {
-        let slots = self.chains.slots();
-        let mut dropped = 0;
-        for slot in (0..slots.len()).rev() {
-            let (tag, second) = slots.pair(slot);
-            if tag == 0 {
-                slots.add_free(slot);
-                continue;
-            }
-            let hash = self.placement.hash_of_tag(tag, slot % 2);
+        self.chains.restore_or_drop(|half, (tag, second)| {
+            let hash = self.placement.hash_of_tag(tag, half);
             // The very pair: of another key the tag may be the same.
             let is_it = ByEntry(|other| other == second);
             let is_there = || self.find_tag::<true, _>(hash, tag, &is_it).is_some();
             if !self.placement.is_tag(tag) || is_there() || !self.is_found(second) {
-                dropped += 1;
-                // There is room: it was looked for when the table was made.
-                let _ = slots.clear(slot as u32);
-                continue;
+                return None;
             }
-            self.chains.restore(hash, (tag, second), slot);
             if let Some(run) = self.hold(hash).descriptor.run() {
                 self.medium.while_nothing_moves(|| {
                     self.shards.home(run, hash).set(&self.medium, Flag::Chained);
@@ -158,8 +143,8 @@ impl<P: Placement> Table<P, Paged> {
             }
             self.registry.count::<Shared>(1);
             self.restoring.add(1);
-        }
-        dropped
+            Some((hash, (tag, second)))
+        })
     }
 }
 

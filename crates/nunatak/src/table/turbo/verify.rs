@@ -10,7 +10,7 @@ use crate::hash::Placement;
 use crate::memory::Run;
 use crate::memory::durable::Paged;
 use crate::table::shared::bucket::{Header, Layout};
-use crate::table::shared::verify::{IsPair, ensure, verify_pair};
+use crate::table::shared::files::{IsPair, ensure, verify_pair};
 
 impl<P: Placement> Table<P, Paged> {
     /// Looks at every slot: how many pairs there are. Changes wait, shard by shard.

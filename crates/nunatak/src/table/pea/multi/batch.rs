@@ -14,7 +14,7 @@ use crate::sync::Ordering;
 use crate::table::pea::Table;
 use crate::table::pea::directory::Found;
 use crate::table::pea::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
-use crate::table::pea::values::Pointer;
+use crate::table::pea::multi::values::Pointer;
 use crate::table::shared::bucket::{Bucket, BucketHeader, Header, Layout};
 use crate::table::shared::groups::Lags;
 

@@ -7,8 +7,8 @@ use super::{Held, Interrupted};
 use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::table::pea::Table;
-use crate::table::pea::log::Location;
-use crate::table::pea::values::{Left, Pointer};
+use crate::table::pea::multi::log::Location;
+use crate::table::pea::multi::values::{Left, Pointer};
 use crate::table::shared::bucket::Layout;
 
 /// What is in the chains.

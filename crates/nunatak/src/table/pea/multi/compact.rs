@@ -6,8 +6,8 @@ use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
 use crate::table::pea::Table;
-use crate::table::pea::log::Location;
-use crate::table::pea::values::Pointer;
+use crate::table::pea::multi::log::Location;
+use crate::table::pea::multi::values::Pointer;
 use crate::table::shared::bucket::{Bucket, Header, Item, Layout, Marking, SLOTS};
 
 /// How many values of a key are worth a buffer. The paper takes any two, which makes 32

@@ -10,8 +10,8 @@ use crate::sync::{AtomicU64, Backoff, DATA, OpPin, Ordering, Shared, copy_words,
 use crate::table::pea::Table;
 use crate::table::pea::directory::Found;
 use crate::table::pea::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
-use crate::table::pea::values::{Pointer, Values};
-use crate::table::pea::version::Version;
+use crate::table::pea::multi::values::{Pointer, Values};
+use crate::table::pea::multi::version::Version;
 use crate::table::shared::bucket::{Bucket, BucketHeader, Flag, Header, Layout};
 use core::any::TypeId;
 

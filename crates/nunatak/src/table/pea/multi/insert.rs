@@ -8,7 +8,7 @@ use crate::sync::Shared;
 use crate::table::pea::Table;
 use crate::table::pea::directory::Found;
 use crate::table::pea::geometry::{Strategy, fingerprint};
-use crate::table::pea::values::Pointer;
+use crate::table::pea::multi::values::Pointer;
 use crate::table::shared::bucket::{Flag, Header, Layout, Marking};
 
 impl<P: Placement, M: Medium> Table<P, M> {

@@ -2,7 +2,7 @@
 //!
 //! A value of a key is in a slot like that of a unique key, as long as there is room.
 //! When a bucket is full, keys that have several values in it get a value buffer each
-//! ([`values`](super::values)), and one slot that points to it, before all slots that
+//! ([`values`]), and one slot that points to it, before all slots that
 //! hold values. When the buffer has a single value left, that is in a slot again.
 //!
 //! # The protocol
@@ -17,17 +17,20 @@
 //! pointer or one value, unless there was no memory for a buffer.
 //!
 //! In a durable table a change is durable when its locks are let go; so what a reader
-//! returns is, too. A change of several words goes through the [log](super::log).
+//! returns is, too. A change of several words goes through the [log].
 
 mod batch;
 mod chained;
 mod compact;
 mod find;
-mod held;
 mod insert;
+mod locks;
+pub(super) mod log;
 mod remove;
 mod stats;
 mod stores;
+pub(super) mod values;
+pub(super) mod version;
 
 pub(super) use chained::Chained;
 #[cfg(all(test, target_os = "linux", not(any(loom, shuttle, miri))))]
@@ -36,8 +39,6 @@ pub use stats::PeaMultiStats;
 
 use super::Table;
 use super::directory::Found;
-use super::log::Log;
-use super::values::Values;
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::{Medium, MemoryUsage};
@@ -45,7 +46,9 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Shared};
 use crate::table::shared::bucket::Layout;
 use crate::table::shared::rehashed::Rehashed;
-use held::{At, Held, Interrupted, STASHES};
+use locks::{At, Held, Interrupted, STASHES};
+use log::Log;
+use values::Values;
 
 /// What a table of duplicate keys has besides.
 #[derive(Debug)]
@@ -140,12 +143,10 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let (mut hashes, mut backoff) = (Rehashed::default(), Backoff::new());
         let (mut in_order, mut is_refused, mut is_last) = (false, false, false);
         loop {
-            let pin = OpPin::<Shared>::new();
-            if self.cut.is_frozen() {
-                drop(pin);
+            let Some(pin) = self.cut.try_enter() else {
                 backoff.wait();
                 continue;
-            }
+            };
             let found = self.locate(hash);
             self.copy_before_change(found, hash);
             let attempt = |held: &mut Held<'_, M>| attempt(held, is_refused);

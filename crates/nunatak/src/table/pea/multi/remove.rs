@@ -9,8 +9,8 @@ use crate::sync::Shared;
 use crate::table::pea::Table;
 use crate::table::pea::directory::Found;
 use crate::table::pea::geometry::fingerprint;
-use crate::table::pea::log::Location;
-use crate::table::pea::values::{Left, Pointer, Removal, Values};
+use crate::table::pea::multi::log::Location;
+use crate::table::pea::multi::values::{Left, Pointer, Removal, Values};
 use crate::table::shared::bucket::{Flag, Header, Item, Layout, Marking};
 
 /// What becomes of values that are taken out.

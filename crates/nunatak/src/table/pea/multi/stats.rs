@@ -2,7 +2,7 @@
 
 use crate::hash::Placement;
 use crate::memory::Medium;
-use crate::table::pea::values::Pointer;
+use crate::table::pea::multi::values::Pointer;
 use crate::table::pea::{PeaStats, Table};
 use crate::table::shared::bucket::Layout;
 use crate::table::stages::Figures;

@@ -5,7 +5,7 @@ use crate::hash::Placement;
 use crate::memory::Medium;
 use crate::sync::{AtomicPair, AtomicU64, Ordering};
 use crate::table::pea::Table;
-use crate::table::pea::log::{Location, MOST, Place};
+use crate::table::pea::multi::log::{Location, MOST, Place};
 use crate::table::pea::segments::STASH;
 
 /// A word of a table.

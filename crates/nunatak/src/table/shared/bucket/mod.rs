@@ -13,8 +13,9 @@ pub(in crate::table) use wide::SLOTS;
 pub(in crate::table) use wide::{Bucket, BucketHeader};
 
 use crate::memory::Medium;
+use crate::seeded::{Bug, seeded};
 use crate::simd::BitIter;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicPair, AtomicU64, Ordering};
 use crate::table::KeyTest;
 use core::fmt::Debug;
 
@@ -238,4 +239,20 @@ fn store<M: Medium>(medium: &M, word: &AtomicU64, new: u64) {
     }
     #[cfg(not(loom))]
     medium.store_word(word, new, Ordering::Release);
+}
+
+/// Stores a pair into a slot whose tag is zero. Both words are of one cache line,
+/// which persists in this order: what a crash leaves of it is all or nothing.
+#[inline(always)]
+pub(in crate::table) fn put_pair<M: Medium>(
+    medium: &M,
+    slot: &AtomicPair,
+    (tag, second): (u64, u64),
+) {
+    if seeded(Bug::TagBeforeValue) {
+        medium.store_first(slot, tag, Ordering::Release);
+    }
+    medium.store_second(slot, second, Ordering::Relaxed);
+    // Release: who finds the tag finds the value and the fingerprint.
+    medium.store_first(slot, tag, Ordering::Release);
 }

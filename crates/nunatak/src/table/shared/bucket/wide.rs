@@ -26,12 +26,11 @@
 //! Loads by who holds the lock are relaxed, as are stores to a bucket that nobody else
 //! has: what is published or unlocked afterwards releases them.
 
-use super::{ALL_FLAGS, FLAGS_SHIFT, Flag, Header, Item, LOCK, Layout, Marking, store};
+use super::{ALL_FLAGS, FLAGS_SHIFT, Flag, Header, Item, LOCK, Layout, Marking, put_pair, store};
 use crate::memory::{Heap, Medium, Zeroed};
 use crate::seeded::{Bug, seeded};
 use crate::simd::BitIter;
 use crate::sync::{AtomicPair, AtomicU64, Backoff, Ordering};
-use crate::table::shared::pairs::put_pair;
 
 /// The slots of a bucket.
 pub(in crate::table) const SLOTS: usize = if cfg!(any(loom, shuttle)) { 3 } else { 15 };

@@ -82,10 +82,40 @@ impl<M: Medium> Chains<M> {
         Ok(())
     }
 
+    /// Learns of what is in slots already. `accept` is asked of each item by its half of the hashes
+    /// and its words, and tells as what it is filed; `refuse` hears of the other slots.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-    /// Learns of an item that is in a slot already.
-    pub(in crate::table) fn restore(&self, hash: u64, pair: (u64, u64), slot: usize) {
-        self.insert(Item { hash, pair, slot: slot as u32 });
+    pub(in crate::table) fn restore(
+        &self,
+        mut accept: impl FnMut(usize, (u64, u64)) -> Option<(u64, (u64, u64))>,
+        mut refuse: impl FnMut(usize),
+    ) {
+        for slot in (0..self.slots.len()).rev() {
+            let words = self.slots.pair(slot);
+            if words.0 == 0 {
+                self.slots.add_free(slot);
+                continue;
+            }
+            match accept(slot % 2, words) {
+                Some((hash, pair)) => self.insert(Item { hash, pair, slot: slot as u32 }),
+                None => refuse(slot),
+            }
+        }
+    }
+
+    /// As [`restore`](Self::restore), and empties the other slots; how many those were.
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    pub(in crate::table) fn restore_or_drop(
+        &self,
+        accept: impl FnMut(usize, (u64, u64)) -> Option<(u64, (u64, u64))>,
+    ) -> usize {
+        let mut dropped = 0;
+        self.restore(accept, |slot| {
+            dropped += 1;
+            // There is room: it was looked for when the table was made or opened.
+            let _ = self.slots.clear(slot as u32);
+        });
+        dropped
     }
 
     fn insert(&self, item: Item) {

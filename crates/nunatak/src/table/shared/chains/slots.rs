@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage, Part, Stretch};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicUsize, Mutex, Ordering};
-use crate::table::shared::pairs::put_pair;
+use crate::table::shared::bucket::put_pair;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// There is no free slot, and the medium gives no room for more.

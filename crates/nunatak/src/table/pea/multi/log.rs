@@ -36,7 +36,7 @@ const RECORDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 const PAIRS: usize = if cfg!(any(loom, shuttle)) { 64 } else { 256 };
 
 /// How many changes a record has room for.
-pub(super) const MOST: usize = PAIRS - 1;
+pub(in crate::table::pea) const MOST: usize = PAIRS - 1;
 
 /// How many share a cache line with their number.
 const IN_LINE: usize = 3;
@@ -51,11 +51,11 @@ const BUCKET_WORDS: usize = 2 + 2 * SLOTS;
 
 /// Where a word of a durable table is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place(u64);
+pub(in crate::table::pea) struct Place(u64);
 
 /// What the word at a place is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Location {
+pub(in crate::table::pea) enum Location {
     /// The first or second word of a slot of a bucket, by the number of that.
     Bucket { bucket: usize, slot: usize, word: usize },
     /// As of a bucket of a stash.
@@ -71,7 +71,7 @@ impl Place {
         Self((part as u64) << PART_SHIFT | number as u64)
     }
 
-    pub(super) fn of(location: Location) -> Self {
+    pub(in crate::table::pea) fn of(location: Location) -> Self {
         let in_bucket = |slot, word| 2 + 2 * slot + word;
         match location {
             Location::Bucket { bucket, slot, word } => {
@@ -86,7 +86,7 @@ impl Place {
     }
 
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-    pub(super) fn location(self) -> Option<Location> {
+    pub(in crate::table::pea) fn location(self) -> Option<Location> {
         let number = (self.0 & ((1 << PART_SHIFT) - 1)) as usize;
         let (bucket, rest) = (number / BUCKET_WORDS, number % BUCKET_WORDS);
         let in_slot = rest.checked_sub(2).map(|rest| (rest / 2, rest % 2));
@@ -107,17 +107,17 @@ impl Place {
 }
 
 /// A word that is to be stored.
-pub(super) type Store = (Place, u64);
+pub(in crate::table::pea) type Store = (Place, u64);
 
 #[derive(Debug)]
-pub(super) struct Log<M: Medium> {
+pub(in crate::table::pea) struct Log<M: Medium> {
     medium: M,
     pairs: Stretch<AtomicPair, M>,
     locks: [Mutex<()>; RECORDS],
 }
 
 impl<M: Medium> Log<M> {
-    pub(super) fn new(medium: &M) -> Result<Self, Error> {
+    pub(in crate::table::pea) fn new(medium: &M) -> Result<Self, Error> {
         let pairs = Stretch::within(medium, Part::Log, 0, RECORDS * PAIRS + MOST_SAVED)?;
         pairs.grow(RECORDS * PAIRS + 1)?;
         let locks = core::array::from_fn(|_| Mutex::new(()));
@@ -125,13 +125,13 @@ impl<M: Medium> Log<M> {
     }
 
     /// Sees to it that the record for a hash may be written to.
-    pub(super) fn make_writable(&self, hash: u64) -> Result<(), Error> {
+    pub(in crate::table::pea) fn make_writable(&self, hash: u64) -> Result<(), Error> {
         self.pairs.make_writable(hash as usize % RECORDS * PAIRS)
     }
 
     /// Does what stores the words, which makes them durable, so that a crash leaves all of
     /// them stored or none. At most [`MOST`].
-    pub(super) fn run(&self, hash: u64, stores: &[Store], store: impl FnOnce()) {
+    pub(in crate::table::pea) fn run(&self, hash: u64, stores: &[Store], store: impl FnOnce()) {
         debug_assert!((1..=MOST).contains(&stores.len()));
         let record = hash as usize % RECORDS;
         let _held = self.locks[record].lock();
@@ -163,12 +163,12 @@ impl<M: Medium> Log<M> {
         }
     }
 
-    pub(super) fn usage(&self) -> crate::memory::MemoryUsage {
+    pub(in crate::table::pea) fn usage(&self) -> crate::memory::MemoryUsage {
         self.pairs.usage()
     }
 
     /// Gives what is known of pages behind the last one back.
-    pub(super) fn trim_map(&self) -> Result<(), Error> {
+    pub(in crate::table::pea) fn trim_map(&self) -> Result<(), Error> {
         self.pairs.trim_map()
     }
 }
@@ -176,7 +176,7 @@ impl<M: Medium> Log<M> {
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 impl<M: Medium> Log<M> {
     /// The words that a crash has kept from being stored, perhaps, record by record.
-    pub(super) fn records(&self) -> Vec<Vec<Store>> {
+    pub(in crate::table::pea) fn records(&self) -> Vec<Vec<Store>> {
         let record = |first: usize| {
             let count = self.pairs.at(first).load_first(Relaxed) as usize;
             let pairs = (0..count.min(MOST)).map(|at| self.pairs.at(first + 1 + at));
@@ -186,12 +186,12 @@ impl<M: Medium> Log<M> {
     }
 
     /// Has pages for all records, so that no change is refused one.
-    pub(super) fn make_present(&self) -> Result<(), Error> {
+    pub(in crate::table::pea) fn make_present(&self) -> Result<(), Error> {
         (0..=RECORDS).try_for_each(|record| self.pairs.make_present(record * PAIRS))
     }
 
     /// Empties all records, whose words are durable.
-    pub(super) fn empty(&self) -> Result<(), Error> {
+    pub(in crate::table::pea) fn empty(&self) -> Result<(), Error> {
         for first in (0..RECORDS).map(|number| number * PAIRS) {
             if self.pairs.at(first).load_first(Relaxed) != 0 {
                 self.pairs.make_writable(first)?;
@@ -202,12 +202,12 @@ impl<M: Medium> Log<M> {
     }
 
     /// Keeps words for the next one who opens the table, or says that there are none.
-    pub(super) fn save(&self, words: Option<&[u64]>) -> Result<(), Error> {
+    pub(in crate::table::pea) fn save(&self, words: Option<&[u64]>) -> Result<(), Error> {
         crate::memory::save(&self.medium, &self.pairs, RECORDS * PAIRS, words)
     }
 
     /// The words that were kept, if any were.
-    pub(super) fn saved(&self) -> Option<Vec<u64>> {
+    pub(in crate::table::pea) fn saved(&self) -> Option<Vec<u64>> {
         crate::memory::saved(&self.pairs, RECORDS * PAIRS)
     }
 }
@@ -215,7 +215,7 @@ impl<M: Medium> Log<M> {
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 impl Log<crate::memory::durable::Paged> {
     /// An error if it is said of pages that they are where none are.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(in crate::table::pea) fn check(&self) -> Result<(), Error> {
         self.pairs.region().check()
     }
 }

@@ -10,7 +10,7 @@ use crate::sync::{AtomicU64, Backoff, Ordering, fence};
 const STILL: u64 = 1 << 63;
 
 #[derive(Debug, Default)]
-pub(super) struct Version(AtomicU64);
+pub(in crate::table::pea) struct Version(AtomicU64);
 
 // SAFETY: zero bytes are zero words; there is nothing to drop.
 unsafe impl Zeroed for Version {
@@ -28,7 +28,7 @@ impl crate::memory::Released for Version {
 }
 
 impl Version {
-    pub(super) fn lock(&self) {
+    pub(in crate::table::pea) fn lock(&self) {
         let mut backoff = Backoff::new();
         while !self.try_lock() {
             backoff.wait();
@@ -36,7 +36,7 @@ impl Version {
     }
 
     #[inline(always)]
-    pub(super) fn try_lock(&self) -> bool {
+    pub(in crate::table::pea) fn try_lock(&self) -> bool {
         // Relaxed: only a hint.
         let number = self.0.load(Ordering::Relaxed);
         if number & (STILL | 1) != 0 {
@@ -52,7 +52,7 @@ impl Version {
     }
 
     #[inline(always)]
-    pub(super) fn unlock(&self) {
+    pub(in crate::table::pea) fn unlock(&self) {
         // Relaxed: nobody else changes it meanwhile. Release: with all that was stored.
         let number = self.0.load(Ordering::Relaxed);
         debug_assert!(number & 1 != 0);
@@ -60,7 +60,7 @@ impl Version {
     }
 
     /// Keeps everybody from writing, and reads on.
-    pub(super) fn hold_still(&self) {
+    pub(in crate::table::pea) fn hold_still(&self) {
         let mut backoff = Backoff::new();
         loop {
             // Relaxed: only a hint.
@@ -78,7 +78,7 @@ impl Version {
         }
     }
 
-    pub(super) fn let_go(&self) {
+    pub(in crate::table::pea) fn let_go(&self) {
         // Relaxed: nobody else changes it meanwhile. Release: who locks it next sees what
         // was read before.
         self.0.store(self.0.load(Ordering::Relaxed) & !STILL, Ordering::Release);
@@ -86,7 +86,7 @@ impl Version {
 
     /// The number, if nobody writes.
     #[inline(always)]
-    pub(super) fn begin(&self) -> Option<u64> {
+    pub(in crate::table::pea) fn begin(&self) -> Option<u64> {
         // Acquire: what was stored before the last unlocking is seen.
         let number = self.0.load(Ordering::Acquire) & !STILL;
         (number & 1 == 0).then_some(number)
@@ -94,20 +94,20 @@ impl Version {
 
     /// Whether somebody writes. What the caller has read was read before, by acquiring.
     #[inline(always)]
-    pub(super) fn is_locked(&self) -> bool {
+    pub(in crate::table::pea) fn is_locked(&self) -> bool {
         // Acquire: what who has unlocked it made durable is.
         self.0.load(Ordering::Acquire) & 1 != 0
     }
 
     /// The number while the caller holds the lock.
-    pub(super) fn held(&self) -> u64 {
+    pub(in crate::table::pea) fn held(&self) -> u64 {
         // Relaxed: nobody else changes it.
         self.0.load(Ordering::Relaxed)
     }
 
     /// Whether nobody has written since. An acquire fence comes before.
     #[inline(always)]
-    pub(super) fn is_same(&self, number: u64) -> bool {
+    pub(in crate::table::pea) fn is_same(&self, number: u64) -> bool {
         // Relaxed: by the fence.
         self.0.load(Ordering::Relaxed) & !STILL == number
     }

@@ -9,9 +9,9 @@
 use crate::memory::Medium;
 use crate::table::pea::directory::Found;
 use crate::table::pea::geometry::{first_bucket, second_bucket};
-use crate::table::pea::log::Location;
+use crate::table::pea::multi::log::Location;
+use crate::table::pea::multi::version::Version;
 use crate::table::pea::segments::{STASH, Segments};
-use crate::table::pea::version::Version;
 use crate::table::shared::bucket::Bucket;
 
 /// Which of a key's buckets.

@@ -27,7 +27,7 @@ mod change;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod found;
 
-pub(super) use change::{Left, Removal};
+pub(in crate::table::pea) use change::{Left, Removal};
 
 use crate::error::Error;
 use crate::memory::Addresses;
@@ -47,7 +47,7 @@ const PAGE_WORDS: usize = 4096 / size_of::<u64>();
 
 /// The values of a key: where they are, and how many of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Pointer(pub(super) u64);
+pub(in crate::table::pea) struct Pointer(pub(in crate::table::pea) u64);
 
 impl Pointer {
     fn new(kind: usize, count: usize, block: usize) -> Self {
@@ -74,7 +74,7 @@ impl Pointer {
 }
 
 #[derive(Debug)]
-pub(super) struct Values<M: Medium = Heap> {
+pub(in crate::table::pea) struct Values<M: Medium = Heap> {
     medium: M,
     /// Of all blocks.
     words: Stretch<AtomicU64, M>,
@@ -87,7 +87,7 @@ pub(super) struct Values<M: Medium = Heap> {
 }
 
 impl<M: Medium> Values<M> {
-    pub(super) fn new(medium: &M, per_segment: usize) -> Result<Self, Error> {
+    pub(in crate::table::pea) fn new(medium: &M, per_segment: usize) -> Result<Self, Error> {
         let bytes = per_segment * BLOCK_BYTES;
         let most_blocks = 1_usize << BLOCK_BITS;
         let mut most = (Addresses::share() as usize / bytes).clamp(8, most_blocks / per_segment);
@@ -131,7 +131,7 @@ impl<M: Medium> Values<M> {
     }
 
     /// The word of a value, by its number.
-    pub(super) fn word(&self, place: usize) -> &AtomicU64 {
+    pub(in crate::table::pea) fn word(&self, place: usize) -> &AtomicU64 {
         self.words.at(place)
     }
 
@@ -155,7 +155,7 @@ impl<M: Medium> Values<M> {
     }
 
     /// Whether a pointer that may be nonsense can be followed.
-    pub(super) fn is_mapped(&self, pointer: Pointer) -> bool {
+    pub(in crate::table::pea) fn is_mapped(&self, pointer: Pointer) -> bool {
         pointer.kind() <= self.last_kind()
             && (pointer.block() + (1 << pointer.kind())) * WORDS <= self.words.len()
             && pointer.count() <= self.capacity(pointer.kind())
@@ -181,7 +181,11 @@ impl<M: Medium> Values<M> {
     }
 
     /// How many values there are.
-    pub(super) fn count(&self, pointer: Pointer, is_still: impl Fn() -> bool) -> usize {
+    pub(in crate::table::pea) fn count(
+        &self,
+        pointer: Pointer,
+        is_still: impl Fn() -> bool,
+    ) -> usize {
         self.chain(pointer, is_still).map(Pointer::count).sum()
     }
 
@@ -200,7 +204,7 @@ impl<M: Medium> Values<M> {
 
     /// All values, piece by piece, those of the last buffer first if there are more.
     #[inline(always)]
-    pub(super) fn each_piece(
+    pub(in crate::table::pea) fn each_piece(
         &self,
         pointer: Pointer,
         is_still: impl Fn() -> bool,
@@ -212,7 +216,7 @@ impl<M: Medium> Values<M> {
     }
 
     /// All values.
-    pub(super) fn each(
+    pub(in crate::table::pea) fn each(
         &self,
         pointer: Pointer,
         is_still: impl Fn() -> bool,
@@ -224,7 +228,7 @@ impl<M: Medium> Values<M> {
     }
 
     /// Whether a value is one of a key's.
-    pub(super) fn contains(
+    pub(in crate::table::pea) fn contains(
         &self,
         pointer: Pointer,
         value: u64,
@@ -234,7 +238,7 @@ impl<M: Medium> Values<M> {
     }
 
     /// The value that was stored last.
-    pub(super) fn newest(&self, pointer: Pointer) -> Option<u64> {
+    pub(in crate::table::pea) fn newest(&self, pointer: Pointer) -> Option<u64> {
         let last = pointer.count().checked_sub(1).filter(|_| self.is_mapped(pointer))?;
         Some(self.value(pointer, last).load(DATA))
     }
@@ -251,23 +255,23 @@ impl<M: Medium> Values<M> {
 
     /// Of the lines that a reader of a buffer comes to first the addresses, side by side,
     /// and how many they are at most.
-    pub(super) fn lines(&self, pointer: Pointer) -> (*const u8, usize) {
+    pub(in crate::table::pea) fn lines(&self, pointer: Pointer) -> (*const u8, usize) {
         let bytes = (self.first_word(pointer.kind()) + pointer.count()) * size_of::<u64>();
         (self.words.address(pointer.block() * WORDS).cast(), bytes.div_ceil(64))
     }
 
     /// The line that the next value is stored in.
-    pub(super) fn end(&self, pointer: Pointer) -> *const u8 {
+    pub(in crate::table::pea) fn end(&self, pointer: Pointer) -> *const u8 {
         let last = self.capacity(pointer.kind()) - 1;
         self.words.address(self.place(pointer, pointer.count().min(last))).cast()
     }
 
-    pub(super) fn usage(&self) -> MemoryUsage {
+    pub(in crate::table::pea) fn usage(&self) -> MemoryUsage {
         self.words.usage()
     }
 
     /// Gives what is known of pages behind the last segment back.
-    pub(super) fn trim_map(&self) -> Result<(), Error> {
+    pub(in crate::table::pea) fn trim_map(&self) -> Result<(), Error> {
         self.words.trim_map()
     }
 }
@@ -275,7 +279,7 @@ impl<M: Medium> Values<M> {
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 impl Values<crate::memory::durable::Paged> {
     /// An error if it is said of pages that they are where none are.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(in crate::table::pea) fn check(&self) -> Result<(), Error> {
         self.words.region().check()
     }
 }

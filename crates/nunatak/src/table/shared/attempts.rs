@@ -1,0 +1,52 @@
+//! A change to one key, and the loop of its attempts.
+//!
+//! An attempt holds locks, so it runs no code of the caller's: where it needs an answer of the
+//! caller's `Eq`, it ends. The loop asks while nothing is held, and tries again.
+
+use super::known::{Known, Learning};
+use crate::sync::Backoff;
+use crate::table::KeyTest;
+
+/// An operation on one key: what becomes of it if it is present, and the value word to
+/// insert if it is not.
+pub(in crate::table) struct Request<'r, T, F> {
+    pub(in crate::table) hash: u64,
+    pub(in crate::table) tag: u64,
+    pub(in crate::table) test: &'r T,
+    pub(in crate::table) fresh: Option<u64>,
+    pub(in crate::table) change: &'r F,
+}
+
+/// Why an attempt came to nothing. It holds nothing any more.
+pub(in crate::table) enum Obstacle {
+    /// This value word has the key's tag, and is not known to be the key's or not.
+    Unknown(u64),
+    /// Other threads are to go on first.
+    Wait,
+    /// What was in the way is not there any more.
+    Gone,
+}
+
+impl<T: KeyTest, F> Request<'_, T, F> {
+    /// Repeats an attempt until it succeeds. `look_up` shows the test all value words that may be
+    /// the key's.
+    #[inline(always)]
+    pub(in crate::table) fn repeat<R>(
+        &self,
+        look_up: impl Fn(&Learning<'_, T>),
+        mut attempt: impl FnMut(&Known) -> Result<R, Obstacle>,
+    ) -> R {
+        let (mut known, mut backoff) = (Known::default(), Backoff::new());
+        loop {
+            if !T::BY_WORD {
+                known.learn(self.test, &look_up);
+            }
+            match attempt(&known) {
+                Ok(result) => return result,
+                Err(Obstacle::Unknown(second)) => known.insert(second, self.test.accepts(second)),
+                Err(Obstacle::Wait) => backoff.wait(),
+                Err(Obstacle::Gone) => {}
+            }
+        }
+    }
+}

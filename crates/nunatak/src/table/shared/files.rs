@@ -1,0 +1,56 @@
+//! Opening and checking tables in files, whatever their design.
+
+use crate::error::{Error, FileError};
+use crate::table::{ByEntry, PairTable};
+
+/// What opening a durable map has found and done.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
+/// use nunatak::durable::IcebergMap;
+/// let map: IcebergMap<u64, u64> = IcebergMap::create(&path)?;
+/// map.insert(1, 10)?;
+/// map.close()?;
+/// let map: IcebergMap<u64, u64> = IcebergMap::open(&path)?;
+/// assert!(map.recovery().was_closed);
+/// assert_eq!((map.recovery().items, map.recovery().moved), (1, 0));
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// Whether the file was closed when it was open last. If not, the process or the
+    /// machine has ended before.
+    pub was_closed: bool,
+    /// Slots that were read.
+    pub slots: usize,
+    /// Keys that were found.
+    pub items: usize,
+    /// Keys that a resize had yet to move, and that were moved now.
+    pub moved: usize,
+    /// Copies of keys that were dropped.
+    pub dropped: usize,
+}
+
+/// Whether a key's and a value's word are of their types.
+pub(in crate::table) type IsPair<'f> = &'f (dyn Fn(u64, u64) -> bool + Sync);
+
+pub(in crate::table) const NO_PAIR: &str = "a pair is of no key or value of these types";
+
+/// An error that says what is wrong, unless a condition holds.
+pub(in crate::table) fn ensure(condition: bool, what: &'static str) -> Result<(), Error> {
+    if condition { Ok(()) } else { Err(FileError::Corrupt { what }.into()) }
+}
+
+/// Whether a pair is one, and is found, with the value that it has.
+pub(in crate::table) fn verify_pair(
+    table: &impl PairTable,
+    (word, second): (u64, u64),
+    is_pair: IsPair<'_>,
+) -> Result<(), Error> {
+    ensure(is_pair(word, second), NO_PAIR)?;
+    // The very pair: of words that are no keys others may have the same.
+    let found = table.find(word, &ByEntry(|other| other == second));
+    ensure(found.is_some(), "a pair is not found where it is")
+}
