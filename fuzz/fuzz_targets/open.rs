@@ -3,16 +3,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nunatak::durable::{InFile, Options, Persistency, Simulation};
-use nunatak::{Blocks, Error, Iceberg};
+use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
+use nunatak::{Blocks, Error};
 use std::sync::LazyLock;
 
-type Small = InFile<Iceberg<Blocks<8, 2>>>;
+type Small = IcebergMap<u64, u64, Blocks<8, 2>>;
 
 /// A file of a map that has doubled and holds keys in all levels.
 static WHOLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let simulation = Simulation::new(Persistency::Pages);
-    let map = simulation.create::<u64, u64, Small>(&Options::new()).expect("a map");
+    let map: Small = simulation.create(&Options::new()).expect("a map");
     (0..60).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
     simulation.crash(simulation.moment()).latest()
 });
@@ -30,7 +30,8 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     let simulation = Simulation::of(&image, Persistency::Pages);
-    match simulation.open::<u64, u64, Small>(&Options::new().threads(1)) {
+    let opened: Result<Small, Error> = simulation.open(&Options::new().threads(1));
+    match opened {
         Err(Error::File(_) | Error::CapacityOverflow | Error::OutOfMemory { .. }) => {}
         Err(other) => panic!("{other}"),
         Ok(map) => {

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nunatak::durable::{InFile, Options, PeaMultiMap, Persistency, Simulation};
-use nunatak::{Error, Pea};
+use nunatak::Error;
+use nunatak::durable::{Options, PeaMap, PeaMultiMap, Persistency, Simulation};
 use std::sync::LazyLock;
 
 fn small() -> Options {
@@ -15,13 +15,13 @@ fn small() -> Options {
 /// killed, and closed.
 static WHOLE: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
     let unique = Simulation::new(Persistency::Pages);
-    let map = unique.create::<u64, u64, InFile<Pea>>(&small()).expect("a map");
+    let map: PeaMap<u64, u64> = unique.create(&small()).expect("a map");
     (0..60).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
     let killed = unique.crash(unique.moment()).latest();
     drop(map);
     let closed = unique.crash(unique.moment()).latest();
     let many = Simulation::new(Persistency::Pages);
-    let map: PeaMultiMap<u64, u64> = many.create_multi(&small()).expect("a map");
+    let map: PeaMultiMap<u64, u64> = many.create(&small()).expect("a map");
     (0..200).for_each(|n| map.insert(n % 7, n).expect("room"));
     (0..100).for_each(|n| map.insert(9, n).expect("room"));
     let killed_many = many.crash(many.moment()).latest();
@@ -50,15 +50,14 @@ fuzz_target!(|data: &[u8]| {
     let cut = Simulation::of(&image, Persistency::Pages);
     let simulation = if first & 4 == 0 { cut } else { cut.of_killed() };
     if which < 2 {
-        let opened = simulation.open::<u64, u64, InFile<Pea>>(&Options::new());
+        let opened: Result<PeaMap<u64, u64>, Error> = simulation.open(&Options::new());
         let Some(map) = expect_or_refusal(opened) else { return };
         let is_sound = map.verify().is_ok();
         (0..100).for_each(|key| assert!(map.insert(key, key).is_ok()));
         assert!(!is_sound || map.verify() == Ok(map.len()));
     } else {
-        let Some(map) = expect_or_refusal(simulation.open_multi::<u64, u64>(&Options::new())) else {
-            return;
-        };
+        let opened: Result<PeaMultiMap<u64, u64>, Error> = simulation.open(&Options::new());
+        let Some(map) = expect_or_refusal(opened) else { return };
         let is_sound = map.verify().is_ok();
         (0..12).for_each(|key| (0..20).for_each(|n| assert!(map.insert(key, n).is_ok())));
         (0..12).for_each(|key| assert!(map.remove_one(&key, &7).is_ok()));

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nunatak::durable::{InFile, Options, Persistency, Simulation};
-use nunatak::{Error, Turbo};
+use nunatak::Error;
+use nunatak::durable::{Options, Persistency, Simulation, TurboBlobMap, TurboMap};
 use std::sync::LazyLock;
 
 fn small() -> Options {
@@ -18,13 +18,13 @@ fn key(n: u8) -> Vec<u8> {
 /// Files of numbers and of byte strings, that were killed, and closed.
 static WHOLE: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
     let numbers = Simulation::new(Persistency::Pages);
-    let map = numbers.create::<u64, u64, InFile<Turbo>>(&small()).expect("a map");
+    let map: TurboMap<u64, u64> = numbers.create(&small()).expect("a map");
     (0..60).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
     let killed = numbers.crash(numbers.moment()).latest();
     drop(map);
     let closed = numbers.crash(numbers.moment()).latest();
     let bytes = Simulation::new(Persistency::Pages);
-    let map = bytes.create_blobs(&small()).expect("a map");
+    let map: TurboBlobMap = bytes.create(&small()).expect("a map");
     (0..60).for_each(|n| assert_eq!(map.put(&key(n), &[n; 300]), Ok(false)));
     assert_eq!(map.put(b"long", &[7; 100_000]), Ok(false));
     let killed_bytes = bytes.crash(bytes.moment()).latest();
@@ -53,14 +53,15 @@ fuzz_target!(|data: &[u8]| {
     let cut = Simulation::of(&image, Persistency::Pages);
     let simulation = if first & 4 == 0 { cut } else { cut.of_killed() };
     if which < 2 {
-        let opened = simulation.open::<u64, u64, InFile<Turbo>>(&Options::new());
+        let opened: Result<TurboMap<u64, u64>, Error> = simulation.open(&Options::new());
         let Some(map) = expect_or_refusal(opened) else { return };
         let is_sound = map.verify().is_ok();
         (0..100).for_each(|key| assert!(map.insert(key, key).is_ok()));
         (0..100).step_by(3).for_each(|key| assert!(map.remove(&key).is_ok()));
         assert!(!is_sound || map.verify() == Ok(map.len()));
     } else {
-        let Some(map) = expect_or_refusal(simulation.open_blobs(&Options::new())) else { return };
+        let opened: Result<TurboBlobMap, Error> = simulation.open(&Options::new());
+        let Some(map) = expect_or_refusal(opened) else { return };
         let is_sound = map.verify().is_ok();
         // Without room for what a damaged file says it has, changes are refused.
         for n in 0..100 {

@@ -1,13 +1,10 @@
 //! The command line, and the settings it comes to.
 
-use crate::blobs::BlobsArgs;
-use crate::duplicates::{self, DuplicatesArgs, MeasureArgs};
-use crate::experiments::Experiment;
-use crate::growth::GrowthArgs;
+use crate::experiments::{Experiment, Options};
+use crate::process::{Request, SUBCOMMAND};
 use crate::settings::{KeyOrder, Settings};
 use crate::targets::MapName;
 use crate::workloads::Workload;
-use crate::workloads::space::{self, SpaceRequest};
 use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -40,27 +37,15 @@ pub(crate) struct QuickArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Measure chosen workloads.
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// Draw the page of a saved run.
     Report(ReportArgs),
-    /// Measure maps whose keys have many values.
-    Duplicates(DuplicatesArgs),
-    /// Measure maps whose keys and values are byte strings.
-    Blobs(BlobsArgs),
-    /// Measure operations while maps grow, and how long their resizes take.
-    Growth(GrowthArgs),
-    /// Count the cache lines and blocks that operations read, write and flush.
-    #[cfg(target_os = "linux")]
-    Accounting(crate::accounting::AccountingArgs),
     /// Create, fill, read, check and crash map files.
     #[cfg(target_os = "linux")]
     File(crate::file::FileArgs),
-    /// Measure one map's memory in this process and print it as JSON.
-    #[command(name = space::SUBCOMMAND, hide = true)]
-    MeasureSpace(SpaceRequest),
-    /// Measure one map of keys with many values in this process and print it as JSON.
-    #[command(name = duplicates::SUBCOMMAND, hide = true)]
-    MeasureDuplicates(MeasureArgs),
+    /// Measure one map in this process, as JSON asks for it, and print the answer as JSON.
+    #[command(name = SUBCOMMAND, hide = true)]
+    Measure { request: Request },
 }
 
 #[derive(Debug, Args)]
@@ -73,7 +58,7 @@ pub(crate) struct ReportArgs {
     pub(crate) html: Option<PathBuf>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     /// What to measure: workloads, all of them by default, and experiments.
     #[arg(value_name = "WORKLOAD")]
@@ -121,6 +106,8 @@ pub(crate) struct BenchArgs {
     /// Write the page there.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) options: Options,
 }
 
 /// What can be chosen to be measured.
@@ -185,6 +172,7 @@ impl BenchArgs {
                 chosen(&self.workloads(), &[])
             },
             experiments: chosen(&self.experiments(), &[]),
+            options: self.options.clone(),
             maps: chosen(&self.maps, &MapName::COMPARED),
             items: self.items.unwrap_or(size(2_000_000, 30_000_000)),
             threads: chosen(&self.threads, &default_threads()),
@@ -202,12 +190,11 @@ impl BenchArgs {
 impl QuickArgs {
     /// The settings of the bare command.
     pub(crate) fn settings(&self) -> Settings {
-        let args = BenchArgs {
-            chosen: Workload::CORE.map(Chosen::Workload).to_vec(),
-            text: self.text.clone(),
-            ..BenchArgs::default()
+        let Some(Command::Bench(args)) = Cli::parse_from(["nunatak", "bench"]).command else {
+            unreachable!("it is the subcommand that is named");
         };
-        args.settings()
+        let text = self.text.clone();
+        Settings { workloads: Workload::CORE.to_vec(), text, ..args.settings() }
     }
 }
 

@@ -2,20 +2,16 @@
 //! with the limit that memory sets, reports what it measured, and handles the files
 //! of durable maps.
 
-#[cfg(target_os = "linux")]
-mod accounting;
 mod backing;
-mod blobs;
 mod cli;
 mod clock;
-mod duplicates;
 mod experiments;
 #[cfg(target_os = "linux")]
 mod file;
-mod growth;
 mod keys;
 mod machine;
 mod probe;
+mod process;
 mod report;
 mod results;
 mod run;
@@ -29,6 +25,7 @@ mod workloads;
 use clap::{Parser as _, ValueEnum as _};
 use cli::{BenchArgs, Cli, Command, ReportArgs};
 use experiments::Experiment;
+use process::Request;
 use report::Report;
 use settings::Settings;
 use std::error::Error;
@@ -37,7 +34,7 @@ use std::process::ExitCode;
 use std::{env, fs};
 use targets::MapName;
 use text::Text;
-use workloads::{Workload, space};
+use workloads::Workload;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -46,15 +43,9 @@ fn main() -> ExitCode {
         Some(Command::Bench(args)) if args.list => list(),
         Some(Command::Bench(args)) => bench_with(args),
         Some(Command::Report(args)) => draw(args),
-        Some(Command::Duplicates(args)) => duplicates::run(args),
-        Some(Command::Blobs(args)) => blobs::run(args),
-        Some(Command::Growth(args)) => growth::run(args),
-        Some(Command::MeasureDuplicates(args)) => duplicates::measure(args),
-        #[cfg(target_os = "linux")]
-        Some(Command::Accounting(args)) => accounting::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(target_os = "linux")]
         Some(Command::File(args)) => return file::run(args),
-        Some(Command::MeasureSpace(request)) => measure_space(request),
+        Some(Command::Measure { request }) => measure(request),
     };
     match done {
         Ok(code) => code,
@@ -77,7 +68,7 @@ fn bench(settings: &Settings, json: Option<&Path>, html: Option<&Path>) -> Done 
     for experiment in &settings.experiments {
         eprintln!("{}", experiment.name());
         match experiment.run(settings) {
-            Ok(figure) => report.figures.push(figure),
+            Ok(figures) => report.figures.extend(figures),
             Err(error) => report.failures.push(format!("{}: {error}", experiment.name())),
         }
     }
@@ -145,8 +136,7 @@ fn list() -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn measure_space(request: &space::SpaceRequest) -> Done {
-    let spaces = space::in_this_process(request).map_err(|error| error.to_string())?;
-    println!("{}", serde_json::to_string(&spaces)?);
+fn measure(request: &Request) -> Done {
+    println!("{}", request.in_this_process().map_err(|error| error.to_string())?);
     Ok(ExitCode::SUCCESS)
 }

@@ -5,6 +5,7 @@ use crate::backing::{back_free_memory, quiet_disk};
 use crate::clock::Clock;
 use crate::machine::Machine;
 use crate::probe::Probe;
+use crate::process::Request;
 use crate::report::{Params, Report};
 use crate::results::Results;
 use crate::settings::{Bench, KeyOrder, Popularity, Settings};
@@ -12,7 +13,7 @@ use crate::targets::{MapName, Target, WordTarget, with_target};
 use crate::text::Text;
 use crate::threads::CheckFailed;
 use crate::workloads::mixed::{Mix, mixed};
-use crate::workloads::space::{SpaceRequest, in_new_process};
+use crate::workloads::space;
 use crate::workloads::{Mixed, Operation, Variant, Workload};
 use crate::workloads::{delete, fill, insdel, latency, lookup, populate, recovery, synced, words};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -242,8 +243,8 @@ impl Run<'_> {
         }
         let operation = |percent| Operation::new(Workload::Fill, Variant::Filled(percent));
         self.announce(Place { map, threads: 1 }, "fill/space");
-        let request = SpaceRequest { steps: true, ..self.space_request(map) };
-        match in_new_process(&request) {
+        let request = space::Request { steps: true, ..self.space_request(map) };
+        match Request::Space(request).in_new_process::<Vec<space::Space>>() {
             Ok(spaces) => {
                 for (percent, space) in fill::steps().zip(spaces) {
                     for &threads in &self.settings.threads {
@@ -255,8 +256,8 @@ impl Run<'_> {
         }
     }
 
-    fn space_request(&self, map: MapName) -> SpaceRequest {
-        SpaceRequest {
+    fn space_request(&self, map: MapName) -> space::Request {
+        space::Request {
             map,
             items: self.settings.items,
             seed: self.settings.seed,
@@ -375,8 +376,8 @@ impl Run<'_> {
         for (grown, variant) in [(false, Variant::Presized), (true, Variant::Grown)] {
             let operation = Operation::new(Workload::Space, variant);
             self.announce(place, &operation.to_string());
-            let request = SpaceRequest { grown, ..self.space_request(map) };
-            match in_new_process(&request) {
+            let request = space::Request { grown, ..self.space_request(map) };
+            match Request::Space(request).in_new_process::<Vec<space::Space>>() {
                 Ok(spaces) => {
                     for space in spaces {
                         self.results.add_space(operation, map, 1, space);

@@ -1,6 +1,6 @@
 //! What a run measures, after defaults are filled in.
 
-use crate::experiments::Experiment;
+use crate::experiments::{Experiment, Options};
 use crate::keys::{Indices, KeySpace, Random, ZipfSamples};
 use crate::targets::MapName;
 use crate::workloads::Workload;
@@ -33,6 +33,7 @@ pub(crate) enum Popularity {
 pub(crate) struct Settings {
     pub(crate) workloads: Vec<Workload>,
     pub(crate) experiments: Vec<Experiment>,
+    pub(crate) options: Options,
     pub(crate) maps: Vec<MapName>,
     pub(crate) items: u64,
     pub(crate) threads: Vec<usize>,

@@ -93,6 +93,52 @@ fn everything_is_measured_and_reported() {
     assert_eq!(page("run.html"), page("again.html"));
 }
 
+/// Maps of other kinds, and what has options of its own, come in the same files.
+#[test]
+fn experiments_are_measured_and_reported() {
+    let directory = directory("experiments");
+    fs::write(directory.join("edges"), "1 2\n1 3\n2 1\n").expect("edges");
+    let command = "bench growth blobs duplicates --items 3000 --milliseconds 1 --repetitions 2 \
+                   --threads 1,2 --maps turbo,pea,dashmap,papaya,scc,sharded --growth-steps 2 \
+                   --growth-operations 50 --blobs-key-bytes 9 --duplicates-scale 0.001 \
+                   --duplicates-sources zipf-0.8,wiki-talk,edges --json run.json --html run.html";
+    nunatak(&directory, &command.split_whitespace().collect::<Vec<_>>());
+    let json = fs::read_to_string(directory.join("run.json")).expect("the run");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("the run is JSON");
+    let page = fs::read_to_string(directory.join("run.html")).expect("the page");
+    let figures = json["figures"].as_array().expect("there are figures");
+    let points = |name: &str| -> Vec<usize> {
+        let of_it = figures.iter().filter(|figure| figure["experiment"] == name);
+        of_it.map(|figure| figure["points"].as_array().map_or(0, Vec::len)).collect()
+    };
+    // Two steps of six maps, and their resizes, twice; two numbers of threads of four maps
+    // of byte strings, and of four of many values from three sources, one of them in batches.
+    assert_eq!(points("growth"), [24, 12]);
+    assert_eq!(points("blobs"), [10]);
+    assert_eq!(points("duplicates"), [30]);
+    assert!(["growth", "blobs", "duplicates"].iter().all(|name| page.contains(name)));
+}
+
+/// What a map of each kind writes does not depend on the machine.
+#[test]
+#[cfg(target_os = "linux")]
+fn writes_are_counted() {
+    let directory = directory("accounting");
+    let command = "bench accounting --items 1000 --milliseconds 1 --repetitions 1 --threads 1 \
+                   --maps iceberg,pea,turbo --accounting-slots 2000 --accounting-loads 25 \
+                   --accounting-operations 50 --accounting-write-ns 94 --json run.json";
+    nunatak(&directory, &command.split_whitespace().collect::<Vec<_>>());
+    let json = fs::read_to_string(directory.join("run.json")).expect("the run");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("the run is JSON");
+    let points = json["figures"][0]["points"].as_array().expect("there are points");
+    for (map, operations) in [("iceberg", 5), ("pea", 5), ("pea, many values", 8), ("turbo", 5)] {
+        assert_eq!(points.iter().filter(|point| point["at"][0] == map).count(), operations);
+    }
+    let insert = points.iter().find(|point| point["at"][2] == "insert").expect("inserts");
+    let fences = insert["values"][6].as_f64().expect("a mean");
+    assert!((1.0..4.0).contains(&fences) && insert["values"][7].as_f64() > Some(90.0));
+}
+
 #[test]
 fn keys_can_be_sequential_or_zipf() {
     let directory = directory("keys");
@@ -129,6 +175,9 @@ fn wrong_arguments_are_refused() {
     };
     assert!(refused(&["bench", "--threads", "0"]));
     assert!(refused(&["bench", "nothing"]));
+    assert!(refused(&["bench", "duplicates", "--duplicates-sources", "zipf-2"]));
+    assert!(refused(&["bench", "blobs", "--blobs-key-bytes", "7"]));
+    assert!(refused(&["bench", "blobs", "--maps", "flurry", "--items", "9"]));
     assert!(refused(&["bench", "words", "--text", "absent.txt"]));
     assert!(refused(&["report", "absent.json"]));
 }

@@ -21,7 +21,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
     let arena = || Arena::new().expect("addresses");
     macro_rules! row {
         ($how:literal, $feature:literal, $format:ty, $hash:ty, $allocator:expr) => {
-            turns.add(&[&$how, &$feature], true, || {
+            turns.add(&[&$how, &$feature], || {
                 Records::<$format, 8, _, $hash>::new(settings.items, BYTES, $allocator)
             })?;
         };

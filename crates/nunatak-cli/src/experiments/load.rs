@@ -2,9 +2,9 @@
 
 use super::figure::Figure;
 use super::measure::{Mix, Plan};
-use super::subjects::{Inline, Subject, filled};
+use super::subjects::{Inline, Scratch, Subject, filled};
 use crate::clock::Clock;
-use crate::keys::Indices;
+use crate::keys::{Indices, value_of};
 use crate::settings::Settings;
 use crate::threads::{CheckFailed, throughput};
 use hdrhistogram::Histogram;
@@ -51,7 +51,7 @@ fn timed(
     let new = || Histogram::<u64>::new_with_bounds(1, 1 << 40, 3).map_err(|error| failed(&error));
     let (all, space) = (Mutex::new(new()?), plan.keys());
     let rate = throughput(plan.threads, |worker| {
-        let mut own = new()?;
+        let (mut own, mut scratch) = (new()?, Scratch::default());
         let mut indices = Indices::uniform(plan.items, plan.seed ^ worker.number as u64);
         let mut absent = plan.items + ((worker.number as u64 + 1) << 40);
         let start = clock.now();
@@ -67,13 +67,14 @@ fn timed(
                 }
                 let begun = clock.now();
                 if mix == Mix::Get {
-                    map.get(space.key(indices.next()));
+                    map.get(space.key(indices.next()), &mut scratch);
                 } else {
                     // One of both is timed, in turns.
                     if absent.is_multiple_of(2) {
-                        map.insert(space.key(absent / 2));
+                        let key = space.key(absent / 2);
+                        map.insert(key, value_of(key), &mut scratch);
                     } else {
-                        map.delete(space.key(absent / 2));
+                        map.delete(space.key(absent / 2), &mut scratch);
                     }
                     absent += 1;
                 }

@@ -1,7 +1,7 @@
 //! The loops of the experiments: gets, and inserts with deletes, on any [`Subject`].
 
-use super::subjects::{Scratch, Subject};
-use crate::keys::{Indices, KeySpace, Random};
+use super::subjects::{Scratch, Subject, read};
+use crate::keys::{Indices, KeySpace, Random, value_of};
 use crate::settings::Settings;
 use crate::statistics::Summary;
 use crate::threads::{CheckFailed, Span, Worker, throughput};
@@ -122,8 +122,11 @@ impl Plan {
             worker.repeat(self.time, || {
                 for _ in 0..BLOCK {
                     let key = space.key(next());
-                    found +=
-                        if READS { subject.access(key) } else { usize::from(subject.get(key)) };
+                    if READS {
+                        subject.access(key, &mut scratch, |value| found += read(value));
+                    } else {
+                        found += usize::from(subject.get(key, &mut scratch));
+                    }
                 }
                 asked += BLOCK;
                 BLOCK as u64
@@ -131,11 +134,11 @@ impl Plan {
         } else {
             worker.repeat(self.time, || {
                 keys.fill_with(|| space.key(next()));
-                found += if READS {
-                    subject.access_many(&keys, &mut scratch)
+                if READS {
+                    subject.access_many(&keys, &mut scratch, |_, value| found += read(value));
                 } else {
-                    subject.get_many(&keys, &mut scratch)
-                };
+                    found += subject.get_many(&keys, &mut scratch);
+                }
                 asked += keys.len();
                 keys.len() as u64
             })
@@ -159,18 +162,22 @@ impl Plan {
             };
             let mut keys = vec![0; self.batch.unwrap_or(0)];
             let mut scratch = Scratch::new(keys.len());
+            let mut entries = Vec::with_capacity(keys.len());
             let (mut done, mut asked) = (0, 0);
             let span = worker.repeat(self.time, || {
                 let before = asked;
                 if keys.is_empty() {
                     for _ in 0..BLOCK / 2 {
                         let key = draw();
-                        done += usize::from(subject.insert(key)) + usize::from(subject.delete(key));
+                        done += usize::from(subject.insert(key, value_of(key), &mut scratch));
+                        done += subject.delete(key, &mut scratch);
                     }
                     asked += BLOCK;
                 } else {
                     keys.fill_with(&mut draw);
-                    done += subject.insert_many(&keys, &mut scratch);
+                    entries.clear();
+                    entries.extend(keys.iter().map(|&key| (key, value_of(key))));
+                    done += subject.insert_many(&entries, &mut scratch);
                     done += subject.delete_many(&keys, &mut scratch);
                     asked += 2 * keys.len();
                 }

@@ -1,8 +1,13 @@
 //! Experiments beside the workloads: those that vary a parameter, take a map of this project
-//! only, or run an application on it.
+//! only or one of other keys and values, or run an application.
 
+#[cfg(target_os = "linux")]
+pub(crate) mod accounting;
+pub(crate) mod blobs;
+pub(crate) mod duplicates;
 mod features;
 pub(crate) mod figure;
+pub(crate) mod growth;
 mod join;
 mod load;
 mod local;
@@ -10,6 +15,7 @@ mod locks;
 mod measure;
 mod occupancy;
 mod oltp;
+mod phases;
 mod power;
 mod remote;
 mod sizes;
@@ -21,7 +27,7 @@ mod window;
 
 use crate::settings::Settings;
 use crate::threads::CheckFailed;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use figure::Figure;
 
 /// An experiment that can be chosen.
@@ -61,6 +67,29 @@ pub(crate) enum Experiment {
     Occupancy,
     /// How far the processor runs ahead of a read: the limit of what is not in batches.
     Window,
+    /// Single operations while a map grows, and its resizes.
+    Growth,
+    /// Inserts, lookups, updates and deletes of byte strings.
+    Blobs,
+    /// Inserts, searches and removals of keys with many values.
+    Duplicates,
+    /// Cache lines and blocks that operations of durable maps read, write and flush.
+    #[cfg(target_os = "linux")]
+    Accounting,
+}
+
+/// What some of the experiments have options for that nothing else has.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) growth: growth::GrowthOptions,
+    #[command(flatten)]
+    pub(crate) blobs: blobs::BlobsOptions,
+    #[command(flatten)]
+    pub(crate) duplicates: duplicates::DuplicatesOptions,
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    pub(crate) accounting: accounting::AccountingOptions,
 }
 
 impl Experiment {
@@ -76,7 +105,7 @@ impl Experiment {
     }
 
     /// Runs it.
-    pub(crate) fn run(self, settings: &Settings) -> Result<Figure, CheckFailed> {
+    pub(crate) fn run(self, settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
         let run = match self {
             Self::ValueSize => sizes::by_value,
             Self::KeySize => sizes::by_key,
@@ -95,9 +124,17 @@ impl Experiment {
             Self::Power => power::run,
             Self::Occupancy => occupancy::run,
             Self::Window => window::run,
+            Self::Blobs => blobs::run,
+            Self::Duplicates => duplicates::run,
+            #[cfg(target_os = "linux")]
+            Self::Accounting => accounting::run,
+            Self::Growth => return Ok(self.named(growth::run(settings)?)),
         };
-        let mut figure = run(settings)?;
-        figure.experiment = self.name();
-        Ok(figure)
+        Ok(self.named(vec![run(settings)?]))
+    }
+
+    fn named(self, mut figures: Vec<Figure>) -> Vec<Figure> {
+        figures.iter_mut().for_each(|figure| figure.experiment = self.name());
+        figures
     }
 }

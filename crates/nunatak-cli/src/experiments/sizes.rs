@@ -2,9 +2,10 @@
 
 use super::figure::Figure;
 use super::measure::Mix;
-use super::subjects::{BoxedDashmap, BoxedPapaya, BoxedScc, Inline, Records};
+use super::subjects::{Boxed, Inline, Peer, Records};
 use super::turns::Turns;
 use crate::settings::Settings;
+use crate::targets::Hasher;
 use crate::threads::CheckFailed;
 use nunatak::alloc::Global;
 use nunatak::entry::Format;
@@ -25,15 +26,18 @@ fn measure(figure: &mut Figure, turns: Turns<'_>) -> Result<(), CheckFailed> {
 
 fn inline(figure: &mut Figure, settings: &Settings) -> Result<(), CheckFailed> {
     let mut turns = Turns::new(settings);
-    turns.add(&[&8, &"inline"], true, || <Inline>::with_capacity(settings.items))?;
+    turns.add(&[&8, &"inline"], || <Inline>::with_capacity(settings.items))?;
     measure(figure, turns)
 }
 
 /// Adds the maps that others make of values of so many bytes.
 fn peers(turns: &mut Turns<'_>, items: u64, bytes: usize) -> Result<(), CheckFailed> {
-    turns.add(&[&bytes, &"dashmap"], false, || BoxedDashmap::new(items, bytes))?;
-    turns.add(&[&bytes, &"papaya"], false, || BoxedPapaya::new(items, bytes))?;
-    turns.add(&[&bytes, &"scc"], false, || BoxedScc::new(items, bytes))
+    type Dashmap = Peer<u64, dashmap::DashMap<u64, Boxed, Hasher>>;
+    type Papaya = Peer<u64, papaya::HashMap<u64, Boxed, Hasher>>;
+    type Scc = Peer<u64, scc::HashMap<u64, Boxed, Hasher>>;
+    turns.add(&[&bytes, &"dashmap"], || Dashmap::new(items, 8, bytes))?;
+    turns.add(&[&bytes, &"papaya"], || Papaya::new(items, 8, bytes))?;
+    turns.add(&[&bytes, &"scc"], || Scc::new(items, 8, bytes))
 }
 
 /// Measures maps of records whose sizes the compiler knows, beside the peers' where they are
@@ -42,7 +46,7 @@ macro_rules! of_sizes {
     ($figure:ident, $settings:ident, $(($key:literal, $value:literal, $bytes:expr, $peers:literal),)*) => {
         $(
             let mut turns = Turns::new($settings);
-            turns.add(&[&$bytes, &"records"], true, || {
+            turns.add(&[&$bytes, &"records"], || {
                 Records::<Format<$key, $value>, $key>::new($settings.items, $value, Global)
             })?;
             if $peers {

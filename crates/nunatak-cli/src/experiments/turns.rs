@@ -30,14 +30,13 @@ impl<'s> Turns<'s> {
     pub(crate) fn add<S: Subject + 'static>(
         &mut self,
         at: &[&dyn ToString],
-        has_batches: bool,
         make: impl FnOnce() -> S,
     ) -> Result<(), CheckFailed> {
         let plan = Plan::of(self.settings);
         let subject = filled(plan.items, plan.keys(), make)?;
         self.maps.push(Turn {
             at: at.iter().map(|at| at.to_string()).collect(),
-            has_batches,
+            has_batches: S::BATCHED,
             measure: Box::new(move |plan, mix| plan.measure(&subject, mix)),
         });
         Ok(())

@@ -25,6 +25,7 @@ pub(crate) use self::sharded::{Sharded, ShardedWords, Shards};
 pub(crate) use self::stores::Stored;
 
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The hasher of every map.
@@ -126,7 +127,9 @@ pub(crate) trait WordTarget: Sync + Sized {
 }
 
 /// A map that can be chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize,
+)]
 pub(crate) enum MapName {
     /// `nunatak::DlhtMap`, and `DlhtBoxedMap` for words.
     Nunatak,

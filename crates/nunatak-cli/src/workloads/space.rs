@@ -1,35 +1,25 @@
-//! Memory per item. Each measurement runs in a process of its own, so that it
-//! sees neither memory that an earlier map left to the allocator nor misses
-//! memory that was reused.
+//! Memory per item. Each measurement runs in a [process](crate::process) of its own.
 
 use super::{check, fill};
 use crate::keys::{KeySpace, value_of};
 use crate::machine::resident_bytes;
 use crate::targets::{MapName, Target, with_target};
 use crate::threads::CheckFailed;
-use clap::Args;
 use serde::{Deserialize, Serialize};
-use std::process::Command;
 
 /// How often the load factor is looked at while a map grows.
 const LOOKS: u64 = 4096;
 
 /// What the process is asked to measure.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct SpaceRequest {
-    #[arg(long)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Request {
     pub(crate) map: MapName,
-    #[arg(long)]
     pub(crate) items: u64,
-    #[arg(long)]
     pub(crate) seed: u64,
-    #[arg(long)]
     pub(crate) sequential: bool,
     /// Grow from empty instead of making room first.
-    #[arg(long)]
     pub(crate) grown: bool,
     /// Measure at every step of the workload `fill`, too.
-    #[arg(long)]
     pub(crate) steps: bool,
 }
 
@@ -42,33 +32,12 @@ pub(crate) struct Space {
     pub(crate) load_factor: Option<f64>,
 }
 
-/// The subcommand that starts such a process.
-pub(crate) const SUBCOMMAND: &str = "measure-space";
-
-/// Measures in a new process: at the end, or at every step.
-pub(crate) fn in_new_process(request: &SpaceRequest) -> Result<Vec<Space>, CheckFailed> {
-    let failed = |error: &dyn std::fmt::Display| CheckFailed(format!("no space measured: {error}"));
-    let program = std::env::current_exe().map_err(|error| failed(&error))?;
-    let mut command = Command::new(program);
-    command.arg(SUBCOMMAND).args(["--map", request.map.name()]);
-    command.args(["--items", &request.items.to_string()]);
-    command.args(["--seed", &request.seed.to_string()]);
-    command.args(request.sequential.then_some("--sequential"));
-    command.args(request.grown.then_some("--grown"));
-    command.args(request.steps.then_some("--steps"));
-    let output = command.output().map_err(|error| failed(&error))?;
-    if !output.status.success() {
-        return Err(failed(&String::from_utf8_lossy(&output.stderr).trim()));
-    }
-    serde_json::from_slice(&output.stdout).map_err(|error| failed(&error))
+/// Measures in this process, at the end, or at every step.
+pub(crate) fn measure(request: &Request) -> Result<Vec<Space>, CheckFailed> {
+    with_target!(request.map, Map, Words => measure_target::<Map>(request))
 }
 
-/// Measures in this process, which should have done nothing else.
-pub(crate) fn in_this_process(request: &SpaceRequest) -> Result<Vec<Space>, CheckFailed> {
-    with_target!(request.map, Map, Words => measure::<Map>(request))
-}
-
-fn measure<T: Target>(request: &SpaceRequest) -> Result<Vec<Space>, CheckFailed> {
+fn measure_target<T: Target>(request: &Request) -> Result<Vec<Space>, CheckFailed> {
     let keys = KeySpace::new(request.seed, request.sequential);
     let before = resident_bytes();
     let map = match request.grown {

@@ -55,6 +55,11 @@ impl FromStr for Source {
     }
 }
 
+/// The text, if it names a source.
+pub(super) fn checked(text: &str) -> Result<String, String> {
+    text.parse().map(|_: Source| text.to_owned())
+}
+
 impl Source {
     /// The pairs: of a graph as large a part as `scale` says, of a distribution so many.
     pub(super) fn pairs(&self, scale: f64, count: u64) -> Result<Vec<(u64, u64)>, String> {

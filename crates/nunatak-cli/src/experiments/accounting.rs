@@ -1,0 +1,281 @@
+//! What operations cost in the units that the papers argue in, which hold on any machine:
+//! cache lines and blocks of 256 bytes read, written and flushed, and fences, by how full a
+//! map is.
+//!
+//! Each operation is done on a map in simulated persistent memory, which is told of every
+//! store, flush and fence; lines that are read are counted by the library itself, if it is
+//! built to.
+
+use super::figure::Figure;
+use super::measure::check;
+use crate::settings::Settings;
+use crate::targets::MapName;
+use crate::threads::CheckFailed;
+use clap::{Args, value_parser};
+use nunatak::Error;
+use nunatak::durable::{
+    Counts, DurableDesign, IcebergMap, Map, Options, PeaMap, PeaMultiMap, Persistency, Simulation,
+    TurboMap,
+};
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of accounting")]
+pub(crate) struct AccountingOptions {
+    /// How many slots the map has, about. (The simulator keeps every store.)
+    #[arg(long, value_name = "SLOTS", default_value_t = 100_000,
+          value_parser = value_parser!(u64).range(1000..1 << 24))]
+    accounting_slots: u64,
+    /// How full the map is, in percents. A map of Pea Hash is seldom fuller than 85 before it
+    /// splits.
+    #[arg(long, value_name = "PERCENTS", value_delimiter = ',',
+          default_values_t = [25, 50, 75, 85, 90, 95], value_parser = value_parser!(u64).range(1..=95))]
+    accounting_loads: Vec<u64>,
+    /// How many operations of each kind are counted.
+    #[arg(long, value_name = "OPERATIONS", default_value_t = 2000,
+          value_parser = value_parser!(u64).range(1..))]
+    accounting_operations: u64,
+    /// Also says how long an operation waits for a device at least, that takes so many
+    /// nanoseconds for a block of 256 bytes that is read. (Optane: 305.)
+    #[arg(long, value_name = "NANOSECONDS")]
+    accounting_read_ns: Option<f64>,
+    /// And so many for a line that is written back. (Optane: 94.)
+    #[arg(long, value_name = "NANOSECONDS")]
+    accounting_write_ns: Option<f64>,
+}
+
+/// Sums over some operations.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    operations: u64,
+    lines: usize,
+    durable_lines: usize,
+    durable_blocks: usize,
+    written: Counts,
+}
+
+/// What one operation reads and touches.
+#[cfg(feature = "accounting")]
+fn touched<R>(sums: &mut Sums, operation: impl FnOnce() -> R) -> R {
+    let mut result = None;
+    let touched = nunatak::accounting::touched(|| result = Some(operation()));
+    sums.lines += touched.lines;
+    sums.durable_lines += touched.durable_lines;
+    sums.durable_blocks += touched.durable_blocks;
+    result.expect("the operation was done")
+}
+
+#[cfg(not(feature = "accounting"))]
+fn touched<R>(_: &mut Sums, operation: impl FnOnce() -> R) -> R {
+    operation()
+}
+
+impl Sums {
+    fn count<R>(&mut self, simulation: &Simulation, operation: impl FnOnce() -> R) -> R {
+        let before = simulation.moment();
+        let result = touched(self, operation);
+        let counts = simulation.count(before..simulation.moment());
+        self.operations += 1;
+        self.written.stores += counts.stores;
+        self.written.lines_written += counts.lines_written;
+        self.written.blocks_written += counts.blocks_written;
+        self.written.lines_flushed += counts.lines_flushed;
+        self.written.fences += counts.fences;
+        result
+    }
+
+    /// Means, in the order of the columns: all but the last, which is a device's nanoseconds.
+    fn means(&self) -> [Option<f64>; 7] {
+        let mean = |sum: usize| Some(sum as f64 / self.operations as f64);
+        let read = |sum: usize| mean(sum).filter(|_| cfg!(feature = "accounting"));
+        [
+            read(self.lines - self.durable_lines),
+            read(self.durable_lines),
+            read(self.durable_blocks),
+            mean(self.written.lines_written),
+            mean(self.written.blocks_written),
+            mean(self.written.lines_flushed),
+            mean(self.written.fences),
+        ]
+    }
+}
+
+const COLUMNS: [&str; 8] = [
+    "lines of RAM",
+    "durable lines",
+    "blocks",
+    "lines written",
+    "blocks written",
+    "lines flushed",
+    "fences",
+    "device ns",
+];
+
+pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
+    let title = "What a mean operation of a durable map reads and writes (IcebergHT, section 6)";
+    let mut figure = Figure::new(title, &["map", "load %", "operation"], &COLUMNS);
+    if !cfg!(feature = "accounting") {
+        figure.note("Reads are counted if the command is built with --features accounting.");
+    }
+    let asked = |names: [&str; 2]| {
+        settings.maps.iter().map(|map: &MapName| map.name()).any(|name| names.contains(&name))
+    };
+    let failed = |error: Error| CheckFailed(error.to_string());
+    let options = &settings.options.accounting;
+    let part = |part: f64| (options.accounting_slots as f64 * part) as usize;
+    let new = || Simulation::new(Persistency::Lines);
+    if asked(["iceberg", "iceberg-file"]) {
+        let (simulation, room) = (new(), Options::new().max_load(0.95).capacity(part(0.949)));
+        let map: IcebergMap<u64, u64> = simulation.create(&room).map_err(failed)?;
+        count(&mut figure, options, "iceberg", &simulation, &of_one_value(&map))?;
+    }
+    if asked(["pea", "pea-file"]) {
+        // Single hashing finds room for so many.
+        let room = Options::new().capacity(part(0.36));
+        let simulation = new();
+        let map: PeaMap<u64, u64> = simulation.create(&room).map_err(failed)?;
+        count(&mut figure, options, "pea", &simulation, &of_one_value(&map))?;
+        let simulation = new();
+        let map: PeaMultiMap<u64, u64> = simulation.create(&room).map_err(failed)?;
+        for value in 0..MANY {
+            (0..256).try_for_each(|key| map.insert(WITH_MANY + key, value)).map_err(failed)?;
+        }
+        count(&mut figure, options, "pea, many values", &simulation, &of_many_values(&map))?;
+    }
+    if asked(["turbo", "turbo-file"]) {
+        // One shard of each half, so that they are as full as is asked for.
+        let (simulation, room) = (new(), Options::new().shards(2).capacity(part(0.7)));
+        let map: TurboMap<u64, u64> = simulation.create(&room).map_err(failed)?;
+        count(&mut figure, options, "turbo", &simulation, &of_one_value(&map))?;
+    }
+    check(!figure.points.is_empty(), "this is for the maps iceberg, pea, turbo")?;
+    Ok(figure)
+}
+
+/// Numbers that the keys and values of operations are taken from.
+#[derive(Debug, Clone, Copy)]
+struct At {
+    number: u64,
+    present: u64,
+    absent: u64,
+}
+
+/// An operation, and whether it did what it should.
+type Operation<'m> = Box<dyn Fn(At) -> Result<bool, Error> + 'm>;
+
+/// A map whose operations are counted.
+struct Counted<'m> {
+    load: Box<dyn Fn() -> f64 + 'm>,
+    /// Fills the map with one key more.
+    fill: Box<dyn Fn(u64) -> Result<(), Error> + 'm>,
+    /// What is done in turn, which leaves the map as it was: counted by a name, or not.
+    operations: Vec<(&'static str, Operation<'m>)>,
+}
+
+/// The name of what is not counted.
+const UNCOUNTED: &str = "";
+
+/// Adds a row for each operation, for each load that the map reaches.
+fn count(
+    figure: &mut Figure,
+    options: &AccountingOptions,
+    name: &str,
+    simulation: &Simulation,
+    map: &Counted<'_>,
+) -> Result<(), CheckFailed> {
+    let failed = |error: Error| CheckFailed(format!("{name}: {error}"));
+    let mut filled = 0;
+    for &load in &options.accounting_loads {
+        let (mut fullest, mut is_fuller) = (0.0_f64, true);
+        while is_fuller && (map.load)() * 100.0 < load as f64 {
+            // In steps, since some maps look at all of themselves to tell how full they are.
+            for _ in 0..options.accounting_slots / 1000 {
+                (map.fill)(filled).map_err(failed)?;
+                filled += 1;
+            }
+            let now = (map.load)();
+            fullest = fullest.max(now);
+            is_fuller = now > fullest / 1.5;
+        }
+        if !is_fuller {
+            figure.note(format!("{name} has grown before it was {load} % full."));
+            break;
+        }
+        let mut sums = vec![Sums::default(); map.operations.len()];
+        for number in 0..options.accounting_operations {
+            // Spread over all that there are.
+            let step = (filled / options.accounting_operations).max(1);
+            let at = At { number, present: number * step % filled, absent: 1 << 40 | number };
+            for ((name, operation), sums) in map.operations.iter().zip(&mut sums) {
+                let is_right = match *name {
+                    UNCOUNTED => operation(at),
+                    _ => sums.count(simulation, || operation(at)),
+                };
+                check(is_right.map_err(failed)?, &format!("{name}: the map has lost its way"))?;
+            }
+        }
+        for ((operation, _), sums) in map.operations.iter().zip(&sums) {
+            if *operation != UNCOUNTED {
+                let means = sums.means();
+                let device = device_ns(options, &means);
+                let values = means.into_iter().chain([device]).collect();
+                figure.add(&[&name, &load, operation], values);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How long an operation waits for a device at least, if the device is known.
+fn device_ns(options: &AccountingOptions, means: &[Option<f64>; 7]) -> Option<f64> {
+    options.accounting_read_ns.or(options.accounting_write_ns)?;
+    let read = means[2].unwrap_or(0.0) * options.accounting_read_ns.unwrap_or(0.0);
+    let written = means[5].unwrap_or(0.0) * options.accounting_write_ns.unwrap_or(0.0);
+    Some(read + written)
+}
+
+/// An operation with its name.
+fn operation<'m>(
+    name: &'static str,
+    run: impl Fn(At) -> Result<bool, Error> + 'm,
+) -> (&'static str, Operation<'m>) {
+    (name, Box::new(run))
+}
+
+fn of_one_value<D: DurableDesign>(map: &Map<u64, u64, D>) -> Counted<'_> {
+    Counted {
+        load: Box::new(|| map.load_factor()),
+        fill: Box::new(|key| map.insert(key, key).map(drop)),
+        operations: vec![
+            operation("get-hit", |at| Ok(map.get(&at.present).is_some())),
+            operation("get-miss", |at| Ok(map.get(&at.absent).is_none())),
+            operation("update", |at| Ok(map.update(&at.present, at.number)?.is_some())),
+            operation("insert", |at| Ok(map.insert(at.absent, at.number)?.is_none())),
+            operation("delete", |at| Ok(map.remove(&at.absent)?.is_some())),
+        ],
+    }
+}
+
+/// The first of the keys that have many values, and how many each.
+const WITH_MANY: u64 = 1 << 50;
+const MANY: u64 = 20;
+
+fn of_many_values(map: &PeaMultiMap<u64, u64>) -> Counted<'_> {
+    let copy = |key| map.copy_all(&key, &mut Vec::new());
+    let many = |at: At| WITH_MANY + at.number % 256;
+    let other = |at: At| at.number % (MANY - 1);
+    Counted {
+        load: Box::new(|| map.stats().table.load_factor),
+        fill: Box::new(|key| map.insert(key, key)),
+        operations: vec![
+            operation("get of one", move |at| Ok(copy(at.present) == 1)),
+            operation("get of many", move |at| Ok(copy(many(at)) > 1)),
+            operation("get-miss", |at| Ok(!map.contains_key(&at.absent))),
+            operation("insert", |at| map.insert(at.absent, at.number).map(|()| true)),
+            operation("delete", |at| Ok(map.remove_all(&at.absent)? == 1)),
+            operation("append", move |at| map.insert(many(at), MANY).map(|()| true)),
+            operation("remove last", move |at| map.remove_one(&many(at), &MANY)),
+            operation("remove other", move |at| map.remove_one(&many(at), &other(at))),
+            operation(UNCOUNTED, move |at| map.insert(many(at), other(at)).map(|()| true)),
+        ],
+    }
+}

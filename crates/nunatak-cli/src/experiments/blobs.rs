@@ -1,0 +1,130 @@
+//! Keys and values that are byte strings, as the 30-byte items of TurboHash's figures 6 to 9.
+
+use super::figure::Figure;
+use super::measure::check;
+use super::phases::{Phases, Rows, bytes_per_item, measure_all};
+use super::subjects::{Boxed, Peer, RamBlobs, Subject, is_string};
+use crate::backing::back_free_memory;
+use crate::keys::{KeySpace, Random};
+use crate::machine::resident_bytes;
+use crate::process;
+use crate::settings::Settings;
+use crate::targets::{Hasher, MapName};
+use crate::threads::CheckFailed;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of blobs")]
+pub(crate) struct BlobsOptions {
+    /// How long a key is: 8 bytes at least.
+    #[arg(long, value_name = "BYTES", default_value_t = 15, value_parser = at_least_a_word)]
+    blobs_key_bytes: usize,
+    /// How long a value is: 8 bytes at least.
+    #[arg(long, value_name = "BYTES", default_value_t = 15, value_parser = at_least_a_word)]
+    blobs_value_bytes: usize,
+}
+
+/// Byte strings begin with a number.
+fn at_least_a_word(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(bytes) if bytes >= size_of::<u64>() => Ok(bytes),
+        Ok(_) => Err("must be at least 8".to_owned()),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+/// What a process is asked to measure.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Request {
+    phases: Phases,
+    items: u64,
+    seed: u64,
+    key_bytes: usize,
+    value_bytes: usize,
+}
+
+pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
+    let title = "Keys and values that are byte strings (TurboHash, figures 6 to 9)";
+    let measures = [
+        "insert M/s",
+        "get-hit M/s",
+        "get-miss M/s",
+        "update M/s",
+        "delete M/s",
+        "bytes an item in RAM",
+    ];
+    let mut figure = Figure::new(title, &["threads", "map", "operations"], &measures);
+    let (key_bytes, value_bytes) =
+        (settings.options.blobs.blobs_key_bytes, settings.options.blobs.blobs_value_bytes);
+    let request = |phases| {
+        let (items, seed) = (settings.items, settings.seed);
+        process::Request::Blobs(Request { phases, items, seed, key_bytes, value_bytes })
+    };
+    let rows: Rows = Phases::of_maps(settings, &MAPS)?
+        .into_iter()
+        .map(|phases| (phases.at(), request(phases)))
+        .collect();
+    measure_all(&mut figure, &rows, settings.repetitions)?;
+    figure.note(format!(
+        "Keys of {key_bytes} bytes with values of {value_bytes}. Inserts are into an empty map, \
+         updates and deletes of all items; lookups compare the value where it is. Each map is \
+         measured in a process of its own."
+    ));
+    Ok(figure)
+}
+
+/// The maps of byte strings.
+const MAPS: [&str; 5] = ["turbo", "turbo-file", "dashmap", "papaya", "scc"];
+
+/// Measures in this process.
+pub(crate) fn measure(request: &Request) -> Result<Vec<Option<f64>>, CheckFailed> {
+    type Dashmap = Peer<Boxed, dashmap::DashMap<Boxed, Boxed, Hasher>>;
+    type Papaya = Peer<Boxed, papaya::HashMap<Boxed, Boxed, Hasher>>;
+    type Scc = Peer<Boxed, scc::HashMap<Boxed, Boxed, Hasher>>;
+    let (key, value) = (request.key_bytes, request.value_bytes);
+    match request.phases.map {
+        MapName::Turbo => measure_subject(request, || RamBlobs::new(key, value)),
+        #[cfg(target_os = "linux")]
+        MapName::TurboFile => {
+            measure_subject(request, || super::subjects::FiledBlobs::new(key, value))
+        }
+        MapName::Dashmap => measure_subject(request, || Dashmap::new(0, key, value)),
+        MapName::Papaya => measure_subject(request, || Papaya::new(0, key, value)),
+        MapName::Scc => measure_subject(request, || Scc::new(0, key, value)),
+        other => Err(CheckFailed(format!("{other} has no byte strings"))),
+    }
+}
+
+fn measure_subject<S: Subject>(
+    request: &Request,
+    make: impl FnOnce() -> S,
+) -> Result<Vec<Option<f64>>, CheckFailed> {
+    let (phases, items) = (&request.phases, request.items);
+    back_free_memory(2 * items);
+    let space = KeySpace::new(request.seed, false);
+    // A key, and the number of the value that it has after so many updates.
+    let entry = |index: u64, updates: u64| {
+        let key = space.key(index);
+        (key, key.wrapping_add(updates))
+    };
+    let before = resident_bytes();
+    let map = make();
+    let insert = phases.insert(&map, items, |index| entry(index, 0), items)?;
+    let bytes = bytes_per_item(before, items);
+    let update = phases.insert(&map, items, |index| entry(index, 1), 0)?;
+    let look_up = |first: u64| {
+        phases.look_up(
+            &map,
+            |worker| {
+                let mut random = Random::new(request.seed ^ worker.number as u64);
+                move || entry(first + random.below(items), 1)
+            },
+            |number, value| value.len() == request.value_bytes && is_string(value, number),
+        )
+    };
+    let ((get_hit, found), (get_miss, none)) = (look_up(0)?, look_up(items)?);
+    check((found, none) == (1.0, 0.0), "a key has not the value that it should have")?;
+    let delete = phases.delete(&map, items, |index| entry(index, 1).0, items)?;
+    Ok(vec![Some(insert), Some(get_hit), Some(get_miss), Some(update), Some(delete), bytes])
+}

@@ -1,0 +1,160 @@
+//! Keys with many values, as in figures 8 to 10 of Pea Hash.
+
+mod pairs;
+
+use super::figure::Figure;
+use super::measure::check;
+use super::phases::{Phases, Rows, bytes_per_item, measure_all};
+use super::subjects::{RamMulti, Subject, Vectors};
+use crate::backing::back_free_memory;
+use crate::keys::Random;
+use crate::machine::resident_bytes;
+use crate::process;
+use crate::settings::Settings;
+use crate::targets::{Hasher, MapName, Shards};
+use crate::threads::{CheckFailed, share};
+use clap::Args;
+use pairs::Source;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of duplicates")]
+pub(crate) struct DuplicatesOptions {
+    /// Graphs (wiki-talk, cit-patents, livejournal, orkut: generated with their nodes and
+    /// edges), distributions (zipf-0.8, of as many pairs as there are items), or files of
+    /// edges as SNAP has them.
+    #[arg(long, value_name = "SOURCE", value_delimiter = ',', value_parser = pairs::checked,
+          default_values = ["wiki-talk", "cit-patents", "zipf-0", "zipf-0.8"])]
+    duplicates_sources: Vec<String>,
+    /// Which part of a graph's nodes and edges.
+    #[arg(long, value_name = "PART", default_value_t = 0.2)]
+    duplicates_scale: f64,
+}
+
+/// What a process is asked to measure.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Request {
+    phases: Phases,
+    source: String,
+    scale: f64,
+    /// How many pairs of a distribution.
+    pairs: u64,
+}
+
+pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
+    let title = "Keys with many values (Pea Hash, figures 8 to 10)";
+    let measures = [
+        "pairs",
+        "keys",
+        "insert M/s",
+        "skewed search M/s",
+        "values M/s",
+        "unique search M/s",
+        "values M/s",
+        "remove all M/s",
+        "values M/s",
+        "bytes a pair in RAM",
+        "open ms",
+    ];
+    let mut figure = Figure::new(title, &["source", "threads", "map", "operations"], &measures);
+    let options = &settings.options.duplicates;
+    let mut rows = Rows::new();
+    for source in &options.duplicates_sources {
+        for phases in Phases::of_maps(settings, &MAPS)? {
+            let at = [vec![source.clone()], phases.at()].concat();
+            rows.push((
+                at,
+                process::Request::Duplicates(Request {
+                    phases,
+                    source: source.clone(),
+                    scale: options.duplicates_scale,
+                    pairs: settings.items,
+                }),
+            ));
+        }
+    }
+    measure_all(&mut figure, &rows, settings.repetitions)?;
+    figure.note(
+        "Inserts are into an empty map. Searches copy all values of a key: of keys as often as \
+         they have values (skewed), or of each key alike (unique). Each map is measured in a \
+         process of its own.",
+    );
+    Ok(figure)
+}
+
+/// The maps of keys with many values.
+const MAPS: [&str; 5] = ["pea", "pea-file", "dashmap", "scc", "sharded"];
+
+/// Measures in this process.
+pub(crate) fn measure(request: &Request) -> Result<Vec<Option<f64>>, CheckFailed> {
+    type Dashmap = Vectors<dashmap::DashMap<u64, Vec<u64>, Hasher>>;
+    type Scc = Vectors<scc::HashMap<u64, Vec<u64>, Hasher>>;
+    type Sharded = Vectors<Shards<u64, Vec<u64>>>;
+    match request.phases.map {
+        MapName::Pea => measure_subject(request, RamMulti::new),
+        #[cfg(target_os = "linux")]
+        MapName::PeaFile => measure_subject(request, super::subjects::FiledMulti::new),
+        MapName::Dashmap => measure_subject(request, Dashmap::new),
+        MapName::Scc => measure_subject(request, Scc::new),
+        MapName::Sharded => measure_subject(request, Sharded::new),
+        other => Err(CheckFailed(format!("{other} has no keys with many values"))),
+    }
+}
+
+fn measure_subject<S: Subject>(
+    request: &Request,
+    make: impl FnOnce() -> S,
+) -> Result<Vec<Option<f64>>, CheckFailed> {
+    let source: Source = request.source.parse().map_err(CheckFailed)?;
+    let pairs = source.pairs(request.scale, request.pairs).map_err(CheckFailed)?;
+    let (count, phases) = (pairs.len() as u64, &request.phases);
+    let first = pairs.first().ok_or_else(|| CheckFailed("there are no pairs".into()))?.0;
+    let (skewed, unique) = keys_of(&pairs);
+    back_free_memory(count);
+
+    let before = resident_bytes();
+    let map = make();
+    let insert = phases.insert(&map, count, |index| pairs[index as usize], count)?;
+    let bytes = bytes_per_item(before, count);
+    let (map, open_ms) = map.reopen();
+
+    let search = |keys: &[u64]| {
+        let found = phases.look_up(
+            &map,
+            |worker| {
+                let own = share(keys.len() as u64, worker.number, phases.threads);
+                let own = &keys[own.start as usize..own.end as usize];
+                let mut keys = own.iter().cycle();
+                // More threads than keys: a key of another one.
+                move || (*keys.next().unwrap_or(&first), 0)
+            },
+            |_, _| true,
+        );
+        let (rate, values) = found?;
+        check(values >= 1.0, "a key has no value")?;
+        Ok([rate, rate * values])
+    };
+    let (skewed, of_unique) = (search(&skewed)?, search(&unique)?);
+    let keys = unique.len() as u64;
+    let remove = phases.delete(&map, keys, |index| unique[index as usize], count)?;
+    let remove = [remove, remove * count as f64 / keys as f64];
+    let rates = [[insert].as_slice(), &skewed, &of_unique, &remove].concat();
+    let rates = [count as f64, keys as f64].into_iter().chain(rates).map(Some);
+    Ok(rates.chain([bytes, open_ms]).collect())
+}
+
+/// Keys to look up: as often as they have values, and each once; in no order.
+fn keys_of(pairs: &[(u64, u64)]) -> (Vec<u64>, Vec<u64>) {
+    let mut skewed: Vec<u64> = pairs.iter().map(|(key, _)| *key).collect();
+    let mut unique = skewed.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    let mut random = Random::new(7);
+    for keys in [&mut skewed, &mut unique] {
+        for at in (1..keys.len()).rev() {
+            keys.swap(at, random.below(at as u64 + 1) as usize);
+        }
+    }
+    skewed.truncate(4 << 20);
+    (skewed, unique)
+}

@@ -1,0 +1,156 @@
+//! What operations cost while a map grows, and what its resizes do, as in figures 4 and 7 and
+//! table 3 of Pea Hash.
+
+use super::figure::Figure;
+use crate::backing::back_free_memory;
+use crate::keys::{KeySpace, value_of};
+use crate::settings::Settings;
+use crate::targets::{MapName, Target, with_target};
+use crate::threads::CheckFailed;
+use clap::{Args, value_parser};
+use hdrhistogram::Histogram;
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of growth")]
+pub(crate) struct GrowthOptions {
+    /// How often operations are measured on the way.
+    #[arg(long, value_name = "STEPS", default_value_t = 16, value_parser = value_parser!(u64).range(1..))]
+    growth_steps: u64,
+    /// How many operations of each kind are measured each time.
+    #[arg(long, value_name = "OPERATIONS", default_value_t = 10_000,
+          value_parser = value_parser!(u64).range(1..))]
+    growth_operations: u64,
+    /// Inserts that take longer than so many microseconds count as resizes.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
+    growth_resize_us: u64,
+}
+
+/// What was measured when a map had so many items.
+#[derive(Debug)]
+struct Step {
+    items: u64,
+    load_factor: Option<f64>,
+    bytes: Option<usize>,
+    /// Nanoseconds of an insert, a lookup that hits, one that misses, and a delete.
+    means: [f64; 4],
+}
+
+/// Grows all maps, one after the other. Each repetition is rows of its own: a map grows
+/// differently each time.
+pub(crate) fn run(settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
+    let title = "Single operations while a map grows (Pea Hash, figures 4 and 7)";
+    let measures =
+        ["load factor", "bytes an item", "insert ns", "get-hit ns", "get-miss ns", "delete ns"];
+    let mut growth = Figure::new(title, &["map", "repetition", "items"], &measures);
+    let threshold = settings.options.growth.growth_resize_us;
+    let title = format!("Inserts of {threshold} µs or more: the resizes (Pea Hash, table 3)");
+    let measures =
+        ["inserts", "least µs", "median µs", "90 % µs", "99 % µs", "most µs", "together ms"];
+    let mut resizes = Figure::new(&title, &["map", "repetition"], &measures);
+    for repetition in 1..=settings.repetitions {
+        for &map in &settings.maps {
+            back_free_memory(settings.items);
+            let (steps, slow) = with_target!(map, Map, Words => grow::<Map>(map, settings))?;
+            for Step { items, load_factor, bytes, means } in steps {
+                let per_item = bytes.map(|bytes| bytes as f64 / items as f64);
+                let values = [load_factor, per_item].into_iter().chain(means.map(Some));
+                growth.add(&[&map, &repetition, &items], values.collect());
+            }
+            resizes.add(&[&map, &repetition], percentiles(&slow));
+        }
+    }
+    Ok(vec![growth, resizes])
+}
+
+/// A histogram of nanoseconds, up to a quarter of an hour. (One without bounds grows when a
+/// value is recorded, but not when it is recorded saturating.)
+fn durations() -> Result<Histogram<u64>, CheckFailed> {
+    Histogram::new_with_bounds(1, 1 << 40, 3).map_err(|error| CheckFailed(error.to_string()))
+}
+
+fn grow<T: Target>(
+    name: MapName,
+    settings: &Settings,
+) -> Result<(Vec<Step>, Histogram<u64>), CheckFailed> {
+    let options = &settings.options.growth;
+    let keys = KeySpace::new(settings.seed, false);
+    let map = T::empty(name);
+    let mut slow = durations()?;
+    let mut steps = Vec::new();
+    let mut next = 0;
+    for step in 1..=options.growth_steps {
+        let all = u128::from(settings.items);
+        let items = (all * u128::from(step) / u128::from(options.growth_steps)) as u64;
+        while next < items {
+            let key = keys.key(next);
+            let start = Instant::now();
+            let before = map.insert(key, value_of(key));
+            let elapsed = start.elapsed();
+            if before.is_some() {
+                return Err(CheckFailed("an insert of a new key found the key present".into()));
+            }
+            if elapsed >= Duration::from_micros(options.growth_resize_us) {
+                slow.saturating_record(elapsed.as_nanos() as u64);
+            }
+            next += 1;
+        }
+        if items > 0 {
+            steps.push(look(&map, &keys, items, options.growth_operations)?);
+        }
+    }
+    Ok((steps, slow))
+}
+
+/// Measures operations on a map of so many items, and leaves it as it was.
+fn look<T: Target>(
+    map: &T,
+    keys: &KeySpace,
+    items: u64,
+    operations: u64,
+) -> Result<Step, CheckFailed> {
+    // Far from one another, and none that is inserted later.
+    let present: Vec<u64> =
+        (0..operations).map(|n| keys.key(n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % items)).collect();
+    let absent: Vec<u64> = (0..operations).map(|n| keys.key(u64::MAX / 2 + n)).collect();
+    let timed = |keys: &[u64], expected: bool, operation: &dyn Fn(u64) -> bool| {
+        let start = Instant::now();
+        let as_expected = keys.iter().filter(|key| operation(**key) == expected).count();
+        let mean = start.elapsed().as_nanos() as f64 / keys.len() as f64;
+        match as_expected == keys.len() {
+            true => Ok(mean),
+            false => Err(CheckFailed("an operation found what is not there, or missed it".into())),
+        }
+    };
+    let hit = timed(&present, true, &|key| map.get(key) == Some(value_of(key)))?;
+    let miss = timed(&absent, false, &|key| map.get(key).is_some())?;
+    let (load_factor, bytes) = (map.load_factor(), map.bytes());
+    let insert = timed(&absent, false, &|key| map.insert(key, value_of(key)).is_some())?;
+    let delete = timed(&absent, true, &|key| map.remove(key).is_some())?;
+    Ok(Step { items, load_factor, bytes, means: [insert, hit, miss, delete] })
+}
+
+/// How many inserts were slow, how many microseconds they took, and how many milliseconds
+/// together.
+fn percentiles(slow: &Histogram<u64>) -> Vec<Option<f64>> {
+    let count = slow.len() as f64;
+    let times = [0.0, 0.5, 0.9, 0.99, 1.0]
+        .map(|quantile| (!slow.is_empty()).then(|| slow.value_at_quantile(quantile) as f64 / 1e3));
+    let together = slow.mean() * count / 1e6;
+    [Some(count)].into_iter().chain(times).chain([Some(together)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resizes_are_as_long_as_they_took() {
+        let mut slow = durations().unwrap();
+        [300_000, 500_000, 2_000_000].into_iter().for_each(|nanos| slow.saturating_record(nanos));
+        let found: Vec<f64> = percentiles(&slow).into_iter().flatten().map(f64::round).collect();
+        assert_eq!(found, [3.0, 300.0, 500.0, 2001.0, 2001.0, 2001.0, 3.0]);
+        let none = percentiles(&durations().unwrap());
+        assert_eq!((none[0], none[1], none[6]), (Some(0.0), None, Some(0.0)));
+    }
+}

@@ -1,0 +1,186 @@
+//! The phases of a map's life, each measured by itself: inserts, lookups and deletes, by some
+//! threads, in batches or one by one.
+
+use super::figure::Figure;
+use super::measure::check;
+use super::subjects::{Scratch, Subject};
+use crate::machine::resident_bytes;
+use crate::process::Request;
+use crate::settings::Settings;
+use crate::statistics::Summary;
+use crate::targets::MapName;
+use crate::threads::{CheckFailed, Worker, share, throughput};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// How many keys are looked up between two looks at the clock, without batches.
+const BLOCK: usize = 1024;
+
+/// How a phase is measured.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Phases {
+    pub(crate) map: MapName,
+    pub(crate) threads: usize,
+    /// How many operations a batch has; none without batches.
+    pub(crate) batch: Option<usize>,
+    pub(crate) time: Duration,
+}
+
+impl Phases {
+    /// For every number of threads, for every map that is asked for and has one of these
+    /// names, one by one and, if the map is of this project, in batches.
+    pub(crate) fn of_maps(settings: &Settings, names: &[&str]) -> Result<Vec<Self>, CheckFailed> {
+        let mut all = Vec::new();
+        for &threads in &settings.threads {
+            for &map in settings.maps.iter().filter(|map| names.contains(&map.name())) {
+                let batched = map.is_own().then_some(Some(settings.batch));
+                let with = |batch| Self { map, threads, batch, time: settings.time };
+                all.extend([None].into_iter().chain(batched).map(with));
+            }
+        }
+        check(!all.is_empty(), &format!("this is for the maps {}", names.join(", ")))?;
+        Ok(all)
+    }
+
+    /// Where it stands in a figure: threads, map, operations.
+    pub(crate) fn at(&self) -> Vec<String> {
+        let operations = if self.batch.is_some() { "batch" } else { "single" };
+        vec![self.threads.to_string(), self.map.to_string(), operations.to_owned()]
+    }
+
+    /// Millions of inserts a second of so many entries, of which so many replace no value.
+    pub(crate) fn insert<S: Subject>(
+        &self,
+        subject: &S,
+        entries: u64,
+        entry: impl Fn(u64) -> (u64, u64) + Sync,
+        expected: u64,
+    ) -> Result<f64, CheckFailed> {
+        self.each(entries, &entry, expected, |entries, scratch| match (self.batch, entries) {
+            (None, &[(key, value)]) => usize::from(subject.insert(key, value, scratch)),
+            _ => subject.insert_many(entries, scratch),
+        })
+    }
+
+    /// Millions of deletes a second of so many keys, which have so many values.
+    pub(crate) fn delete<S: Subject>(
+        &self,
+        subject: &S,
+        keys: u64,
+        key: impl Fn(u64) -> u64 + Sync,
+        expected: u64,
+    ) -> Result<f64, CheckFailed> {
+        self.each(keys, &key, expected, |keys, scratch| match (self.batch, keys) {
+            (None, &[key]) => subject.delete(key, scratch),
+            _ => subject.delete_many(keys, scratch),
+        })
+    }
+
+    /// Does something to so many items, each once, whose results sum up to `expected`.
+    fn each<I: Send>(
+        &self,
+        items: u64,
+        item: &(impl Fn(u64) -> I + Sync),
+        expected: u64,
+        run: impl Fn(&[I], &mut Scratch) -> usize + Sync,
+    ) -> Result<f64, CheckFailed> {
+        let sum = AtomicU64::new(0);
+        let size = self.batch.unwrap_or(1);
+        let rate = throughput(self.threads, |worker| {
+            let own = share(items, worker.number, self.threads);
+            let (mut scratch, mut batch) = (Scratch::new(size), Vec::with_capacity(size));
+            let mut results = 0;
+            let span = worker.once(|| {
+                for from in own.clone().step_by(size) {
+                    batch.clear();
+                    batch.extend((from..own.end.min(from + size as u64)).map(item));
+                    results += run(&batch, &mut scratch) as u64;
+                }
+                own.end - own.start
+            });
+            // Relaxed: looked at after the threads have ended.
+            sum.fetch_add(results, Relaxed);
+            Ok(span)
+        })?;
+        check(sum.into_inner() == expected, "a key was there, or was not, against what was done")?;
+        Ok(rate)
+    }
+
+    /// Millions of lookups a second, and how many values a lookup found. Each thread draws
+    /// keys, with a number that `counts` compares their values with.
+    pub(crate) fn look_up<S: Subject, D: FnMut() -> (u64, u64)>(
+        &self,
+        subject: &S,
+        draw: impl Fn(&Worker<'_>) -> D + Sync,
+        counts: impl Fn(u64, &[u8]) -> bool + Sync,
+    ) -> Result<(f64, f64), CheckFailed> {
+        let (all_found, all_asked) = (AtomicU64::new(0), AtomicU64::new(0));
+        let rate = throughput(self.threads, |worker| {
+            let mut next = draw(worker);
+            let size = self.batch.unwrap_or(0);
+            let (mut keys, mut expected) = (vec![0; size], vec![0; size]);
+            let mut scratch = Scratch::new(size);
+            let (mut found, mut asked) = (0, 0);
+            let span = worker.repeat(self.time, || {
+                let before = asked;
+                if keys.is_empty() {
+                    for _ in 0..BLOCK {
+                        let (key, expected) = next();
+                        subject.access(key, &mut scratch, |value| {
+                            found += u64::from(counts(expected, value));
+                        });
+                    }
+                    asked += BLOCK as u64;
+                } else {
+                    for (key, expected) in keys.iter_mut().zip(&mut expected) {
+                        (*key, *expected) = next();
+                    }
+                    subject.access_many(&keys, &mut scratch, |at, value| {
+                        found += u64::from(counts(expected[at], value));
+                    });
+                    asked += size as u64;
+                }
+                asked - before
+            });
+            // Relaxed: looked at after the threads have ended.
+            all_found.fetch_add(found, Relaxed);
+            all_asked.fetch_add(asked, Relaxed);
+            Ok(span)
+        })?;
+        Ok((rate, all_found.into_inner() as f64 / all_asked.into_inner() as f64))
+    }
+}
+
+/// What the process's memory has grown by since a look at it, for each of so many items.
+pub(crate) fn bytes_per_item(before: Option<usize>, items: u64) -> Option<f64> {
+    let grown = resident_bytes()?.saturating_sub(before?);
+    Some(grown as f64 / items as f64)
+}
+
+/// Maps that are measured in processes of their own, one after the other and over again: the
+/// row that each is, and what its process is asked for.
+pub(crate) type Rows = Vec<(Vec<String>, Request)>;
+
+/// Adds a row of medians for each.
+pub(crate) fn measure_all(
+    figure: &mut Figure,
+    rows: &Rows,
+    repetitions: usize,
+) -> Result<(), CheckFailed> {
+    let mut samples = vec![vec![Vec::new(); figure.measures.len()]; rows.len()];
+    for _ in 0..repetitions {
+        for ((_, request), samples) in rows.iter().zip(&mut samples) {
+            let values: Vec<Option<f64>> = request.in_new_process()?;
+            for (samples, value) in samples.iter_mut().zip(values) {
+                samples.extend(value);
+            }
+        }
+    }
+    for ((at, _), samples) in rows.iter().zip(samples) {
+        let at: Vec<&dyn ToString> = at.iter().map(|at| at as _).collect();
+        let median = |samples: &Vec<f64>| Summary::of(samples).map(|summary| summary.median);
+        figure.add(&at, samples.iter().map(median).collect());
+    }
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! What the experiments measure: maps of this project in several modes, and maps of others
+//! with values, or keys and values, of several kinds.
+
+mod blobs;
+mod multi;
+mod peers;
+mod records;
+
+#[cfg(target_os = "linux")]
+pub(crate) use blobs::FiledBlobs;
+pub(crate) use blobs::RamBlobs;
+#[cfg(target_os = "linux")]
+pub(crate) use multi::FiledMulti;
+pub(crate) use multi::{RamMulti, Vectors};
+pub(crate) use peers::{Boxed, Peer};
+pub(crate) use records::Records;
+
+use super::measure::check;
+use crate::backing::back_free_memory;
+use crate::keys::{KeySpace, value_of};
+use crate::threads::CheckFailed;
+use nunatak::hash::Hashing;
+use nunatak::{DlhtMap, DlhtSet, RandomState};
+use std::hint::black_box;
+
+/// A map whose keys and values follow from 64-bit numbers, whatever they are in the map. A
+/// map without batches does one operation after the other.
+pub(crate) trait Subject: Sync + Sized {
+    /// Whether the map has operations on many keys at once.
+    const BATCHED: bool = false;
+
+    /// Shows each value of the key.
+    fn access(&self, key: u64, scratch: &mut Scratch, look: impl FnMut(&[u8]));
+
+    /// Stores the value with the key: false if it replaced another one.
+    fn insert(&self, key: u64, value: u64, scratch: &mut Scratch) -> bool;
+
+    /// Takes the key out; how many values it had.
+    fn delete(&self, key: u64, scratch: &mut Scratch) -> usize;
+
+    /// Whether the key is present; its value is found and not looked at.
+    #[inline(always)]
+    fn get(&self, key: u64, scratch: &mut Scratch) -> bool {
+        let mut is_present = false;
+        self.access(key, scratch, |_| is_present = true);
+        is_present
+    }
+
+    /// Shows each value of each key.
+    fn access_many(&self, keys: &[u64], scratch: &mut Scratch, mut look: impl FnMut(usize, &[u8])) {
+        for (at, &key) in keys.iter().enumerate() {
+            self.access(key, scratch, |value| look(at, value));
+        }
+    }
+
+    /// How many of the values replaced no other one.
+    fn insert_many(&self, entries: &[(u64, u64)], scratch: &mut Scratch) -> usize {
+        let insert = |&&(key, value): &&(u64, u64)| self.insert(key, value, scratch);
+        entries.iter().filter(insert).count()
+    }
+
+    /// How many values the keys had.
+    fn delete_many(&self, keys: &[u64], scratch: &mut Scratch) -> usize {
+        keys.iter().map(|&key| self.delete(key, scratch)).sum()
+    }
+
+    /// How many of the keys are present.
+    fn get_many(&self, keys: &[u64], scratch: &mut Scratch) -> usize {
+        keys.iter().filter(|&&key| self.get(key, scratch)).count()
+    }
+
+    /// Closes the map's file, if it has one, and opens it again: in how many milliseconds.
+    fn reopen(self) -> (Self, Option<f64>) {
+        (self, None)
+    }
+}
+
+/// Buffers that are used again.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    values: Vec<Option<u64>>,
+    units: Vec<Option<()>>,
+    /// All values of a key or of many, and where those of each end.
+    copied: Vec<u64>,
+    ends: Vec<usize>,
+    /// Byte strings of the keys and values of a batch, and of one operation.
+    strings: Vec<[Vec<u8>; 2]>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Scratch {
+    /// For batches of at most so many operations.
+    pub(crate) fn new(batch: usize) -> Self {
+        Self {
+            values: vec![None; batch],
+            units: vec![None; batch],
+            ends: vec![0; batch],
+            strings: vec![[const { Vec::new() }; 2]; batch],
+            ..Self::default()
+        }
+    }
+}
+
+/// Makes a buffer the byte string of a number: its eight bytes, then dots.
+#[inline]
+fn string(buffer: &mut Vec<u8>, number: u64, length: usize) -> &[u8] {
+    buffer.resize(length, b'.');
+    buffer[..8].copy_from_slice(&number.to_le_bytes());
+    buffer
+}
+
+/// Whether these bytes are the byte string of a number; all of them are read.
+#[inline]
+pub(crate) fn is_string(bytes: &[u8], number: u64) -> bool {
+    bytes.split_first_chunk().is_some_and(|(word, rest)| {
+        *word == number.to_le_bytes() && rest.iter().all(|&byte| byte == b'.')
+    })
+}
+
+/// How many keys are inserted at once before anything is measured.
+const FILL: usize = 256;
+
+/// A map of so many items.
+pub(crate) fn filled<S: Subject>(
+    items: u64,
+    space: KeySpace,
+    make: impl FnOnce() -> S,
+) -> Result<S, CheckFailed> {
+    back_free_memory(items);
+    let (subject, mut scratch) = (make(), Scratch::new(FILL));
+    let mut entries = Vec::new();
+    for from in (0..items).step_by(FILL) {
+        entries.clear();
+        let indices = from..items.min(from + FILL as u64);
+        entries.extend(indices.map(|index| space.key(index)).map(|key| (key, value_of(key))));
+        let new = subject.insert_many(&entries, &mut scratch);
+        check(new == entries.len(), "a new key was there")?;
+    }
+    Ok(subject)
+}
+
+/// Reads every byte of a value.
+#[inline(always)]
+pub(crate) fn read(value: &[u8]) -> usize {
+    black_box(value.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)));
+    1
+}
+
+/// Values in the slots.
+#[derive(Debug)]
+pub(crate) struct Inline<S: Hashing = RandomState>(pub(crate) DlhtMap<u64, u64, S>);
+
+impl<S: Hashing + Default> Inline<S> {
+    pub(crate) fn with_capacity(items: u64) -> Self {
+        Self(DlhtMap::with_capacity(items as usize))
+    }
+}
+
+const ROOM: &str = "as many results as keys";
+const WORKS: &str = "memory, or room on the disk";
+
+impl<S: Hashing> Subject for Inline<S> {
+    const BATCHED: bool = true;
+
+    #[inline(always)]
+    fn access(&self, key: u64, _: &mut Scratch, mut look: impl FnMut(&[u8])) {
+        if let Some(value) = self.0.get(&key) {
+            look(&value.to_ne_bytes());
+        }
+    }
+
+    #[inline(always)]
+    fn insert(&self, key: u64, value: u64, _: &mut Scratch) -> bool {
+        self.0.insert(key, value).is_none()
+    }
+
+    #[inline(always)]
+    fn delete(&self, key: u64, _: &mut Scratch) -> usize {
+        usize::from(self.0.remove(&key).is_some())
+    }
+
+    fn access_many(&self, keys: &[u64], scratch: &mut Scratch, mut look: impl FnMut(usize, &[u8])) {
+        self.0.get_many(keys, &mut scratch.values).expect(ROOM);
+        for (at, value) in scratch.values[..keys.len()].iter().enumerate() {
+            if let Some(value) = value {
+                look(at, &value.to_ne_bytes());
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn insert_many(&self, entries: &[(u64, u64)], scratch: &mut Scratch) -> usize {
+        self.0.insert_many(entries, &mut scratch.values).expect(ROOM)
+    }
+
+    #[inline(always)]
+    fn delete_many(&self, keys: &[u64], scratch: &mut Scratch) -> usize {
+        self.0.remove_many(keys, &mut scratch.values).expect(ROOM)
+    }
+
+    #[inline(always)]
+    fn get_many(&self, keys: &[u64], scratch: &mut Scratch) -> usize {
+        self.0.get_many(keys, &mut scratch.values).expect(ROOM)
+    }
+}
+
+/// Keys alone.
+#[derive(Debug)]
+pub(crate) struct Set(pub(crate) DlhtSet<u64>);
+
+impl Subject for Set {
+    const BATCHED: bool = true;
+
+    #[inline(always)]
+    fn access(&self, key: u64, _: &mut Scratch, mut look: impl FnMut(&[u8])) {
+        if self.0.contains(&key) {
+            look(&[]);
+        }
+    }
+
+    #[inline(always)]
+    fn insert(&self, key: u64, _: u64, _: &mut Scratch) -> bool {
+        self.0.insert(key)
+    }
+
+    #[inline(always)]
+    fn delete(&self, key: u64, _: &mut Scratch) -> usize {
+        usize::from(self.0.remove(&key))
+    }
+
+    fn insert_many(&self, entries: &[(u64, u64)], scratch: &mut Scratch) -> usize {
+        scratch.copied.clear();
+        scratch.copied.extend(entries.iter().map(|entry| entry.0));
+        self.0.insert_many(&scratch.copied, &mut scratch.units).expect(ROOM)
+    }
+
+    fn delete_many(&self, keys: &[u64], scratch: &mut Scratch) -> usize {
+        self.0.remove_many(keys, &mut scratch.units).expect(ROOM)
+    }
+
+    fn get_many(&self, keys: &[u64], scratch: &mut Scratch) -> usize {
+        self.0.contains_many(keys, &mut scratch.units).expect(ROOM)
+    }
+}
