@@ -67,7 +67,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, Sealable<V>, S, D> 
     /// the key is absent.
     ///
     /// As [`modify`](Self::modify). `make` runs at most once. Its value is dropped if another
-    /// thread stored one meanwhile, and is not removed before `f` has ended otherwise. A miss costs
+    /// thread stored one meanwhile; otherwise it is not removed before `f` has ended. A miss costs
     /// an insert in addition.
     ///
     /// # Panics
