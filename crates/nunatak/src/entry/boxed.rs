@@ -10,7 +10,7 @@
 use crate::memory::prefetch::prefetch;
 use core::ptr::NonNull;
 
-/// A key and its value. Neither ever changes; an update stores a new entry.
+/// A key and its value. The map changes neither; an update stores a new entry.
 #[derive(Debug)]
 pub(crate) struct Entry<K, V> {
     pub(crate) key: K,
