@@ -1,11 +1,11 @@
-//! Which cache lines, and which blocks of 256 bytes, operations touch: what the papers
-//! argue about where they argue about I/O, whatever the machine.
+//! Counts the cache lines, and the blocks of 256 bytes, that operations touch: the quantity by
+//! which the papers argue about I/O, the same on every machine.
 //!
-//! With the feature `accounting`, which slows every operation down many times.
+//! The feature `accounting` slows every operation down many times.
 
 use crate::memory::touched;
 
-/// How many lines of a table an operation has touched, read or written, each once.
+/// How many lines of a table an operation has read or written, each counted once.
 ///
 /// ```
 /// use nunatak::DlhtMap;
@@ -18,13 +18,13 @@ use crate::memory::touched;
 pub struct Touched {
     /// Lines of 64 bytes.
     pub lines: usize,
-    /// Those of them that are durable.
+    /// The durable lines among them.
     pub durable_lines: usize,
     /// Durable blocks of 256 bytes: the unit of some persistent memories.
     pub durable_blocks: usize,
 }
 
-/// What an operation touches in this thread.
+/// Returns what an operation touches in this thread.
 ///
 /// ```
 /// use nunatak::IcebergMap;

@@ -1,6 +1,6 @@
-//! Allocators of [`RecordMap`](crate::RecordMap)s: the traits of the crate `allocator-api2`,
-//! which stand for those that the standard library has not made stable yet, and one that
-//! keeps records side by side.
+//! Allocators of [`RecordMap`](crate::RecordMap)s: the traits of the crate `allocator-api2`, which
+//! stand for the standard library's traits until these are stable, and an allocator that keeps
+//! records side by side.
 
 pub use allocator_api2::alloc::{AllocError, Allocator, Global, Layout};
 
@@ -9,12 +9,12 @@ use crate::memory::{Addresses, Arena as Spans, Heap, MemoryUsage};
 use core::ptr::NonNull;
 use std::sync::Arc;
 
-/// An allocator of memory in huge pages, by size classes in pieces of 64 KiB: for records of
-/// up to some KiB that are looked up at random, of which the program's allocator would leave
-/// each to a page of its own in the processor's table of pages.
+/// An allocator of memory in huge pages, by size classes in spans of 64 KiB: for records of up to
+/// some KiB that are looked up at random. With the program's allocator each of them would need an
+/// entry of its own in the processor's table of pages.
 ///
-/// Clones share the memory, which goes with the last of them. Memory is aligned to 8 bytes;
-/// more is refused.
+/// Clones share the memory, which is freed when the last clone is dropped. Memory is aligned to 8
+/// bytes; a larger alignment is refused.
 ///
 /// ```
 /// use nunatak::{DlhtRecordMap, alloc::Arena, entry::Format};
@@ -34,10 +34,10 @@ struct Owned {
 }
 
 impl Arena {
-    /// An arena without memory yet.
+    /// Makes an arena without memory.
     ///
     /// # Errors
-    /// If the addresses for it are not to be had.
+    /// If the system refuses addresses for it.
     ///
     /// ```
     /// # use nunatak::alloc::Arena;
@@ -50,7 +50,7 @@ impl Arena {
         Ok(Self(Arc::new(Owned { spans, _addresses: Addresses::count(most) })))
     }
 
-    /// How much memory it has.
+    /// Returns how much memory the arena has.
     ///
     /// ```
     /// # use nunatak::alloc::Arena;
@@ -77,8 +77,8 @@ impl Arena {
     }
 }
 
-// SAFETY: places of the arena are aligned to 8 bytes, nobody else's until they are given back,
-// and as long there as any clone is; the layout is not asked for when they are.
+// SAFETY: places of the arena are aligned to 8 bytes, belong to one caller until they are given
+// back, and stay valid as long as any clone lives; `deallocate` does not need the layout.
 unsafe impl Allocator for Arena {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         const ALIGN: usize = 8;

@@ -1,8 +1,8 @@
-//! What can go wrong, as values.
+//! Errors, as values.
 
 use core::fmt;
 
-/// Why a map could not be built, grown, shrunk or copied.
+/// Why an operation on a map failed.
 ///
 /// ```
 /// use nunatak::{DlhtMap, Error};
@@ -14,14 +14,12 @@ use core::fmt;
 pub enum Error {
     /// The requested capacity does not fit the address space.
     CapacityOverflow,
-    /// The operating system, or the caller's allocator, refused the memory; the map is as
-    /// it was.
+    /// The operating system, or the caller's allocator, refused memory; the map is as it was.
     OutOfMemory {
-        /// How many bytes were asked for.
+        /// How many bytes were requested.
         bytes: usize,
     },
-    /// The processor lacks a 16-byte compare-and-swap without a lock, which
-    /// every map needs.
+    /// The processor has no lock-free 16-byte compare-and-swap, which every map needs.
     NoDoubleWordCas,
     /// A builder option is outside its documented range.
     InvalidOption {
@@ -32,27 +30,27 @@ pub enum Error {
     },
     /// A key or a value of a map of byte strings has more than 2^32 - 1 bytes.
     TooLong,
-    /// A key or a value has another length than all of the map's have.
+    /// The key or the value does not have the size that the map's format fixes.
     WrongSize {
         /// `key` or `value`.
         what: &'static str,
-        /// How many bytes those of the map have.
+        /// The size in bytes that the format fixes.
         expected: usize,
-        /// How many it has.
+        /// The size in bytes of the key or the value.
         found: usize,
     },
-    /// The caller's allocator returned memory that can't be used, and got it back.
+    /// The caller's allocator returned memory that the map can't use, and has given back.
     Misallocated {
-        /// How the memory should be.
+        /// What the memory should be.
         expected: &'static str,
     },
     /// The key is hidden by a shadow insert that is neither committed nor aborted.
     Shadowed,
-    /// The key is present, so that it can't be hidden.
+    /// The key is present, so it can't be hidden.
     Present,
-    /// The key is not hidden: nobody hid it, or it is committed or aborted already.
+    /// The key is not hidden: it never was, or was committed or aborted before.
     NotShadowed,
-    /// A file of a durable map can't be used, or not any more.
+    /// The file of a durable map can't be used (any more).
     File(FileError),
 }
 
@@ -72,27 +70,27 @@ pub enum Error {
 pub enum FileError {
     /// The system refused an operation.
     Io {
-        /// What was to be done.
+        /// What the system was asked to do.
         action: &'static str,
-        /// The system's number of the error.
+        /// The system's error number.
         code: i32,
     },
-    /// The file exists, and was to be created.
+    /// A file that was to be created exists already.
     Exists,
-    /// The file is not one of a durable map.
+    /// The file holds no durable map.
     NotAMap,
-    /// The file is of a later version of the format.
+    /// The file has a later version of the format.
     NewerVersion {
         /// The file's version.
         found: u32,
-        /// The latest version that is known.
+        /// The latest version that this library knows.
         known: u32,
     },
-    /// The file was written by a machine that stores numbers the other way round.
+    /// The file was written by a machine of the other endianness.
     OtherEndianness,
-    /// The file is of another kind of map, or of other types of keys and values.
+    /// The file holds another kind of map, or other types of keys and values.
     OtherKind {
-        /// What is different.
+        /// What differs.
         what: &'static str,
     },
     /// The file ends before its contents do.
@@ -102,22 +100,22 @@ pub enum FileError {
         /// How many it should have.
         expected: u64,
     },
-    /// The file's header contradicts itself.
+    /// The contents of the file contradict each other.
     Corrupt {
         /// What is wrong.
         what: &'static str,
     },
     /// Another map has the file open, in this process or in another.
     InUse,
-    /// The map was opened to be read.
+    /// The map was opened only for reading.
     ReadOnly,
-    /// The file is not on persistent memory, which was asked for.
+    /// Persistent memory was requested, but the file is not on it.
     NotPersistentMemory,
-    /// The disk is full, and the map has no room left. Nothing was changed.
+    /// The disk is full, and the map has no room left. Nothing was changed, except by earlier
+    /// operations of a batch.
     Full,
-    /// The system could not write something before. It is not known what is durable,
-    /// so nothing is changed or promised any more; what can be read still is what the
-    /// map holds in memory.
+    /// A write to the file has failed. It is unknown what is durable, so changes and syncs fail
+    /// from then on. Reads return what the map holds in memory.
     Poisoned,
 }
 
@@ -191,7 +189,7 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// A batch whose slices do not fit together. Nothing of it was executed.
+/// The result slice of a batch is shorter than the batch. Nothing was executed.
 ///
 /// ```
 /// use nunatak::DlhtMap;

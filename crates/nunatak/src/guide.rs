@@ -1,4 +1,4 @@
-//! Pages on what concerns several maps.
+//! Pages on topics that concern several maps.
 
 #[doc = include_str!("../docs/values-in-place.md")]
 pub mod values_in_place {}

@@ -1,6 +1,5 @@
-//! Seeded bugs: each re-check, transition and ordering that a protocol rests on
-//! can be switched off, one at a time, in a test build
-//! (`--cfg nunatak_seeded_bugs`), so that the suite can show that a test fails
+//! Seeded bugs. A test build (`--cfg nunatak_seeded_bugs`) can switch off each re-check, transition
+//! and ordering that a protocol rests on, one at a time, so that the suite shows that a test fails
 //! for each. In every other build the switch is the constant `false`.
 
 /// A step of a protocol that a test build can leave out.
@@ -156,7 +155,7 @@ mod active {
 
     static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
-    /// Switches a bug on for the whole process, or all off.
+    /// Switches one bug on for the whole process, or all off.
     pub fn seed(bug: Option<Bug>) {
         ACTIVE.store(bug.map_or(0, |bug| bug as usize), Ordering::SeqCst);
     }
@@ -171,7 +170,7 @@ pub use active::seed;
 #[cfg(nunatak_seeded_bugs)]
 pub(crate) use active::seeded;
 
-/// Whether this step is to be left out: never, outside of a test build.
+/// Whether this step is left out: never outside of a test build.
 #[cfg(not(nunatak_seeded_bugs))]
 #[inline(always)]
 pub(crate) const fn seeded(_bug: Bug) -> bool {

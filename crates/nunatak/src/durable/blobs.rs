@@ -1,7 +1,7 @@
 //! [`TurboBlobMap`]: byte strings of any length in a file.
 //!
-//! Blobs are in a part of the file whose pages are not copied: what is in a place is written
-//! once, and the place is used again when nothing that is durable names it any more.
+//! Blobs are in a part of the file whose pages are not copied. The bytes of a place are written
+//! once, and the place is used again when nothing durable refers to it any more.
 
 use super::designs::InFile;
 use super::handle::{FileMap, MapInFile, create_whole};
@@ -24,43 +24,43 @@ use std::sync::Arc;
 
 type Bytes = Vec<u8>;
 
-/// The map that is in the file.
+/// The map in the file.
 type Inner = BlobMap<StableBytes, InFile<Turbo>>;
 
-/// Its byte strings.
+/// The entries of that map.
 type FileBlobs = Blobs<StableBytes, Paged>;
 
 type File = Table<HashPlacement, Paged>;
 
-/// How many words a file keeps of which places are taken at most: those of a file of some
-/// TiB.
+/// The most words that a file keeps about taken places: enough for a file of some TiB.
 const MOST_SAVED: usize = 1 << 32;
 
-/// After a crash, one of so many changes looks at a shard that nobody has looked at.
+/// After a crash, one of so many changes searches a shard that no operation has used yet.
 const CHANGES: usize = 16;
 
-/// The first looks at as many as have so many entries, which takes less than a millisecond: so
-/// that a small file is known before it would become larger.
+/// The first change after a crash searches shards of about so many entries, which takes less than a
+/// millisecond. So the taken places of a small file are known before the file would grow.
 const AT_ONCE: usize = 4096;
 
-/// Byte strings of 0 to 4 GiB each by byte strings, in a file (sections 3.3 to 3.7 of the
-/// paper): the [`TurboBlobMap`](crate::TurboBlobMap) in RAM, which is there again.
+/// Byte strings of 0 to 4 GiB each by byte strings, in a file (sections 3.3 to 3.7 of the paper):
+/// the [`TurboBlobMap`](crate::TurboBlobMap) in RAM, made durable.
 ///
-/// A change writes the new blob, then the slot that names it; so there are two write-backs and
-/// two fences on persistent memory, of which a removal needs the second only, and no crash
-/// shows a blob that is not whole. A get reads what one in RAM does, and whether the lengths
-/// that it finds are within the file. The place of a blob that was replaced is used again when
-/// no guard can see it, and, in the page cache, when what a power cut would leave does not
-/// name it any more: after the next [sync](Self::sync), or at once if nothing was synced since
-/// it was stored.
+/// A change writes the new blob, then the slot that refers to it. On persistent memory it makes two
+/// write-backs and two fences (a removal only the second), and no crash shows a blob that is not
+/// whole. A get reads what a get in RAM reads, and checks that the lengths that it finds are within
+/// the file.
 ///
-/// Which places are taken is told when the file is closed. After a crash it is found out by
-/// looking at all slots, shard by shard, when somebody comes to them, by the first change for
-/// some thousand entries, and by one of 16 for a shard more; when all is known such a change
-/// syncs, in the page cache. Until then new blobs are stored behind the others.
+/// The place of a replaced blob is used again when no guard can see it. In the page cache the state
+/// that a power cut would leave must not refer to it either: that is so after the next
+/// [sync](Self::sync), or at once if no sync has run since the blob was stored.
 ///
-/// `max_load`, `max_capacity`, `threads`, `journal` and `segment_buckets` of the [`Options`]
-/// are nothing to it.
+/// Closing a file stores which places are taken. After a crash this is found out by reading all
+/// slots, shard by shard: when an operation uses a shard; by the first change, for some thousand
+/// entries; and by one of 16 changes, for one more shard. In the page cache such a change syncs
+/// when all shards are known. Until then new blobs are stored behind the others.
+///
+/// The options `max_load`, `max_capacity`, `threads`, `journal` and `segment_buckets` have no
+/// effect.
 ///
 /// ```
 /// use nunatak::durable::TurboBlobMap;
@@ -75,7 +75,7 @@ const AT_ONCE: usize = 4096;
 /// ```
 pub type TurboBlobMap = FileMap<BlobsInFile>;
 
-/// The content of a [`TurboBlobMap`]: byte strings, and which places of the file they take.
+/// The content of a [`TurboBlobMap`]: byte strings, and the places of the file that they take.
 ///
 /// ```
 /// use nunatak::durable::{BlobsInFile, FileMap};
@@ -88,7 +88,7 @@ pub type TurboBlobMap = FileMap<BlobsInFile>;
 pub struct BlobsInFile {
     map: Inner,
     saved: Saved<Paged>,
-    /// How many changes there were while places were looked for, about: counted relaxed.
+    /// About how many changes were made while places were searched: counted relaxed.
     changes: AtomicUsize,
 }
 
@@ -111,7 +111,7 @@ impl BlobsInFile {
         Self { map: BlobMap::of(table, blobs), saved, changes: AtomicUsize::new(0) }
     }
 
-    /// Makes room again where blobs were taken out.
+    /// Makes the places of removed blobs free.
     fn settle(&self) -> Result<(), Error> {
         self.map.reclaim();
         FileTable::sync(&self.map.table)?;
@@ -119,10 +119,10 @@ impl BlobsInFile {
         Ok(())
     }
 
-    /// Does its share of finding out which places are taken, after a crash.
+    /// Does this change's share of the search for taken places, after a crash.
     #[cold]
     fn search(&self) -> Result<(), Error> {
-        // Relaxed: about so many.
+        // Relaxed: an approximate count suffices.
         let change = self.changes.fetch_add(1, Ordering::Relaxed);
         if change.is_multiple_of(CHANGES) {
             self.map.table.restore_some(if change == 0 { AT_ONCE } else { 1 });
@@ -143,7 +143,7 @@ impl MapInFile for BlobsInFile {
 
     fn create(backing: Backing, options: &Options) -> Result<Self, Error> {
         let config = File::config_for(options.turbo.clone(), options.capacity)?;
-        // A simulation is to do the same every time.
+        // A simulation must do the same every time.
         let seed = if backing.is_simulated() { 1 } else { StablePlacement::draw()[0] };
         let hash = StableBytes { seed };
         let (wanted, description) = (options.wanted_by_copies(), describe(&config, hash));
@@ -153,7 +153,7 @@ impl MapInFile for BlobsInFile {
             let blobs = Arc::new(Blobs::new(&medium, hash)?);
             let table = Table::create(medium, HashPlacement, config)?;
             FileTable::sync(&table)?;
-            // After the sync, so that nobody copies pages in which nothing is.
+            // After the sync, so that no empty pages are copied.
             table.reserve(options.capacity)?;
             Ok(Self::of(table, blobs, saved))
         })
@@ -169,7 +169,7 @@ impl MapInFile for BlobsInFile {
         let config = Config::of_words([words[0], words[1], words[2], words[3]])?;
         let was_closed = pool.was_closed();
         let medium = Paged::new(pool, file_addresses())?;
-        // Before anybody asks for a page: those that it has are not free.
+        // Before any page is taken: the pages that `Saved` has are not free.
         let saved = Saved::new(&medium, MOST_SAVED)?;
         let blobs = Arc::new(Blobs::new(&medium, hash)?);
         let words = if was_closed { saved.saved() } else { None };
@@ -193,7 +193,7 @@ impl MapInFile for BlobsInFile {
         self.saved.check()?;
         let guard = self.map.guard();
         let verified = PagedTable::verify(&self.map.table, &|word, second| {
-            // SAFETY: a slot has had the word since the guard was taken, which is let go below.
+            // SAFETY: a slot has had the word since the guard was taken, which is dropped below.
             self.map.entries.is_placed(second)
                 && self.map.entries.word(unsafe { self.map.entries.get(second) }.0) == word
         });
@@ -202,14 +202,14 @@ impl MapInFile for BlobsInFile {
     }
 
     fn prepare_close(&self) -> Result<(), Error> {
-        // So that it is known which places are taken: or else files that are never open for
-        // long would become larger and larger.
+        // Recovers all shards, so that the taken places are known: otherwise files that are never
+        // open for long would grow and grow.
         self.map.len();
-        // What waits for a sync is free after it.
+        // Places that wait for a sync are free after it.
         self.settle()?;
         let words = self.map.entries.to_words();
         let table = &self.map.table;
-        // If they find no room all blobs are looked for again.
+        // If the words find no room, the next open searches all blobs again.
         table
             .with_room(|| self.saved.save(words.as_deref()))
             .or_else(|_| table.with_room(|| self.saved.save(None)))?;
@@ -237,11 +237,11 @@ impl MapInFile for BlobsInFile {
     }
 
     fn shrink_to_fit(&self) -> Result<(), Error> {
-        // All shards are looked at, so that it is known which places are free.
+        // Recovers all shards, so that the free places are known.
         self.map.len();
         self.settle()?;
         self.map.shrink_to_fit()?;
-        // What was moved is free where it was.
+        // The sync frees the places that moved blobs left.
         self.settle()?;
         self.map.entries.trim();
         Ok(())
@@ -261,14 +261,14 @@ impl MapInFile for BlobsInFile {
 }
 
 impl FileMap<BlobsInFile> {
-    /// Does a change that may store something: if the disk is full, after a sync again, by
-    /// which what waits for one is free.
+    /// Makes a change that may store something. If the disk is full, it syncs, which frees places
+    /// that wait for a sync, and tries again.
     fn store_blob<R>(&self, run: impl FnMut(&Inner) -> Result<R, Error>) -> Result<R, Error> {
         let stored = self.store_unsynced(run)?;
         self.acknowledge(stored)
     }
 
-    /// The same, not acknowledged.
+    /// As `store_blob`, without the acknowledgement.
     fn store_unsynced<R>(
         &self,
         mut run: impl FnMut(&Inner) -> Result<R, Error>,
@@ -287,8 +287,8 @@ impl FileMap<BlobsInFile> {
         }
     }
 
-    /// [`BlobMap::pin`](crate::BlobMap::pin): slices that are taken through the guard stay
-    /// good, whatever happens to their keys.
+    /// [`BlobMap::pin`](crate::BlobMap::pin): slices that are taken through the guard stay valid,
+    /// whatever happens to their keys.
     ///
     /// ```
     /// # use nunatak::durable::TurboBlobMap;
@@ -303,7 +303,7 @@ impl FileMap<BlobsInFile> {
         self.map.map.pin()
     }
 
-    /// [`BlobMap::get`](crate::BlobMap::get): a copy of the value.
+    /// [`BlobMap::get`](crate::BlobMap::get): returns a copy of the value.
     ///
     /// ```
     /// # use nunatak::durable::TurboBlobMap;
@@ -316,7 +316,7 @@ impl FileMap<BlobsInFile> {
         self.map.map.get(key)
     }
 
-    /// [`BlobMap::get_with`](crate::BlobMap::get_with): runs `f` on the value, where it is.
+    /// [`BlobMap::get_with`](crate::BlobMap::get_with): runs `f` on the value, without a copy.
     ///
     /// ```
     /// # use nunatak::durable::TurboBlobMap;
@@ -344,13 +344,13 @@ impl FileMap<BlobsInFile> {
         self.map.map.contains_key(key)
     }
 
-    /// [`BlobMap::put`](crate::BlobMap::put): whether it replaced a value.
+    /// [`BlobMap::put`](crate::BlobMap::put): returns whether it replaced a value.
     ///
     /// # Errors
-    /// A key or a value of more than 2^32 - 1 bytes, a file that is opened to be read, a full
-    /// disk; a map that is poisoned or was just now, by the sync of this operation: then it is
-    /// not known whether it is durable. So for all that store something; what takes out needs
-    /// no room.
+    /// If the key or the value has more than 2^32 - 1 bytes, the file was opened only for reading,
+    /// the disk is full, or the map is poisoned. If the sync of this operation poisons the map, it
+    /// is unknown whether the change is durable. This holds for all methods that store something;
+    /// removals need no room.
     ///
     /// ```
     /// # use nunatak::durable::TurboBlobMap;
@@ -364,7 +364,7 @@ impl FileMap<BlobsInFile> {
         self.store_blob(|map| map.put(key, value))
     }
 
-    /// [`BlobMap::insert`](crate::BlobMap::insert): a copy of what was replaced.
+    /// [`BlobMap::insert`](crate::BlobMap::insert): returns a copy of the replaced value.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -382,8 +382,8 @@ impl FileMap<BlobsInFile> {
         self.store_blob(|map| map.insert(key, value))
     }
 
-    /// [`BlobMap::try_insert`](crate::BlobMap::try_insert): a copy of the value that is
-    /// present, if one is.
+    /// [`BlobMap::try_insert`](crate::BlobMap::try_insert): returns a copy of the present value, if
+    /// there is one.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -400,8 +400,8 @@ impl FileMap<BlobsInFile> {
         self.store_blob(|map| map.try_insert(key, value))
     }
 
-    /// [`BlobMap::update`](crate::BlobMap::update): a copy of what was replaced, if the key is
-    /// present.
+    /// [`BlobMap::update`](crate::BlobMap::update): returns a copy of the replaced value, if the
+    /// key is present.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -441,7 +441,7 @@ impl FileMap<BlobsInFile> {
     /// [`BlobMap::fetch_update`](crate::BlobMap::fetch_update).
     ///
     /// # Errors
-    /// As [`put`](Self::put); the inner result as in RAM.
+    /// As [`put`](Self::put); the inner result is that of the map in RAM.
     ///
     /// ```
     /// # use nunatak::durable::TurboBlobMap;
@@ -466,7 +466,7 @@ impl FileMap<BlobsInFile> {
     /// [`BlobMap::compare_exchange`](crate::BlobMap::compare_exchange).
     ///
     /// # Errors
-    /// As [`put`](Self::put); the inner result as in RAM.
+    /// As [`put`](Self::put); the inner result is that of the map in RAM.
     ///
     /// ```
     /// # use nunatak::durable::TurboBlobMap;
@@ -511,10 +511,10 @@ impl FileMap<BlobsInFile> {
         Ok(self.try_insert(key, &value)?.unwrap_or(value))
     }
 
-    /// [`BlobMap::delete`](crate::BlobMap::delete): whether the key was there.
+    /// [`BlobMap::delete`](crate::BlobMap::delete): returns whether the key was present.
     ///
     /// # Errors
-    /// As [`put`](Self::put), but for a full disk.
+    /// As [`put`](Self::put), except for a full disk.
     ///
     /// ```
     /// # use nunatak::durable::TurboBlobMap;
@@ -527,7 +527,7 @@ impl FileMap<BlobsInFile> {
         self.change(|file| Ok(file.map.delete(key)))
     }
 
-    /// [`BlobMap::remove`](crate::BlobMap::remove): a copy of the value.
+    /// [`BlobMap::remove`](crate::BlobMap::remove): returns a copy of the value.
     ///
     /// # Errors
     /// As [`delete`](Self::delete).
@@ -566,11 +566,12 @@ impl FileMap<BlobsInFile> {
         self.change(|file| Ok(file.map.remove_if(key, condition)))
     }
 
-    /// [`BlobMap::put_many`](crate::BlobMap::put_many): how many keys were new. Acknowledged as
-    /// one; a crash may keep a part of it.
+    /// [`BlobMap::put_many`](crate::BlobMap::put_many): returns how many keys were new.
+    /// Acknowledged as one operation; a crash may keep a part of it.
     ///
     /// # Errors
-    /// As [`put`](Self::put), for the first entry that can't be stored; those before it are.
+    /// As [`put`](Self::put), for the first entry that can't be stored; the entries before it are
+    /// stored.
     ///
     /// ```
     /// # use nunatak::durable::TurboBlobMap;
@@ -598,7 +599,7 @@ impl FileMap<BlobsInFile> {
         self.acknowledge(fresh)
     }
 
-    /// [`BlobMap::delete_many`](crate::BlobMap::delete_many): how many keys were present.
+    /// [`BlobMap::delete_many`](crate::BlobMap::delete_many): returns how many keys were present.
     ///
     /// # Errors
     /// As [`delete`](Self::delete).
@@ -651,7 +652,7 @@ impl FileMap<BlobsInFile> {
         })
     }
 
-    /// [`BlobMap::reclaim`](crate::BlobMap::reclaim): how many bytes wait for guards.
+    /// [`BlobMap::reclaim`](crate::BlobMap::reclaim): returns how many bytes wait for guards.
     ///
     /// ```
     /// # use nunatak::durable::TurboBlobMap;
@@ -664,7 +665,7 @@ impl FileMap<BlobsInFile> {
         self.map.map.reclaim()
     }
 
-    /// What the blobs take: after a crash, those that were found.
+    /// Returns how much memory the blobs take; after a crash, the blobs that were found until now.
     ///
     /// ```
     /// # use nunatak::durable::TurboBlobMap;

@@ -6,16 +6,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-/// The stores to one unit of a file.
+/// The stores to one unit (a cache line or a sector) of a file.
 #[derive(Debug, Default)]
 struct Unit {
-    /// Of each its event, where, and what.
+    /// The event, the offset and the word of each store.
     stores: Vec<(usize, u64, u64)>,
-    /// How many of them are durable for sure.
+    /// How many of the stores are certainly durable.
     durable: usize,
 }
 
-/// A change of what the file has blocks for.
+/// A change of the blocks that the file has.
 #[derive(Debug, Clone, Copy)]
 enum Resize {
     To(u64),
@@ -36,7 +36,7 @@ enum Resize {
 #[derive(Debug)]
 pub struct Crash {
     before: Arc<Vec<u8>>,
-    /// By their numbers.
+    /// The units by their numbers.
     units: BTreeMap<u64, Unit>,
     resizes: Vec<(usize, Resize)>,
     durable_resizes: usize,
@@ -51,8 +51,8 @@ impl Crash {
     ) -> Self {
         let mut units: BTreeMap<u64, Unit> = BTreeMap::new();
         let (mut resizes, mut durable_resizes) = (Vec::new(), 0);
-        // Of each thread the units that it has flushed and not fenced, with how many
-        // stores they had then.
+        // For each thread the units that it has flushed and not yet fenced, with the number of
+        // their stores at the flush.
         let mut flushed: HashMap<ThreadId, Vec<(u64, usize)>> = HashMap::new();
         for (at, event) in recorder.events()[..moment].iter().enumerate() {
             let mut store = |offset: u64, word| {
@@ -101,7 +101,7 @@ impl Crash {
         Self { before, units, resizes, durable_resizes }
     }
 
-    /// How many images there are, of which some may be alike.
+    /// Returns how many images are possible. Some of them may be equal.
     ///
     /// ```
     /// # use nunatak::durable::{Persistency, Simulation};
@@ -111,14 +111,14 @@ impl Crash {
         self.options().fold(1, |all: u64, options| all.saturating_mul(options as u64))
     }
 
-    /// How many choices there are for the sizes, and for each unit.
+    /// Yields the number of choices for the sizes, and for each unit.
     fn options(&self) -> impl Iterator<Item = usize> {
         let resizes = self.resizes.len() - self.durable_resizes + 1;
         let units = self.units.values().map(|unit| unit.stores.len() - unit.durable + 1);
         core::iter::once(resizes).chain(units)
     }
 
-    /// The image in which everything has arrived: what a killed process leaves.
+    /// Returns the image in which everything has arrived: what a killed process leaves.
     ///
     /// ```
     /// # use nunatak::durable::{Persistency, Simulation};
@@ -128,7 +128,7 @@ impl Crash {
         self.image(|options| options - 1)
     }
 
-    /// The image in which nothing has arrived that need not.
+    /// Returns the image in which only what is certainly durable has arrived.
     ///
     /// ```
     /// # use nunatak::durable::{Persistency, Simulation};
@@ -138,8 +138,8 @@ impl Crash {
         self.image(|_| 0)
     }
 
-    /// All images, if there are at most so many, or else as many that are drawn at
-    /// random, the earliest and the latest among them.
+    /// Yields all images if there are at most so many, and otherwise as many, drawn at random, with
+    /// the earliest and the latest among them.
     ///
     /// ```
     /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
@@ -165,7 +165,7 @@ impl Crash {
                 0 => self.earliest(),
                 1 => self.latest(),
                 _ => {
-                    // Some nearly as late as can be, some nearly as early.
+                    // Some images are nearly the latest, some nearly the earliest.
                     let share = number % 8;
                     let mut at = 0_u64;
                     self.image(|options| {
@@ -208,7 +208,7 @@ impl Crash {
                 if self.is_there(at, offset, arrived) {
                     let end = offset as usize + 8;
                     if image.len() < end {
-                        // The first page, which a new file has at once.
+                        // The first page, which a new file has from the beginning.
                         if end > 64 << 10 {
                             continue;
                         }
@@ -221,8 +221,7 @@ impl Crash {
         image
     }
 
-    /// Whether a store went to bytes that the file still has, if so many resizes have
-    /// arrived.
+    /// Whether a store went to bytes that the file still has after so many resizes.
     fn is_there(&self, store: usize, offset: u64, arrived: usize) -> bool {
         self.resizes.iter().enumerate().all(|(number, (at, resize))| match *resize {
             Resize::GivenBack { from, to, .. } if (from..to).contains(&offset) => {

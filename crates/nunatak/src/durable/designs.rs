@@ -1,4 +1,4 @@
-//! [`DurableDesign`] and [`InFile`]: the designs of tables, in files.
+//! [`DurableDesign`] and [`InFile`]: the designs of tables in files.
 
 use super::options::Options;
 use super::table::FileTable;
@@ -24,7 +24,7 @@ use core::marker::PhantomData;
 /// ```
 #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
 pub trait DurableDesign: Hashes<StableHash> + Design<Table<StablePlacement>: FileTable> {
-    /// `bits`: of how many bits a key's word is, and a value's.
+    /// `bits`: the sizes of a key's word and of a value's word, in bits.
     #[doc(hidden)]
     fn create(
         backing: Backing,
@@ -39,7 +39,7 @@ pub trait DurableDesign: Hashes<StableHash> + Design<Table<StablePlacement>: Fil
     ) -> Result<(Self::Table<StablePlacement>, Recovery), Error>;
 }
 
-/// The design of a table in RAM, in a file.
+/// A design of tables in RAM, used in a file.
 ///
 /// ```
 /// use nunatak::Iceberg;
@@ -53,30 +53,29 @@ pub trait DurableDesign: Hashes<StableHash> + Design<Table<StablePlacement>: Fil
 #[derive(Debug)]
 pub struct InFile<D>(PhantomData<fn() -> D>);
 
-/// A map in a file has no table without a file.
+/// Refuses to make a table of a map in a file without a file.
 pub(super) fn no_table_without_a_file<T>() -> Result<T, Error> {
     Err(Error::InvalidOption { option: "path", expected: "given, for a map in a file" })
 }
 
-/// The hash of a new file.
+/// Returns the hash of a new file.
 pub(super) fn hash_for(backing: &Backing) -> StableHash {
-    // A simulation is to do the same every time.
+    // A simulation must do the same every time.
     match backing.is_simulated() {
         true => StableHash::EXAMPLE,
         false => StableHash::draw(),
     }
 }
 
-/// The sizes of keys and values, as a word of a file's description.
+/// Packs the sizes of keys and values into a word of a file's description.
 pub(super) fn word_of_bits(bits: (u32, u32)) -> u64 {
     u64::from(bits.0) | u64::from(bits.1) << 16
 }
 
-/// The hash of a file that says so in three words of its description, which begin with the
-/// version.
+/// Returns the hash that three words of a file's description tell; the first is the version.
 ///
 /// # Errors
-/// If it is of another version.
+/// If the version is another one.
 pub(super) fn hash_of(words: &[u64]) -> Result<StableHash, Error> {
     match words[0] == StableHash::VERSION {
         true => Ok(StableHash { multipliers: [words[1], words[2]] }),
@@ -84,10 +83,10 @@ pub(super) fn hash_of(words: &[u64]) -> Result<StableHash, Error> {
     }
 }
 
-/// Whether the sizes of keys and values are those of the file.
+/// Checks that the sizes of keys and values are those of the file.
 ///
 /// # Errors
-/// If they are others.
+/// If they differ.
 pub(super) fn check_bits(word: u64, bits: (u32, u32)) -> Result<(), Error> {
     match word == word_of_bits(bits) {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! [`FileMap`]: a map that is in a file, and how it is created, opened, synced and closed.
+//! [`FileMap`]: a map that is in a file; creates, opens, syncs and closes it.
 //!
 //! Invariants:
 //!
@@ -20,8 +20,7 @@ use core::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A map that a file can hold: the content of a [`FileMap`]. The kinds of this crate are all
-/// that there are.
+/// A map that a file can hold: the content of a [`FileMap`]. Only maps of this crate implement it.
 ///
 /// ```
 /// use nunatak::durable::{FileMap, MapInFile};
@@ -35,9 +34,9 @@ use std::sync::Arc;
 /// ```
 #[allow(private_interfaces, reason = "the trait is sealed: its parts are internal")]
 pub trait MapInFile: Send + Sync + Sized + 'static {
-    /// The quantities that the paper of the map's table reports.
+    /// The figures that the paper of the map's design reports.
     type Stats: fmt::Debug + Clone;
-    /// What an iterator yields.
+    /// The item of the map's iterators.
     type Entry;
     #[doc(hidden)]
     type Table: FileTable;
@@ -50,7 +49,7 @@ pub trait MapInFile: Send + Sync + Sized + 'static {
     fn table(&self) -> &Self::Table;
     #[doc(hidden)]
     fn verify(&self) -> Result<usize, Error>;
-    /// Stores what the next one who opens the file wants to know. A sync follows.
+    /// Stores what the next open of the file needs. A sync follows.
     #[doc(hidden)]
     fn prepare_close(&self) -> Result<(), Error> {
         self.table().prepare_close()
@@ -76,7 +75,7 @@ pub trait MapInFile: Send + Sync + Sized + 'static {
     fn stats(&self) -> Self::Stats;
 }
 
-/// Makes a file that nobody finds before `build` has made it whole.
+/// Makes a file that has its name only after `build` has made it whole.
 pub(super) fn create_whole<T>(
     backing: Backing,
     kind: Kind,
@@ -96,17 +95,15 @@ pub(super) fn create_whole<T>(
 
 /// A map in a file: the handle of an open file, and the map `T` that is in it.
 ///
-/// [`IcebergMap`](crate::durable::IcebergMap), [`PeaMap`](crate::durable::PeaMap),
+/// The kinds are [`IcebergMap`](crate::durable::IcebergMap), [`PeaMap`](crate::durable::PeaMap),
 /// [`PeaMultiMap`](crate::durable::PeaMultiMap), [`TurboMap`](crate::durable::TurboMap) and
-/// [`TurboBlobMap`](crate::durable::TurboBlobMap) are the kinds. All of them are created,
-/// opened, synced and closed in the same way, which is what this page begins with. The
-/// operations are those of the map in RAM of the same design, and they touch the same cache
-/// lines. Changes return a `Result`: there may be no room on the disk, the file may have been
-/// opened to be read, or a sync may have failed.
-/// [`Durability`](crate::durable::Durability) says what an operation is worth when it has
-/// returned.
+/// [`TurboBlobMap`](crate::durable::TurboBlobMap). All of them are created, opened, synced and
+/// closed in the same way. Their other operations are those of the map in RAM of the same design,
+/// and touch the same cache lines. Changes return a `Result`: the disk may be full, the file may
+/// have been opened only for reading, or a sync may have failed.
+/// [`Durability`](crate::durable::Durability) says what an operation survives once it has returned.
 ///
-/// A handle that is dropped [closes](Self::close) its file.
+/// Dropping a handle [closes](Self::close) its file.
 ///
 /// ```
 /// use nunatak::durable::{Durability, IcebergMap, Options};
@@ -122,7 +119,7 @@ pub(super) fn create_whole<T>(
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 pub struct FileMap<T: MapInFile> {
-    /// The thread of maintenance shares it.
+    /// Shared with the thread of maintenance.
     pub(super) map: Arc<T>,
     pub(super) session: Session,
 }
@@ -138,10 +135,10 @@ impl<T: MapInFile> fmt::Debug for FileMap<T> {
 
 /// Creating, opening, syncing and closing.
 impl<T: MapInFile> FileMap<T> {
-    /// Creates a file with an empty map. Nobody finds the file before it is whole.
+    /// Creates a file with an empty map. The file gets its name when it is whole.
     ///
     /// # Errors
-    /// If there is a file of this name, or it can't be made.
+    /// If there is a file of this name, or the file can't be made.
     ///
     /// ```
     /// # use nunatak::{Error, FileError, durable::IcebergMap};
@@ -179,13 +176,15 @@ impl<T: MapInFile> FileMap<T> {
         Self::create_in(Backing::create(path.as_ref(), is_memory)?, options)
     }
 
-    /// Opens a file, and recovers it if it was not closed. That of an
-    /// [`IcebergMap`](crate::durable::IcebergMap) takes about as long as it takes to read the
-    /// file, that of any other map a few milliseconds.
+    /// Opens a file, and recovers it if it was not closed.
+    ///
+    /// Opening an [`IcebergMap`](crate::durable::IcebergMap) takes about as long as reading the
+    /// file, opening any other map a few milliseconds. If not every word stands for a key and for a
+    /// value (types of fewer than 64 bits, pairs), opening the file checks all entries in addition.
     ///
     /// # Errors
-    /// If the file can't be read or written, is in use, holds no such map, or is damaged in a
-    /// way that no crash damages it.
+    /// If the file can't be read or written, is in use, holds no such map, or is damaged in a way
+    /// in which no crash damages it.
     ///
     /// ```
     /// # use nunatak::{Error, FileError, durable::IcebergMap};
@@ -200,7 +199,8 @@ impl<T: MapInFile> FileMap<T> {
         Self::open_with(path, &Options::default())
     }
 
-    /// Opens a file. The file's own values hold for the options that describe its contents.
+    /// Opens a file. Options that describe its contents have no effect: the file keeps its own
+    /// values.
     ///
     /// # Errors
     /// As [`open`](Self::open), and if an option is out of its range.
@@ -262,7 +262,7 @@ impl<T: MapInFile> FileMap<T> {
                 return Self::open_with(path, options);
             }
             match Self::create_with(path, options) {
-                // Somebody else was faster.
+                // Another process or thread was faster.
                 Err(Error::File(FileError::Exists)) => {}
                 other => return other,
             }
@@ -291,10 +291,10 @@ impl<T: MapInFile> FileMap<T> {
         self.map.table()
     }
 
-    /// Makes all that was acknowledged survive a power cut. Other operations go on meanwhile.
+    /// Makes all acknowledged operations survive a power cut. Other operations go on meanwhile.
     ///
     /// # Errors
-    /// If the system could not write it; the map is poisoned then.
+    /// If the system could not write; the map is poisoned then.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -309,8 +309,8 @@ impl<T: MapInFile> FileMap<T> {
         self.table().sync()
     }
 
-    /// Syncs, and notes in the file that it was closed. Dropping the map does the same, but
-    /// can't report an error.
+    /// Syncs, and marks the file as closed. Dropping the map does the same, but can't report an
+    /// error.
     ///
     /// # Errors
     /// As [`sync`](Self::sync).
@@ -339,14 +339,14 @@ impl<T: MapInFile> FileMap<T> {
         pool.barrier()
     }
 
-    /// Checks every slot: each entry is where it belongs, is there once (but for values of a
+    /// Checks every slot: each entry is where it belongs, is stored once (except for values of a
     /// [`PeaMultiMap`](crate::durable::PeaMultiMap)), and is of the map's types. Returns how many
     /// entries there are.
     ///
-    /// Other threads should change nothing meanwhile: `verify` reports what it sees of changes.
+    /// Other threads should change nothing meanwhile: `verify` may report changes as damage.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first damage that was found.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -361,10 +361,10 @@ impl<T: MapInFile> FileMap<T> {
         self.map.verify()
     }
 
-    /// What opening the file has found; nothing if it was created. A map that was not closed is
-    /// recovered part by part (an [`IcebergMap`](crate::durable::IcebergMap) at once): its items
-    /// are those of the parts that operations have used since, and all items after
-    /// [`len`](Self::len).
+    /// Returns what opening the file has found; nothing if the file was created. An
+    /// [`IcebergMap`](crate::durable::IcebergMap) is read as a whole when it is opened. Any other
+    /// map that was not closed is recovered part by part: its items are those of the parts that
+    /// operations have used since, and all items after [`len`](Self::len).
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -378,7 +378,7 @@ impl<T: MapInFile> FileMap<T> {
         self.session.recovery(self.table())
     }
 
-    /// How many bytes the file has.
+    /// Returns the size of the file in bytes.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -412,9 +412,9 @@ impl<T: MapInFile> FileMap<T> {
     }
 }
 
-/// The map as a whole.
+/// Methods of the map as a whole.
 impl<T: MapInFile> FileMap<T> {
-    /// All entries, weakly consistent: see
+    /// Iterates over all entries, weakly consistent: see
     /// [`ConcurrentMap`](crate::ConcurrentMap#consistency).
     ///
     /// ```
@@ -430,11 +430,12 @@ impl<T: MapInFile> FileMap<T> {
         self.map.iter()
     }
 
-    /// A consistent cut of all entries. Changes wait while it is made; reads do not. It takes
-    /// as much memory as the entries.
+    /// Takes a consistent cut of all entries. Changes wait for the moment of the cut, and then for
+    /// copies of single parts of the table; reads do not wait. The cut takes 16 bytes for each
+    /// entry.
     ///
     /// # Errors
-    /// If that memory is refused.
+    /// If memory for the cut is refused.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -451,10 +452,10 @@ impl<T: MapInFile> FileMap<T> {
         self.map.snapshot()
     }
 
-    /// Takes out every entry that is present when it is reached.
+    /// Removes every entry that is present when the walk reaches it.
     ///
     /// # Errors
-    /// If the file was opened to be read, or a sync has failed.
+    /// If the file was opened only for reading, or a sync has failed.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -473,8 +474,9 @@ impl<T: MapInFile> FileMap<T> {
         })
     }
 
-    /// How many entries there are (of a [`PeaMultiMap`](crate::durable::PeaMultiMap): values):
-    /// exact when nobody changes the map. Recovers what is not recovered yet.
+    /// Returns how many entries there are (of a [`PeaMultiMap`](crate::durable::PeaMultiMap):
+    /// values): exact when no other thread changes the map. Recovers the parts that are not
+    /// recovered yet.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -488,7 +490,7 @@ impl<T: MapInFile> FileMap<T> {
         self.map.len()
     }
 
-    /// Whether there is no entry.
+    /// Returns whether there is no entry.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -505,8 +507,8 @@ impl<T: MapInFile> FileMap<T> {
     /// Makes room in the table for `additional` more entries.
     ///
     /// # Errors
-    /// If the disk is full, the file was opened to be read, or a sync has failed; the map is as
-    /// it was.
+    /// If the disk is full, the file was opened only for reading, or a sync has failed; the map is
+    /// as it was.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -520,12 +522,12 @@ impl<T: MapInFile> FileMap<T> {
         self.change(|map| map.reserve(additional))
     }
 
-    /// Makes the table smaller if it can be, and gives blocks of the file back that the entries
-    /// do not need.
+    /// Makes the table smaller if possible, and gives blocks of the file back that the entries do
+    /// not need.
     ///
     /// # Errors
-    /// If there is no room for the smaller table, the file was opened to be read, or a sync has
-    /// failed; the map is as it was, or smaller.
+    /// If there is no room for the smaller table, the file was opened only for reading, or a sync
+    /// has failed; the map is as it was, or smaller.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -542,7 +544,7 @@ impl<T: MapInFile> FileMap<T> {
         self.change(T::shrink_to_fit)
     }
 
-    /// The share of the slots that hold an entry.
+    /// Returns the share of the slots that hold an entry.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -556,7 +558,7 @@ impl<T: MapInFile> FileMap<T> {
         self.map.load_factor()
     }
 
-    /// How many bytes the map has mapped, of the file and of RAM, and how many are resident.
+    /// Returns how many bytes of the file and of RAM the map has mapped, and how many are resident.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -570,7 +572,7 @@ impl<T: MapInFile> FileMap<T> {
         self.map.memory_usage()
     }
 
-    /// The quantities that the paper of the map's table reports.
+    /// Returns the figures that the paper of the map's design reports.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;

@@ -12,11 +12,11 @@ use crate::memory::durable::{Backing, Description, Durable, Kind, Pool};
 use crate::table::iceberg::{BlockSizes, Blocks, Config, IcebergStats, Recovery, Table};
 use crate::table::{Design, Hashes, Iceberg, Places, Visible};
 
-/// IcebergHT in a file (section 6 of the paper): an insert, a removal or an update
-/// writes one cache line of the file, and a lookup reads one, or none if the key is
-/// absent.
+/// IcebergHT in a file (section 6 of the paper). An insert, a removal or an update writes one cache
+/// line of the file. A lookup reads one line of the file, or none if the key is absent.
 ///
-/// What is not a slot is in RAM, and is built anew when the file is opened, by one scan of it.
+/// Only slots are in the file. Everything else is in RAM, and one scan of the file rebuilds it when
+/// the file is opened.
 ///
 /// ```
 /// use nunatak::durable::IcebergMap;
@@ -44,7 +44,7 @@ impl<B: BlockSizes> Hashes<StableHash> for InFile<Iceberg<B>> {}
 impl<B: BlockSizes> Places<StableHash> for InFile<Iceberg<B>> {}
 impl<B: BlockSizes> Visible for InFile<Iceberg<B>> {}
 
-/// What the words of a description mean.
+/// Describes the table in the words of a file.
 fn describe<B: BlockSizes>(
     columns: usize,
     hash: StableHash,

@@ -1,10 +1,10 @@
-//! What map a file is of.
+//! [`FileKind`]: the kind of map that a file holds.
 
 use crate::error::{Error, FileError};
 use crate::memory::durable::{Kind, kind_of};
 use std::path::Path;
 
-/// The design of the map that a file is of.
+/// The kind of map that a file holds.
 ///
 /// ```
 /// use nunatak::durable::{FileKind, PeaMap};
@@ -33,7 +33,7 @@ impl FileKind {
     /// Reads the beginning of a file, whether it is open or not.
     ///
     /// # Errors
-    /// If it can't be read, is no map, or one of a kind that this version does not know.
+    /// If it can't be read, holds no map, or a map of a kind that this version does not know.
     ///
     /// ```
     /// # use nunatak::durable::FileKind;

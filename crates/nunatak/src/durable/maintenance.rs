@@ -1,4 +1,4 @@
-//! The thread of a durable map: syncs at intervals, and ends resizes.
+//! The thread of a durable map, which syncs at intervals and completes resizes.
 
 use super::handle::MapInFile;
 use super::options::Durability;
@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// How often it is looked whether a resize has left something. It waits for a sync,
-/// which takes longer.
+/// How often the thread checks whether a resize waits for a sync. A sync takes longer.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Default)]
@@ -20,7 +19,7 @@ struct Signal {
     changed: Condvar,
 }
 
-/// The thread, while it runs.
+/// The thread of maintenance, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Maintenance {
     signal: Arc<Signal>,
@@ -28,13 +27,13 @@ pub(super) struct Maintenance {
 }
 
 impl Maintenance {
-    /// The thread that a map needs, if it needs any, begun by `spawn`.
+    /// Starts the thread if the map needs one.
     pub(super) fn start<T: MapInFile>(
         map: &Arc<T>,
         durability: Durability,
     ) -> Result<Option<Self>, Error> {
         let backing = map.table().pool().backing();
-        // A simulation is to do the same every time.
+        // A simulation must do the same every time.
         let has_nothing_to_do =
             !T::Table::MAY_NEED_SYNC && !matches!(durability, Durability::Interval(_));
         if backing.is_ordered() || backing.is_simulated() || has_nothing_to_do {
@@ -76,9 +75,9 @@ fn maintain(table: &impl FileTable, durability: Durability, signal: &Signal) {
         if *is_over || !is_due && !table.needs_sync() {
             continue;
         }
-        // Without the lock, since it takes long.
+        // Without the lock, since a sync takes long.
         drop(is_over);
-        // A failure poisons the map, which whoever changes it next is told.
+        // A failure poisons the map: the next change returns an error.
         let _ = table.sync();
         last = Instant::now();
         is_over = signal.is_over.lock();

@@ -1,4 +1,4 @@
-//! Maps in files: the same maps, and they are still there when the process is not.
+//! Maps in files: the same maps, which survive their process.
 //!
 //! ```
 //! use nunatak::durable::IcebergMap;
@@ -26,40 +26,44 @@
 //! | what is read may be taken back by a power cut | yes | yes | yes, until its change is acknowledged | no: durably linearizable |
 //! | costs, beyond the map in RAM | the page cache | that, and a sync at times | a sync for a change, or for a batch | a write-back of one cache line, and a fence |
 //!
-//! A sync of an [`IcebergMap`] writes every page that has something changed, or with a
-//! [journal](Options::journal) just what was changed. With one, "the power fails" is
-//! told from "the process is killed" by the boot id of the machine: what was changed
-//! after the last sync is there after the latter, and may be gone after the former. A
-//! device that is unplugged and comes back to a running machine is neither; close the
-//! map first.
+//! A sync of an [`IcebergMap`] writes every page in which something was changed, or with a
+//! [journal](Options::journal) only the changed slots. Opening a file with a journal tells a power
+//! failure from a killed process by the machine's boot id: changes after the last sync survive a
+//! kill, and may be lost in a power failure. A device that is unplugged and comes back to a running
+//! machine is neither; close the map first.
 //!
-//! Whatever is lost, the map is whole: every key has a value that it had at the last
-//! sync or since, or was absent then or since; a structural change (a doubling, a
-//! halving, recovery itself) is never seen half done. An operation that was not
-//! acknowledged took effect as a whole or not at all.
+//! Whatever is lost, the map is whole. Every key has a value that it had at the last sync or since,
+//! or was absent then or since. A structural change (a doubling, a halving, recovery itself) is
+//! never seen half done. An operation that was not acknowledged took effect as a whole or not at
+//! all.
 //!
-//! A [`PeaMap`], [`PeaMultiMap`], [`TurboMap`] or [`TurboBlobMap`] in the page cache is more
-//! than that after a power cut: it is as it was at one instant, that of the last sync, since
-//! pages are copied before they are changed. It has no journal, and its file may be twice as
-//! large after a sync. (Where the system does not tell its boot id, every end without a close
-//! counts as a power cut.)
+//! A [`PeaMap`], [`PeaMultiMap`], [`TurboMap`] or [`TurboBlobMap`] in the page cache guarantees
+//! more: after a power cut it is in the state of one instant, that of the last sync, since a page
+//! is copied before it is changed. It has no journal, and its file may be twice as large after a
+//! sync. (Where the system does not tell its boot id, every end without a close counts as a power
+//! cut.)
 //!
-//! A handle whose sync has failed is *poisoned*: it is not known what the disk holds,
-//! and a second attempt would succeed without meaning anything. Reads go on; changes
-//! and syncs fail until the file is opened again.
+//! A handle whose sync has failed is *poisoned*: the content of the disk is unknown, and a second
+//! sync that succeeds would prove nothing. Reads go on; changes and syncs fail until the file is
+//! opened again.
 //!
 //! # Files
-//! A file is of one map, of any size; it grows by itself, and its blocks are allocated
-//! beforehand, so that a full disk is an error and not a signal. It is locked
-//! (`flock`) while it is open: one map that writes, or any that
-//! [only read](Options::read_only). Do not make it shorter from outside while it is
-//! open: that is noticed at the next growth or sync, but a read or a store before that
-//! ends the process (`SIGBUS`). A file has its name from the moment on when it is whole;
-//! a process that is killed while it creates one may leave another, whose name begins
-//! with a dot and ends with `.new`. (A process that forks holds the lock in its child,
-//! too, until that runs another program. The child must not use the map, nor drop it: both processes
-//! would write one file, and locks that other threads held stay locked in the child.) The format has a version; a file of a later one is
-//! refused. Files are of one endianness.
+//! A file holds one map, of any size. It grows by itself, and its blocks are allocated beforehand,
+//! so that a full disk is an error and not a signal. It is locked (`flock`) while it is open: by
+//! one map that writes, or by any number of maps that [only read](Options::read_only).
+//!
+//! Do not truncate a file from outside while it is open. The next growth or sync notices that, but
+//! a read or a store before that ends the process (`SIGBUS`).
+//!
+//! A file gets its name when it is whole. A process that is killed while it creates a file may
+//! leave another one, whose name begins with a dot and ends with `.new`.
+//!
+//! A process that forks holds the lock in its child, too, until the child runs another program. The
+//! child must not use the map, nor drop it: both processes would write one file, and locks that
+//! other threads held stay locked in the child.
+//!
+//! The format has a version; a file of a later version is refused. A file can be used only on
+//! machines of the endianness that wrote it.
 
 mod blobs;
 mod crash;

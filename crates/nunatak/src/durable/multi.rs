@@ -13,22 +13,24 @@ use crate::memory::durable::{Backing, Paged};
 use crate::table::iceberg::Recovery;
 use crate::table::pea::PeaMultiStats;
 
-/// The map of the file, as one in RAM is.
+/// The map in the file, of the same type as a map in RAM.
 type Inner<K, V> = crate::map::PeaMultiMap<K, V, StableHash, Paged>;
 
 /// A concurrent map in which a key has any number of values, in a file (Pea Hash, sections
 /// 3.3 and 3.4).
 ///
-/// It is the [map in RAM](crate::PeaMultiMap) with the same operations; what lasts how long
-/// says [`Durability`](crate::durable::Durability), and a [`PeaMap`](crate::durable::PeaMap)
-/// what opening a file takes. A value that is added to few writes back one cache line, to
-/// many two: that of the value, and then that of the pointer with their number. A change of
-/// several words (values that become a buffer, one that is taken out of the middle of a
-/// buffer, all of a key) is written to a log before, so that a crash leaves all of it or
-/// nothing.
+/// It is the [map in RAM](crate::PeaMultiMap) with the same operations.
+/// [`Durability`](crate::durable::Durability) says what an operation survives, and
+/// [`PeaMap`](crate::durable::PeaMap) what opening a file costs.
 ///
-/// After a crash no value buffer of before is used again before all segments have been
-/// looked at: by [`len`](Self::len), [`iter`](Self::iter), or one by one.
+/// Inserting a value for a key with few values writes back one cache line. For a key with a value
+/// buffer it writes back two: the line of the value, and then the line of the pointer with the
+/// number of values. A change of several words (values that become a buffer, a value that is
+/// removed from the middle of a buffer, all values of a key) is written to a log first, so a crash
+/// leaves all of it or nothing.
+///
+/// After a crash the value buffers of before are not used again until all segments have been
+/// recovered: by [`len`](Self::len), by [`iter`](Self::iter), or one by one.
 ///
 /// ```
 /// use nunatak::durable::PeaMultiMap;
@@ -114,11 +116,10 @@ impl<K: InlineKey, V: Inline> MapInFile for Inner<K, V> {
 }
 
 impl<K: InlineKey, V: Inline> FileMap<Inner<K, V>> {
-    /// Gives a key another value, whether it has that already or not.
+    /// Adds a value to a key, even if the key has an equal one.
     ///
     /// # Errors
-    /// If there is no room on the disk, the file was opened to be read, or a sync has
-    /// failed.
+    /// If the disk is full, the file was opened only for reading, or a sync has failed.
     ///
     /// ```
     /// # use nunatak::durable::PeaMultiMap;
@@ -232,10 +233,10 @@ impl<K: InlineKey, V: Inline> FileMap<Inner<K, V>> {
         self.map.contains_pair(key, value)
     }
 
-    /// Takes a value of a key out, once; whether it was there.
+    /// Removes one occurrence of a value of a key, and returns whether there was one.
     ///
     /// # Errors
-    /// If the file was opened to be read, or a sync has failed.
+    /// If the file was opened only for reading, or a sync has failed.
     ///
     /// ```
     /// # use nunatak::durable::PeaMultiMap;
@@ -252,7 +253,7 @@ impl<K: InlineKey, V: Inline> FileMap<Inner<K, V>> {
         self.change(|map| Ok(map.remove_one(key, value)))
     }
 
-    /// Takes all values of a key out, at once, whatever crashes; how many they were.
+    /// Removes all values of a key, crash-atomically, and returns how many there were.
     ///
     /// # Errors
     /// As [`remove_one`](Self::remove_one).
@@ -271,7 +272,7 @@ impl<K: InlineKey, V: Inline> FileMap<Inner<K, V>> {
         self.change(|map| Ok(map.remove_all(key)))
     }
 
-    /// Takes all values of a key out, at once, whatever crashes, and returns them.
+    /// Removes all values of a key, crash-atomically, and returns them.
     ///
     /// # Errors
     /// As [`remove_one`](Self::remove_one).
@@ -289,8 +290,8 @@ impl<K: InlineKey, V: Inline> FileMap<Inner<K, V>> {
         self.change(|map| Ok(map.drain(key)))
     }
 
-    /// Stores many values, in order: acknowledged as one, but a crash may keep a part of
-    /// it, those that come first.
+    /// Stores many values, in order. Acknowledged as one operation, but a crash may keep a part of
+    /// it: the values that come first.
     ///
     /// # Errors
     /// As [`insert`](Self::insert); some of them may have been stored.
@@ -357,11 +358,11 @@ impl<K: InlineKey, V: Inline> FileMap<Inner<K, V>> {
         self.map.count_many(keys, counts)
     }
 
-    /// Takes all values of many keys out, in order; how many each had. A crash may keep a
-    /// part of it, the keys that come first.
+    /// Removes all values of many keys, in order, and stores in `removed` how many each had. A
+    /// crash may keep a part of it: the keys that come first.
     ///
     /// # Errors
-    /// As [`remove_one`](Self::remove_one), or `removed` is shorter than `keys`.
+    /// As [`remove_one`](Self::remove_one), or if `removed` is shorter than `keys`.
     ///
     /// ```
     /// # use nunatak::durable::PeaMultiMap;
@@ -377,14 +378,13 @@ impl<K: InlineKey, V: Inline> FileMap<Inner<K, V>> {
     pub fn remove_all_many(&self, keys: &[K], removed: &mut [usize]) -> Result<(), Error> {
         check_batch(keys.len(), removed.len())?;
         self.change(|map| {
-            // Their lengths fit, as was just looked at.
+            // The lengths fit, as was just checked.
             let _ = map.remove_all_many(keys, removed);
             Ok(())
         })
     }
 
-    /// Takes out the pairs that `keep` rejects, each as [`remove_one`](Self::remove_one)
-    /// does.
+    /// Removes the pairs that `keep` rejects, each as [`remove_one`](Self::remove_one) does.
     ///
     /// # Errors
     /// As [`remove_one`](Self::remove_one).
@@ -407,7 +407,7 @@ impl<K: InlineKey, V: Inline> FileMap<Inner<K, V>> {
     }
 }
 
-/// The table has nowhere to put a value: there is no memory for a buffer on the disk.
+/// The error of a table that has no place for a value: the disk has no room for a buffer.
 #[cold]
 fn refused(_: Error) -> Error {
     FileError::Full.into()

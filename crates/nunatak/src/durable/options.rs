@@ -1,10 +1,10 @@
-//! How a durable map is created and opened.
+//! Options with which a durable map is created and opened.
 
 use crate::error::Error;
 use crate::memory::durable::Wanted;
 use core::time::Duration;
 
-/// What it means that an operation was acknowledged; the
+/// What an operation that was acknowledged survives; the
 /// [module](crate::durable#what-an-acknowledged-operation-is-worth) has the table.
 ///
 /// ```
@@ -15,22 +15,23 @@ use core::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Durability {
-    /// It survives the process; [`sync`](crate::durable::FileMap::sync) makes all of it
-    /// survive a power cut.
+    /// The operation survives the process. [`sync`](crate::durable::FileMap::sync) makes all of
+    /// them survive a power cut.
     #[default]
     Process,
-    /// As `Process`, with a sync in the background, this long after the last one.
+    /// As `Process`, with a sync in the background whenever this time has passed since the last
+    /// one.
     Interval(Duration),
-    /// It survives a power cut: every change, or batch of changes, returns after a
-    /// sync, which changes of several threads share.
+    /// The operation survives a power cut: every change, or batch of changes, returns after a sync.
+    /// Threads that change the map at the same time share a sync.
     Synced,
-    /// It survives a power cut: the file is on persistent memory (a file system that
-    /// is mounted with `dax`), and every change writes its cache line back. What is
-    /// read survives as well.
+    /// The operation survives a power cut: the file is on persistent memory (a file system that is
+    /// mounted with `dax`), and every change writes its cache line back. What a read returns
+    /// survives as well.
     PersistentMemory,
 }
 
-/// How a durable map is created or opened.
+/// Options with which a durable map is created or opened.
 ///
 /// ```
 /// use nunatak::durable::{IcebergMap, Options};
@@ -73,8 +74,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// As [`create`](crate::durable::FileMap::create) and
-    /// [`open`](crate::durable::FileMap::open) take them.
+    /// The default options, which [`create`](crate::durable::FileMap::create) and
+    /// [`open`](crate::durable::FileMap::open) use.
     ///
     /// ```
     /// # use nunatak::durable::Options;
@@ -97,8 +98,9 @@ impl Options {
         self
     }
 
-    /// The share of the slots that entries may take before the map doubles: 0.1 to
-    /// 0.95, by default 0.91. A file keeps what it was created with.
+    /// Sets the share of the slots that entries may take before an
+    /// [`IcebergMap`](crate::durable::IcebergMap) doubles: 0.1 to 0.95, by default 0.91. A file
+    /// keeps the value that it was created with.
     ///
     /// ```
     /// # use nunatak::durable::Options;
@@ -110,8 +112,8 @@ impl Options {
         self
     }
 
-    /// Reserves addresses for so many entries, beyond which the map does not grow. By
-    /// default more than the machine has memory for.
+    /// Reserves addresses for so many entries of an [`IcebergMap`](crate::durable::IcebergMap),
+    /// which does not grow beyond them. By default more than the machine has memory for.
     ///
     /// ```
     /// # use nunatak::durable::Options;
@@ -123,7 +125,7 @@ impl Options {
         self
     }
 
-    /// What it means that an operation was acknowledged.
+    /// Sets what an acknowledged operation survives.
     ///
     /// ```
     /// # use nunatak::durable::{Durability, Options};
@@ -135,8 +137,8 @@ impl Options {
         self
     }
 
-    /// Opens the file to be read: nothing of it is changed, not even if it has to be
-    /// recovered, and others may read it, too. Changes are errors.
+    /// Opens the file only for reading. Nothing in it is changed, not even by recovery, and other
+    /// maps may read it, too. Changes return errors.
     ///
     /// ```
     /// # use nunatak::durable::Options;
@@ -148,7 +150,8 @@ impl Options {
         self
     }
 
-    /// How many threads open a file; by default as many as there are processors.
+    /// Sets how many threads scan the file of an [`IcebergMap`](crate::durable::IcebergMap) when it
+    /// is opened; by default as many as there are processors.
     ///
     /// ```
     /// # use nunatak::durable::Options;
@@ -160,13 +163,12 @@ impl Options {
         self
     }
 
-    /// How many bytes of the file are a journal: then a sync writes 24 bytes for each
-    /// slot that was changed since the last one, instead of every page that has such a
-    /// slot, until there is no more room. By default 16 MiB if the durability is
-    /// [`Synced`](Durability::Synced) or [`Interval`](Durability::Interval), and 0
-    /// otherwise: none, unless the file has one. It costs a change some nanoseconds, and
-    /// opening a file that was not closed the time to read it. Persistent memory needs
-    /// none.
+    /// Sets how many bytes of the file are a journal. With a journal a sync writes 24 bytes for
+    /// each slot that was changed since the last one, until the journal is full, instead of every
+    /// page that has such a slot. By default 16 MiB if the durability is
+    /// [`Synced`](Durability::Synced) or [`Interval`](Durability::Interval), and 0 (no journal,
+    /// unless the file has one) otherwise. It costs a change some nanoseconds. Opening a file that
+    /// was not closed takes the time to read it. Persistent memory needs no journal.
     ///
     /// ```
     /// # use nunatak::durable::Options;
@@ -178,10 +180,10 @@ impl Options {
         self
     }
 
-    /// Asks the system to keep the file in large pages (2 MiB), where it can: as they
-    /// come in RAM, and a third faster for batches that change a large map. But what is
-    /// changed is then written back by such pages, too: for maps that are synced
-    /// seldom, or have a [`journal`](Self::journal).
+    /// Asks the system to keep the file in large pages (2 MiB), where it can: as they come in RAM.
+    /// Batches that change a large map are a third faster. But the system then writes changes back
+    /// by such pages, too: use it for maps that are synced seldom, or have a
+    /// [`journal`](Self::journal).
     ///
     /// ```
     /// # use nunatak::durable::Options;
@@ -193,8 +195,8 @@ impl Options {
         self
     }
 
-    /// How many buckets of 256 bytes a segment of a [`PeaMap`](crate::durable::PeaMap) has:
-    /// a power of two from 2 to 65,536, by default 2048. A file keeps what it was created
+    /// Sets how many buckets of 256 bytes a segment of a [`PeaMap`](crate::durable::PeaMap) has: a
+    /// power of two from 2 to 65,536, by default 2048. A file keeps the value that it was created
     /// with.
     ///
     /// ```
@@ -212,8 +214,8 @@ impl Options {
         self
     }
 
-    /// How many shards a [`TurboMap`](crate::durable::TurboMap) has: see
-    /// [`TurboBuilder::shards`](crate::TurboBuilder::shards). A file keeps what it was
+    /// Sets how many shards a [`TurboMap`](crate::durable::TurboMap) has: see
+    /// [`TurboBuilder::shards`](crate::TurboBuilder::shards). A file keeps the value that it was
     /// created with.
     ///
     /// ```
@@ -231,10 +233,9 @@ impl Options {
         self
     }
 
-    /// In how many neighbouring buckets an entry of a
-    /// [`TurboMap`](crate::durable::TurboMap) may be: see
-    /// [`TurboBuilder::scope`](crate::TurboBuilder::scope). A file keeps what it was created
-    /// with.
+    /// Sets in how many neighbouring buckets an entry of a [`TurboMap`](crate::durable::TurboMap)
+    /// may be: see [`TurboBuilder::scope`](crate::TurboBuilder::scope). A file keeps the value that
+    /// it was created with.
     ///
     /// ```
     /// # use nunatak::durable::Options;
@@ -246,10 +247,10 @@ impl Options {
         self
     }
 
-    /// Which share of a shard's slots of a [`TurboMap`](crate::durable::TurboMap) may be free
-    /// in buckets behind which searches go on: see
-    /// [`TurboBuilder::tombstones`](crate::TurboBuilder::tombstones). A file keeps what it
-    /// was created with.
+    /// Sets the share of tombstones among the slots of a shard of a
+    /// [`TurboMap`](crate::durable::TurboMap): see
+    /// [`TurboBuilder::tombstones`](crate::TurboBuilder::tombstones). A file keeps the value that
+    /// it was created with.
     ///
     /// ```
     /// # use nunatak::durable::Options;
@@ -261,7 +262,7 @@ impl Options {
         self
     }
 
-    /// Of a file whose pages are copied: no journal, since a sync writes what was copied.
+    /// Of a file whose pages are copied: no journal, since a sync writes the copied pages.
     pub(super) fn wanted_by_copies(&self) -> Wanted {
         Wanted { journal: 0, huge_pages: self.huge_pages }
     }

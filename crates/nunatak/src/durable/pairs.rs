@@ -14,11 +14,11 @@ use crate::memory::durable::Backing;
 use crate::table::Iceberg;
 use crate::table::iceberg::{BlockSizes, Recovery, SlotHandle};
 
-/// A concurrent map of keys and values of at most 8 bytes, in a file: the
-/// [map in RAM](InlineMap) of the same design, with the same operations.
+/// A concurrent map of keys and values of at most 8 bytes, in a file: the [map in RAM](InlineMap)
+/// of the same design, with the same operations.
 ///
-/// [`IcebergMap`](crate::durable::IcebergMap), [`PeaMap`](crate::durable::PeaMap) and
-/// [`TurboMap`](crate::durable::TurboMap) are the maps of the designs.
+/// The maps of the designs are [`IcebergMap`](crate::durable::IcebergMap),
+/// [`PeaMap`](crate::durable::PeaMap) and [`TurboMap`](crate::durable::TurboMap).
 ///
 /// ```
 /// use nunatak::durable::{InFile, Map};
@@ -99,7 +99,7 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> MapInFile for InlineMap<K, V, St
 
 impl<K: InlineKey, V: Inline, D: DurableDesign> FileMap<InlineMap<K, V, StableHash, D>> {
     /// [`ConcurrentMap::get`](crate::ConcurrentMap::get): touches what a get of the map in RAM
-    /// does, and writes nothing.
+    /// touches, and writes nothing.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -135,9 +135,9 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> FileMap<InlineMap<K, V, StableHa
     /// file.
     ///
     /// # Errors
-    /// A file that is opened to be read, a full disk, a map that is poisoned or was
-    /// just now, by the sync of this operation: then it is not known whether it is
-    /// durable. So for all changes.
+    /// If the file was opened only for reading, the disk is full, or the map is poisoned. If the
+    /// sync of this operation poisons the map, it is unknown whether the change is durable. This
+    /// holds for all changes.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -152,8 +152,8 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> FileMap<InlineMap<K, V, StableHa
         self.store(|map| Ok(map.insert(key, value)))
     }
 
-    /// [`ConcurrentMap::try_insert`](crate::ConcurrentMap::try_insert): the value that is
-    /// present, if one is.
+    /// [`ConcurrentMap::try_insert`](crate::ConcurrentMap::try_insert): the inner error is the
+    /// present value.
     ///
     /// # Errors
     /// As [`insert`](Self::insert).
@@ -174,7 +174,7 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> FileMap<InlineMap<K, V, StableHa
     /// [`ConcurrentMap::update`](crate::ConcurrentMap::update).
     ///
     /// # Errors
-    /// As [`insert`](Self::insert), but for a full disk, which needs no room.
+    /// As [`insert`](Self::insert), except for a full disk: an update needs no room.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -335,13 +335,13 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> FileMap<InlineMap<K, V, StableHa
         self.map.get_many(keys, values)
     }
 
-    /// [`ConcurrentMap::insert_many`](crate::ConcurrentMap::insert_many); how many keys
-    /// were new. Acknowledged as one, but a crash may keep a part of it: those entries
-    /// of a thread that come first, at the least of the levels.
+    /// [`ConcurrentMap::insert_many`](crate::ConcurrentMap::insert_many): returns how many keys
+    /// were new. Acknowledged as one operation, but a crash may keep a part of it: the entries that
+    /// come first if the process is killed or the file is on persistent memory.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert), or `previous` is too short. If the disk gets full
-    /// in the middle, as many entries were stored as `previous` was written for.
+    /// As [`insert`](Self::insert), or if `previous` is too short. If the disk becomes full in the
+    /// middle, the entries for which `previous` was written are stored.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -366,11 +366,11 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> FileMap<InlineMap<K, V, StableHa
         self.acknowledge(new)
     }
 
-    /// Replaces the values of all keys that are present, in order, and returns how many
-    /// were; a crash may keep a part of it.
+    /// [`ConcurrentMap::update_many`](crate::ConcurrentMap::update_many): returns how many keys
+    /// were present. A crash may keep a part of it.
     ///
     /// # Errors
-    /// As [`update`](Self::update), or `previous` is too short.
+    /// As [`update`](Self::update), or if `previous` is too short.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -395,7 +395,7 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> FileMap<InlineMap<K, V, StableHa
     /// [`ConcurrentMap::remove_many`](crate::ConcurrentMap::remove_many).
     ///
     /// # Errors
-    /// As [`update`](Self::update), or `removed` is too short.
+    /// As [`update`](Self::update), or if `removed` is too short.
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -413,8 +413,8 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> FileMap<InlineMap<K, V, StableHa
     /// [`ConcurrentMap::execute`](crate::ConcurrentMap::execute).
     ///
     /// # Errors
-    /// As [`insert`](Self::insert). If the disk gets full in the middle, the operations
-    /// that were done have outcomes.
+    /// As [`insert`](Self::insert). If the disk becomes full in the middle, the operations that
+    /// were executed have outcomes.
     ///
     /// ```
     /// # use nunatak::{Op, Request, Stop, durable::IcebergMap};
@@ -477,7 +477,8 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> FileMap<InlineMap<K, V, StableHa
 }
 
 impl<K: InlineKey, V: Inline, B: BlockSizes> Map<K, V, InFile<Iceberg<B>>> {
-    /// Where the key's item is; see [`IcebergMap::slot`](crate::InlineMap::slot).
+    /// Returns a handle of the slot of the key's item; see
+    /// [`IcebergMap::slot`](crate::InlineMap::slot).
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;
@@ -493,7 +494,8 @@ impl<K: InlineKey, V: Inline, B: BlockSizes> Map<K, V, InFile<Iceberg<B>>> {
         self.map.table.slot_of(key.to_word(), &crate::table::ByWord)
     }
 
-    /// The key and the value at a place.
+    /// Returns the key and the value in a slot; see
+    /// [`IcebergMap::get_at`](crate::InlineMap::get_at).
     ///
     /// ```
     /// # use nunatak::durable::IcebergMap;

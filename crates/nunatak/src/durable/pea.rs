@@ -13,19 +13,19 @@ use crate::table::iceberg::Recovery;
 use crate::table::pea::{Config, PeaStats, Strategy, Table};
 use crate::table::{Design, Hashes, Pea, Places, Visible, file_addresses};
 
-/// Pea Hash in a file (section 3.4 of the paper): an insert, a removal or an update writes
-/// back one cache line, a get reads the line of a header and that of a slot. Opening a
-/// file reads 16 bytes for each segment of 512 KiB. If it was not closed, who comes first
-/// to a segment makes its fingerprints anew, which takes half a millisecond; and the first
-/// to ask how many entries there are does so with all of them.
+/// Pea Hash in a file (section 3.4 of the paper). An insert, a removal or an update writes back one
+/// cache line. A get reads the line of a header and the line of a slot.
 ///
-/// `max_load`, `max_capacity`, `threads` and `journal` of the [`Options`] are nothing to it.
+/// Opening a file reads 16 bytes for each segment of 512 KiB. If the file was not closed, the first
+/// operation in a segment makes its fingerprints anew, which takes half a millisecond; the first
+/// call of [`len`](crate::durable::FileMap::len) does so in all segments. If not every word stands
+/// for a key and for a value (types of fewer than 64 bits, pairs), opening the file checks all
+/// entries.
 ///
-/// Keys or values that are not any word of their size (`bool`, `char`) are looked at when a
-/// file is opened, all of them.
+/// In the page cache a sync leaves the file in the state of one instant between changes. The first
+/// change to a page of 4 KiB after a sync copies the page.
 ///
-/// In the page cache a sync leaves what is in the file as of one instant between changes;
-/// the first change of a page of 4 KiB after a sync copies that.
+/// The options `max_load`, `max_capacity`, `threads` and `journal` have no effect.
 ///
 /// ```
 /// use nunatak::durable::PeaMap;
@@ -57,7 +57,7 @@ impl Visible for InFile<Pea> {}
 
 const STRATEGY_BITS: u32 = 8;
 
-/// What the words of a description mean.
+/// Describes the table in the words of a file.
 fn describe(config: &Config, hash: StableHash, bits: (u32, u32)) -> Description {
     let mut words = [0; 12];
     words[0] = config.buckets as u64;
@@ -71,7 +71,7 @@ fn describe(config: &Config, hash: StableHash, bits: (u32, u32)) -> Description 
     words
 }
 
-/// The constants that a description tells of.
+/// Returns the constants that a description tells.
 fn config_of(words: &Description, duplicates: bool) -> Result<Config, Error> {
     let strategies = words[6].to_le_bytes().into_iter().take_while(|&byte| byte > 0);
     let config = Config {
@@ -105,11 +105,11 @@ fn kind(duplicates: bool) -> Kind {
 }
 
 fn medium(pool: Pool, duplicates: bool) -> Result<Paged, Error> {
-    // For buckets, and as many for value buffers.
+    // For buckets, and as much again for value buffers.
     Paged::new(pool, file_addresses() * (1 + usize::from(duplicates)))
 }
 
-/// A table of unique keys or not, in a new file.
+/// Makes a table in a new file; `duplicates` allows many values for a key.
 pub(super) fn create(
     backing: Backing,
     options: &Options,
@@ -124,8 +124,8 @@ pub(super) fn create(
         let placement = StablePlacement::new(hash.multipliers);
         let table = Table::create(medium(pool, duplicates)?, placement, config, options.capacity)?;
         table.sync()?;
-        // After the sync, so that nobody copies pages in which nothing is; and before the
-        // name, so that no process that is killed leaves a file without them.
+        // After the sync, so that no empty pages are copied; and before the file gets its name, so
+        // that a killed process leaves no file without segments.
         table.populate()?;
         Ok(table)
     })

@@ -1,4 +1,4 @@
-//! What maps in files have in common while they are open, whatever their table.
+//! What open maps in files have in common, whatever their table.
 
 use super::maintenance::Maintenance;
 use super::options::Durability;
@@ -8,20 +8,21 @@ use crate::table::iceberg::Recovery;
 use core::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
-/// How many operations of a batch are done between looks at the room that is left.
+/// How many operations of a batch run between two checks of the room that is left.
 pub(super) const PORTION: usize = 256;
 
 /// Threads whose changes share a sync.
 #[derive(Debug, Default)]
 struct Group {
     asked: AtomicU64,
-    /// The last number whose change is durable.
+    /// The number of the last change that is known to be durable.
     synced: Mutex<u64>,
 }
 
 impl Group {
     fn sync(&self, sync: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        // Release: the change is before it. Acquire: whoever syncs has seen all of them.
+        // Release: the change is before it. Acquire: the thread that syncs has seen all numbered
+        // changes.
         let number = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
         let mut synced = self.synced.lock();
         if *synced >= number {
@@ -34,7 +35,7 @@ impl Group {
     }
 }
 
-/// A batch must fit its results.
+/// Checks that the results of a batch fit.
 pub(super) fn check_batch(requests: usize, results: usize) -> Result<(), Error> {
     match results < requests {
         true => Err(Error::InvalidOption {
@@ -45,7 +46,7 @@ pub(super) fn check_batch(requests: usize, results: usize) -> Result<(), Error> 
     }
 }
 
-/// Whether changes may be made.
+/// Checks that changes may be made.
 #[inline(always)]
 pub(super) fn admit(table: &impl FileTable) -> Result<(), Error> {
     match table.pool().is_open_to_changes() {
@@ -54,7 +55,7 @@ pub(super) fn admit(table: &impl FileTable) -> Result<(), Error> {
     }
 }
 
-/// Whether something new may be stored.
+/// Checks that something new may be stored.
 #[inline(always)]
 pub(super) fn admit_new(table: &impl FileTable) -> Result<(), Error> {
     admit(table)?;
@@ -75,7 +76,7 @@ fn find_room(table: &impl FileTable) -> Result<(), Error> {
     table.has_room()
 }
 
-/// What a map in a file has besides its table.
+/// The state of an open map in a file besides its table.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) durability: Durability,
@@ -93,7 +94,7 @@ impl Session {
         Self { durability, maintenance, group: Group::default(), recovery }
     }
 
-    /// Returns what an operation came to, when it may be.
+    /// Returns the result of an operation once it is as durable as promised.
     #[inline(always)]
     pub(super) fn acknowledge<T>(&self, table: &impl FileTable, result: T) -> Result<T, Error> {
         if self.durability == Durability::Synced {
@@ -102,12 +103,12 @@ impl Session {
         Ok(result)
     }
 
-    /// What was found since the file was opened, or then.
+    /// Returns what recovery has found, when the file was opened and since.
     pub(super) fn recovery(&self, table: &impl FileTable) -> Recovery {
         Recovery { items: self.recovery.items + table.found(), ..self.recovery }
     }
 
-    /// Ends the thread, if there is one.
+    /// Ends the thread of maintenance, if there is one.
     pub(super) fn end_maintenance(&mut self) {
         self.maintenance = None;
     }

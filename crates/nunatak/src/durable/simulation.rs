@@ -1,4 +1,4 @@
-//! A file that can lose its power at any instant, for tests.
+//! A simulated file that can lose its power at any instant, for tests.
 
 use super::crash::Crash;
 use super::handle::{FileMap, MapInFile};
@@ -8,7 +8,7 @@ use crate::memory::durable::{Backing, Event, Recorder};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a power cut leaves of stores that nothing has made durable.
+/// What a power cut leaves of stores that are not known to be durable.
 ///
 /// ```
 /// use nunatak::durable::{Persistency, Simulation};
@@ -16,12 +16,11 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persistency {
-    /// Of persistent memory: cache lines in any order, the stores to one in the order
-    /// of the program, eight bytes at once. What was flushed is durable after a fence
-    /// of the same thread.
+    /// Persistent memory: cache lines become durable in any order, stores to one line in program
+    /// order, eight bytes at once. A flushed line is durable after a fence of the same thread.
     Lines,
-    /// Of the page cache: sectors of 512 bytes as they were at any moment since the
-    /// last barrier, each by itself; changes of the file's size in their order.
+    /// The page cache: each sector of 512 bytes is left as it was at any moment since the last
+    /// barrier, independently of others. Changes of the file's size become durable in their order.
     Pages,
 }
 
@@ -34,8 +33,8 @@ impl Persistency {
     }
 }
 
-/// A file in memory that remembers every store, flush and fence, so that it can be had
-/// as a crash at any instant could have left it.
+/// A file in memory that records every store, flush and fence, so that it can produce what a crash
+/// at any instant could have left.
 ///
 /// ```
 /// use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
@@ -63,7 +62,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// An empty file.
+    /// Makes an empty file.
     ///
     /// ```
     /// # use nunatak::durable::{Persistency, Simulation};
@@ -73,7 +72,7 @@ impl Simulation {
         Self::of(&[], persistency)
     }
 
-    /// A file with these contents, all of them durable, after a power cut.
+    /// Makes a file with these contents, all of them durable, as after a power cut.
     ///
     /// ```
     /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
@@ -90,8 +89,8 @@ impl Simulation {
         }
     }
 
-    /// The same, but not after a power cut: the machine has run since the contents were
-    /// stored, and only the process has ended.
+    /// Turns the power cut before into a killed process: the machine has run since the contents
+    /// were stored.
     ///
     /// ```
     /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
@@ -110,7 +109,7 @@ impl Simulation {
         self
     }
 
-    /// Another simulation of the same kind, with other contents.
+    /// Makes another simulation of the same kind with other contents.
     ///
     /// ```
     /// # use nunatak::durable::{Persistency, Simulation};
@@ -123,7 +122,7 @@ impl Simulation {
         Self { was_started_again, ..Self::of(contents, self.persistency) }
     }
 
-    /// What a power cut leaves.
+    /// Returns what a power cut leaves.
     ///
     /// ```
     /// # use nunatak::durable::{Persistency, Simulation};
@@ -147,7 +146,7 @@ impl Simulation {
         }
     }
 
-    /// Creates a map in the file, which is taken for empty.
+    /// Creates a map in the file, whose contents are ignored.
     ///
     /// # Errors
     /// As [`FileMap::create_with`].
@@ -182,7 +181,7 @@ impl Simulation {
         FileMap::open_in(self.backing()?, &self.options(options))
     }
 
-    /// Lets every flush of a line take so long, as that of a slow device does.
+    /// Delays every flush of a line by this time, like a slow device.
     ///
     /// ```
     /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
@@ -199,7 +198,7 @@ impl Simulation {
         self.recorder.set_latency(latency);
     }
 
-    /// Lets the sync after so many others fail.
+    /// Makes the sync fail that comes after so many others.
     ///
     /// ```
     /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
@@ -213,7 +212,7 @@ impl Simulation {
         self.recorder.fail_after(syncs);
     }
 
-    /// Lets the disk be full when the file has so many bytes, or not any more.
+    /// Fills the disk when the file has so many bytes; with `None` the disk has room again.
     ///
     /// ```
     /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
@@ -227,8 +226,8 @@ impl Simulation {
         self.recorder.full_at(bytes);
     }
 
-    /// How many events there were: the moments are before the first, after the first,
-    /// and so on.
+    /// Returns how many events were recorded. Moment 0 is before the first event, moment 1 after
+    /// it, and so on.
     ///
     /// ```
     /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
@@ -243,7 +242,7 @@ impl Simulation {
         self.recorder.len()
     }
 
-    /// What happened between two moments, counted.
+    /// Counts the events between two moments.
     ///
     /// ```
     /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
@@ -279,7 +278,7 @@ impl Simulation {
         counts
     }
 
-    /// What a crash at a moment may leave.
+    /// Returns all that a crash at a moment may leave.
     ///
     /// ```
     /// # use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
@@ -295,7 +294,7 @@ impl Simulation {
     }
 }
 
-/// What has happened to a file.
+/// Counts of the events of a file.
 ///
 /// ```
 /// # use nunatak::durable::Counts;
@@ -310,7 +309,7 @@ pub struct Counts {
     pub lines_written: usize,
     /// Blocks of 256 bytes, each counted once: the unit of some persistent memories.
     pub blocks_written: usize,
-    /// Lines that were written back, as often as they were.
+    /// Lines that were written back, counted each time.
     pub lines_flushed: usize,
     /// Fences.
     pub fences: usize,

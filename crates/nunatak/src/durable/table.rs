@@ -1,4 +1,4 @@
-//! [`FileTable`]: what a table in a file does beyond one in RAM.
+//! [`FileTable`]: operations of a table in a file that a table in RAM does not have.
 
 use crate::error::Error;
 use crate::hash::Placement;
@@ -6,7 +6,7 @@ use crate::memory::durable::{Durable, Pool};
 use crate::table::iceberg::{BlockSizes, Table};
 use crate::table::paged::PagedTable;
 
-/// What a table in a file does beyond one in RAM.
+/// Operations of a table in a file that a table in RAM does not have.
 pub trait FileTable: Send + Sync {
     #[doc(hidden)]
     fn sync(&self) -> Result<(), Error>;
@@ -14,10 +14,10 @@ pub trait FileTable: Send + Sync {
     fn has_room(&self) -> Result<(), Error>;
     #[doc(hidden)]
     fn is_tight(&self) -> bool;
-    /// Whether something waits for a sync.
+    /// Whether a resize waits for a sync.
     #[doc(hidden)]
     fn needs_sync(&self) -> bool;
-    /// Whether something may ever wait for one.
+    /// Whether a resize of such a table ever waits for a sync.
     #[doc(hidden)]
     const MAY_NEED_SYNC: bool;
     #[doc(hidden)]
@@ -25,12 +25,12 @@ pub trait FileTable: Send + Sync {
     fn pool(&self) -> &Pool;
     #[doc(hidden)]
     fn check(&self, is_pair: &(dyn Fn(u64, u64) -> bool + Sync)) -> Result<usize, Error>;
-    /// Keys that were found since the file was opened, and not then.
+    /// How many keys recovery has found since the file was opened, not counting those found then.
     #[doc(hidden)]
     fn found(&self) -> usize {
         0
     }
-    /// Stores what the next one who opens the file wants to know.
+    /// Stores what the next open of the file needs.
     #[doc(hidden)]
     fn prepare_close(&self) -> Result<(), Error> {
         Ok(())

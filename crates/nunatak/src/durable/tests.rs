@@ -1,4 +1,4 @@
-//! Keys of many values whose hashes collide, in files: what goes to chains.
+//! Keys with many values and colliding hashes, in files: they go to chains.
 
 use super::{Options, PeaMultiMap, Persistency, Simulation};
 use crate::hash::{Placement as _, StableHash, StablePlacement};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 type Map = PeaMultiMap<u64, u64>;
 
-/// Keys whose hashes agree in all bits by which they are placed, in simulations.
+/// Returns keys whose hashes agree in all bits that place them, in simulations.
 fn colliding(count: u64) -> Vec<u64> {
     let decoder = StablePlacement::new(StableHash::EXAMPLE.multipliers).decoder();
     (0..count).map(|n| decoder.word(1 << 63 | 0x1234_5678_9A00_0400 | n, 0)).collect()
@@ -50,8 +50,8 @@ fn keys_that_collide_are_there_again() {
     }
 }
 
-/// Values in chains that become a buffer, are added to it, taken out of it, and are one
-/// again, crashed at every moment.
+/// Values in chains become a buffer, are added to it, removed from it, and become one value again;
+/// crashed at every moment.
 #[test]
 fn chains_are_crashed() {
     let simulation = Simulation::new(Persistency::Lines);
@@ -78,7 +78,7 @@ fn chains_are_crashed() {
         step();
         let (after, to) = (contents(&map), simulation.moment());
         let of_chained = |all: &BTreeMap<u64, Vec<u64>>| all.get(&chained).map_or(0, Vec::len);
-        // Several operations are looked at in the end only.
+        // After several operations only the last moment is checked.
         let is_one = of_chained(&before).abs_diff(of_chained(&after)) <= 2;
         for moment in if is_one { from..=to } else { to..=to } {
             for image in simulation.crash(moment).images(32, 1) {

@@ -13,21 +13,20 @@ use crate::table::iceberg::Recovery;
 use crate::table::turbo::{Config, Table, TurboStats};
 use crate::table::{Design, Hashes, Places, Turbo, Visible, file_addresses};
 
-/// TurboHash in a file (sections 3.3 to 3.7 of the paper): an insert, a removal or an update
-/// writes back one cache line, a get reads the line of a header and that of a slot. When a
-/// key finds no room its shard is written anew, and no other. Opening a file reads 16 bytes
-/// for each shard. If it was not closed, who comes first to a shard makes its fingerprints
-/// anew, while those who come to the same shard wait; and the first to ask how many entries
-/// there are does so with all of them.
+/// TurboHash in a file (sections 3.3 to 3.7 of the paper). An insert, a removal or an update writes
+/// back one cache line. A get reads the line of a header and the line of a slot. When a key finds
+/// no room its shard is written anew, and no other shard.
 ///
-/// `max_load`, `max_capacity`, `threads`, `journal` and `segment_buckets` of the [`Options`]
-/// are nothing to it.
+/// Opening a file reads 16 bytes for each shard. If the file was not closed, the first operation in
+/// a shard makes its fingerprints anew, while other operations in the shard wait; the first call of
+/// [`len`](crate::durable::FileMap::len) does so in all shards. If not every word stands for a key
+/// and for a value (types of fewer than 64 bits, pairs), opening the file checks all entries.
 ///
-/// Keys or values that are not any word of their size (`bool`, `char`) are looked at when a
-/// file is opened, all of them.
+/// In the page cache a sync leaves the file in the state of one instant between changes. The first
+/// change to a page of 4 KiB after a sync copies the page.
 ///
-/// In the page cache a sync leaves what is in the file as of one instant between changes;
-/// the first change of a page of 4 KiB after a sync copies that.
+/// The options `max_load`, `max_capacity`, `threads`, `journal` and `segment_buckets` have no
+/// effect.
 ///
 /// ```
 /// use nunatak::durable::TurboMap;
@@ -57,7 +56,7 @@ impl Hashes<StableHash> for InFile<Turbo> {}
 impl Places<StableHash> for InFile<Turbo> {}
 impl Visible for InFile<Turbo> {}
 
-/// What the words of a description mean.
+/// Describes the table in the words of a file.
 fn describe(config: &Config, hash: StableHash, bits: (u32, u32)) -> Description {
     let mut words = [0; 12];
     words[..4].copy_from_slice(&config.to_words());
@@ -79,7 +78,7 @@ impl DurableDesign for InFile<Turbo> {
             let placement = StablePlacement::new(hash.multipliers);
             let table = Table::create(medium, placement, config)?;
             table.sync()?;
-            // After the sync, so that nobody copies pages in which nothing is.
+            // After the sync, so that no empty pages are copied.
             table.reserve(options.capacity)?;
             Ok(table)
         })

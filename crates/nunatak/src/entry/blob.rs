@@ -7,12 +7,12 @@
 //! ```
 //!
 //! Invariants
-//! 1. The value word of a slot of a map of blobs is the offset of a place in its arena that
-//!    holds one, which is written before the slot has the word and never afterwards.
-//! 2. A place is given back only by way of limbo, when no guard that may have seen it lives,
-//!    or before anybody has.
-//! 3. In a file a blob is durable before its slot is, and lengths are looked at before they are
-//!    believed.
+//! 1. The value word of a slot of a map of blobs is the offset of a place in its arena. The place
+//!    holds a blob, which is written before the slot has the word and never afterwards.
+//! 2. A place is given back when no guard that may have seen it lives (by way of limbo), or before
+//!    any thread has seen it.
+//! 3. In a file a blob is durable before its slot is. Lengths that are read from a file are checked
+//!    before they are used.
 
 use super::entries::{Entries, Plain, Unpublished};
 use crate::error::Error;
@@ -28,7 +28,7 @@ use core::hash::BuildHasher;
 /// Bytes of the lengths.
 const HEADER: usize = 8;
 
-/// The blobs of a map, and how many they are: the entries of a [`BlobMap`](crate::BlobMap).
+/// The blobs of a map, with their counts: the entries of a [`BlobMap`](crate::BlobMap).
 ///
 /// ```
 /// use nunatak::{ByteMap, RandomState, Turbo, entry::Blobs};
@@ -40,8 +40,8 @@ pub struct Blobs<S = RandomState, M: Medium = Heap> {
     hasher: S,
     medium: M,
     arena: Arena<M>,
-    /// All that take a place, and their bytes; those that were retired. Counted and read
-    /// relaxed: statistics.
+    /// Statistics, counted and read relaxed: blobs that take a place, their bytes, the bytes of
+    /// their places, and the bytes of retired blobs.
     count: AtomicUsize,
     bytes: AtomicUsize,
     placed: AtomicUsize,
@@ -87,10 +87,10 @@ impl<S, M: Medium> Blobs<S, M> {
         let mut header = [0; HEADER];
         header[..4].copy_from_slice(&key_len.to_ne_bytes());
         header[4..].copy_from_slice(&value_len.to_ne_bytes());
-        // SAFETY: the place is ours and has so many bytes; nobody reads it yet.
+        // SAFETY: the place is ours and has so many bytes; no other thread reads it yet.
         unsafe { self.medium.write(address, &[&header, key, value]) };
         if M::IS_DURABLE && self.medium.has_fences() {
-            // Before a slot names it.
+            // Flushed before a slot names it.
             if !seeded(Bug::BlobUnflushed) {
                 self.medium.flush(address.cast_const(), bytes);
             }
@@ -102,27 +102,28 @@ impl<S, M: Medium> Blobs<S, M> {
         Ok(offset as u64)
     }
 
-    /// So many bytes more take a place.
+    /// Counts one more blob of so many bytes.
     fn count(&self, bytes: usize) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.placed.fetch_add(Arena::<M>::placed(bytes), Ordering::Relaxed);
     }
 
-    /// The key and the value of a word: empty ones if a file holds a word that is none.
+    /// Returns the key and the value of a value word, or empty ones if a file holds an invalid
+    /// word.
     ///
     /// # Safety
-    /// A slot of the map has or had the word, which was read by an acquiring load, and the
-    /// place is not given back within `'g`: a guard that was taken before lives that long,
-    /// or the caller has taken the word out.
+    /// A slot of the map has or had the word, which was read by an acquiring load, and the place is
+    /// not given back within `'g`: a guard that was taken before the load lives that long, or the
+    /// caller has taken the word out.
     #[inline(always)]
     pub(crate) unsafe fn get<'g>(&self, word: u64) -> (&'g [u8], &'g [u8]) {
         if M::IS_DURABLE && !self.is_sound(word) {
             return (&[], &[]);
         }
         let address = self.arena.address(word as usize).cast_const();
-        // SAFETY: by invariant 1 a header and so many bytes are there, and nobody writes to
-        // them while the caller's promise holds.
+        // SAFETY: by invariant 1 a header and so many bytes are there, and no thread writes to them
+        // while the caller's promise holds.
         unsafe {
             let [key, value] = address.cast::<[u32; 2]>().read().map(|len| len as usize);
             let bytes = address.add(HEADER);
@@ -133,7 +134,7 @@ impl<S, M: Medium> Blobs<S, M> {
         }
     }
 
-    /// Whether a word of a file may be a blob's.
+    /// Whether a word of a file may be a blob's: its offset and its lengths are within the arena.
     #[inline(always)]
     pub(crate) fn is_sound(&self, word: u64) -> bool {
         let offset = word as usize;
@@ -268,12 +269,13 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> Entries for Blobs<S, M> 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 #[allow(private_bounds, reason = "where bytes are is an internal matter")]
 impl<S, M: Medium> Blobs<S, M> {
-    /// Has room again where blobs were taken out before what is durable.
+    /// Makes places free that were given back in epochs that are durable by now.
     pub(crate) fn settle(&self) {
         self.arena.settle();
     }
 
-    /// What the next one who opens a file wants to know; nothing if that is not known.
+    /// Returns the counts and the taken places, for the next open of the file; `None` while they
+    /// are not known.
     pub(crate) fn to_words(&self) -> Option<Vec<u64>> {
         let counts = [&self.count, &self.bytes, &self.placed];
         let mut words: Vec<u64> = counts.map(|count| count.load(Ordering::Relaxed) as u64).to_vec();
@@ -282,23 +284,24 @@ impl<S, M: Medium> Blobs<S, M> {
         Some(words)
     }
 
-    /// Whether a blob is where the arena knows one.
+    /// Whether the arena knows a taken place of the blob's size at its offset.
     pub(crate) fn is_placed(&self, word: u64) -> bool {
         self.is_sound(word) && self.arena.has(word as usize, self.bytes_of(word))
     }
 
-    /// Whether it is not known yet which memory may be used.
+    /// Whether a search still has to find out which places may be used.
     #[inline(always)]
     pub(crate) fn are_searched(&self) -> bool {
         self.arena.is_searched()
     }
 
-    /// Whether a sync is all that keeps memory from being used.
+    /// Whether only a sync is missing before free places may be used.
     pub(crate) fn wait_for_sync(&self) -> bool {
         self.arena.waits_for_sync()
     }
 
-    /// Learns what a file says of its blobs; false, and nothing, if that can't be.
+    /// Restores what [`to_words`](Self::to_words) returned; false, and nothing is changed, if it is
+    /// invalid.
     pub(crate) fn learn(&self, words: &[u64]) -> bool {
         let said = words.split_last().filter(|(last, words)| **last == checksum(words));
         let Some((&[count, bytes, placed], rest)) = said.and_then(|(_, w)| w.split_first_chunk())
@@ -314,7 +317,7 @@ impl<S, M: Medium> Blobs<S, M> {
         is_learned
     }
 
-    /// Begins to look for the blobs that a file holds.
+    /// Begins to search for the blobs that a file holds.
     pub(crate) fn begin_search(&self) -> Result<(), Error> {
         self.arena.begin_search()
     }

@@ -1,16 +1,16 @@
 //! Entries on the heap: any key, any value.
 //!
 //! Invariants
-//! 1. The value word of a slot of a boxed table is the address of an [`Entry`]
-//!    that was boxed and never freed since.
-//! 2. An entry is freed only through [`Retired`], after no guard that may have
-//!    seen it lives, or with its map.
-//! 3. While guards may see an entry nobody has a unique reference to it.
+//! 1. The value word of a slot of a boxed table is the address of an [`Entry`] that was boxed and
+//!    has not been freed since.
+//! 2. An entry is freed only through [`Retired`], when no guard that may have seen it lives, or
+//!    with its map.
+//! 3. While guards may see an entry, no thread has a unique reference to it.
 
 use crate::memory::prefetch::prefetch;
 use core::ptr::NonNull;
 
-/// A key and its value. Neither ever changes; an update stores a new entry.
+/// A key and its value. The map changes neither; an update stores a new entry.
 #[derive(Debug)]
 pub(crate) struct Entry<K, V> {
     pub(crate) key: K,
@@ -40,7 +40,7 @@ impl<K, V> EntryPtr<K, V> {
         self.0.as_ptr().expose_provenance() as u64
     }
 
-    /// Asks the processor for the line that the entry begins in.
+    /// Prefetches the cache line that the entry begins in.
     #[inline(always)]
     pub(crate) fn prefetch(self) {
         prefetch(self.0.as_ptr());
@@ -55,16 +55,16 @@ impl<K, V> EntryPtr<K, V> {
     }
 
     /// # Safety
-    /// The entry is not freed within `'g`: a guard that was taken before the
-    /// word was read lives that long, or the caller owns the entry.
+    /// The entry is not freed within `'g`: a guard that was taken before the word was read lives
+    /// that long, or the caller owns the entry.
     pub(crate) unsafe fn entry<'g>(self) -> &'g Entry<K, V> {
         // SAFETY: the caller's promise, and invariant 3.
         unsafe { self.0.as_ref() }
     }
 }
 
-/// An entry that nobody else can see, freed when dropped: if the caller's code
-/// panics before it is published.
+/// An entry that no slot has yet. It is freed when dropped, so if the caller's code panics before
+/// it is published.
 #[derive(Debug)]
 pub(crate) struct Unpublished<K, V>(Retired<K, V>);
 
@@ -80,50 +80,50 @@ impl<K, V> Unpublished<K, V> {
     }
 
     pub(crate) fn key(&self) -> &K {
-        // SAFETY: it is ours.
+        // SAFETY: the entry is ours.
         &unsafe { self.ptr().entry() }.key
     }
 
-    /// A slot has it now.
+    /// A slot has the entry now: it is not freed here.
     pub(crate) fn published(self) {
         core::mem::forget(self);
     }
 
-    /// It was not needed after all.
+    /// Takes the entry out of its box: it was not needed.
     pub(crate) fn into_entry(self) -> Entry<K, V> {
         let ptr = self.ptr();
         core::mem::forget(self);
-        // SAFETY: it is ours, and the destructor that would free it will not run.
+        // SAFETY: the entry is ours, and the destructor that would free it will not run.
         *unsafe { Box::from_raw(ptr.0.as_ptr()) }
     }
 }
 
-/// An entry that no slot has any more, freed when dropped.
+/// An entry that no slot has any more. It is freed when dropped.
 #[derive(Debug)]
 pub(crate) struct Retired<K, V>(EntryPtr<K, V>);
 
-// SAFETY: it owns the entry; whoever drops it drops the key and the value.
+// SAFETY: it owns the entry; the thread that drops it drops the key and the value.
 unsafe impl<K: Send, V: Send> Send for Retired<K, V> {}
 // SAFETY: a shared reference gives access to shared references only.
 unsafe impl<K: Sync, V: Sync> Sync for Retired<K, V> {}
 
 impl<K, V> Retired<K, V> {
     /// # Safety
-    /// The caller took the entry out of its slot, and drops this only when no
-    /// guard that may have seen it lives.
+    /// The caller took the entry out of its slot, and drops the `Retired` only when no guard that
+    /// may have seen the entry lives.
     pub(crate) unsafe fn new(ptr: EntryPtr<K, V>) -> Self {
         Self(ptr)
     }
 
     pub(crate) fn entry(&self) -> &Entry<K, V> {
-        // SAFETY: it is freed by the destructor only.
+        // SAFETY: only the destructor frees the entry.
         unsafe { self.0.entry() }
     }
 
-    /// The entry itself.
+    /// Takes the entry out of its box.
     ///
     /// # Safety
-    /// No guard that may have seen it lives.
+    /// No guard that may have seen the entry lives.
     pub(crate) unsafe fn into_entry(self) -> Entry<K, V> {
         let ptr = self.0;
         core::mem::forget(self);
@@ -134,7 +134,7 @@ impl<K, V> Retired<K, V> {
 
 impl<K, V> Drop for Retired<K, V> {
     fn drop(&mut self) {
-        // SAFETY: it came from a box, and no one else frees it (invariant 2).
+        // SAFETY: the entry came from a box, and nothing else frees it (invariant 2).
         drop(unsafe { Box::from_raw(self.0.0.as_ptr()) });
     }
 }

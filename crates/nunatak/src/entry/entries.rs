@@ -1,18 +1,18 @@
-//! What a map of byte strings asks of its entries, wherever their bytes are.
+//! What a map of byte strings asks of its entries, wherever it keeps their bytes.
 //!
 //! Invariants
-//! 1. The value word of a slot of such a map came from [`Entries::store`], and its bytes are
-//!    written before the slot has it.
-//! 2. Bytes are given back once: by way of limbo, when no guard that may have seen the word
-//!    lives; before anybody has; or with the map.
+//! 1. The value word of a slot of such a map came from [`Entries::store`], and the bytes of the
+//!    entry are written before the slot has the word.
+//! 2. The bytes of an entry are given back once: by way of limbo, when no guard that may have seen
+//!    the word lives; before any thread has seen it; or with the map.
 
 use crate::error::Error;
 use crate::hash::Placement;
 use crate::memory::{BlobStats, MemoryUsage};
 use core::fmt::Debug;
 
-/// How the keys of a map of byte strings are told: [`Plain`], or each in one of 4096
-/// [`Namespace`](super::Namespace)s ([`Named`](super::Named)).
+/// How a map of byte strings tells keys apart: by their bytes alone ([`Plain`]), or by their bytes
+/// and one of 4096 [`Namespace`](super::Namespace)s ([`Named`](super::Named)).
 ///
 /// ```
 /// use nunatak::entry::{KeyOf, Plain};
@@ -22,9 +22,9 @@ use core::fmt::Debug;
 /// assert_eq!(bytes(&"nunatak"), 7);
 /// ```
 pub trait Naming: Send + Sync + 'static {
-    /// A key as it is looked for.
+    /// A key as a parameter of an operation.
     type Key<'k>: Copy + Debug;
-    /// A key as a copy of it is given out.
+    /// An owned copy of a key.
     type Owned: Clone + Debug + Send + Sync;
 
     #[doc(hidden)]
@@ -82,15 +82,15 @@ impl Naming for Plain {
     }
 }
 
-/// What a key can be taken from in batches: anything with bytes, and, with namespaces, a pair
-/// of one and such a thing.
+/// Types that a batch takes keys from: anything with bytes or, with namespaces, a pair of a
+/// namespace and such a type.
 ///
 /// ```
 /// use nunatak::entry::{KeyOf, Plain};
 /// assert_eq!(KeyOf::<Plain>::key(&"a"), b"a");
 /// ```
 pub trait KeyOf<N: Naming> {
-    /// The key.
+    /// Returns the key.
     fn key(&self) -> N::Key<'_>;
 }
 
@@ -101,100 +101,100 @@ impl<K: AsRef<[u8]>> KeyOf<Plain> for K {
     }
 }
 
-/// Where a map of byte strings keeps its entries, and what its slots say of them.
+/// Where a map of byte strings keeps its entries, and what its slots store about them.
 #[allow(private_interfaces, reason = "the trait is sealed: its parts are internal")]
 pub trait Entries: Debug + Sized + Send + Sync + 'static {
-    /// How keys are told.
+    /// How keys are told apart.
     type Naming: Naming;
-    /// A value where it is.
+    /// A value, borrowed from where it is stored.
     type Value<'v>: Copy + Debug;
-    /// A key as it was found.
+    /// A key that an iterator found.
     type Found<'v>: Debug;
-    /// How words are placed.
+    /// How key words are placed in the table.
     #[doc(hidden)]
     type Placement: Placement;
 
-    /// Whether two keys never have the same word, and there is nothing to be looked at.
+    /// Whether different keys always have different words, so that no entry has to be compared.
     const WORDS_ARE_KEYS: bool;
-    /// Whether a map that goes must give entries back one by one.
+    /// Whether dropping a map must give back each entry by itself.
     const ARE_SEPARATE: bool;
 
-    /// Whether the key can be one of the map's; it is not looked for if not.
+    /// Whether a key can be in the map. Operations do not look up a key that does not fit.
     #[inline(always)]
     fn fits(key: KeyRef<'_, Self>) -> bool {
         let _ = key;
         true
     }
 
-    /// By what the table finds the key, which fits.
+    /// Returns the key word by which the table finds a key that fits.
     fn word(&self, key: KeyRef<'_, Self>) -> u64;
 
-    /// Whether a value word can be the key's as far as it tells itself.
+    /// Whether a value word may belong to the key, judged by the word alone.
     fn may_be(&self, key: KeyRef<'_, Self>, second: u64) -> bool;
 
-    /// Whether a value word is the key's, that may be.
+    /// Whether a value word that may belong to the key does.
     ///
     /// # Safety
     /// As [`value`](Self::value).
     unsafe fn is(&self, key: KeyRef<'_, Self>, second: u64) -> bool;
 
-    /// Whether the key is one of those that are hidden; `None` while it becomes one or ceases
-    /// to be one.
+    /// Whether the key is hidden; `None` while another thread hides it or shows it.
     fn is_hidden(&self, key: KeyRef<'_, Self>) -> Option<bool> {
         let _ = key;
         Some(false)
     }
 
-    /// The value of a value word.
+    /// Returns the value of a value word.
     ///
     /// # Safety
-    /// A slot of the map has or had the word, which was read by an acquiring load, and its
-    /// bytes are not given back within `'v`: a guard that was taken before lives that long,
-    /// or the caller has taken the word out.
+    /// A slot of the map has or had the word, which was read by an acquiring load, and its bytes
+    /// are not given back within `'v`: a guard that was taken before the load lives that long, or
+    /// the caller has taken the word out.
     unsafe fn value<'v>(&self, second: u64) -> Self::Value<'v>;
 
-    /// The key of a slot.
+    /// Returns the key of a slot.
     ///
     /// # Safety
-    /// As [`value`](Self::value); `word` is the slot's.
+    /// As [`value`](Self::value); `word` is the slot's key word.
     unsafe fn found<'v>(&self, word: u64, second: u64) -> Self::Found<'v>;
 
-    /// A found key as one that is looked for.
+    /// Turns a found key into the parameter of an operation.
     fn key<'k>(found: &'k Self::Found<'_>) -> KeyRef<'k, Self>;
 
     /// Appends a value to a buffer.
     fn append(value: Self::Value<'_>, buffer: &mut Vec<u8>);
 
-    /// A copy of a value.
+    /// Returns a copy of a value.
     fn copy(value: Self::Value<'_>) -> Vec<u8> {
         let mut copy = Vec::new();
         Self::append(value, &mut copy);
         copy
     }
 
-    /// Stores a key and a value, which nobody knows of yet.
+    /// Stores a key and a value that no other thread knows of yet.
     fn store(&self, key: KeyRef<'_, Self>, value: &[u8]) -> Result<Unpublished<'_, Self>, Error>;
 
-    /// Gives the bytes of a word back.
+    /// Gives the bytes of a value word back.
     ///
     /// # Safety
-    /// The word is the caller's, and nobody can see its bytes any more.
+    /// The caller owns the word, and no thread can see its bytes any more.
     unsafe fn give_back(&self, second: u64);
 
-    /// Gives back what is hidden in a map that goes.
+    /// Gives back the hidden entries of a map that is dropped.
     fn give_back_hidden(&self) {}
 
-    /// A word was taken out of its slot, and waits for guards; or does not any more.
+    /// Counts that a word which was taken out of its slot begins to wait for guards, or stops
+    /// waiting.
     fn count_retired(&self, second: u64, waits: bool);
 
-    /// How many bytes wait for guards.
+    /// Returns how many bytes wait for guards.
     fn retired(&self) -> usize;
 
-    /// Fetches the first lines of what a word stands for, which may be nothing any more.
+    /// Prefetches the first lines of the bytes of a value word, which may be given back already.
     fn prefetch(&self, second: u64);
 
-    /// Stores a copy of an entry where memory is free before it, if memory could be given
-    /// back then.
+    /// Stores a copy of an entry in free memory at a lower offset, if moving the entry could let
+    /// memory go back to the system.
     ///
     /// # Safety
     /// As [`value`](Self::value).
@@ -203,22 +203,22 @@ pub trait Entries: Debug + Sized + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Gives memory that is not used back to the system.
+    /// Gives unused memory back to the system.
     fn trim(&self) {}
 
-    /// How much memory is mapped.
+    /// Returns how much memory is mapped.
     fn usage(&self) -> MemoryUsage;
 
-    /// What the entries take.
+    /// Returns how much memory the entries take.
     fn stats(&self) -> BlobStats;
 }
 
-/// A key of these entries as it is looked for.
+/// A key of these entries as a parameter of an operation.
 pub(crate) type KeyRef<'k, E> = <<E as Entries>::Naming as Naming>::Key<'k>;
-/// A copy of a key of these entries.
+/// An owned copy of a key of these entries.
 pub(crate) type OwnedKey<E> = <<E as Entries>::Naming as Naming>::Owned;
 
-/// An entry that nobody else knows, given back when dropped.
+/// An entry that no slot has yet. Its bytes are given back when it is dropped.
 #[derive(Debug)]
 pub struct Unpublished<'e, E: Entries> {
     entries: &'e E,
@@ -227,7 +227,7 @@ pub struct Unpublished<'e, E: Entries> {
 
 impl<'e, E: Entries> Unpublished<'e, E> {
     /// # Safety
-    /// The word is the caller's, who does not use it any more.
+    /// The caller owns the word, and does not use it any more.
     pub(super) unsafe fn new(entries: &'e E, word: u64) -> Self {
         Self { entries, word }
     }
@@ -236,7 +236,7 @@ impl<'e, E: Entries> Unpublished<'e, E> {
         self.word
     }
 
-    /// A slot has it now.
+    /// A slot has the entry now: it is not given back here.
     pub(crate) fn published(self) {
         core::mem::forget(self);
     }
@@ -244,27 +244,27 @@ impl<'e, E: Entries> Unpublished<'e, E> {
 
 impl<E: Entries> Drop for Unpublished<'_, E> {
     fn drop(&mut self) {
-        // SAFETY: it is ours, by the promise to `new`.
+        // SAFETY: the word is ours, by the promise to `new`.
         unsafe { self.entries.give_back(self.word) };
     }
 }
 
-/// An entry that no slot has any more, given back when dropped.
+/// An entry that no slot has any more. Its bytes are given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Retired<E: Entries> {
     entries: *const E,
     word: u64,
 }
 
-// SAFETY: the entries may be shared, and this one is its owner's alone.
+// SAFETY: the entries may be shared, and the word belongs to this value alone.
 unsafe impl<E: Entries> Send for Retired<E> {}
 // SAFETY: a shared reference gives access to nothing.
 unsafe impl<E: Entries> Sync for Retired<E> {}
 
 impl<E: Entries> Retired<E> {
     /// # Safety
-    /// The caller has taken the word out of its slot; it is dropped only when no guard that
-    /// may have seen it lives, and before the entries are.
+    /// The caller has taken the word out of its slot. The `Retired` is dropped only when no guard
+    /// that may have seen the word lives, and before `entries` is.
     pub(crate) unsafe fn new(entries: &E, word: u64) -> Self {
         entries.count_retired(word, true);
         Self { entries, word }
@@ -276,7 +276,7 @@ impl<E: Entries> Drop for Retired<E> {
         // SAFETY: the entries are there, as was promised to `new`.
         let entries = unsafe { &*self.entries };
         entries.count_retired(self.word, false);
-        // SAFETY: the word is ours, and nobody sees it, as was promised.
+        // SAFETY: the word is ours, and no thread sees it, as was promised to `new`.
         unsafe { entries.give_back(self.word) };
     }
 }

@@ -1,11 +1,11 @@
-//! What records are like: which sizes are fixed, how keys are told, and how values are accessed.
+//! The format of records: which sizes are fixed, how keys are told apart, how values are accessed.
 
 use super::entries::{Naming, Plain};
 use core::fmt;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// A size of a [`Format`] that is another for every record.
+/// A size of a [`Format`] that differs from record to record.
 ///
 /// ```
 /// use nunatak::{DlhtRecordMap, entry::{Format, VARIABLE}};
@@ -15,13 +15,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// ```
 pub const VARIABLE: usize = usize::MAX;
 
-/// What the records of a [`RecordMap`](crate::RecordMap) are like: of how many bytes their keys
-/// and their values are, whether keys have namespaces (`N`: [`Plain`] or
-/// [`Named`](super::Named)), and whether values are changed where they are (`V`: [`Frozen`] or
-/// [`InPlace`]).
+/// The format of the records of a [`RecordMap`](crate::RecordMap): the sizes of keys and values in
+/// bytes, whether keys have namespaces (`N`: [`Plain`] or [`Named`](super::Named)), and whether
+/// values are changed in place (`V`: [`Frozen`] or [`InPlace`]).
 ///
-/// Sizes that are fixed are not stored. Of fixed keys of at most 8 bytes without namespaces
-/// the slot says all, so that looking one up is what it is in an inline map.
+/// A fixed size is not stored. If keys have a fixed size of at most 8 bytes and no namespaces, the
+/// slot holds the whole key, and a lookup costs what it costs in an inline map.
 ///
 /// ```
 /// use nunatak::{DlhtRecordMap, Namespace, entry::{Format, Named}};
@@ -58,11 +57,11 @@ mod sealed {
 /// assert_eq!(<Format<8, 32> as RecordFormat>::KEY, 8);
 /// ```
 pub trait RecordFormat: sealed::Sealed + fmt::Debug + Send + Sync + 'static {
-    /// Of how many bytes a key is, or [`VARIABLE`].
+    /// The size of a key in bytes, or [`VARIABLE`].
     const KEY: usize;
-    /// Of how many bytes a value is, or [`VARIABLE`].
+    /// The size of a value in bytes, or [`VARIABLE`].
     const VALUE: usize;
-    /// How keys are told.
+    /// How keys are told apart.
     type Naming: Naming;
     /// How values are accessed.
     type Access: Access;
@@ -79,7 +78,7 @@ where
     type Access = V;
 }
 
-/// How values are accessed where they are: [`Frozen`] or [`InPlace`].
+/// How values are accessed: [`Frozen`] or [`InPlace`].
 ///
 /// ```
 /// use nunatak::entry::{Access, Frozen};
@@ -87,12 +86,12 @@ where
 /// # assert_eq!(value.len(), 5);
 /// ```
 pub trait Access: sealed::Sealed + fmt::Debug + Send + Sync + 'static {
-    /// A value where it is.
+    /// A value, borrowed from where it is stored.
     type Value<'v>: Copy + fmt::Debug;
 
     /// # Safety
-    /// So many bytes are there, of memory that has room for whole words, for `'v`, written,
-    /// and from then on accessed as this trait's values are.
+    /// For `'v` so many bytes are at the address, in memory that has room for whole words. They are
+    /// written, and from then on accessed only as this trait's values are.
     #[doc(hidden)]
     unsafe fn value<'v>(address: *const u8, len: usize) -> Self::Value<'v>;
 
@@ -101,7 +100,7 @@ pub trait Access: sealed::Sealed + fmt::Debug + Send + Sync + 'static {
     fn append(value: Self::Value<'_>, buffer: &mut Vec<u8>);
 }
 
-/// Values that do not change: a slice of bytes. To change one is to store another.
+/// Values that never change: a slice of bytes. An update stores another value.
 ///
 /// ```
 /// use nunatak::{DlhtRecordMap, entry::{Format, Frozen, Plain}};
@@ -118,7 +117,7 @@ impl Access for Frozen {
 
     #[inline(always)]
     unsafe fn value<'v>(address: *const u8, len: usize) -> &'v [u8] {
-        // SAFETY: the caller's promise; nobody writes what is frozen.
+        // SAFETY: the caller's promise; no thread writes a frozen value.
         unsafe { core::slice::from_raw_parts(address, len) }
     }
 
@@ -127,11 +126,11 @@ impl Access for Frozen {
     }
 }
 
-/// Values that change where they are, by atomic words (DLHT, section 3.2.1: the pointer
+/// Values that threads change in place by atomic words (DLHT, section 3.2.1: the pointer
 /// interface): see [`Words`].
 ///
-/// Who has a guard may change a value that was replaced or removed meanwhile, and nobody will
-/// see it: to remove what others count in is up to the caller.
+/// A thread with a guard may change a value that was replaced or removed meanwhile. Such a change
+/// is lost: a caller that counts in values must not remove them while others count.
 ///
 /// ```
 /// use nunatak::{DlhtRecordMap, entry::{Format, InPlace, Plain}};
@@ -151,22 +150,22 @@ impl Access for InPlace {
     #[inline(always)]
     unsafe fn value<'v>(address: *const u8, len: usize) -> Words<'v> {
         let words = address.cast::<AtomicU64>();
-        // SAFETY: the caller's promise; records are aligned to words and take whole ones.
+        // SAFETY: the caller's promise; records are aligned to words and consist of whole words.
         let words = unsafe { core::slice::from_raw_parts(words, len.div_ceil(size_of::<u64>())) };
         Words { words, len }
     }
 
     fn append(value: Words<'_>, buffer: &mut Vec<u8>) {
         let end = buffer.len() + value.len;
-        // Acquire: what was changed before a word is seen with it.
+        // Acquire: a reader that sees a changed word also sees what was written before it.
         let words = value.words.iter().map(|word| word.load(Ordering::Acquire));
         words.for_each(|word| buffer.extend_from_slice(&word.to_ne_bytes()));
         buffer.truncate(end);
     }
 }
 
-/// A value that may be changed where it is, by any number of threads: its bytes as words, of
-/// the machine's byte order, of which the last is filled up with zeros.
+/// A value that any number of threads may change in place: its bytes as words in the machine's byte
+/// order. The last word is filled up with zeros.
 ///
 /// ```
 /// use nunatak::{DlhtRecordMap, entry::{Format, InPlace, Plain, VARIABLE}};
@@ -187,7 +186,7 @@ pub struct Words<'v> {
 }
 
 impl<'v> Words<'v> {
-    /// Of how many bytes it is.
+    /// Returns the length of the value in bytes.
     ///
     /// ```
     /// # use nunatak::{DlhtRecordMap, entry::{Format, InPlace, Plain, VARIABLE}};
@@ -200,7 +199,7 @@ impl<'v> Words<'v> {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// Whether the value has no bytes.
     ///
     /// ```
     /// # use nunatak::{DlhtRecordMap, entry::{Format, InPlace, Plain, VARIABLE}};
@@ -213,7 +212,7 @@ impl<'v> Words<'v> {
         self.len == 0
     }
 
-    /// All of its words.
+    /// Returns all words of the value.
     ///
     /// ```
     /// # use nunatak::{DlhtRecordMap, entry::{Format, InPlace, Plain}};
@@ -226,10 +225,10 @@ impl<'v> Words<'v> {
         self.words
     }
 
-    /// One of its words.
+    /// Returns the value's word of index `at`.
     ///
     /// # Panics
-    /// If it has fewer.
+    /// If the value has no such word.
     ///
     /// ```
     /// # use nunatak::{DlhtRecordMap, entry::{Format, InPlace, Plain}};

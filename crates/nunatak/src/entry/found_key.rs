@@ -1,11 +1,11 @@
-//! [`FoundKey`]: the key of a record, wherever it is.
+//! [`FoundKey`]: the key of a record, in its slot or in the record.
 
 use super::Namespace;
 
-/// The most bytes of a key that is in its slot.
+/// The longest key in bytes that is stored in its slot.
 pub(super) const INLINE: usize = 8;
 
-/// A key as it was found in a slot, or in a record.
+/// A key that an iterator found in a slot or in a record.
 ///
 /// ```
 /// let map = nunatak::DlhtRecordMap::<nunatak::entry::Format>::new();
@@ -28,7 +28,7 @@ pub(super) enum FoundBytes<'v> {
 }
 
 impl FoundKey<'_> {
-    /// Its bytes.
+    /// Returns the bytes of the key.
     ///
     /// ```
     /// # let map = nunatak::DlhtRecordMap::<nunatak::entry::Format>::new();
@@ -43,7 +43,7 @@ impl FoundKey<'_> {
         }
     }
 
-    /// Its namespace: the first one where there are none.
+    /// Returns the namespace of the key: the first one if the map has no namespaces.
     ///
     /// ```
     /// # let map = nunatak::DlhtRecordMap::<nunatak::entry::Format>::new();

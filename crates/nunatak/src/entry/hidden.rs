@@ -1,27 +1,27 @@
-//! Which keys of records are hidden, and the words of their records.
+//! The hidden keys of a map of records, and the value words of their records.
 //!
-//! The slot of a hidden key says its word only, which keys may share.
+//! The slot of a hidden key stores only the key word, which several keys may share.
 //!
 //! Invariants
-//! 1. A key that is hidden is on the list since before a slot says so, and until none does.
-//! 2. While a record is kept here nothing else has its word.
+//! 1. A hidden key is on the list from before a slot hides it until no slot does.
+//! 2. While a record is kept here nothing else has its value word.
 
 use crate::sync::{Backoff, Mutex};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// A namespace, and bytes.
+/// A namespace, and the bytes of a key.
 type Key = (u16, Vec<u8>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// A thread is about to hide the key, or to end that.
+    /// A thread is about to hide the key, or to show or abort it.
     Unsettled,
-    /// It is hidden, and this is the word of its record.
+    /// The key is hidden, and this is the value word of its record.
     Kept(u64),
 }
 
-/// So that threads seldom wait for each other to hide keys.
+/// Several shards, so that threads that hide keys seldom wait for each other.
 const SHARDS: usize = 16;
 
 /// The hidden keys of a map.
@@ -35,12 +35,12 @@ impl Default for HiddenKeys {
 }
 
 impl HiddenKeys {
-    /// The place of a key of this word.
+    /// Returns the place on the list of a key with this key word.
     pub(super) fn of(&self, word: u64, key: Key) -> ListedKey<'_> {
         ListedKey { shard: &self.0[word as usize % SHARDS], key }
     }
 
-    /// Takes all records off that are kept here.
+    /// Takes all kept records off the list.
     pub(super) fn drain(&self) -> Vec<u64> {
         let mut kept = Vec::new();
         for shard in &self.0 {
@@ -53,7 +53,7 @@ impl HiddenKeys {
     }
 }
 
-/// A key that is, or would be, on the list.
+/// A key's place on the list, whether the key is on it or not.
 #[derive(Debug)]
 pub(crate) struct ListedKey<'h> {
     shard: &'h Mutex<HashMap<Key, State>>,
@@ -61,8 +61,8 @@ pub(crate) struct ListedKey<'h> {
 }
 
 impl ListedKey<'_> {
-    /// Enters a key that is to be hidden; false if it is hidden already. Waits for another
-    /// thread that is about to hide it, or to end that: for a few of its instructions.
+    /// Enters a key before it is hidden; false if it is hidden already. Waits while another thread
+    /// is about to hide the key or to end that, which takes it a few instructions.
     pub(crate) fn enter(&self) -> bool {
         let mut backoff = Backoff::new();
         loop {
@@ -87,12 +87,12 @@ impl ListedKey<'_> {
         }
     }
 
-    /// Keeps the record of a key that is hidden now, for whoever ends that.
+    /// Keeps the record of a key that is hidden now, until a thread shows or aborts it.
     pub(crate) fn keep(&self, second: u64) {
         self.shard.lock().insert(self.key.clone(), State::Kept(second));
     }
 
-    /// The record of a hidden key, which is the caller's then.
+    /// Takes the record of a hidden key, which belongs to the caller then.
     pub(crate) fn take(&self) -> Option<u64> {
         let mut shard = self.shard.lock();
         match core::mem::replace(shard.get_mut(&self.key)?, State::Unsettled) {
@@ -101,7 +101,7 @@ impl ListedKey<'_> {
         }
     }
 
-    /// Strikes a key off that is not hidden any more.
+    /// Takes a key off the list that is not hidden any more.
     pub(crate) fn strike(&self) {
         self.shard.lock().remove(&self.key);
     }

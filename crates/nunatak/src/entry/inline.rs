@@ -1,12 +1,11 @@
-//! Types that are stored in a slot's word.
+//! Types that are stored in a word of a slot.
 
 use core::num::NonZero;
 
 /// A type of at most 8 bytes that can be a value of an inline map.
 ///
-/// Implemented for integers, floats, `bool`, `char`, byte arrays, `NonZero`,
-/// `Option<NonZero>`, `()` and pairs that fit; for a type of your own by
-/// [`inline_as!`](crate::inline_as).
+/// Implemented for integers, floats, `bool`, `char`, byte arrays, `NonZero`, `Option<NonZero>`,
+/// `()` and pairs that fit. [`inline_as!`](crate::inline_as) implements it for your own type.
 ///
 /// ```
 /// use nunatak::entry::Inline;
@@ -23,13 +22,13 @@ pub trait Inline: Copy + Send + Sync + 'static {
     /// How many low bits of the word the type uses.
     const BITS: u32;
 
-    /// The value as a word. Bits from [`BITS`](Self::BITS) on are zero.
+    /// Converts the value to a word. Bits from [`BITS`](Self::BITS) on are zero.
     fn to_word(self) -> u64;
 
-    /// The value that became this word.
+    /// Converts a word back to the value that became it.
     fn from_word(word: u64) -> Self;
 
-    /// Whether every word is a value's.
+    /// Whether every word stands for a value.
     ///
     /// ```
     /// use nunatak::entry::Inline;
@@ -37,7 +36,7 @@ pub trait Inline: Copy + Send + Sync + 'static {
     /// ```
     const EVERY_WORD: bool = false;
 
-    /// Whether a word that a file holds is a value's.
+    /// Whether a word that a file holds stands for a value.
     ///
     /// ```
     /// use nunatak::entry::Inline;
@@ -48,8 +47,8 @@ pub trait Inline: Copy + Send + Sync + 'static {
     }
 }
 
-/// An [`Inline`] type whose values are equal exactly if their words are, so
-/// that it can be a key. (Floats are not: zero has two words.)
+/// An [`Inline`] type that can be a key: two values are equal exactly if their words are. (Floats
+/// are not keys: zero has two words.)
 ///
 /// ```
 /// use nunatak::DlhtMap;
@@ -202,7 +201,7 @@ impl<A: Inline, B: Inline> Inline for (A, B) {
     #[inline(always)]
     fn to_word(self) -> u64 {
         const { assert!(Self::BITS <= 64) };
-        // In two shifts, since a first half of no bits leaves 64 for the second.
+        // `checked_shl`: after a first half of 64 bits the shift would be 64.
         self.0.to_word() | self.1.to_word().checked_shl(A::BITS).unwrap_or(0)
     }
 
@@ -220,9 +219,9 @@ impl<A: Inline, B: Inline> Inline for (A, B) {
 
 impl<A: InlineKey, B: InlineKey> InlineKey for (A, B) {}
 
-/// Makes a type of your own inline, by way of a type that is.
+/// Makes a type of your own inline, by way of another inline type (its image).
 ///
-/// Of a key, two values must be equal exactly if their images are.
+/// Two values of a key type must be equal exactly if their images are.
 ///
 /// ```
 /// use nunatak::{DlhtMap, inline_as};

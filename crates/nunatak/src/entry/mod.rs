@@ -1,14 +1,14 @@
-//! How a key and a value become two words of a slot.
+//! How a key and a value become the two words of a slot.
 //!
-//! - [`Inline`]: types of at most 8 bytes are stored in the slot itself.
-//! - *Boxed*: of any other key the slot holds the hash, and a pointer to the
-//!   entry, which is reclaimed when no guard can see it any more.
-//! - *Blobs*: of a byte string the slot holds the hash, and the offset in the map's own
-//!   memory of the key and its value.
-//! - *Records*: the slot holds a short byte string itself, or the hash of a longer one, and the
+//! - *Inline* ([`Inline`]): the slot stores types of at most 8 bytes itself.
+//! - *Boxed*: the slot stores the hash of any other key, and a pointer to the entry. The entry is
+//!   freed when no guard can see it any more.
+//! - *Blobs*: the slot stores the hash of a byte string, and the offset of the key and its value in
+//!   the map's own memory.
+//! - *Records*: the slot stores a short byte string itself, or the hash of a longer one, and the
 //!   address of the value in memory of the caller's allocator.
 //!
-//! A table knows none of them: it stores words.
+//! A table knows none of these kinds: it stores words.
 
 mod blob;
 mod boxed;

@@ -1,9 +1,9 @@
-//! Namespaces: keys of 4096 kinds in one map, which do not get in each other's way.
+//! Namespaces: 4096 separate sets of keys in one map.
 
 use super::entries::{KeyOf, Naming};
 use crate::error::Error;
 
-/// One of 4096 namespaces of a map: the same key in another is another key (DLHT,
+/// One of the 4096 namespaces of a map. Equal bytes in two namespaces are different keys (DLHT,
 /// section 3.4.2).
 ///
 /// ```
@@ -16,7 +16,7 @@ use crate::error::Error;
 pub struct Namespace(u16);
 
 impl Namespace {
-    /// How many there are.
+    /// The number of namespaces.
     ///
     /// ```
     /// # use nunatak::Namespace;
@@ -24,10 +24,10 @@ impl Namespace {
     /// ```
     pub const COUNT: u16 = 4096;
 
-    /// The namespace of a number below [`COUNT`](Self::COUNT).
+    /// Returns the namespace of a number below [`COUNT`](Self::COUNT).
     ///
     /// # Errors
-    /// If the number is not below it.
+    /// [`Error::InvalidOption`] if the number is not below [`COUNT`](Self::COUNT).
     ///
     /// ```
     /// # use nunatak::Namespace;
@@ -41,7 +41,7 @@ impl Namespace {
         }
     }
 
-    /// Its number.
+    /// Returns the number of the namespace.
     ///
     /// ```
     /// # use nunatak::Namespace;
@@ -51,7 +51,7 @@ impl Namespace {
         self.0
     }
 
-    /// The namespace of a number that came from one.
+    /// Returns the namespace of a number that came from one.
     pub(super) const fn of(number: u16) -> Self {
         Self(number % Self::COUNT)
     }

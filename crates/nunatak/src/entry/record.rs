@@ -1,5 +1,5 @@
-//! Records: entries of which each is in memory of the caller's allocator (DLHT, sections 3.1
-//! and 3.4: the Allocator mode).
+//! Records: entries that are each in memory of the caller's allocator (DLHT, sections 3.1 and 3.4:
+//! the Allocator mode).
 //!
 //! ```text
 //! value word  63     60 59         48 47                                0
@@ -7,16 +7,17 @@
 //! record      | lengths (8, if any varies) | key (if longer than 8) | value |
 //! ```
 //!
-//! A key of at most 8 bytes is in the slot's first word and nowhere else; of a longer one the
-//! slot has a hash. A length that all keys have is not said. The first word is the key
-//! exclusive-or a word of its length and its namespace, so that one key in many namespaces is
-//! in as many bins; what the value word says tells those apart that meet by chance.
+//! A key of at most 8 bytes is stored in the key word only; for a longer key the key word is a
+//! hash. A length that is the same for all keys is not stored. The key word of a short key is the
+//! key exclusive-or a word made of its length and its namespace, so one key in many namespaces is
+//! in as many places of the table. Different keys may have the same key word by chance; the value
+//! word tells them apart.
 //!
 //! Invariants
-//! 1. The address of a value word is that of memory of this allocator, a multiple of 8, which
-//!    is not given back but by [`Entries::give_back`].
-//! 2. Lengths and the key of a record never change; nor does the value, but [in
-//!    place](InPlace), by atomic accesses.
+//! 1. The address in a value word is that of memory of this allocator, a multiple of 8. Only
+//!    [`Entries::give_back`] gives the memory back.
+//! 2. The lengths and the key of a record never change. The value changes only [in place](InPlace),
+//!    by atomic accesses.
 
 use super::entries::{Entries, KeyRef, Naming, Unpublished};
 use super::format::{Access, Format, RecordFormat, VARIABLE};
@@ -34,7 +35,7 @@ use core::marker::PhantomData;
 use core::mem::size_of;
 use core::ptr::{self, NonNull};
 
-/// The length that a value word says of a longer one.
+/// The length that a value word stores for a key longer than [`INLINE`].
 const LONG: usize = INLINE + 1;
 const ADDRESS_BITS: u32 = 48;
 const ALIGN: usize = size_of::<u64>();
@@ -50,16 +51,16 @@ pub struct Records<F: RecordFormat = Format, A: Allocator = Global, S = RandomSt
     allocator: A,
     /// Hashes keys that are not in their slots.
     hasher: RandomState,
-    /// What lengths and namespaces are multiplied by, so that nobody knows which keys have
-    /// the same word.
+    /// The factor of lengths and namespaces. It is random, so that a caller can't choose keys that
+    /// have the same word.
     spread: u64,
-    /// Records and their bytes; those that wait for guards.
+    /// Counts of records, of their bytes, and of the bytes that wait for guards.
     counts: Counts<3>,
     hidden: HiddenKeys,
     parameters: PhantomData<fn() -> (F, S)>,
 }
 
-/// What is counted.
+/// Indexes into `Records::counts`.
 const RECORDS: usize = 0;
 const BYTES: usize = 1;
 const RETIRED: usize = 2;
@@ -78,7 +79,7 @@ fn load(key: &[u8]) -> u64 {
     }
     match key.len() {
         8 => u64::from_le_bytes(part(key, 0)),
-        // The two overlap, and agree.
+        // The two parts overlap, and their common bytes are equal.
         len @ 4..8 => {
             let (low, high) = (part(key, 0), part(key, len - 4));
             u64::from(u32::from_le_bytes(low))
@@ -90,7 +91,7 @@ fn load(key: &[u8]) -> u64 {
 
 impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
     const HAS_LENGTHS: bool = F::KEY == VARIABLE || F::VALUE == VARIABLE;
-    /// Whether all keys are told by the word of their bytes.
+    /// Whether the key word alone tells all keys apart.
     const IS_WORD: bool = F::KEY <= INLINE && !F::Naming::HAS_NAMESPACES;
 
     pub(crate) fn new(allocator: A) -> Self {
@@ -100,27 +101,28 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
         Self { allocator, hasher, spread, counts: Counts::new(), hidden, parameters: PhantomData }
     }
 
-    /// What a value word says of its key: the length, unless all have the same, and the
-    /// namespace.
+    /// Returns what a value word stores about its key: the length, unless all keys have the same,
+    /// and the namespace.
     #[inline(always)]
     fn code(namespace: u16, len: usize) -> u64 {
         let len = if F::KEY == VARIABLE { len.min(LONG) as u64 } else { 0 };
         len << 12 | u64::from(namespace)
     }
 
-    /// Of how many bytes the key of a value word is, `LONG` if it is not in the slot.
+    /// Returns the length in bytes of the key of a value word, or `LONG` if it is not in the slot.
     fn len_in_slot(second: u64) -> usize {
         if F::KEY == VARIABLE { (second >> 60) as usize } else { F::KEY.min(LONG) }
     }
 
-    /// What a key's word is changed by. The lowest bits, by which modulo hashing goes, are of the
-    /// middle of the product: those below depend on a few bits of the namespace only.
+    /// Returns the word that a key's word is changed by. Its lowest bits, which modulo hashing
+    /// uses, come from the middle of the product: the product's lowest bits depend on a few bits of
+    /// the namespace only.
     #[inline(always)]
     fn spread(&self, code: u64) -> u64 {
         code.wrapping_mul(self.spread).rotate_left(32)
     }
 
-    /// Where the value of a record begins, whose key has so many bytes.
+    /// Returns the offset of the value in a record whose key has so many bytes.
     #[inline(always)]
     const fn value_offset(key: usize) -> usize {
         let lengths = if Self::HAS_LENGTHS { ALIGN } else { 0 };
@@ -129,7 +131,7 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
 
     fn layout(key: usize, value: usize) -> Option<Layout> {
         let bytes = Self::value_offset(key).checked_add(value)?;
-        // Whole words, and some, so that every record has an address of its own.
+        // Whole words, and at least one, so that every record has an address of its own.
         Layout::from_size_align(bytes.max(1).checked_next_multiple_of(ALIGN)?, ALIGN).ok()
     }
 
@@ -138,14 +140,14 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
         ptr::with_exposed_provenance_mut((second & ((1 << ADDRESS_BITS) - 1)) as usize)
     }
 
-    /// The lengths of the key and of the value of a record.
+    /// Returns the lengths of the key and of the value of a record.
     ///
     /// # Safety
-    /// The word is a record's, which is not given back meanwhile.
+    /// The word is a record's, which is not given back during the call.
     #[inline(always)]
     unsafe fn lengths(second: u64) -> (usize, usize) {
         let stored = |at: usize| {
-            // SAFETY: the promise; if any length varies both are stored, at the beginning.
+            // SAFETY: the promise; if any length varies, both are stored at the beginning.
             unsafe { Self::address(second).cast::<u32>().add(at).read() as usize }
         };
         let key = match Self::len_in_slot(second) {
@@ -157,7 +159,7 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
     }
 
     /// # Safety
-    /// As for [`lengths`](Self::lengths), for `'v`, and the key is not in the slot.
+    /// As for [`lengths`](Self::lengths), for all of `'v`; the key is not in the slot.
     #[inline(always)]
     unsafe fn long_key<'v>(second: u64) -> &'v [u8] {
         // SAFETY: the promise; invariant 2.
@@ -168,7 +170,7 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
         }
     }
 
-    /// Where the value of a record is, and how long it is.
+    /// Returns the address of the value of a record, and its length.
     ///
     /// # Safety
     /// As for [`lengths`](Self::lengths).
@@ -178,7 +180,7 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
         let is_in_slot = F::KEY == VARIABLE && second >> 60 != LONG as u64;
         // SAFETY: the promise; the value is within the record.
         unsafe {
-            // Without a look at the key's length where that is not needed.
+            // The key's length is read only if it is needed.
             let key = if is_in_slot { 0 } else { Self::lengths(second).0 };
             let len = if F::VALUE == VARIABLE {
                 address.cast::<u32>().add(1).read() as usize
@@ -189,7 +191,7 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
         }
     }
 
-    /// Where the value of a record is.
+    /// Returns a pointer to the value of a record.
     ///
     /// # Safety
     /// As for [`lengths`](Self::lengths).
@@ -201,7 +203,7 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
         }
     }
 
-    /// The memory of a record of the allocator.
+    /// Allocates the memory of a record.
     fn allocate(&self, layout: Layout) -> Result<NonNull<u8>, Error> {
         let refused = Error::OutOfMemory { bytes: layout.size() };
         let memory = self.allocator.allocate(layout).map_err(|_| refused)?.cast::<u8>();
@@ -213,7 +215,7 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
         } else {
             return Ok(memory);
         };
-        // SAFETY: it is this allocator's, and nobody knows of it.
+        // SAFETY: the memory is this allocator's, and nothing else refers to it.
         unsafe { self.allocator.deallocate(memory, layout) };
         Err(Error::Misallocated { expected: what })
     }
@@ -265,7 +267,8 @@ where
     #[inline(always)]
     unsafe fn is(&self, key: KeyRef<'_, Self>, second: u64) -> bool {
         let (_, bytes) = F::Naming::parts(key);
-        // SAFETY: the caller's promise; it may be the key's, so that it is a long one, too.
+        // SAFETY: the caller's promise; the word may belong to the key, so its key is a long one,
+        // too.
         bytes.len() <= INLINE || unsafe { Self::long_key(second) } == bytes
     }
 
@@ -311,7 +314,7 @@ where
         Self::check("value", F::VALUE, value.len())?;
         let layout = Self::layout(key.len(), value.len()).ok_or(Error::TooLong)?;
         let memory = self.allocate(layout)?.as_ptr();
-        // SAFETY: the memory has so many bytes and is nobody else's yet.
+        // SAFETY: the memory has so many bytes and belongs to this call alone.
         unsafe {
             if Self::HAS_LENGTHS {
                 memory.cast::<[u32; 2]>().write([key.len() as u32, value.len() as u32]);
@@ -322,7 +325,7 @@ where
                 ptr::copy_nonoverlapping(key.as_ptr(), memory.add(lengths), key.len());
             }
             if layout.size() > offset {
-                // The rest of the last word.
+                // Fills up the last word.
                 memory.add(layout.size() - ALIGN).cast::<u64>().write(0);
             }
             ptr::copy_nonoverlapping(value.as_ptr(), memory.add(offset), value.len());
@@ -346,7 +349,7 @@ where
 
     fn give_back_hidden(&self) {
         for second in self.hidden.drain() {
-            // SAFETY: no slot has had the word, and no list has it any more.
+            // SAFETY: no slot has had the word, and it is on no list any more.
             unsafe { self.give_back(second) };
         }
     }
@@ -389,7 +392,7 @@ where
     A: Allocator + Send + Sync + 'static,
     S: Hashing,
 {
-    /// The list of hidden keys on which a key is, or would be.
+    /// Returns the key's place on the list of hidden keys.
     pub(crate) fn hidden(&self, key: KeyRef<'_, Self>) -> ListedKey<'_> {
         let (namespace, bytes) = F::Naming::parts(key);
         self.hidden.of(self.word(key), (namespace, bytes.to_vec()))
@@ -397,9 +400,9 @@ where
 }
 
 impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
-    /// The layout that a record of the caller's was allocated with.
+    /// Returns the layout that a record was allocated with; the caller owns the record.
     fn layout_of(second: u64) -> Layout {
-        // SAFETY: the word is the caller's, so that its record is there.
+        // SAFETY: the caller owns the word, so its record is there.
         let (key, value) = unsafe { Self::lengths(second) };
         match Self::layout(key, value) {
             Some(layout) => layout,

@@ -1,14 +1,13 @@
-//! What all maps have in common, written once: methods of a map as a whole with their
-//! documentation, and the implementation of [`ConcurrentMap`](super::ConcurrentMap) by a map's
-//! own methods.
+//! What all maps have in common, written once: the methods of a map as a whole with their
+//! documentation, and the implementation of [`ConcurrentMap`](super::ConcurrentMap) by a map's own
+//! methods.
 //!
-//! A method that every map shall have is added to the trait, to both macros here, and to the
-//! lists of those who call them, which the test `tests/methods.rs` compares with the table of
-//! methods in the guide.
+//! A new method of all maps is added to the trait, to both macros here, and to the lists of their
+//! callers. The test `tests/methods.rs` compares the lists with the table of methods in the guide.
 
-/// Methods of a map as a whole, which ask its table (or the map that it wraps), with their
-/// documentation. The caller names the public type for the example, the expression of an empty
-/// map, what an entry of it is, the field to ask, the type of its statistics, and the methods.
+/// Methods of a map as a whole, which call its table (or the map that it wraps), with their
+/// documentation. The caller names the public type for the example, the expression of an empty map,
+/// the noun for its entries, the field to call, the type of its statistics, and the methods.
 macro_rules! whole_map {
     ($type:literal, $new:literal, $entries:literal, $field:ident, $stats:ty:
      $($method:ident)*) => {
@@ -42,10 +41,11 @@ macro_rules! whole_map {
 
     (@reserve $type:literal, $new:literal, $entries:literal, $field:ident, $stats:ty) => {
         #[doc = concat!("Makes room in the table for `additional` more ", $entries, ": inserting")]
-        /// them starts no resize, but for bad luck of the hash, which does not fail.
-        ///
+        /// them starts no resize, unless hashes are distributed badly, and never fails for that.
+        /// them starts no resize, unless too many hashes collide by chance (inserts do not fail
+        /// then).
         /// # Errors
-        /// If the memory is refused; the map is as it was.
+        /// If memory is refused; the map is as it was.
         ///
         /// ```
         #[doc = concat!("# use nunatak::{Error, ", $type, "};")]
@@ -63,7 +63,7 @@ macro_rules! whole_map {
         #[doc = concat!("Gives memory back that the ", $entries, " do not need.")]
         ///
         /// # Errors
-        /// If there is no memory for the smaller table; the map is as it was.
+        /// If memory for the smaller table is refused; the map is as it was.
         ///
         /// ```
         #[doc = concat!("# use nunatak::", $type, ";")]
@@ -92,9 +92,9 @@ macro_rules! whole_map {
     };
 
     (@memory_usage $type:literal, $new:literal, $entries:literal, $field:ident, $stats:ty) => {
-        /// How many bytes the table has mapped, and how many of them are resident: all that it
-        /// needs while it grows, and what waits to be given back. Memory of the allocator, where
-        /// a map keeps entries in it, is not counted.
+        /// Returns how many bytes the table has mapped, and how many of them are resident. Both
+        /// include memory that a resize needs, and memory that waits to be given back. Entries that
+        /// the map keeps in memory of the allocator are not counted.
         ///
         /// ```
         #[doc = concat!("# use nunatak::", $type, ";")]
@@ -106,7 +106,7 @@ macro_rules! whole_map {
     };
 
     (@stats $type:literal, $new:literal, $entries:literal, $field:ident, $stats:ty) => {
-        /// The quantities that the paper of the map's table reports. Reads the whole table.
+        /// Returns the figures that the paper of the map's design reports. Reads the whole table.
         ///
         /// ```
         #[doc = concat!("# use nunatak::", $type, ";")]

@@ -1,5 +1,5 @@
-//! The public maps: typed, documented, thin. One file a map, and
-//! [`ConcurrentMap`], the interface that all of them share.
+//! The public maps: typed, documented, thin. One file a map, and [`ConcurrentMap`], the interface
+//! that they share.
 
 mod batch;
 mod boxed;
@@ -35,7 +35,7 @@ pub use multi::PeaMultiMap;
 use crate::error::{BatchError, Error};
 use crate::memory::MemoryUsage;
 
-/// What [`ConcurrentMap::compute`] shall do with a key.
+/// What [`ConcurrentMap::compute`] does with a key.
 ///
 /// ```
 /// use nunatak::{Compute, ConcurrentMap, DlhtMap};
@@ -55,23 +55,21 @@ pub enum Compute<V> {
 
 /// A map that any number of threads may use through a shared reference.
 ///
-/// **Consistency.** Every operation on one key is linearizable: it takes
-/// effect at one instant between its call and its return. A batch is its
-/// operations, one after the other in the caller's order. Iteration is weakly
-/// consistent: a key that is present from its beginning to its end is yielded
-/// exactly once, a key inserted or removed meanwhile may be yielded or not. A
-/// snapshot is a consistent cut through all keys.
+/// **Consistency.** Every operation on one key is linearizable: it takes effect at one instant
+/// between its call and its return. A batch is equal to its operations, one after the other in the
+/// caller's order. Iteration is weakly consistent: an iterator yields a key that is present from
+/// its beginning to its end exactly once, and a key that is inserted or removed meanwhile at most
+/// once. A snapshot is a consistent cut through all keys.
 ///
-/// **Progress.** A read never writes memory that other threads use. No
-/// operation waits for the length of a resize. No closure of the caller runs
-/// while the map holds anything that an operation on another key may wait for,
-/// so closures may use the map itself.
+/// **Progress.** A read never writes memory that other threads use. No operation waits for the
+/// length of a resize of the whole map. The map holds nothing that an operation on another key may
+/// wait for while a closure of the caller runs, so closures may use the map itself.
 ///
-/// **Panics.** A panic in the caller's `Hash`, `Eq`, `Clone`, `Drop` or closure
-/// leaves the map usable; at most the entry that was being stored is leaked.
+/// **Panics.** A panic in the caller's `Hash`, `Eq`, `Clone`, `Drop` or closure leaves the map
+/// usable. At most the entry that was being stored is leaked.
 ///
-/// A map of one thread (such as [`DlhtLocalMap`]) implements the trait too, so
-/// that generic code can use it; it is not `Sync`.
+/// A map of one thread (such as [`DlhtLocalMap`]) implements the trait too, so that generic code
+/// can use it; it is not `Sync`.
 ///
 /// ```
 /// use nunatak::{ConcurrentMap, DlhtMap};
@@ -82,31 +80,31 @@ pub enum Compute<V> {
 /// assert_eq!(total(&map), 30);
 /// ```
 pub trait ConcurrentMap<K: Clone, V: Clone>: Sized {
-    /// The quantities that the map's paper reports; see the map.
+    /// The figures that the paper of the map's design reports.
     type Stats: core::fmt::Debug + Clone;
 
     /// Returns a copy of the key's value.
     fn get(&self, key: &K) -> Option<V>;
 
-    /// Whether the key is present.
+    /// Returns whether the key is present.
     fn contains_key(&self, key: &K) -> bool {
         self.get(key).is_some()
     }
 
-    /// Stores the value, replacing what was there, and returns what it replaced.
+    /// Stores the value and returns the value that it replaced, if any.
     fn insert(&self, key: K, value: V) -> Option<V>;
 
-    /// Stores the value if the key is absent.
+    /// Stores the value if the key is absent, and changes nothing otherwise.
     ///
     /// # Errors
-    /// The value that is present, which stays as it is.
+    /// The value that is present.
     fn try_insert(&self, key: K, value: V) -> Result<(), V>;
 
-    /// Replaces the value if the key is present, and returns what it replaced.
+    /// Replaces the value if the key is present, and returns the value that it replaced.
     fn update(&self, key: &K, value: V) -> Option<V>;
 
-    /// Replaces the value by `new` if the key is present with a value equal to
-    /// `current`, and returns what it replaced.
+    /// Replaces the value by `new` if the key is present with a value equal to `current`, and
+    /// returns the value that it replaced.
     ///
     /// # Errors
     /// The value that is present instead, or `None` if the key is absent.
@@ -114,25 +112,23 @@ pub trait ConcurrentMap<K: Clone, V: Clone>: Sized {
     where
         V: PartialEq;
 
-    /// Replaces the value by what `f` makes of it, and returns the value
-    /// before. `f` may run more than once, each time on a newer value; when it
-    /// returns `None` nothing changes.
+    /// Replaces the value by the result of `f`, and returns the value before. `f` may run more than
+    /// once, each time on a newer value. If it returns `None` nothing changes.
     ///
     /// # Errors
-    /// The present value if `f` declined it, `None` if the key is absent.
+    /// The present value if `f` returned `None` for it, `None` if the key is absent.
     fn fetch_update<F>(&self, key: &K, f: F) -> Result<V, Option<V>>
     where
         F: FnMut(&V) -> Option<V>;
 
-    /// Decides on a key's fate by its present value, atomically, and returns
-    /// the value before. `f` may run more than once; its last answer counts.
+    /// Keeps, replaces or removes the key's value as `f` decides, atomically, and returns the value
+    /// before. `f` may run more than once; its last answer counts.
     fn compute<F>(&self, key: K, f: F) -> Option<V>
     where
         F: FnMut(Option<&V>) -> Compute<V>;
 
-    /// Returns the key's value; stores what `make` returns first if it is
-    /// absent. `make` runs at most once, and its value is dropped if another
-    /// thread stored one meanwhile.
+    /// Returns the key's value, or stores and returns the result of `make` if the key is absent.
+    /// `make` runs at most once. Its value is dropped if another thread stored one meanwhile.
     fn get_or_insert_with<F>(&self, key: K, make: F) -> V
     where
         F: FnOnce() -> V,
@@ -147,18 +143,18 @@ pub trait ConcurrentMap<K: Clone, V: Clone>: Sized {
         }
     }
 
-    /// Takes the key out and returns its value.
+    /// Removes the key and returns its value.
     fn remove(&self, key: &K) -> Option<V>;
 
-    /// Takes the key out if `condition` holds for its value at that instant.
-    /// `condition` may run more than once, each time on a newer value. A value that is
-    /// changed in place, such as an atomic, is no newer value.
+    /// Removes the key if `condition` holds for its value at that instant, and returns the value.
+    /// `condition` may run more than once, each time on a newer value. A value that is changed in
+    /// place, such as an atomic, does not become a newer value.
     fn remove_if<F>(&self, key: &K, condition: F) -> Option<V>
     where
         F: FnMut(&V) -> bool;
 
-    /// Looks all keys up, in order, with overlapped memory latencies, and
-    /// returns how many were present.
+    /// Looks up all keys, in order, with overlapped memory latencies, and returns how many were
+    /// present.
     ///
     /// # Errors
     /// If `values` is shorter than `keys`; nothing was done.
@@ -174,8 +170,7 @@ pub trait ConcurrentMap<K: Clone, V: Clone>: Sized {
         previous: &mut [Option<V>],
     ) -> Result<usize, BatchError>;
 
-    /// Replaces the values of all keys that are present, in order, and returns
-    /// how many were.
+    /// Replaces the values of all keys that are present, in order, and returns how many were.
     ///
     /// # Errors
     /// If `previous` is shorter than `entries`; nothing was done.
@@ -185,20 +180,19 @@ pub trait ConcurrentMap<K: Clone, V: Clone>: Sized {
         previous: &mut [Option<V>],
     ) -> Result<usize, BatchError>;
 
-    /// Takes all keys out, in order, and returns how many were present.
+    /// Removes all keys, in order, and returns how many were present.
     ///
     /// # Errors
     /// If `removed` is shorter than `keys`; nothing was done.
     fn remove_many(&self, keys: &[K], removed: &mut [Option<V>]) -> Result<usize, BatchError>;
 
-    /// Executes mixed operations in the caller's order and returns how many
-    /// were executed; the outcome of each is left in it. With
-    /// [`Stop::AtFirstFailure`] the first that does not succeed (a key missing,
-    /// or present where it must not be) is the last one executed.
+    /// Executes mixed operations in the caller's order and returns how many were executed. Each
+    /// operation holds its outcome afterwards. With [`Stop::AtFirstFailure`] the first operation
+    /// that fails (its key is missing, or present where it must not be) is the last one executed.
     fn execute(&self, operations: &mut [Op<K, V>], stop: Stop) -> usize;
 
-    /// Asks the processor to fetch what an operation on the key will touch
-    /// first, and returns at once: call it, do other work, then operate.
+    /// Prefetches the cache lines that an operation on the key touches first, and returns at once:
+    /// call it, do other work, then operate.
     fn prefetch(&self, key: &K);
 
     /// Iterates over copies of all entries, weakly consistent.
@@ -207,48 +201,49 @@ pub trait ConcurrentMap<K: Clone, V: Clone>: Sized {
     /// Takes a consistent cut of all entries.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// If memory for the cut is refused.
     fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)>, Error>;
 
-    /// Takes out every entry for which `keep` is false. `keep` runs once for each entry that
-    /// it is shown, and again only if the key's value was replaced meanwhile. (A value that
-    /// is changed in place, such as an atomic, is not replaced.)
+    /// Removes every entry for which `keep` returns false. `keep` runs once for each entry that it
+    /// is shown, and again only if the key's value was replaced meanwhile. (A value that is changed
+    /// in place, such as an atomic, is not replaced.)
     fn retain<F>(&self, keep: F)
     where
         F: FnMut(&K, &V) -> bool;
 
-    /// Takes out every entry that is present when it is reached.
+    /// Removes every entry that is present when the walk reaches it.
     fn clear(&self) {
         self.retain(|_, _| false);
     }
 
-    /// How many entries there are: exact when no one else is changing the map.
+    /// Returns how many entries there are: exact when no other thread changes the map.
     fn len(&self) -> usize;
 
-    /// Whether there is no entry.
+    /// Returns whether there is no entry.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Makes room for `additional` more entries, so that inserting them does
-    /// not start a resize (but for bad luck of the hash, which does not fail).
+    /// Makes room for `additional` more entries, so that inserting them does not start a resize.
+    /// (If too many hashes collide by chance a resize starts nevertheless; inserts do not fail
+    /// then.)
     ///
     /// # Errors
-    /// If there is no memory for it; the map is as it was.
+    /// If memory is refused; the map is as it was.
     fn reserve(&self, additional: usize) -> Result<(), Error>;
 
-    /// Gives memory back that the entries do not need.
+    /// Gives back memory that the entries do not need.
     ///
     /// # Errors
-    /// If there is no memory for the smaller table; the map is as it was.
+    /// If memory for the smaller table is refused; the map is as it was.
     fn shrink_to_fit(&self) -> Result<(), Error>;
 
-    /// The share of the mapped slots that hold an entry.
+    /// Returns the share of the mapped slots that hold an entry.
     fn load_factor(&self) -> f64;
 
-    /// How many bytes the map has mapped, and how many of them are resident.
+    /// Returns how many bytes the map has mapped, and how many of them are resident.
     fn memory_usage(&self) -> MemoryUsage;
 
-    /// The quantities that the map's paper reports.
+    /// Returns the figures that the paper of the map's design reports.
     fn stats(&self) -> Self::Stats;
 }

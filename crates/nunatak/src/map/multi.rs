@@ -11,22 +11,22 @@ use crate::table::pea::{PeaMultiStats, Table};
 use core::fmt;
 use core::marker::PhantomData;
 
-/// A concurrent map in which a key has any number of values, equal ones among them: a
-/// secondary index, the build side of a join, the edges of a graph.
+/// A concurrent map in which a key has any number of values, also equal ones: a secondary index,
+/// the build side of a join, the edges of a graph.
 ///
-/// A bucket adapts to its keys. The first values of a key are in slots like those of a
-/// unique key, so that to get them touches the lines of one bucket. When the bucket is
-/// full, keys with several values in it get a value buffer each, which grows from 256
-/// bytes to 512 KiB and then becomes a chain of those. So the values of a key are side
-/// by side, and a key without duplicates costs what it costs in a
-/// [`PeaMap`](crate::PeaMap). Source: Pea Hash (SIGMOD '23), section 3.3.
+/// A bucket adapts to its keys. The first values of a key are in slots like those of a unique key,
+/// so getting them touches the lines of one bucket. When the bucket is full, each key with several
+/// values in it gets a value buffer. A buffer grows from 256 bytes to 512 KiB, and then becomes a
+/// chain of buffers of 512 KiB. So the values of a key are side by side, and a key without
+/// duplicates costs what it costs in a [`PeaMap`](crate::PeaMap). Source: Pea Hash (SIGMOD '23),
+/// section 3.3.
 ///
-/// **Consistency.** Every operation on one key is linearizable, those that return all
-/// of its values included: they return what it had at one moment. The order of a key's
-/// values is not kept. Two values are equal if their bits are.
+/// **Consistency.** Every operation on one key is linearizable. An operation that returns all
+/// values of a key returns the values that it had at one moment. The order of a key's values is not
+/// kept. Two values are equal if their bits are.
 ///
-/// **Progress.** A read takes no lock, unless the key has changed under it for dozens of
-/// attempts. A change holds a lock that sixteen buckets share.
+/// **Progress.** A read takes no lock, unless dozens of attempts found the key changing. A change
+/// holds a lock that sixteen buckets share.
 ///
 /// ```
 /// use nunatak::PeaMultiMap;
@@ -48,7 +48,7 @@ pub struct PeaMultiMap<K, V, S: Hashing = RandomState, M: Medium = Heap> {
 }
 
 impl<K: InlineKey, V: Inline> PeaMultiMap<K, V> {
-    /// How to build a map that differs from the default.
+    /// Returns a builder for a map that differs from the default.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -63,10 +63,10 @@ impl<K: InlineKey, V: Inline> PeaMultiMap<K, V> {
 }
 
 impl<K: InlineKey, V: Inline, S: Hashing + Default> PeaMultiMap<K, V, S> {
-    /// An empty map of two segments.
+    /// Makes an empty map of two segments.
     ///
     /// # Panics
-    /// If the memory for it is refused.
+    /// If memory for it is refused.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -76,10 +76,10 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default> PeaMultiMap<K, V, S> {
         Self::with_capacity(0)
     }
 
-    /// An empty map with room for `capacity` values.
+    /// Makes an empty map with room for `capacity` values.
     ///
     /// # Panics
-    /// If the memory is refused; see [`PeaBuilder::build_multi`].
+    /// If memory is refused; see [`PeaBuilder::build_multi`].
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -96,13 +96,13 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default> PeaMultiMap<K, V, S> {
 
 #[allow(private_bounds, reason = "media are internal: in RAM it is the default")]
 impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
-    /// A map of a table that is built already.
+    /// Wraps a table that is built already.
     pub(crate) fn of(table: Table<S::Placement, M>) -> Self {
         Self { table, entries: PhantomData }
     }
 
-    /// Gives a key another value, whether it has that already or not. It touches the
-    /// lines of a version, a header and a slot, and if the key has a buffer, of its end.
+    /// Adds a value to a key, even if the key has an equal one. Touches the lines of a version, a
+    /// header and a slot and, if the key has a buffer, of the buffer's end.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -117,7 +117,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         let _ = self.try_insert(key, value);
     }
 
-    /// One of the values of a key, if it has any.
+    /// Returns one of the values of a key, if it has any.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -130,7 +130,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         self.table.any_value(key.to_word()).map(V::from_word)
     }
 
-    /// All values that a key has at one moment. They are copied before the first is
+    /// Returns all values that a key has at one moment. They are copied before the first is
     /// yielded; see [`copy_all`](Self::copy_all).
     ///
     /// ```
@@ -146,8 +146,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         values.into_iter()
     }
 
-    /// Appends all values that a key has at one moment to `values`, and returns how many
-    /// they are.
+    /// Appends all values that a key has at one moment to `values`, and returns how many they are.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -161,7 +160,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         self.table.copy_values(key.to_word(), values)
     }
 
-    /// How many values a key has, without looking at them.
+    /// Returns how many values a key has, without reading them.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -173,7 +172,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         self.table.count_values(key.to_word())
     }
 
-    /// Whether a key has a value.
+    /// Returns whether a key has a value.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -185,7 +184,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         self.table.any_value(key.to_word()).is_some()
     }
 
-    /// Whether a key has this value: looks through all that it has.
+    /// Returns whether a key has this value. Looks through the key's values.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -197,8 +196,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         self.table.contains_value(key.to_word(), value.to_word())
     }
 
-    /// Takes a value of a key out, once; whether it was there. Looks through all values
-    /// that the key has.
+    /// Removes one occurrence of a value of a key, and returns whether there was one. Looks through
+    /// the key's values.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -212,7 +211,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         self.table.remove_value(key.to_word(), value.to_word())
     }
 
-    /// Takes all values of a key out, at once; how many they were.
+    /// Removes all values of a key, atomically, and returns how many there were.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -225,7 +224,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         self.table.remove_values(key.to_word())
     }
 
-    /// Takes all values of a key out, at once, and returns them.
+    /// Removes all values of a key, atomically, and returns them.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -237,8 +236,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         self.table.drain_values(key.to_word()).into_iter().map(V::from_word)
     }
 
-    /// Stores many values, in order: as many calls of [`insert`](Self::insert), whose
-    /// memory accesses overlap.
+    /// Stores many values, in order, as calls of [`insert`](Self::insert) would, with overlapped
+    /// memory latencies.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -263,8 +262,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         self.table.insert_values(entries.len(), pair)
     }
 
-    /// Appends all values of many keys, in order; those of key `n` end at place `ends[n]`
-    /// of `values`. Each key's are those of a moment of its own.
+    /// Appends all values of many keys, in order. The values of key `n` end at index `ends[n]` of
+    /// `values`. They are the values of one moment for each key, not for all keys together.
     ///
     /// # Errors
     /// If `ends` is shorter than `keys`; nothing was done.
@@ -290,7 +289,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         Ok(())
     }
 
-    /// How many values each of many keys has.
+    /// Counts the values of each of many keys.
     ///
     /// # Errors
     /// If `counts` is shorter than `keys`; nothing was done.
@@ -311,7 +310,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         Ok(())
     }
 
-    /// Takes all values of many keys out, in order; how many each had.
+    /// Removes all values of many keys, in order, and stores in `removed` how many each had.
     ///
     /// # Errors
     /// If `removed` is shorter than `keys`; nothing was done.
@@ -332,8 +331,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         Ok(())
     }
 
-    /// All keys with all of their values, weakly consistent: those of a segment are
-    /// copied at one moment, the next segment's at another one.
+    /// Iterates over all keys with all of their values, weakly consistent. The pairs of a segment
+    /// are copied at one moment, those of the next segment at another.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -344,11 +343,11 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         self.table.iter().map(|(key, value)| (K::from_word(key), V::from_word(value)))
     }
 
-    /// A consistent cut of all pairs. Changes wait while it is made; reads don't. It
-    /// holds 16 bytes for each value.
+    /// Takes a consistent cut of all pairs. Changes wait for the moment of the cut, and for copies
+    /// of single segments; reads do not wait. The cut takes 16 bytes for each value.
     ///
     /// # Errors
-    /// If that memory is not to be had.
+    /// If memory for the cut is refused.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -363,8 +362,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         Ok(pairs.map(|(key, value)| (K::from_word(key), V::from_word(value))))
     }
 
-    /// Takes out the pairs that `keep` rejects, each as [`remove_one`](Self::remove_one)
-    /// does: of a key with very many values it takes long to take most of them out.
+    /// Removes the pairs that `keep` rejects, each as [`remove_one`](Self::remove_one) does. So
+    /// removing most values of a key that has very many takes long.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -380,7 +379,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         }
     }
 
-    /// Takes out all pairs that it comes to.
+    /// Removes all values of each key that the walk reaches.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;
@@ -394,7 +393,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
         }
     }
 
-    /// What the map looks like inside: reads every bucket.
+    /// Returns the figures of the map's structure. Reads every bucket.
     ///
     /// ```
     /// # use nunatak::PeaMultiMap;

@@ -15,9 +15,9 @@ where
     V: Inline + Send + Sync,
     D::Table<S::Placement>: Sync,
 {
-    /// Copies of all entries in parallel, in no order; weakly consistent, as
-    /// [`iter`](Self::iter). The walk over the bins is one thread's at a time, what is
-    /// done with the entries is not.
+    /// Iterates over copies of all entries in parallel, in no order, weakly consistent as
+    /// [`iter`](Self::iter). One thread at a time walks over the table; all threads process
+    /// entries.
     ///
     /// ```
     /// use nunatak::DlhtMap;

@@ -1,7 +1,7 @@
 //! Maps and sets as serde's maps and sequences (feature `serde`).
 //!
-//! What is written is a snapshot: a consistent cut, so that a map can be written
-//! while it is in use, and its length is known beforehand.
+//! A map is written as a snapshot: a consistent cut. So a map can be written while it is in use,
+//! and its length is known beforehand.
 
 use super::{BoxedMap, InlineMap, InlineSet, PeaMultiMap};
 use crate::entry::{Inline, InlineKey};
@@ -13,8 +13,8 @@ use core::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Error as _, Serialize, Serializer};
 
-/// How much room is made before an entry is read, at most: what a file says of
-/// its length may be a lie.
+/// The largest room that is made before entries are read: the length that the input tells may be
+/// wrong.
 const TRUSTED_LENGTH: usize = 1 << 20;
 
 impl<K, V, S: Hashing, D: Hashes<S>> Serialize for InlineMap<K, V, S, D>
@@ -47,7 +47,7 @@ impl<K: InlineKey + Serialize, S: Hashing, D: Hashes<S>> Serialize for InlineSet
     }
 }
 
-/// As a sequence of pairs: a key may be there more than once.
+/// As a sequence of pairs, since a key may occur more than once.
 impl<K, V, S: Hashing> Serialize for PeaMultiMap<K, V, S>
 where
     K: InlineKey + Serialize,
@@ -59,7 +59,7 @@ where
     }
 }
 
-/// Reads entries into a collection that `make` makes for so many.
+/// Reads entries into a collection that `make` creates with this capacity.
 struct Entries<T, E, F> {
     make: F,
     what: PhantomData<fn() -> (T, E)>,
@@ -87,7 +87,7 @@ where
     }
 }
 
-/// Reads keys, or pairs, into a collection that `make` makes for so many.
+/// Reads keys, or pairs, into a collection that `make` creates with this capacity.
 struct Keys<T, K, F> {
     make: F,
     what: PhantomData<fn() -> (T, K)>,

@@ -1,10 +1,10 @@
-//! Batches: what all of them need, and mixed ones: requests, outcomes and when to stop.
+//! Batches: what all of them need; requests, outcomes and stop rules of mixed batches.
 
 pub(super) mod windows;
 
 use crate::error::BatchError;
 
-/// A batch must fit its results.
+/// Checks that the results of a batch fit.
 pub(super) fn check_batch(requests: usize, results: usize) -> Result<(), BatchError> {
     if results < requests { Err(BatchError { requests, results }) } else { Ok(()) }
 }
@@ -20,20 +20,20 @@ pub(super) fn check_batch(requests: usize, results: usize) -> Result<(), BatchEr
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<K, V> {
-    /// Look the key up. Fails if it is absent.
+    /// Looks the key up. Fails if it is absent.
     Get(K),
-    /// Store the value, replacing what is there. Never fails.
+    /// Stores the value, replacing the present one. Never fails.
     Insert(K, V),
-    /// Store the value. Fails if the key is present.
+    /// Stores the value. Fails if the key is present.
     TryInsert(K, V),
-    /// Replace the value. Fails if the key is absent.
+    /// Replaces the value. Fails if the key is absent.
     Update(K, V),
-    /// Take the key out. Fails if it is absent.
+    /// Removes the key. Fails if it is absent.
     Remove(K),
 }
 
 impl<K, V> Request<K, V> {
-    /// The key of the request.
+    /// Returns the key of the request.
     ///
     /// ```
     /// use nunatak::Request;
@@ -49,7 +49,7 @@ impl<K, V> Request<K, V> {
         }
     }
 
-    /// What the request comes to if `before` is the key's value, for maps that execute one
+    /// Returns the outcome of the request if `before` is the key's value: for maps that execute one
     /// request after the other.
     ///
     /// ```
@@ -68,7 +68,7 @@ impl<K, V> Request<K, V> {
     }
 }
 
-/// What an operation of a mixed batch came to.
+/// The outcome of an operation of a mixed batch.
 ///
 /// ```
 /// use nunatak::Outcome;
@@ -77,7 +77,7 @@ impl<K, V> Request<K, V> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Outcome<V> {
-    /// Not executed.
+    /// The operation was not executed.
     #[default]
     Pending,
     /// The key's value (`Get`).
@@ -90,12 +90,12 @@ pub enum Outcome<V> {
     Replaced(V),
     /// The value that is present already (`TryInsert`): a failure.
     Occupied(V),
-    /// The value that was taken out (`Remove`).
+    /// The value that was removed (`Remove`).
     Removed(V),
 }
 
 impl<V> Outcome<V> {
-    /// Whether the operation was executed and did what it was asked for.
+    /// Returns whether the operation was executed and did not fail.
     ///
     /// ```
     /// use nunatak::Outcome;
@@ -117,12 +117,12 @@ impl<V> Outcome<V> {
 pub struct Op<K, V> {
     /// What is asked for.
     pub request: Request<K, V>,
-    /// What it came to.
+    /// The outcome.
     pub outcome: Outcome<V>,
 }
 
 impl<K, V> Op<K, V> {
-    /// An operation that is not executed yet.
+    /// Makes an operation that is not executed yet.
     ///
     /// ```
     /// use nunatak::{Op, Request};
@@ -146,9 +146,9 @@ impl<K, V> Op<K, V> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stop {
-    /// Execute all of it.
+    /// Executes all operations.
     #[default]
     Never,
-    /// Execute nothing after the first operation that does not succeed.
+    /// Executes nothing after the first operation that fails.
     AtFirstFailure,
 }

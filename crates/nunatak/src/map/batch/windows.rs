@@ -1,16 +1,17 @@
-//! Batches of keys whose entries are elsewhere: slots are looked for in windows, so that the
-//! latencies of slots overlap, and then those of entries.
+//! Batches of keys whose entries are not in the slots. A window of keys is looked up in the table
+//! first, so that the latencies of slots overlap; then the latencies of their entries overlap.
 //!
-//! Whose word is a key's is the key's but for bad luck, so that its entry is fetched before it
-//! is looked at. For changes that is all; of lookups the entry is compared then.
+//! A slot whose word equals the key's word almost always belongs to the key, so its entry is
+//! prefetched before it is compared. For changes that is all; lookups compare the entries
+//! afterwards.
 
 use crate::table::{ByEntry, KeyTest, PairTable};
 use core::ops::Range;
 
-/// How many keys are looked for before the first entry is looked at.
+/// How many keys are looked up before the first entry is compared.
 const LOOKUPS: usize = 256;
 
-/// How many keys are looked for before the first of them is changed.
+/// How many keys are looked up before the first of them is changed.
 const CHANGES: usize = 64;
 
 /// The windows of a batch.
@@ -18,9 +19,9 @@ fn windows(count: usize, len: usize) -> impl Iterator<Item = Range<usize>> {
     (0..count).step_by(len).map(move |first| first..count.min(first + len))
 }
 
-/// Tells of each key of a batch, in order, its number and its value word. Words are asked for
-/// once; `test` looks at no entry; `is_its` looks at one that was [fetched] and passed, and if it
-/// is another key's, `look` looks the key up.
+/// Calls `found` for each key of a batch, in order, with its index and its value word. Each word is
+/// taken from `words` once. `test` must not read an entry. `is_its` reads an entry that was
+/// [fetched] and passed `test`; if the entry belongs to another key, `look` looks the key up.
 ///
 /// [fetched]: crate::memory::prefetch
 #[inline(always)]
@@ -46,7 +47,8 @@ pub(in crate::map) fn find_many<T: KeyTest>(
                 second.into_iter().for_each(&prefetch);
             },
         );
-        // What was found for the keys after one that is looked up again is older than that.
+        // Results for the keys after a repeated lookup are older than it, so they are repeated,
+        // too.
         let mut is_too_old = false;
         for (at, second) in window.zip(seconds) {
             is_too_old = is_too_old || second.is_some_and(|second| !is_its(at, second));
@@ -55,8 +57,8 @@ pub(in crate::map) fn find_many<T: KeyTest>(
     }
 }
 
-/// Runs `each` for the changes of a batch, in order, until it returns false. By then slots and
-/// entries have been fetched, and, if keys may be `INSERTS`, slots for them.
+/// Runs `each` for the changes of a batch, in order, until it returns false. Slots and entries have
+/// been fetched before, and, if `INSERTS`, free slots for the keys.
 pub(in crate::map) fn for_each_fetched<const INSERTS: bool>(
     table: &impl PairTable,
     words: impl ExactSizeIterator<Item = u64>,
@@ -67,7 +69,7 @@ pub(in crate::map) fn for_each_fetched<const INSERTS: bool>(
     for mut window in windows(count, CHANGES) {
         let mut of_window = [0; CHANGES];
         of_window.iter_mut().zip(words.by_ref()).for_each(|(to, word)| *to = word);
-        // Who inserts will want a slot that no look for the key fetches.
+        // An insert needs a free slot, which a lookup does not fetch.
         if INSERTS {
             of_window[..window.len()].iter().for_each(|&word| table.prefetch(word));
         }
@@ -90,7 +92,7 @@ mod tests {
     use crate::table::{ByWord, Change, Design, Dlht};
     use core::cell::Cell;
 
-    /// A lookup that has to be repeated finds what has changed since, and so do all after it.
+    /// A repeated lookup finds what has changed since, and so do all lookups after it.
     #[test]
     fn lookups_are_in_order_if_one_is_repeated() {
         const COUNT: usize = 3 * LOOKUPS;

@@ -10,7 +10,7 @@ use crate::map::batch::{Op, Request, Stop, check_batch, windows};
 use crate::table::{ByEntry, Design, KeyTest, PairTable};
 use core::hash::{BuildHasher, Hash};
 
-/// Fetches the beginning of an entry: for most its key, and the value or where that is.
+/// Prefetches the beginning of an entry: for most types the key, and the value or its pointer.
 #[inline(always)]
 fn prefetch_entry<K, V>(word: u64) {
     // SAFETY: the table holds addresses of entries only.
@@ -18,7 +18,8 @@ fn prefetch_entry<K, V>(word: u64) {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
-    /// Runs `each` for every key of a batch, in order, after what it touches has been fetched.
+    /// Runs `each` for every key of a batch, in order, after the lines of its slot and its entry
+    /// have been fetched.
     fn for_each_fetched<'k, const INSERTS: bool>(
         &self,
         keys: impl ExactSizeIterator<Item = &'k K>,
@@ -30,7 +31,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         windows::for_each_fetched::<INSERTS>(&self.table, words, prefetch_entry::<K, V>, each);
     }
 
-    /// [`ConcurrentMap::prefetch`]: asks the processor for the key's bin.
+    /// [`ConcurrentMap::prefetch`]: prefetches the lines of the table that a lookup of the key
+    /// touches first.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -41,8 +43,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         self.table.prefetch(self.word(key));
     }
 
-    /// [`ConcurrentMap::get_many`]: copies of the values of all keys, in order,
-    /// and how many were present.
+    /// [`ConcurrentMap::get_many`]: copies the values of all keys, in order, and returns how many
+    /// were present.
     ///
     /// # Errors
     /// If `values` is shorter than `keys`; nothing was done.
@@ -82,7 +84,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
 }
 
 impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
-    /// Stores a value if its key is absent, or returns a copy of what is there.
+    /// Stores a value if its key is absent, or returns a copy of the present value.
     pub(super) fn compute_present(&self, key: K, value: V) -> Option<V> {
         self.compute(key, |present| match present {
             Some(_) => Compute::Keep,
@@ -149,7 +151,7 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher, D: Design> BoxedMap<K, V, S
         Ok(present)
     }
 
-    /// [`ConcurrentMap::remove_many`]: takes all keys out, in order, and returns how many were
+    /// [`ConcurrentMap::remove_many`]: removes all keys, in order, and returns how many were
     /// present.
     ///
     /// # Errors
@@ -174,7 +176,8 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher, D: Design> BoxedMap<K, V, S
         Ok(present)
     }
 
-    /// [`ConcurrentMap::execute`]: mixed operations in order, and how many were executed.
+    /// [`ConcurrentMap::execute`]: executes mixed operations in order, and returns how many were
+    /// executed.
     ///
     /// ```
     /// # use nunatak::{DlhtBoxedMap, Op, Outcome, Request, Stop};

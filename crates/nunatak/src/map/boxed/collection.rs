@@ -12,7 +12,7 @@ use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
 impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
-    /// [`ConcurrentMap::iter`]: copies of all entries; a guard's
+    /// [`ConcurrentMap::iter`]: iterates over copies of all entries; a guard's
     /// [`iter`](crate::BoxedGuard::iter) yields references.
     ///
     /// ```
@@ -29,18 +29,18 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         let guard = self.guard();
         self.table.iter().map(move |(_, word)| {
             let _under = &guard;
-            // SAFETY: the table holds addresses of entries only, and the
-            // iterator holds a guard that is older than itself.
+            // SAFETY: the table holds addresses of entries only, and the iterator holds a guard
+            // that is older than itself.
             let entry = unsafe { EntryPtr::<K, V>::from_word(word).entry() };
             (entry.key.clone(), entry.value.clone())
         })
     }
 
-    /// [`ConcurrentMap::snapshot`]: copies of a consistent cut of all entries,
-    /// made when they are asked for; a guard holds them until then.
+    /// [`ConcurrentMap::snapshot`]: takes a consistent cut of all entries. The iterator copies each
+    /// entry when it yields it, and holds a guard until it is dropped.
     ///
     /// # Errors
-    /// If there is no memory for a second index.
+    /// If memory for the cut is refused.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -60,8 +60,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         let pairs = self.table.snapshot()?;
         Ok(pairs.map(move |(_, word)| {
             let _under = &guard;
-            // SAFETY: as in `iter`: in the table at the cut, which was made
-            // under the guard.
+            // SAFETY: as in `iter`; the entry was in the table at the cut, which was made under the
+            // guard.
             let entry = unsafe { EntryPtr::<K, V>::from_word(word).entry() };
             (entry.key.clone(), entry.value.clone())
         }))

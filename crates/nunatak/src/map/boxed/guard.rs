@@ -1,5 +1,4 @@
-//! What shares the entries of a boxed map with their map: guards on them, and
-//! entries that were taken out.
+//! Guards on the entries of a boxed map, and entries that were removed from it.
 
 use crate::entry::{Entry, Retired};
 use crate::hash::RandomState;
@@ -35,7 +34,7 @@ impl<'m, K, V, S, D: Design> BoxedGuard<'m, K, V, S, D> {
         self.map
     }
 
-    /// The key and the value behind a value word that was read under this guard.
+    /// Returns the key and the value behind a value word that was read under this guard.
     pub(in crate::map) fn entry(&self, word: u64) -> (&K, &V) {
         // SAFETY: the table holds addresses of entries only; read under this guard,
         // which outlives the reference.
@@ -51,7 +50,7 @@ impl<K, V, S, D: Design> fmt::Debug for BoxedGuard<'_, K, V, S, D> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedGuard<'_, K, V, S, D> {
-    /// The key's value.
+    /// Returns a reference to the key's value.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -66,7 +65,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedGuard<'_, K, V, S, D> {
         self.map.find_entry(&self.pin, key).map(|entry| &entry.value)
     }
 
-    /// The stored key and its value.
+    /// Returns references to the stored key and its value.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -82,7 +81,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedGuard<'_, K, V, S, D> {
         self.map.find_entry(&self.pin, key).map(|entry| (&entry.key, &entry.value))
     }
 
-    /// References to all entries, weakly consistent.
+    /// Iterates over references to all entries, weakly consistent.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -95,8 +94,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedGuard<'_, K, V, S, D> {
     }
 }
 
-/// An entry that was taken out of a [`BoxedMap`]. Others may be reading it
-/// under guards that they took before.
+/// An entry that was removed from a [`BoxedMap`]. Other threads may be reading it under guards that
+/// they took before.
 ///
 /// ```
 /// use nunatak::DlhtBoxedMap;
@@ -128,7 +127,7 @@ impl<'m, K, V, S, D: Design> Removed<'m, K, V, S, D> {
         self.entry.as_ref().map(Retired::entry).expect("taken by consuming calls only")
     }
 
-    /// The key that was taken out.
+    /// Returns the key that was removed.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -140,7 +139,7 @@ impl<'m, K, V, S, D: Design> Removed<'m, K, V, S, D> {
         &self.entry().key
     }
 
-    /// The value that was taken out.
+    /// Returns the value that was removed.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -152,11 +151,11 @@ impl<'m, K, V, S, D: Design> Removed<'m, K, V, S, D> {
         &self.entry().value
     }
 
-    /// The key and the value themselves, if no guard can see them. Interrupts
-    /// every processor that runs this process, for about a microsecond.
+    /// Returns the key and the value by value, if no guard can see them. Interrupts every processor
+    /// that runs this process, for about a microsecond.
     ///
     /// # Errors
-    /// The entry, to try again or to drop.
+    /// The entry itself, to try again or to drop, if a guard may see it.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;

@@ -23,13 +23,13 @@ pub(super) type Pointer<K, V> = EntryPtr<K, V>;
 
 /// A concurrent map of any `K: Hash + Eq` to any value.
 ///
-/// A slot holds the key's hash and a pointer to an entry on the heap, so a get
-/// touches two cache lines and the key; otherwise it is
-/// [`DlhtMap`](crate::DlhtMap), with its consistency and its progress. Keys
-/// are looked up by any borrowed form.
+/// A slot holds the key's hash and a pointer to an entry on the heap. A get touches what a get of
+/// the design's inline map touches (such as [`DlhtMap`](crate::DlhtMap) or
+/// [`PeaMap`](crate::PeaMap)), one cache line of the entry, and what the key and the value point
+/// to. Consistency and progress are those of that map. Keys are looked up by any borrowed form.
 ///
-/// Keys whose `Hash` collides in all 64 bits are told apart by `Eq`; if very
-/// many do, they share a lock (see `stats().delegated_bins`).
+/// `Eq` tells keys apart whose `Hash` collides in all 64 bits. If very many keys collide they share
+/// a lock.
 ///
 /// ```
 /// use nunatak::DlhtBoxedMap;
@@ -55,19 +55,17 @@ pub(super) type Pointer<K, V> = EntryPtr<K, V>;
 ///
 /// # When entries are dropped
 ///
-/// An entry that was replaced or removed waits until no guard lives that may see it: `Drop`
-/// of its key and its value never runs before. Afterwards it runs when
+/// An entry that was replaced or removed waits until no guard lives that may see it: `Drop` of its
+/// key and its value never runs before. Afterwards it runs when
 ///
-/// - 128 more entries are retired by this thread, or by others of the same eighth of all
-///   threads;
+/// - this thread, or other threads of the same eighth of all threads, retire 128 more entries;
 /// - [`reclaim`](Self::reclaim), [`clear`](Self::clear) or [`retain`](Self::retain) is called;
-/// - [`Removed::into_owned`] returned the entry, and the caller drops it;
+/// - the caller drops an entry that [`Removed::into_owned`] returned;
 /// - the map is dropped.
 ///
-/// `Drop` runs on the thread that does this, which holds no lock of the map meanwhile, so
-/// `Drop` may use the map. Values that hold scarce resources (files, locks, permits) should
-/// be taken out by [`remove_entry`](Self::remove_entry) and `into_owned`, or be followed by
-/// `reclaim`.
+/// `Drop` runs on the thread that does this, which holds no lock of the map meanwhile, so `Drop`
+/// may use the map. For values that hold scarce resources (files, locks, permits), use
+/// [`remove_entry`](Self::remove_entry) and `into_owned`, or call `reclaim` after removals.
 ///
 /// ```
 /// # use nunatak::DlhtBoxedMap;
@@ -82,9 +80,9 @@ pub(super) type Pointer<K, V> = EntryPtr<K, V>;
 ///
 /// # Values changed in place
 ///
-/// A value that is `Sync` can be changed where it is, such as an `AtomicU64`. If others
-/// remove entries meanwhile, such changes may be lost with the entry;
-/// [the guide](crate::guide::values_in_place) says when, and how to keep them.
+/// A value that is `Sync`, such as an `AtomicU64`, can be changed in place. If other threads remove
+/// entries meanwhile, such changes may be lost with the entry; [the
+/// guide](crate::guide::values_in_place) says when, and how to keep them.
 pub struct BoxedMap<K, V, S = RandomState, D: Design = Dlht> {
     pub(super) table: D::Table<HashPlacement>,
     hasher: S,
@@ -93,7 +91,7 @@ pub struct BoxedMap<K, V, S = RandomState, D: Design = Dlht> {
 }
 
 impl<K, V, S, D: Design> BoxedMap<K, V, S, D> {
-    /// A map of a table that is built already.
+    /// Wraps a table that is built already.
     pub(super) fn of(table: D::Table<HashPlacement>, hasher: S) -> Self {
         const {
             assert!(
@@ -107,18 +105,18 @@ impl<K, V, S, D: Design> BoxedMap<K, V, S, D> {
 
 // SAFETY: the map owns its entries, and dropping it drops them here.
 unsafe impl<K: Send, V: Send, S: Send, D: Design> Send for BoxedMap<K, V, S, D> {}
-// SAFETY: threads that share the map get references to keys and values, and
-// drop what others stored.
+// SAFETY: threads that share the map get references to keys and values, and drop what other threads
+// stored.
 unsafe impl<K: Send + Sync, V: Send + Sync, S: Sync, D: Design> Sync for BoxedMap<K, V, S, D> where
     D::Table<HashPlacement>: Sync
 {
 }
 
 impl<K, V, S: Default, D: Design> BoxedMap<K, V, S, D> {
-    /// An empty map of a few cache lines.
+    /// Makes an empty map of the design's smallest size.
     ///
     /// # Panics
-    /// If the memory for it is refused.
+    /// If memory for it is refused.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -128,10 +126,10 @@ impl<K, V, S: Default, D: Design> BoxedMap<K, V, S, D> {
         Self::with_capacity(0)
     }
 
-    /// An empty map with room for `capacity` entries.
+    /// Makes an empty map with room for `capacity` entries.
     ///
     /// # Panics
-    /// If the memory for it is refused; the builder returns the error.
+    /// If memory for it is refused; the builder returns the error.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -145,15 +143,15 @@ impl<K, V, S: Default, D: Design> BoxedMap<K, V, S, D> {
     }
 }
 
-/// The key test of a borrowed key.
+/// Returns the key test of a borrowed key.
 pub(super) fn is<'k, K, V, Q>(key: &'k Q) -> ByCaller<impl Fn(u64) -> bool + Copy + 'k>
 where
     K: Borrow<Q> + 'k,
     V: 'k,
     Q: Eq + ?Sized,
 {
-    // SAFETY: a table of this map holds addresses of its entries only, and
-    // every operation runs under a guard that was taken before.
+    // SAFETY: a table of this map holds addresses of its entries only, and every operation runs
+    // under a guard that was taken before.
     ByCaller(move |word| unsafe { Pointer::<K, V>::from_word(word).entry() }.key.borrow() == key)
 }
 
@@ -166,7 +164,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         self.table.registry().guard()
     }
 
-    /// The entry of a key.
+    /// Finds the entry of a key.
     pub(super) fn find<'g, Q>(&'g self, guard: &'g GuardPin<'_>, key: &Q) -> Option<Pointer<K, V>>
     where
         K: Borrow<Q>,
@@ -190,7 +188,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         self.find(guard, key).map(|found| unsafe { found.entry() })
     }
 
-    /// Applies a change to the key's slot, and returns what was there.
+    /// Applies a change to the key's slot, and returns the entry that was there.
     pub(super) fn apply<'g, Q>(
         &'g self,
         _guard: &'g GuardPin<'_>,
@@ -208,16 +206,15 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         before.map(|word| unsafe { Pointer::from_word(word) })
     }
 
-    /// Frees an entry that a change took out of its slot, when nobody can see
-    /// it any more.
+    /// Frees an entry that a change took out of its slot, once no thread can see it any more.
     pub(super) fn retire(&self, taken_out: Pointer<K, V>) {
-        // SAFETY: the caller's change took it out, and limbo keeps it from
-        // every guard that may have seen it (R3, R4).
+        // SAFETY: the caller's change took it out, and limbo keeps it from every guard that may
+        // have seen it (R3, R4).
         self.limbo.retire(self.table.registry(), unsafe { Retired::new(taken_out) });
     }
 
-    /// Replaces the very entry `current` by a new one or takes it out; what is
-    /// there instead, if not.
+    /// Replaces the very entry `current` by a new one, or removes it. The error is the entry that
+    /// is there instead, if any.
     pub(super) fn replace_entry<'g, Q>(
         &'g self,
         guard: &'g GuardPin<'_>,
@@ -236,10 +233,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         }
     }
 
-    /// Holds the map's entries for as long as the guard lives: references that
-    /// are taken through it stay good, whatever happens to their keys. Memory
-    /// that is freed meanwhile waits for the guard; `stats` shows how much. (Of DLHT the indexes
-    /// that growth leaves behind wait, too.)
+    /// Returns a guard, which keeps the map's entries for as long as it lives: references that are
+    /// taken through it stay valid, whatever happens to their keys. Memory that is freed meanwhile
+    /// waits for the guard; [`unreclaimed`](Self::unreclaimed) returns how many entries wait. (Old
+    /// indexes of DLHT, which growth leaves behind, wait, too.)
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -253,11 +250,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
 
     /// Runs `f` on the key's value, in place, under a guard.
     ///
-    /// `f` may change a value that is `Sync`, such as an atomic counter. The entry may be
-    /// removed or replaced before `f` ends, or between the lookup and `f`: then the change is
-    /// made to an entry that is in the map no more, and is lost with it. If entries are
-    /// removed while others change them, use [`modify`](Self::modify); see
-    /// [the guide](crate::guide::values_in_place).
+    /// `f` may change a value that is `Sync`, such as an atomic counter. The entry may be removed
+    /// or replaced before `f` ends, or between the lookup and `f`. Then `f` changes an entry that
+    /// is not in the map any more, and the change is lost. If entries are removed while others
+    /// change them, use [`modify`](Self::modify); see [the guide](crate::guide::values_in_place).
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -275,7 +271,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         self.find_entry(&guard, key).map(|entry| f(&entry.value))
     }
 
-    /// A copy of the key's value.
+    /// Returns a copy of the key's value.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -292,7 +288,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         self.get_with(key, V::clone)
     }
 
-    /// Whether the key is present.
+    /// Returns whether the key is present.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -307,11 +303,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         self.find(&guard, key).is_some()
     }
 
-    /// Stores the value and returns a copy of what it replaced. (The key is
-    /// replaced too.) [`put`](Self::put) does without the copy.
+    /// Stores the value and returns a copy of the value that it replaced. (The key is replaced
+    /// too.) [`put`](Self::put) makes no copy.
     ///
-    /// The entry that was replaced is dropped later: see
-    /// [when entries are dropped](Self#when-entries-are-dropped).
+    /// The replaced entry is dropped later: see [when entries are
+    /// dropped](Self#when-entries-are-dropped).
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -345,8 +341,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     }
 
     pub(super) fn removed(&self, taken_out: Pointer<K, V>) -> Removed<'_, K, V, S, D> {
-        // SAFETY: the caller's change took it out; `Removed` frees it by way of
-        // limbo, or after it made sure that nobody can see it.
+        // SAFETY: the caller's change took it out; `Removed` frees it by way of limbo, or after it
+        // made sure that no thread can see it.
         Removed::new(self, unsafe { Retired::new(taken_out) })
     }
 
@@ -376,8 +372,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         }
     }
 
-    /// Replaces the value if the key is present, and returns a copy of what it
-    /// replaced.
+    /// Replaces the value if the key is present, and returns a copy of the value that it replaced.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -391,7 +386,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         V: Clone,
     {
         let value = core::cell::Cell::new(Some(value));
-        // Made at the first need, and kept: the closure may be called again.
+        // Made when it is first needed, and kept for the next attempts.
         let mut entry: Option<Unpublished<K, V>> = None;
         let guard = self.guard();
         let mut present = self.find(&guard, key);
@@ -417,11 +412,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         }
     }
 
-    /// Replaces the value by what `f` makes of it, and returns a copy of the
-    /// value before. `f` may run more than once.
+    /// Replaces the value by the result of `f`, and returns a copy of the value before. `f` may run
+    /// more than once.
     ///
     /// # Errors
-    /// A copy of the value that `f` declined, `None` if the key is absent.
+    /// A copy of the value for which `f` returned `None`, or `None` if the key is absent.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -457,10 +452,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     }
 
     /// [`ConcurrentMap::compare_exchange`]: replaces a value that is equal to `current`, and
-    /// returns a copy of what it replaced.
+    /// returns a copy of it.
     ///
     /// # Errors
-    /// A copy of the value that is present instead, `None` if the key is absent.
+    /// A copy of the value that is present instead, or `None` if the key is absent.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -478,8 +473,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         self.fetch_update(key, |present| (present == current).then(|| new.clone()))
     }
 
-    /// Decides on a key's fate by its present value, atomically, and returns a
-    /// copy of the value before. `f` may run more than once.
+    /// Keeps, replaces or removes the key's value as `f` decides, atomically, and returns a copy of
+    /// the value before. `f` may run more than once.
     ///
     /// ```
     /// # use nunatak::{Compute, DlhtBoxedMap};
@@ -533,12 +528,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         }
     }
 
-    /// Runs `f` on the key's value, which is made first if it is absent.
+    /// Runs `f` on the key's value, or on the result of `make`, which is stored first, if the key
+    /// is absent.
     ///
-    /// `make` runs at most once, and its value is dropped if another thread stored one
-    /// meanwhile. What `f` changes in place may be lost as with [`get_with`](Self::get_with),
-    /// if others remove the entry; [`modify_or_insert_with`](Self::modify_or_insert_with)
-    /// loses nothing.
+    /// `make` runs at most once. Its value is dropped if another thread stored one meanwhile.
+    /// Changes that `f` makes in place may be lost as with [`get_with`](Self::get_with), if other
+    /// threads remove the entry; [`modify_or_insert_with`](Self::modify_or_insert_with) loses none.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -564,7 +559,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         match self.apply(&guard, entry.key(), Some(ptr), |_| Change::Keep) {
             None => {
                 entry.published();
-                // SAFETY: in the table, or taken out of it under this guard.
+                // SAFETY: the entry is in the table, or was taken out of it under this guard.
                 f(unsafe { &ptr.entry().value })
             }
             // SAFETY: found under the guard (R3).
@@ -576,8 +571,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
 impl<K, V, S, D: Design> Drop for BoxedMap<K, V, S, D> {
     fn drop(&mut self) {
         for (_, word) in self.table.iter() {
-            // SAFETY: the table holds addresses of entries only, each once, and
-            // nobody else has the map any more.
+            // SAFETY: the table holds addresses of entries only, each once, and no other thread has
+            // the map any more.
             drop(unsafe { Retired::<K, V>::new(Pointer::from_word(word)) });
         }
     }

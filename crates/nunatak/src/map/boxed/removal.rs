@@ -1,4 +1,4 @@
-//! [`BoxedMap`]: removals, and when the entries that they take out are freed.
+//! [`BoxedMap`]: removals, and when the removed entries are freed.
 
 use crate::entry::Entry;
 use crate::map::boxed::guard::Removed;
@@ -10,11 +10,11 @@ use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 
 impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
-    /// Takes the key out and returns a copy of its value;
-    /// [`remove_entry`](Self::remove_entry) does without the copy.
+    /// Removes the key and returns a copy of its value; [`remove_entry`](Self::remove_entry) makes
+    /// no copy.
     ///
-    /// The entry itself is dropped later: see
-    /// [when entries are dropped](Self#when-entries-are-dropped).
+    /// The entry itself is dropped later: see [when entries are
+    /// dropped](Self#when-entries-are-dropped).
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -31,11 +31,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         self.remove_entry(key).map(|removed| removed.value().clone())
     }
 
-    /// Takes the key out and returns its entry, which can be had by value when
-    /// nobody else can see it.
+    /// Removes the key and returns its entry. [`Removed::into_owned`] returns the entry by value
+    /// when no other thread can see it.
     ///
-    /// Threads that found the entry before may go on changing its value in place. A
-    /// [`Sealable`] value can be sealed against that.
+    /// Threads that found the entry before may go on changing its value in place. Sealing a
+    /// [`Sealable`] value prevents that.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -53,15 +53,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         self.apply(&guard, key, None, |_| Change::Remove).map(|taken_out| self.removed(taken_out))
     }
 
-    /// Takes the key out if `condition` holds for its entry. `condition` may run more than
-    /// once, each time on a newer entry.
+    /// Removes the key if `condition` holds for its entry. `condition` may run more than once, each
+    /// time on a newer entry.
     ///
-    /// The entry that is taken out is the very one that `condition` saw. But its value may
-    /// have been changed in place in between, by
-    /// [`get_with`](Self::get_with) or under a guard: no such change makes `condition` run
-    /// again. Changes that must not be lost need a [`Sealable`] value and
-    /// [`remove_sealed_if`](Self::remove_sealed_if); see
-    /// [the guide](crate::guide::values_in_place).
+    /// The removed entry is the very one that `condition` saw. But its value may have been changed
+    /// in place in between, by [`get_with`](Self::get_with) or under a guard: such a change does
+    /// not make `condition` run again. Changes that must not be lost need a [`Sealable`] value and
+    /// [`remove_sealed_if`](Self::remove_sealed_if); see [the
+    /// guide](crate::guide::values_in_place).
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -95,8 +94,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         }
     }
 
-    /// [`ConcurrentMap::remove_if`]: [`remove_entry_if`](Self::remove_entry_if) by the value
-    /// alone, which returns a copy of the value.
+    /// [`ConcurrentMap::remove_if`]: as [`remove_entry_if`](Self::remove_entry_if), but `condition`
+    /// sees the value alone. Returns a copy of the value.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -116,13 +115,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         Some(removed.value().clone())
     }
 
-    /// [`ConcurrentMap::retain`]: takes out the entries that `keep` rejects, and drops them as
+    /// [`ConcurrentMap::retain`]: removes the entries that `keep` rejects, and drops them as
     /// [`clear`](Self::clear) does.
     ///
-    /// `keep` runs once for each entry that it is shown. It runs again for a key only if the
-    /// key has another entry by the time of the removal. A value that was changed in place
-    /// still is the same entry: changes that must not be lost need
-    /// [`retain_unsealed`](Self::retain_unsealed).
+    /// `keep` runs once for each entry that it is shown. It runs again for a key only if the key
+    /// has another entry by the time of the removal. A value that was changed in place is still the
+    /// same entry: changes that must not be lost need [`retain_unsealed`](Self::retain_unsealed).
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -132,8 +130,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// assert!(map.is_empty());
     /// ```
     pub fn retain<F: FnMut(&K, &V) -> bool>(&self, mut keep: F) {
-        // Retired after the guard, which would hold them back: limbo looks at all that
-        // waits for each 128 that come.
+        // Retired after the guard ends, which would hold them back: limbo looks at all entries that
+        // wait after each 128 retired ones.
         let mut removed = Vec::new();
         {
             let guard = self.guard();
@@ -161,8 +159,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         self.collect_if_any();
     }
 
-    /// [`ConcurrentMap::clear`]: takes out every entry that is reached, and drops all that no
-    /// guard can see. Ends with an interrupt of all processors that run this process.
+    /// [`ConcurrentMap::clear`]: removes every entry that the walk reaches, and drops all entries
+    /// that no guard can see. If any entry waits, it interrupts all processors that run this
+    /// process at the end, for about a microsecond each of eight times.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -190,12 +189,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
 }
 
 impl<K, V, S, D: Design> BoxedMap<K, V, S, D> {
-    /// Drops the replaced and removed entries that no guard can see, and returns how many
-    /// wait for guards.
+    /// Drops the replaced and removed entries that no guard can see, and returns how many wait for
+    /// guards.
     ///
     /// Interrupts all processors that run this process, for about a microsecond each of eight
-    /// times. Without it entries are dropped at the latest
-    /// [as the map says](Self#when-entries-are-dropped).
+    /// times. Entries that no call reclaims are dropped later [as the map
+    /// says](Self#when-entries-are-dropped).
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -210,7 +209,7 @@ impl<K, V, S, D: Design> BoxedMap<K, V, S, D> {
         self.limbo.len()
     }
 
-    /// Drops what no guard can see. Interrupts nobody if nothing waits.
+    /// Drops the entries that no guard can see. Interrupts no processor if no entry waits.
     pub(super) fn collect_if_any(&self) {
         if self.limbo.len() > 0 {
             self.limbo.collect(self.table.registry());

@@ -1,4 +1,4 @@
-//! [`Sealable`]: a value that is changed in place until it is sealed.
+//! [`Sealable`]: a value that threads change in place until one of them seals it.
 //!
 //! One word beside the value counts its uses:
 //!
@@ -6,16 +6,16 @@
 //! | version (43 bits) | sealed (1 bit) | running uses (20 bits) |
 //! ```
 //!
-//! A use adds one to the running uses. Its end takes that back and adds one to the version, by
-//! one read-modify-write. Sealing reads the word, asks the condition, and sets the bit by a
+//! A use adds one to the running uses. Its end subtracts one there and adds one to the version, by
+//! one read-modify-write. Sealing reads the word, runs the condition, and sets the bit by a
 //! compare-exchange of the very word that it read.
 //!
 //! Invariants
 //! 1. A closure runs on the value only between a beginning that found the word unsealed and its
-//!    end. A beginning that finds it sealed takes itself back and runs nothing.
+//!    end. A beginning that finds the word sealed undoes its addition and runs nothing.
 //! 2. The word is sealed only from a word without running uses, and never unsealed.
-//! 3. If the word at two moments is the same and has no running uses, then no use ran between
-//!    them: it would have grown the version. (43 bits wrap after a day of 100 million uses a
+//! 3. If the word is the same at two moments and has no running uses, then no use ran between them:
+//!    a use would have increased the version. (43 bits wrap after a day of 100 million uses a
 //!    second, all within one call of one condition.)
 //!
 //! From 2 and 3: whatever the condition saw is the value's last state.
@@ -28,22 +28,22 @@ const USERS: u64 = (1 << 20) - 1;
 const SEALED: u64 = 1 << 20;
 const VERSION: u64 = 1 << 21;
 
-/// So many uses may run at once. The rest of the field is for threads that have begun one more
-/// and not yet taken it back.
+/// At most so many uses may run at once. The rest of the field is for threads that have begun one
+/// more and not yet undone it.
 const MOST_USERS: u64 = 1 << 19;
 
 /// A value that threads change in place, through shared references, until one of them seals it.
 ///
-/// It wraps a value of a [`BoxedMap`](crate::BoxedMap) so that an entry can be removed without
-/// the loss of a change: after [`seal_if`](Self::seal_if) has returned true nobody changes the
-/// value any more, and whoever comes too late knows, and changes the key's next entry. The
-/// map's methods [`modify`](crate::BoxedMap::modify),
+/// It wraps a value of a [`BoxedMap`](crate::BoxedMap) so that removing an entry loses no change.
+/// After [`seal_if`](Self::seal_if) has returned true no thread changes the value any more. A
+/// thread that comes later finds it sealed, and changes the key's next entry. The map's methods
+/// [`modify`](crate::BoxedMap::modify),
 /// [`modify_or_insert_with`](crate::BoxedMap::modify_or_insert_with),
 /// [`remove_sealed_if`](crate::BoxedMap::remove_sealed_if) and
 /// [`retain_unsealed`](crate::BoxedMap::retain_unsealed) do all of that.
 ///
-/// Uses do not exclude each other, so the value must be `Sync` to be shared (atomics, a mutex).
-/// It takes 8 bytes, and two atomic read-modify-writes a use.
+/// Uses do not exclude each other, so the value must be `Sync` to be shared (atomics, a mutex). It
+/// takes 8 bytes more, and two atomic read-modify-writes for each use.
 ///
 /// ```
 /// use nunatak::Sealable;
@@ -62,7 +62,7 @@ pub struct Sealable<V> {
     value: V,
 }
 
-/// A use that has begun, and ends when this is dropped: by a panic, too.
+/// A running use, which ends when this is dropped, also by a panic.
 pub(super) struct Use<'s>(&'s AtomicU64);
 
 impl Drop for Use<'_> {
@@ -70,8 +70,9 @@ impl Drop for Use<'_> {
         let version = if seeded(Bug::UseLeavesVersion) { 0 } else { VERSION };
         let release =
             if seeded(Bug::UseEndsRelaxed) { Ordering::Relaxed } else { Ordering::Release };
-        // Release: pairs with the loads of `seal_if` and `is_sealed`, which see what the use
-        // has done. What comes between are read-modify-writes, which continue the release.
+        // Release: pairs with the loads of `seal_if` and `is_sealed`, which see what the use has
+        // done. All changes of the word in between are read-modify-writes, which continue the
+        // release.
         self.0.fetch_add(version.wrapping_sub(1), release);
     }
 }
@@ -92,11 +93,12 @@ impl<V> Sealable<V> {
     /// # Panics
     /// If too many uses run.
     pub(super) fn begin(&self) -> Option<Use<'_>> {
-        // Relaxed: whether a use or the seal is first is decided by the order of this word's
-        // changes alone. What uses do to the value is ordered by the value's own atomics.
+        // Relaxed: the order of this word's changes alone decides whether a use or the seal is
+        // first. The value's own atomics order what uses do to the value.
         let before = self.word.fetch_add(1, Ordering::Relaxed);
         if before & SEALED != 0 {
-            // Relaxed: nothing was done. It keeps the field from overflowing into the bit.
+            // Relaxed: nothing was done. The subtraction keeps the field from overflowing into the
+            // bit.
             self.word.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
@@ -133,13 +135,13 @@ impl<V> Sealable<V> {
         }
     }
 
-    /// Seals the value if nobody uses it and `condition` holds, and returns whether this call
-    /// sealed it. No use ends after `condition` has looked, and none begins: what it saw is
-    /// the value's last state.
+    /// Seals the value if no use is running and `condition` holds, and returns whether this call
+    /// sealed it. After `condition` has run on the value no use ends and none begins, so
+    /// `condition` saw the value's last state.
     ///
-    /// Never waits: it returns false if a use is running, such as one of this thread's.
-    /// `condition` runs again if uses have begun and ended while it ran. One atomic
-    /// read-modify-write if it holds.
+    /// Never waits: it returns false if a use is running, also one of this thread's. `condition`
+    /// runs again if uses have begun and ended while it ran. Costs one atomic read-modify-write if
+    /// `condition` holds.
     ///
     /// ```
     /// # use nunatak::Sealable;
@@ -190,11 +192,10 @@ impl<V> Sealable<V> {
         self.word.load(acquire) & SEALED != 0
     }
 
-    /// Returns the value, to be read. Costs nothing.
+    /// Returns a reference to the value, for reading. Costs nothing.
     ///
-    /// It is no use of the value: what is changed through it is not noticed by
-    /// [`seal_if`](Self::seal_if), and may be lost. To change the value call
-    /// [`with`](Self::with).
+    /// `peek` is no use of the value: [`seal_if`](Self::seal_if) does not notice changes that are
+    /// made through it, so they may be lost. Call [`with`](Self::with) to change the value.
     ///
     /// ```
     /// # use nunatak::Sealable;
@@ -204,7 +205,7 @@ impl<V> Sealable<V> {
         &self.value
     }
 
-    /// Returns the value itself.
+    /// Unwraps the value.
     ///
     /// ```
     /// # use nunatak::Sealable;
@@ -239,7 +240,7 @@ mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// The word of so many running uses.
+    /// Makes a value with so many running uses.
     fn used_by(users: u64) -> Sealable<()> {
         Sealable { word: AtomicU64::new(users), value: () }
     }

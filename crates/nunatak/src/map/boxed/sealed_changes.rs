@@ -1,9 +1,9 @@
-//! [`BoxedMap`] of [`Sealable`] values: changes in place of which none is lost to a removal.
+//! [`BoxedMap`] of [`Sealable`] values: changes in place that no removal loses.
 //!
-//! Who seals a value has it: an entry whose value is sealed counts as absent. It may be in its
-//! slot for a moment more, and whoever meets it there takes it out, so nobody waits for the
-//! thread that sealed it. Who takes it out retires it; the guard of the thread that sealed it
-//! keeps it until that one has read it.
+//! The thread that seals a value owns it, and an entry whose value is sealed counts as absent. The
+//! entry may be in its slot for a moment more. Any thread that meets it there unlinks it, so no
+//! thread waits for the one that sealed it. The thread that unlinks the entry retires it; the guard
+//! of the thread that sealed it keeps the entry until that thread has read it.
 
 use crate::entry::{Entry, Unpublished};
 use crate::map::boxed::sealable::Sealable;
@@ -14,7 +14,7 @@ use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 
 impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, Sealable<V>, S, D> {
-    /// Takes the very entry `sealed` out, if it is still there.
+    /// Unlinks the very entry `sealed`, if it is still in its slot.
     fn unlink<Q>(&self, guard: &GuardPin<'_>, key: &Q, sealed: Pointer<K, Sealable<V>>)
     where
         K: Borrow<Q>,
@@ -25,14 +25,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, Sealable<V>, S, D> 
         }
     }
 
-    /// Runs `f` on the key's value, in place, and returns what it returns; `None` if the key is
+    /// Runs `f` on the key's value, in place, and returns the result of `f`; `None` if the key is
     /// absent.
     ///
-    /// As [`get_with`](Self::get_with), but what `f` changes is not lost to
-    /// [`remove_sealed_if`](Self::remove_sealed_if) and
-    /// [`retain_unsealed`](Self::retain_unsealed): they remove an entry before `f` begins, so
-    /// that it does not run, or after it has ended. Other threads may change the value at the
-    /// same time. `f` may use the map. Costs a lookup and two atomic read-modify-writes.
+    /// As [`get_with`](Self::get_with), but [`remove_sealed_if`](Self::remove_sealed_if) and
+    /// [`retain_unsealed`](Self::retain_unsealed) lose no change that `f` makes: they remove an
+    /// entry before `f` begins, so that it does not run, or after it has ended. Other threads may
+    /// change the value at the same time. `f` may use the map. Costs a lookup and two atomic
+    /// read-modify-writes.
     ///
     /// # Panics
     /// If 524,288 uses of the value are running. A panic of `f` ends its use.
@@ -63,11 +63,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, Sealable<V>, S, D> 
         }
     }
 
-    /// Runs `f` on the key's value, in place, which is made first if the key is absent.
+    /// Runs `f` on the key's value, in place, or on the result of `make`, which is stored first, if
+    /// the key is absent.
     ///
-    /// As [`modify`](Self::modify). `make` runs at most once, and its value is dropped if
-    /// another thread stored one meanwhile. The value that it made is not removed before `f`
-    /// has ended. A miss costs an insert besides.
+    /// As [`modify`](Self::modify). `make` runs at most once. Its value is dropped if another
+    /// thread stored one meanwhile; otherwise it is not removed before `f` has ended. A miss costs
+    /// an insert in addition.
     ///
     /// # Panics
     /// As [`modify`](Self::modify). If `f` panics the key stays.
@@ -99,9 +100,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, Sealable<V>, S, D> 
         }
         let entry = Unpublished::new(key, Sealable::new(make()));
         let ptr = entry.ptr();
-        // SAFETY: ours; later in the table, or taken out of it under this guard.
+        // SAFETY: the entry is ours; later it is in the table, or taken out of it under this guard.
         let Entry { key, value } = unsafe { ptr.entry() };
-        // Begun before others see the value, so that nobody seals it before `f` has run.
+        // The use begins before other threads see the value, so that none seals it before `f` has
+        // run.
         let our_use = value.begin();
         loop {
             match self.apply(&guard, key, Some(ptr), |_| Change::Keep) {
@@ -123,18 +125,17 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, Sealable<V>, S, D> 
         }
     }
 
-    /// Seals the key's value and takes the key out, if nobody uses the value and `condition`
-    /// holds; then runs `take` on the key and the value, once, and returns what it returns.
+    /// Seals the key's value and removes the key, if no use of the value is running and `condition`
+    /// holds. Then runs `take` on the key and the value, once, and returns its result.
     ///
-    /// Exact: no use by [`modify`](Self::modify) or
-    /// [`modify_or_insert_with`](Self::modify_or_insert_with) changes the value after
-    /// `condition` has looked at it, so `take` sees all changes that were ever made. Those
-    /// that come later find the key absent. `condition` runs again if the value was used
-    /// meanwhile.
+    /// No use by [`modify`](Self::modify) or [`modify_or_insert_with`](Self::modify_or_insert_with)
+    /// changes the value after `condition` has looked at it, so `take` sees all changes that were
+    /// ever made. Later calls of these methods find the key absent. `condition` runs again if the
+    /// value was used meanwhile.
     ///
-    /// Never waits: returns `None` if the key is absent, the condition does not hold, or a use
-    /// is running (also one of this thread's). Costs a lookup, one atomic read-modify-write,
-    /// and a removal. The entry is dropped [later](Self#when-entries-are-dropped).
+    /// Never waits: returns `None` if the key is absent, `condition` does not hold, or a use is
+    /// running (also one of this thread's). Costs a lookup, one atomic read-modify-write, and a
+    /// removal. The entry is dropped [later](Self#when-entries-are-dropped).
     ///
     /// # Panics
     /// If `take` panics the key is gone.
@@ -172,17 +173,17 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, Sealable<V>, S, D> 
             if !value.is_sealed() {
                 return None;
             }
-            // Another thread has it: there may be a new entry.
+            // Another thread has sealed the value: there may be a new entry.
             self.unlink(&guard, key, found);
         }
     }
 
-    /// Seals and takes out the entries that `keep` rejects, and runs `take` once on the key and
-    /// the value of each.
+    /// Seals and removes the entries that `keep` rejects, and runs `take` once on the key and the
+    /// value of each.
     ///
-    /// Exact as [`remove_sealed_if`](Self::remove_sealed_if): no change comes between `keep`
-    /// and `take`. An entry that is in use when it is reached is kept, and `keep` is not
-    /// asked about it. `keep` runs again on a value that was used meanwhile. Otherwise as
+    /// As with [`remove_sealed_if`](Self::remove_sealed_if), no change comes between `keep` and
+    /// `take`. An entry that is in use when the walk reaches it is kept, and `keep` does not run on
+    /// it. `keep` runs again on a value that was used meanwhile. Otherwise as
     /// [`retain`](Self::retain).
     ///
     /// ```
@@ -200,7 +201,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, Sealable<V>, S, D> 
         mut keep: impl FnMut(&K, &V) -> bool,
         mut take: impl FnMut(&K, &V),
     ) {
-        // Retired after the guard, which would hold them back, as in `retain`.
+        // Retired after the guard ends, which would hold them back, as in `retain`.
         let mut removed = Vec::new();
         {
             let guard = self.guard();

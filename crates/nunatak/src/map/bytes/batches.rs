@@ -7,7 +7,7 @@ use crate::map::batch::windows;
 use crate::sync::GuardPin;
 use crate::table::{Design, KeyTest, PairTable};
 
-/// What tells a key from others whose word is the same, as far as slots do.
+/// Tells a key from other keys with the same word, as far as the slot alone tells.
 struct MayBe<'e, 'k, E: Entries> {
     entries: &'e E,
     key: KeyRef<'k, E>,
@@ -23,7 +23,7 @@ impl<E: Entries> KeyTest for MayBe<'_, '_, E> {
 }
 
 impl<E: Entries, D: Design> ByteMap<E, D> {
-    /// Tells of each key of a batch, in order, its number and its value.
+    /// Calls `found` for each key of a batch, in order, with its index and its value.
     pub(super) fn find_many<'g, K: KeyOf<E::Naming>>(
         &'g self,
         guard: &'g GuardPin<'_>,
@@ -47,7 +47,8 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         );
     }
 
-    /// Runs `each` for every key of a batch, in order, after what it touches has been fetched.
+    /// Runs `each` for every key of a batch, in order, after the lines of its slot and its entry
+    /// have been fetched.
     pub(super) fn for_each_fetched<'k, const INSERTS: bool>(
         &self,
         keys: impl ExactSizeIterator<Item = KeyRef<'k, E>>,
@@ -58,7 +59,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         windows::for_each_fetched::<INSERTS>(&self.table, words, prefetch, each);
     }
 
-    /// Asks the processor for what an operation on the key touches first.
+    /// Prefetches the lines that an operation on the key touches first.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -73,7 +74,8 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// Stores all entries, in order, and returns how many keys were new.
     ///
     /// # Errors
-    /// As [`put`](Self::put), for the first entry that can't be stored; those before it are.
+    /// As [`put`](Self::put), for the first entry that can't be stored; the entries before it are
+    /// stored.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -89,8 +91,8 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         Ok(fresh)
     }
 
-    /// Stores entries, in order, and counts the keys that were new; how many were stored before
-    /// one that can't be.
+    /// Stores entries, in order, and counts the keys that were new. The error tells how many
+    /// entries were stored before one that can't be.
     pub(crate) fn put_until<K: KeyOf<E::Naming>, V: AsRef<[u8]>>(
         &self,
         entries: &[(K, V)],
@@ -108,7 +110,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         result
     }
 
-    /// Takes all keys out, in order, and returns how many were present.
+    /// Removes all keys, in order, and returns how many were present.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;

@@ -9,17 +9,17 @@ use crate::table::{Design, Turbo};
 use core::hash::BuildHasher;
 use std::sync::Arc;
 
-/// A concurrent map of byte strings to byte strings of 0 to 4 GiB each, which are in the
-/// map's own memory, side by side.
+/// A concurrent map of byte strings by byte strings of 0 to 4 GiB each, which it keeps side by side
+/// in its own memory.
 ///
-/// A slot of the table holds a hash and an offset. A get touches what one of the table's
-/// inline map touches, and the blob; it copies nothing but what the caller asks for. A change
-/// stores a new blob and never touches the old one, whose memory is used again when no
+/// A slot of the table holds a hash and an offset. A get touches what a get of the design's inline
+/// map touches, and the blob. It copies nothing unless the caller asks for a copy. A change stores
+/// a new blob and never touches the old one, whose memory is used again when no
 /// [guard](BlobMap::pin) can see it any more. `D` is the table's [design](crate::Design), by
 /// default TurboHash's. Source: TurboHash (SYSTOR '23), section 3.6.
 ///
-/// A key and a value take their lengths and 8 bytes, rounded up to multiples of 8 (of 128
-/// bytes and more: by a quarter at most), and a slot of 16 bytes at the table's load.
+/// A key and a value take their lengths and 8 bytes, rounded up to a multiple of 8 (from 128 bytes
+/// on: by a quarter at most), and a slot of 16 bytes at the table's load factor.
 ///
 /// ```
 /// use nunatak::TurboBlobMap;
@@ -46,10 +46,10 @@ where
 }
 
 impl<D: Design<Medium = Heap>> ByteMap<Blobs<RandomState, Heap>, D> {
-    /// An empty map.
+    /// Makes an empty map.
     ///
     /// # Panics
-    /// If the memory for it is refused.
+    /// If memory for it is refused.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -59,10 +59,10 @@ impl<D: Design<Medium = Heap>> ByteMap<Blobs<RandomState, Heap>, D> {
         Self::with_capacity(0)
     }
 
-    /// An empty map with room for `capacity` entries.
+    /// Makes an empty map with room for `capacity` entries.
     ///
     /// # Panics
-    /// If the memory is refused; see [`try_with_capacity`](Self::try_with_capacity).
+    /// If memory is refused; see [`try_with_capacity`](Self::try_with_capacity).
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -75,10 +75,10 @@ impl<D: Design<Medium = Heap>> ByteMap<Blobs<RandomState, Heap>, D> {
         }
     }
 
-    /// An empty map with room for `capacity` entries.
+    /// Makes an empty map with room for `capacity` entries.
     ///
     /// # Errors
-    /// If the capacity or the memory for it is not to be had.
+    /// If the capacity does not fit the address space, or memory is refused.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -95,10 +95,10 @@ where
     S: BuildHasher + Send + Sync + 'static,
     D: Design<Medium = Heap>,
 {
-    /// An empty map that hashes with `hasher`.
+    /// Makes an empty map that hashes with `hasher`.
     ///
     /// # Panics
-    /// If the memory for it is refused.
+    /// If memory for it is refused.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;

@@ -13,8 +13,8 @@ use crate::table::{Design, PairTable, Visible};
 type Bytes = Vec<u8>;
 
 impl<E: Entries, D: Design> ByteMap<E, D> {
-    /// [`ConcurrentMap::iter`]: copies of all entries; a guard's
-    /// [`iter`](crate::ByteGuard::iter) gives them out where they are.
+    /// [`ConcurrentMap::iter`]: iterates over copies of all entries; a guard's
+    /// [`iter`](crate::ByteGuard::iter) makes no copies.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -28,18 +28,18 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         self.table.iter().map(move |pair| self.entry(&guard, pair))
     }
 
-    /// A copy of the entry of a slot that was read under a guard.
+    /// Copies the entry of a slot that was read under a guard.
     fn entry(&self, guard: &GuardPin<'_>, (word, second): (u64, u64)) -> (OwnedKey<E>, Bytes) {
         // SAFETY: read under the guard (R3).
         let found = unsafe { self.entries.found(word, second) };
         (E::Naming::own(E::key(&found)), E::copy(self.value(guard, second)))
     }
 
-    /// [`ConcurrentMap::snapshot`]: copies of a consistent cut of all entries, made when they
-    /// are asked for; a guard holds them until then.
+    /// [`ConcurrentMap::snapshot`]: takes a consistent cut of all entries. The iterator copies each
+    /// entry when it yields it, and holds a guard until it is dropped.
     ///
     /// # Errors
-    /// If there is no memory for the cut.
+    /// If memory for the cut is refused.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -56,9 +56,9 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         Ok(pairs.map(move |pair| self.entry(&guard, pair)))
     }
 
-    /// [`ConcurrentMap::shrink_to_fit`]: makes the table smaller, moves blobs out of pieces
-    /// of memory of which they take less than half, and gives back what is free behind the
-    /// last one (records stay where the caller's allocator put them).
+    /// [`ConcurrentMap::shrink_to_fit`]: makes the table smaller, moves blobs out of spans of
+    /// memory that are less than half full or far behind, and gives free memory behind the last
+    /// blob back. (Records stay where the caller's allocator put them.)
     ///
     /// # Errors
     /// If memory for a move is refused; the map is as it was, or smaller.
@@ -92,7 +92,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         len is_empty reserve load_factor stats
     }
 
-    /// [`ConcurrentMap::memory_usage`], the byte strings included.
+    /// [`ConcurrentMap::memory_usage`]: includes the memory of the entries.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -105,7 +105,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         self.table.memory_usage() + self.entries.usage()
     }
 
-    /// What the byte strings take.
+    /// Returns how much memory the entries take.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -116,10 +116,10 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     }
 }
 
-/// The value of what may have found no memory.
+/// Unwraps the result of an operation of [`ConcurrentMap`], which can't report errors.
 ///
 /// # Panics
-/// If it has not.
+/// If the operation failed.
 fn stored<T>(result: Result<T, Error>) -> T {
     match result {
         Ok(value) => value,
@@ -127,7 +127,7 @@ fn stored<T>(result: Result<T, Error>) -> T {
     }
 }
 
-/// Memory that is refused is a panic here; the map's own methods return an error.
+/// Panics where memory is refused; the map's own methods return an error.
 impl<E, D> ConcurrentMap<Bytes, Bytes> for ByteMap<E, D>
 where
     E: Entries<Naming = Plain>,

@@ -1,12 +1,12 @@
-//! [`Detached`]: an entry that its key does not have any more.
+//! [`Detached`]: an entry that was removed from its map.
 
 use crate::entry::Entries;
 use crate::map::bytes::ByteMap;
 use crate::table::Design;
 use core::fmt;
 
-/// An entry that was [taken out](ByteMap::detach) of a map. When it is dropped its memory waits
-/// for the guards that may see it, unless [`free`](Self::free) says that there are none.
+/// An entry that was [removed](ByteMap::detach) from a map. When it is dropped its memory waits for
+/// the guards that may see it. [`free`](Self::free) gives the memory back without waiting.
 ///
 /// ```
 /// let map = nunatak::TurboBlobMap::new();
@@ -26,7 +26,7 @@ impl<'m, E: Entries, D: Design> Detached<'m, E, D> {
         Self { map, word }
     }
 
-    /// The value.
+    /// Returns the value.
     ///
     /// ```
     /// # let map = nunatak::TurboBlobMap::new();
@@ -35,16 +35,16 @@ impl<'m, E: Entries, D: Design> Detached<'m, E, D> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn value(&self) -> E::Value<'_> {
-        // SAFETY: it is taken out, and given back when this is gone.
+        // SAFETY: the entry is removed, and given back only after this is dropped.
         unsafe { self.map.entries.value(self.word) }
     }
 
-    /// Gives the memory back at once: for callers who know better than guards do when nobody
-    /// reads an entry any more, as DLHT's do who don't opt in to its epochs (section 3.2.3).
+    /// Gives the memory back at once: for callers who know without guards that no thread reads the
+    /// entry any more, such as callers of DLHT that do not use its epochs (section 3.2.3).
     ///
     /// # Safety
-    /// No slice, no value and no iterator of any thread's guard can be of this entry, and no
-    /// operation of another thread that came to its key before it was taken out is running.
+    /// No slice, value or iterator of any thread's guard refers to this entry, and no operation of
+    /// another thread is running that reached its key before it was removed.
     ///
     /// ```
     /// # let map = nunatak::TurboBlobMap::new();
@@ -58,7 +58,7 @@ impl<'m, E: Entries, D: Design> Detached<'m, E, D> {
     pub unsafe fn free(self) {
         let (map, word) = (self.map, self.word);
         core::mem::forget(self);
-        // SAFETY: it was taken out, and the caller promises that nobody sees it.
+        // SAFETY: the entry was removed, and the caller promises that no thread sees it.
         unsafe { map.entries.give_back(word) };
     }
 }

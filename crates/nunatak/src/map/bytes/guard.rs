@@ -1,4 +1,4 @@
-//! Guards on the byte strings of a map, which give them out where they are.
+//! Guards on the entries of a map of byte strings; they return values without copies.
 
 use crate::entry::{Entries, KeyOf, KeyRef};
 use crate::map::bytes::ByteMap;
@@ -6,7 +6,7 @@ use crate::sync::GuardPin;
 use crate::table::{Design, PairTable};
 use core::fmt;
 
-/// A guard on the byte strings of a [`ByteMap`]; see [`pin`](ByteMap::pin).
+/// A guard on the entries of a [`ByteMap`]; see [`pin`](ByteMap::pin).
 ///
 /// ```
 /// use nunatak::TurboBlobMap;
@@ -31,7 +31,7 @@ impl<'m, E: Entries, D: Design> ByteGuard<'m, E, D> {
         &self.pin
     }
 
-    /// All keys with their values, weakly consistent.
+    /// Iterates over all keys with their values, weakly consistent.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -55,20 +55,21 @@ impl<E: Entries, D: Design> fmt::Debug for ByteGuard<'_, E, D> {
 }
 
 impl<E: Entries, D: Design> ByteGuard<'_, E, D> {
-    /// The key's value, where it is.
+    /// Returns the key's value, without a copy.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
     /// assert_eq!(TurboBlobMap::new().pin().get(b"a"), None);
     /// ```
-    // Where the key's length is known, and in few instructions, of which the more lookups overlap.
+    // Always inlined: the caller may know the key's length, and the processor overlaps more short
+    // lookups.
     #[inline(always)]
     pub fn get(&self, key: KeyRef<'_, E>) -> Option<E::Value<'_>> {
         self.map.find_value(&self.pin, key)
     }
 
-    /// The values of many keys, in order, with overlapped memory latencies: `found` is told
-    /// the number of each and its value.
+    /// Looks up many keys, in order, with overlapped memory latencies. `found` gets the index of
+    /// each key and its value.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;

@@ -1,4 +1,4 @@
-//! [`ByteMap`]: byte strings by byte strings, wherever they are kept.
+//! [`ByteMap`]: byte strings by byte strings, wherever their entries are kept.
 
 mod batches;
 pub(super) mod blob;
@@ -18,18 +18,18 @@ use crate::table::{Change, Design, KeyTest, PairTable};
 use core::fmt;
 use std::sync::Arc;
 
-/// A concurrent map of byte strings by byte strings: a [`BlobMap`](crate::BlobMap), which keeps them side by
-/// side in its own memory, or a [`RecordMap`](crate::RecordMap), which keeps each in memory
-/// of the caller's allocator.
+/// A concurrent map of byte strings by byte strings: a [`BlobMap`](crate::BlobMap), which keeps its
+/// entries side by side in its own memory, or a [`RecordMap`](crate::RecordMap), which keeps each
+/// entry in memory of the caller's allocator.
 ///
-/// `E` says how, and `D` is the table's [design](crate::Design).
+/// `E` says where entries are kept, and `D` is the table's [design](crate::Design).
 ///
 /// # When memory is given back
 ///
-/// An entry that was replaced or removed waits until no guard lives that may see it. The memory
-/// of those that wait no longer is given back when
+/// An entry that was replaced or removed waits until no guard lives that may see it. The memory of
+/// entries that no guard can see is given back when
 ///
-/// - 128 entries that were retired in the same eighth of all threads wait, or a MiB of them;
+/// - 128 entries that were retired in the same eighth of all threads wait, or a MiB of entries;
 /// - [`reclaim`](Self::reclaim), [`clear`](Self::clear), [`retain`](Self::retain) or
 ///   [`shrink_to_fit`](Self::shrink_to_fit) is called;
 /// - the map is dropped.
@@ -50,18 +50,18 @@ use std::sync::Arc;
 /// ```
 pub struct ByteMap<E: Entries, D: Design> {
     pub(crate) table: D::Table<E::Placement>,
-    /// Before the entries, which what is in it is given back to.
+    /// Declared before `entries`, so dropped before: it gives its entries back to them.
     pub(super) limbo: Limbo<RetiredBytes<E>>,
-    /// Not in the map itself, since limbo knows its address.
+    /// In an `Arc`, since limbo knows its address.
     pub(crate) entries: Arc<E>,
-    /// At how many bytes in limbo somebody looks what can be given back.
+    /// How many bytes in limbo make a thread look for entries that can be given back.
     collect_at: AtomicUsize,
 }
 
-/// The least of that, and by how much it grows.
+/// The least value of `collect_at`, and the least step by which it grows.
 const COLLECT: usize = 1 << 20;
 
-/// What tells a key from another whose word is the same.
+/// Tells a key from other keys with the same word.
 pub(super) struct IsKey<'e, 'k, E: Entries> {
     entries: &'e E,
     key: KeyRef<'k, E>,
@@ -80,8 +80,8 @@ impl<E: Entries> KeyTest for IsKey<'_, '_, E> {
 
     #[inline(always)]
     fn accepts(&self, second: u64) -> bool {
-        // SAFETY: the table holds words of these entries only, and every operation runs under
-        // a guard that was taken before.
+        // SAFETY: the table holds words of these entries only, and every operation runs under a
+        // guard that was taken before.
         self.entries.may_be(self.key, second) && unsafe { self.entries.is(self.key, second) }
     }
 
@@ -97,7 +97,7 @@ impl<E: Entries, D: Design> fmt::Debug for ByteMap<E, D> {
 }
 
 impl<E: Entries, D: Design> ByteMap<E, D> {
-    /// A map of a table and of entries that are made already.
+    /// Wraps a table and entries that are made already.
     pub(crate) fn of(table: D::Table<E::Placement>, entries: Arc<E>) -> Self {
         const {
             assert!(
@@ -113,25 +113,25 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         self.table.registry().guard()
     }
 
-    /// The value of a word that was read under a guard.
+    /// Returns the value of a word that was read under a guard.
     #[inline(always)]
     pub(super) fn value<'g>(&'g self, _guard: &'g GuardPin<'_>, word: u64) -> E::Value<'g> {
-        // SAFETY: the table holds words of these entries only; read under the guard, which
-        // outlives what is returned.
+        // SAFETY: the table holds words of these entries only, and the word was read under the
+        // guard, which outlives the returned value.
         unsafe { self.entries.value(word) }
     }
 
-    /// Gives an entry back that a change took out of its slot, when nobody can see it any
-    /// more.
+    /// Gives back an entry that a change took out of its slot, once no thread can see it any more.
     pub(super) fn retire(&self, word: u64) {
-        // SAFETY: the caller's change took it out, and limbo, which goes before the entries,
+        // SAFETY: the caller's change took it out, and limbo, which is dropped before the entries,
         // keeps it from every guard that may have seen it (R3, R4).
         let retired = unsafe { RetiredBytes::new(&*self.entries, word) };
         self.limbo.retire(self.table.registry(), retired);
-        // Relaxed: a hint. Limbo goes by how many there are, not by how large they are.
+        // Relaxed: a hint. Limbo itself counts entries, not bytes.
         if self.entries.retired() > self.collect_at.load(Ordering::Relaxed) {
             self.limbo.collect(self.table.registry());
-            // What guards hold back is not asked for again and again.
+            // The limit grows, so that bytes that guards hold back are not looked at again and
+            // again.
             let left = self.entries.retired();
             self.collect_at.store(left + left / 2 + COLLECT, Ordering::Relaxed);
         }
@@ -148,7 +148,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         IsKey { entries: &self.entries, key }
     }
 
-    /// The key's value word.
+    /// Returns the key's value word.
     #[inline(always)]
     pub(super) fn find_word(&self, guard: &GuardPin<'_>, key: KeyRef<'_, E>) -> Option<u64> {
         if !E::fits(key) {
@@ -157,7 +157,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         self.table.find_guarded(guard, self.entries.word(key), self.is(guard, key))
     }
 
-    /// Applies a change to the key's slot, and returns what was there.
+    /// Applies a change to the key's slot, and returns the word that was there.
     pub(super) fn apply(
         &self,
         guard: &GuardPin<'_>,
@@ -170,7 +170,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         self.table.apply(self.entries.word(key), &self.is(guard, key), None, change)
     }
 
-    /// The same, and stores `fresh` if the key, which fits, is absent.
+    /// As `apply`, but stores `fresh` if the key is absent. The key fits.
     fn apply_or_insert(
         &self,
         guard: &GuardPin<'_>,
@@ -182,8 +182,8 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         Ok(self.table.apply_unless_shadowed(word, &test, Some(fresh), change)?)
     }
 
-    /// Replaces the very entry `current` by another or takes it out; what is there instead,
-    /// if not.
+    /// Replaces the very entry `current` by another, or removes it. The error is the entry that is
+    /// there instead, if any.
     pub(super) fn replace(
         &self,
         guard: &GuardPin<'_>,
@@ -207,10 +207,10 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         self.find_word(guard, key).map(|word| self.value(guard, word))
     }
 
-    /// Holds the map's blobs for as long as the guard lives: slices that are taken through it
-    /// stay good, whatever happens to their keys. Memory that is given up meanwhile waits for
-    /// the guard; [`unreclaimed`](Self::unreclaimed) tells how much. (Of DLHT the indexes that
-    /// growth leaves behind wait, too.)
+    /// Returns a guard, which keeps the map's entries for as long as it lives: slices that are
+    /// taken through it stay valid, whatever happens to their keys. Memory that is freed meanwhile
+    /// waits for the guard; [`unreclaimed`](Self::unreclaimed) returns how many bytes wait. (Old
+    /// indexes of DLHT, which growth leaves behind, wait, too.)
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -223,7 +223,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         ByteGuard::new(self, self.guard())
     }
 
-    /// Runs `f` on the key's value, where it is.
+    /// Runs `f` on the key's value, without a copy.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -232,14 +232,15 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// assert_eq!(map.get_with(b"a", <[u8]>::len), Some(3));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    // Where the key's length is known, and in few instructions, of which the more lookups overlap.
+    // Always inlined: the caller may know the key's length, and the processor overlaps more short
+    // lookups.
     #[inline(always)]
     pub fn get_with<R>(&self, key: KeyRef<'_, E>, f: impl FnOnce(E::Value<'_>) -> R) -> Option<R> {
         let guard = self.guard();
         self.find_value(&guard, key).map(f)
     }
 
-    /// A copy of the key's value.
+    /// Returns a copy of the key's value.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -249,7 +250,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         self.get_with(key, E::copy)
     }
 
-    /// Appends the key's value to a buffer; whether the key is present.
+    /// Appends the key's value to a buffer, and returns whether the key is present.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -262,25 +263,26 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         self.get_with(key, |value| E::append(value, buffer)).is_some()
     }
 
-    /// Whether the key is present.
+    /// Returns whether the key is present.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
     /// assert!(!TurboBlobMap::new().contains_key(b"a"));
     /// ```
-    // Where the key's length is known, and in few instructions, of which the more lookups overlap.
+    // Always inlined: the caller may know the key's length, and the processor overlaps more short
+    // lookups.
     #[inline(always)]
     pub fn contains_key(&self, key: KeyRef<'_, E>) -> bool {
         let guard = self.guard();
         self.find_word(&guard, key).is_some()
     }
 
-    /// Stores the value; whether it replaced one.
+    /// Stores the value, and returns whether it replaced one.
     ///
     /// # Errors
-    /// If memory is refused, the key or the value is of more than 2^32 - 1 bytes or not of the
-    /// size that they have to be, or the key is hidden; the map is as it was. So of all that
-    /// store something.
+    /// If memory is refused, the key or the value has more than 2^32 - 1 bytes or not the size that
+    /// the format fixes, or the key is hidden; the map is as it was. This holds for all methods
+    /// that store something.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -293,7 +295,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         Ok(self.swap(&guard, key, value)?.map(|word| self.retire(word)).is_some())
     }
 
-    /// Stores the value and returns the word of what it replaced.
+    /// Stores the value and returns the word that it replaced.
     fn swap(
         &self,
         guard: &GuardPin<'_>,
@@ -307,7 +309,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         Ok(before)
     }
 
-    /// Stores the value and returns a copy of what it replaced.
+    /// Stores the value and returns a copy of the value that it replaced.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -325,14 +327,14 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         Ok(before.map(|word| self.take_out(&guard, word)))
     }
 
-    /// A copy of the value of a word that the caller took out of its slot.
+    /// Copies the value of a word that the caller took out of its slot, and retires its entry.
     pub(super) fn take_out(&self, guard: &GuardPin<'_>, word: u64) -> Vec<u8> {
         let value = E::copy(self.value(guard, word));
         self.retire(word);
         value
     }
 
-    /// Stores the value if the key is absent; a copy of the value that is there if not.
+    /// Stores the value if the key is absent, and returns a copy of the present value otherwise.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -359,7 +361,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         }
     }
 
-    /// Replaces the value if the key is present, and returns a copy of what it replaced.
+    /// Replaces the value if the key is present, and returns a copy of the value that it replaced.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -383,8 +385,8 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         }))
     }
 
-    /// Decides on a key's fate by its present value, atomically, and returns a copy of the
-    /// value before. `f` may run more than once; its last answer counts.
+    /// Keeps, replaces or removes the key's value as `f` decides, atomically, and returns a copy of
+    /// the value before. `f` may run more than once; its last answer counts.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -437,12 +439,12 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         }
     }
 
-    /// Replaces the value by what `f` makes of it, and returns a copy of the value before. `f` may
-    /// run more than once, each time on a newer value; when it returns `None` nothing changes.
+    /// Replaces the value by the result of `f`, and returns a copy of the value before. `f` may run
+    /// more than once, each time on a newer value. If it returns `None` nothing changes.
     ///
     /// # Errors
     /// As [`put`](Self::put). The inner result is an error if nothing was replaced: a copy of the
-    /// value that `f` declined, `None` if the key is absent.
+    /// value for which `f` returned `None`, or `None` if the key is absent.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -474,11 +476,11 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         })
     }
 
-    /// Replaces a value that is equal to `current`, and returns a copy of what it replaced.
+    /// Replaces a value that is equal to `current`, and returns a copy of it.
     ///
     /// # Errors
     /// As [`put`](Self::put). The inner result is an error if nothing was replaced: a copy of the
-    /// value that is present instead, `None` if the key is absent.
+    /// value that is present instead, or `None` if the key is absent.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -497,8 +499,8 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         self.fetch_update(key, |value| (E::copy(value) == current).then(|| new.to_vec()))
     }
 
-    /// A copy of the key's value, which is made and stored first if the key is absent. `make`
-    /// runs at most once, and its value is dropped if another thread stored one meanwhile.
+    /// Returns a copy of the key's value, which is made and stored first if the key is absent.
+    /// `make` runs at most once. Its value is dropped if another thread stored one meanwhile.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -522,7 +524,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         Ok(self.try_insert(key, &value)?.unwrap_or(value))
     }
 
-    /// Moves an entry to another place if that frees memory, and it is still its key's; an
+    /// Moves an entry to another place if that frees memory and the key still has this entry; an
     /// error if memory is refused.
     pub(super) fn relocate(
         &self,
@@ -545,7 +547,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
 impl<E: Entries, D: Design> Drop for ByteMap<E, D> {
     fn drop(&mut self) {
         if E::ARE_SEPARATE {
-            // SAFETY: the table holds words of these entries only, each once, and nobody else
+            // SAFETY: the table holds words of these entries only, each once, and no other thread
             // has the map any more.
             self.table.for_each_left(|word| unsafe { self.entries.give_back(word) });
             self.entries.give_back_hidden();

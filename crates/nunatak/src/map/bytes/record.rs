@@ -1,4 +1,4 @@
-//! [`RecordMap`]: byte strings, each in memory of the caller's allocator.
+//! [`RecordMap`]: byte strings, each entry in memory of the caller's allocator.
 
 use crate::alloc::{Allocator, Global};
 use crate::entry::{Entries, KeyRef};
@@ -10,21 +10,20 @@ use crate::table::{Design, Dlht, Places};
 use core::ptr::NonNull;
 use std::sync::Arc;
 
-/// A concurrent map of byte strings by byte strings, of which each value is in memory of the
-/// caller's allocator, and each key of more than 8 bytes beside it (DLHT's Allocator mode,
+/// A concurrent map of byte strings by byte strings. Each value is in memory of the caller's
+/// allocator, and so is each key of more than 8 bytes, beside its value (DLHT's Allocator mode,
 /// sections 3.1 and 3.4).
 ///
-/// A get touches what one of the table's inline map touches, and the record if the value is
-/// looked at, or the key is longer than 8 bytes. `F` says of which sizes keys and values are,
-/// whether keys are in one of 4096 namespaces, and whether values are changed where they are:
-/// see [`Format`](crate::entry::Format). `A` is an
-/// [allocator](crate::alloc), by default the program's. `D` is the table's
-/// [design](crate::Design).
+/// A get touches what a get of the design's inline map touches, and the record if the value is read
+/// or the key is longer than 8 bytes. `F` sets the sizes of keys and values, whether keys are in
+/// one of 4096 namespaces, and whether values are changed in place: see
+/// [`Format`](crate::entry::Format). `A` is an [allocator](crate::alloc), by default the program's.
+/// `D` is the table's [design](crate::Design).
 ///
-/// What is removed or replaced goes back to the allocator when no [guard](ByteMap::pin) can see
-/// it any more: [`advance_epoch`](ByteMap::advance_epoch) does so at once,
-/// [`unreclaimed`](ByteMap::unreclaimed) tells how much waits, and
-/// [`detach`](ByteMap::detach) leaves it to the caller.
+/// A removed or replaced record goes back to the allocator when no [guard](ByteMap::pin) can see it
+/// any more. [`advance_epoch`](ByteMap::advance_epoch) gives such records back at once,
+/// [`unreclaimed`](ByteMap::unreclaimed) returns how many bytes wait, and
+/// [`detach`](ByteMap::detach) leaves a record to the caller.
 ///
 /// ```
 /// use nunatak::DlhtRecordMap;
@@ -56,11 +55,11 @@ where
     S: Hashing,
     D: Places<S>,
 {
-    /// An empty map with room for `capacity` entries, that hashes with `hasher` and keeps its
-    /// records in memory of `allocator`.
+    /// Makes an empty map with room for `capacity` entries, which hashes with `hasher` and keeps
+    /// its records in memory of `allocator`.
     ///
     /// # Errors
-    /// If the capacity or the memory for it is not to be had.
+    /// If the capacity does not fit the address space, or memory is refused.
     ///
     /// ```
     /// use nunatak::{DlhtRecordMap, Modulo, alloc::Global, entry::Format};
@@ -74,10 +73,10 @@ where
         Ok(Self::of(D::table(placement, capacity)?, Arc::new(Records::new(allocator))))
     }
 
-    /// An empty map whose records are in memory of `allocator`.
+    /// Makes an empty map whose records are in memory of `allocator`.
     ///
     /// # Panics
-    /// If the memory for the table is refused.
+    /// If memory for the table is refused.
     ///
     /// ```
     /// use nunatak::{DlhtRecordMap, alloc::Global, entry::Format};
@@ -102,10 +101,10 @@ where
     S: Hashing + Default,
     D: Places<S>,
 {
-    /// An empty map.
+    /// Makes an empty map.
     ///
     /// # Panics
-    /// If the memory for it is refused.
+    /// If memory for it is refused.
     ///
     /// ```
     /// use nunatak::{DlhtRecordMap, entry::Format};
@@ -115,10 +114,10 @@ where
         Self::new_in(A::default())
     }
 
-    /// An empty map with room for `capacity` entries.
+    /// Makes an empty map with room for `capacity` entries.
     ///
     /// # Panics
-    /// If the memory for it is refused; see [`try_with_capacity`](Self::try_with_capacity).
+    /// If memory for it is refused; see [`try_with_capacity`](Self::try_with_capacity).
     ///
     /// ```
     /// use nunatak::{DlhtRecordMap, entry::Format};
@@ -131,10 +130,10 @@ where
         }
     }
 
-    /// An empty map with room for `capacity` entries.
+    /// Makes an empty map with room for `capacity` entries.
     ///
     /// # Errors
-    /// If the capacity or the memory for it is not to be had.
+    /// If the capacity does not fit the address space, or memory is refused.
     ///
     /// ```
     /// use nunatak::{DlhtRecordMap, entry::Format};
@@ -164,10 +163,10 @@ where
     S: Hashing,
     D: Design,
 {
-    /// Begins another epoch, gives what was removed or replaced in those before, and no guard
-    /// can see, back to the allocator, and returns how many bytes wait for guards
-    /// ([`reclaim`](Self::reclaim)). Nobody has to call it, nor do all threads, as in the
-    /// paper (section 3.2.3).
+    /// Begins another epoch, and gives records that were removed or replaced before it, and that no
+    /// guard can see, back to the allocator. Returns how many bytes wait for guards, as
+    /// [`reclaim`](Self::reclaim). Calling it is optional, and one thread suffices; in the paper
+    /// all threads must take part (section 3.2.3).
     ///
     /// ```
     /// use nunatak::{DlhtRecordMap, entry::Format};
@@ -192,14 +191,14 @@ where
     S: Hashing,
     D: Design,
 {
-    /// Where the key's value is (DLHT, section 3.2.1: the pointer interface), aligned to 8
-    /// bytes and followed by what fills up its last word.
+    /// Returns a pointer to the key's value (DLHT, section 3.2.1: the pointer interface). It is
+    /// aligned to 8 bytes, and padding fills up the value's last word.
     ///
-    /// The bytes may be read through the pointer while the guard lives. They may be written
-    /// if no thread reads or writes them in another way meanwhile: no slice of a
-    /// [`get`](Self::get) of theirs is used, no copy taken, and writers exclude each other, by
-    /// a lock in the value, say. Where threads are to access values at the same time
-    /// [`InPlace`](crate::entry::InPlace) is without such conditions.
+    /// The bytes may be read through the pointer while the guard lives. They may be written only if
+    /// no thread reads or writes them in another way meanwhile: no slice from a [`get`](Self::get)
+    /// is in use, no copy is being made, and writers exclude each other, by a lock in the value,
+    /// for instance. [`InPlace`](crate::entry::InPlace) lets threads access values at the same time
+    /// without these conditions.
     ///
     /// ```
     /// use nunatak::{DlhtRecordMap, entry::Format};
@@ -222,7 +221,8 @@ where
 }
 
 impl<E: Entries<Naming = Named>, D: Design> ByteMap<E, D> {
-    /// All entries of a namespace, weakly consistent, as copies. Goes through the whole map.
+    /// Iterates over copies of all entries of a namespace, weakly consistent. Goes through the
+    /// whole map.
     ///
     /// ```
     /// use nunatak::{DlhtRecordMap, Namespace, entry::{Format, Named, VARIABLE}};
@@ -239,7 +239,7 @@ impl<E: Entries<Naming = Named>, D: Design> ByteMap<E, D> {
             .map(|((_, key), value)| (key, value))
     }
 
-    /// How many entries a namespace has. Goes through the whole map.
+    /// Counts the entries of a namespace. Goes through the whole map.
     ///
     /// ```
     /// use nunatak::{DlhtRecordMap, Namespace, entry::{Format, Named, VARIABLE}};
@@ -253,7 +253,7 @@ impl<E: Entries<Naming = Named>, D: Design> ByteMap<E, D> {
         guard.iter().filter(|(found, _)| E::key(found).0 == namespace).count()
     }
 
-    /// Takes out every entry of a namespace that is reached. Goes through the whole map.
+    /// Removes every entry of a namespace that the walk reaches. Goes through the whole map.
     ///
     /// ```
     /// use nunatak::{DlhtRecordMap, Namespace, entry::{Format, Named, VARIABLE}};
@@ -274,8 +274,8 @@ impl<E: Entries<Naming = Named>, D: Design> ByteMap<E, D> {
 mod tests {
     use super::*;
 
-    /// Keys of several namespaces may have one word, in the first bucket of a bin, behind it,
-    /// or delegated.
+    /// Keys of several namespaces may have one word: in the first bucket of a bin, in a link, or
+    /// delegated.
     #[test]
     fn keys_of_one_word_are_told_apart() {
         for count in 1..40 {

@@ -1,4 +1,4 @@
-//! [`ByteMap`]: removals, and when the memory that they free is used again.
+//! [`ByteMap`]: removals, and when the memory of removed entries is used again.
 
 use crate::entry::{Entries, KeyRef};
 #[cfg(doc)]
@@ -8,7 +8,7 @@ use crate::map::bytes::detached::Detached;
 use crate::table::{Change, Design, PairTable};
 
 impl<E: Entries, D: Design> ByteMap<E, D> {
-    /// Takes the key out and returns a copy of its value.
+    /// Removes the key and returns a copy of its value.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -23,7 +23,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         Some(self.take_out(&guard, word))
     }
 
-    /// Takes the key out; whether it was there.
+    /// Removes the key, and returns whether it was present.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -35,7 +35,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         word.map(|word| self.retire(word)).is_some()
     }
 
-    /// Takes the key out and leaves its entry to the caller.
+    /// Removes the key and returns its entry, whose memory the caller gives back.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -51,12 +51,12 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         Some(Detached::new(self, word))
     }
 
-    /// Takes the key out if `condition` holds for its entry, and returns a copy of the value.
+    /// Removes the key if `condition` holds for its value, and returns a copy of the value.
     /// `condition` may run more than once, each time on a newer entry.
     ///
-    /// The entry that is taken out is the very one that `condition` saw. But a
-    /// [record that is changed in place](crate::entry::InPlace) may have been changed in
-    /// between: no such change makes `condition` run again.
+    /// The removed entry is the very one that `condition` saw. But a [record that is changed in
+    /// place](crate::entry::InPlace) may have been changed in between: such a change does not make
+    /// `condition` run again.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -83,12 +83,12 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         }
     }
 
-    /// [`ConcurrentMap::retain`]: takes out the entries that `keep` rejects, and gives their
-    /// memory back as [`clear`](Self::clear) does.
+    /// [`ConcurrentMap::retain`]: removes the entries that `keep` rejects, and gives their memory
+    /// back as [`clear`](Self::clear) does.
     ///
-    /// `keep` runs once for each entry that it is shown. It runs again for a key only if the
-    /// key has another entry by the time of the removal. Bytes of a
-    /// [record that is changed in place](crate::entry::InPlace) still are the same entry.
+    /// `keep` runs once for each entry that it is shown. It runs again for a key only if the key
+    /// has another entry by the time of the removal. A [record that is changed in
+    /// place](crate::entry::InPlace) is still the same entry.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -99,8 +99,8 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn retain<F: FnMut(KeyRef<'_, E>, E::Value<'_>) -> bool>(&self, mut keep: F) {
-        // Retired after the guard, which would hold them back: limbo looks at all that
-        // waits for each 128 that come.
+        // Retired after the guard ends, which would hold them back: limbo looks at all entries that
+        // wait after each 128 retired ones.
         let mut removed = Vec::new();
         {
             let guard = self.guard();
@@ -124,9 +124,9 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         self.collect_if_any();
     }
 
-    /// [`ConcurrentMap::clear`]: takes out every entry that is reached, and gives back all
-    /// memory that no guard can see. Ends with an interrupt of all processors that run this
-    /// process.
+    /// [`ConcurrentMap::clear`]: removes every entry that the walk reaches, and gives back all
+    /// memory that no guard can see. If any entry waits, it interrupts all processors that run this
+    /// process at the end, for about a microsecond each of eight times.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -152,12 +152,12 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         self.collect_if_any();
     }
 
-    /// Gives back the memory of replaced and removed entries that no guard can see, and
-    /// returns how many bytes wait for guards.
+    /// Gives back the memory of replaced and removed entries that no guard can see, and returns how
+    /// many bytes wait for guards.
     ///
     /// Interrupts all processors that run this process, for about a microsecond each of eight
-    /// times. Without it memory is given back at the latest
-    /// [as the map says](Self#when-memory-is-given-back).
+    /// times. Memory that no call reclaims is given back later [as the map
+    /// says](Self#when-memory-is-given-back).
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -173,7 +173,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         self.entries.retired()
     }
 
-    /// Gives back what no guard can see. Interrupts nobody if nothing waits.
+    /// Gives back the entries that no guard can see. Interrupts no processor if no entry waits.
     fn collect_if_any(&self) {
         if self.limbo.len() > 0 {
             self.limbo.collect(self.table.registry());

@@ -8,12 +8,12 @@ use crate::map::bytes::ByteMap;
 use crate::table::{DlhtShadows, KeyTest};
 use core::fmt;
 
-/// A [`DlhtRecordMap`](crate::DlhtRecordMap) for transactions: a record can be inserted
-/// *hidden*, which locks its key, and be shown or taken out when the transaction commits or
+/// A [`DlhtRecordMap`](crate::DlhtRecordMap) for transactions: a record can be inserted *hidden*,
+/// which locks its key. The record is shown when the transaction commits, and removed when it
 /// aborts (DLHT, section 3.2.2); see [`DlhtShadowMap`](crate::DlhtShadowMap).
 ///
-/// The record is stored when it is hidden, so that a commit allocates nothing and can't fail.
-/// What would insert a hidden key fails with [`Error::Shadowed`].
+/// The record is stored when it is hidden, so a commit allocates nothing and can't fail. An
+/// operation that would insert a hidden key fails with [`Error::Shadowed`].
 ///
 /// ```
 /// use nunatak::{DlhtShadowRecordMap, Error};
@@ -28,7 +28,8 @@ use core::fmt;
 pub type DlhtShadowRecordMap<F = Format, A = Global, S = RandomState> =
     ByteMap<Records<F, A, S>, DlhtShadows>;
 
-/// Any key but one that is hidden: its own entry is of the one who hides it.
+/// Tests a key that the calling thread is hiding: the list of hidden keys has it already, by the
+/// thread's own entry, so `is_hidden` is false.
 struct NotHidden<T>(T);
 
 impl<T: KeyTest> KeyTest for NotHidden<T> {
@@ -49,7 +50,7 @@ where
     A: Allocator + Send + Sync + 'static,
     S: Hashing,
 {
-    /// Stores a record hidden, which keeps others from inserting its key.
+    /// Stores a record hidden, which makes other inserts of its key fail.
     ///
     /// # Errors
     /// [`Error::Present`] if the key is present, [`Error::Shadowed`] if it is hidden already;
@@ -75,7 +76,7 @@ where
         if !listed.enter() {
             return Err(Error::Shadowed);
         }
-        // Taken off the list if what follows fails or the caller's hasher panics.
+        // The key is taken off the list if a later step fails or the caller's hasher panics.
         let mut struck = Struck(Some(listed));
         let hidden = self.table.hide(self.entries.word(key), &NotHidden(self.is(&guard, key)))?;
         if hidden.is_some() {
@@ -104,7 +105,7 @@ where
         self.unhide(key, true)
     }
 
-    /// Takes a hidden record out whose [`RecordShadow`] was [kept](RecordShadow::keep).
+    /// Removes a hidden record whose [`RecordShadow`] was [kept](RecordShadow::keep).
     ///
     /// # Errors
     /// [`Error::NotShadowed`] if the key is not hidden.
@@ -127,16 +128,16 @@ where
         }
         let listed = self.entries.hidden(key);
         let record = listed.take().ok_or(Error::NotShadowed)?;
-        // Kept again if the caller's hasher panics: the key stays hidden then.
+        // The record is kept again if the caller's hasher panics: the key stays hidden then.
         let mut taken = Taken { listed, record: Some(record) };
         let was_hidden = self.table.unhide(self.entries.word(key), commits.then_some(record));
         if !was_hidden {
-            // Nobody else ends what this one has taken, so the caller's hasher says something
-            // else than when the key was hidden. The record stays on the list.
+            // No other thread ends a record that this one has taken, so the caller's hasher answers
+            // otherwise than when the key was hidden. The record stays on the list.
             return Err(Error::NotShadowed);
         }
         taken.record = None;
-        // After that: who finds it hidden still must not insert it.
+        // After the table's change: a thread that still finds the key hidden must not insert it.
         taken.listed.strike();
         if !commits {
             // SAFETY: no slot has had the word, and it is on no list any more.
@@ -146,7 +147,7 @@ where
     }
 }
 
-/// A key that is on the list of hidden ones and is not hidden yet: struck off when dropped.
+/// A key that is on the list and is not hidden yet. It is taken off when this is dropped.
 struct Struck<'h>(Option<ListedKey<'h>>);
 
 impl Drop for Struck<'_> {
@@ -155,7 +156,7 @@ impl Drop for Struck<'_> {
     }
 }
 
-/// A record that somebody has taken to end its being hidden: kept again when dropped.
+/// A record that this thread has taken to show or abort it. It is kept again when this is dropped.
 struct Taken<'h> {
     listed: ListedKey<'h>,
     record: Option<u64>,
@@ -167,7 +168,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// A record that was inserted hidden, and is this one's: it is aborted when dropped.
+/// A record that was inserted hidden. Dropping its shadow aborts it.
 ///
 /// ```
 /// # use nunatak::DlhtShadowRecordMap;
@@ -184,7 +185,7 @@ where
     S: Hashing,
 {
     map: &'m DlhtShadowRecordMap<F, A, S>,
-    /// None when it was ended.
+    /// `None` after the end.
     key: Option<OwnedKey<Records<F, A, S>>>,
 }
 
@@ -207,7 +208,7 @@ where
         self.end(true);
     }
 
-    /// Takes the record out, as dropping it does.
+    /// Removes the record, as dropping the shadow does.
     ///
     /// ```
     /// # use nunatak::DlhtShadowRecordMap;
@@ -220,8 +221,8 @@ where
         drop(self);
     }
 
-    /// Leaves the record hidden, to be ended by its key, once, with
-    /// [`commit_shadow`](ByteMap::commit_shadow) or [`abort_shadow`](ByteMap::abort_shadow).
+    /// Leaves the record hidden. Later [`commit_shadow`](ByteMap::commit_shadow) or
+    /// [`abort_shadow`](ByteMap::abort_shadow) ends it by its key, once.
     ///
     /// ```
     /// # use nunatak::DlhtShadowRecordMap;
@@ -240,7 +241,8 @@ where
 
     fn end(&mut self, commits: bool) {
         if let Some(key) = self.key.take() {
-            // It is hidden, unless the caller ended it by its key: then there is nothing to do.
+            // The key is hidden, unless the caller ended it by its key: then there is nothing to
+            // do.
             let _ = self.map.unhide(F::Naming::of_owned(&key), commits);
         }
     }

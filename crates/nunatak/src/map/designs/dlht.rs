@@ -1,4 +1,4 @@
-//! [`DlhtMap`] and its relatives: the maps of DLHT's table, and how to build them.
+//! [`DlhtMap`] and its relatives: the maps of DLHT's table, and their builder.
 
 use crate::alloc::Allocator;
 use crate::entry::{Inline, InlineKey, RecordFormat, Records};
@@ -18,17 +18,17 @@ use std::sync::Arc;
 
 /// The fastest map in RAM for keys and values of at most 8 bytes.
 ///
-/// A get touches one cache line if its bin has no links, which holds for nine
-/// of ten, and writes nothing that other threads use; an insert or a remove
-/// does two atomic read-modify-writes on that line, an update one. It grows in
-/// parallel with all operations. Source: DLHT (HPDC '24), sections 3.1–3.4.
+/// A get touches one cache line if its bin has no links, which holds for nine of ten bins, and
+/// writes nothing that other threads use. An insert or a remove makes two atomic read-modify-writes
+/// on that line, an update one. The map grows in parallel with all operations. Source: DLHT (HPDC
+/// '24), sections 3.1–3.4.
 ///
-/// Operations are linearizable and lock-free but for two rare waits: for the
-/// few instructions in which another thread moves a key's own bin, and for the
-/// moment in which a snapshot is cut (changes only).
+/// Operations are linearizable, and lock-free except for two rare waits: for the few instructions
+/// in which another thread moves the key's own bin, and (changes only) for the moment in which a
+/// snapshot is cut.
 ///
-/// `S` is a `BuildHasher` or [`Modulo`](crate::Modulo); `M` says whether
-/// threads share the map ([`DlhtLocalMap`](crate::DlhtLocalMap) is for one).
+/// `S` is a `BuildHasher` or [`Modulo`](crate::Modulo). `M` says whether threads share the map
+/// ([`DlhtLocalMap`](crate::DlhtLocalMap) is for one thread).
 ///
 /// ```
 /// use nunatak::DlhtMap;
@@ -66,7 +66,7 @@ pub type DlhtLocalMap<K, V, S = RandomState> = DlhtMap<K, V, S, SingleThread>;
 /// ```
 pub type DlhtSet<K, S = RandomState> = InlineSet<K, S, Dlht>;
 
-/// A [`DlhtMap`] of any keys and any values, which a slot points to.
+/// A [`DlhtMap`] of any keys and any values: a slot points to its entry.
 ///
 /// Very many keys whose `Hash` collides in all 64 bits share a lock (see
 /// `stats().delegated_bins`).
@@ -79,9 +79,8 @@ pub type DlhtSet<K, S = RandomState> = InlineSet<K, S, Dlht>;
 /// ```
 pub type DlhtBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Dlht>;
 
-/// How to build a [`DlhtMap`], [`DlhtSet`](crate::DlhtSet) or
-/// [`DlhtBoxedMap`](crate::DlhtBoxedMap): capacity, hasher, and every constant
-/// that the paper varies.
+/// Builds a [`DlhtMap`], [`DlhtSet`](crate::DlhtSet) or [`DlhtBoxedMap`](crate::DlhtBoxedMap) with
+/// a capacity, a hasher, and other values for the constants that the paper varies.
 ///
 /// ```
 /// use nunatak::{DlhtMap, Modulo};
@@ -133,7 +132,7 @@ impl<S> DlhtBuilder<S> {
         DlhtBuilder { hasher, capacity: self.capacity, config: self.config }
     }
 
-    /// The bins of an empty map (64 bytes each): an even number, 16 by default.
+    /// Sets the number of bins (64 bytes each) of an empty map: an even number, 16 by default.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -147,9 +146,8 @@ impl<S> DlhtBuilder<S> {
         self
     }
 
-    /// One link bucket for so many bins: 8 by default, 4 to 64. Fewer bins a
-    /// link fill the map further before it grows: to 65 % of its slots with 8,
-    /// 71 % with 5.
+    /// Sets how many bins share one link bucket: 4 to 64, 8 by default. With fewer bins a link the
+    /// map gets fuller before it grows: 65 % of its slots with 8, 71 % with 5.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -164,8 +162,8 @@ impl<S> DlhtBuilder<S> {
         self
     }
 
-    /// By how much the bins are multiplied when the map grows: 2 to 64. By
-    /// default 8 below 4,096 bins, 4 below 64 Mi bins, 2 above.
+    /// Sets the factor by which a resize multiplies the bins: 2 to 64. By default 8 below 4,096
+    /// bins, 4 below 64 Mi bins, 2 above.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -179,8 +177,8 @@ impl<S> DlhtBuilder<S> {
         self
     }
 
-    /// How many bins a thread that comes upon a growing map moves before it
-    /// goes on with its own operation: at least 1.
+    /// Sets how many bins a thread that meets a resize moves before it goes on with its own
+    /// operation: at least 1.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -218,9 +216,8 @@ impl<S> DlhtBuilder<S> {
     /// Builds the map.
     ///
     /// # Errors
-    /// An option out of its range, a capacity that does not fit the address
-    /// space, memory that is refused, or a processor without a 16-byte
-    /// compare-and-swap.
+    /// If an option is out of its range, the capacity does not fit the address space, memory is
+    /// refused, or the processor has no 16-byte compare-and-swap.
     ///
     /// ```
     /// # use nunatak::{DlhtMap, Error};
@@ -297,7 +294,7 @@ impl<S> DlhtBuilder<S> {
         Ok(ByteMap::of(self.record_table()?, Arc::new(Records::new(allocator))))
     }
 
-    /// Builds a map of records in memory of `allocator` that may be hidden.
+    /// Builds a map of records, which may be hidden, in memory of `allocator`.
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -352,7 +349,7 @@ impl<S> DlhtBuilder<S> {
 }
 
 impl<K: InlineKey, V: Inline> DlhtMap<K, V> {
-    /// How to build a map that differs from the default.
+    /// Returns a builder for a map that differs from the default.
     ///
     /// ```
     /// # use nunatak::DlhtMap;

@@ -1,5 +1,4 @@
-//! [`IcebergMap`] and its relatives: the maps of IcebergHT's table, and how to
-//! build them.
+//! [`IcebergMap`] and its relatives: the maps of IcebergHT's table, and their builder.
 
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
@@ -14,26 +13,22 @@ use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
 
-/// The map whose items never move, and which fills 85 to 95 % of its memory with
-/// them.
+/// The map whose items do not move between resizes, and which fills up to 95 % of its slots.
 ///
-/// An item stays in its slot until it is removed or the map changes its size
-/// ([`slot`](InlineMap::slot) tells where that is). A get that hits touches two
-/// cache lines for nine keys of ten. One that misses touches the line of the block's
-/// fingerprints, that of the slots where its key would have been looked for first (not
-/// in a batch), and two more if a key of the block has found no room in it. Neither
-/// writes anything. A change takes a lock of 64 slots for as long as it lasts, which
-/// others wait for only if they change a key of the same block. The map grows in
-/// place: no item is copied but to the other half, by the first change that comes to
-/// its block, and no operation waits for the length of a resize, nor for more than
-/// one page of new memory. Source: IcebergHT (SIGMOD '23), sections 2–5.
+/// An item stays in its slot until it is removed or the map changes its size;
+/// [`slot`](InlineMap::slot) returns a handle of the slot. A get that hits touches two cache lines
+/// for nine keys of ten. A get that misses touches the line of the block's fingerprints, the line
+/// of the slots where its key would be (not in a batch), and two more if a key of the block has
+/// found no room in it. Neither writes anything. A change holds a lock of 64 slots; only changes to
+/// keys of the same block wait for it. The map grows in place: the first change to a block copies
+/// the items that belong to the other half, and no others. No operation waits for the length of a
+/// resize, nor for more than one page of new memory. Source: IcebergHT (SIGMOD '23), sections 2–5.
 ///
-/// It takes 17 bytes for a slot of 16, and by default doubles at 91 % of all slots,
-/// where 85 % of all bytes are items; the [builder](IcebergBuilder) takes other
-/// loads, up to 95 %. Where keys come and go, items of level 2 stay there when room
-/// becomes free in level 1, so that more of them are behind than in a map that was
-/// filled: at a load of 0.91 one of ten is in level 2 and one of a hundred and fifty
-/// in level 3, at 0.85 one of fourteen and none.
+/// A slot of 16 bytes takes 17 bytes of memory. By default the map doubles at 91 % of all slots,
+/// where 85 % of all bytes are items. The [builder](IcebergBuilder) takes other loads, up to 95 %.
+/// Items of level 2 stay there when room becomes free in level 1. So where keys come and go, more
+/// items are in levels 2 and 3 than in a map that was only filled: at a load of 0.91 one of 10 in
+/// level 2 and one of 150 in level 3, at 0.85 one of 14 and none.
 ///
 /// `S` is a `BuildHasher`; `B` says how large the blocks are.
 ///
@@ -60,7 +55,7 @@ pub type IcebergMap<K, V, S = RandomState, B = Blocks> = InlineMap<K, V, S, Iceb
 /// ```
 pub type IcebergSet<K, S = RandomState, B = Blocks> = InlineSet<K, S, Iceberg<B>>;
 
-/// An [`IcebergMap`] of any keys and any values, which a slot points to.
+/// An [`IcebergMap`] of any keys and any values: a slot points to its entry.
 ///
 /// ```
 /// use nunatak::IcebergBoxedMap;
@@ -70,8 +65,8 @@ pub type IcebergSet<K, S = RandomState, B = Blocks> = InlineSet<K, S, Iceberg<B>
 /// ```
 pub type IcebergBoxedMap<K, V, S = RandomState, B = Blocks> = BoxedMap<K, V, S, Iceberg<B>>;
 
-/// How to build an [`IcebergMap`], [`IcebergSet`] or [`IcebergBoxedMap`]: capacity,
-/// hasher, and every constant that the paper varies.
+/// Builds an [`IcebergMap`], [`IcebergSet`] or [`IcebergBoxedMap`] with a capacity, a hasher, and
+/// other values for the constants that the paper varies.
 ///
 /// ```
 /// use nunatak::IcebergMap;
@@ -100,9 +95,8 @@ impl Default for IcebergBuilder {
 }
 
 impl<S, B: BlockSizes> IcebergBuilder<S, B> {
-    /// Makes room for so many entries from the start. The map takes no more memory
-    /// than they need at the load at which it grows: its size need not be a power of
-    /// two.
+    /// Makes room for so many entries from the start. The map takes no more memory than they need
+    /// at the load at which it grows, since its size need not be a power of two.
     ///
     /// ```
     /// # use nunatak::IcebergMap;
@@ -136,9 +130,9 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
         IcebergBuilder { hasher, capacity, config, sizes: PhantomData }
     }
 
-    /// The sizes of the blocks of levels 1 and 2: 64 or 32, and 8, 6 or 4 (table 6
-    /// of the paper). Smaller ones of level 1 send more keys to level 2, smaller ones
-    /// of level 2 more to level 3.
+    /// Sets the sizes of the blocks, in slots: 64 or 32 in level 1, and 8, 6 or 4 in level 2 (table
+    /// 6 of the paper). Smaller blocks of level 1 send more keys to level 2, smaller blocks of
+    /// level 2 more to level 3.
     ///
     /// ```
     /// # use nunatak::{Blocks, IcebergMap, RandomState};
@@ -153,9 +147,9 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
         IcebergBuilder { hasher, capacity, config, sizes: PhantomData }
     }
 
-    /// The share of the slots that entries may take before the map doubles: 0.1 to
-    /// 0.95, by default 0.91, where 85 % of all bytes are entries. (The paper
-    /// doubles at 0.85 of the slots, which is 80 % of all bytes.)
+    /// Sets the share of the slots that entries may take before the map doubles: 0.1 to 0.95, by
+    /// default 0.91, where 85 % of all bytes are entries. (The paper doubles at 0.85 of the slots,
+    /// which is 80 % of all bytes.)
     ///
     /// ```
     /// # use nunatak::IcebergMap;
@@ -170,9 +164,9 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
         self
     }
 
-    /// Reserves addresses for so many entries, which costs no memory. By default it
-    /// is more than the machine has memory for; beyond it the map goes on, but does
-    /// not grow, and what finds no room is chained.
+    /// Reserves addresses for so many entries, which costs no memory. By default more than the
+    /// machine has memory for. A map that has as many entries does not grow, and chains keys that
+    /// find no room.
     ///
     /// ```
     /// # use nunatak::{Error, IcebergMap};
@@ -197,8 +191,8 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
     /// Builds the map.
     ///
     /// # Errors
-    /// An option out of its range, a capacity that does not fit the address space,
-    /// memory that is refused, or a processor without a 16-byte compare-and-swap.
+    /// If an option is out of its range, the capacity does not fit the address space, memory is
+    /// refused, or the processor has no 16-byte compare-and-swap.
     ///
     /// ```
     /// # use nunatak::{Error, IcebergMap};
@@ -253,7 +247,7 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
 }
 
 impl<K: InlineKey, V: Inline> IcebergMap<K, V> {
-    /// How to build a map that differs from the default.
+    /// Returns a builder for a map that differs from the default.
     ///
     /// ```
     /// # use nunatak::IcebergMap;
@@ -273,8 +267,8 @@ where
     S: BuildHasher + Send + Sync + 'static,
     B: BlockSizes,
 {
-    /// Where the key's item is. It stays there until it is removed, or the map grows
-    /// or shrinks. Touches what a get does.
+    /// Returns a handle of the slot of the key's item. The item stays there until it is removed, or
+    /// the map grows or shrinks. Touches what a get touches.
     ///
     /// ```
     /// # use nunatak::IcebergMap;
@@ -288,9 +282,9 @@ where
         self.table.slot_of(key.to_word(), &ByWord)
     }
 
-    /// The key and the value at a place, in one cache line; nothing if the item was
-    /// removed, or moved by a resize. A key that was taken out and put back into the
-    /// same slot is found.
+    /// Returns the key and the value in a slot, or `None` if the item was removed, or moved by a
+    /// resize. A key that was removed and inserted again into the same slot is found. Touches one
+    /// cache line.
     ///
     /// ```
     /// # use nunatak::IcebergMap;
@@ -310,8 +304,8 @@ where
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, B: BlockSizes> BoxedGuard<'_, K, V, S, Iceberg<B>> {
-    /// Where the key's item is. It stays there until it is removed, or the map grows
-    /// or shrinks.
+    /// Returns a handle of the slot of the key's item. The item stays there until it is removed, or
+    /// the map grows or shrinks.
     ///
     /// ```
     /// # use nunatak::IcebergBoxedMap;
@@ -328,8 +322,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, B: BlockSizes> BoxedGuard<'_, K, V, S, Ice
         map.table.slot_of(map.word(key), &crate::map::boxed::is::<K, V, Q>(key))
     }
 
-    /// The key and the value at a place; nothing if the item was removed, or moved by
-    /// a resize. A key whose hash is the same may have come there since: compare.
+    /// Returns the key and the value in a slot, or `None` if the item was removed, or moved by a
+    /// resize. Another key with the same hash may be in the slot by then: compare the key.
     ///
     /// ```
     /// # use nunatak::IcebergBoxedMap;

@@ -1,4 +1,4 @@
-//! The maps of each design, and how to build them.
+//! The maps of each design, and their builders.
 
 pub(super) mod dlht;
 pub(super) mod iceberg;

@@ -1,4 +1,4 @@
-//! [`PeaMap`] and its relatives: the maps of Pea Hash's table, and how to build them.
+//! [`PeaMap`] and its relatives: the maps of Pea Hash's table, and their builder.
 
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
@@ -11,16 +11,15 @@ use crate::table::Pea;
 use crate::table::pea::{Config, Entry8, Entry12, EntrySize, Strategy, Table};
 use core::hash::BuildHasher;
 
-/// The map that grows by a piece at a time, and is the faster the emptier it is.
+/// The map that grows by one segment at a time, and is faster the emptier it is.
 ///
-/// A directory names segments of 2048 buckets; a bucket is 256 bytes, 15 slots and a
-/// header. A get touches the line of a header, and that of a slot if it hits, and up to
-/// three headers more if its segment is full. It writes nothing and waits for nobody. A
-/// change takes the lock of a bucket or two. A segment that has no room is split into
-/// four, for which changes to its keys wait; reads don't. Source: Pea Hash (SIGMOD
-/// '23), sections 3.1 and 3.2.
+/// A directory names segments of 2048 buckets; a bucket has 256 bytes: a header and 15 slots. A get
+/// touches the line of a header, the line of a slot if it hits, and up to three more headers if its
+/// segment is full. It writes nothing and never waits. A change takes the locks of one or two
+/// buckets. A segment without room is split into four; changes to its keys wait for that, reads do
+/// not. Source: Pea Hash (SIGMOD '23), sections 3.1 and 3.2.
 ///
-/// Memory is used by half on average: a segment is 23 % full after a split and 92 %
+/// Half of the memory is used on average: a segment is 23 % full after a split and 92 % full
 /// before.
 ///
 /// ```
@@ -36,8 +35,8 @@ use core::hash::BuildHasher;
 /// ```
 pub type PeaMap<K, V, S = RandomState> = InlineMap<K, V, S, Pea>;
 
-/// A [`PeaMap`] of keys of at most 4 bytes, in entries of 12 bytes: 19 of them in a bucket
-/// instead of 15. A hit may touch a line more, that of the key.
+/// A [`PeaMap`] of keys of at most 4 bytes, in entries of 12 bytes: a bucket has 19 instead of 15.
+/// A hit may touch one line more, for the key.
 ///
 /// ```
 /// use nunatak::PeaMap12;
@@ -47,10 +46,10 @@ pub type PeaMap<K, V, S = RandomState> = InlineMap<K, V, S, Pea>;
 /// ```
 pub type PeaMap12<K, V, S = RandomState> = InlineMap<K, V, S, Pea<Entry12>>;
 
-/// A [`PeaMap`] of keys and values of at most 4 bytes, in entries of 8 bytes: 28 of them in
-/// a bucket instead of 15.
+/// A [`PeaMap`] of keys and values of at most 4 bytes, in entries of 8 bytes: a bucket has 28
+/// instead of 15.
 ///
-/// Larger ones do not fit, which is said when the code is compiled:
+/// Larger keys or values are an error when the program is compiled:
 ///
 /// ```compile_fail
 /// use nunatak::PeaMap8;
@@ -74,7 +73,7 @@ pub type PeaMap8<K, V, S = RandomState> = InlineMap<K, V, S, Pea<Entry8>>;
 /// ```
 pub type PeaSet<K, S = RandomState> = InlineSet<K, S, Pea>;
 
-/// A [`PeaMap`] of any keys and any values, which a slot points to.
+/// A [`PeaMap`] of any keys and any values: a slot points to its entry.
 ///
 /// ```
 /// use nunatak::PeaBoxedMap;
@@ -84,8 +83,8 @@ pub type PeaSet<K, S = RandomState> = InlineSet<K, S, Pea>;
 /// ```
 pub type PeaBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Pea>;
 
-/// How to build a [`PeaMap`], [`PeaSet`], [`PeaBoxedMap`] or [`PeaMultiMap`]: capacity, hasher, and every
-/// constant that the paper varies.
+/// Builds a [`PeaMap`], [`PeaSet`], [`PeaBoxedMap`] or [`PeaMultiMap`] with a capacity, a hasher,
+/// and other values for the constants that the paper varies.
 ///
 /// ```
 /// use nunatak::{PeaMap, Strategy};
@@ -105,7 +104,7 @@ pub struct PeaBuilder<S = RandomState> {
 }
 
 impl<S> PeaBuilder<S> {
-    /// Makes room for so many entries from the start, by single hashing.
+    /// Makes room for so many entries from the start, with single hashing.
     ///
     /// ```
     /// # use nunatak::PeaMap;
@@ -135,9 +134,9 @@ impl<S> PeaBuilder<S> {
         PeaBuilder { hasher, capacity, config }
     }
 
-    /// How many buckets of 256 bytes a segment has: a power of two from 2 to 65,536; 2048
-    /// by default, which are 512 KiB, as in the paper. Smaller ones are split faster and
-    /// make a larger directory.
+    /// Sets how many buckets of 256 bytes a segment has: a power of two from 2 to 65,536; by
+    /// default 2048 (512 KiB), as in the paper. Smaller segments are split faster and make the
+    /// directory larger.
     ///
     /// ```
     /// # use nunatak::{Error, PeaMap};
@@ -151,8 +150,8 @@ impl<S> PeaBuilder<S> {
         self
     }
 
-    /// The strategies that a segment goes through before it is split: by default all, in
-    /// their order. One alone is one of the pure strategies of figure 7 of the paper.
+    /// Sets the strategies that a segment goes through before it is split: by default all, in their
+    /// order. A single one is one of the pure strategies of figure 7 of the paper.
     ///
     /// ```
     /// # use nunatak::{PeaMap, Strategy};
@@ -167,7 +166,7 @@ impl<S> PeaBuilder<S> {
         self
     }
 
-    /// Into how many segments one is split: two or, by default, four.
+    /// Sets how many segments a split makes of one: two or, by default, four.
     ///
     /// ```
     /// # use nunatak::PeaMap;
@@ -181,11 +180,11 @@ impl<S> PeaBuilder<S> {
         self
     }
 
-    /// Builds the map, of entries of the size that its type says.
+    /// Builds the map; its type says the size of entries.
     ///
     /// # Errors
-    /// An option out of its range, a capacity that does not fit the address space,
-    /// memory that is refused, or a processor without a 16-byte compare-and-swap.
+    /// If an option is out of its range, the capacity does not fit the address space, memory is
+    /// refused, or the processor has no 16-byte compare-and-swap.
     ///
     /// ```
     /// # use nunatak::{Error, PeaMap};
@@ -220,7 +219,7 @@ impl<S> PeaBuilder<S> {
         Ok(InlineMap::of(Table::new_in(crate::memory::Checked, placement, self.config, 0)?))
     }
 
-    /// As [`build_checked`](Self::build_checked), of duplicate keys.
+    /// As [`build_checked`](Self::build_checked), with duplicate keys.
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -256,8 +255,8 @@ impl<S> PeaBuilder<S> {
         Ok(InlineSet::of(self.build()?))
     }
 
-    /// Builds a map in which a key may have many values. A value buffer is as large as a
-    /// segment at most, so that smaller segments make for smaller buffers.
+    /// Builds a map in which a key may have many values. A value buffer is at most as large as a
+    /// segment, so smaller segments make smaller buffers.
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -298,7 +297,7 @@ impl<S> PeaBuilder<S> {
 }
 
 impl<K: InlineKey, V: Inline> PeaMap<K, V> {
-    /// How to build a map that differs from the default.
+    /// Returns a builder for a map that differs from the default.
     ///
     /// ```
     /// # use nunatak::PeaMap;

@@ -1,4 +1,4 @@
-//! [`TurboMap`] and its relatives: the maps of TurboHash's table, and how to build them.
+//! [`TurboMap`] and its relatives: the maps of TurboHash's table, and their builder.
 
 use crate::entry::{Blobs, Inline, InlineKey};
 use crate::error::Error;
@@ -14,18 +14,18 @@ use crate::table::turbo::{Config, Table};
 use core::hash::BuildHasher;
 use std::sync::Arc;
 
-/// The map of many small tables, of which only one waits for its own growth.
+/// The map of many small tables (shards): a resize stalls the changes to one of them.
 ///
-/// A key's hash tells its shard and its bucket there, of 256 bytes: a header and 15 slots.
-/// If there is no room, the key goes to one of the next buckets, sixteen at most; searches
-/// go on where some key has gone on. A get touches the line of its shard's descriptor, which
-/// is in the cache, that of a header, and that of a slot if it hits. It writes nothing and
-/// waits for nobody. A change takes the lock of its shard, for which others wait if they
-/// change the same one. A shard that has no room is stored anew in twice as many buckets;
-/// one that has lost most of its keys, in fewer. Source: TurboHash (SYSTOR '23), sections
-/// 3.1 to 3.5.
+/// A key's hash tells its shard, and its bucket in the shard: 256 bytes with a header and 15 slots.
+/// A key that finds no room there goes to one of the next buckets; it may be in sixteen buckets at
+/// most. A search goes on to the next bucket only where a key has done so. A get touches the line
+/// of its shard's descriptor, which is in the cache, the line of a header, and the line of a slot
+/// if it hits. It writes nothing and never waits. A change takes the lock of its shard; only
+/// changes to the same shard wait for it. A shard without room is stored again in twice as many
+/// buckets, and a shard that has lost most of its keys in fewer. Source: TurboHash (SYSTOR '23),
+/// sections 3.1 to 3.5.
 ///
-/// A key takes 22 to 38 bytes, by when its shard was last doubled.
+/// A key takes 22 to 38 bytes, depending on how long ago its shard was doubled.
 ///
 /// ```
 /// use nunatak::TurboMap;
@@ -49,7 +49,7 @@ pub type TurboMap<K, V, S = RandomState> = InlineMap<K, V, S, Turbo>;
 /// ```
 pub type TurboSet<K, S = RandomState> = InlineSet<K, S, Turbo>;
 
-/// A [`TurboMap`] of any keys and any values, which a slot points to.
+/// A [`TurboMap`] of any keys and any values: a slot points to its entry.
 ///
 /// ```
 /// use nunatak::TurboBoxedMap;
@@ -70,8 +70,8 @@ pub type TurboBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Turbo>;
 /// ```
 pub type TurboBlobMap<S = RandomState> = BlobMap<S, Turbo>;
 
-/// How to build a [`TurboMap`], [`TurboSet`] or [`TurboBoxedMap`]: capacity, hasher, and
-/// every constant that the paper varies.
+/// Builds a [`TurboMap`], [`TurboSet`] or [`TurboBoxedMap`] with a capacity, a hasher, and other
+/// values for the constants that the paper varies.
 ///
 /// ```
 /// use nunatak::TurboMap;
@@ -118,12 +118,11 @@ impl<S> TurboBuilder<S> {
         TurboBuilder { hasher, capacity, config }
     }
 
-    /// How many shards there are: a power of two from 2 to 1,048,576, which does not change.
-    /// By default 1024, or one for every 4096 entries of the capacity, from 256 to 16,384
-    /// (the paper: 65,536). A shard without entries takes 32 bytes, one that has any 256 at
-    /// least. What an insert waits for is the growth of its shard: 12 nanoseconds for each
-    /// of the shard's entries (1.2 milliseconds for 8192 buckets), where the system has
-    /// memory at hand.
+    /// Sets how many shards there are: a power of two from 2 to 1,048,576, which never changes. By
+    /// default 1024, or one for every 4096 entries of the capacity, from 256 to 16,384 (the paper:
+    /// 65,536). A shard without entries takes 32 bytes, any other at least 256. An insert waits at
+    /// most for the growth of its shard: 12 nanoseconds for each of the shard's entries (1.2
+    /// milliseconds for 8192 buckets), where the system has memory at hand.
     ///
     /// ```
     /// # use nunatak::{Error, TurboMap};
@@ -137,9 +136,8 @@ impl<S> TurboBuilder<S> {
         self
     }
 
-    /// In how many neighbouring buckets an entry may be: from 1 to 4096; 16 by default, as
-    /// in the paper. With more, shards are fuller before they grow, and some searches
-    /// longer.
+    /// Sets in how many neighbouring buckets an entry may be: 1 to 4096; by default 16, as in the
+    /// paper. A larger scope makes shards fuller before they grow, and some searches longer.
     ///
     /// ```
     /// # use nunatak::{Error, TurboMap};
@@ -153,9 +151,9 @@ impl<S> TurboBuilder<S> {
         self
     }
 
-    /// Which share of a shard's slots may be free in buckets behind which searches go on
-    /// before it is stored anew: from 0.01 to 1, by default 0.1. With 1 no shard ever is
-    /// for that.
+    /// Sets the share of a shard's slots that may be tombstones (free slots in buckets that
+    /// searches go on behind) before the shard is stored again: 0.01 to 1, by default 0.1. With 1
+    /// tombstones never cause that.
     ///
     /// ```
     /// # use nunatak::{Error, TurboMap};
@@ -169,11 +167,11 @@ impl<S> TurboBuilder<S> {
         self
     }
 
-    /// Builds the map, of entries of the size that its type says.
+    /// Builds the map; its type says the size of entries.
     ///
     /// # Errors
-    /// An option out of its range, a capacity that does not fit the address space,
-    /// memory that is refused, or a processor without a 16-byte compare-and-swap.
+    /// If an option is out of its range, the capacity does not fit the address space, memory is
+    /// refused, or the processor has no 16-byte compare-and-swap.
     ///
     /// ```
     /// # use nunatak::{Error, TurboMap};
@@ -252,7 +250,7 @@ impl<S> TurboBuilder<S> {
 }
 
 impl<K: InlineKey, V: Inline> TurboMap<K, V> {
-    /// How to build a map that differs from the default.
+    /// Returns a builder for a map that differs from the default.
     ///
     /// ```
     /// # use nunatak::TurboMap;

@@ -11,8 +11,8 @@ use crate::table::{ByWord, Change, Hashes, PairTable, Places, Visible};
 use core::cell::Cell;
 
 impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
-    /// [`ConcurrentMap::get_many`]: looks all keys up, in order, and returns how
-    /// many were present. Results beyond `keys.len()` are left alone.
+    /// [`ConcurrentMap::get_many`]: looks up all keys, in order, and returns how many were present.
+    /// Results beyond `keys.len()` are left alone.
     ///
     /// # Errors
     /// If `values` is shorter than `keys`; nothing was done.
@@ -40,8 +40,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         Ok(present)
     }
 
-    /// Replaces the values of all keys that are present, in order, and returns
-    /// how many were.
+    /// [`ConcurrentMap::update_many`]: replaces the values of all keys that are present, in order,
+    /// and returns how many were.
     ///
     /// # Errors
     /// If `previous` is shorter than `entries`; nothing was done.
@@ -76,8 +76,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         Ok(present)
     }
 
-    /// [`ConcurrentMap::remove_many`]: takes all keys out, in order, and returns
-    /// how many were present.
+    /// [`ConcurrentMap::remove_many`]: removes all keys, in order, and returns how many were
+    /// present.
     ///
     /// # Errors
     /// If `removed` is shorter than `keys`; nothing was done.
@@ -108,8 +108,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         Ok(present)
     }
 
-    /// [`ConcurrentMap::prefetch`]: asks the processor for the lines that an operation on the
-    /// key touches first.
+    /// [`ConcurrentMap::prefetch`]: prefetches the lines that an operation on the key touches
+    /// first.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -161,7 +161,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S> + Visible> InlineMap<K, V
         Ok(new)
     }
 
-    /// [`ConcurrentMap::execute`]: mixed operations in order, and how many were
+    /// [`ConcurrentMap::execute`]: executes mixed operations in order, and returns how many were
     /// executed.
     ///
     /// ```
@@ -179,7 +179,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S> + Visible> InlineMap<K, V
     /// assert_eq!(batch[3].outcome, Outcome::Pending);
     /// ```
     pub fn execute(&self, operations: &mut [Op<K, V>], stop: Stop) -> usize {
-        // The closures share the operations, and each is copied: 40 bytes.
+        // The closures share the operations, so each copies the operation that it needs: 40 bytes.
         let cells = Cell::from_mut(operations).as_slice_of_cells();
         let executed = Cell::new(0);
         let request = |at: usize| {

@@ -11,15 +11,15 @@ use crate::memory::MemoryUsage;
 use crate::table::{Change, Design, Hashes, PairTable, Places};
 use core::fmt;
 
-/// The entries of a map, decoded.
+/// An iterator over the decoded entries of a map.
 pub(in crate::map) type Pairs<'m, K, V, S, D> = core::iter::Map<
     <<D as Design>::Table<<S as Hashing>::Placement> as PairTable>::Iter<'m>,
     fn((u64, u64)) -> (K, V),
 >;
 
 impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
-    /// [`ConcurrentMap::iter`]: all entries, weakly consistent. Memory that the table replaces
-    /// by growing waits for the iterator before it is given back.
+    /// [`ConcurrentMap::iter`]: iterates over all entries, weakly consistent. (An old index of
+    /// DLHT, which growth replaces, waits for the iterator before its memory is given back.)
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -30,17 +30,19 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         self.pairs()
     }
 
-    /// With its type, of which more can be told than that it is an iterator.
+    /// As `iter`, with a named type, from which more traits can be derived.
     #[inline(always)]
     pub(in crate::map) fn pairs(&self) -> Pairs<'_, K, V, S, D> {
         self.table.iter().map(|(key, value)| (K::from_word(key), V::from_word(value)))
     }
 
-    /// [`ConcurrentMap::snapshot`]: a consistent cut of all entries. Changes wait while it is
-    /// made; gets do not. It takes as much memory as the map, at most.
+    /// [`ConcurrentMap::snapshot`]: takes a consistent cut of all entries. Changes wait for the
+    /// moment of the cut, and then for copies of single parts of the table; gets do not wait. The
+    /// cut takes another index of the same size (DLHT), or 16 bytes for each entry (the other
+    /// designs).
     ///
     /// # Errors
-    /// If that memory is not to be had.
+    /// If memory for the cut is refused.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -55,7 +57,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         Ok(pairs.map(|(key, value)| (K::from_word(key), V::from_word(value))))
     }
 
-    /// [`ConcurrentMap::retain`]: takes out the entries that `keep` rejects.
+    /// [`ConcurrentMap::retain`]: removes the entries that `keep` rejects.
     ///
     /// `keep` runs once for each entry that it is shown. It runs again for a key only if the
     /// key has another value by the time of the removal.
@@ -78,7 +80,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         }
     }
 
-    /// [`ConcurrentMap::clear`]: takes out every entry that is reached.
+    /// [`ConcurrentMap::clear`]: removes every entry that the walk reaches.
     ///
     /// ```
     /// # use nunatak::DlhtMap;

@@ -15,13 +15,12 @@ use crate::map::ConcurrentMap;
 use crate::table::{ByWord, Change, Dlht, Hashes, PairTable, Places, Visible};
 use core::marker::PhantomData;
 
-/// A concurrent map of keys and values of at most 8 bytes, stored in the slots
-/// of a table.
+/// A concurrent map of keys and values of at most 8 bytes, stored in the slots of a table.
 ///
-/// `D` is the table's [design](crate::Design): [`DlhtMap`](crate::DlhtMap) and
-/// [`IcebergMap`](crate::IcebergMap) are the maps of two, and say what sets them
-/// apart. What all maps have in common is written here once, and the contracts
-/// of it in [`ConcurrentMap`](crate::ConcurrentMap).
+/// `D` is the table's [design](crate::Design). The maps of the designs, such as
+/// [`DlhtMap`](crate::DlhtMap), [`IcebergMap`](crate::IcebergMap), [`PeaMap`](crate::PeaMap) and
+/// [`TurboMap`](crate::TurboMap), say how they differ. This page documents what they have in
+/// common, and [`ConcurrentMap`](crate::ConcurrentMap) the contracts of the methods.
 ///
 /// ```
 /// use nunatak::{DlhtMap, IcebergMap, InlineMap};
@@ -38,10 +37,10 @@ pub struct InlineMap<K, V, S: Hashing = RandomState, D: Places<S> = Dlht> {
 }
 
 impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Places<S>> InlineMap<K, V, S, D> {
-    /// An empty map of a few cache lines.
+    /// Makes an empty map of the design's smallest size.
     ///
     /// # Panics
-    /// If the memory for it is refused.
+    /// If memory for it is refused.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -52,10 +51,10 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Places<S>> InlineMap<K, V
         Self::with_capacity(0)
     }
 
-    /// An empty map with room for `capacity` entries.
+    /// Makes an empty map with room for `capacity` entries.
     ///
     /// # Panics
-    /// If the memory is refused; see [`try_with_capacity`](Self::try_with_capacity).
+    /// If memory is refused; see [`try_with_capacity`](Self::try_with_capacity).
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -69,10 +68,10 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Places<S>> InlineMap<K, V
         }
     }
 
-    /// An empty map with room for `capacity` entries.
+    /// Makes an empty map with room for `capacity` entries.
     ///
     /// # Errors
-    /// If the capacity or the memory for it is not to be had.
+    /// If the capacity does not fit the address space, or memory is refused.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -84,10 +83,10 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Places<S>> InlineMap<K, V
 }
 
 impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
-    /// An empty map that hashes with `hasher`.
+    /// Makes an empty map that hashes with `hasher`.
     ///
     /// # Panics
-    /// If the memory for it is refused.
+    /// If memory for it is refused.
     ///
     /// ```
     /// # use nunatak::{DlhtMap, Modulo};
@@ -105,7 +104,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         Ok(Self::of(D::table(hasher.into_placement()?, capacity)?))
     }
 
-    /// A map of a table that is built already.
+    /// Wraps a table that is built already.
     pub(crate) fn of(table: D::Table<S::Placement>) -> Self {
         const {
             assert!(
@@ -127,7 +126,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         self.table.apply(key.to_word(), &ByWord, fresh, change).map(V::from_word)
     }
 
-    /// Replaces the word `current` by `new`; the word that is there instead, if not.
+    /// Replaces the word `current` by another, or removes the key. The error is the word that is
+    /// there instead, if any.
     pub(super) fn replace_word(
         &self,
         key: K,
@@ -141,8 +141,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         }
     }
 
-    /// [`ConcurrentMap::get`]: touches the cache lines that the design's map tells of, and
-    /// writes nothing.
+    /// [`ConcurrentMap::get`]: returns a copy of the key's value. Touches the cache lines that the
+    /// map of the design documents, and writes nothing.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -150,14 +150,14 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
     /// map.insert(1, 'a');
     /// assert_eq!((map.get(&1), map.get(&2)), (Some('a'), None));
     /// ```
-    // Always: a call and the registers it saves are a quarter of a get, and the
-    // shorter it is the more gets the processor overlaps.
+    // Always inlined: the call and the registers that it saves are a quarter of a get, and the
+    // processor overlaps more gets the shorter they are.
     #[inline(always)]
     pub fn get(&self, key: &K) -> Option<V> {
         self.table.find(key.to_word(), &ByWord).map(V::from_word)
     }
 
-    /// [`ConcurrentMap::contains_key`]: as a get.
+    /// [`ConcurrentMap::contains_key`]: returns whether the key is present; costs a get.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -183,10 +183,10 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         self.apply(*key, None, |_| Change::To(word))
     }
 
-    /// [`ConcurrentMap::compare_exchange`]: replaces a value that is `current`.
+    /// [`ConcurrentMap::compare_exchange`]: replaces a value that is equal to `current`.
     ///
     /// # Errors
-    /// The value that is present instead, `None` if the key is absent.
+    /// The value that is present instead, or `None` if the key is absent.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -202,10 +202,10 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         self.fetch_update(key, |present| (present == current).then_some(new))
     }
 
-    /// [`ConcurrentMap::fetch_update`]: replaces a value by what `f` makes of it.
+    /// [`ConcurrentMap::fetch_update`]: replaces the value by the result of `f`.
     ///
     /// # Errors
-    /// The value that `f` declined, `None` if the key is absent.
+    /// The value for which `f` returned `None`, or `None` if the key is absent.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -229,7 +229,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         }
     }
 
-    /// [`ConcurrentMap::remove`]: takes the key out; its slot can be used again at once.
+    /// [`ConcurrentMap::remove`]: removes the key; its slot can be used again at once.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -241,7 +241,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
         self.apply(*key, None, |_| Change::Remove)
     }
 
-    /// [`ConcurrentMap::remove_if`]: takes the key out if its value is right.
+    /// [`ConcurrentMap::remove_if`]: removes the key if `condition` holds for its value.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -266,7 +266,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
 }
 
 impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S> + Visible> InlineMap<K, V, S, D> {
-    /// [`ConcurrentMap::insert`]: stores the value and returns what it replaced.
+    /// [`ConcurrentMap::insert`]: stores the value and returns the value that it replaced.
     ///
     /// ```
     /// # use nunatak::DlhtMap;
@@ -299,7 +299,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S> + Visible> InlineMap<K, V
         }
     }
 
-    /// [`ConcurrentMap::compute`]: decides on a key by its present value.
+    /// [`ConcurrentMap::compute`]: keeps, replaces or removes the key's value as `f` decides.
     ///
     /// ```
     /// # use nunatak::{Compute, DlhtMap};
@@ -334,7 +334,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S> + Visible> InlineMap<K, V
         }
     }
 
-    /// [`ConcurrentMap::get_or_insert_with`]: the value, made if it is absent.
+    /// [`ConcurrentMap::get_or_insert_with`]: returns the value, made by `make` if the key is
+    /// absent.
     ///
     /// ```
     /// # use nunatak::DlhtMap;

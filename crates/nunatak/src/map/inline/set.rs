@@ -1,4 +1,4 @@
-//! [`InlineSet`]: keys alone.
+//! [`InlineSet`]: keys without values.
 
 use crate::entry::InlineKey;
 use crate::error::{BatchError, Error};
@@ -24,10 +24,10 @@ pub struct InlineSet<K: InlineKey, S: Hashing = RandomState, D: Hashes<S> = Dlht
 }
 
 impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> InlineSet<K, S, D> {
-    /// An empty set.
+    /// Makes an empty set.
     ///
     /// # Panics
-    /// If the memory for it is refused.
+    /// If memory for it is refused.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -37,10 +37,10 @@ impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> InlineSet<K, S, D> {
         Self { map: InlineMap::new() }
     }
 
-    /// An empty set with room for `capacity` keys.
+    /// Makes an empty set with room for `capacity` keys.
     ///
     /// # Panics
-    /// If the memory for it is refused.
+    /// If memory for it is refused.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -50,10 +50,10 @@ impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> InlineSet<K, S, D> {
         Self { map: InlineMap::with_capacity(capacity) }
     }
 
-    /// An empty set with room for `capacity` keys.
+    /// Makes an empty set with room for `capacity` keys.
     ///
     /// # Errors
-    /// If the capacity or the memory for it is not to be had.
+    /// If the capacity does not fit the address space, or memory is refused.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -65,10 +65,10 @@ impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> InlineSet<K, S, D> {
 }
 
 impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
-    /// An empty set that hashes with `hasher`.
+    /// Makes an empty set that hashes with `hasher`.
     ///
     /// # Panics
-    /// If the memory for it is refused.
+    /// If memory for it is refused.
     ///
     /// ```
     /// # use nunatak::{DlhtSet, Modulo};
@@ -78,12 +78,12 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         Self { map: InlineMap::with_hasher(hasher) }
     }
 
-    /// A set of the keys of a map.
+    /// Wraps a map as the set of its keys.
     pub(in crate::map) fn of(map: InlineMap<K, (), S, D>) -> Self {
         Self { map }
     }
 
-    /// Whether the key is in the set: one cache line, mostly; writes nothing.
+    /// Returns whether the key is in the set. Costs a get of the design's map, and writes nothing.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -95,7 +95,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.map.contains_key(key)
     }
 
-    /// Puts the key in; false if it was there.
+    /// Inserts the key; returns false if it was in the set already.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -107,7 +107,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.map.try_insert(key, ()).is_ok()
     }
 
-    /// Takes the key out; false if it was not there.
+    /// Removes the key; returns false if it was not in the set.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -119,8 +119,8 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.map.remove(key).is_some()
     }
 
-    /// Looks all keys up, in order, with overlapped memory latencies, and
-    /// returns how many are in the set.
+    /// Looks up all keys, in order, with overlapped memory latencies, and returns how many are in
+    /// the set.
     ///
     /// # Errors
     /// If `present` is shorter than `keys`; nothing was done.
@@ -141,8 +141,8 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.map.get_many(keys, present)
     }
 
-    /// Puts all keys in, in order, and returns how many were not there. `before` tells of each
-    /// whether it was.
+    /// Inserts all keys, in order, and returns how many were not in the set. `before` holds for
+    /// each key whether it was.
     ///
     /// # Errors
     /// If `before` is shorter than `keys`; nothing was done.
@@ -159,7 +159,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.map.insert_many(&entries, before)
     }
 
-    /// Takes all keys out, in order, and returns how many were there.
+    /// Removes all keys, in order, and returns how many were in the set.
     ///
     /// # Errors
     /// If `removed` is shorter than `keys`; nothing was done.
@@ -177,9 +177,9 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
     }
 
     /// Executes mixed operations in the caller's order and returns how many were executed; see
-    /// [`ConcurrentMap::execute`](crate::ConcurrentMap::execute). `TryInsert` fails if the key
-    /// is there, `Remove` and `Get` if it is not: keys that are put in are locks that are
-    /// taken.
+    /// [`ConcurrentMap::execute`](crate::ConcurrentMap::execute). `TryInsert` fails if the key is
+    /// in the set, `Remove` and `Get` if it is not. So a set of locks takes a lock by inserting its
+    /// key.
     ///
     /// ```
     /// # use nunatak::{DlhtSet, Op, Request, Stop};
@@ -193,7 +193,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.map.execute(operations, stop)
     }
 
-    /// Asks the processor for what an operation on the key touches first.
+    /// Prefetches the lines that an operation on the key touches first.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -204,7 +204,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.map.prefetch(key);
     }
 
-    /// All keys, weakly consistent.
+    /// Iterates over all keys, weakly consistent.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -215,10 +215,10 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.map.iter().map(|(key, ())| key)
     }
 
-    /// A consistent cut of all keys; see [`InlineMap::snapshot`].
+    /// Takes a consistent cut of all keys; see [`InlineMap::snapshot`].
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// If memory for the cut is refused.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -230,7 +230,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         Ok(self.map.snapshot()?.map(|(key, ())| key))
     }
 
-    /// Takes out the keys that `keep` rejects.
+    /// Removes the keys that `keep` rejects.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -242,7 +242,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.map.retain(|key, ()| keep(key));
     }
 
-    /// Takes out every key that is reached.
+    /// Removes every key that the walk reaches.
     ///
     /// ```
     /// # use nunatak::DlhtSet;

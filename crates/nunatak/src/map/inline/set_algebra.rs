@@ -5,7 +5,7 @@ use crate::hash::Hashing;
 use crate::map::inline::set::InlineSet;
 use crate::table::Hashes;
 
-/// How many keys are looked for at once.
+/// How many keys are looked up at once.
 const WINDOW: usize = 64;
 
 /// The keys of an iterator that are in a set, or those that are not.
@@ -14,7 +14,7 @@ struct Filtered<'s, I, K: InlineKey, S: Hashing, D: Hashes<S>> {
     set: &'s InlineSet<K, S, D>,
     /// Whether keys that are in the set are yielded.
     present: bool,
-    /// Found, and not yielded yet: the last comes first.
+    /// Keys that were found and not yielded yet: the last one is yielded first.
     found: Vec<K>,
 }
 
@@ -43,9 +43,9 @@ impl<I: Iterator<Item = K>, K: InlineKey, S: Hashing, D: Hashes<S>> Iterator
     }
 }
 
-/// Each is weakly consistent: it tells of a key as it was at some moment since it was asked
-/// for, and looks keys up in batches, whose memory latencies overlap. (Semi-joins are
-/// intersections, anti-joins are differences: DLHT, section 3.1.)
+/// Operations on two sets. Each is weakly consistent: its answer about a key was true at some
+/// moment during the iteration. Keys are looked up in batches, whose memory latencies overlap.
+/// (Semi-joins are intersections, anti-joins are differences: DLHT, section 3.1.)
 impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
     fn filter<'s, T: Hashing, E: Hashes<T>>(
         &'s self,
@@ -55,7 +55,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         Filtered { keys: self.iter(), set: other, present, found: Vec::new() }
     }
 
-    /// The keys that are in the other set, too.
+    /// Iterates over the keys that are in both sets.
     ///
     /// ```
     /// # use nunatak::{DlhtSet, TurboSet};
@@ -69,7 +69,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.filter(other, true)
     }
 
-    /// The keys that are not in the other set.
+    /// Iterates over the keys that are not in the other set.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -83,7 +83,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.filter(other, false)
     }
 
-    /// The keys that are in one of both sets and not in the other.
+    /// Iterates over the keys that are in exactly one of both sets.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -97,7 +97,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.difference(other).chain(other.difference(self))
     }
 
-    /// The keys that are in any of both sets, each once.
+    /// Iterates over the keys that are in at least one of both sets, each once.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -111,7 +111,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.iter().chain(other.difference(self))
     }
 
-    /// Whether no key is in both sets.
+    /// Returns whether no key is in both sets.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -122,7 +122,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.intersection(other).next().is_none()
     }
 
-    /// Whether all keys are in the other set.
+    /// Returns whether all keys are in the other set.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -133,7 +133,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
         self.difference(other).next().is_none()
     }
 
-    /// Whether all keys of the other set are in this one.
+    /// Returns whether all keys of the other set are in this one.
     ///
     /// ```
     /// # use nunatak::DlhtSet;
@@ -145,7 +145,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
     }
 }
 
-/// The keys of a set that nobody else has.
+/// Copies all keys, and frees the set before the first is yielded.
 impl<K: InlineKey, S: Hashing, D: Hashes<S>> IntoIterator for InlineSet<K, S, D> {
     type Item = K;
     type IntoIter = std::vec::IntoIter<K>;

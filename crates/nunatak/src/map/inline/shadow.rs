@@ -10,17 +10,17 @@ use crate::table::{ByWord, Change, DlhtShadows};
 use core::fmt;
 use core::mem::ManuallyDrop;
 
-/// A [`DlhtMap`](crate::DlhtMap) for transactions: a key can be inserted *hidden*, which locks
-/// it, and be shown with its value, or taken out, when the transaction commits or aborts
+/// A [`DlhtMap`](crate::DlhtMap) for transactions: a key can be inserted *hidden*, which locks it.
+/// When the transaction commits the key is shown with its value; when it aborts the key is removed
 /// (DLHT, section 3.2.2).
 ///
-/// While a key is hidden, gets, updates, removals, iterators, snapshots and `len` don't know
-/// of it; inserts fail with [`Error::Shadowed`], as does a second shadow insert. Growth moves
-/// it as it moves others. What fails here nowhere waits, so no deadlock comes of it; what to
-/// do then is up to the transaction (to abort, mostly).
+/// While a key is hidden, gets, updates, removals, iterators, snapshots and `len` treat it as
+/// absent. Inserts and a second shadow insert fail with [`Error::Shadowed`]. Growth moves hidden
+/// keys as it moves others. A refused insert never waits, so no deadlock comes of it; the
+/// transaction decides what to do then (mostly to abort).
 ///
-/// All but inserts is as of any [`InlineMap`], and as fast; an insert is slower by a look at
-/// its bin's slots one by one.
+/// All operations except inserts are those of any [`InlineMap`], and as fast. An insert is slower,
+/// since it reads its bin's slots one by one.
 ///
 /// ```
 /// use nunatak::{DlhtShadowMap, Error};
@@ -35,11 +35,11 @@ use core::mem::ManuallyDrop;
 /// ```
 pub type DlhtShadowMap<K, V, S = RandomState> = InlineMap<K, V, S, DlhtShadows>;
 
-/// The number of the first of many that could not be done, and why.
+/// The index of the first operation that could not be done, and the reason.
 type Refused = (usize, Error);
 
 impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
-    /// The value of the key before a change that would insert it.
+    /// Applies a change that may insert the key, and returns the value before.
     fn apply_or_insert(
         &self,
         key: K,
@@ -51,7 +51,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
         Ok(before.map(V::from_word))
     }
 
-    /// Stores the value and returns what it replaced.
+    /// Stores the value and returns the value that it replaced.
     ///
     /// # Errors
     /// If the key is hidden; nothing was done.
@@ -66,7 +66,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
         self.apply_or_insert(key, value, |_| Change::To(word))
     }
 
-    /// Stores the value if the key is absent; the value that is present if not.
+    /// Stores the value if the key is absent, and returns the present value otherwise.
     ///
     /// # Errors
     /// If the key is hidden; nothing was done.
@@ -80,7 +80,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
         self.apply_or_insert(key, value, |_| Change::Keep)
     }
 
-    /// The key's value, made and stored if it is absent.
+    /// Returns the key's value, made and stored first if the key is absent.
     ///
     /// # Errors
     /// If the key is hidden.
@@ -100,11 +100,11 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
         }
     }
 
-    /// Decides on a key's fate by its present value, atomically, and returns the value before.
-    /// `f` may run more than once; its last answer counts.
+    /// Keeps, replaces or removes the key's value as `f` decides, atomically, and returns the value
+    /// before. `f` may run more than once; its last answer counts.
     ///
     /// # Errors
-    /// If the key would be inserted, and is hidden.
+    /// If the key would be inserted, but is hidden.
     ///
     /// ```
     /// # use nunatak::{Compute, DlhtShadowMap};
@@ -142,10 +142,11 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
         replaced.map_err(|newer| newer.map(V::from_word))
     }
 
-    /// Stores all entries, in order, until one can't be: how many keys were new.
+    /// Stores all entries, in order, up to the first whose key is hidden, and returns how many keys
+    /// were new.
     ///
     /// # Errors
-    /// The number of the first entry whose key is hidden; those before it are stored.
+    /// The index of the first entry whose key is hidden; the entries before it are stored.
     ///
     /// ```
     /// # use nunatak::{DlhtShadowMap, Error};
@@ -173,7 +174,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
     /// [`ConcurrentMap::execute`](crate::ConcurrentMap::execute).
     ///
     /// # Errors
-    /// The number of the first insert whose key is hidden; those before it are executed.
+    /// The index of the first insert whose key is hidden; the operations before it are executed.
     ///
     /// ```
     /// # use nunatak::{DlhtShadowMap, Op, Outcome, Request, Stop};
@@ -205,15 +206,15 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
         ended.map(|()| executed)
     }
 
-    /// Runs `each` for every key, in order, while those after it are fetched, until it fails or
-    /// returns false.
+    /// Runs `each` for every key, in order, until it fails or returns false. The bins of later keys
+    /// are prefetched meanwhile.
     fn in_order(
         &self,
         count: usize,
         key: impl Fn(usize) -> K,
         mut each: impl FnMut(usize) -> Result<bool, Error>,
     ) -> Result<(), Refused> {
-        /// How many keys ahead of its operation a key's bin is fetched.
+        /// How many keys before its operation a key's bin is prefetched.
         const DISTANCE: usize = 32;
         (0..count.min(DISTANCE)).for_each(|at| self.prefetch(&key(at)));
         for at in 0..count {
@@ -227,7 +228,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
         Ok(())
     }
 
-    /// Inserts a key hidden, which keeps others from inserting it. Two atomic
+    /// Inserts a key hidden, which makes other inserts of the key fail. Costs two atomic
     /// read-modify-writes on one or two cache lines.
     ///
     /// # Errors
@@ -250,12 +251,12 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
         }
     }
 
-    /// Inserts all keys hidden, in order, or none: for two-phase locking, in an order that all
-    /// transactions agree on. Memory latencies are overlapped.
+    /// Inserts all keys hidden, in order, or none of them: for two-phase locking, in an order that
+    /// all transactions agree on. Memory latencies are overlapped.
     ///
     /// # Errors
-    /// The number of the first key that is present or hidden, and which of both; none of the
-    /// others is hidden.
+    /// The index of the first key that is present or hidden, and which of both it is; none of the
+    /// other keys stays hidden.
     ///
     /// ```
     /// # use nunatak::{DlhtShadowMap, Error};
@@ -282,7 +283,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
     /// Shows a hidden key whose [`Shadow`] was [kept](Shadow::keep).
     ///
     /// # Errors
-    /// [`Error::NotShadowed`] if it is not hidden.
+    /// [`Error::NotShadowed`] if the key is not hidden.
     ///
     /// ```
     /// # use nunatak::{DlhtShadowMap, Error};
@@ -297,10 +298,10 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
         self.unhide(*key, Some(value))
     }
 
-    /// Takes a hidden key out whose [`Shadow`] was [kept](Shadow::keep).
+    /// Removes a hidden key whose [`Shadow`] was [kept](Shadow::keep).
     ///
     /// # Errors
-    /// [`Error::NotShadowed`] if it is not hidden.
+    /// [`Error::NotShadowed`] if the key is not hidden.
     ///
     /// ```
     /// # use nunatak::{DlhtShadowMap, Error};
@@ -320,7 +321,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
     }
 }
 
-/// A key that was inserted hidden, and is this one's: it is aborted when dropped.
+/// A key that was inserted hidden. Dropping its shadow aborts it.
 ///
 /// ```
 /// # use nunatak::DlhtShadowMap;
@@ -336,7 +337,7 @@ pub struct Shadow<'m, K: InlineKey, V: Inline, S: Hashing = RandomState> {
 }
 
 impl<K: InlineKey, V: Inline, S: Hashing> Shadow<'_, K, V, S> {
-    /// The key.
+    /// Returns the key.
     ///
     /// ```
     /// # use nunatak::DlhtShadowMap;
@@ -348,7 +349,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> Shadow<'_, K, V, S> {
         self.key
     }
 
-    /// Shows the key with its value. One atomic read-modify-write.
+    /// Shows the key with its value. Costs one atomic read-modify-write.
     ///
     /// ```
     /// # use nunatak::DlhtShadowMap;
@@ -359,11 +360,11 @@ impl<K: InlineKey, V: Inline, S: Hashing> Shadow<'_, K, V, S> {
     /// ```
     pub fn commit(self, value: V) {
         let this = ManuallyDrop::new(self);
-        // It is hidden, unless the caller ended it by its key: then there is nothing to do.
+        // The key is hidden, unless the caller ended it by its key: then there is nothing to do.
         let _ = this.map.unhide(this.key, Some(value));
     }
 
-    /// Takes the key out, as dropping it does.
+    /// Removes the key, as dropping the shadow does.
     ///
     /// ```
     /// # use nunatak::DlhtShadowMap;
@@ -376,9 +377,8 @@ impl<K: InlineKey, V: Inline, S: Hashing> Shadow<'_, K, V, S> {
         drop(self);
     }
 
-    /// Leaves the key hidden, to be ended by its key, once, with
-    /// [`commit_shadow`](InlineMap::commit_shadow) or
-    /// [`abort_shadow`](InlineMap::abort_shadow).
+    /// Leaves the key hidden. Later [`commit_shadow`](InlineMap::commit_shadow) or
+    /// [`abort_shadow`](InlineMap::abort_shadow) ends it by its key, once.
     ///
     /// ```
     /// # use nunatak::DlhtShadowMap;
