@@ -3,8 +3,8 @@
 use nunatak::alloc::{AllocError, Allocator, Arena, Global, Layout};
 use nunatak::entry::{Format, InPlace, Named, Plain, VARIABLE};
 use nunatak::{
-    ConcurrentMap, Design, Dlht, DlhtRecordMap, DlhtShadowRecordMap, Error, Hashes, Iceberg,
-    Modulo, Namespace, Pea, RandomState, RecordMap, Turbo,
+    ConcurrentMap, Design, Dlht, DlhtRecordMap, DlhtShadowRecordMap, Error, HashesWith, Iceberg,
+    Modulo, Namespace, Pea, RandomState, RecordMap, Turbo, Unshadowed,
 };
 use nunatak_harness::failures::{Fuse, catch};
 use nunatak_harness::hashers::{Distribution, TestHasher};
@@ -273,7 +273,7 @@ fn keys_of_all_lengths_differ() {
     assert_eq!(found, expected);
 }
 
-fn namespaces_are_apart<D: Hashes<RandomState> + Design>(keys: &[&[u8]]) {
+fn namespaces_are_apart<D: HashesWith<RandomState> + Unshadowed + Design>(keys: &[&[u8]]) {
     let map: RecordMap<Format<VARIABLE, VARIABLE, Named>, Global, RandomState, D> =
         RecordMap::new();
     let number = |at: usize, of: u16| (at as u32 * 4096 + u32::from(of)).to_le_bytes();

@@ -14,8 +14,8 @@ fn main() {}
 #[cfg(unix)]
 mod stress {
     use nunatak::{
-        Blocks, BoxedMap, DlhtBoxedMap, DlhtMap, Hashes, IcebergMap, InlineMap, PeaMap,
-        RandomState, TurboMap,
+        Blocks, BoxedMap, DlhtBoxedMap, DlhtMap, HashesWith, IcebergMap, InlineMap, PeaMap,
+        RandomState, TurboMap, Unshadowed,
     };
     use std::ffi::c_void;
 
@@ -23,12 +23,12 @@ mod stress {
     pub(super) const ROUNDS: u64 = 60_000;
     pub(super) const KEYS: u64 = 512;
 
-    struct Maps<D: Hashes<RandomState>> {
+    struct Maps<D: HashesWith<RandomState> + Unshadowed> {
         inline: InlineMap<u64, u64, RandomState, D>,
         boxed: BoxedMap<String, String, RandomState, D>,
     }
 
-    struct Task<'m, D: Hashes<RandomState>> {
+    struct Task<'m, D: HashesWith<RandomState> + Unshadowed> {
         maps: &'m Maps<D>,
         seed: u64,
     }
@@ -38,7 +38,7 @@ mod stress {
         key << 32 | (n & 0xFFFF_FFFF)
     }
 
-    fn step<D: Hashes<RandomState>>(maps: &Maps<D>, random: u64, round: u64) {
+    fn step<D: HashesWith<RandomState> + Unshadowed>(maps: &Maps<D>, random: u64, round: u64) {
         let key = random >> 40 & (KEYS - 1);
         let name = key.to_string();
         match random >> 32 & 15 {
@@ -95,7 +95,9 @@ mod stress {
         }
     }
 
-    extern "C" fn thread<D: Hashes<RandomState>>(task: *mut c_void) -> *mut c_void {
+    extern "C" fn thread<D: HashesWith<RandomState> + Unshadowed>(
+        task: *mut c_void,
+    ) -> *mut c_void {
         // SAFETY: `run` keeps the tasks until it has joined the threads.
         let task = unsafe { &*task.cast::<Task<'_, D>>() };
         let mut random = task.seed;
@@ -171,7 +173,7 @@ mod stress {
         }
     }
 
-    fn run_on<D: Hashes<RandomState>>(maps: &Maps<D>) {
+    fn run_on<D: HashesWith<RandomState> + Unshadowed>(maps: &Maps<D>) {
         let mut tasks: Vec<Task<'_, D>> =
             (0..THREADS as u64).map(|seed| Task { maps, seed: seed * 7919 + 1 }).collect();
         run_threads(&mut tasks, thread::<D>);

@@ -50,4 +50,4 @@ pub use sync::model as reclamation;
 pub use table::turbo::TurboStats;
 #[cfg(any(loom, shuttle))]
 pub use table::{CheckedIceberg, CheckedPea, CheckedTurbo};
-pub use table::{Design, Dlht, DlhtShadows, Hashes, Iceberg, Pea, Places, Turbo, Visible};
+pub use table::{Design, Dlht, DlhtShadows, HashesWith, Iceberg, Pea, Turbo, Unshadowed};

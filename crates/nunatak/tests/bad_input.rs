@@ -3,8 +3,8 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use nunatak::{
-    Dlht, DlhtBoxedMap, DlhtMap, DlhtSet, Error, Hashes, Iceberg, IcebergBoxedMap, IcebergMap,
-    InlineMap, Modulo, Op, Pea, RandomState, Request, Stop, Turbo, TurboMap,
+    Dlht, DlhtBoxedMap, DlhtMap, DlhtSet, Error, HashesWith, Iceberg, IcebergBoxedMap, IcebergMap,
+    InlineMap, Modulo, Op, Pea, RandomState, Request, Stop, Turbo, TurboMap, Unshadowed,
 };
 
 #[test]
@@ -76,7 +76,7 @@ fn a_capacity_of_zero_is_a_map_that_grows() {
     grows_from_zero::<Turbo>();
 }
 
-fn grows_from_zero<D: Hashes<RandomState>>() {
+fn grows_from_zero<D: HashesWith<RandomState> + Unshadowed>() {
     let map: InlineMap<u64, u64, RandomState, D> = InlineMap::with_capacity(0);
     (0..10_000).for_each(|key| assert_eq!(map.insert(key, key), None));
     assert!((0..10_000).all(|key| map.get(&key) == Some(key)));
@@ -93,7 +93,7 @@ fn batches_of_any_size_are_executed() {
     executes_batches::<Turbo>();
 }
 
-fn executes_batches<D: Hashes<RandomState>>() {
+fn executes_batches<D: HashesWith<RandomState> + Unshadowed>() {
     let map: InlineMap<u64, u64, RandomState, D> = InlineMap::new();
     assert_eq!(map.get_many(&[], &mut []), Ok(0));
     assert_eq!(map.insert_many(&[], &mut []), Ok(0));
@@ -129,7 +129,7 @@ fn every_word_is_a_key() {
     // codec; of words in general the property tests of placements speak.
     let words = (0..300).chain((0..300).map(|i| !i)).chain((0..64).map(|bit| 1 << bit));
     let words: std::collections::BTreeSet<u64> = words.collect();
-    fn check<S, D: Hashes<S>>(words: &std::collections::BTreeSet<u64>)
+    fn check<S, D: HashesWith<S> + Unshadowed>(words: &std::collections::BTreeSet<u64>)
     where
         S: nunatak::hash::Hashing + Default,
     {
@@ -172,7 +172,7 @@ fn a_thread_that_panics_in_a_callback_leaves_the_map_usable() {
     survives_panics::<Iceberg>();
 }
 
-fn survives_panics<D: Hashes<RandomState>>()
+fn survives_panics<D: HashesWith<RandomState> + Unshadowed>()
 where
     InlineMap<u64, u64, RandomState, D>: Sync,
 {

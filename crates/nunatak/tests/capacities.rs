@@ -6,8 +6,8 @@ use nunatak::alloc::Global;
 use nunatak::entry::{Format, Plain, VARIABLE};
 use nunatak::{
     BlobMap, BoxedMap, ConcurrentMap, Dlht, DlhtMap, DlhtRecordMap, DlhtSet, DlhtShadowMap,
-    DlhtShadowRecordMap, Error, Hashes, Iceberg, IcebergMap, InlineMap, InlineSet, Pea, PeaMap,
-    PeaMap8, PeaMap12, PeaMultiMap, RandomState, RecordMap, Turbo, TurboMap,
+    DlhtShadowRecordMap, Error, HashesWith, Iceberg, IcebergMap, InlineMap, InlineSet, Pea, PeaMap,
+    PeaMap8, PeaMap12, PeaMultiMap, RandomState, RecordMap, Turbo, TurboMap, Unshadowed,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ impl Findings {
     }
 }
 
-fn of_design<D: Hashes<RandomState>>(name: &str) -> Findings
+fn of_design<D: HashesWith<RandomState> + Unshadowed>(name: &str) -> Findings
 where
     BoxedMap<u64, u64, RandomState, D>: ConcurrentMap<u64, u64>,
 {
@@ -112,7 +112,7 @@ fn every_blob_map_refuses_them() {
 /// any of it.
 #[test]
 fn more_than_all_memory_is_refused_before_it_is_taken() {
-    fn check<D: Hashes<RandomState>>() {
+    fn check<D: HashesWith<RandomState> + Unshadowed>() {
         type Map<D> = InlineMap<u64, u64, RandomState, D>;
         for capacity in (40..43).map(|bit| 1 << bit) {
             let start = Instant::now();

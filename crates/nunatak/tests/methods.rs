@@ -50,7 +50,7 @@ fn is_result(output: &ReturnType) -> bool {
 fn columns_of(block: &ItemImpl) -> &'static [usize] {
     let (kind, generics) = (text(&block.self_ty), text(&block.generics));
     // Inserts that say no more than what they replaced are not the shadow map's.
-    let are_inserts = generics.contains("Visible") || generics.contains("Hashes");
+    let are_inserts = generics.contains("Unshadowed");
     match kind {
         _ if kind.starts_with("InlineMap<K,V,S,DlhtShadows>") => &[2],
         _ if kind.starts_with("InlineMap<K,V,S,D>") && are_inserts => &[1],

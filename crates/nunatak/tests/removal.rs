@@ -4,8 +4,8 @@
 use nunatak::alloc::Global;
 use nunatak::entry::{Entries, Format, InPlace, Plain, VARIABLE};
 use nunatak::{
-    BlobMap, ByteMap, Compute, Design, Dlht, DlhtBoxedMap, DlhtShadowRecordMap, Hashes, Iceberg,
-    Pea, PeaMultiMap, RandomState, RecordMap, Turbo,
+    BlobMap, ByteMap, Compute, Design, Dlht, DlhtBoxedMap, DlhtShadowRecordMap, HashesWith,
+    Iceberg, Pea, PeaMultiMap, RandomState, RecordMap, Turbo, Unshadowed,
 };
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn frees_bytes<E: Entries<Naming = Plain>, D: Design>(map: &ByteMap<E, D>) {
     assert_eq!(map.unreclaimed(), 0);
 }
 
-fn frees_bytes_of<D: Hashes<RandomState>>(blobs: &BlobMap<RandomState, D>) {
+fn frees_bytes_of<D: HashesWith<RandomState> + Unshadowed>(blobs: &BlobMap<RandomState, D>) {
     frees_bytes(blobs);
     frees_bytes(&RecordMap::<Format, Global, RandomState, D>::new());
     frees_bytes(&RecordMap::<InPlaceFormat, Global, RandomState, D>::new());

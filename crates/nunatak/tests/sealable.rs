@@ -1,7 +1,10 @@
 //! Values that are changed in place while others remove their entries: no change is lost.
 #![cfg(not(any(loom, shuttle)))]
 
-use nunatak::{BoxedMap, Dlht, DlhtBoxedMap, Hashes, Iceberg, Pea, RandomState, Sealable, Turbo};
+use nunatak::{
+    BoxedMap, Dlht, DlhtBoxedMap, HashesWith, Iceberg, Pea, RandomState, Sealable, Turbo,
+    Unshadowed,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -28,7 +31,7 @@ impl Drop for Leaves<'_> {
 }
 
 /// Threads count, others remove by `remove`, which returns what it took out: nothing is lost.
-fn conserves<D: Hashes<RandomState>>(
+fn conserves<D: HashesWith<RandomState> + Unshadowed>(
     (keys, attempts): (u64, u64),
     remove: impl Fn(&Counts<D>, u64) -> u64 + Sync,
 ) where
@@ -72,7 +75,7 @@ fn conserves<D: Hashes<RandomState>>(
     assert_eq!(removed + present, added, "{removed} were removed, {present} are present");
 }
 
-fn conserves_by_all<D: Hashes<RandomState>>()
+fn conserves_by_all<D: HashesWith<RandomState> + Unshadowed>()
 where
     Counts<D>: Sync,
 {

@@ -3,8 +3,8 @@
 
 use super::{Hasher, MapName, Target, WordTarget};
 use nunatak::{
-    BlockSizes, Blocks, BoxedMap, Design, Dlht, Hashes, Iceberg, IcebergMap, InlineMap, Pea,
-    PeaBuilder, PeaMap, Strategy, Turbo, TurboBuilder, TurboMap,
+    BlockSizes, Blocks, BoxedMap, Design, Dlht, HashesWith, Iceberg, IcebergMap, InlineMap, Pea,
+    PeaBuilder, PeaMap, Strategy, Turbo, TurboBuilder, TurboMap, Unshadowed,
 };
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ const LONG_ENOUGH: &str = "the results are as many as the requests";
 
 /// How a map of numbers is made.
 pub(crate) trait Make: 'static {
-    type Design: Hashes<Hasher>;
+    type Design: HashesWith<Hasher> + Unshadowed;
 
     /// A map with room for so many items.
     fn with_capacity(items: usize) -> InlineMap<u64, u64, Hasher, Self::Design> {

@@ -6,9 +6,9 @@ use nunatak::entry::Format;
 use nunatak::mode::{Shared, SingleThread};
 use nunatak::{
     BlobMap, ConcurrentMap, Design, Dlht, DlhtBoxedMap, DlhtBuilder, DlhtMap, DlhtRecordMap,
-    DlhtSet, DlhtShadowMap, DlhtShadowRecordMap, Entry8, Entry12, Entry16, Error, Hashes, Iceberg,
-    IcebergBoxedMap, IcebergBuilder, IcebergMap, InlineMap, InlineSet, Modulo, Op, Pea, PeaBuilder,
-    PeaMultiMap, RandomState, RecordMap, Stop, Turbo, TurboBuilder,
+    DlhtSet, DlhtShadowMap, DlhtShadowRecordMap, Entry8, Entry12, Entry16, Error, HashesWith,
+    Iceberg, IcebergBoxedMap, IcebergBuilder, IcebergMap, InlineMap, InlineSet, Modulo, Op, Pea,
+    PeaBuilder, PeaMultiMap, RandomState, RecordMap, Stop, Turbo, TurboBuilder, Unshadowed,
 };
 
 /// Capacities that can't be had, whatever an entry takes.
@@ -92,7 +92,7 @@ pub fn builders_refuse_absurd_capacities() {
 
 fn constructors<D>(capacity: usize)
 where
-    D: Hashes<RandomState> + Design<Medium = <Dlht as Design>::Medium>,
+    D: HashesWith<RandomState> + Unshadowed + Design<Medium = <Dlht as Design>::Medium>,
 {
     type Inline<D> = InlineMap<u64, u64, RandomState, D>;
     type Set<D> = InlineSet<u64, RandomState, D>;
@@ -163,7 +163,7 @@ fn reserves_nothing<K: Clone, V: Clone, M: ConcurrentMap<K, V>>(map: &M, keys: [
 
 fn of_design<D>()
 where
-    D: Hashes<RandomState> + Design<Medium = <Dlht as Design>::Medium>,
+    D: HashesWith<RandomState> + Unshadowed + Design<Medium = <Dlht as Design>::Medium>,
 {
     let inline = InlineMap::<u64, u64, RandomState, D>::new();
     reserves_nothing(&inline, [1, 2], 3);

@@ -6,7 +6,7 @@ use crate::effort::scaled;
 use crate::random::Random;
 use nunatak::alloc::Global;
 use nunatak::entry::Format;
-use nunatak::{BoxedMap, Design, Hashes, RandomState, RecordMap};
+use nunatak::{BoxedMap, Design, HashesWith, RandomState, RecordMap, Unshadowed};
 use std::mem::forget;
 
 type Boxed<D> = BoxedMap<u64, Witness, RandomState, D>;
@@ -78,7 +78,7 @@ pub fn guards_nest_without_end<D: Design>() {
 ///
 /// # Panics
 /// If not.
-pub fn guards_on_records_nest_without_end<D: Hashes<RandomState>>() {
+pub fn guards_on_records_nest_without_end<D: HashesWith<RandomState> + Unshadowed>() {
     let map = Records::<D>::new();
     map.put(b"a", b"1").expect("memory");
     let guards: Vec<_> = (0..40_000).map(|_| (watch::tick(), map.pin()).1).collect();
@@ -94,7 +94,7 @@ pub fn guards_on_records_nest_without_end<D: Hashes<RandomState>>() {
 ///
 /// # Panics
 /// If it can't.
-pub fn operations_go_on_beside_many_guards<D: Hashes<RandomState>>() {
+pub fn operations_go_on_beside_many_guards<D: HashesWith<RandomState> + Unshadowed>() {
     let (map, records) = (boxed::<D>(), Records::<D>::new());
     records.put(b"a", b"1").expect("memory");
     let guards: Vec<_> = (0..32_767).map(|_| (map.pin(), records.pin())).collect();

@@ -8,8 +8,8 @@ use nunatak::alloc::Global;
 use nunatak::entry::{Format, Named, VARIABLE};
 use nunatak::hash::Hashing;
 use nunatak::{
-    Compute, DlhtShadowMap, DlhtShadowRecordMap, Hashes, InlineSet, Namespace, Op, PeaMultiMap,
-    RecordMap, Request, Stop,
+    Compute, DlhtShadowMap, DlhtShadowRecordMap, HashesWith, InlineSet, Namespace, Op, PeaMultiMap,
+    RecordMap, Request, Stop, Unshadowed,
 };
 
 /// What the kinds below have in common.
@@ -40,9 +40,9 @@ macro_rules! common {
 
 /// A set.
 #[derive(Debug)]
-pub struct Keys<S: Hashing, D: Hashes<S>>(pub InlineSet<u64, S, D>);
+pub struct Keys<S: Hashing, D: HashesWith<S> + Unshadowed>(pub InlineSet<u64, S, D>);
 
-impl<S: Hashing, D: Hashes<S>> Victim for Keys<S, D> {
+impl<S: Hashing, D: HashesWith<S> + Unshadowed> Victim for Keys<S, D> {
     common!();
 
     fn put(&self, key: u64) {
@@ -318,7 +318,7 @@ impl<S: Hashing> Victim for HiddenRecords<S> {
 
 /// Records in namespaces: each key in one of seven.
 #[derive(Debug)]
-pub struct NamedRecords<S: Hashing, D: Hashes<S>>(
+pub struct NamedRecords<S: Hashing, D: HashesWith<S> + Unshadowed>(
     pub RecordMap<Format<VARIABLE, VARIABLE, Named>, Global, S, D>,
 );
 
@@ -326,7 +326,7 @@ fn space(key: u64) -> Namespace {
     Namespace::new((key % 7) as u16).expect("a small number")
 }
 
-impl<S: Hashing, D: Hashes<S>> Victim for NamedRecords<S, D> {
+impl<S: Hashing, D: HashesWith<S> + Unshadowed> Victim for NamedRecords<S, D> {
     bytes!(key => (space(key), &Vec::sample(key)), found => found.1);
 
     fn try_put(&self, key: u64) {

@@ -159,7 +159,7 @@ where
 /// If they are.
 pub fn guards_keep_bytes<D>()
 where
-    D: nunatak::Hashes<RandomState>,
+    D: nunatak::HashesWith<RandomState> + nunatak::Unshadowed,
     D: Design<Medium = <nunatak::Dlht as Design>::Medium>,
     RecordMap<Format, Global, RandomState, D>: Sync,
     BlobMap<RandomState, D>: Sync,

@@ -4,7 +4,8 @@ use super::hooks::{Event, Witness, fire, hashes_were_wrong};
 use crate::sample::Sample;
 use nunatak::entry::{Entries, Plain};
 use nunatak::{
-    BoxedMap, ByteMap, Compute, ConcurrentMap, Design, Hashes, InlineMap, Op, Request, Stop,
+    BoxedMap, ByteMap, Compute, ConcurrentMap, Design, HashesWith, InlineMap, Op, Request, Stop,
+    Unshadowed,
 };
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -137,7 +138,10 @@ pub trait Besides<K> {
     fn reclaim(&self, _key: &K) {}
 }
 
-impl<V, S: nunatak::hash::Hashing, D: Hashes<S>, K> Besides<K> for InlineMap<K, V, S, D> {}
+impl<V, S: nunatak::hash::Hashing, D: HashesWith<S> + Unshadowed, K> Besides<K>
+    for InlineMap<K, V, S, D>
+{
+}
 
 impl<K: Hash + Eq + Part, V: Part, S: BuildHasher, D: Design> Besides<K> for BoxedMap<K, V, S, D> {
     fn reclaim(&self, key: &K) {

@@ -6,7 +6,7 @@ use crate::error::{Error, FileError};
 use crate::hash::{StableCodec, StableHash};
 use crate::memory::durable::Backing;
 use crate::table::iceberg::Recovery;
-use crate::table::{Design, Hashes};
+use crate::table::{Design, HashesWith, Unshadowed};
 use core::marker::PhantomData;
 
 /// A design of table that can be in a file.
@@ -23,7 +23,9 @@ use core::marker::PhantomData;
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
-pub trait DurableDesign: Hashes<StableHash> + Design<Table<StableCodec>: FileTable> {
+pub trait DurableDesign:
+    HashesWith<StableHash> + Unshadowed + Design<Table<StableCodec>: FileTable>
+{
     /// `bits`: the sizes of a key's word and of a value's word, in bits.
     #[doc(hidden)]
     fn create(

@@ -10,7 +10,7 @@ use crate::error::{Error, FileError};
 use crate::hash::{HashCodec, StableCodec, StableHash};
 use crate::memory::durable::{Backing, Description, Durable, Kind, Pool};
 use crate::table::iceberg::{BlockSizes, Blocks, Config, IcebergStats, Recovery, Table};
-use crate::table::{Design, Hashes, Iceberg, Places, Visible};
+use crate::table::{Design, HashesWith, Iceberg, Unshadowed};
 
 /// IcebergHT in a file (section 6 of the paper). An insert, a removal or an update writes one cache
 /// line of the file. A lookup reads one line of the file, or none if the key is absent.
@@ -40,9 +40,8 @@ impl<B: BlockSizes> Design for InFile<Iceberg<B>> {
     }
 }
 
-impl<B: BlockSizes> Hashes<StableHash> for InFile<Iceberg<B>> {}
-impl<B: BlockSizes> Places<StableHash> for InFile<Iceberg<B>> {}
-impl<B: BlockSizes> Visible for InFile<Iceberg<B>> {}
+impl<B: BlockSizes> HashesWith<StableHash> for InFile<Iceberg<B>> {}
+impl<B: BlockSizes> Unshadowed for InFile<Iceberg<B>> {}
 
 /// Describes the table in the words of a file.
 fn describe<B: BlockSizes>(

@@ -11,7 +11,7 @@ use crate::hash::{HashCodec, StableCodec, StableHash};
 use crate::memory::durable::{Backing, Description, Kind, Paged, Pool};
 use crate::table::iceberg::Recovery;
 use crate::table::pea::{Config, PeaStats, Strategy, Table};
-use crate::table::{Design, Hashes, Pea, Places, Visible, file_addresses};
+use crate::table::{Design, HashesWith, Pea, Unshadowed, file_addresses};
 
 /// Pea Hash in a file (section 3.4 of the paper). An insert, a removal or an update writes back one
 /// cache line. A get reads the line of a header and the line of a slot.
@@ -51,9 +51,8 @@ impl Design for InFile<Pea> {
     }
 }
 
-impl Hashes<StableHash> for InFile<Pea> {}
-impl Places<StableHash> for InFile<Pea> {}
-impl Visible for InFile<Pea> {}
+impl HashesWith<StableHash> for InFile<Pea> {}
+impl Unshadowed for InFile<Pea> {}
 
 const STRATEGY_BITS: u32 = 8;
 

@@ -11,7 +11,7 @@ use crate::hash::{HashCodec, StableCodec, StableHash};
 use crate::memory::durable::{Backing, Description, Kind, Paged, Pool};
 use crate::table::iceberg::Recovery;
 use crate::table::turbo::{Config, Table, TurboStats};
-use crate::table::{Design, Hashes, Places, Turbo, Visible, file_addresses};
+use crate::table::{Design, HashesWith, Turbo, Unshadowed, file_addresses};
 
 /// TurboHash in a file (sections 3.3 to 3.7 of the paper). An insert, a removal or an update writes
 /// back one cache line. A get reads the line of a header and the line of a slot. When a key finds
@@ -52,9 +52,8 @@ impl Design for InFile<Turbo> {
     }
 }
 
-impl Hashes<StableHash> for InFile<Turbo> {}
-impl Places<StableHash> for InFile<Turbo> {}
-impl Visible for InFile<Turbo> {}
+impl HashesWith<StableHash> for InFile<Turbo> {}
+impl Unshadowed for InFile<Turbo> {}
 
 /// Describes the table in the words of a file.
 fn describe(config: &Config, hash: StableHash, bits: (u32, u32)) -> Description {

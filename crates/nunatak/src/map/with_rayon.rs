@@ -3,13 +3,13 @@
 use super::{BoxedMap, InlineMap, InlineSet, PeaMultiMap};
 use crate::entry::{Inline, InlineKey};
 use crate::hash::{Hashing, IdentityCodec};
-use crate::table::{Design, Hashes, PairTable};
+use crate::table::{Design, HashesWith, PairTable, Unshadowed};
 use core::hash::{BuildHasher, Hash};
 use rayon::iter::{
     FromParallelIterator, IntoParallelIterator, ParallelBridge, ParallelExtend, ParallelIterator,
 };
 
-impl<K, V, S: Hashing, D: Hashes<S>> InlineMap<K, V, S, D>
+impl<K, V, S: Hashing, D: HashesWith<S> + Unshadowed> InlineMap<K, V, S, D>
 where
     K: InlineKey + Send + Sync,
     V: Inline + Send + Sync,
@@ -33,7 +33,8 @@ where
     }
 }
 
-impl<K, V, S: Hashing, D: Hashes<S>> ParallelExtend<(K, V)> for InlineMap<K, V, S, D>
+impl<K, V, S: Hashing, D: HashesWith<S> + Unshadowed> ParallelExtend<(K, V)>
+    for InlineMap<K, V, S, D>
 where
     K: InlineKey + Send + Sync,
     V: Inline + Send + Sync,
@@ -47,7 +48,7 @@ where
     }
 }
 
-impl<K, V, S: Hashing + Default, D: Hashes<S>> FromParallelIterator<(K, V)>
+impl<K, V, S: Hashing + Default, D: HashesWith<S> + Unshadowed> FromParallelIterator<(K, V)>
     for InlineMap<K, V, S, D>
 where
     K: InlineKey + Send + Sync,
@@ -88,7 +89,8 @@ where
     }
 }
 
-impl<K: InlineKey + Send + Sync, S: Hashing, D: Hashes<S>> ParallelExtend<K> for InlineSet<K, S, D>
+impl<K: InlineKey + Send + Sync, S: Hashing, D: HashesWith<S> + Unshadowed> ParallelExtend<K>
+    for InlineSet<K, S, D>
 where
     D::Table<S::HashCodec>: Sync,
 {
@@ -100,8 +102,8 @@ where
     }
 }
 
-impl<K: InlineKey + Send + Sync, S: Hashing + Default, D: Hashes<S>> FromParallelIterator<K>
-    for InlineSet<K, S, D>
+impl<K: InlineKey + Send + Sync, S: Hashing + Default, D: HashesWith<S> + Unshadowed>
+    FromParallelIterator<K> for InlineSet<K, S, D>
 where
     D::Table<S::HashCodec>: Sync,
 {

@@ -6,7 +6,7 @@
 use super::{BoxedMap, InlineMap, InlineSet, PeaMultiMap};
 use crate::entry::{Inline, InlineKey};
 use crate::hash::Hashing;
-use crate::table::{Design, Hashes};
+use crate::table::{Design, HashesWith, Unshadowed};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
@@ -17,7 +17,7 @@ use serde::ser::{Error as _, Serialize, Serializer};
 /// wrong.
 const TRUSTED_LENGTH: usize = 1 << 20;
 
-impl<K, V, S: Hashing, D: Hashes<S>> Serialize for InlineMap<K, V, S, D>
+impl<K, V, S: Hashing, D: HashesWith<S> + Unshadowed> Serialize for InlineMap<K, V, S, D>
 where
     K: InlineKey + Serialize,
     V: Inline + Serialize,
@@ -40,7 +40,9 @@ where
     }
 }
 
-impl<K: InlineKey + Serialize, S: Hashing, D: Hashes<S>> Serialize for InlineSet<K, S, D> {
+impl<K: InlineKey + Serialize, S: Hashing, D: HashesWith<S> + Unshadowed> Serialize
+    for InlineSet<K, S, D>
+{
     fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
         let keys: Vec<K> = self.snapshot().map_err(W::Error::custom)?.collect();
         serializer.collect_seq(keys)
@@ -119,7 +121,7 @@ where
     K: InlineKey + Deserialize<'de>,
     V: Inline + Deserialize<'de>,
     S: Hashing + Default,
-    D: Hashes<S>,
+    D: HashesWith<S> + Unshadowed,
 {
     fn deserialize<R: Deserializer<'de>>(deserializer: R) -> Result<Self, R::Error> {
         let make = Self::with_capacity;
@@ -139,7 +141,7 @@ where
     }
 }
 
-impl<'de, K, S, D: Hashes<S>> Deserialize<'de> for InlineSet<K, S, D>
+impl<'de, K, S, D: HashesWith<S> + Unshadowed> Deserialize<'de> for InlineSet<K, S, D>
 where
     K: InlineKey + Deserialize<'de>,
     S: Hashing + Default,

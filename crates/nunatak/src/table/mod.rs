@@ -236,8 +236,8 @@ pub trait Design: Sized + 'static {
 /// A design whose tables can place inline keys with the hashing `S`.
 ///
 /// ```
-/// use nunatak::{InlineMap, Places, hash::Hashing};
-/// fn count<S: Hashing, D: Places<S>>(map: &InlineMap<u64, u64, S, D>) -> usize {
+/// use nunatak::{InlineMap, HashesWith, hash::Hashing, Unshadowed};
+/// fn count<S: Hashing, D: HashesWith<S>>(map: &InlineMap<u64, u64, S, D>) -> usize {
 ///     map.len()
 /// }
 /// assert_eq!(count(&nunatak::DlhtShadowMap::<u64, u64>::new()), 0);
@@ -246,30 +246,21 @@ pub trait Design: Sized + 'static {
     message = "`{Self}` can't hash with `{S}`",
     note = "DLHT takes any `BuildHasher` and `Modulo`, the others any `BuildHasher`"
 )]
-pub trait Places<S: Hashing>: Design {}
+pub trait HashesWith<S: Hashing>: Design {}
 
-/// A design that [places](Places) keys with the hashing `S`, and whose keys are all visible,
-/// so that an insert needs no answer but what it replaced: any but [`DlhtShadows`].
+/// A design whose keys are never hidden, so that an insert is never refused for a hidden key and
+/// returns no more than the value that it replaced: any but [`DlhtShadows`]. (The trait has no
+/// parameter, so no other crate can implement it for [`DlhtShadows`].)
 ///
 /// ```
-/// use nunatak::{Hashes, InlineMap, hash::Hashing};
-/// fn put<S: Hashing, D: Hashes<S>>(map: &InlineMap<u64, u64, S, D>) {
+/// use nunatak::{HashesWith, InlineMap, Unshadowed, hash::Hashing};
+/// fn put<S: Hashing, D: HashesWith<S> + Unshadowed>(map: &InlineMap<u64, u64, S, D>) {
 ///     map.insert(1, 10);
 /// }
 /// put(&nunatak::DlhtMap::<u64, u64>::new());
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can't hash with `{S}`, or its keys may be hidden",
-    note = "DLHT takes any `BuildHasher` and `Modulo`, the others any `BuildHasher`; inserts of \
-            keys that may be hidden are others"
+    message = "keys of `{Self}` may be hidden",
+    note = "maps of this design have other inserts, which return `Error::Shadowed`"
 )]
-pub trait Hashes<S: Hashing>: Places<S> + Visible {}
-
-/// A design whose keys are all visible. (For who is generic over designs [`Hashes`] says so;
-/// this one has no parameter, so that nobody can add it to [`DlhtShadows`].)
-///
-/// ```
-/// fn is_visible<D: nunatak::Visible>() {}
-/// is_visible::<nunatak::Dlht>();
-/// ```
-pub trait Visible: Design {}
+pub trait Unshadowed: Design {}

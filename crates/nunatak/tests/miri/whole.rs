@@ -82,7 +82,7 @@ fn boxed_maps_of_borrowed_keys() {
 fn set<S, D>(set: &InlineSet<u32, S, D>)
 where
     S: nunatak::hash::Hashing,
-    D: nunatak::Hashes<S>,
+    D: nunatak::HashesWith<S> + nunatak::Unshadowed,
 {
     assert!((0..COUNT).all(|key| set.insert(key)) && !set.insert(7));
     assert!(set.contains(&7) && set.remove(&7) && !set.remove(&7) && !set.contains(&COUNT));

@@ -1,7 +1,7 @@
 //! Scenarios of whole operations of several threads, for the maps of every design,
 //! under a randomised scheduler.
 
-use nunatak::{BoxedMap, Compute, Hashes, InlineMap, Op, Request, Stop};
+use nunatak::{BoxedMap, Compute, HashesWith, InlineMap, Op, Request, Stop, Unshadowed};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner, thread};
 use std::hash::{BuildHasher, Hasher};
@@ -17,7 +17,7 @@ pub(crate) type Map<S> = InlineMap<u64, u64, <S as Subject>::Hash, <S as Subject
 /// The maps of a design, as small as they can be.
 pub(crate) trait Subject: Sized + 'static {
     type Hash: nunatak::hash::Hashing;
-    type Design: Hashes<Self::Hash> + Hashes<Constant>;
+    type Design: HashesWith<Self::Hash> + HashesWith<Constant> + Unshadowed;
 
     /// An empty map.
     fn small() -> Arc<Map<Self>>;

@@ -8,7 +8,7 @@ use crate::map::interface::{by_own_methods, whole_map};
 use crate::map::{Compute, ConcurrentMap};
 use crate::memory::{BlobStats, MemoryUsage};
 use crate::sync::GuardPin;
-use crate::table::{Design, PairTable, Visible};
+use crate::table::{Design, PairTable, Unshadowed};
 
 type Bytes = Vec<u8>;
 
@@ -131,7 +131,7 @@ fn stored<T>(result: Result<T, Error>) -> T {
 impl<E, D> ConcurrentMap<Bytes, Bytes> for ByteMap<E, D>
 where
     E: Entries<Naming = Plain>,
-    D: Design + Visible,
+    D: Design + Unshadowed,
 {
     fn insert(&self, key: Bytes, value: Bytes) -> Option<Bytes> {
         stored(self.insert(&key, &value))

@@ -6,7 +6,7 @@ use crate::entry::{Format, Named, Namespace, RecordFormat, Records};
 use crate::error::Error;
 use crate::hash::{Hashing, RandomState, RecordCodec};
 use crate::map::bytes::ByteMap;
-use crate::table::{Design, Dlht, Places};
+use crate::table::{Design, Dlht, HashesWith};
 use core::ptr::NonNull;
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ where
     F: RecordFormat,
     A: Allocator + Send + Sync + 'static,
     S: Hashing,
-    D: Places<S>,
+    D: HashesWith<S>,
 {
     /// Makes an empty map with room for `capacity` entries, which hashes with `hasher` and keeps
     /// its records in memory of `allocator`.
@@ -99,7 +99,7 @@ where
     F: RecordFormat,
     A: Allocator + Default + Send + Sync + 'static,
     S: Hashing + Default,
-    D: Places<S>,
+    D: HashesWith<S>,
 {
     /// Makes an empty map.
     ///
@@ -149,7 +149,7 @@ where
     F: RecordFormat,
     A: Allocator + Default + Send + Sync + 'static,
     S: Hashing + Default,
-    D: Places<S>,
+    D: HashesWith<S>,
 {
     fn default() -> Self {
         Self::new()

@@ -7,10 +7,10 @@ use crate::hash::Hashing;
 #[cfg(doc)]
 use crate::map::ConcurrentMap;
 use crate::map::batch::{Op, Request, Stop, check_batch};
-use crate::table::{ByWord, Change, Hashes, PairTable, Places, Visible};
+use crate::table::{ByWord, Change, HashesWith, PairTable, Unshadowed};
 use core::cell::Cell;
 
-impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
+impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> InlineMap<K, V, S, D> {
     /// [`ConcurrentMap::get_many`]: looks up all keys, in order, and returns how many were present.
     /// Results beyond `keys.len()` are left alone.
     ///
@@ -124,7 +124,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S> + Visible> InlineMap<K, V, S, D> {
+impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S> + Unshadowed> InlineMap<K, V, S, D> {
     /// [`ConcurrentMap::insert_many`]: stores all entries, in order, and returns
     /// how many keys were new.
     ///

@@ -8,7 +8,7 @@ use crate::map::batch::{Op, Stop};
 use crate::map::interface::{by_own_methods, whole_map};
 use crate::map::{Compute, ConcurrentMap};
 use crate::memory::MemoryUsage;
-use crate::table::{Change, Design, Hashes, PairTable, Places};
+use crate::table::{Change, Design, HashesWith, PairTable, Unshadowed};
 use core::fmt;
 
 /// An iterator over the decoded entries of a map.
@@ -17,7 +17,7 @@ pub(in crate::map) type Pairs<'m, K, V, S, D> = core::iter::Map<
     fn((u64, u64)) -> (K, V),
 >;
 
-impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
+impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> InlineMap<K, V, S, D> {
     /// [`ConcurrentMap::iter`]: iterates over all entries, weakly consistent. (An old index of
     /// DLHT, which growth replaces, waits for the iterator before its memory is given back.)
     ///
@@ -100,7 +100,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> ConcurrentMap<K, V>
+impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S> + Unshadowed> ConcurrentMap<K, V>
     for InlineMap<K, V, S, D>
 {
     by_own_methods! {
@@ -112,7 +112,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> ConcurrentMap<K, V>
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Places<S>> Default
+impl<K: InlineKey, V: Inline, S: Hashing + Default, D: HashesWith<S>> Default
     for InlineMap<K, V, S, D>
 {
     fn default() -> Self {
@@ -120,7 +120,7 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Places<S>> Default
     }
 }
 
-impl<K, V, S: Hashing, D: Places<S>> fmt::Debug for InlineMap<K, V, S, D>
+impl<K, V, S: Hashing, D: HashesWith<S>> fmt::Debug for InlineMap<K, V, S, D>
 where
     K: InlineKey + fmt::Debug,
     V: Inline + fmt::Debug,
@@ -130,8 +130,8 @@ where
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Hashes<S>> FromIterator<(K, V)>
-    for InlineMap<K, V, S, D>
+impl<K: InlineKey, V: Inline, S: Hashing + Default, D: HashesWith<S> + Unshadowed>
+    FromIterator<(K, V)> for InlineMap<K, V, S, D>
 {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let entries = entries.into_iter();
@@ -141,7 +141,9 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Hashes<S>> FromIterator<(
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> Extend<(K, V)> for InlineMap<K, V, S, D> {
+impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S> + Unshadowed> Extend<(K, V)>
+    for InlineMap<K, V, S, D>
+{
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
             self.insert(key, value);
@@ -150,7 +152,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> Extend<(K, V)> for Inlin
 }
 
 /// ShadowPages all entries, and frees the map before the first is yielded.
-impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> IntoIterator for InlineMap<K, V, S, D> {
+impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> IntoIterator for InlineMap<K, V, S, D> {
     type Item = (K, V);
     type IntoIter = std::vec::IntoIter<(K, V)>;
 

@@ -12,7 +12,7 @@ use crate::hash::{Hashing, RandomState};
 use crate::map::Compute;
 #[cfg(doc)]
 use crate::map::ConcurrentMap;
-use crate::table::{ByWord, Change, Dlht, Hashes, PairTable, Places, Visible};
+use crate::table::{ByWord, Change, Dlht, HashesWith, PairTable, Unshadowed};
 use core::marker::PhantomData;
 
 /// A concurrent map of keys and values of at most 8 bytes, stored in the slots of a table.
@@ -31,12 +31,12 @@ use core::marker::PhantomData;
 /// stable.insert(7, 49);
 /// assert_eq!(map.get(&7), stable.get(&7));
 /// ```
-pub struct InlineMap<K, V, S: Hashing = RandomState, D: Places<S> = Dlht> {
+pub struct InlineMap<K, V, S: Hashing = RandomState, D: HashesWith<S> = Dlht> {
     pub(crate) table: D::Table<S::HashCodec>,
     entries: PhantomData<(K, V)>,
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Places<S>> InlineMap<K, V, S, D> {
+impl<K: InlineKey, V: Inline, S: Hashing + Default, D: HashesWith<S>> InlineMap<K, V, S, D> {
     /// Makes an empty map of the design's smallest size.
     ///
     /// # Panics
@@ -82,7 +82,7 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default, D: Places<S>> InlineMap<K, V
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
+impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> InlineMap<K, V, S, D> {
     /// Makes an empty map that hashes with `hasher`.
     ///
     /// # Panics
@@ -265,7 +265,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
     }
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S> + Visible> InlineMap<K, V, S, D> {
+impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S> + Unshadowed> InlineMap<K, V, S, D> {
     /// [`ConcurrentMap::insert`]: stores the value and returns the value that it replaced.
     ///
     /// ```

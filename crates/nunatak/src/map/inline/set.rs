@@ -7,7 +7,7 @@ use crate::map::batch::{Op, Stop};
 use crate::map::inline::InlineMap;
 use crate::map::interface::whole_map;
 use crate::memory::MemoryUsage;
-use crate::table::{Dlht, Hashes};
+use crate::table::{Dlht, HashesWith, Unshadowed};
 use core::fmt;
 
 /// A set of keys of at most 8 bytes: an [`InlineMap`] without values.
@@ -19,11 +19,11 @@ use core::fmt;
 /// assert!(!locked.insert(7));
 /// assert!(locked.remove(&7));
 /// ```
-pub struct InlineSet<K: InlineKey, S: Hashing = RandomState, D: Hashes<S> = Dlht> {
+pub struct InlineSet<K: InlineKey, S: Hashing = RandomState, D: HashesWith<S> + Unshadowed = Dlht> {
     map: InlineMap<K, (), S, D>,
 }
 
-impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> InlineSet<K, S, D> {
+impl<K: InlineKey, S: Hashing + Default, D: HashesWith<S> + Unshadowed> InlineSet<K, S, D> {
     /// Makes an empty set.
     ///
     /// # Panics
@@ -64,7 +64,7 @@ impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> InlineSet<K, S, D> {
     }
 }
 
-impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
+impl<K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> InlineSet<K, S, D> {
     /// Makes an empty set that hashes with `hasher`.
     ///
     /// # Panics
@@ -260,19 +260,25 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
     }
 }
 
-impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> Default for InlineSet<K, S, D> {
+impl<K: InlineKey, S: Hashing + Default, D: HashesWith<S> + Unshadowed> Default
+    for InlineSet<K, S, D>
+{
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: InlineKey + fmt::Debug, S: Hashing, D: Hashes<S>> fmt::Debug for InlineSet<K, S, D> {
+impl<K: InlineKey + fmt::Debug, S: Hashing, D: HashesWith<S> + Unshadowed> fmt::Debug
+    for InlineSet<K, S, D>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.iter()).finish()
     }
 }
 
-impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> FromIterator<K> for InlineSet<K, S, D> {
+impl<K: InlineKey, S: Hashing + Default, D: HashesWith<S> + Unshadowed> FromIterator<K>
+    for InlineSet<K, S, D>
+{
     fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
         let mut set = Self::new();
         set.extend(keys);
@@ -280,7 +286,7 @@ impl<K: InlineKey, S: Hashing + Default, D: Hashes<S>> FromIterator<K> for Inlin
     }
 }
 
-impl<K: InlineKey, S: Hashing, D: Hashes<S>> Extend<K> for InlineSet<K, S, D> {
+impl<K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> Extend<K> for InlineSet<K, S, D> {
     fn extend<I: IntoIterator<Item = K>>(&mut self, keys: I) {
         for key in keys {
             self.insert(key);

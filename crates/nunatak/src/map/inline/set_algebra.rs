@@ -3,13 +3,13 @@
 use crate::entry::InlineKey;
 use crate::hash::Hashing;
 use crate::map::inline::set::InlineSet;
-use crate::table::Hashes;
+use crate::table::{HashesWith, Unshadowed};
 
 /// How many keys are looked up at once.
 const WINDOW: usize = 64;
 
 /// The keys of an iterator that are in a set, or those that are not.
-struct Filtered<'s, I, K: InlineKey, S: Hashing, D: Hashes<S>> {
+struct Filtered<'s, I, K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> {
     keys: I,
     set: &'s InlineSet<K, S, D>,
     /// Whether keys that are in the set are yielded.
@@ -18,7 +18,7 @@ struct Filtered<'s, I, K: InlineKey, S: Hashing, D: Hashes<S>> {
     found: Vec<K>,
 }
 
-impl<I: Iterator<Item = K>, K: InlineKey, S: Hashing, D: Hashes<S>> Iterator
+impl<I: Iterator<Item = K>, K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> Iterator
     for Filtered<'_, I, K, S, D>
 {
     type Item = K;
@@ -46,8 +46,8 @@ impl<I: Iterator<Item = K>, K: InlineKey, S: Hashing, D: Hashes<S>> Iterator
 /// Operations on two sets. Each is weakly consistent: its answer about a key was true at some
 /// moment during the iteration. Keys are looked up in batches, whose memory latencies overlap.
 /// (Semi-joins are intersections, anti-joins are differences: DLHT, section 3.1.)
-impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
-    fn filter<'s, T: Hashing, E: Hashes<T>>(
+impl<K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> InlineSet<K, S, D> {
+    fn filter<'s, T: Hashing, E: HashesWith<T> + Unshadowed>(
         &'s self,
         other: &'s InlineSet<K, T, E>,
         present: bool,
@@ -62,7 +62,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
     /// let (a, b): (DlhtSet<u32>, TurboSet<u32>) = ((0..6).collect(), (4..9).collect());
     /// assert_eq!(a.intersection(&b).map(|key| key + 1).sum::<u32>(), 5 + 6);
     /// ```
-    pub fn intersection<'s, T: Hashing, E: Hashes<T>>(
+    pub fn intersection<'s, T: Hashing, E: HashesWith<T> + Unshadowed>(
         &'s self,
         other: &'s InlineSet<K, T, E>,
     ) -> impl Iterator<Item = K> + 's {
@@ -76,7 +76,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
     /// let (a, b): (DlhtSet<u32>, DlhtSet<u32>) = ((0..6).collect(), (1..9).collect());
     /// assert_eq!(a.difference(&b).collect::<Vec<_>>(), [0]);
     /// ```
-    pub fn difference<'s, T: Hashing, E: Hashes<T>>(
+    pub fn difference<'s, T: Hashing, E: HashesWith<T> + Unshadowed>(
         &'s self,
         other: &'s InlineSet<K, T, E>,
     ) -> impl Iterator<Item = K> + 's {
@@ -90,7 +90,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
     /// let (a, b): (DlhtSet<u32>, DlhtSet<u32>) = ((0..6).collect(), (1..7).collect());
     /// assert_eq!(a.symmetric_difference(&b).sum::<u32>(), 6);
     /// ```
-    pub fn symmetric_difference<'s, T: Hashing, E: Hashes<T>>(
+    pub fn symmetric_difference<'s, T: Hashing, E: HashesWith<T> + Unshadowed>(
         &'s self,
         other: &'s InlineSet<K, T, E>,
     ) -> impl Iterator<Item = K> + 's {
@@ -104,7 +104,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
     /// let (a, b): (DlhtSet<u32>, DlhtSet<u32>) = ((0..6).collect(), (1..7).collect());
     /// assert_eq!(a.union(&b).count(), 7);
     /// ```
-    pub fn union<'s, T: Hashing, E: Hashes<T>>(
+    pub fn union<'s, T: Hashing, E: HashesWith<T> + Unshadowed>(
         &'s self,
         other: &'s InlineSet<K, T, E>,
     ) -> impl Iterator<Item = K> + 's {
@@ -118,7 +118,10 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
     /// let (a, b): (DlhtSet<u32>, DlhtSet<u32>) = ((0..6).collect(), (6..7).collect());
     /// assert!(a.is_disjoint(&b));
     /// ```
-    pub fn is_disjoint<T: Hashing, E: Hashes<T>>(&self, other: &InlineSet<K, T, E>) -> bool {
+    pub fn is_disjoint<T: Hashing, E: HashesWith<T> + Unshadowed>(
+        &self,
+        other: &InlineSet<K, T, E>,
+    ) -> bool {
         self.intersection(other).next().is_none()
     }
 
@@ -129,7 +132,10 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
     /// let (a, b): (DlhtSet<u32>, DlhtSet<u32>) = ((0..6).collect(), (0..7).collect());
     /// assert!(a.is_subset(&b) && !b.is_subset(&a));
     /// ```
-    pub fn is_subset<T: Hashing, E: Hashes<T>>(&self, other: &InlineSet<K, T, E>) -> bool {
+    pub fn is_subset<T: Hashing, E: HashesWith<T> + Unshadowed>(
+        &self,
+        other: &InlineSet<K, T, E>,
+    ) -> bool {
         self.difference(other).next().is_none()
     }
 
@@ -140,13 +146,16 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
     /// let (a, b): (DlhtSet<u32>, DlhtSet<u32>) = ((0..6).collect(), (0..3).collect());
     /// assert!(a.is_superset(&b));
     /// ```
-    pub fn is_superset<T: Hashing, E: Hashes<T>>(&self, other: &InlineSet<K, T, E>) -> bool {
+    pub fn is_superset<T: Hashing, E: HashesWith<T> + Unshadowed>(
+        &self,
+        other: &InlineSet<K, T, E>,
+    ) -> bool {
         other.is_subset(self)
     }
 }
 
 /// ShadowPages all keys, and frees the set before the first is yielded.
-impl<K: InlineKey, S: Hashing, D: Hashes<S>> IntoIterator for InlineSet<K, S, D> {
+impl<K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> IntoIterator for InlineSet<K, S, D> {
     type Item = K;
     type IntoIter = std::vec::IntoIter<K>;
 

@@ -6,7 +6,7 @@ use crate::hash::{HashCodec, Hashing};
 use crate::memory::Heap;
 use crate::mode::{Mode, Shared};
 use crate::sync::Shadowing;
-use crate::table::{Design, Hashes, Places, Visible};
+use crate::table::{Design, HashesWith, Unshadowed};
 use core::marker::PhantomData;
 
 /// The design of [`DlhtMap`](crate::DlhtMap); `M` says whether threads share it.
@@ -29,9 +29,8 @@ impl<M: Mode> Design for Dlht<M> {
     }
 }
 
-impl<M: Mode> Visible for Dlht<M> {}
-impl<S: Hashing, M: Mode> Places<S> for Dlht<M> {}
-impl<S: Hashing, M: Mode> Hashes<S> for Dlht<M> {}
+impl<M: Mode> Unshadowed for Dlht<M> {}
+impl<S: Hashing, M: Mode> HashesWith<S> for Dlht<M> {}
 
 /// The design of [`DlhtShadowMap`](crate::DlhtShadowMap): DLHT with keys that are hidden until
 /// a transaction commits.
@@ -54,4 +53,4 @@ impl Design for DlhtShadows {
     }
 }
 
-impl<S: Hashing> Places<S> for DlhtShadows {}
+impl<S: Hashing> HashesWith<S> for DlhtShadows {}

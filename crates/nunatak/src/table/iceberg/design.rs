@@ -4,7 +4,7 @@ use super::{BlockSizes, Blocks, Config, IcebergStats, Table};
 use crate::error::Error;
 use crate::hash::HashCodec;
 use crate::memory::Heap;
-use crate::table::{Design, Hashes, Places, Visible};
+use crate::table::{Design, HashesWith, Unshadowed};
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
 
@@ -29,14 +29,8 @@ impl<B: BlockSizes> Design for Iceberg<B> {
     }
 }
 
-impl<B: BlockSizes> Visible for Iceberg<B> {}
-impl<S, B> Places<S> for Iceberg<B>
-where
-    S: BuildHasher + Send + Sync + 'static,
-    B: BlockSizes,
-{
-}
-impl<S, B> Hashes<S> for Iceberg<B>
+impl<B: BlockSizes> Unshadowed for Iceberg<B> {}
+impl<S, B> HashesWith<S> for Iceberg<B>
 where
     S: BuildHasher + Send + Sync + 'static,
     B: BlockSizes,
@@ -66,14 +60,8 @@ mod checked {
         }
     }
 
-    impl<B: BlockSizes, const ORDERED: bool> Visible for CheckedIceberg<B, ORDERED> {}
-    impl<S, B, const ORDERED: bool> Places<S> for CheckedIceberg<B, ORDERED>
-    where
-        S: BuildHasher + Send + Sync + 'static,
-        B: BlockSizes,
-    {
-    }
-    impl<S, B, const ORDERED: bool> Hashes<S> for CheckedIceberg<B, ORDERED>
+    impl<B: BlockSizes, const ORDERED: bool> Unshadowed for CheckedIceberg<B, ORDERED> {}
+    impl<S, B, const ORDERED: bool> HashesWith<S> for CheckedIceberg<B, ORDERED>
     where
         S: BuildHasher + Send + Sync + 'static,
         B: BlockSizes,

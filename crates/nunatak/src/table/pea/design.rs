@@ -4,7 +4,7 @@ use super::{Config, Entry16, EntrySize, PeaStats, Table};
 use crate::error::Error;
 use crate::hash::HashCodec;
 use crate::memory::Heap;
-use crate::table::{Design, Hashes, Places, Visible};
+use crate::table::{Design, HashesWith, Unshadowed};
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
 
@@ -29,9 +29,8 @@ impl<E: EntrySize> Design for Pea<E> {
     }
 }
 
-impl<E: EntrySize> Visible for Pea<E> {}
-impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> Places<S> for Pea<E> {}
-impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> Hashes<S> for Pea<E> {}
+impl<E: EntrySize> Unshadowed for Pea<E> {}
+impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> HashesWith<S> for Pea<E> {}
 
 #[cfg(any(loom, shuttle))]
 pub use checked::CheckedPea;
@@ -56,7 +55,6 @@ mod checked {
         }
     }
 
-    impl Visible for CheckedPea {}
-    impl<S: BuildHasher + Send + Sync + 'static> Places<S> for CheckedPea {}
-    impl<S: BuildHasher + Send + Sync + 'static> Hashes<S> for CheckedPea {}
+    impl Unshadowed for CheckedPea {}
+    impl<S: BuildHasher + Send + Sync + 'static> HashesWith<S> for CheckedPea {}
 }

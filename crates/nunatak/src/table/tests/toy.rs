@@ -11,7 +11,7 @@ use crate::memory::{Heap, MemoryUsage};
 use crate::sync::{Mutex, Registry};
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, MemoisedKeyTest};
 use crate::table::stages::*;
-use crate::table::{Change, Design, Hashes, KeyTest, Places, Visible};
+use crate::table::{Change, Design, HashesWith, KeyTest, Unshadowed};
 use core::marker::PhantomData;
 use std::vec;
 
@@ -31,9 +31,8 @@ impl Design for Toy {
     }
 }
 
-impl Visible for Toy {}
-impl<S: Hashing> Places<S> for Toy {}
-impl<S: Hashing> Hashes<S> for Toy {}
+impl Unshadowed for Toy {}
+impl<S: Hashing> HashesWith<S> for Toy {}
 
 type Pairs = Vec<(u64, u64)>;
 

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::hash::HashCodec;
 use crate::memory::Heap;
 use crate::table::shared::bucket::{Entry16, EntrySize};
-use crate::table::{Design, Hashes, Places, Visible};
+use crate::table::{Design, HashesWith, Unshadowed};
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
 
@@ -30,9 +30,8 @@ impl<E: EntrySize> Design for Turbo<E> {
     }
 }
 
-impl<E: EntrySize> Visible for Turbo<E> {}
-impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> Places<S> for Turbo<E> {}
-impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> Hashes<S> for Turbo<E> {}
+impl<E: EntrySize> Unshadowed for Turbo<E> {}
+impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> HashesWith<S> for Turbo<E> {}
 
 #[cfg(any(loom, shuttle))]
 pub use checked::CheckedTurbo;
@@ -57,7 +56,6 @@ mod checked {
         }
     }
 
-    impl Visible for CheckedTurbo {}
-    impl<S: BuildHasher + Send + Sync + 'static> Places<S> for CheckedTurbo {}
-    impl<S: BuildHasher + Send + Sync + 'static> Hashes<S> for CheckedTurbo {}
+    impl Unshadowed for CheckedTurbo {}
+    impl<S: BuildHasher + Send + Sync + 'static> HashesWith<S> for CheckedTurbo {}
 }

@@ -146,7 +146,9 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         }
         self.chains.refile(before, after);
         match (from.is_pointer, to.is_pointer) {
-            (true, true) => self.values().replaced(Pointer(from.value_word), Pointer(to.value_word)),
+            (true, true) => {
+                self.values().replaced(Pointer(from.value_word), Pointer(to.value_word))
+            }
             (true, false) => self.values().free(Pointer(from.value_word)),
             _ => {}
         }
