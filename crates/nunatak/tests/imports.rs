@@ -45,9 +45,8 @@ fn table_of(identifier: &str) -> Option<&'static str> {
 /// What a file names that it may not, each with the number of its line.
 fn forbidden(text: &str, own: Option<&str>) -> Vec<String> {
     let of_line = |(number, line): (usize, &str)| {
-        let others = identifiers(line)
-            .into_iter()
-            .filter(|word| table_of(word).is_some_and(|table| own != Some(table)));
+        let others =
+            identifiers(line).filter(|word| table_of(word).is_some_and(|table| own != Some(table)));
         others.map(|word| format!("{number}: {word}")).collect::<Vec<_>>()
     };
     (1..).zip(text.lines()).flat_map(of_line).collect()

@@ -117,7 +117,7 @@ pub enum Change {
     Remove,
 }
 
-/// A table of pairs of words that any number of threads may use: all [stages](stages) at once.
+/// A table of pairs of words that any number of threads may use: all [stages] at once.
 /// The stages say what each method does.
 ///
 /// Operations on one word are linearizable. A word is present once, but for

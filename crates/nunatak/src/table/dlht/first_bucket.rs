@@ -100,7 +100,7 @@ unsafe fn lowest_slot(bin: &Bin, bits: u64) -> (usize, &Slot) {
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// An operation as [`apply`](Self::apply) does it; `None`, and nothing done, if that
+    /// An operation as `apply` does it; `None`, and nothing done, if that
     /// takes more than a look at the first bucket.
     #[inline(always)]
     pub(super) fn apply_in_first_bucket<T: KeyTest>(
