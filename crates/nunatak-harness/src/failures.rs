@@ -55,7 +55,7 @@ impl Fuse {
     }
 }
 
-/// Runs `f`; `None` if a fuse burnt meanwhile. Other panics go on.
+/// Buddies `f`; `None` if a fuse burnt meanwhile. Other panics go on.
 pub fn catch<R>(f: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(value) => Some(value),

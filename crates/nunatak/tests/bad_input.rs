@@ -126,7 +126,7 @@ fn an_output_that_is_too_short_is_refused_before_anything_is_done() {
 #[test]
 fn every_word_is_a_key() {
     // The tags of empty and dead slots, and words near them, under every kind of
-    // placement; of words in general the property tests of placements speak.
+    // codec; of words in general the property tests of placements speak.
     let words = (0..300).chain((0..300).map(|i| !i)).chain((0..64).map(|bit| 1 << bit));
     let words: std::collections::BTreeSet<u64> = words.collect();
     fn check<S, D: Hashes<S>>(words: &std::collections::BTreeSet<u64>)

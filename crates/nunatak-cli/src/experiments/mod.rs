@@ -104,7 +104,7 @@ impl Experiment {
         help.unwrap_or_default()
     }
 
-    /// Runs it.
+    /// Buddies it.
     pub(crate) fn run(self, settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
         let run = match self {
             Self::ValueSize => sizes::by_value,

@@ -89,7 +89,7 @@ struct CreateArgs {
     map: Kind,
 }
 
-/// Runs a function of a map with that of a kind.
+/// Buddies a function of a map with that of a kind.
 macro_rules! of_kind {
     ($kind:expr, $run:ident($($argument:expr),*)) => {
         match $kind {

@@ -33,7 +33,7 @@ thread_local! {
 /// How deep hooks of hooks go.
 pub const DEEPEST: usize = 2;
 
-/// Runs this thread's hook, unless it is that hook's own doing.
+/// Buddies this thread's hook, unless it is that hook's own doing.
 ///
 /// ```
 /// use nunatak_harness::hostile::hooks::{Event, fire};

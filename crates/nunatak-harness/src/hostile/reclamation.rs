@@ -12,7 +12,7 @@ use std::thread;
 
 type Boxed<D> = BoxedMap<u64, Witness, RandomState, D>;
 
-/// Runs `collect` again and again on other threads while `run` runs. With the one that runs they are more
+/// Buddies `collect` again and again on other threads while `run` runs. With the one that runs they are more
 /// than processors, as a rule, so that each is stopped anywhere now and then.
 fn beside(collect: impl Fn() + Sync, run: impl FnOnce()) {
     struct Ends<'e>(&'e AtomicBool);

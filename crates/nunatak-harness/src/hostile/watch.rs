@@ -41,7 +41,7 @@ fn patience() -> Duration {
     Duration::from_secs(seconds.unwrap_or(60))
 }
 
-/// Runs `check` in a thread, and waits for it as long as it makes progress.
+/// Buddies `check` in a thread, and waits for it as long as it makes progress.
 ///
 /// ```
 /// nunatak_harness::hostile::watch::watched(|| assert_eq!(1 + 1, 2));
@@ -77,7 +77,7 @@ pub fn watched(check: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Runs `check` in a process of its own, which runs the test of this name of
+/// Buddies `check` in a process of its own, which runs the test of this name of
 /// the present program. A crash of that process is a panic of this one.
 ///
 /// # Panics

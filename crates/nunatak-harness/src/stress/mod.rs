@@ -13,7 +13,7 @@ use nunatak::ConcurrentMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Runs `work` on so many threads, all from the same moment, each with its
+/// Buddies `work` on so many threads, all from the same moment, each with its
 /// number, and returns what each came to.
 ///
 /// # Panics
@@ -56,13 +56,13 @@ impl Running {
 
     /// One of them, which has run when the guard is dropped, by a panic as well.
     pub(crate) fn one(&self) -> impl Drop {
-        struct Run<'r>(&'r AtomicUsize);
-        impl Drop for Run<'_> {
+        struct BuddyExtent<'r>(&'r AtomicUsize);
+        impl Drop for BuddyExtent<'_> {
             fn drop(&mut self) {
                 self.0.fetch_sub(1, Ordering::SeqCst);
             }
         }
-        Run(&self.0)
+        BuddyExtent(&self.0)
     }
 }
 

@@ -10,7 +10,7 @@ use super::session::{PORTION, admit_new};
 use super::table::FileTable;
 use crate::entry::{Blobs, Entries};
 use crate::error::{Error, FileError};
-use crate::hash::{HashPlacement, StableBytes, StablePlacement};
+use crate::hash::{IdentityCodec, StableBytes, StableCodec};
 use crate::map::{BlobMap, ByteGuard, Compute};
 use crate::memory::durable::{Backing, Description, Kind, Paged, Pool};
 use crate::memory::{BlobStats, Finder, MemoryUsage, Saved};
@@ -30,7 +30,7 @@ type Inner = BlobMap<StableBytes, InFile<Turbo>>;
 /// The entries of that map.
 type FileBlobs = Blobs<StableBytes, Paged>;
 
-type File = Table<HashPlacement, Paged>;
+type File = Table<IdentityCodec, Paged>;
 
 /// The most words that a file keeps about taken places: enough for a file of some TiB.
 const MOST_SAVED: usize = 1 << 32;
@@ -144,14 +144,14 @@ impl MapInFile for BlobsInFile {
     fn create(backing: Backing, options: &Options) -> Result<Self, Error> {
         let config = File::config_for(options.turbo.clone(), options.capacity)?;
         // A simulation must do the same every time.
-        let seed = if backing.is_simulated() { 1 } else { StablePlacement::draw()[0] };
+        let seed = if backing.is_simulated() { 1 } else { StableCodec::draw()[0] };
         let hash = StableBytes { seed };
         let (wanted, description) = (options.wanted_by_copies(), describe(&config, hash));
         create_whole(backing, Kind::TurboBlobs, &description, wanted, |pool| {
             let medium = Paged::new(pool, file_addresses())?;
             let saved = Saved::new(&medium, MOST_SAVED)?;
             let blobs = Arc::new(Blobs::new(&medium, hash)?);
-            let table = Table::create(medium, HashPlacement, config)?;
+            let table = Table::create(medium, IdentityCodec, config)?;
             FileTable::sync(&table)?;
             // After the sync, so that no empty pages are copied.
             table.reserve(options.capacity)?;
@@ -180,7 +180,7 @@ impl MapInFile for BlobsInFile {
                 Some(Arc::clone(&blobs) as Arc<dyn Finder>)
             }
         };
-        let (table, recovery) = Table::open(medium, HashPlacement, config, finder)?;
+        let (table, recovery) = Table::open(medium, IdentityCodec, config, finder)?;
         Ok((Self::of(table, blobs, saved), recovery))
     }
 

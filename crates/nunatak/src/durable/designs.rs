@@ -3,7 +3,7 @@
 use super::options::Options;
 use super::table::FileTable;
 use crate::error::{Error, FileError};
-use crate::hash::{StableHash, StablePlacement};
+use crate::hash::{StableCodec, StableHash};
 use crate::memory::durable::Backing;
 use crate::table::iceberg::Recovery;
 use crate::table::{Design, Hashes};
@@ -23,20 +23,20 @@ use core::marker::PhantomData;
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
-pub trait DurableDesign: Hashes<StableHash> + Design<Table<StablePlacement>: FileTable> {
+pub trait DurableDesign: Hashes<StableHash> + Design<Table<StableCodec>: FileTable> {
     /// `bits`: the sizes of a key's word and of a value's word, in bits.
     #[doc(hidden)]
     fn create(
         backing: Backing,
         options: &Options,
         bits: (u32, u32),
-    ) -> Result<Self::Table<StablePlacement>, Error>;
+    ) -> Result<Self::Table<StableCodec>, Error>;
     #[doc(hidden)]
     fn open(
         backing: Backing,
         options: &Options,
         bits: (u32, u32),
-    ) -> Result<(Self::Table<StablePlacement>, Recovery), Error>;
+    ) -> Result<(Self::Table<StableCodec>, Recovery), Error>;
 }
 
 /// A design of tables in RAM, used in a file.

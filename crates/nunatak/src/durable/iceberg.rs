@@ -7,7 +7,7 @@ use super::handle::create_whole;
 use super::options::Options;
 use super::pairs::Map;
 use crate::error::{Error, FileError};
-use crate::hash::{Placement, StableHash, StablePlacement};
+use crate::hash::{HashCodec, StableCodec, StableHash};
 use crate::memory::durable::{Backing, Description, Durable, Kind, Pool};
 use crate::table::iceberg::{BlockSizes, Blocks, Config, IcebergStats, Recovery, Table};
 use crate::table::{Design, Hashes, Iceberg, Places, Visible};
@@ -31,11 +31,11 @@ pub type IcebergMap<K, V, B = Blocks> = Map<K, V, InFile<Iceberg<B>>>;
 
 impl<B: BlockSizes> Design for InFile<Iceberg<B>> {
     type Stats = IcebergStats;
-    type Table<P: Placement> = Table<P, B, Durable>;
+    type Table<P: HashCodec> = Table<P, B, Durable>;
     type Medium = Durable;
 
     #[allow(private_interfaces, reason = "the trait is sealed")]
-    fn table<P: Placement>(_placement: P, _capacity: usize) -> Result<Self::Table<P>, Error> {
+    fn table<P: HashCodec>(_codec: P, _capacity: usize) -> Result<Self::Table<P>, Error> {
         no_table_without_a_file()
     }
 }
@@ -71,14 +71,14 @@ impl<B: BlockSizes> DurableDesign for InFile<Iceberg<B>> {
         backing: Backing,
         options: &Options,
         bits: (u32, u32),
-    ) -> Result<Self::Table<StablePlacement>, Error> {
+    ) -> Result<Self::Table<StableCodec>, Error> {
         let config = Config { max_load: options.max_load, max_capacity: options.max_capacity };
-        let shape = Self::Table::<StablePlacement>::columns_for(options.capacity, &config)?;
+        let shape = Self::Table::<StableCodec>::columns_for(options.capacity, &config)?;
         let hash = hash_for(&backing);
         let description = describe::<B>(shape.0, hash, options, bits);
         create_whole(backing, Kind::Iceberg, &description, options.wanted(), |pool| {
-            let placement = StablePlacement::new(hash.multipliers);
-            let table = Table::create(Durable::new(pool), placement, config, shape)?;
+            let codec = StableCodec::new(hash.multipliers);
+            let table = Table::create(Durable::new(pool), codec, config, shape)?;
             table.pool().set_session(true);
             table.pool().barrier()?;
             Ok(table)
@@ -90,7 +90,7 @@ impl<B: BlockSizes> DurableDesign for InFile<Iceberg<B>> {
         backing: Backing,
         options: &Options,
         bits: (u32, u32),
-    ) -> Result<(Self::Table<StablePlacement>, Recovery), Error> {
+    ) -> Result<(Self::Table<StableCodec>, Recovery), Error> {
         let pool = Pool::open(backing, Kind::Iceberg, options.wanted())?;
         let words = *pool.description();
         let hash = hash_of(&words[3..])?;
@@ -103,8 +103,8 @@ impl<B: BlockSizes> DurableDesign for InFile<Iceberg<B>> {
         check_bits(words[2], bits)?;
         let columns = usize::try_from(words[0]).unwrap_or(0);
         let config = Config { max_load, max_capacity: options.max_capacity };
-        let placement = StablePlacement::new(hash.multipliers);
+        let codec = StableCodec::new(hash.multipliers);
         let threads = options.threads_to_open();
-        Table::open(Durable::new(pool), placement, config, columns, threads)
+        Table::open(Durable::new(pool), codec, config, columns, threads)
     }
 }

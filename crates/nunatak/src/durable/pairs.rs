@@ -7,7 +7,7 @@ use super::session::{PORTION, admit_new, check_batch};
 use super::table::FileTable;
 use crate::entry::{Inline, InlineKey};
 use crate::error::{BatchError, Error};
-use crate::hash::{StableHash, StablePlacement};
+use crate::hash::{StableCodec, StableHash};
 use crate::map::{Compute, InlineMap, Op, Stop};
 use crate::memory::MemoryUsage;
 use crate::memory::durable::Backing;
@@ -36,7 +36,7 @@ pub type Map<K, V, D> = FileMap<InlineMap<K, V, StableHash, D>>;
 impl<K: InlineKey, V: Inline, D: DurableDesign> MapInFile for InlineMap<K, V, StableHash, D> {
     type Stats = D::Stats;
     type Entry = (K, V);
-    type Table = D::Table<StablePlacement>;
+    type Table = D::Table<StableCodec>;
 
     fn create(backing: Backing, options: &Options) -> Result<Self, Error> {
         Ok(Self::of(D::create(backing, options, (K::BITS, V::BITS))?))

@@ -7,7 +7,7 @@ use super::handle::create_whole;
 use super::options::Options;
 use super::pairs::Map;
 use crate::error::{Error, FileError};
-use crate::hash::{Placement, StableHash, StablePlacement};
+use crate::hash::{HashCodec, StableCodec, StableHash};
 use crate::memory::durable::{Backing, Description, Kind, Paged, Pool};
 use crate::table::iceberg::Recovery;
 use crate::table::pea::{Config, PeaStats, Strategy, Table};
@@ -38,15 +38,15 @@ use crate::table::{Design, Hashes, Pea, Places, Visible, file_addresses};
 /// ```
 pub type PeaMap<K, V> = Map<K, V, InFile<Pea>>;
 
-pub(super) type File = Table<StablePlacement, Paged>;
+pub(super) type File = Table<StableCodec, Paged>;
 
 impl Design for InFile<Pea> {
     type Stats = PeaStats;
-    type Table<P: Placement> = Table<P, Paged>;
+    type Table<P: HashCodec> = Table<P, Paged>;
     type Medium = Paged;
 
     #[allow(private_interfaces, reason = "the trait is sealed")]
-    fn table<P: Placement>(_placement: P, _capacity: usize) -> Result<Self::Table<P>, Error> {
+    fn table<P: HashCodec>(_codec: P, _capacity: usize) -> Result<Self::Table<P>, Error> {
         no_table_without_a_file()
     }
 }
@@ -121,8 +121,8 @@ pub(super) fn create(
     let description = describe(&config, hash, bits);
     let wanted = options.wanted_by_copies();
     create_whole(backing, kind(duplicates), &description, wanted, |pool| {
-        let placement = StablePlacement::new(hash.multipliers);
-        let table = Table::create(medium(pool, duplicates)?, placement, config, options.capacity)?;
+        let codec = StableCodec::new(hash.multipliers);
+        let table = Table::create(medium(pool, duplicates)?, codec, config, options.capacity)?;
         table.sync()?;
         // After the sync, so that no empty pages are copied; and before the file gets its name, so
         // that a killed process leaves no file without segments.
@@ -144,5 +144,5 @@ pub(super) fn open(
     let config = config_of(&words, duplicates)?;
     check_bits(words[2], bits)?;
     let medium = medium(pool, duplicates)?;
-    Table::open(medium, StablePlacement::new(hash.multipliers), config)
+    Table::open(medium, StableCodec::new(hash.multipliers), config)
 }

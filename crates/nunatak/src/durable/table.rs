@@ -1,7 +1,7 @@
 //! [`FileTable`]: operations of a table in a file that a table in RAM does not have.
 
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::durable::{Durable, Pool};
 use crate::table::iceberg::{BlockSizes, Table};
 use crate::table::paged::PagedTable;
@@ -37,7 +37,7 @@ pub trait FileTable: Send + Sync {
     }
 }
 
-impl<P: Placement, B: BlockSizes> FileTable for Table<P, B, Durable> {
+impl<P: HashCodec, B: BlockSizes> FileTable for Table<P, B, Durable> {
     fn sync(&self) -> Result<(), Error> {
         self.sync()
     }

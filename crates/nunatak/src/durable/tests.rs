@@ -1,14 +1,14 @@
 //! Keys with many values and colliding hashes, in files: they go to chains.
 
 use super::{Options, PeaMultiMap, Persistency, Simulation};
-use crate::hash::{Placement as _, StableHash, StablePlacement};
+use crate::hash::{HashCodec as _, StableCodec, StableHash};
 use std::collections::BTreeMap;
 
 type Map = PeaMultiMap<u64, u64>;
 
 /// Returns keys whose hashes agree in all bits that place them, in simulations.
 fn colliding(count: u64) -> Vec<u64> {
-    let decoder = StablePlacement::new(StableHash::EXAMPLE.multipliers).decoder();
+    let decoder = StableCodec::new(StableHash::EXAMPLE.multipliers).decoder();
     (0..count).map(|n| decoder.word(1 << 63 | 0x1234_5678_9A00_0400 | n, 0)).collect()
 }
 

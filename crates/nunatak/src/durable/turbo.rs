@@ -7,7 +7,7 @@ use super::handle::create_whole;
 use super::options::Options;
 use super::pairs::Map;
 use crate::error::Error;
-use crate::hash::{Placement, StableHash, StablePlacement};
+use crate::hash::{HashCodec, StableCodec, StableHash};
 use crate::memory::durable::{Backing, Description, Kind, Paged, Pool};
 use crate::table::iceberg::Recovery;
 use crate::table::turbo::{Config, Table, TurboStats};
@@ -39,15 +39,15 @@ use crate::table::{Design, Hashes, Places, Turbo, Visible, file_addresses};
 /// ```
 pub type TurboMap<K, V> = Map<K, V, InFile<Turbo>>;
 
-type File = Table<StablePlacement, Paged>;
+type File = Table<StableCodec, Paged>;
 
 impl Design for InFile<Turbo> {
     type Stats = TurboStats;
-    type Table<P: Placement> = Table<P, Paged>;
+    type Table<P: HashCodec> = Table<P, Paged>;
     type Medium = Paged;
 
     #[allow(private_interfaces, reason = "the trait is sealed")]
-    fn table<P: Placement>(_placement: P, _capacity: usize) -> Result<Self::Table<P>, Error> {
+    fn table<P: HashCodec>(_codec: P, _capacity: usize) -> Result<Self::Table<P>, Error> {
         no_table_without_a_file()
     }
 }
@@ -75,8 +75,8 @@ impl DurableDesign for InFile<Turbo> {
         let wanted = options.wanted_by_copies();
         create_whole(backing, Kind::Turbo, &description, wanted, |pool| {
             let medium = Paged::new(pool, file_addresses())?;
-            let placement = StablePlacement::new(hash.multipliers);
-            let table = Table::create(medium, placement, config)?;
+            let codec = StableCodec::new(hash.multipliers);
+            let table = Table::create(medium, codec, config)?;
             table.sync()?;
             // After the sync, so that no empty pages are copied.
             table.reserve(options.capacity)?;
@@ -96,6 +96,6 @@ impl DurableDesign for InFile<Turbo> {
         let config = Config::of_words([words[0], words[1], words[2], words[3]])?;
         check_bits(words[4], bits)?;
         let medium = Paged::new(pool, file_addresses())?;
-        Table::open(medium, StablePlacement::new(hash.multipliers), config, None)
+        Table::open(medium, StableCodec::new(hash.multipliers), config, None)
     }
 }

@@ -16,7 +16,7 @@
 
 use super::entries::{Entries, Plain, Unpublished};
 use crate::error::Error;
-use crate::hash::{HashPlacement, RandomState, post_mix};
+use crate::hash::{IdentityCodec, RandomState, post_mix};
 use crate::memory::Addresses;
 use crate::memory::prefetch::prefetch;
 use crate::memory::{Arena, BlobStats, Heap, Medium, MemoryUsage};
@@ -171,7 +171,7 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> Entries for Blobs<S, M> 
     type Naming = Plain;
     type Value<'v> = &'v [u8];
     type Found<'v> = &'v [u8];
-    type Placement = HashPlacement;
+    type HashCodec = IdentityCodec;
 
     const WORDS_ARE_KEYS: bool = false;
     const ARE_SEPARATE: bool = false;
@@ -186,20 +186,20 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> Entries for Blobs<S, M> 
     }
 
     #[inline(always)]
-    unsafe fn is(&self, key: &[u8], second: u64) -> bool {
+    unsafe fn is(&self, key: &[u8], value_word: u64) -> bool {
         // SAFETY: the caller's promise.
-        unsafe { self.get(second) }.0 == key
+        unsafe { self.get(value_word) }.0 == key
     }
 
     #[inline(always)]
-    unsafe fn value<'v>(&self, second: u64) -> &'v [u8] {
+    unsafe fn value<'v>(&self, value_word: u64) -> &'v [u8] {
         // SAFETY: the caller's promise.
-        unsafe { self.get(second) }.1
+        unsafe { self.get(value_word) }.1
     }
 
-    unsafe fn found<'v>(&self, _word: u64, second: u64) -> &'v [u8] {
+    unsafe fn found<'v>(&self, _word: u64, value_word: u64) -> &'v [u8] {
         // SAFETY: the caller's promise.
-        unsafe { self.get(second) }.0
+        unsafe { self.get(value_word) }.0
     }
 
     fn key<'k>(found: &'k &[u8]) -> &'k [u8] {

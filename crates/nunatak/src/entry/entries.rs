@@ -7,7 +7,7 @@
 //!    the word lives; before any thread has seen it; or with the map.
 
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::{BlobStats, MemoryUsage};
 use core::fmt::Debug;
 
@@ -112,7 +112,7 @@ pub trait Entries: Debug + Sized + Send + Sync + 'static {
     type Found<'v>: Debug;
     /// How key words are placed in the table.
     #[doc(hidden)]
-    type Placement: Placement;
+    type HashCodec: HashCodec;
 
     /// Whether different keys always have different words, so that no entry has to be compared.
     const WORDS_ARE_KEYS: bool;
@@ -130,13 +130,13 @@ pub trait Entries: Debug + Sized + Send + Sync + 'static {
     fn word(&self, key: KeyRef<'_, Self>) -> u64;
 
     /// Whether a value word may belong to the key, judged by the word alone.
-    fn may_be(&self, key: KeyRef<'_, Self>, second: u64) -> bool;
+    fn may_be(&self, key: KeyRef<'_, Self>, value_word: u64) -> bool;
 
     /// Whether a value word that may belong to the key does.
     ///
     /// # Safety
     /// As [`value`](Self::value).
-    unsafe fn is(&self, key: KeyRef<'_, Self>, second: u64) -> bool;
+    unsafe fn is(&self, key: KeyRef<'_, Self>, value_word: u64) -> bool;
 
     /// Whether the key is hidden; `None` while another thread hides it or shows it.
     fn is_hidden(&self, key: KeyRef<'_, Self>) -> Option<bool> {
@@ -150,13 +150,13 @@ pub trait Entries: Debug + Sized + Send + Sync + 'static {
     /// A slot of the map has or had the word, which was read by an acquiring load, and its bytes
     /// are not given back within `'v`: a guard that was taken before the load lives that long, or
     /// the caller has taken the word out.
-    unsafe fn value<'v>(&self, second: u64) -> Self::Value<'v>;
+    unsafe fn value<'v>(&self, value_word: u64) -> Self::Value<'v>;
 
     /// Returns the key of a slot.
     ///
     /// # Safety
     /// As [`value`](Self::value); `word` is the slot's key word.
-    unsafe fn found<'v>(&self, word: u64, second: u64) -> Self::Found<'v>;
+    unsafe fn found<'v>(&self, word: u64, value_word: u64) -> Self::Found<'v>;
 
     /// Turns a found key into the parameter of an operation.
     fn key<'k>(found: &'k Self::Found<'_>) -> KeyRef<'k, Self>;
@@ -178,28 +178,28 @@ pub trait Entries: Debug + Sized + Send + Sync + 'static {
     ///
     /// # Safety
     /// The caller owns the word, and no thread can see its bytes any more.
-    unsafe fn give_back(&self, second: u64);
+    unsafe fn give_back(&self, value_word: u64);
 
     /// Gives back the hidden entries of a map that is dropped.
     fn give_back_hidden(&self) {}
 
     /// Counts that a word which was taken out of its slot begins to wait for guards, or stops
     /// waiting.
-    fn count_retired(&self, second: u64, waits: bool);
+    fn count_retired(&self, value_word: u64, waits: bool);
 
     /// Returns how many bytes wait for guards.
     fn retired(&self) -> usize;
 
     /// Prefetches the first lines of the bytes of a value word, which may be given back already.
-    fn prefetch(&self, second: u64);
+    fn prefetch(&self, value_word: u64);
 
     /// Stores a copy of an entry in free memory at a lower offset, if moving the entry could let
     /// memory go back to the system.
     ///
     /// # Safety
     /// As [`value`](Self::value).
-    unsafe fn store_lower(&self, second: u64) -> Result<Option<Unpublished<'_, Self>>, Error> {
-        let _ = second;
+    unsafe fn store_lower(&self, value_word: u64) -> Result<Option<Unpublished<'_, Self>>, Error> {
+        let _ = value_word;
         Ok(None)
     }
 

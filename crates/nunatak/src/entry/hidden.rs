@@ -45,7 +45,7 @@ impl HiddenKeys {
         let mut kept = Vec::new();
         for shard in &self.0 {
             kept.extend(shard.lock().drain().filter_map(|(_, state)| match state {
-                State::Kept(second) => Some(second),
+                State::Kept(value_word) => Some(value_word),
                 State::Unsettled => None,
             }));
         }
@@ -88,15 +88,15 @@ impl ListedKey<'_> {
     }
 
     /// Keeps the record of a key that is hidden now, until a thread shows or aborts it.
-    pub(crate) fn keep(&self, second: u64) {
-        self.shard.lock().insert(self.key.clone(), State::Kept(second));
+    pub(crate) fn keep(&self, value_word: u64) {
+        self.shard.lock().insert(self.key.clone(), State::Kept(value_word));
     }
 
     /// Takes the record of a hidden key, which belongs to the caller then.
     pub(crate) fn take(&self) -> Option<u64> {
         let mut shard = self.shard.lock();
         match core::mem::replace(shard.get_mut(&self.key)?, State::Unsettled) {
-            State::Kept(second) => Some(second),
+            State::Kept(value_word) => Some(value_word),
             State::Unsettled => None,
         }
     }

@@ -25,7 +25,7 @@ use super::found_key::{FoundBytes, FoundKey, INLINE};
 use super::hidden::{HiddenKeys, ListedKey};
 use crate::alloc::{Allocator, Global, Layout};
 use crate::error::Error;
-use crate::hash::{Hashing, RandomState, RecordPlacement};
+use crate::hash::{Hashing, RandomState, RecordCodec};
 use crate::memory::prefetch::prefetch;
 use crate::memory::{BlobStats, MemoryUsage};
 use crate::sync::Counts;
@@ -110,8 +110,8 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
     }
 
     /// Returns the length in bytes of the key of a value word, or `LONG` if it is not in the slot.
-    fn len_in_slot(second: u64) -> usize {
-        if F::KEY == VARIABLE { (second >> 60) as usize } else { F::KEY.min(LONG) }
+    fn len_in_slot(value_word: u64) -> usize {
+        if F::KEY == VARIABLE { (value_word >> 60) as usize } else { F::KEY.min(LONG) }
     }
 
     /// Returns the word that a key's word is changed by. Its lowest bits, which modulo hashing
@@ -136,8 +136,8 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
     }
 
     #[inline(always)]
-    fn address(second: u64) -> *mut u8 {
-        ptr::with_exposed_provenance_mut((second & ((1 << ADDRESS_BITS) - 1)) as usize)
+    fn address(value_word: u64) -> *mut u8 {
+        ptr::with_exposed_provenance_mut((value_word & ((1 << ADDRESS_BITS) - 1)) as usize)
     }
 
     /// Returns the lengths of the key and of the value of a record.
@@ -145,12 +145,12 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
     /// # Safety
     /// The word is a record's, which is not given back during the call.
     #[inline(always)]
-    unsafe fn lengths(second: u64) -> (usize, usize) {
+    unsafe fn lengths(value_word: u64) -> (usize, usize) {
         let stored = |at: usize| {
             // SAFETY: the promise; if any length varies, both are stored at the beginning.
-            unsafe { Self::address(second).cast::<u32>().add(at).read() as usize }
+            unsafe { Self::address(value_word).cast::<u32>().add(at).read() as usize }
         };
-        let key = match Self::len_in_slot(second) {
+        let key = match Self::len_in_slot(value_word) {
             LONG if F::KEY == VARIABLE => stored(0),
             LONG => F::KEY,
             in_slot => in_slot,
@@ -161,12 +161,12 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
     /// # Safety
     /// As for [`lengths`](Self::lengths), for all of `'v`; the key is not in the slot.
     #[inline(always)]
-    unsafe fn long_key<'v>(second: u64) -> &'v [u8] {
+    unsafe fn long_key<'v>(value_word: u64) -> &'v [u8] {
         // SAFETY: the promise; invariant 2.
         unsafe {
-            let (len, _) = Self::lengths(second);
+            let (len, _) = Self::lengths(value_word);
             let lengths = if Self::HAS_LENGTHS { ALIGN } else { 0 };
-            core::slice::from_raw_parts(Self::address(second).add(lengths), len)
+            core::slice::from_raw_parts(Self::address(value_word).add(lengths), len)
         }
     }
 
@@ -175,13 +175,13 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
     /// # Safety
     /// As for [`lengths`](Self::lengths).
     #[inline(always)]
-    unsafe fn value_at(second: u64) -> (*mut u8, usize) {
-        let address = Self::address(second);
-        let is_in_slot = F::KEY == VARIABLE && second >> 60 != LONG as u64;
+    unsafe fn value_at(value_word: u64) -> (*mut u8, usize) {
+        let address = Self::address(value_word);
+        let is_in_slot = F::KEY == VARIABLE && value_word >> 60 != LONG as u64;
         // SAFETY: the promise; the value is within the record.
         unsafe {
             // The key's length is read only if it is needed.
-            let key = if is_in_slot { 0 } else { Self::lengths(second).0 };
+            let key = if is_in_slot { 0 } else { Self::lengths(value_word).0 };
             let len = if F::VALUE == VARIABLE {
                 address.cast::<u32>().add(1).read() as usize
             } else {
@@ -195,10 +195,10 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
     ///
     /// # Safety
     /// As for [`lengths`](Self::lengths).
-    pub(crate) unsafe fn pointer(&self, second: u64) -> NonNull<[u8]> {
+    pub(crate) unsafe fn pointer(&self, value_word: u64) -> NonNull<[u8]> {
         // SAFETY: the caller's promise; an address is not null.
         unsafe {
-            let (address, len) = Self::value_at(second);
+            let (address, len) = Self::value_at(value_word);
             NonNull::slice_from_raw_parts(NonNull::new_unchecked(address), len)
         }
     }
@@ -238,7 +238,7 @@ where
     type Naming = F::Naming;
     type Value<'v> = <F::Access as Access>::Value<'v>;
     type Found<'v> = FoundKey<'v>;
-    type Placement = RecordPlacement<S::Placement>;
+    type HashCodec = RecordCodec<S::HashCodec>;
 
     const WORDS_ARE_KEYS: bool = Self::IS_WORD;
     const ARE_SEPARATE: bool = true;
@@ -259,17 +259,17 @@ where
     }
 
     #[inline(always)]
-    fn may_be(&self, key: KeyRef<'_, Self>, second: u64) -> bool {
+    fn may_be(&self, key: KeyRef<'_, Self>, value_word: u64) -> bool {
         let (namespace, bytes) = F::Naming::parts(key);
-        Self::IS_WORD || second >> ADDRESS_BITS == Self::code(namespace, bytes.len())
+        Self::IS_WORD || value_word >> ADDRESS_BITS == Self::code(namespace, bytes.len())
     }
 
     #[inline(always)]
-    unsafe fn is(&self, key: KeyRef<'_, Self>, second: u64) -> bool {
+    unsafe fn is(&self, key: KeyRef<'_, Self>, value_word: u64) -> bool {
         let (_, bytes) = F::Naming::parts(key);
         // SAFETY: the caller's promise; the word may belong to the key, so its key is a long one,
         // too.
-        bytes.len() <= INLINE || unsafe { Self::long_key(second) } == bytes
+        bytes.len() <= INLINE || unsafe { Self::long_key(value_word) } == bytes
     }
 
     fn is_hidden(&self, key: KeyRef<'_, Self>) -> Option<bool> {
@@ -277,20 +277,20 @@ where
     }
 
     #[inline(always)]
-    unsafe fn value<'v>(&self, second: u64) -> Self::Value<'v> {
+    unsafe fn value<'v>(&self, value_word: u64) -> Self::Value<'v> {
         // SAFETY: the caller's promise, and invariant 2.
         unsafe {
-            let (address, len) = Self::value_at(second);
+            let (address, len) = Self::value_at(value_word);
             F::Access::value(address, len)
         }
     }
 
-    unsafe fn found<'v>(&self, word: u64, second: u64) -> FoundKey<'v> {
-        let namespace = (second >> ADDRESS_BITS) as u16 & 0xfff;
-        let in_slot = Self::len_in_slot(second);
+    unsafe fn found<'v>(&self, word: u64, value_word: u64) -> FoundKey<'v> {
+        let namespace = (value_word >> ADDRESS_BITS) as u16 & 0xfff;
+        let in_slot = Self::len_in_slot(value_word);
         let bytes = if in_slot == LONG {
             // SAFETY: the caller's promise.
-            FoundBytes::InRecord(unsafe { Self::long_key(second) })
+            FoundBytes::InRecord(unsafe { Self::long_key(value_word) })
         } else {
             let spread =
                 if Self::IS_WORD { 0 } else { self.spread(Self::code(namespace, in_slot)) };
@@ -338,24 +338,24 @@ where
         Ok(unsafe { Unpublished::new(self, word) })
     }
 
-    unsafe fn give_back(&self, second: u64) {
-        let layout = Self::layout_of(second);
+    unsafe fn give_back(&self, value_word: u64) {
+        let layout = Self::layout_of(value_word);
         self.counts.add(RECORDS, 1_usize.wrapping_neg());
         self.counts.add(BYTES, layout.size().wrapping_neg());
-        let memory = Self::address(second);
+        let memory = Self::address(value_word);
         // SAFETY: invariant 1; the caller has the last word that names it.
         unsafe { self.allocator.deallocate(NonNull::new_unchecked(memory), layout) };
     }
 
     fn give_back_hidden(&self) {
-        for second in self.hidden.drain() {
+        for value_word in self.hidden.drain() {
             // SAFETY: no slot has had the word, and it is on no list any more.
-            unsafe { self.give_back(second) };
+            unsafe { self.give_back(value_word) };
         }
     }
 
-    fn count_retired(&self, second: u64, waits: bool) {
-        let bytes = Self::layout_of(second).size();
+    fn count_retired(&self, value_word: u64, waits: bool) {
+        let bytes = Self::layout_of(value_word).size();
         self.counts.add(RETIRED, if waits { bytes } else { bytes.wrapping_neg() });
     }
 
@@ -364,8 +364,8 @@ where
     }
 
     #[inline(always)]
-    fn prefetch(&self, second: u64) {
-        prefetch(Self::address(second));
+    fn prefetch(&self, value_word: u64) {
+        prefetch(Self::address(value_word));
     }
 
     fn usage(&self) -> MemoryUsage {
@@ -401,9 +401,9 @@ where
 
 impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
     /// Returns the layout that a record was allocated with; the caller owns the record.
-    fn layout_of(second: u64) -> Layout {
+    fn layout_of(value_word: u64) -> Layout {
         // SAFETY: the caller owns the word, so its record is there.
-        let (key, value) = unsafe { Self::lengths(second) };
+        let (key, value) = unsafe { Self::lengths(value_word) };
         match Self::layout(key, value) {
             Some(layout) => layout,
             None => unreachable!("a record was allocated with it"),

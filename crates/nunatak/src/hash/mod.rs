@@ -6,13 +6,13 @@
 //! order of hashes, so that a bin of a table of `n` bins becomes `k`
 //! neighbouring bins of a table of `k·n`.
 //!
-//! A placement also says what a slot stores for a word: a tag that is never zero
+//! A codec also says what a slot stores for a word: a tag that is never zero
 //! nor the one that marks dead slots, although every word is a possible key.
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod bytes;
+mod codec;
 mod permutation;
-mod placement;
 mod shared;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod stable;
@@ -20,14 +20,12 @@ mod state;
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub use bytes::StableBytes;
-pub(crate) use placement::{
-    Decoder, HashPlacement, ModuloPlacement, Placement, WordPlacement, with_half,
-};
-pub(crate) use shared::RecordPlacement;
+pub(crate) use codec::{Decoder, HashCodec, IdentityCodec, ModuloCodec, WordCodec, with_half};
+pub(crate) use shared::RecordCodec;
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub(crate) use stable::StableCodec;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub use stable::StableHash;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-pub(crate) use stable::StablePlacement;
 pub use state::{Hashing, Modulo, RandomState};
 
 /// Spreads a hash to the high bits, which hashers that users bring may leave

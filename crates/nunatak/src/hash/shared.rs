@@ -1,24 +1,24 @@
 //! Words that more keys than one may have.
 
-use super::{Decoder, Placement};
+use super::{Decoder, HashCodec};
 use core::fmt;
 
 /// Words of keys placed with `P`, which more keys than one may have.
-pub struct RecordPlacement<P>(P);
+pub struct RecordCodec<P>(P);
 
-impl<P> fmt::Debug for RecordPlacement<P> {
+impl<P> fmt::Debug for RecordCodec<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecordPlacement").finish_non_exhaustive()
+        f.debug_struct("RecordCodec").finish_non_exhaustive()
     }
 }
 
-impl<P> RecordPlacement<P> {
-    pub(crate) fn new(placement: P) -> Self {
-        Self(placement)
+impl<P> RecordCodec<P> {
+    pub(crate) fn new(codec: P) -> Self {
+        Self(codec)
     }
 }
 
-impl<P: Placement> Placement for RecordPlacement<P> {
+impl<P: HashCodec> HashCodec for RecordCodec<P> {
     const WORDS_ARE_KEYS: bool = false;
 
     #[inline(always)]

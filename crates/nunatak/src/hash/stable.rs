@@ -1,16 +1,16 @@
 //! A hash that files can rely on.
 
+use super::codec::{Decoder, HIGHEST, HashCodec, with_half};
 use super::permutation::Permutation;
-use super::placement::{Decoder, HIGHEST, Placement, with_half};
 use super::{Hashing, RandomState};
 use crate::error::Error;
 
 /// For words that are keys and files that outlast the process: permuted by numbers
 /// that the file knows.
 #[derive(Debug, Clone, Copy)]
-pub struct StablePlacement(Permutation);
+pub struct StableCodec(Permutation);
 
-impl StablePlacement {
+impl StableCodec {
     /// By two odd numbers.
     pub(crate) fn new(multipliers: [u64; 2]) -> Self {
         Self(Permutation::of(multipliers))
@@ -22,7 +22,7 @@ impl StablePlacement {
     }
 }
 
-impl Placement for StablePlacement {
+impl HashCodec for StableCodec {
     const WORDS_ARE_KEYS: bool = true;
 
     #[inline(always)]
@@ -73,14 +73,14 @@ impl StableHash {
 
     /// For a new file.
     pub(crate) fn draw() -> Self {
-        Self { multipliers: StablePlacement::draw() }
+        Self { multipliers: StableCodec::draw() }
     }
 }
 
 impl Hashing for StableHash {
-    type Placement = StablePlacement;
+    type HashCodec = StableCodec;
 
-    fn into_placement(self) -> Result<StablePlacement, Error> {
-        Ok(StablePlacement::new(self.multipliers))
+    fn into_codec(self) -> Result<StableCodec, Error> {
+        Ok(StableCodec::new(self.multipliers))
     }
 }

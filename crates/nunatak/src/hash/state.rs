@@ -1,6 +1,6 @@
 //! How the caller chooses a hash function.
 
-use super::{ModuloPlacement, WordPlacement};
+use super::{ModuloCodec, WordCodec};
 use crate::error::Error;
 use core::hash::BuildHasher;
 
@@ -53,26 +53,26 @@ mod sealed {
 pub trait Hashing: sealed::Sealed + Send + Sync + 'static {
     /// How words are placed with it.
     #[doc(hidden)]
-    #[allow(private_bounds, reason = "the trait is sealed; placement is an internal matter")]
-    type Placement: super::Placement;
+    #[allow(private_bounds, reason = "the trait is sealed; codec is an internal matter")]
+    type HashCodec: super::HashCodec;
 
-    /// Prepares the placement of words.
+    /// Prepares the codec of words.
     #[doc(hidden)]
-    fn into_placement(self) -> Result<Self::Placement, Error>;
+    fn into_codec(self) -> Result<Self::HashCodec, Error>;
 }
 
 impl Hashing for Modulo {
-    type Placement = ModuloPlacement;
+    type HashCodec = ModuloCodec;
 
-    fn into_placement(self) -> Result<ModuloPlacement, Error> {
-        Ok(ModuloPlacement)
+    fn into_codec(self) -> Result<ModuloCodec, Error> {
+        Ok(ModuloCodec)
     }
 }
 
 impl<S: BuildHasher + Send + Sync + 'static> Hashing for S {
-    type Placement = WordPlacement<S>;
+    type HashCodec = WordCodec<S>;
 
-    fn into_placement(self) -> Result<WordPlacement<S>, Error> {
-        Ok(WordPlacement::new(self))
+    fn into_codec(self) -> Result<WordCodec<S>, Error> {
+        Ok(WordCodec::new(self))
     }
 }

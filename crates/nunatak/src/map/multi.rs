@@ -43,7 +43,7 @@ use core::marker::PhantomData;
 /// ```
 #[allow(private_bounds, reason = "media are internal: in RAM it is the default")]
 pub struct PeaMultiMap<K, V, S: Hashing = RandomState, M: Medium = Heap> {
-    pub(crate) table: Table<S::Placement, M>,
+    pub(crate) table: Table<S::HashCodec, M>,
     entries: PhantomData<(K, V)>,
 }
 
@@ -97,7 +97,7 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default> PeaMultiMap<K, V, S> {
 #[allow(private_bounds, reason = "media are internal: in RAM it is the default")]
 impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
     /// Wraps a table that is built already.
-    pub(crate) fn of(table: Table<S::Placement, M>) -> Self {
+    pub(crate) fn of(table: Table<S::HashCodec, M>) -> Self {
         Self { table, entries: PhantomData }
     }
 
@@ -442,7 +442,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> Extend<(K, V)> for PeaMultiMap<K, V, S
     }
 }
 
-/// Copies all pairs, and frees the map before the first is yielded.
+/// ShadowPages all pairs, and frees the map before the first is yielded.
 impl<K: InlineKey, V: Inline, S: Hashing> IntoIterator for PeaMultiMap<K, V, S> {
     type Item = (K, V);
     type IntoIter = std::vec::IntoIter<(K, V)>;

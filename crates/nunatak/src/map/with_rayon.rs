@@ -2,7 +2,7 @@
 
 use super::{BoxedMap, InlineMap, InlineSet, PeaMultiMap};
 use crate::entry::{Inline, InlineKey};
-use crate::hash::{HashPlacement, Hashing};
+use crate::hash::{Hashing, IdentityCodec};
 use crate::table::{Design, Hashes, PairTable};
 use core::hash::{BuildHasher, Hash};
 use rayon::iter::{
@@ -13,7 +13,7 @@ impl<K, V, S: Hashing, D: Hashes<S>> InlineMap<K, V, S, D>
 where
     K: InlineKey + Send + Sync,
     V: Inline + Send + Sync,
-    D::Table<S::Placement>: Sync,
+    D::Table<S::HashCodec>: Sync,
 {
     /// Iterates over copies of all entries in parallel, in no order, weakly consistent as
     /// [`iter`](Self::iter). One thread at a time walks over the table; all threads process
@@ -27,7 +27,7 @@ where
     /// ```
     pub fn par_iter<'m>(&'m self) -> impl ParallelIterator<Item = (K, V)>
     where
-        <D::Table<S::Placement> as PairTable>::Iter<'m>: Send,
+        <D::Table<S::HashCodec> as PairTable>::Iter<'m>: Send,
     {
         self.pairs().par_bridge()
     }
@@ -37,7 +37,7 @@ impl<K, V, S: Hashing, D: Hashes<S>> ParallelExtend<(K, V)> for InlineMap<K, V, 
 where
     K: InlineKey + Send + Sync,
     V: Inline + Send + Sync,
-    D::Table<S::Placement>: Sync,
+    D::Table<S::HashCodec>: Sync,
 {
     fn par_extend<I: IntoParallelIterator<Item = (K, V)>>(&mut self, entries: I) {
         let map = &*self;
@@ -52,7 +52,7 @@ impl<K, V, S: Hashing + Default, D: Hashes<S>> FromParallelIterator<(K, V)>
 where
     K: InlineKey + Send + Sync,
     V: Inline + Send + Sync,
-    D::Table<S::Placement>: Sync,
+    D::Table<S::HashCodec>: Sync,
 {
     fn from_par_iter<I: IntoParallelIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut map = Self::new();
@@ -66,7 +66,7 @@ where
     K: Hash + Eq + Send + Sync,
     V: Send + Sync,
     S: BuildHasher + Send + Sync,
-    D::Table<HashPlacement>: Sync,
+    D::Table<IdentityCodec>: Sync,
 {
     fn par_extend<I: IntoParallelIterator<Item = (K, V)>>(&mut self, entries: I) {
         let map = &*self;
@@ -79,7 +79,7 @@ where
     K: Hash + Eq + Send + Sync,
     V: Send + Sync,
     S: BuildHasher + Default + Send + Sync,
-    D::Table<HashPlacement>: Sync,
+    D::Table<IdentityCodec>: Sync,
 {
     fn from_par_iter<I: IntoParallelIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut map = Self::new();
@@ -90,7 +90,7 @@ where
 
 impl<K: InlineKey + Send + Sync, S: Hashing, D: Hashes<S>> ParallelExtend<K> for InlineSet<K, S, D>
 where
-    D::Table<S::Placement>: Sync,
+    D::Table<S::HashCodec>: Sync,
 {
     fn par_extend<I: IntoParallelIterator<Item = K>>(&mut self, keys: I) {
         let set = &*self;
@@ -103,7 +103,7 @@ where
 impl<K: InlineKey + Send + Sync, S: Hashing + Default, D: Hashes<S>> FromParallelIterator<K>
     for InlineSet<K, S, D>
 where
-    D::Table<S::Placement>: Sync,
+    D::Table<S::HashCodec>: Sync,
 {
     fn from_par_iter<I: IntoParallelIterator<Item = K>>(keys: I) -> Self {
         let mut set = Self::new();

@@ -1,6 +1,6 @@
 //! Where the bytes of a table live.
 //!
-//! A table asks a [`Memory`] for a [`Region`]: a stretch of address space that
+//! A table asks a [`Memory`] for a [`Region`]: a reserved_array of address space that
 //! is reserved once and committed from its beginning, so that it grows and
 //! shrinks in place and its base never moves. The heap is anonymous, huge-paged
 //! memory. What a durable table stores goes through its medium.
@@ -14,33 +14,33 @@
 
 mod addresses;
 mod arena;
+mod buddies;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub(crate) mod durable;
 mod heap;
 mod medium;
 pub(crate) mod prefetch;
-mod runs;
+mod reserved_array;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod saved;
 mod slab;
-mod stretch;
 #[cfg(any(test, feature = "accounting"))]
 pub(crate) mod touched;
 
 pub(crate) use addresses::Addresses;
 pub(crate) use arena::Arena;
 pub use arena::BlobStats;
+pub(crate) use buddies::{Buddies, BuddyExtent, MOST_SIZE};
 pub use heap::{Heap, HeapRegion};
 #[cfg(any(loom, shuttle))]
 pub(crate) use medium::Checked;
 pub(crate) use medium::{Medium, Part};
-pub(crate) use runs::{MOST_SIZE, Run, Runs};
+#[cfg(any(loom, shuttle))]
+pub(crate) use reserved_array::Released;
+pub(crate) use reserved_array::ReservedArray;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub(crate) use saved::{Saved, save, saved};
 pub(crate) use slab::{Slab, Zeroed};
-#[cfg(any(loom, shuttle))]
-pub(crate) use stretch::Released;
-pub(crate) use stretch::Stretch;
 
 use crate::error::Error;
 use core::ptr::NonNull;
@@ -119,7 +119,7 @@ pub trait Memory: Send + Sync {
     fn reserve(&self, bytes: usize) -> Result<Self::Region, Error>;
 }
 
-/// A stretch of address space, committed from its beginning.
+/// A reserved_array of address space, committed from its beginning.
 ///
 /// ```
 /// use nunatak::memory::{Heap, Memory, Region};

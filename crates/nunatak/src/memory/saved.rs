@@ -3,14 +3,14 @@
 //!
 //! They are read when nobody stores any: loads and stores are relaxed.
 
-use super::{Medium, Part, Stretch};
+use super::{Medium, Part, ReservedArray};
 use crate::error::Error;
 use crate::sync::{AtomicPair, Ordering::Relaxed};
 
 /// Keeps words from a pair on, or says that there are none.
 pub(crate) fn save<M: Medium>(
     medium: &M,
-    pairs: &Stretch<AtomicPair, M>,
+    pairs: &ReservedArray<AtomicPair, M>,
     first: usize,
     words: Option<&[u64]>,
 ) -> Result<(), Error> {
@@ -32,7 +32,10 @@ pub(crate) fn save<M: Medium>(
 }
 
 /// The words that were kept, if any were.
-pub(crate) fn saved<M: Medium>(pairs: &Stretch<AtomicPair, M>, first: usize) -> Option<Vec<u64>> {
+pub(crate) fn saved<M: Medium>(
+    pairs: &ReservedArray<AtomicPair, M>,
+    first: usize,
+) -> Option<Vec<u64>> {
     let len = pairs.len().checked_sub(first + 1)?;
     let count = pairs.at(first).load_first(Relaxed).checked_sub(1)? as usize;
     if count.div_ceil(2) > len {
@@ -47,12 +50,12 @@ pub(crate) fn saved<M: Medium>(pairs: &Stretch<AtomicPair, M>, first: usize) -> 
 #[derive(Debug)]
 pub(crate) struct Saved<M: Medium> {
     medium: M,
-    pairs: Stretch<AtomicPair, M>,
+    pairs: ReservedArray<AtomicPair, M>,
 }
 
 impl<M: Medium> Saved<M> {
     pub(crate) fn new(medium: &M, most: usize) -> Result<Self, Error> {
-        let pairs = Stretch::within(medium, Part::Log, 0, 1 + most.div_ceil(2))?;
+        let pairs = ReservedArray::within(medium, Part::Log, 0, 1 + most.div_ceil(2))?;
         Ok(Self { medium: medium.clone(), pairs })
     }
 

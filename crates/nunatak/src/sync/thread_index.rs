@@ -173,7 +173,7 @@ pub(crate) fn current_if_any() -> usize {
     local::number()
 }
 
-/// Runs something with the number of this thread, which it has at least as long as that.
+/// Buddies something with the number of this thread, which it has at least as long as that.
 #[inline(always)]
 pub(crate) fn with<R>(run: impl FnOnce(usize) -> R) -> R {
     let number = local::number();

@@ -2,7 +2,7 @@
 
 use super::{AtomicU64, DATA};
 
-/// Copies words, each as it was at some instant, to where as many are uninitialised; by
+/// ShadowPages words, each as it was at some instant, to where as many are uninitialised; by
 /// vectors of two where `whole` says that the processor loads such a pair at once, as
 /// [`pairs_load_whole`](super::pairs_load_whole) tells.
 ///
@@ -29,7 +29,7 @@ mod lines {
     /// with 24 lines 2.4, without 2.3; one by one 1.2.
     const AHEAD: usize = 64 * LINE;
 
-    /// Copies words from the first one to some line; how many.
+    /// ShadowPages words from the first one to some line; how many.
     ///
     /// # Safety
     /// As of [`copy_words`](super::copy_words); the processor has AVX if `whole` says so.
@@ -55,7 +55,7 @@ mod lines {
         copied
     }
 
-    /// Copies eight words by four loads, each of 16 aligned bytes: one access on every
+    /// ShadowPages eight words by four loads, each of 16 aligned bytes: one access on every
     /// processor with AVX.
     ///
     /// # Safety

@@ -24,7 +24,7 @@ pub use turbo::Turbo;
 pub use {iceberg::CheckedIceberg, pea::CheckedPea, turbo::CheckedTurbo};
 
 use crate::error::Error;
-use crate::hash::{Hashing, Placement};
+use crate::hash::{HashCodec, Hashing};
 use crate::memory::{Medium, MemoryUsage};
 use crate::sync::{GuardPin, Registry};
 
@@ -46,7 +46,7 @@ pub trait KeyTest {
     const RUNS_CALLERS_CODE: bool = false;
 
     /// Whether the entry behind a value word is the key's.
-    fn accepts(&self, second: u64) -> bool;
+    fn accepts(&self, value_word: u64) -> bool;
 
     /// Whether a hidden key of this word is the key; `None` if that is not settled yet.
     fn is_hidden(&self) -> Option<bool> {
@@ -91,8 +91,8 @@ pub(crate) struct ByEntry<F>(pub(crate) F);
 impl<F: Fn(u64) -> bool> KeyTest for ByEntry<F> {
     const BY_WORD: bool = false;
 
-    fn accepts(&self, second: u64) -> bool {
-        (self.0)(second)
+    fn accepts(&self, value_word: u64) -> bool {
+        (self.0)(value_word)
     }
 }
 
@@ -104,8 +104,8 @@ impl<F: Fn(u64) -> bool> KeyTest for ByCaller<F> {
     const BY_WORD: bool = false;
     const RUNS_CALLERS_CODE: bool = true;
 
-    fn accepts(&self, second: u64) -> bool {
-        (self.0)(second)
+    fn accepts(&self, value_word: u64) -> bool {
+        (self.0)(value_word)
     }
 }
 
@@ -222,7 +222,7 @@ pub trait Design: Sized + 'static {
     const WORD_BITS: (u32, u32) = (64, 64);
 
     #[doc(hidden)]
-    type Table<P: Placement>: PairTable<Stats = Self::Stats>;
+    type Table<P: HashCodec>: PairTable<Stats = Self::Stats>;
 
     /// Where byte strings are.
     #[doc(hidden)]
@@ -230,7 +230,7 @@ pub trait Design: Sized + 'static {
 
     #[doc(hidden)]
     #[allow(missing_docs)]
-    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error>;
+    fn table<P: HashCodec>(codec: P, capacity: usize) -> Result<Self::Table<P>, Error>;
 }
 
 /// A design whose tables can place inline keys with the hashing `S`.

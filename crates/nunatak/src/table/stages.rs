@@ -93,11 +93,11 @@ pub trait Iteration: Sized {
     /// Tells every value word of a table that nobody else has any more, without the caller's
     /// hasher where that can be done.
     fn for_each_left(&mut self, each: impl FnMut(u64)) {
-        self.iter().map(|(_, second)| second).for_each(each);
+        self.iter().map(|(_, value_word)| value_word).for_each(each);
     }
 }
 
-/// Copies all pairs as of one moment.
+/// ShadowPages all pairs as of one moment.
 pub trait Snapshots {
     /// Yields the pairs of a cut.
     type Snapshot: Iterator<Item = (u64, u64)> + 'static;

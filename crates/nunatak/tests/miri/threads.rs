@@ -14,7 +14,7 @@ use std::thread;
 const THREADS: u32 = 3;
 const KEYS: u32 = 6;
 
-/// Runs `step` by some threads, so often each, with numbers that differ.
+/// Buddies `step` by some threads, so often each, with numbers that differ.
 fn run(rounds: u32, step: impl Fn(u32, u32) + Sync) {
     thread::scope(|scope| {
         for thread in 0..THREADS {

@@ -37,27 +37,27 @@ pub(in crate::map) fn find_many<T: KeyTest>(
     for window in windows(count, LOOKUPS) {
         let mut of_window = [0; LOOKUPS];
         of_window.iter_mut().zip(words.by_ref()).for_each(|(to, word)| *to = word);
-        let mut seconds = [None; LOOKUPS];
+        let mut value_words = [None; LOOKUPS];
         table.find_many(
             window.len(),
             |at| of_window[at],
             |at| test(window.start + at),
-            |at, second| {
-                seconds[at] = second;
-                second.into_iter().for_each(&prefetch);
+            |at, value_word| {
+                value_words[at] = value_word;
+                value_word.into_iter().for_each(&prefetch);
             },
         );
         // Results for the keys after a repeated lookup are older than it, so they are repeated,
         // too.
         let mut is_too_old = false;
-        for (at, second) in window.zip(seconds) {
-            is_too_old = is_too_old || second.is_some_and(|second| !is_its(at, second));
-            found(at, if is_too_old { look(at) } else { second });
+        for (at, value_word) in window.zip(value_words) {
+            is_too_old = is_too_old || value_word.is_some_and(|value_word| !is_its(at, value_word));
+            found(at, if is_too_old { look(at) } else { value_word });
         }
     }
 }
 
-/// Runs `each` for the changes of a batch, in order, until it returns false. Slots and entries have
+/// Buddies `each` for the changes of a batch, in order, until it returns false. Slots and entries have
 /// been fetched before, and, if `INSERTS`, free slots for the keys.
 pub(in crate::map) fn for_each_fetched<const INSERTS: bool>(
     table: &impl PairTable,
@@ -77,7 +77,7 @@ pub(in crate::map) fn for_each_fetched<const INSERTS: bool>(
             window.len(),
             |at| of_window[at],
             |_| ByEntry(|_| true),
-            |_, second| second.into_iter().for_each(&prefetch),
+            |_, value_word| value_word.into_iter().for_each(&prefetch),
         );
         if !window.all(&mut each) {
             return;
@@ -88,7 +88,7 @@ pub(in crate::map) fn for_each_fetched<const INSERTS: bool>(
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::hash::HashPlacement;
+    use crate::hash::IdentityCodec;
     use crate::table::{ByWord, Change, Design, Dlht};
     use core::cell::Cell;
 
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn lookups_are_in_order_if_one_is_repeated() {
         const COUNT: usize = 3 * LOOKUPS;
-        let table = <Dlht as Design>::table(HashPlacement, COUNT).unwrap();
+        let table = <Dlht as Design>::table(IdentityCodec, COUNT).unwrap();
         let word = |at: usize| (at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let put = |at: usize, value| {
             let _ = table.apply(word(at), &ByWord, Some(value), |_| Change::To(value));
@@ -105,8 +105,8 @@ mod tests {
         // In the middle of a window everything changes while an entry is compared.
         let other = LOOKUPS + LOOKUPS / 2;
         let looked = Cell::new(0);
-        let is_its = |at, second| {
-            assert_eq!(second as usize % COUNT, at);
+        let is_its = |at, value_word| {
+            assert_eq!(value_word as usize % COUNT, at);
             if at == other {
                 (0..COUNT).for_each(|at| put(at, (at + COUNT) as u64));
             }
@@ -119,7 +119,7 @@ mod tests {
         find_many(
             &table,
             (0..COUNT).map(word),
-            |at| ByEntry(move |second| second as usize % COUNT == at),
+            |at| ByEntry(move |value_word| value_word as usize % COUNT == at),
             |_| (),
             (is_its, look),
             |at, found| assert_eq!(found, Some(if at < other { at } else { at + COUNT } as u64)),

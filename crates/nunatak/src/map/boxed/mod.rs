@@ -8,7 +8,7 @@ pub(super) mod sealable;
 mod sealed_changes;
 
 use crate::entry::{Entry, EntryPtr, Retired, Unpublished};
-use crate::hash::{HashPlacement, RandomState, post_mix};
+use crate::hash::{IdentityCodec, RandomState, post_mix};
 use crate::map::Compute;
 #[cfg(doc)]
 use crate::map::ConcurrentMap;
@@ -84,7 +84,7 @@ pub(super) type Pointer<K, V> = EntryPtr<K, V>;
 /// entries meanwhile, such changes may be lost with the entry; [the
 /// guide](crate::guide::values_in_place) says when, and how to keep them.
 pub struct BoxedMap<K, V, S = RandomState, D: Design = Dlht> {
-    pub(super) table: D::Table<HashPlacement>,
+    pub(super) table: D::Table<IdentityCodec>,
     hasher: S,
     pub(super) limbo: Limbo<Retired<K, V>>,
     entries: PhantomData<Box<(K, V)>>,
@@ -92,7 +92,7 @@ pub struct BoxedMap<K, V, S = RandomState, D: Design = Dlht> {
 
 impl<K, V, S, D: Design> BoxedMap<K, V, S, D> {
     /// Wraps a table that is built already.
-    pub(super) fn of(table: D::Table<HashPlacement>, hasher: S) -> Self {
+    pub(super) fn of(table: D::Table<IdentityCodec>, hasher: S) -> Self {
         const {
             assert!(
                 matches!(D::WORD_BITS, (64, 64)),
@@ -108,7 +108,7 @@ unsafe impl<K: Send, V: Send, S: Send, D: Design> Send for BoxedMap<K, V, S, D> 
 // SAFETY: threads that share the map get references to keys and values, and drop what other threads
 // stored.
 unsafe impl<K: Send + Sync, V: Send + Sync, S: Sync, D: Design> Sync for BoxedMap<K, V, S, D> where
-    D::Table<HashPlacement>: Sync
+    D::Table<IdentityCodec>: Sync
 {
 }
 
@@ -136,7 +136,7 @@ impl<K, V, S: Default, D: Design> BoxedMap<K, V, S, D> {
     /// assert!(DlhtBoxedMap::<String, String>::with_capacity(1000).is_empty());
     /// ```
     pub fn with_capacity(capacity: usize) -> Self {
-        match D::table(HashPlacement, capacity) {
+        match D::table(IdentityCodec, capacity) {
             Ok(table) => Self::of(table, S::default()),
             Err(error) => panic!("{error}"),
         }
@@ -248,7 +248,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         BoxedGuard::new(self, self.guard())
     }
 
-    /// Runs `f` on the key's value, in place, under a guard.
+    /// Buddies `f` on the key's value, in place, under a guard.
     ///
     /// `f` may change a value that is `Sync`, such as an atomic counter. The entry may be removed
     /// or replaced before `f` ends, or between the lookup and `f`. Then `f` changes an entry that
@@ -528,7 +528,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         }
     }
 
-    /// Runs `f` on the key's value, or on the result of `make`, which is stored first, if the key
+    /// Buddies `f` on the key's value, or on the result of `make`, which is stored first, if the key
     /// is absent.
     ///
     /// `make` runs at most once. Its value is dropped if another thread stored one meanwhile.

@@ -17,8 +17,8 @@ impl<E: Entries> KeyTest for MayBe<'_, '_, E> {
     const BY_WORD: bool = E::WORDS_ARE_KEYS;
 
     #[inline(always)]
-    fn accepts(&self, second: u64) -> bool {
-        self.entries.may_be(self.key, second)
+    fn accepts(&self, value_word: u64) -> bool {
+        self.entries.may_be(self.key, value_word)
     }
 }
 
@@ -47,7 +47,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         );
     }
 
-    /// Runs `each` for every key of a batch, in order, after the lines of its slot and its entry
+    /// Buddies `each` for every key of a batch, in order, after the lines of its slot and its entry
     /// have been fetched.
     pub(super) fn for_each_fetched<'k, const INSERTS: bool>(
         &self,

@@ -2,7 +2,7 @@
 
 use crate::entry::Blobs;
 use crate::error::Error;
-use crate::hash::{HashPlacement, RandomState};
+use crate::hash::{IdentityCodec, RandomState};
 use crate::map::bytes::ByteMap;
 use crate::memory::Heap;
 use crate::table::{Design, Turbo};
@@ -86,7 +86,7 @@ impl<D: Design<Medium = Heap>> ByteMap<Blobs<RandomState, Heap>, D> {
     /// ```
     pub fn try_with_capacity(capacity: usize) -> Result<Self, Error> {
         let blobs = Blobs::new(&Heap, RandomState::default())?;
-        Ok(Self::of(D::table(HashPlacement, capacity)?, Arc::new(blobs)))
+        Ok(Self::of(D::table(IdentityCodec, capacity)?, Arc::new(blobs)))
     }
 }
 
@@ -108,7 +108,7 @@ where
     /// ```
     pub fn with_hasher(hasher: S) -> Self {
         let blobs = Blobs::new(&Heap, hasher);
-        match blobs.and_then(|blobs| Ok((D::table(HashPlacement, 0)?, blobs))) {
+        match blobs.and_then(|blobs| Ok((D::table(IdentityCodec, 0)?, blobs))) {
             Ok((table, blobs)) => Self::of(table, Arc::new(blobs)),
             Err(error) => panic!("{error}"),
         }

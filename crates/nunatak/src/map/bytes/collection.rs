@@ -28,11 +28,11 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         self.table.iter().map(move |pair| self.entry(&guard, pair))
     }
 
-    /// Copies the entry of a slot that was read under a guard.
-    fn entry(&self, guard: &GuardPin<'_>, (word, second): (u64, u64)) -> (OwnedKey<E>, Bytes) {
+    /// ShadowPages the entry of a slot that was read under a guard.
+    fn entry(&self, guard: &GuardPin<'_>, (word, value_word): (u64, u64)) -> (OwnedKey<E>, Bytes) {
         // SAFETY: read under the guard (R3).
-        let found = unsafe { self.entries.found(word, second) };
-        (E::Naming::own(E::key(&found)), E::copy(self.value(guard, second)))
+        let found = unsafe { self.entries.found(word, value_word) };
+        (E::Naming::own(E::key(&found)), E::copy(self.value(guard, value_word)))
     }
 
     /// [`ConcurrentMap::snapshot`]: takes a consistent cut of all entries. The iterator copies each

@@ -42,9 +42,11 @@ impl<'m, E: Entries, D: Design> ByteGuard<'m, E, D> {
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = (E::Found<'_>, E::Value<'_>)> {
         // SAFETY: the table holds words of these entries only, read under the guard.
-        let found = |word, second| unsafe { self.map.entries.found(word, second) };
+        let found = |word, value_word| unsafe { self.map.entries.found(word, value_word) };
         let pairs = self.map.table.iter();
-        pairs.map(move |(word, second)| (found(word, second), self.map.value(&self.pin, second)))
+        pairs.map(move |(word, value_word)| {
+            (found(word, value_word), self.map.value(&self.pin, value_word))
+        })
     }
 }
 

@@ -49,7 +49,7 @@ use std::sync::Arc;
 /// # Ok::<(), Error>(())
 /// ```
 pub struct ByteMap<E: Entries, D: Design> {
-    pub(crate) table: D::Table<E::Placement>,
+    pub(crate) table: D::Table<E::HashCodec>,
     /// Declared before `entries`, so dropped before: it gives its entries back to them.
     pub(super) limbo: Limbo<RetiredBytes<E>>,
     /// In an `Arc`, since limbo knows its address.
@@ -79,10 +79,11 @@ impl<E: Entries> KeyTest for IsKey<'_, '_, E> {
     const BY_WORD: bool = E::WORDS_ARE_KEYS;
 
     #[inline(always)]
-    fn accepts(&self, second: u64) -> bool {
+    fn accepts(&self, value_word: u64) -> bool {
         // SAFETY: the table holds words of these entries only, and every operation runs under a
         // guard that was taken before.
-        self.entries.may_be(self.key, second) && unsafe { self.entries.is(self.key, second) }
+        self.entries.may_be(self.key, value_word)
+            && unsafe { self.entries.is(self.key, value_word) }
     }
 
     fn is_hidden(&self) -> Option<bool> {
@@ -98,7 +99,7 @@ impl<E: Entries, D: Design> fmt::Debug for ByteMap<E, D> {
 
 impl<E: Entries, D: Design> ByteMap<E, D> {
     /// Wraps a table and entries that are made already.
-    pub(crate) fn of(table: D::Table<E::Placement>, entries: Arc<E>) -> Self {
+    pub(crate) fn of(table: D::Table<E::HashCodec>, entries: Arc<E>) -> Self {
         const {
             assert!(
                 matches!(D::WORD_BITS, (64, 64)),
@@ -223,7 +224,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         ByteGuard::new(self, self.guard())
     }
 
-    /// Runs `f` on the key's value, without a copy.
+    /// Buddies `f` on the key's value, without a copy.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -327,7 +328,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         Ok(before.map(|word| self.take_out(&guard, word)))
     }
 
-    /// Copies the value of a word that the caller took out of its slot, and retires its entry.
+    /// ShadowPages the value of a word that the caller took out of its slot, and retires its entry.
     pub(super) fn take_out(&self, guard: &GuardPin<'_>, word: u64) -> Vec<u8> {
         let value = E::copy(self.value(guard, word));
         self.retire(word);
@@ -529,16 +530,16 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     pub(super) fn relocate(
         &self,
         guard: &GuardPin<'_>,
-        (word, second): (u64, u64),
+        (word, value_word): (u64, u64),
     ) -> Result<(), Error> {
         // SAFETY: read under the guard (R3).
         let (found, fresh) = unsafe {
-            let Some(fresh) = self.entries.store_lower(second)? else { return Ok(()) };
-            (self.entries.found(word, second), fresh)
+            let Some(fresh) = self.entries.store_lower(value_word)? else { return Ok(()) };
+            (self.entries.found(word, value_word), fresh)
         };
-        if self.replace(guard, E::key(&found), second, Change::To(fresh.word())).is_ok() {
+        if self.replace(guard, E::key(&found), value_word, Change::To(fresh.word())).is_ok() {
             fresh.published();
-            self.retire(second);
+            self.retire(value_word);
         }
         Ok(())
     }

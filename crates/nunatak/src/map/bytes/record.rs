@@ -4,7 +4,7 @@ use crate::alloc::{Allocator, Global};
 use crate::entry::{Entries, KeyRef};
 use crate::entry::{Format, Named, Namespace, RecordFormat, Records};
 use crate::error::Error;
-use crate::hash::{Hashing, RandomState, RecordPlacement};
+use crate::hash::{Hashing, RandomState, RecordCodec};
 use crate::map::bytes::ByteMap;
 use crate::table::{Design, Dlht, Places};
 use core::ptr::NonNull;
@@ -69,8 +69,8 @@ where
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn try_new_in(capacity: usize, hasher: S, allocator: A) -> Result<Self, Error> {
-        let placement = RecordPlacement::new(hasher.into_placement()?);
-        Ok(Self::of(D::table(placement, capacity)?, Arc::new(Records::new(allocator))))
+        let codec = RecordCodec::new(hasher.into_codec()?);
+        Ok(Self::of(D::table(codec, capacity)?, Arc::new(Records::new(allocator))))
     }
 
     /// Makes an empty map whose records are in memory of `allocator`.

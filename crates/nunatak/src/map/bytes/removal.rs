@@ -104,10 +104,10 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         let mut removed = Vec::new();
         {
             let guard = self.guard();
-            for (word, second) in self.table.iter() {
+            for (word, value_word) in self.table.iter() {
                 // SAFETY: the table holds words of these entries only, read under the guard.
-                let found = unsafe { self.entries.found(word, second) };
-                let (key, mut judged) = (E::key(&found), second);
+                let found = unsafe { self.entries.found(word, value_word) };
+                let (key, mut judged) = (E::key(&found), value_word);
                 while !keep(key, self.value(&guard, judged)) {
                     match self.replace(&guard, key, judged, Change::Remove) {
                         Ok(()) => {
@@ -141,9 +141,9 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         let mut removed = Vec::new();
         {
             let guard = self.guard();
-            for (word, second) in self.table.iter() {
+            for (word, value_word) in self.table.iter() {
                 // SAFETY: the table holds words of these entries only, read under the guard.
-                let found = unsafe { self.entries.found(word, second) };
+                let found = unsafe { self.entries.found(word, value_word) };
                 let taken_out = self.apply(&guard, E::key(&found), |_| Change::Remove);
                 removed.extend(taken_out.map(|word| Detached::new(self, word)));
             }

@@ -35,8 +35,8 @@ struct NotHidden<T>(T);
 impl<T: KeyTest> KeyTest for NotHidden<T> {
     const BY_WORD: bool = T::BY_WORD;
 
-    fn accepts(&self, second: u64) -> bool {
-        self.0.accepts(second)
+    fn accepts(&self, value_word: u64) -> bool {
+        self.0.accepts(value_word)
     }
 
     fn is_hidden(&self) -> Option<bool> {

@@ -3,7 +3,7 @@
 use crate::alloc::Allocator;
 use crate::entry::{Inline, InlineKey, RecordFormat, Records};
 use crate::error::Error;
-use crate::hash::{HashPlacement, Hashing, RandomState, RecordPlacement};
+use crate::hash::{Hashing, IdentityCodec, RandomState, RecordCodec};
 use crate::map::boxed::BoxedMap;
 use crate::map::bytes::ByteMap;
 use crate::map::bytes::record::DlhtRecordMap;
@@ -230,8 +230,8 @@ impl<S> DlhtBuilder<S> {
         S: Hashing,
     {
         self.check()?;
-        let placement = self.hasher.into_placement()?;
-        Ok(InlineMap::of(Table::new(placement, self.config, self.capacity)?))
+        let codec = self.hasher.into_codec()?;
+        Ok(InlineMap::of(Table::new(codec, self.config, self.capacity)?))
     }
 
     /// Builds a set.
@@ -269,8 +269,8 @@ impl<S> DlhtBuilder<S> {
         S: Hashing,
     {
         self.check()?;
-        let placement = self.hasher.into_placement()?;
-        Ok(InlineMap::of(Table::new(placement, self.config, self.capacity)?))
+        let codec = self.hasher.into_codec()?;
+        Ok(InlineMap::of(Table::new(codec, self.config, self.capacity)?))
     }
 
     /// Builds a map of records in memory of `allocator`.
@@ -320,13 +320,13 @@ impl<S> DlhtBuilder<S> {
 
     fn record_table<M: crate::sync::Mode>(
         self,
-    ) -> Result<Table<RecordPlacement<S::Placement>, M>, Error>
+    ) -> Result<Table<RecordCodec<S::HashCodec>, M>, Error>
     where
         S: Hashing,
     {
         self.check()?;
-        let placement = RecordPlacement::new(self.hasher.into_placement()?);
-        Table::new(placement, self.config, self.capacity)
+        let codec = RecordCodec::new(self.hasher.into_codec()?);
+        Table::new(codec, self.config, self.capacity)
     }
 
     /// Builds a map of boxed entries.
@@ -343,7 +343,7 @@ impl<S> DlhtBuilder<S> {
     /// ```
     pub fn build_boxed<K, V>(self) -> Result<DlhtBoxedMap<K, V, S>, Error> {
         self.check()?;
-        let table = Table::new(HashPlacement, self.config, self.capacity)?;
+        let table = Table::new(IdentityCodec, self.config, self.capacity)?;
         Ok(BoxedMap::of(table, self.hasher))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
-use crate::hash::{HashPlacement, Hashing, RandomState};
+use crate::hash::{Hashing, IdentityCodec, RandomState};
 use crate::map::boxed::BoxedMap;
 use crate::map::boxed::guard::BoxedGuard;
 use crate::map::inline::InlineMap;
@@ -205,8 +205,8 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
         S: BuildHasher + Send + Sync + 'static,
     {
         self.check()?;
-        let placement = self.hasher.into_placement()?;
-        Ok(InlineMap::of(Table::new(placement, self.config, self.capacity)?))
+        let codec = self.hasher.into_codec()?;
+        Ok(InlineMap::of(Table::new(codec, self.config, self.capacity)?))
     }
 
     /// Builds a set.
@@ -241,7 +241,7 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
     /// ```
     pub fn build_boxed<K, V>(self) -> Result<IcebergBoxedMap<K, V, S, B>, Error> {
         self.check()?;
-        let table = Table::new(HashPlacement, self.config, self.capacity)?;
+        let table = Table::new(IdentityCodec, self.config, self.capacity)?;
         Ok(BoxedMap::of(table, self.hasher))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
-use crate::hash::{HashPlacement, Hashing, RandomState};
+use crate::hash::{Hashing, IdentityCodec, RandomState};
 use crate::map::boxed::BoxedMap;
 use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
@@ -200,8 +200,8 @@ impl<S> PeaBuilder<S> {
         S: BuildHasher + Send + Sync + 'static,
     {
         self.config.check()?;
-        let placement = E::placement(self.hasher.into_placement()?);
-        Ok(InlineMap::of(Table::new(placement, self.config, self.capacity)?))
+        let codec = E::codec(self.hasher.into_codec()?);
+        Ok(InlineMap::of(Table::new(codec, self.config, self.capacity)?))
     }
 
     /// Builds a map in a durable medium of a model checker.
@@ -215,8 +215,8 @@ impl<S> PeaBuilder<S> {
     where
         S: BuildHasher + Send + Sync + 'static,
     {
-        let placement = self.hasher.into_placement()?;
-        Ok(InlineMap::of(Table::new_in(crate::memory::Checked, placement, self.config, 0)?))
+        let codec = self.hasher.into_codec()?;
+        Ok(InlineMap::of(Table::new_in(crate::memory::Checked, codec, self.config, 0)?))
     }
 
     /// As [`build_checked`](Self::build_checked), with duplicate keys.
@@ -231,8 +231,8 @@ impl<S> PeaBuilder<S> {
         S: Hashing,
     {
         let config = Config { duplicates: true, ..self.config };
-        let placement = self.hasher.into_placement()?;
-        Ok(PeaMultiMap::of(Table::new_in(crate::memory::Checked, placement, config, 0)?))
+        let codec = self.hasher.into_codec()?;
+        Ok(PeaMultiMap::of(Table::new_in(crate::memory::Checked, codec, config, 0)?))
     }
 
     /// Builds a set.
@@ -273,8 +273,8 @@ impl<S> PeaBuilder<S> {
     {
         self.config.check()?;
         let config = Config { duplicates: true, ..self.config };
-        let placement = self.hasher.into_placement()?;
-        Ok(PeaMultiMap::of(Table::new(placement, config, self.capacity)?))
+        let codec = self.hasher.into_codec()?;
+        Ok(PeaMultiMap::of(Table::new(codec, config, self.capacity)?))
     }
 
     /// Builds a map of boxed entries.
@@ -291,7 +291,7 @@ impl<S> PeaBuilder<S> {
     /// ```
     pub fn build_boxed<K, V>(self) -> Result<PeaBoxedMap<K, V, S>, Error> {
         self.config.check()?;
-        let table = Table::new(HashPlacement, self.config, self.capacity)?;
+        let table = Table::new(IdentityCodec, self.config, self.capacity)?;
         Ok(BoxedMap::of(table, self.hasher))
     }
 }

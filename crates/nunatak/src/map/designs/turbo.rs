@@ -2,7 +2,7 @@
 
 use crate::entry::{Blobs, Inline, InlineKey};
 use crate::error::Error;
-use crate::hash::{HashPlacement, Hashing, RandomState};
+use crate::hash::{Hashing, IdentityCodec, RandomState};
 use crate::map::boxed::BoxedMap;
 use crate::map::bytes::blob::BlobMap;
 use crate::map::inline::InlineMap;
@@ -186,8 +186,8 @@ impl<S> TurboBuilder<S> {
         E: EntrySize,
         S: BuildHasher + Send + Sync + 'static,
     {
-        let placement = E::placement(self.hasher.into_placement()?);
-        Ok(InlineMap::of(Table::new(placement, self.config, self.capacity)?))
+        let codec = E::codec(self.hasher.into_codec()?);
+        Ok(InlineMap::of(Table::new(codec, self.config, self.capacity)?))
     }
 
     /// Builds a set.
@@ -223,7 +223,7 @@ impl<S> TurboBuilder<S> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn build_boxed<K, V>(self) -> Result<TurboBoxedMap<K, V, S>, Error> {
-        let table = Table::new(HashPlacement, self.config, self.capacity)?;
+        let table = Table::new(IdentityCodec, self.config, self.capacity)?;
         Ok(BoxedMap::of(table, self.hasher))
     }
 }
@@ -244,7 +244,7 @@ impl<S> TurboBuilder<S> {
     where
         S: BuildHasher + Send + Sync + 'static,
     {
-        let table = Table::new(HashPlacement, self.config, self.capacity)?;
+        let table = Table::new(IdentityCodec, self.config, self.capacity)?;
         Ok(BlobMap::of(table, Arc::new(Blobs::new(&Heap, self.hasher)?)))
     }
 }

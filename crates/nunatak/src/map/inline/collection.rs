@@ -13,7 +13,7 @@ use core::fmt;
 
 /// An iterator over the decoded entries of a map.
 pub(in crate::map) type Pairs<'m, K, V, S, D> = core::iter::Map<
-    <<D as Design>::Table<<S as Hashing>::Placement> as PairTable>::Iter<'m>,
+    <<D as Design>::Table<<S as Hashing>::HashCodec> as PairTable>::Iter<'m>,
     fn((u64, u64)) -> (K, V),
 >;
 
@@ -149,7 +149,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Hashes<S>> Extend<(K, V)> for Inlin
     }
 }
 
-/// Copies all entries, and frees the map before the first is yielded.
+/// ShadowPages all entries, and frees the map before the first is yielded.
 impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> IntoIterator for InlineMap<K, V, S, D> {
     type Item = (K, V);
     type IntoIter = std::vec::IntoIter<(K, V)>;

@@ -32,7 +32,7 @@ use core::marker::PhantomData;
 /// assert_eq!(map.get(&7), stable.get(&7));
 /// ```
 pub struct InlineMap<K, V, S: Hashing = RandomState, D: Places<S> = Dlht> {
-    pub(crate) table: D::Table<S::Placement>,
+    pub(crate) table: D::Table<S::HashCodec>,
     entries: PhantomData<(K, V)>,
 }
 
@@ -101,11 +101,11 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: Places<S>> InlineMap<K, V, S, D> {
     }
 
     fn build(hasher: S, capacity: usize) -> Result<Self, Error> {
-        Ok(Self::of(D::table(hasher.into_placement()?, capacity)?))
+        Ok(Self::of(D::table(hasher.into_codec()?, capacity)?))
     }
 
     /// Wraps a table that is built already.
-    pub(crate) fn of(table: D::Table<S::Placement>) -> Self {
+    pub(crate) fn of(table: D::Table<S::HashCodec>) -> Self {
         const {
             assert!(
                 K::BITS <= D::WORD_BITS.0 && V::BITS <= D::WORD_BITS.1,

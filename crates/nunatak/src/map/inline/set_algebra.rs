@@ -145,7 +145,7 @@ impl<K: InlineKey, S: Hashing, D: Hashes<S>> InlineSet<K, S, D> {
     }
 }
 
-/// Copies all keys, and frees the set before the first is yielded.
+/// ShadowPages all keys, and frees the set before the first is yielded.
 impl<K: InlineKey, S: Hashing, D: Hashes<S>> IntoIterator for InlineSet<K, S, D> {
     type Item = K;
     type IntoIter = std::vec::IntoIter<K>;

@@ -23,7 +23,7 @@ mod classes;
 mod search;
 mod spans;
 
-use super::{Heap, Medium, MemoryUsage, Part, Region, Run, Runs, Stretch};
+use super::{Buddies, BuddyExtent, Heap, Medium, MemoryUsage, Part, Region, ReservedArray};
 use crate::error::Error;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, thread_index};
@@ -72,9 +72,9 @@ pub(crate) struct Arena<M: Medium = Heap> {
     medium: M,
     region: M::Direct,
     /// What each span belongs to.
-    owners: Stretch<AtomicU64>,
+    owners: ReservedArray<AtomicU64>,
     shards: Box<[Mutex<[Class; CLASSES]>]>,
-    runs: Mutex<Runs>,
+    runs: Mutex<Buddies>,
     /// In a medium of epochs those in which places that have their spans alone were given
     /// out.
     alone: Mutex<BTreeMap<usize, u64>>,
@@ -105,7 +105,7 @@ impl<M: Medium> Arena<M> {
         Ok(Self {
             medium: medium.clone(),
             region,
-            owners: Stretch::new(0, most / SPAN)?,
+            owners: ReservedArray::new(0, most / SPAN)?,
             shards: shards.collect(),
             runs: Mutex::default(),
             alone: Mutex::default(),
@@ -219,7 +219,7 @@ impl<M: Medium> Arena<M> {
         Ok(run.first * SPAN)
     }
 
-    fn take_run(&self, size: u32, owner: Owner) -> Result<Run, Error> {
+    fn take_run(&self, size: u32, owner: Owner) -> Result<BuddyExtent, Error> {
         let mut runs = self.runs.lock();
         let (run, _) = runs.take(size, |len| {
             let bytes = len.checked_mul(SPAN).ok_or(Error::CapacityOverflow)?;
@@ -390,7 +390,7 @@ impl<M: Medium> Arena<M> {
         class.spans.remove(&at);
         class.partial.remove(&at);
         self.set_owner(at, Owner::Nobody);
-        self.runs.lock().give_back(Run { first: at, size: 0 }, 0);
+        self.runs.lock().give_back(BuddyExtent { first: at, size: 0 }, 0);
     }
 
     fn owner(&self, at: usize) -> Owner {

@@ -8,7 +8,7 @@
 use super::classes::{class_of, size_of_class};
 use super::spans::{Class, Owner, Search, Span};
 use super::{Arena, SHARDS, SPAN};
-use crate::memory::{MOST_SIZE, Medium, Region, Run, Runs};
+use crate::memory::{Buddies, BuddyExtent, MOST_SIZE, Medium, Region};
 use crate::seeded::{Bug, seeded};
 use core::sync::atomic::Ordering::Relaxed;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ impl<M: Medium> Arena<M> {
     pub(crate) fn begin_search(&self) -> Result<(), crate::Error> {
         let end = self.region.committed() / SPAN;
         self.owners.grow(end)?;
-        *self.runs.lock() = Runs::all_used(end);
+        *self.runs.lock() = Buddies::all_used(end);
         *self.search.lock() = Search::Marking { end };
         self.is_searched.store(true, Relaxed);
         Ok(())
@@ -83,7 +83,7 @@ impl<M: Medium> Arena<M> {
         *search = Search::Over;
         self.is_searched.store(false, Relaxed);
         for at in (0..end).filter(|&at| self.owner(at) == Owner::Nobody) {
-            self.runs.lock().give_back(Run { first: at, size: 0 }, 0);
+            self.runs.lock().give_back(BuddyExtent { first: at, size: 0 }, 0);
         }
         for shard in &self.shards {
             for class in shard.lock().iter_mut() {
@@ -148,7 +148,7 @@ impl<M: Medium> Arena<M> {
             let spans = if let Owner::Alone { spans } = *owner { spans } else { 1 };
             runs_of(at..at + spans)
         });
-        let Some(runs) = Runs::restore(held, used.collect()) else { return false };
+        let Some(runs) = Buddies::restore(held, used.collect()) else { return false };
         if self.owners.grow(held).is_err() {
             return false;
         }
@@ -166,11 +166,11 @@ impl<M: Medium> Arena<M> {
 }
 
 /// The runs that a range is made of.
-fn runs_of(mut range: core::ops::Range<usize>) -> impl Iterator<Item = Run> {
+fn runs_of(mut range: core::ops::Range<usize>) -> impl Iterator<Item = BuddyExtent> {
     core::iter::from_fn(move || {
         let most = range.len().checked_ilog2()?;
         let size = most.min(range.start.trailing_zeros()).min(MOST_SIZE);
-        let run = Run { first: range.start, size };
+        let run = BuddyExtent { first: range.start, size };
         range.start += run.len();
         Some(run)
     })

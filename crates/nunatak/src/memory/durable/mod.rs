@@ -15,7 +15,6 @@
 //! | survives a power cut | what a barrier came after | what was flushed and fenced |
 
 mod backing;
-mod copies;
 mod extents;
 mod flush;
 mod header;
@@ -24,6 +23,7 @@ mod paged;
 mod pool;
 mod recorder;
 mod region;
+mod shadow_pages;
 mod sync;
 #[cfg(test)]
 mod tests;

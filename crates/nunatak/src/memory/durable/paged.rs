@@ -7,9 +7,9 @@
 //!    present operation.
 
 use super::PAGE as EXTENT;
-use super::copies::{Copies, MAP_BYTES, Map, PAGE_BYTES, PAGE_SHIFT, Version, Versions};
 use super::pool::Pool;
 use super::region::{Durable, PoolRegion};
+use super::shadow_pages::{MAP_BYTES, Map, PAGE_BYTES, PAGE_SHIFT, ShadowPages, Version, Versions};
 use crate::error::{Error, FileError};
 use crate::memory::{Heap, HeapRegion, Medium, Memory, MemoryUsage, Part, Region};
 use crate::sync::{AtomicPair, AtomicU64, Ordering};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub struct Paged {
     durable: Durable,
     /// If the medium itself has no order.
-    copies: Option<Arc<Copies>>,
+    copies: Option<Arc<ShadowPages>>,
 }
 
 impl Paged {
@@ -32,7 +32,7 @@ impl Paged {
         let durable = Durable::new(pool);
         let copies = match durable.is_ordered() {
             true => None,
-            false => Some(Arc::new(Copies::new(durable.shared(), bytes)?)),
+            false => Some(Arc::new(ShadowPages::new(durable.shared(), bytes)?)),
         };
         Ok(Self { durable, copies })
     }
@@ -250,7 +250,7 @@ pub enum PagedRegion {
 /// A part of a pool whose pages are copied before they are changed.
 #[derive(Debug)]
 pub struct Copied {
-    copies: Arc<Copies>,
+    copies: Arc<ShadowPages>,
     part: Part,
     map: PoolRegion,
     /// The versions that count, as far as somebody has looked.
@@ -268,7 +268,12 @@ unsafe impl Send for Copied {}
 unsafe impl Sync for Copied {}
 
 impl Copied {
-    fn new(medium: &Paged, copies: &Arc<Copies>, part: Part, bytes: usize) -> Result<Self, Error> {
+    fn new(
+        medium: &Paged,
+        copies: &Arc<ShadowPages>,
+        part: Part,
+        bytes: usize,
+    ) -> Result<Self, Error> {
         let reserved = bytes.checked_next_multiple_of(PAGE_BYTES).ok_or(Error::CapacityOverflow)?;
         // For as many as whole extents of a map are for.
         let count = (reserved / PAGE_BYTES).next_multiple_of(EXTENT / MAP_BYTES);
@@ -325,7 +330,7 @@ impl Copied {
     fn word(&self, page: usize) -> &AtomicU64 {
         debug_assert!(page < self.reserved / PAGE_BYTES);
         // SAFETY: elements are of what was committed once, for which there are words that
-        // stay accessible (invariants of `Stretch`).
+        // stay accessible (invariants of `ReservedArray`).
         unsafe { &*self.first_word.add(page) }
     }
 

@@ -4,10 +4,10 @@ use super::find::{Scan, Sought, scan, still};
 use super::index::{Index, Migrating};
 use super::layout::{Bin, BinState, DELEGATED, Header, Slot};
 use super::{Step, Table};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, FastPin, Mode, OpPin, Ordering, fence};
-use crate::table::shared::known::{Answering, Known};
+use crate::table::shared::memoised_key_test::{KeyTestAnswers, MemoisedKeyTest};
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest, Shadowed};
 
@@ -39,7 +39,7 @@ pub(super) struct Request<'r, T, F> {
     pub(super) change: &'r F,
 }
 
-impl<P: Placement, Y: Mode> Changes for Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Changes for Table<P, Y> {
     /// Changes a key by its value word, or inserts it, and returns the value
     /// word that was present when the operation took effect. `change` must
     /// depend on its argument only; it may be called more than once.
@@ -72,7 +72,7 @@ impl<P: Placement, Y: Mode> Changes for Table<P, Y> {
     }
 }
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// The same, of a key that may be hidden if it would be inserted.
     #[inline(always)]
     pub(crate) fn apply_unless_shadowed<T: KeyTest>(
@@ -82,8 +82,8 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         fresh: Option<u64>,
         change: impl Fn(u64) -> Change,
     ) -> Result<Option<u64>, Shadowed> {
-        let hash = self.placement.hash(word);
-        let tag = self.placement.tag(word, hash);
+        let hash = self.codec.hash(word);
+        let tag = self.codec.tag(word, hash);
         let request = Request { hash, tag, test, fresh, hides: false, change: &change };
         if T::RUNS_CALLERS_CODE {
             return self.apply_asking(&request);
@@ -124,9 +124,9 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         request: &Request<'_, T, F>,
     ) -> Result<Option<u64>, Shadowed> {
         let &Request { hash, tag, test, fresh, hides, change } = request;
-        let mut known = Known::default();
+        let mut known = KeyTestAnswers::default();
         loop {
-            let answering = Answering::new(test, &known);
+            let answering = MemoisedKeyTest::new(test, &known);
             let request = Request { hash, tag, test: &answering, fresh, hides, change };
             if let Some(before) = self.apply_fast(&request) {
                 return Ok(before);
@@ -174,8 +174,8 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                 let minds = Y::SHADOWS && inserts && !seeded(Bug::HiddenIgnored);
                 let hidden = if minds { self.hidden(at, index) } else { 0 };
                 let sought = Sought { pending: Y::SHARED && inserts, hidden };
-                let look = || scan(index, at, bin, header, tag, request.test, sought);
-                let mut found = look();
+                let probe = || scan(index, at, bin, header, tag, request.test, sought);
+                let mut found = probe();
                 if request.test.has_unknown() {
                     return Step::Wait;
                 }
@@ -188,7 +188,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
                         None => return Step::Wait,
                         // Another key of this word, unless the key has been shown before it
                         // was asked for: then it is found now.
-                        Some(false) => found = look(),
+                        Some(false) => found = probe(),
                     }
                 }
                 match found {

@@ -11,9 +11,9 @@
 use super::apply::Request;
 use super::index::Index;
 use super::{Step, Table};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::sync::{Mode, OpPin};
-use crate::table::shared::groups::Reach;
+use crate::table::shared::prefetch_groups::PrefetchDistance;
 use crate::table::stages::Batches;
 use crate::table::{Change, KeyTest, Shadowed};
 
@@ -30,7 +30,7 @@ const PINNED: usize = 1024;
 /// The operations whose bins are under way.
 struct Window {
     hashes: [u64; RING],
-    reach: Reach,
+    reach: PrefetchDistance,
     /// If the hasher is the caller's: the hashes of the operations from the first one on, which
     /// were asked for before anything was announced.
     asked: (usize, Vec<u64>),
@@ -38,7 +38,7 @@ struct Window {
 
 impl Window {
     #[inline(always)]
-    fn fetch_bin<P: Placement, Y: Mode>(
+    fn fetch_bin<P: HashCodec, Y: Mode>(
         &mut self,
         table: &Table<P, Y>,
         index: &Index,
@@ -47,20 +47,20 @@ impl Window {
     ) {
         let hash = match P::runs_callers_code() {
             true => self.asked.1[at - self.asked.0],
-            false => table.placement.hash(word),
+            false => table.codec.hash(word),
         };
         self.hashes[at % RING] = hash;
         self.reach.fetch(index.bin_address_of::<P>(hash));
     }
 
     #[inline(always)]
-    fn fetch_link<P: Placement, Y: Mode>(&self, table: &Table<P, Y>, index: &Index, at: usize) {
+    fn fetch_link<P: HashCodec, Y: Mode>(&self, table: &Table<P, Y>, index: &Index, at: usize) {
         let bin = table.place(self.hashes[at % RING], index);
         self.reach.fetch(index.next_line(bin, index.bins.at(bin)));
     }
 }
 
-impl<P: Placement, Y: Mode> Batches for Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
     /// Looks up many keys.
     #[inline(always)]
     fn find_many<T: KeyTest>(
@@ -92,7 +92,7 @@ impl<P: Placement, Y: Mode> Batches for Table<P, Y> {
     ) {
         debug_assert!(!T::RUNS_CALLERS_CODE, "an operation is announced");
         self.for_each_fetched(count, &word, |pin, index, at, hash| {
-            let tag = self.placement.tag(word(at), hash);
+            let tag = self.codec.tag(word(at), hash);
             let (test, fresh, change) = (&test(at), fresh(at), &|second| change(at, second));
             let first = self.apply_in_first_bucket(index, (hash, tag), test, fresh, change);
             if let Some(before) = first {
@@ -110,8 +110,8 @@ impl<P: Placement, Y: Mode> Batches for Table<P, Y> {
     }
 }
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
-    /// Runs `step` for every operation of a batch, in order, with its hash,
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
+    /// Buddies `step` for every operation of a batch, in order, with its hash,
     /// fetching the bins of later ones meanwhile. When a step must wait, it is
     /// tried again after this thread has left the table for a moment.
     #[inline(always)]
@@ -122,13 +122,13 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         mut step: impl FnMut(&OpPin<Y>, &Index, usize, u64) -> Step<bool>,
     ) {
         let asked = (0, Vec::new());
-        let mut window = Window { hashes: [0; RING], reach: Reach::here(), asked };
+        let mut window = Window { hashes: [0; RING], reach: PrefetchDistance::here(), asked };
         let (bin_distance, link_distance) = window.reach.choose(NEAR, FAR);
         let mut done = 0;
         while done < count {
             if P::runs_callers_code() {
                 let next = done..count.min(done + PINNED);
-                window.asked = (done, next.map(|at| self.placement.hash(word(at))).collect());
+                window.asked = (done, next.map(|at| self.codec.hash(word(at))).collect());
             }
             let last = count.min(done + PINNED);
             self.repeat(|pin| {

@@ -2,7 +2,7 @@
 
 use super::{Config, DlhtStats, Table};
 use crate::error::Error;
-use crate::hash::{Hashing, Placement};
+use crate::hash::{HashCodec, Hashing};
 use crate::memory::Heap;
 use crate::mode::{Mode, Shared};
 use crate::sync::Shadowing;
@@ -21,11 +21,11 @@ pub struct Dlht<M: Mode = Shared>(PhantomData<M>);
 
 impl<M: Mode> Design for Dlht<M> {
     type Stats = DlhtStats;
-    type Table<P: Placement> = Table<P, M>;
+    type Table<P: HashCodec> = Table<P, M>;
     type Medium = Heap;
 
-    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
-        Table::new(placement, Config::default(), capacity)
+    fn table<P: HashCodec>(codec: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        Table::new(codec, Config::default(), capacity)
     }
 }
 
@@ -46,11 +46,11 @@ pub struct DlhtShadows(());
 
 impl Design for DlhtShadows {
     type Stats = DlhtStats;
-    type Table<P: Placement> = Table<P, Shadowing>;
+    type Table<P: HashCodec> = Table<P, Shadowing>;
     type Medium = Heap;
 
-    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
-        Table::new(placement, Config::default(), capacity)
+    fn table<P: HashCodec>(codec: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        Table::new(codec, Config::default(), capacity)
     }
 }
 

@@ -3,13 +3,13 @@
 use super::Table;
 use super::index::{Index, Migrating};
 use super::layout::{Bin, BinState, DELEGATED, Header, Slot};
-use super::look::{Look, look};
-use crate::hash::Placement;
+use super::probe::{Probe, probe};
+use crate::hash::HashCodec;
 use crate::memory::prefetch::prefetch;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, DATA, FastPin, GuardPin, Mode, Ordering, fence};
 use crate::table::KeyTest;
-use crate::table::shared::known::{Answering, Known};
+use crate::table::shared::memoised_key_test::{KeyTestAnswers, MemoisedKeyTest};
 use crate::table::stages::Lookups;
 
 /// What a scan of a bin came to.
@@ -26,12 +26,12 @@ pub(super) enum Scan<'i> {
     Changed,
 }
 
-impl<P: Placement, Y: Mode> Lookups for Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Lookups for Table<P, Y> {
     /// The value word of a key. Touches one cache line if the key's bin has no
     /// links, and writes none that other threads use.
     #[inline(always)]
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
-        let hash = self.placement.hash(word);
+        let hash = self.codec.hash(word);
         let pin = if Y::SHARED { FastPin::new() } else { None };
         if pin.is_some() || !Y::SHARED {
             // Acquire: pairs with the release that publishes an index.
@@ -63,7 +63,7 @@ impl<P: Placement, Y: Mode> Lookups for Table<P, Y> {
         test: T,
     ) -> Option<u64> {
         debug_assert!(guard.is_of(&self.registry));
-        let hash = self.placement.hash(word);
+        let hash = self.codec.hash(word);
         // Acquire: pairs with the release that publishes an index.
         // SAFETY: (R2, R7) an index that was at the root while a guard was announced outlives it, but
         // for what this thread does itself, in a key's test, and then it is not touched again
@@ -81,13 +81,13 @@ impl<P: Placement, Y: Mode> Lookups for Table<P, Y> {
 
     /// Prefetches the bin of a key.
     fn prefetch(&self, word: u64) {
-        let hash = self.placement.hash(word);
+        let hash = self.codec.hash(word);
         let pin = self.enter();
         prefetch(self.root(&pin).bin_address_of::<P>(hash));
     }
 }
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// What was found in the first bucket, if it is the key's. If it is another key's of this
     /// word, the key may be anywhere.
     #[inline(always)]
@@ -106,10 +106,10 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
 
     #[inline(never)]
     fn find_slowly<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
-        let hash = self.placement.hash(word);
-        let mut known = Known::default();
+        let hash = self.codec.hash(word);
+        let mut known = KeyTestAnswers::default();
         loop {
-            let answering = Answering::new(test, &known);
+            let answering = MemoisedKeyTest::new(test, &known);
             let pin = self.enter();
             let found = self.find_anywhere(self.root(&pin), hash, word, &answering);
             drop(pin);
@@ -144,15 +144,15 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     /// every second time, and keeps the processor from starting the next lookup.
     #[inline(always)]
     fn look_in_first_bucket(&self, index: &Index, hash: u64, word: u64) -> Option<Option<u64>> {
-        let tag = self.placement.tag(word, hash);
+        let tag = self.codec.tag(word, hash);
         // SAFETY: the processor is asked before anyone comes here.
-        let look = unsafe { look(index.bin_of::<P>(hash), tag) };
+        let probe = unsafe { probe(index.bin_of::<P>(hash), tag) };
         // Some other branch than on the slot: this one is nearly always taken
         // or nearly never.
-        if look.is(Look::ONE) {
-            return Some(Some(look.second));
+        if probe.is(Probe::ONE) {
+            return Some(Some(probe.second));
         }
-        if look.is(Look::NONE) && !look.header().has_linked_slots() {
+        if probe.is(Probe::NONE) && !probe.header().has_linked_slots() {
             return Some(None);
         }
         None
@@ -167,7 +167,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         word: u64,
         test: &T,
     ) -> Option<u64> {
-        let tag = self.placement.tag(word, hash);
+        let tag = self.codec.tag(word, hash);
         let mut backoff = Backoff::new();
         loop {
             let at = self.place(hash, index);

@@ -12,7 +12,7 @@ use super::apply::Claimed;
 use super::find::still;
 use super::index::Index;
 use super::layout::{Bin, Header, PRIMARY_SLOTS, Slot};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{DATA, Mode, Ordering};
 use crate::table::{Change, KeyTest};
@@ -99,7 +99,7 @@ unsafe fn lowest_slot(bin: &Bin, bits: u64) -> (usize, &Slot) {
     (number, unsafe { bin.slots.get_unchecked(number) })
 }
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// An operation as [`apply`](Self::apply) does it; `None`, and nothing done, if that
     /// takes more than a look at the first bucket.
     #[inline(always)]

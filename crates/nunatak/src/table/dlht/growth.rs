@@ -6,7 +6,7 @@ use super::layout::{Header, SLOTS};
 use super::migration::Migration;
 use super::{Step, Table};
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::sync::{Mode, OpPin, Ordering};
 use crate::table::stages::Resizing;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) fn bins_for(keys: usize) -> Result<usize, Error> {
     Ok(bins.next_multiple_of((bins.next_power_of_two() / 64).max(2)))
 }
 
-impl<P: Placement, Y: Mode> Resizing for Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Resizing for Table<P, Y> {
     fn reserve(&self, additional: usize) -> Result<(), Error> {
         let keys = self.keys().checked_add(additional).ok_or(Error::CapacityOverflow)?;
         let wanted = bins_for(keys)?;
@@ -63,7 +63,7 @@ impl<P: Placement, Y: Mode> Resizing for Table<P, Y> {
     }
 }
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// The factor of the paper (section 3.2.5): 8, 4, 2 by size.
     fn growth_factor(&self, bins: usize) -> usize {
         self.config.growth_factor.unwrap_or(match bins {
@@ -182,7 +182,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
 }
 
 #[cfg(test)]
-impl<P: Placement, Y: Mode> Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
     pub(super) fn root_bins(&self) -> usize {
         self.hold_root().bins.len()
     }

@@ -5,12 +5,12 @@ use super::index::Index;
 use super::layout::{BinState, DELEGATED, Header};
 use super::migration::Migration;
 use super::{Mode, Table};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::sync::Ordering;
 use crate::table::shared::hashes::Key;
 use core::ops::Range;
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Whether a transfer has the hashes that it needs for these units, but for keys that are
     /// inserted meanwhile.
     pub(super) fn has_hashes(

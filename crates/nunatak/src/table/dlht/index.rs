@@ -11,7 +11,7 @@ use super::layout::{
 use super::migration::Migration;
 use super::overflow::Overflow;
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::{MemoryUsage, Slab};
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, pairs_load_whole};
 use core::ptr;
@@ -30,7 +30,7 @@ pub(super) struct Index {
     pub(super) overflow: Mutex<Overflow>,
     /// Half buckets that were taken when the index became the root.
     pub(super) links_at_birth: AtomicUsize,
-    /// Whether one load reads a pair of words, see [`look`](super::look::look).
+    /// Whether one load reads a pair of words, see [`look`](super::probe::look).
     pub(super) pairs_load_whole: bool,
     /// Whether the processor has AVX-512F.
     pub(super) has_avx512: bool,
@@ -105,15 +105,15 @@ impl Index {
         (self.cursors.iter().map(taken).sum(), self.halves.len())
     }
 
-    /// The bin of a hash, as [`Placement::place`] has it.
+    /// The bin of a hash, as [`HashCodec::place`] has it.
     #[inline(always)]
-    pub(super) fn bin_of<P: Placement>(&self, hash: u64) -> &Bin {
+    pub(super) fn bin_of<P: HashCodec>(&self, hash: u64) -> &Bin {
         self.bins.at_offset(P::offset(hash, self.bins.bytes(), size_of::<Bin>()))
     }
 
     /// The address of the bin of a hash.
     #[inline(always)]
-    pub(super) fn bin_address_of<P: Placement>(&self, hash: u64) -> *const Bin {
+    pub(super) fn bin_address_of<P: HashCodec>(&self, hash: u64) -> *const Bin {
         self.bins.address_at_offset(P::offset(hash, self.bins.bytes(), size_of::<Bin>()))
     }
 

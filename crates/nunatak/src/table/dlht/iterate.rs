@@ -9,7 +9,7 @@ use super::Table;
 use super::find::still;
 use super::index::Index;
 use super::layout::{BinState, DELEGATED, Header};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::seeded::Bug;
 use crate::sync::{Backoff, Mode, Ordering};
 use crate::table::stages::Iteration;
@@ -17,14 +17,14 @@ use std::sync::Arc;
 
 /// The pairs of a table. It holds the memory of the index it began with.
 #[derive(Debug)]
-pub struct PairIter<'t, P: Placement, Y: Mode> {
+pub struct PairIter<'t, P: HashCodec, Y: Mode> {
     table: &'t Table<P, Y>,
     index: Arc<Index>,
     bin: usize,
     buffer: Vec<(u64, u64)>,
 }
 
-impl<P: Placement, Y: Mode> Iteration for Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Iteration for Table<P, Y> {
     type Iter<'t>
         = PairIter<'t, P, Y>
     where
@@ -47,7 +47,7 @@ impl<P: Placement, Y: Mode> Iteration for Table<P, Y> {
     }
 }
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Collects the pairs of a bin; false if it has moved.
     fn read_bin(&self, index: &Index, at: usize, pairs: &mut Vec<(u64, u64)>) -> bool {
         let bin = index.bins.at(at);
@@ -106,7 +106,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             // or is another bin's.
             let mut found = pairs.split_off(start);
             found.retain(|&(word, _)| {
-                let hash = self.placement.hash(word);
+                let hash = self.codec.hash(word);
                 passed
                     .iter()
                     .all(|(index, moved)| moved.binary_search(&self.place(hash, index)).is_ok())
@@ -132,7 +132,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     }
 }
 
-impl<P: Placement, Y: Mode> Iterator for PairIter<'_, P, Y> {
+impl<P: HashCodec, Y: Mode> Iterator for PairIter<'_, P, Y> {
     type Item = (u64, u64);
 
     fn next(&mut self) -> Option<(u64, u64)> {

@@ -23,7 +23,7 @@
 use crate::memory::Zeroed;
 use crate::sync::{AtomicPair, AtomicU64};
 
-/// A slot: the key's tag, which is never zero (see `Placement`), and the value
+/// A slot: the key's tag, which is never zero (see `HashCodec`), and the value
 /// word.
 pub(super) type Slot = AtomicPair;
 

@@ -4,7 +4,7 @@
 //! new bin when shrinking, so that every new bin has one writer.
 
 use super::index::Index;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 use core::ops::Range;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Migration {
     }
 
     /// The old bins of a unit.
-    pub(super) fn bins_of<P: Placement>(&self, unit: usize) -> impl Iterator<Item = usize> {
+    pub(super) fn bins_of<P: HashCodec>(&self, unit: usize) -> impl Iterator<Item = usize> {
         let feeders = self.feeders;
         let units = self.units;
         (0..feeders)
@@ -60,7 +60,7 @@ impl Migration {
     }
 
     /// The unit of an old bin.
-    pub(super) fn unit_of<P: Placement>(&self, bin: usize) -> usize {
+    pub(super) fn unit_of<P: HashCodec>(&self, bin: usize) -> usize {
         if self.feeders == 1 { bin } else { P::parent(bin, self.units, self.feeders) }
     }
 

@@ -78,9 +78,9 @@ mod hashes;
 mod index;
 mod iterate;
 mod layout;
-mod look;
 mod migration;
 mod overflow;
+mod probe;
 mod retired;
 mod shadow;
 mod snapshot;
@@ -93,7 +93,7 @@ pub use design::{Dlht, DlhtShadows};
 pub use stats::DlhtStats;
 
 use crate::error::Error;
-use crate::hash::{Decoder, Placement};
+use crate::hash::{Decoder, HashCodec};
 use crate::sync::{
     AtomicPtr, AtomicUsize, Backoff, Counts, Mode, Mutex, OpPin, Ordering, Registry,
     double_word_cas_is_lock_free,
@@ -133,12 +133,12 @@ enum Step<T> {
 
 /// The table: pairs of words, found by the first.
 #[derive(Debug)]
-pub struct Table<P: Placement, Y: Mode> {
+pub struct Table<P: HashCodec, Y: Mode> {
     root: AtomicPtr<Index>,
     decoder: Decoder,
     /// How many indexes wait to be freed.
     retired_count: AtomicUsize,
-    placement: P,
+    codec: P,
     config: Config,
     registry: Registry,
     hidden_keys: Counts<1>,
@@ -148,14 +148,14 @@ pub struct Table<P: Placement, Y: Mode> {
 }
 
 // SAFETY: all shared state is atomic or locked; the marker type is no value.
-unsafe impl<P: Placement> Sync for Table<P, crate::sync::Shared> {}
+unsafe impl<P: HashCodec> Sync for Table<P, crate::sync::Shared> {}
 // SAFETY: as above.
-unsafe impl<P: Placement> Sync for Table<P, crate::sync::Shadowing> {}
+unsafe impl<P: HashCodec> Sync for Table<P, crate::sync::Shadowing> {}
 // SAFETY: the table owns everything that it points to, in either mode.
-unsafe impl<P: Placement, Y: Mode> Send for Table<P, Y> {}
+unsafe impl<P: HashCodec, Y: Mode> Send for Table<P, Y> {}
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
-    pub(crate) fn new(placement: P, config: Config, capacity: usize) -> Result<Self, Error> {
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
+    pub(crate) fn new(codec: P, config: Config, capacity: usize) -> Result<Self, Error> {
         if !double_word_cas_is_lock_free() {
             return Err(Error::NoDoubleWordCas);
         }
@@ -163,9 +163,9 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
         let index = Arc::new(Index::new(bins, config.bins_per_link)?);
         Ok(Self {
             root: AtomicPtr::new(Arc::into_raw(index).cast_mut()),
-            decoder: placement.decoder(),
+            decoder: codec.decoder(),
             retired_count: AtomicUsize::new(0),
-            placement,
+            codec,
             config,
             registry: Registry::new(),
             hidden_keys: Counts::new(),
@@ -230,7 +230,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
             drop(pin);
             // Not after an attempt that is done: if the caller's hasher panicked then, the
             // caller of the operation would take it for undone.
-            if !self.hashes.ask(&self.placement) {
+            if !self.hashes.ask(&self.codec) {
                 backoff.wait();
             }
         }
@@ -251,7 +251,7 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
     }
 }
 
-impl<P: Placement, Y: Mode> Drop for Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Drop for Table<P, Y> {
     fn drop(&mut self) {
         let root = self.root.load(Ordering::Relaxed);
         // SAFETY: the root came from `Arc::into_raw`, and with the table goes

@@ -10,7 +10,7 @@
 use super::apply::Request;
 use super::index::{Index, Migrating};
 use super::{Step, Table};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::sync::{Mode, OpPin};
 use crate::table::{Change, KeyTest, Shadowed};
 use std::collections::HashMap;
@@ -59,12 +59,12 @@ impl Overflow {
         self.bins.get(&bin).filter(|delegated| !delegated.moved)
     }
 
-    /// Copies a bin's pairs; `None` if they have been taken.
+    /// ShadowPages a bin's pairs; `None` if they have been taken.
     pub(super) fn pairs(&self, bin: usize) -> Option<Vec<(u64, u64)>> {
         self.present(bin).map(|delegated| delegated.pairs.clone())
     }
 
-    /// Copies the pairs that a snapshot kept here.
+    /// ShadowPages the pairs that a snapshot kept here.
     pub(super) fn kept_pairs(&self, bin: usize) -> Vec<(u64, u64)> {
         self.bins.get(&bin).map(|delegated| delegated.pairs.clone()).unwrap_or_default()
     }
@@ -100,7 +100,7 @@ impl Overflow {
     }
 }
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Looks a key up in a delegated bin; `None` if the bin has been moved.
     pub(super) fn find_in_overflow<T: KeyTest>(
         &self,

@@ -2,7 +2,7 @@
 
 use super::Table;
 use super::index::Index;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, Mode, Ordering, Registry, operations_ended};
 use crate::table::stages::Guards;
@@ -18,7 +18,7 @@ pub(super) struct Retired {
     pub(super) guards: u64,
 }
 
-impl<P: Placement, Y: Mode> Guards for Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Guards for Table<P, Y> {
     fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -48,7 +48,7 @@ impl<P: Placement, Y: Mode> Guards for Table<P, Y> {
     }
 }
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Long enough for other threads to be scheduled, too short to be noticed.
     const FREEING_ROUNDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 1000 };
 

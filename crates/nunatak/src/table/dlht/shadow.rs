@@ -10,17 +10,17 @@ use super::find::{Scan, Sought, scan, still};
 use super::index::Index;
 use super::layout::{Bin, Header, Slot};
 use super::{Step, Table};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Mode, OpPin, Ordering};
 use crate::table::{ByEntry, Change, KeyTest, Shadowed};
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Inserts a key that nobody but inserts takes notice of; the value word that is present,
     /// if one is.
     pub(crate) fn hide<T: KeyTest>(&self, word: u64, test: &T) -> Result<Option<u64>, Shadowed> {
-        let hash = self.placement.hash(word);
-        let tag = self.placement.tag(word, hash);
+        let hash = self.codec.hash(word);
+        let tag = self.codec.tag(word, hash);
         let change = &|_| Change::Keep;
         let before =
             self.apply_slowly(&Request { hash, tag, test, fresh: Some(0), hides: true, change })?;
@@ -32,8 +32,8 @@ impl<P: Placement, Y: Mode> Table<P, Y> {
 
     /// Shows a hidden key with its value, or takes it out; false if there is none.
     pub(crate) fn unhide(&self, word: u64, value: Option<u64>) -> bool {
-        let hash = self.placement.hash(word);
-        let tag = self.placement.tag(word, hash);
+        let hash = self.codec.hash(word);
+        let tag = self.codec.tag(word, hash);
         let is_done = self.repeat(|pin| self.try_unhide(pin, self.root(pin), (hash, tag), value));
         if is_done {
             self.hidden_keys.add(0, 1_usize.wrapping_neg());

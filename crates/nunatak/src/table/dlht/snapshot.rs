@@ -10,7 +10,7 @@ use super::index::{Index, Migrating};
 use super::layout::{BinState, DELEGATED, Header};
 use super::{Step, Table};
 use crate::error::Error;
-use crate::hash::{Decoder, Placement};
+use crate::hash::{Decoder, HashCodec};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, Mode, Ordering, operations_ended, retire_tag};
 use crate::table::stages::Snapshots;
@@ -26,7 +26,7 @@ pub struct PairSnapshot {
     buffer: Vec<(u64, u64)>,
 }
 
-impl<P: Placement, Y: Mode> Snapshots for Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Snapshots for Table<P, Y> {
     type Snapshot = PairSnapshot;
 
     fn snapshot(&self) -> Result<PairSnapshot, Error> {
@@ -66,7 +66,7 @@ impl<P: Placement, Y: Mode> Snapshots for Table<P, Y> {
     }
 }
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
     fn mark_all(&self, index: &Index) {
         index.overflow.lock().freeze();
         for at in 0..index.bins.len() {

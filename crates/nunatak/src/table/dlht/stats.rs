@@ -2,7 +2,7 @@
 
 use super::Table;
 use super::layout::{DELEGATED, Header, SLOTS};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::MemoryUsage;
 use crate::sync::{Mode, Ordering};
 use crate::table::stages::{Figures, Guards};
@@ -40,7 +40,7 @@ pub struct DlhtStats {
     pub retired_indexes: usize,
 }
 
-impl<P: Placement, Y: Mode> Figures for Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Figures for Table<P, Y> {
     type Stats = DlhtStats;
 
     fn len(&self) -> usize {

@@ -3,16 +3,16 @@
 
 use super::layout::{BinState, Header};
 use super::{Config, Table};
-use crate::hash::{HashPlacement, Hashing, Placement, RandomState, WordPlacement};
+use crate::hash::{HashCodec, Hashing, IdentityCodec, RandomState, WordCodec};
 use crate::memory::touched::lines_of;
 use crate::sync::{Ordering, Shared, SingleThread};
 use crate::table::{ByEntry, ByWord, Change, PairTable};
 
-type Words = Table<WordPlacement<RandomState>, Shared>;
+type Words = Table<WordCodec<RandomState>, Shared>;
 
 fn words(config: Config, capacity: usize) -> Words {
-    let placement = RandomState::default().into_placement().unwrap();
-    Table::new(placement, config, capacity).unwrap()
+    let codec = RandomState::default().into_codec().unwrap();
+    Table::new(codec, config, capacity).unwrap()
 }
 
 fn put(table: &Words, word: u64, value: u64) -> Option<u64> {
@@ -86,7 +86,7 @@ fn a_get_touches_one_line_unless_its_bin_has_links() {
     let index = table.hold_root();
     let mut by_lines = [0; 6];
     for key in 0..300_000_u64 {
-        let hash = table.placement.hash(key);
+        let hash = table.codec.hash(key);
         let bin = index.bins.at(table.place(hash, &index));
         let header = Header(bin.header.load(Ordering::Relaxed));
         let lines = lines_of(|| {
@@ -143,8 +143,8 @@ fn churn_at_constant_population_does_not_grow() {
 #[test]
 fn colliding_hashes_are_delegated_and_return() {
     // Boxed entries, of which all have one hash: told apart by what is behind.
-    let table: Table<HashPlacement, Shared> =
-        Table::new(HashPlacement, Config::default(), 0).unwrap();
+    let table: Table<IdentityCodec, Shared> =
+        Table::new(IdentityCodec, Config::default(), 0).unwrap();
     let insert =
         |value: u64| table.apply(42, &ByEntry(|word| word == value), Some(value), |_| Change::Keep);
     for value in 1..=1000 {
@@ -235,8 +235,8 @@ fn operations_and_guards_hold_old_indexes() {
 
 #[test]
 fn one_thread_needs_no_announcement() {
-    let placement = RandomState::default().into_placement().unwrap();
-    let table: Table<_, SingleThread> = Table::new(placement, Config::default(), 0).unwrap();
+    let codec = RandomState::default().into_codec().unwrap();
+    let table: Table<_, SingleThread> = Table::new(codec, Config::default(), 0).unwrap();
     for key in 0..50_000_u64 {
         assert_eq!(table.apply(key, &ByWord, Some(key), |_| Change::To(key)), None);
     }

@@ -4,7 +4,7 @@ use super::index::Index;
 use super::layout::{BinState, DELEGATED, Header, Slot};
 use super::migration::Migration;
 use super::{Retired, Table};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, Mode, OpPin, Ordering, retire_tag};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ struct Captured {
 
 impl Captured {
     /// What it is hashed by: of a hidden key the value is the tag.
-    fn key<P: Placement, Y: Mode>(&self, table: &Table<P, Y>, old: &Index) -> (u64, usize) {
+    fn key<P: HashCodec, Y: Mode>(&self, table: &Table<P, Y>, old: &Index) -> (u64, usize) {
         let half = P::half_of(self.bin, old.bins.len());
         let is_hidden =
             Y::SHADOWS && self.tag == table.decoder.hidden(half) && !seeded(Bug::HiddenNotMoved);
@@ -32,7 +32,7 @@ impl Captured {
 }
 
 /// What a thread needs to move unit after unit, and undoes if it lacks a hash.
-struct Mover<'t, P: Placement, Y: Mode> {
+struct Mover<'t, P: HashCodec, Y: Mode> {
     table: &'t Table<P, Y>,
     old: &'t Index,
     migration: &'t Migration,
@@ -43,7 +43,7 @@ struct Mover<'t, P: Placement, Y: Mode> {
     moved: usize,
 }
 
-impl<P: Placement, Y: Mode> Table<P, Y> {
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Moves one chunk; false if there is none left, or if it has to be
     /// [asked](crate::table::shared::hashes) for hashes first.
     pub(super) fn help(&self, pin: &OpPin<Y>, old: &Index, migration: &Migration) -> bool {
@@ -227,7 +227,7 @@ fn capture_slot<Y: Mode>(slot: &Slot, dead: u64, keeps: bool) -> Option<(u64, u6
     }
 }
 
-impl<P: Placement, Y: Mode> Mover<'_, P, Y> {
+impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
     /// Moves the first unit that is left; false if a hash is to be asked for first.
     fn move_unit(&mut self) -> bool {
         if self.claim() {
@@ -306,7 +306,7 @@ impl<P: Placement, Y: Mode> Mover<'_, P, Y> {
         if !P::runs_callers_code() {
             for pair in captured.iter_mut() {
                 let (tag, half) = pair.key(table, old);
-                pair.target = P::place(table.placement.hash_of_tag(tag, half), to);
+                pair.target = P::place(table.codec.hash_of_tag(tag, half), to);
             }
             return true;
         }
@@ -377,7 +377,7 @@ impl<P: Placement, Y: Mode> Mover<'_, P, Y> {
     }
 }
 
-impl<P: Placement, Y: Mode> Drop for Mover<'_, P, Y> {
+impl<P: HashCodec, Y: Mode> Drop for Mover<'_, P, Y> {
     /// Reports what was moved, and leaves the rest of the chunk to others.
     fn drop(&mut self) {
         if !self.left.is_empty() {

@@ -8,13 +8,13 @@ use super::geometry::{
     BlockSizes, Phase, State, back_fingerprint, choices, fingerprint, preferred_slot,
 };
 use super::yard::Yard;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::memory::prefetch::prefetch_to_write;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{FastPin, OpPin, Ordering, Shared, fence};
 use crate::table::shared::attempts::{Obstacle, Request};
-use crate::table::shared::known::{Known, Learning};
+use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
 
@@ -48,7 +48,7 @@ pub(super) enum Put {
     Crowded,
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Changes for Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Changes for Table<P, B, M> {
     /// Changes a key by its value word, or inserts it; see
     /// [`PairTable::apply`](crate::table::PairTable::apply).
     ///
@@ -61,8 +61,8 @@ impl<P: Placement, B: BlockSizes, M: Medium> Changes for Table<P, B, M> {
         fresh: Option<u64>,
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
-        let hash = self.placement.hash(word);
-        let tag = self.placement.tag(word, hash);
+        let hash = self.codec.hash(word);
+        let tag = self.codec.tag(word, hash);
         let request = Request { hash, tag, test, fresh, change: &change };
         let state = self.state();
         if T::BY_WORD
@@ -86,7 +86,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Changes for Table<P, B, M> {
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// An operation of a batch, whose lines were fetched, and which touches no others.
     #[inline(always)]
     pub(super) fn apply_fetched<T: KeyTest>(
@@ -96,7 +96,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         fresh: Option<u64>,
         change: &impl Fn(u64) -> Change,
     ) -> Option<u64> {
-        let tag = self.placement.tag(word, ahead.hash);
+        let tag = self.codec.tag(word, ahead.hash);
         let request = Request { hash: ahead.hash, tag, test, fresh, change };
         if T::BY_WORD
             && ahead.state.is_fast_to_change()
@@ -135,7 +135,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
             self.front.unlock(block);
             return Some(done);
         }
-        match self.apply_behind(state, block, request, &Known::default()) {
+        match self.apply_behind(state, block, request, &KeyTestAnswers::default()) {
             Attempt::Done(done) => Some(done),
             Attempt::Stale | Attempt::Unknown(_) | Attempt::NoRoom | Attempt::Crowded => None,
         }
@@ -217,7 +217,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
                 let has_helped = unit.is_none_or(|(_, unit)| self.settle_unit(state, unit));
                 if !(is_settled && has_helped) {
                     drop(pin);
-                    self.hashes.ask(&self.placement);
+                    self.hashes.ask(&self.codec);
                     return Err(Obstacle::Gone);
                 }
             }
@@ -249,7 +249,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         state: State,
         block: usize,
         request: &Request<'_, T, F>,
-        known: &Known,
+        known: &KeyTestAnswers,
     ) -> Attempt {
         let mut matching = self.front.matching(block, fingerprint(request.hash));
         while matching != 0 {
@@ -284,7 +284,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         state: State,
         block: usize,
         request: &Request<'_, T, F>,
-        known: &Known,
+        known: &KeyTestAnswers,
     ) -> Attempt {
         let attempt = match self.change_behind(state, block, request, known) {
             Some(attempt) => attempt,
@@ -321,7 +321,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         state: State,
         block: usize,
         request: &Request<'_, T, F>,
-        known: &Known,
+        known: &KeyTestAnswers,
     ) -> Option<Attempt> {
         if !self.front.is_overflowed(block) {
             return None;
@@ -351,7 +351,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         state: State,
         blocks: [usize; 2],
         request: &Request<'_, T, F>,
-        known: &Known,
+        known: &KeyTestAnswers,
     ) -> Option<Attempt> {
         let is = |second| known.is::<T>(second);
         for block in blocks {

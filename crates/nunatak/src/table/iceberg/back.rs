@@ -18,7 +18,7 @@ use super::front::populate;
 use super::geometry::{BlockSizes, back_fingerprint, choices};
 use super::yard::Yard;
 use crate::error::Error;
-use crate::memory::{Medium, MemoryUsage, Part, Stretch};
+use crate::memory::{Medium, MemoryUsage, Part, ReservedArray};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering};
 use crate::table::shared::bucket::put_pair;
@@ -97,9 +97,9 @@ impl Iterator for Slots {
 
 #[derive(Debug)]
 pub(super) struct Back<B, M: Medium> {
-    words: Stretch<AtomicU64>,
-    slots: Stretch<AtomicPair, M>,
-    settled: Stretch<AtomicU8>,
+    words: ReservedArray<AtomicU64>,
+    slots: ReservedArray<AtomicPair, M>,
+    settled: ReservedArray<AtomicU8>,
     medium: M,
     sizes: PhantomData<B>,
 }
@@ -200,9 +200,9 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
     pub(super) fn new(medium: &M, blocks: usize, most: usize) -> Result<Self, Error> {
         let all = most.checked_mul(B::BACK).ok_or(Error::CapacityOverflow)?;
         Ok(Self {
-            words: Stretch::new(blocks, most)?,
-            slots: Stretch::within(medium, Part::Back, blocks * B::BACK, all)?,
-            settled: Stretch::new(blocks, most)?,
+            words: ReservedArray::new(blocks, most)?,
+            slots: ReservedArray::within(medium, Part::Back, blocks * B::BACK, all)?,
+            settled: ReservedArray::new(blocks, most)?,
             medium: medium.clone(),
             sizes: PhantomData,
         })

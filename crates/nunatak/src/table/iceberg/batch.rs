@@ -1,7 +1,7 @@
 //! Batches: the operations in order, the memory accesses overlapped. The paper has
 //! none.
 //!
-//! They go in [groups](crate::table::shared::groups) through four stages: the fingerprints are fetched;
+//! They go in [groups](crate::table::shared::prefetch_groups) through four stages: the fingerprints are fetched;
 //! when those have arrived, the slot that they tell of or the fingerprints of the back yard;
 //! then the slot there; and the operation is executed. So an operation finds its lines
 //! in the cache. What was looked at ahead is a hint: only a hit is good for itself,
@@ -12,18 +12,18 @@ use super::back::Back;
 use super::front::first_from;
 use super::geometry::{BlockSizes, State, back_fingerprint, choices, fingerprint, preferred_slot};
 use super::yard::Yard;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
-use crate::table::shared::groups::Lags;
+use crate::table::shared::prefetch_groups::StageDelays;
 use crate::table::stages::Batches;
 use crate::table::{Change, KeyTest};
 use core::hint::select_unpredictable;
 
 /// When an operation's slot is fetched, or the fingerprints of the back yard; its slot there; and
 /// it is executed.
-const LAGS: Lags<3> = Lags { near: [2, 3, 4], far: [2, 4, 5] };
-const RING: usize = LAGS.ring();
+const DELAYS: StageDelays<3> = StageDelays { near: [2, 3, 4], far: [2, 4, 5] };
+const RING: usize = DELAYS.ring();
 
 /// An operation that is under way.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ pub(super) struct Ahead {
     behind: [usize; 2],
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Batches for Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Batches for Table<P, B, M> {
     /// Looks up many keys.
     #[inline(always)]
     fn find_many<T: KeyTest>(
@@ -57,7 +57,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Batches for Table<P, B, M> {
             word,
             |_| false,
             |at, word, ahead| {
-                let tag = self.placement.tag(word, ahead.hash);
+                let tag = self.codec.tag(word, ahead.hash);
                 found(at, self.find_fetched(ahead, tag, &test(at)));
                 true
             },
@@ -84,8 +84,8 @@ impl<P: Placement, B: BlockSizes, M: Medium> Batches for Table<P, B, M> {
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
-    /// Runs `step` for every operation of a batch, in order, while the lines of later
+impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
+    /// Buddies `step` for every operation of a batch, in order, while the lines of later
     /// ones are fetched.
     #[inline(always)]
     fn for_each_fetched<const CHANGES: bool>(
@@ -106,11 +106,11 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
             behind: [0; 2],
         };
         let mut ring = [none; RING];
-        let (groups, [slot_lag, back_lag, step_lag]) = LAGS.groups(count);
+        let (groups, [slot_lag, back_lag, step_lag]) = DELAYS.groups(count);
         for turn in groups.turns() {
             for at in groups.at(turn, 0) {
                 let ahead = &mut ring[at % RING];
-                ahead.hash = self.placement.hash(word(at));
+                ahead.hash = self.codec.hash(word(at));
                 ahead.state = self.state();
                 ahead.block = self.geometry.block(ahead.hash, ahead.state.mask());
             }

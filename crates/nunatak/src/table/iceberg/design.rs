@@ -2,7 +2,7 @@
 
 use super::{BlockSizes, Blocks, Config, IcebergStats, Table};
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Heap;
 use crate::table::{Design, Hashes, Places, Visible};
 use core::hash::BuildHasher;
@@ -21,11 +21,11 @@ pub struct Iceberg<B: BlockSizes = Blocks>(PhantomData<B>);
 
 impl<B: BlockSizes> Design for Iceberg<B> {
     type Stats = IcebergStats;
-    type Table<P: Placement> = Table<P, B>;
+    type Table<P: HashCodec> = Table<P, B>;
     type Medium = Heap;
 
-    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
-        Table::new(placement, Config::default(), capacity)
+    fn table<P: HashCodec>(codec: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        Table::new(codec, Config::default(), capacity)
     }
 }
 
@@ -57,12 +57,12 @@ mod checked {
 
     impl<B: BlockSizes, const ORDERED: bool> Design for CheckedIceberg<B, ORDERED> {
         type Stats = IcebergStats;
-        type Table<P: Placement> = Table<P, B, crate::memory::Checked<ORDERED>>;
+        type Table<P: HashCodec> = Table<P, B, crate::memory::Checked<ORDERED>>;
         type Medium = Heap;
 
-        fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        fn table<P: HashCodec>(codec: P, capacity: usize) -> Result<Self::Table<P>, Error> {
             let config = Config { max_load: 0.95, ..Config::default() };
-            Table::checked(crate::memory::Checked, placement, config, capacity)
+            Table::checked(crate::memory::Checked, codec, config, capacity)
         }
     }
 

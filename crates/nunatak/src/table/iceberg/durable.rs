@@ -24,13 +24,13 @@ use super::back::Back;
 use super::geometry::{BlockSizes, Phase, State, choices};
 use super::yard::Yard;
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::simd::BitIter;
 use crate::sync::Ordering;
 
-impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// Makes what a read has found in a slot of the front yard durable, if whoever
     /// stored it may not have done so.
     #[inline(always)]

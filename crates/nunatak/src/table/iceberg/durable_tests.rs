@@ -5,13 +5,13 @@ use super::geometry::{Blocks, back_fingerprint, choices, fingerprint};
 use super::yard::Yard;
 use super::{Config, Table};
 use crate::error::{Error, FileError};
-use crate::hash::{Placement, StablePlacement};
+use crate::hash::{HashCodec, StableCodec};
 use crate::memory::durable::{Backing, Durable, Kind, Pool, Recorder, Wanted};
 use crate::memory::touched::durable_lines_of;
 use crate::table::{ByWord, Change, PairTable};
 use std::sync::Arc;
 
-type Words = Table<StablePlacement, Blocks, Durable>;
+type Words = Table<StableCodec, Blocks, Durable>;
 
 /// A table in simulated persistent memory that holds as many words as a share of its
 /// slots.
@@ -22,8 +22,8 @@ fn filled(capacity: usize, share: f64) -> (Words, u64) {
         Durable::new(Pool::create(backing, Kind::Iceberg, &[0; 12], Wanted::default()).unwrap());
     let config = Config { max_load: 0.95, ..Config::default() };
     let shape = Words::columns_for(capacity, &config).unwrap();
-    let placement = StablePlacement::new(StablePlacement::draw());
-    let table = Words::create(medium, placement, config, shape).unwrap();
+    let codec = StableCodec::new(StableCodec::draw());
+    let table = Words::create(medium, codec, config, shape).unwrap();
     let words = (table.slots() as f64 * share) as u64;
     for word in 0..words {
         assert_eq!(table.apply(word, &ByWord, Some(!word), |_| Change::Keep), None);
@@ -80,8 +80,8 @@ fn complaint(damage: impl FnOnce(&Words)) -> Option<&'static str> {
 /// A word that is not in the table, as its tag, its hash and the block of level 1 that is its.
 fn stranger(table: &Words, word: u64) -> (u64, u64, usize) {
     let word = 1 << 40 | word;
-    let hash = table.placement.hash(word);
-    (table.placement.tag(word, hash), hash, table.geometry.block(hash, table.state().mask()))
+    let hash = table.codec.hash(word);
+    (table.codec.tag(word, hash), hash, table.geometry.block(hash, table.state().mask()))
 }
 
 /// What a crash can't do, but a bit that flips can, is told by its name.

@@ -6,7 +6,7 @@ use super::batch::Ahead;
 use super::front::first_from;
 use super::geometry::{BlockSizes, State, back_fingerprint, choices, fingerprint, preferred_slot};
 use super::yard::Yard;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::memory::prefetch::prefetch;
 use crate::seeded::{Bug, seeded};
@@ -14,25 +14,25 @@ use crate::sync::{AtomicPair, Ordering, fence};
 use crate::table::KeyTest;
 use crate::table::stages::Lookups;
 
-impl<P: Placement, B: BlockSizes, M: Medium> Lookups for Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Lookups for Table<P, B, M> {
     /// The value word of a key. A hit in the front yard, which nine of ten are,
     /// touches two cache lines; a miss one of the front yard and two of the back
     /// yard's fingerprints, which are a hundred and fiftieth of the table.
     #[inline(always)]
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
-        self.find_hash(word, self.placement.hash(word), test)
+        self.find_hash(word, self.codec.hash(word), test)
     }
 
     #[inline(always)]
     fn prefetch(&self, word: u64) {
-        self.prefetch_hash(self.placement.hash(word));
+        self.prefetch_hash(self.codec.hash(word));
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     #[inline(always)]
     pub(super) fn find_hash<T: KeyTest>(&self, word: u64, hash: u64, test: &T) -> Option<u64> {
-        self.find_tag(hash, self.placement.tag(word, hash), test)
+        self.find_tag(hash, self.codec.tag(word, hash), test)
     }
 
     #[inline(always)]

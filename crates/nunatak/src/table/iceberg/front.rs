@@ -14,7 +14,7 @@
 use super::geometry::{BlockSizes, fingerprint, needs_all_bits};
 use super::yard::Yard;
 use crate::error::Error;
-use crate::memory::{Medium, MemoryUsage, Part, Stretch, Zeroed};
+use crate::memory::{Medium, MemoryUsage, Part, ReservedArray, Zeroed};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering, pairs_load_whole};
 use crate::table::shared::bucket::put_pair;
@@ -27,10 +27,10 @@ const LENDING: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct Front<B, M: Medium> {
-    words: Stretch<AtomicU64>,
-    slots: Stretch<AtomicPair, M>,
+    words: ReservedArray<AtomicU64>,
+    slots: ReservedArray<AtomicPair, M>,
     /// The mark of the last resize or snapshot that a block has been settled in.
-    settled: Stretch<AtomicU8>,
+    settled: ReservedArray<AtomicU8>,
     #[cfg(not(any(loom, shuttle)))]
     level: crate::simd::Level,
     /// Whether one instruction compares all fingerprints of a line.
@@ -188,15 +188,15 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
     const WORDS: usize = B::FRONT / 8;
 
     pub(super) fn new(medium: &M, blocks: usize, most: usize) -> Result<Self, Error> {
-        let stretch = |elements: usize| -> Result<(usize, usize), Error> {
+        let reserved_array = |elements: usize| -> Result<(usize, usize), Error> {
             let all = most.checked_mul(elements).ok_or(Error::CapacityOverflow)?;
             Ok((blocks * elements, all))
         };
-        let (words, slots) = (stretch(Self::WORDS)?, stretch(B::FRONT)?);
+        let (words, slots) = (reserved_array(Self::WORDS)?, reserved_array(B::FRONT)?);
         Ok(Self {
-            words: Stretch::new(words.0, words.1)?,
-            slots: Stretch::within(medium, Part::Front, slots.0, slots.1)?,
-            settled: Stretch::new(blocks, most)?,
+            words: ReservedArray::new(words.0, words.1)?,
+            slots: ReservedArray::within(medium, Part::Front, slots.0, slots.1)?,
+            settled: ReservedArray::new(blocks, most)?,
             #[cfg(not(any(loom, shuttle)))]
             level: crate::simd::Level::detect(),
             has_avx512: B::FRONT == 64 && has_avx512() && pairs_load_whole(),
@@ -458,16 +458,16 @@ impl<B> Front<B, crate::memory::Heap> {
     }
 }
 
-/// Makes a piece of a stretch resident, if it has so many; otherwise the number that
+/// Makes a piece of a reserved_array resident, if it has so many; otherwise the number that
 /// the piece has among those of the next.
 pub(super) fn populate<T: Zeroed, M: Medium>(
-    stretch: &Stretch<T, M>,
+    reserved_array: &ReservedArray<T, M>,
     from: usize,
     piece: usize,
 ) -> Result<(), usize> {
-    match piece.checked_sub(stretch.pieces(from)) {
+    match piece.checked_sub(reserved_array.pieces(from)) {
         None => {
-            stretch.populate(from, piece);
+            reserved_array.populate(from, piece);
             Ok(())
         }
         Some(beyond) => Err(beyond),

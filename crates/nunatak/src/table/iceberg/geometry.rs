@@ -16,7 +16,7 @@
 //!
 //! The back yard has as many blocks. A key has two of them, by hashes of its
 //! hash, in the same half of the columns as its block in the front yard: the half
-//! is the bit of the hash that a slot does not store (see `Placement`).
+//! is the bit of the hash that a slot does not store (see `HashCodec`).
 
 use core::marker::PhantomData;
 
@@ -377,11 +377,11 @@ mod tests {
     /// Fingerprints, columns, rows and choices do not predict each other.
     #[test]
     fn parts_of_a_hash_are_independent() {
-        use crate::hash::{Placement, WordPlacement};
-        let placement = WordPlacement::new(crate::RandomState::default());
+        use crate::hash::{HashCodec, WordCodec};
+        let codec = WordCodec::new(crate::RandomState::default());
         let geometry = Default64::new(64);
         let parts = |key: u64| {
-            let hash = placement.hash(key);
+            let hash = codec.hash(key);
             let [a, b] = choices(hash);
             let block = |hash| geometry.block(hash, 63) as u64;
             [u64::from(fingerprint(hash)), block(hash), block(a), block(b)]

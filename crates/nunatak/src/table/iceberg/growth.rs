@@ -5,7 +5,7 @@ use super::back::Back;
 use super::front::Front;
 use super::geometry::{BlockSizes, Geometry, MOST_ROWS, Phase, State};
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Addresses;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
@@ -100,7 +100,7 @@ pub(super) fn reserve_rows<B: BlockSizes, M: Medium>(
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Resizing for Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Resizing for Table<P, B, M> {
     fn reserve(&self, additional: usize) -> Result<(), Error> {
         let items = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
         let blocks = blocks_for::<B>(items, &self.config)?;
@@ -160,7 +160,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Resizing for Table<P, B, M> {
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// How many items may be in a table of so many rows.
     pub(super) fn most_items(&self, mask: u64) -> usize {
         let slots = self.geometry.blocks(mask) * Geometry::<B>::SLOTS;
@@ -307,7 +307,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     ) -> Result<MutexGuard<'t, ()>, Error> {
         while !self.try_complete()? {
             drop(held);
-            self.hashes.ask(&self.placement);
+            self.hashes.ask(&self.codec);
             held = self.migrating.lock();
         }
         Ok(held)

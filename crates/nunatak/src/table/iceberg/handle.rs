@@ -4,7 +4,7 @@
 use super::Table;
 use super::back::Back;
 use super::geometry::{BlockSizes, back_fingerprint, choices, fingerprint};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::table::KeyTest;
 
@@ -51,11 +51,11 @@ impl SlotHandle {
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// Where a key is.
     pub(crate) fn slot_of<T: KeyTest>(&self, word: u64, test: &T) -> Option<SlotHandle> {
-        let hash = self.placement.hash(word);
-        let tag = self.placement.tag(word, hash);
+        let hash = self.codec.hash(word);
+        let tag = self.codec.tag(word, hash);
         let found = |pair: (u64, u64)| pair.0 == tag && test.accepts(pair.1);
         loop {
             let state = self.state();

@@ -11,7 +11,7 @@ use super::Table;
 use super::back::Back;
 use super::geometry::BlockSizes;
 use super::yard::Yard;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::sync::{AtomicPair, Ordering};
 use crate::table::stages::Iteration;
@@ -26,7 +26,7 @@ enum Level {
 
 /// The pairs of a table, which does not shrink while it lives.
 #[derive(Debug)]
-pub struct PairIter<'t, P: Placement, B: BlockSizes, M: Medium> {
+pub struct PairIter<'t, P: HashCodec, B: BlockSizes, M: Medium> {
     table: &'t Table<P, B, M>,
     level: Level,
     /// Rows less one of the size at the start.
@@ -38,7 +38,7 @@ pub struct PairIter<'t, P: Placement, B: BlockSizes, M: Medium> {
     yielded: HashSet<u64, foldhash::fast::FixedState>,
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Iteration for Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Iteration for Table<P, B, M> {
     type Iter<'t>
         = PairIter<'t, P, B, M>
     where
@@ -61,7 +61,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Iteration for Table<P, B, M> {
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> PairIter<'_, P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> PairIter<'_, P, B, M> {
     /// Reads all that a block of the first size has become.
     fn read(&mut self, at: usize) {
         let table = self.table;
@@ -77,7 +77,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> PairIter<'_, P, B, M> {
                     _ => table.settle_back(state, block),
                 });
                 if !is_settled {
-                    table.hashes.ask(&table.placement);
+                    table.hashes.ask(&table.codec);
                     continue;
                 }
             }
@@ -90,7 +90,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> PairIter<'_, P, B, M> {
         }
     }
 
-    /// Copies the pairs of a block, all at one moment, since a key may be taken out
+    /// ShadowPages the pairs of a block, all at one moment, since a key may be taken out
     /// and put into another slot.
     fn copy(&mut self, block: usize) {
         let table = self.table;
@@ -119,7 +119,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> PairIter<'_, P, B, M> {
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Iterator for PairIter<'_, P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Iterator for PairIter<'_, P, B, M> {
     type Item = (u64, u64);
 
     fn next(&mut self) -> Option<(u64, u64)> {
@@ -158,7 +158,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Iterator for PairIter<'_, P, B, M> 
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Drop for PairIter<'_, P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Drop for PairIter<'_, P, B, M> {
     fn drop(&mut self) {
         // Release: what the iterator read is given back after it.
         self.table.iterators.fetch_sub(1, Ordering::Release);

@@ -87,7 +87,7 @@ pub use stats::IcebergStats;
 pub use crate::table::shared::Recovery;
 
 use crate::error::Error;
-use crate::hash::{Decoder, Placement};
+use crate::hash::{Decoder, HashCodec};
 use crate::memory::Addresses;
 use crate::memory::{Heap, Medium};
 use crate::sync::{
@@ -117,12 +117,12 @@ impl Default for Config {
 
 /// The table: pairs of words, found by the first.
 #[derive(Debug)]
-pub struct Table<P: Placement, B: BlockSizes, M: Medium = Heap> {
+pub struct Table<P: HashCodec, B: BlockSizes, M: Medium = Heap> {
     state: AtomicU64,
     geometry: Geometry<B>,
     front: Front<B, M>,
     back: Back<B, M>,
-    placement: P,
+    codec: P,
     registry: Registry,
     chains: Chains<M>,
     medium: M,
@@ -141,30 +141,30 @@ pub struct Table<P: Placement, B: BlockSizes, M: Medium = Heap> {
     copy: snapshot::Copy,
 }
 
-impl<P: Placement, B: BlockSizes> Table<P, B> {
-    pub(crate) fn new(placement: P, config: Config, capacity: usize) -> Result<Self, Error> {
+impl<P: HashCodec, B: BlockSizes> Table<P, B> {
+    pub(crate) fn new(codec: P, config: Config, capacity: usize) -> Result<Self, Error> {
         let shape = Geometry::<B>::shape(growth::blocks_for::<B>(capacity, &config)?);
-        Self::within(Heap, placement, config, shape)
+        Self::within(Heap, codec, config, shape)
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// An empty table in a medium of a model checker.
     #[cfg(any(loom, shuttle))]
     pub(crate) fn checked(
         medium: M,
-        placement: P,
+        codec: P,
         config: Config,
         capacity: usize,
     ) -> Result<Self, Error> {
         let shape = Geometry::<B>::shape(growth::blocks_for::<B>(capacity, &config)?);
-        Self::within(medium, placement, config, shape)
+        Self::within(medium, codec, config, shape)
     }
 
     /// A table of so many columns and rows, which the medium may hold pairs of.
     fn within(
         medium: M,
-        placement: P,
+        codec: P,
         config: Config,
         (columns, rows): (usize, u64),
     ) -> Result<Self, Error> {
@@ -178,8 +178,8 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
             geometry: Geometry::new(columns),
             front,
             back,
-            decoder: placement.decoder(),
-            placement,
+            decoder: codec.decoder(),
+            codec,
             registry: Registry::new(),
             chains: Chains::new(&medium)?,
             medium,
@@ -220,7 +220,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Guards for Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Guards for Table<P, B, M> {
     fn registry(&self) -> &Registry {
         &self.registry
     }

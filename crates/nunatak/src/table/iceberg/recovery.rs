@@ -28,7 +28,7 @@ use super::geometry::{
 use super::yard::Yard;
 use super::{Config, Table, growth};
 use crate::error::{Error, FileError};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::durable::{Durable, Pool};
 use crate::memory::prefetch::prefetch;
 use crate::memory::{Medium, Part};
@@ -81,7 +81,7 @@ const LINES_AHEAD: usize = 24;
 /// How many blocks a thread takes at once: four megabytes of slots.
 const CHUNK: usize = 4096;
 
-impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
+impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
     /// The columns of a table for so many items.
     pub(crate) fn columns_for(capacity: usize, config: &Config) -> Result<(usize, u64), Error> {
         Ok(Geometry::<B>::shape(growth::blocks_for::<B>(capacity, config)?))
@@ -94,11 +94,11 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
     /// A table in a medium that holds nothing.
     pub(crate) fn create(
         medium: Durable,
-        placement: P,
+        codec: P,
         config: Config,
         (columns, rows): (usize, u64),
     ) -> Result<Self, Error> {
-        let table = Self::within(medium, placement, config, (columns, rows))?;
+        let table = Self::within(medium, codec, config, (columns, rows))?;
         table.has_room()?;
         table.medium.set_root(State::root(Phase::Stable, rows));
         Ok(table)
@@ -107,7 +107,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
     /// The table that a medium holds, as far as it is certain that it does.
     pub(crate) fn open(
         medium: Durable,
-        placement: P,
+        codec: P,
         config: Config,
         columns: usize,
         threads: usize,
@@ -143,7 +143,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
         pool.trim_and_open()?;
         let was_closed = pool.was_closed();
         let present = if phase == Phase::Halving { 2 * rows } else { rows };
-        let mut table = Self::within(medium, placement, config, (columns, present))?;
+        let mut table = Self::within(medium, codec, config, (columns, present))?;
         if phase == Phase::Halving {
             let state = State::new(rows, !table.front.is_fast());
             table.state = crate::sync::AtomicU64::new(state.0);
@@ -237,7 +237,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
     }
 
     fn hash_at(&self, block: usize, tag: u64) -> u64 {
-        self.placement.hash_of_tag(tag, self.geometry.half(block))
+        self.codec.hash_of_tag(tag, self.geometry.half(block))
     }
 
     /// Looks at a block's tags without a branch that depends on them: at the loads of
@@ -251,11 +251,11 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
         let (mut present, mut misplaced, mut seen_before) = (0_u64, 0_u64, 0_u64);
         for (slot, fingerprint_of_slot) in fingerprints[..B::FRONT].iter_mut().enumerate() {
             let tag = self.front.slot(block, slot).load_first(Relaxed);
-            let hash = self.placement.hash_of_tag(tag, half);
+            let hash = self.codec.hash_of_tag(tag, half);
             let byte = fingerprint(hash);
             let fits = (slot < B::FRONT - 2) | !needs_all_bits(byte);
             let belongs = self.geometry.block(hash, mask) == block;
-            let is_its = self.placement.is_tag(tag) & belongs & fits;
+            let is_its = self.codec.is_tag(tag) & belongs & fits;
             present |= u64::from(is_its) << slot;
             misplaced |= u64::from((tag != 0) & !is_its) << slot;
             *fingerprint_of_slot = byte & 0_u8.wrapping_sub(u8::from(is_its));
@@ -291,7 +291,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
             let is_its = |hash| self.geometry.block(hash, mask) == block;
             let is_there_before =
                 (0..slot).any(|other| self.back.slot(block, other).load_first(Relaxed) == tag);
-            if !self.placement.is_tag(tag) || !choices(hash).into_iter().any(is_its) {
+            if !self.codec.is_tag(tag) || !choices(hash).into_iter().any(is_its) {
                 found.misplaced.push(Place::Back(block, slot));
             } else if is_there_before {
                 found.doubled.push(Place::Back(block, slot));
@@ -383,8 +383,8 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
         let state = self.state();
         let Found { items, doubled, .. } = found;
         let accept = |half, (tag, second)| {
-            let hash = self.placement.hash_of_tag(tag, half);
-            if !self.placement.is_tag(tag) || self.find_tag(hash, tag, &ByWord).is_some() {
+            let hash = self.codec.hash_of_tag(tag, half);
+            if !self.codec.is_tag(tag) || self.find_tag(hash, tag, &ByWord).is_some() {
                 return None;
             }
             self.front.restore_overflowed(self.geometry.block(hash, state.mask()));
@@ -402,10 +402,10 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
         let mut moved = 0;
         for &place in &found.misplaced {
             let (half, tag, second) = self.pair_at(place);
-            if !self.placement.is_tag(tag) {
+            if !self.codec.is_tag(tag) {
                 continue;
             }
-            let hash = self.placement.hash_of_tag(tag, half);
+            let hash = self.codec.hash_of_tag(tag, half);
             if self.is_tight() {
                 self.has_room()?;
             }

@@ -10,7 +10,7 @@ use super::Table;
 use super::apply::Put;
 use super::geometry::{BlockSizes, Phase, State, choices};
 use super::yard::Yard;
-use crate::hash::{Placement, with_half};
+use crate::hash::{HashCodec, with_half};
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
@@ -40,7 +40,7 @@ fn is_as_hashed<Y: Yard<N>, const N: usize>(yard: &Y, block: usize, hashes: &Has
     (0..Y::SLOTS).all(|slot| tag_of(yard, block, slot) == hashes[slot].0)
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// Settles all blocks that a key may be in; false if hashes are to be asked for first.
     #[must_use]
     pub(super) fn settle(&self, state: State, hash: u64) -> bool {
@@ -101,7 +101,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
         let is_taken = |&&mut (tag, _): &&mut (u64, u64)| tag != 0;
         if !P::runs_callers_code() {
             for (tag, hash) in hashes.iter_mut().filter(is_taken) {
-                *hash = self.placement.hash_of_tag(*tag, half);
+                *hash = self.codec.hash_of_tag(*tag, half);
             }
             return Some(hashes);
         }

@@ -8,7 +8,7 @@
 use super::Table;
 use super::geometry::{BlockSizes, Phase};
 use crate::error::Error;
-use crate::hash::{Decoder, Placement};
+use crate::hash::{Decoder, HashCodec};
 use crate::memory::{Medium, MemoryUsage};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, Backoff, Mutex, Ordering, operations_ended, retire_tag};
@@ -28,7 +28,7 @@ impl Copy {
         Self { halves: Mutex::new([const { Vec::new() }; 2]) }
     }
 
-    /// Copies the slots of a block that is locked.
+    /// ShadowPages the slots of a block that is locked.
     pub(super) fn push<'s>(&self, half: usize, slots: impl Iterator<Item = &'s AtomicPair>) {
         // Relaxed: under the block's lock.
         let pairs = slots
@@ -64,7 +64,7 @@ impl Iterator for PairSnapshot {
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Snapshots for Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Snapshots for Table<P, B, M> {
     type Snapshot = PairSnapshot;
 
     fn snapshot(&self) -> Result<PairSnapshot, Error> {

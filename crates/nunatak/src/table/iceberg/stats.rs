@@ -3,7 +3,7 @@
 use super::Table;
 use super::back::Back;
 use super::geometry::{BlockSizes, Geometry};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::{Medium, MemoryUsage};
 use crate::table::stages::Figures;
 
@@ -56,7 +56,7 @@ impl IcebergStats {
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Figures for Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Figures for Table<P, B, M> {
     type Stats = IcebergStats;
 
     fn len(&self) -> usize {
@@ -103,7 +103,7 @@ impl<P: Placement, B: BlockSizes, M: Medium> Figures for Table<P, B, M> {
     }
 }
 
-impl<P: Placement, B: BlockSizes, M: Medium> Table<P, B, M> {
+impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// All slots of the size in use.
     pub(super) fn slots(&self) -> usize {
         self.geometry.blocks(self.state().mask()) * Geometry::<B>::SLOTS

@@ -3,15 +3,15 @@
 
 use super::geometry::{BlockSizes, Blocks};
 use super::{Config, Table};
-use crate::hash::{Hashing, RandomState, WordPlacement};
+use crate::hash::{Hashing, RandomState, WordCodec};
 use crate::memory::touched::lines_of;
 use crate::table::{ByWord, Change, PairTable};
 
-type Words<B = Blocks> = Table<WordPlacement<RandomState>, B>;
+type Words<B = Blocks> = Table<WordCodec<RandomState>, B>;
 
 fn words<B: BlockSizes>(max_load: f64, capacity: usize) -> Words<B> {
-    let placement = RandomState::default().into_placement().unwrap();
-    Table::new(placement, Config { max_load, ..Config::default() }, capacity).unwrap()
+    let codec = RandomState::default().into_codec().unwrap();
+    Table::new(codec, Config { max_load, ..Config::default() }, capacity).unwrap()
 }
 
 fn put<B: BlockSizes>(table: &Words<B>, word: u64) {
@@ -338,9 +338,9 @@ fn memory_is_made_ready_by_the_piece() {
 /// A table that may not grow takes what comes, and finds it.
 #[test]
 fn a_table_at_its_limit_goes_on() {
-    let placement = RandomState::default().into_placement().unwrap();
+    let codec = RandomState::default().into_codec().unwrap();
     let config = Config { max_capacity: Some(1000), ..Config::default() };
-    let table: Words = Table::new(placement, config, 0).unwrap();
+    let table: Words = Table::new(codec, config, 0).unwrap();
     (0..20_000).for_each(|word| put(&table, word));
     let stats = table.stats();
     assert!(stats.levels[2] > 10_000, "{stats:?}");

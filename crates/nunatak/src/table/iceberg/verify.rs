@@ -5,13 +5,13 @@ use super::back::Back;
 use super::geometry::{BlockSizes, back_fingerprint, choices, fingerprint};
 use super::yard::Yard;
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::durable::Durable;
 use crate::simd::BitIter;
 use crate::sync::Ordering::Relaxed;
 use crate::table::shared::files::{IsPair, ensure, verify_pair};
 
-impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
+impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
     /// How many pairs there are, if each is where it belongs, is found there, and is
     /// what the caller takes for a pair.
     pub(crate) fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error> {
@@ -46,7 +46,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
                 continue;
             }
             ensure(tag != 0, "a slot with a fingerprint is empty")?;
-            let hash = self.placement.hash_of_tag(tag, half);
+            let hash = self.codec.hash_of_tag(tag, half);
             let is_its = self.geometry.block(hash, self.state().mask()) == block;
             ensure(is_its, "a pair is in a block that is not its key's")?;
             let same = |other: &usize| {
@@ -70,7 +70,7 @@ impl<P: Placement, B: BlockSizes> Table<P, B, Durable> {
                 continue;
             }
             ensure(tag != 0, "a slot with a fingerprint is empty")?;
-            let hash = self.placement.hash_of_tag(tag, half);
+            let hash = self.codec.hash_of_tag(tag, half);
             let mask = self.state().mask();
             let is_its = choices(hash).iter().any(|&hash| self.geometry.block(hash, mask) == block);
             ensure(is_its, "a pair is in a block that is not its key's")?;

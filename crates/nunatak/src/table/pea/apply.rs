@@ -5,13 +5,13 @@ use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, second_bucket};
 use super::locks::{Buckets, HeldStash, NoRoom};
 use super::segments::STASH;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{OpPin, Shared};
 use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::bucket::{Flag, Header, Layout};
-use crate::table::shared::known::{Known, Learning};
+use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
@@ -40,7 +40,7 @@ enum Place {
     Chain,
 }
 
-impl<P: Placement, M: Medium, L: Layout> Changes for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Changes for Table<P, M, L> {
     /// Changes a key by its value word, or inserts it; see
     /// [`PairTable::apply`](crate::table::PairTable::apply).
     #[inline(always)]
@@ -51,11 +51,11 @@ impl<P: Placement, M: Medium, L: Layout> Changes for Table<P, M, L> {
         fresh: Option<u64>,
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
-        self.apply_hashed::<true, _>(self.placement.hash(word), None, word, test, fresh, change)
+        self.apply_hashed::<true, _>(self.codec.hash(word), None, word, test, fresh, change)
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// The same, of a key whose hash is known, and whose buckets are to be fetched or are
     /// on their way: then `ahead` was its entry.
     #[inline(always)]
@@ -68,7 +68,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         fresh: Option<u64>,
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
-        let tag = self.placement.tag(word, hash);
+        let tag = self.codec.tag(word, hash);
         let request = Request { hash, tag, test, fresh, change: &change };
         if !T::BY_WORD {
             return self.run::<FETCHES, _, _>(&request);
@@ -96,7 +96,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let is_still = |found: &Found<'_>| self.directories.is_still(*found);
         let found = ahead.filter(is_still).unwrap_or_else(|| self.locate(request.hash));
         let buckets = self.lock_fetched::<FETCHES>(found, request.hash, false)?;
-        let attempt = self.attempt(found, buckets, request, (&Known::default(), false));
+        let attempt = self.attempt(found, buckets, request, (&KeyTestAnswers::default(), false));
         buckets.unlock();
         drop(pin);
         match attempt {
@@ -173,7 +173,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                     is_refused = self.make_room(found, hash, &mut hashes).is_err();
                     if hashes.is_missing() {
                         drop(pin);
-                        hashes.learn(&self.placement);
+                        hashes.learn(&self.codec);
                     }
                 }
                 Attempt::NoRoom => {
@@ -191,7 +191,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         found: Found<'_>,
         buckets: Buckets<'_, M, L>,
         request: &Request<'_, T, F>,
-        known: (&Known, bool),
+        known: (&KeyTestAnswers, bool),
     ) -> Attempt {
         self.try_attempt(found, buckets, request, known).unwrap_or(Attempt::NoRoom)
     }
@@ -202,7 +202,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         found: Found<'_>,
         buckets: Buckets<'_, M, L>,
         request: &Request<'_, T, F>,
-        (known, is_refused): (&Known, bool),
+        (known, is_refused): (&KeyTestAnswers, bool),
     ) -> Result<Attempt, NoRoom> {
         let header = buckets.first.header();
         let place = match self.slot_of((buckets.first, header), request, known) {
@@ -263,7 +263,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         &self,
         (bucket, header): (&L, L::Header),
         request: &Request<'_, T, F>,
-        known: &Known,
+        known: &KeyTestAnswers,
     ) -> Result<Option<(usize, u64)>, u64> {
         let pair = |slot| self.segments.pair(bucket, slot, self.pairs_load_whole);
         known.slot_of::<T>(request.tag, header.matching(fingerprint(request.hash)), pair)
@@ -277,7 +277,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         segment: usize,
         header: L::Header,
         request: &Request<'_, T, F>,
-        known: &Known,
+        known: &KeyTestAnswers,
     ) -> Result<Option<(Place, u64)>, u64> {
         let in_bucket = |bucket: &L| self.slot_of((bucket, bucket.header()), request, known);
         if header.has(Flag::Second) {

@@ -1,6 +1,6 @@
 //! Batches: the operations in order, the memory accesses overlapped. The paper has none.
 //!
-//! They go in [groups](crate::table::shared::groups) through four stages: the first header of a key
+//! They go in [groups](crate::table::shared::prefetch_groups) through four stages: the first header of a key
 //! is fetched; when that has arrived, the slot that it tells of, or a free one; of a key that
 //! seems to be in its second bucket, the slot there; and the operation is executed. (A change has
 //! both headers fetched at once, and needs no third stage.)
@@ -8,25 +8,25 @@
 use super::Table;
 use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::simd::BitIter;
 use crate::table::shared::bucket::{Flag, Header, Layout};
-use crate::table::shared::groups::Lags;
+use crate::table::shared::prefetch_groups::StageDelays;
 use crate::table::stages::Batches;
 use crate::table::{Change, KeyTest};
 
 /// When a lookup's slot is fetched, one in the second bucket, and it is executed.
-const LOOKUP_LAGS: Lags<3> = Lags { near: [2, 3, 4], far: [3, 5, 6] };
+const LOOKUP_LAGS: StageDelays<3> = StageDelays { near: [2, 3, 4], far: [3, 5, 6] };
 /// The same of a change, which has no stage for the second bucket.
-const CHANGE_LAGS: Lags<3> = Lags { near: [2, 3, 3], far: [3, 5, 5] };
+const CHANGE_LAGS: StageDelays<3> = StageDelays { near: [2, 3, 3], far: [3, 5, 5] };
 const RING: usize = LOOKUP_LAGS.ring();
 /// More than there are between two stages.
 const GROUPS: usize = 4;
 
 const _: () = {
-    let Lags { near, far } = LOOKUP_LAGS;
+    let StageDelays { near, far } = LOOKUP_LAGS;
     assert!(near[1] - near[0] < GROUPS && far[1] - far[0] < GROUPS && CHANGE_LAGS.ring() <= RING);
 };
 
@@ -38,7 +38,7 @@ struct Ahead<'t> {
     found: Found<'t>,
 }
 
-impl<P: Placement, M: Medium, L: Layout> Batches for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Batches for Table<P, M, L> {
     #[inline(always)]
     fn find_many<T: KeyTest>(
         &self,
@@ -48,7 +48,7 @@ impl<P: Placement, M: Medium, L: Layout> Batches for Table<P, M, L> {
         mut found: impl FnMut(usize, Option<u64>),
     ) {
         self.for_each_fetched::<false>(count, word, |at, word, ahead| {
-            let tag = self.placement.tag(word, ahead.hash);
+            let tag = self.codec.tag(word, ahead.hash);
             found(at, self.find_ahead(ahead, tag, &test(at)));
             true
         });
@@ -72,8 +72,8 @@ impl<P: Placement, M: Medium, L: Layout> Batches for Table<P, M, L> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
-    /// Runs `step` for every operation of a batch, in order, while the lines of later
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
+    /// Buddies `step` for every operation of a batch, in order, while the lines of later
     /// ones are fetched.
     #[inline(always)]
     fn for_each_fetched<'t, const CHANGES: bool>(
@@ -90,7 +90,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let (groups, [slot_lag, behind_lag, step_lag]) = lags.groups(count);
         for turn in groups.turns() {
             for at in groups.at(turn, 0) {
-                let hash = self.placement.hash(word(at));
+                let hash = self.codec.hash(word(at));
                 ring[at % RING] = Ahead { hash, found: self.locate(hash) };
             }
             // By themselves, since these are the ones that wait for addresses of pages.

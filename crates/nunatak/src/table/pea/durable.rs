@@ -38,7 +38,7 @@ use super::multi::log::Log;
 use super::segments::Fresh;
 use super::split::Child;
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
@@ -50,7 +50,7 @@ const NONE: u64 = 0;
 pub(super) const LIVE: u64 = 1;
 pub(super) const DEPTH_SHIFT: u32 = 8;
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// How many segments nobody has looked at since a crash.
     pub(super) fn unrestored(&self) -> usize {
         if M::IS_DURABLE { self.restoring.left() } else { 0 }
@@ -159,7 +159,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
 /// Media that no table is opened in.
 #[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) fn restore(&self, _found: Found<'_>, _hash: u64) {}
 
     pub(super) fn restore_all(&self) {}

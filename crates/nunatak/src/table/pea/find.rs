@@ -3,7 +3,7 @@
 use super::Table;
 use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::seeded::{Bug, seeded};
@@ -12,23 +12,23 @@ use crate::table::KeyTest;
 use crate::table::shared::bucket::{Flag, Header, Layout, find_in};
 use crate::table::stages::Lookups;
 
-impl<P: Placement, M: Medium, L: Layout> Lookups for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Lookups for Table<P, M, L> {
     /// The value word of a key. A hit touches the line of its bucket's header and that of
     /// its slot, which may be the same; a miss the former, but for fingerprints that are
     /// another key's; more of either if the segment is so full that keys are elsewhere.
     #[inline(always)]
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
-        let hash = self.placement.hash(word);
-        self.find_tag::<true, _>(hash, self.placement.tag(word, hash), test)
+        let hash = self.codec.hash(word);
+        self.find_tag::<true, _>(hash, self.codec.tag(word, hash), test)
     }
 
     #[inline(always)]
     fn prefetch(&self, word: u64) {
-        self.prefetch_hash(self.placement.hash(word));
+        self.prefetch_hash(self.codec.hash(word));
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// The same, of a key whose bucket is to be fetched or is on its way.
     #[inline(always)]
     pub(super) fn find_tag<const FETCHES: bool, T: KeyTest>(

@@ -11,7 +11,7 @@
 //!
 //! A directory of depth G goes by the highest G bits of the hash, a segment of local
 //! depth L holds the keys that agree in the highest L of them. The highest bit is the
-//! half that a slot does not store (see `Placement`), so no directory is of depth zero.
+//! half that a slot does not store (see `HashCodec`), so no directory is of depth zero.
 
 const BUCKET_SHIFT: u32 = 18;
 const FINGERPRINT_SHIFT: u32 = 10;

@@ -8,7 +8,7 @@ use super::Table;
 use super::geometry::Entry;
 use super::multi::Chained;
 use super::multi::values::Pointer;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::{Heap, Medium};
 use crate::sync::{OpPin, Shared};
 use crate::table::shared::bucket::{Bucket, Flag, Header, Item, Layout};
@@ -16,7 +16,7 @@ use crate::table::stages::Iteration;
 
 /// The pairs of a table.
 #[derive(Debug)]
-pub struct PairIter<'t, P: Placement, M: Medium = Heap, L: Layout = Bucket> {
+pub struct PairIter<'t, P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     table: &'t Table<P, M, L>,
     /// Where the hashes begin that have not been looked at.
     next: Option<u64>,
@@ -24,7 +24,7 @@ pub struct PairIter<'t, P: Placement, M: Medium = Heap, L: Layout = Bucket> {
     buffer: Vec<(u64, u64)>,
 }
 
-impl<P: Placement, M: Medium, L: Layout> Iteration for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Iteration for Table<P, M, L> {
     type Iter<'t>
         = PairIter<'t, P, M, L>
     where
@@ -35,8 +35,8 @@ impl<P: Placement, M: Medium, L: Layout> Iteration for Table<P, M, L> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
-    /// Copies the pairs, by their words, of the segment that a hash is in, from that
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
+    /// ShadowPages the pairs, by their words, of the segment that a hash is in, from that
     /// hash on; where the hashes behind it begin.
     pub(super) fn read_segment(&self, from: u64, pairs: &mut Vec<(u64, u64)>) -> Option<u64> {
         loop {
@@ -74,7 +74,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         for &(tag, count) in tags {
             let (of_tag, others) = rest.split_at(count);
             rest = others;
-            if self.placement.hash_of_tag(tag, (from >> 63) as usize) >= from {
+            if self.codec.hash_of_tag(tag, (from >> 63) as usize) >= from {
                 kept.extend_from_slice(of_tag);
             }
         }
@@ -84,7 +84,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// The same of a segment that is locked. If a part of it may have been looked at, pairs of
     /// that are copied, too: then it tells the tags of the first ones, and how many pairs there
     /// are of each.
@@ -112,9 +112,9 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let next = first.checked_add(1 << (64 - depth));
         if is_chained {
             let is_here = |hash: u64| hash >= from && next.is_none_or(|next| hash < next);
-            for Chained { hash, tag, second, is_pointer } in self.all_chained() {
+            for Chained { hash, tag, value_word, is_pointer } in self.all_chained() {
                 if is_here(hash) {
-                    let item = Item { fingerprint: 0, tag, second, is_pointer };
+                    let item = Item { fingerprint: 0, tag, value_word, is_pointer };
                     self.push_pairs(self.decoder.word(tag, half), item, pairs);
                 }
             }
@@ -126,15 +126,15 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     fn push_pairs(&self, word: u64, item: Item, pairs: &mut Vec<(u64, u64)>) {
         match &self.duplicates {
             Some(duplicates) if item.is_pointer => {
-                let pointer = Pointer(item.second);
+                let pointer = Pointer(item.value_word);
                 duplicates.values.each(pointer, || true, |value| pairs.push((word, value)));
             }
-            _ => pairs.push((word, item.second)),
+            _ => pairs.push((word, item.value_word)),
         }
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Iterator for PairIter<'_, P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Iterator for PairIter<'_, P, M, L> {
     type Item = (u64, u64);
 
     fn next(&mut self) -> Option<(u64, u64)> {

@@ -9,7 +9,7 @@ use super::Table;
 use super::directory::Found;
 use super::geometry::{first_bucket, second_bucket};
 use super::segments::Segments;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::table::shared::bucket::Layout;
 
@@ -147,7 +147,7 @@ impl<M: Medium, L: Layout> Drop for HeldStash<'_, M, L> {
 /// What was to be changed is in a page of which there is no room for a copy.
 pub(super) struct NoRoom;
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     #[inline(always)]
     pub(super) fn lock_buckets(
         &self,

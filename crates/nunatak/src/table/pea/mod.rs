@@ -80,13 +80,13 @@ pub use stats::PeaStats;
 pub use crate::table::shared::bucket::{Entry8, Entry12, Entry16, EntrySize};
 
 use crate::error::Error;
-use crate::hash::{Decoder, Placement};
+use crate::hash::{Decoder, HashCodec};
 use crate::memory::{Heap, Medium};
 use crate::sync::{Mutex, Registry, double_word_cas_is_lock_free, pairs_load_whole};
 use crate::table::shared::bucket::{Bucket, Layout, Marking};
 use crate::table::shared::chains::Chains;
 use crate::table::shared::cut::Cut;
-use crate::table::shared::restoring::Restoring;
+use crate::table::shared::recovery_progress::RecoveryProgress;
 use crate::table::stages::Guards;
 use directory::{Directories, Found};
 use geometry::Strategy as S;
@@ -139,11 +139,11 @@ const FILLED: f64 = 0.36;
 
 /// The table: pairs of words, found by the first.
 #[derive(Debug)]
-pub struct Table<P: Placement, M: Medium = Heap, L: Layout = Bucket> {
+pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     medium: M,
     directories: Directories,
     segments: Segments<M, L>,
-    placement: P,
+    codec: P,
     registry: Registry,
     chains: Chains<M>,
     decoder: Decoder,
@@ -155,23 +155,23 @@ pub struct Table<P: Placement, M: Medium = Heap, L: Layout = Bucket> {
     pairs_load_whole: bool,
     /// Who wants that nobody changes anything, and the snapshot that is being taken.
     cut: Cut,
-    /// Held by who takes a snapshot or merges.
+    /// LockedBuckets by who takes a snapshot or merges.
     exclusive: Mutex<()>,
     splits: split::Counts,
-    restoring: Restoring,
+    restoring: RecoveryProgress,
 }
 
-impl<P: Placement, L: Layout> Table<P, Heap, L> {
-    pub(crate) fn new(placement: P, config: Config, capacity: usize) -> Result<Self, Error> {
-        Self::new_in(Heap, placement, config, capacity)
+impl<P: HashCodec, L: Layout> Table<P, Heap, L> {
+    pub(crate) fn new(codec: P, config: Config, capacity: usize) -> Result<Self, Error> {
+        Self::new_in(Heap, codec, config, capacity)
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// A table in a medium that holds nothing.
     pub(crate) fn new_in(
         medium: M,
-        placement: P,
+        codec: P,
         config: Config,
         capacity: usize,
     ) -> Result<Self, Error> {
@@ -181,7 +181,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             return Err(Error::CapacityOverflow);
         }
         let depth = (segments as u64).next_power_of_two().ilog2();
-        let table = Self::within(medium, placement, config, depth)?;
+        let table = Self::within(medium, codec, config, depth)?;
         let strategy = table.config.strategies[0];
         for place in 0..1_u64 << depth {
             let hash = place << (64 - depth);
@@ -198,7 +198,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     /// A table of what a medium holds, whose directory names nothing.
-    fn within(medium: M, placement: P, config: Config, depth: u32) -> Result<Self, Error> {
+    fn within(medium: M, codec: P, config: Config, depth: u32) -> Result<Self, Error> {
         const { assert!(L::IS_DURABLE || !M::IS_DURABLE, "the layout is made for RAM") };
         if !double_word_cas_is_lock_free() {
             return Err(Error::NoDoubleWordCas);
@@ -210,8 +210,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         Ok(Self {
             directories: Directories::new(depth)?,
             segments,
-            decoder: placement.decoder(),
-            placement,
+            decoder: codec.decoder(),
+            codec,
             registry: Registry::new(),
             chains: Chains::new(&medium)?,
             duplicates,
@@ -221,7 +221,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             cut: Cut::default(),
             exclusive: Mutex::new(()),
             splits: split::Counts::default(),
-            restoring: Restoring::default(),
+            restoring: RecoveryProgress::default(),
             medium,
         })
     }
@@ -272,7 +272,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Guards for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Guards for Table<P, M, L> {
     fn registry(&self) -> &Registry {
         &self.registry
     }

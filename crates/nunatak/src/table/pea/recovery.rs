@@ -12,7 +12,7 @@ use super::multi::{Chained, Duplicates};
 use super::segments::STASH;
 use super::{Config, Table};
 use crate::error::{Error, FileError};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::memory::durable::Paged;
 use crate::seeded::{Bug, seeded};
@@ -23,7 +23,7 @@ use crate::table::shared::bucket::{Flag, Layout};
 use crate::table::shared::chains::Chains;
 use crate::table::shared::files::IsPair;
 use crate::table::shared::paged::{PagedTable, begin_to_open, has_first_room};
-use crate::table::shared::restoring::Restoring;
+use crate::table::shared::recovery_progress::RecoveryProgress;
 
 const STRATEGY_SHIFT: u32 = 16;
 /// In the place of a strategy: nobody has looked at the segment since a crash.
@@ -93,28 +93,24 @@ fn choose(mut all: Vec<Described>) -> Result<(Vec<Described>, Vec<Described>), E
     }
 }
 
-impl<P: Placement> Table<P, Paged> {
+impl<P: HashCodec> Table<P, Paged> {
     /// A table in a medium that holds nothing.
     pub(crate) fn create(
         medium: Paged,
-        placement: P,
+        codec: P,
         config: Config,
         capacity: usize,
     ) -> Result<Self, Error> {
         medium.end_recovery()?;
-        let table = Self::new_in(medium, placement, config, capacity)?;
+        let table = Self::new_in(medium, codec, config, capacity)?;
         has_first_room(&table)?;
         Ok(table)
     }
 
     /// The table that a medium holds, as far as it is certain that it does.
-    pub(crate) fn open(
-        medium: Paged,
-        placement: P,
-        config: Config,
-    ) -> Result<(Self, Recovery), Error> {
+    pub(crate) fn open(medium: Paged, codec: P, config: Config) -> Result<(Self, Recovery), Error> {
         let was_closed = begin_to_open(&medium)?;
-        let mut table = Self::within(medium, placement, config, 1)?;
+        let mut table = Self::within(medium, codec, config, 1)?;
         table.medium.end_recovery()?;
         let is_known = table.find_buffers(was_closed)? && was_closed;
         let dropped = table.find_segments(is_known)?;
@@ -249,12 +245,12 @@ impl<P: Placement> Table<P, Paged> {
     fn restore_chains(&self) -> usize {
         self.chains.restore_or_drop(|half, (word, second)| {
             let tag = self.marking().tag(word);
-            let hash = self.placement.hash_of_tag(tag, half);
+            let hash = self.codec.hash_of_tag(tag, half);
             let is_pointer = self.marking().is_pointer(word);
             let is_sound = match &self.duplicates {
                 None => {
                     let is_found = || self.find_tag::<true, _>(hash, tag, &ByWord).is_some();
-                    self.placement.is_tag(tag) && !is_found()
+                    self.codec.is_tag(tag) && !is_found()
                 }
                 // What a closed file has said of buffers is known already.
                 Some(of) => {
@@ -273,7 +269,7 @@ impl<P: Placement> Table<P, Paged> {
             let pairs = self.pairs_of(is_pointer, second);
             self.registry.count::<Shared>(pairs as i64);
             self.restoring.add(pairs);
-            Some(self.filed(Chained { hash, tag, second, is_pointer }))
+            Some(self.filed(Chained { hash, tag, value_word: second, is_pointer }))
         })
     }
 
@@ -293,7 +289,7 @@ impl<P: Placement> Table<P, Paged> {
 }
 
 #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
-impl<P: Placement> PagedTable for Table<P, Paged> {
+impl<P: HashCodec> PagedTable for Table<P, Paged> {
     fn medium(&self) -> &Paged {
         &self.medium
     }
@@ -302,7 +298,7 @@ impl<P: Placement> PagedTable for Table<P, Paged> {
         &self.chains
     }
 
-    fn restoring(&self) -> &Restoring {
+    fn restoring(&self) -> &RecoveryProgress {
         &self.restoring
     }
 
@@ -340,7 +336,7 @@ impl<P: Placement> PagedTable for Table<P, Paged> {
         if let Some(record) = self.segments.record() {
             // Chains are counted when they are found again.
             let chained = self.all_chained();
-            let chained = chained.map(|one| self.pairs_of(one.is_pointer, one.second));
+            let chained = chained.map(|one| self.pairs_of(one.is_pointer, one.value_word));
             let pairs = self.counted().saturating_sub(chained.sum());
             self.medium.store_first(record, pairs as u64, Relaxed);
         }
@@ -348,7 +344,7 @@ impl<P: Placement> PagedTable for Table<P, Paged> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// Makes the headers of all segments anew that nobody has looked at since a crash.
     pub(super) fn restore_all(&self) {
         if self.unrestored() > 0 {
@@ -412,10 +408,10 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 let (word, stored) = bucket.pair(slot, self.pairs_load_whole);
                 let marking = self.marking();
                 let tag = marking.tag(word);
-                if word == 0 || !self.placement.is_tag(tag) {
+                if word == 0 || !self.codec.is_tag(tag) {
                     continue;
                 }
-                let hash = self.placement.hash_of_tag(tag, half);
+                let hash = self.codec.hash_of_tag(tag, half);
                 let (first, second) = (first_bucket(hash, mask), second_bucket(hash, mask));
                 let is_of_segment = (hash ^ prefix) >> (64 - entry.depth()) == 0;
                 let needed = match at {

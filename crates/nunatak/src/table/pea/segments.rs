@@ -1,6 +1,6 @@
 //! Segments: tables of buckets, each of which is split by itself.
 //!
-//! All segments are in one stretch of addresses, by their numbers, so that the system
+//! All segments are in one reserved_array of addresses, by their numbers, so that the system
 //! can back them by huge pages; so are their stash buckets, two for each.
 //!
 //! Invariants
@@ -8,7 +8,7 @@
 //!    ended that may have known it; its generation is another one then, so that who has
 //!    read of it without being counted as an operation finds out.
 //! 2. A segment that is given out is empty.
-//! 3. The lowest numbers are given out first, so that the end of the stretch can be given
+//! 3. The lowest numbers are given out first, so that the end of the reserved_array can be given
 //!    back to the system.
 //! 4. Of a table of duplicate keys and of a durable one, buckets are locked by their
 //!    groups' versions, and stash buckets by one of their own; of another, by the bit in
@@ -18,7 +18,7 @@ use super::geometry::{Entry, Strategy};
 use super::multi::version::Version;
 use crate::error::Error;
 use crate::memory::Addresses;
-use crate::memory::{Medium, MemoryUsage, Part, Stretch};
+use crate::memory::{Medium, MemoryUsage, Part, ReservedArray};
 use crate::sync::{AtomicPair, AtomicU64, Mutex, Ordering, operations_ended, retire_tag};
 use crate::table::shared::bucket::{Bucket, Layout};
 use std::collections::BTreeMap;
@@ -32,14 +32,14 @@ const GROUP: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 #[derive(Debug)]
 pub(super) struct Segments<M: Medium, L: Layout = Bucket> {
     medium: M,
-    buckets: Stretch<L, M>,
-    stash: Stretch<L, M>,
+    buckets: ReservedArray<L, M>,
+    stash: ReservedArray<L, M>,
     /// Of a table of duplicate keys, and of a durable one.
-    versions: Option<Stretch<Version>>,
+    versions: Option<ReservedArray<Version>>,
     /// Of a durable table, what each segment is: see [`durable`](super::durable).
-    descriptors: Option<Stretch<AtomicPair, M>>,
+    descriptors: Option<ReservedArray<AtomicPair, M>>,
     /// The last cut that has a copy of each segment.
-    copied: Stretch<AtomicU64>,
+    copied: ReservedArray<AtomicU64>,
     /// Buckets of a segment: a power of two.
     pub(super) per_segment: usize,
     most: usize,
@@ -80,15 +80,15 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         let least = if cfg!(shuttle) { 128 } else { 8 };
         let mut most = (Addresses::share() as usize / bytes).clamp(least, 1 << 31);
         loop {
-            let front = Stretch::within(medium, Part::Front, 0, most * per_segment);
+            let front = ReservedArray::within(medium, Part::Front, 0, most * per_segment);
             let stretches = front.and_then(|buckets| {
-                let stash = Stretch::within(medium, Part::Back, 0, most * STASH)?;
+                let stash = ReservedArray::within(medium, Part::Back, 0, most * STASH)?;
                 let versions = most * versions_of(per_segment);
                 let has_versions = duplicates || M::IS_DURABLE;
-                let versions = has_versions.then(|| Stretch::new(0, versions)).transpose()?;
-                let descriptors = || Stretch::within(medium, Part::Segments, 0, most + 1);
+                let versions = has_versions.then(|| ReservedArray::new(0, versions)).transpose()?;
+                let descriptors = || ReservedArray::within(medium, Part::Segments, 0, most + 1);
                 let descriptors = M::IS_DURABLE.then(descriptors).transpose()?;
-                Ok((buckets, stash, versions, descriptors, Stretch::new(0, most)?))
+                Ok((buckets, stash, versions, descriptors, ReservedArray::new(0, most)?))
             });
             match stretches {
                 Ok((buckets, stash, versions, descriptors, copied)) => {
@@ -376,7 +376,8 @@ impl<M: Medium, L: Layout> Segments<M, L> {
     /// in which nothing was stored yet may have no pages.)
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(super) fn held(&self) -> (usize, usize) {
-        let of_descriptors = self.descriptors.as_ref().map_or(0, Stretch::len).saturating_sub(1);
+        let of_descriptors =
+            self.descriptors.as_ref().map_or(0, ReservedArray::len).saturating_sub(1);
         let of_buckets = self.buckets.len() / self.per_segment;
         (of_descriptors.min(self.most), of_buckets.min(self.stash.len() / STASH))
     }
@@ -475,13 +476,14 @@ impl<M: Medium, L: Layout> Segments<M, L> {
     pub(super) fn trim_maps(&self) -> Result<(), Error> {
         self.buckets.trim_map()?;
         self.stash.trim_map()?;
-        self.descriptors.as_ref().map_or(Ok(()), Stretch::trim_map)
+        self.descriptors.as_ref().map_or(Ok(()), ReservedArray::trim_map)
     }
 
     pub(super) fn usage(&self) -> MemoryUsage {
-        let versions = self.versions.as_ref().map_or_else(MemoryUsage::default, Stretch::usage);
+        let versions =
+            self.versions.as_ref().map_or_else(MemoryUsage::default, ReservedArray::usage);
         let descriptors = self.descriptors.as_ref();
-        let descriptors = descriptors.map_or_else(MemoryUsage::default, Stretch::usage);
+        let descriptors = descriptors.map_or_else(MemoryUsage::default, ReservedArray::usage);
         self.buckets.usage() + self.stash.usage() + self.copied.usage() + versions + descriptors
     }
 }

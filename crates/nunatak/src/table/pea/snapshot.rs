@@ -7,7 +7,7 @@ use super::Table;
 use super::directory::Found;
 use super::geometry::Entry;
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{OpPin, Shared};
@@ -15,7 +15,7 @@ use crate::table::shared::bucket::Layout;
 use crate::table::shared::cut::PairSnapshot;
 use crate::table::stages::{Figures, Snapshots};
 
-impl<P: Placement, M: Medium, L: Layout> Snapshots for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Snapshots for Table<P, M, L> {
     type Snapshot = PairSnapshot;
 
     fn snapshot(&self) -> Result<PairSnapshot, Error> {
@@ -36,8 +36,8 @@ impl<P: Placement, M: Medium, L: Layout> Snapshots for Table<P, M, L> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
-    /// Copies the segment of a hash for the cut that is being taken, unless somebody has. The
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
+    /// ShadowPages the segment of a hash for the cut that is being taken, unless somebody has. The
     /// caller is in an operation, and holds no lock.
     #[inline(always)]
     pub(super) fn copy_before_change(&self, found: Found<'_>, hash: u64) {

@@ -7,7 +7,7 @@ use super::geometry::{Entry, MOST_DEPTH, Strategy, first_bucket, second_bucket};
 use super::multi::values::Pointer;
 use super::segments::{Fresh, STASH};
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::memory::prefetch::prefetch_to_write;
 use crate::seeded::{Bug, seeded};
@@ -34,7 +34,7 @@ pub(super) struct Counts {
 /// otherwise make it as large as memory.
 const SPARSE: usize = 64;
 
-impl<P: Placement, M: Medium, L: Layout> Resizing for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Resizing for Table<P, M, L> {
     /// Splits segments until so many pairs more find room by single hashing.
     fn reserve(&self, additional: usize) -> Result<(), Error> {
         let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
@@ -56,7 +56,7 @@ impl<P: Placement, M: Medium, L: Layout> Resizing for Table<P, M, L> {
                     Ok(()) => hashes = Rehashed::default(),
                     Err(Unhashed) => {
                         drop(pin);
-                        hashes.learn(&self.placement);
+                        hashes.learn(&self.codec);
                     }
                 }
                 continue;
@@ -93,7 +93,7 @@ impl<P: Placement, M: Medium, L: Layout> Resizing for Table<P, M, L> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) fn last_strategy(&self) -> Strategy {
         self.config.strategies[self.config.strategies.len() - 1]
     }
@@ -286,7 +286,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         for bucket in self.segments.all(segment) {
             for mut item in bucket.items(self.marking()) {
                 item.is_pointer &= !seeded(Bug::PointersMovedAsValues);
-                let hash = hashes.hash(&self.placement, item.tag, half);
+                let hash = hashes.hash(&self.codec, item.tag, half);
                 let child = child_of(hash);
                 let number = children[child].fresh.number as usize;
                 prefetch_to_write(self.segments.address(number, first_bucket(hash, self.mask())));
@@ -335,7 +335,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 self.segments.any(number, at).add_flags(&self.medium, bucket.flags());
             }
             for item in bucket.items(self.marking()) {
-                let hash = hashes.hash(&self.placement, item.tag, half);
+                let hash = hashes.hash(&self.codec, item.tag, half);
                 let number = children[child_of(hash)].fresh.number as usize;
                 let added = self.segments.any(number, at).add(&self.medium, self.marking(), item);
                 debug_assert!(added.is_some());
@@ -392,7 +392,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// hasher may take one.
     fn ask_exclusively<'t>(&'t self, held: &mut Option<MutexGuard<'t, ()>>, hashes: &mut Rehashed) {
         *held = None;
-        hashes.learn(&self.placement);
+        hashes.learn(&self.codec);
         *held = Some(self.exclusive.lock());
     }
 

@@ -2,7 +2,7 @@
 
 use super::Table;
 use super::segments::STASH;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::{Medium, MemoryUsage};
 use crate::sync::Ordering;
 use crate::table::shared::bucket::{Header, Layout};
@@ -44,7 +44,7 @@ pub struct PeaStats {
     pub merges: usize,
 }
 
-impl<P: Placement, M: Medium, L: Layout> Figures for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Figures for Table<P, M, L> {
     type Stats = PeaStats;
 
     fn len(&self) -> usize {
@@ -89,7 +89,7 @@ impl<P: Placement, M: Medium, L: Layout> Figures for Table<P, M, L> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// How many pairs there are, but for those of segments that nobody has looked at since
     /// a crash.
     pub(super) fn counted(&self) -> usize {

@@ -2,13 +2,13 @@
 //! edges.
 
 use super::{Config, PeaStats, Strategy, Table};
-use crate::hash::{Placement as _, WordPlacement};
+use crate::hash::{HashCodec as _, WordCodec};
 use crate::memory::touched::lines_of;
 use crate::table::{ByWord, Change, PairTable};
 use core::hash::BuildHasher as _;
 use foldhash::fast::FixedState;
 
-type Words = Table<WordPlacement<FixedState>>;
+type Words = Table<WordCodec<FixedState>>;
 
 fn words(config: Config, capacity: usize) -> Words {
     seeded(config, capacity, 1)
@@ -16,7 +16,7 @@ fn words(config: Config, capacity: usize) -> Words {
 
 /// A table whose figures are the same whenever they are looked at.
 fn seeded(config: Config, capacity: usize, seed: u64) -> Words {
-    Table::new(WordPlacement::new(FixedState::with_seed(seed)), config, capacity).unwrap()
+    Table::new(WordCodec::new(FixedState::with_seed(seed)), config, capacity).unwrap()
 }
 
 fn put(table: &Words, word: u64) -> Option<u64> {
@@ -32,7 +32,7 @@ fn of(strategies: &[Strategy]) -> Config {
 fn load_at(rounds: u32, config: &Config, happens: impl Fn(&PeaStats) -> bool) -> f64 {
     let loads = (0..rounds).map(|round| {
         let table = seeded(config.clone(), 0, u64::from(round));
-        let of_first = |word: &u64| table.placement.hash(*word) >> 63 == 0;
+        let of_first = |word: &u64| table.codec.hash(*word) >> 63 == 0;
         let mut count = 0;
         // Dense words would be spread more evenly than chance does it.
         let random = |number: u64| FixedState::with_seed(round.into()).hash_one(number);
@@ -151,19 +151,19 @@ fn a_stashed_key_is_not_stored_twice() {
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
-type InPages = Table<crate::hash::StablePlacement, crate::memory::durable::Paged>;
+type InPages = Table<crate::hash::StableCodec, crate::memory::durable::Paged>;
 
 /// A table whose pages are copied before they are changed.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn in_pages(config: Config) -> InPages {
-    use crate::hash::{StableHash, StablePlacement};
+    use crate::hash::{StableCodec, StableHash};
     use crate::memory::durable::{Backing, Kind, Paged, Pool, Recorder, Wanted};
     let recorder = std::sync::Arc::new(Recorder::default());
     let backing = Backing::simulated(&[], false, true, recorder).unwrap();
     let pool = Pool::create(backing, Kind::Pea, &[0; 12], Wanted::default()).unwrap();
     let medium = Paged::new(pool, 1 << 30).unwrap();
-    let placement = StablePlacement::new(StableHash::EXAMPLE.multipliers);
-    Table::create(medium, placement, config, 0).unwrap()
+    let codec = StableCodec::new(StableHash::EXAMPLE.multipliers);
+    Table::create(medium, codec, config, 0).unwrap()
 }
 
 /// Of pages that were given out again while somebody read them nothing counts.
@@ -207,7 +207,7 @@ fn a_bucket_is_looked_for_when_it_is_locked() {
     let table = in_pages(Config { buckets: 32, ..Config::default() });
     let mask = table.segments.per_segment - 1;
     let places = |word: u64| {
-        let hash = table.placement.hash(word);
+        let hash = table.codec.hash(word);
         (hash >> 63, first_bucket(hash, mask), second_bucket(hash, mask))
     };
     // The second bucket of one and the first of the other are in a page, and have a lock,
@@ -215,7 +215,7 @@ fn a_bucket_is_looked_for_when_it_is_locked() {
     let is_one = |&word: &u64| matches!(places(word), (0, 0..16, 16..));
     let is_other = |&word: &u64| matches!(places(word), (0, 16.., _));
     let (one, other) = ((0..).find(is_one).unwrap(), (0..).find(is_other).unwrap());
-    let hash = table.placement.hash(one);
+    let hash = table.codec.hash(one);
     let buckets = table.lock_buckets(table.locate(hash), hash, false);
     table.sync().unwrap();
     table.apply(other, &ByWord, Some(1), |_| Change::Keep);
@@ -269,7 +269,7 @@ fn values_of_a_page_that_is_used_again_do_not_count() {
 
     let table = in_pages(Config { buckets: 32, duplicates: true, ..Config::default() });
     let group = |word: u64| {
-        let hash = table.placement.hash(word);
+        let hash = table.codec.hash(word);
         (hash >> 63, first_bucket(hash, 31) / 16)
     };
     let [one, other] = [0, 1].map(|of| (1..).find(|&word| group(word) == (0, of)).unwrap());
@@ -279,7 +279,7 @@ fn values_of_a_page_that_is_used_again_do_not_count() {
     assert_eq!(table.multi_stats().pointers, 2);
     table.sync().unwrap();
     let mut visitor = Meddling { table: &table, other, starts: 0, values: Vec::new() };
-    table.visit::<true>(table.placement.hash(one), one, &mut visitor);
+    table.visit::<true>(table.codec.hash(one), one, &mut visitor);
     visitor.values.sort_unstable();
     assert_eq!((visitor.starts, visitor.values), (2, (0..20).collect()));
 }

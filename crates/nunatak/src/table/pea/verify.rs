@@ -5,14 +5,14 @@ use super::geometry::{Entry, fingerprint, first_bucket, second_bucket};
 use super::multi::Duplicates;
 use super::multi::values::Pointer;
 use crate::error::{Error, FileError};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::durable::Paged;
 use crate::sync::{OpPin, Ordering::Relaxed, Shared};
 use crate::table::shared::bucket::{Flag, Header, Layout, SLOTS};
 use crate::table::shared::files::{IsPair, NO_PAIR, ensure, verify_pair};
 use std::collections::BTreeSet;
 
-impl<P: Placement> Table<P, Paged> {
+impl<P: HashCodec> Table<P, Paged> {
     /// Looks at every slot: how many pairs there are. Changes wait, segment by segment.
     pub(crate) fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error> {
         self.segments.check()?;
@@ -40,7 +40,7 @@ impl<P: Placement> Table<P, Paged> {
             }
         }
         for one in self.all_chained() {
-            let item = (one.tag, one.second, one.is_pointer);
+            let item = (one.tag, one.value_word, one.is_pointer);
             pairs += self.verify_item(one.hash, item, is_pair, &mut buffers)?;
         }
         if let Some(duplicates) = &self.duplicates {
@@ -72,8 +72,8 @@ impl<P: Placement> Table<P, Paged> {
                     ensure(word == 0, "an empty slot holds a pair")?;
                     continue;
                 }
-                ensure(word != 0 && self.placement.is_tag(tag), "a slot that is taken is empty")?;
-                let hash = self.placement.hash_of_tag(tag, half);
+                ensure(word != 0 && self.codec.is_tag(tag), "a slot that is taken is empty")?;
+                let hash = self.codec.hash_of_tag(tag, half);
                 let is_its = (hash ^ prefix) >> (64 - entry.depth()) == 0;
                 ensure(is_its, "a pair is in a segment that is not its key's")?;
                 let header = self.segments.bucket(segment, first_bucket(hash, mask)).header();

@@ -3,7 +3,7 @@
 //! An attempt holds locks, so it runs no code of the caller's: where it needs an answer of the
 //! caller's `Eq`, it ends. The loop asks while nothing is held, and tries again.
 
-use super::known::{Known, Learning};
+use super::memoised_key_test::{KeyTestAnswers, Learning};
 use crate::sync::Backoff;
 use crate::table::KeyTest;
 
@@ -34,16 +34,18 @@ impl<T: KeyTest, F> Request<'_, T, F> {
     pub(in crate::table) fn repeat<R>(
         &self,
         look_up: impl Fn(&Learning<'_, T>),
-        mut attempt: impl FnMut(&Known) -> Result<R, Obstacle>,
+        mut attempt: impl FnMut(&KeyTestAnswers) -> Result<R, Obstacle>,
     ) -> R {
-        let (mut known, mut backoff) = (Known::default(), Backoff::new());
+        let (mut known, mut backoff) = (KeyTestAnswers::default(), Backoff::new());
         loop {
             if !T::BY_WORD {
                 known.learn(self.test, &look_up);
             }
             match attempt(&known) {
                 Ok(result) => return result,
-                Err(Obstacle::Unknown(second)) => known.insert(second, self.test.accepts(second)),
+                Err(Obstacle::Unknown(value_word)) => {
+                    known.insert(value_word, self.test.accepts(value_word))
+                }
                 Err(Obstacle::Wait) => backoff.wait(),
                 Err(Obstacle::Gone) => {}
             }

@@ -29,7 +29,7 @@ pub struct Recovery {
     pub items: usize,
     /// Keys that a resize had yet to move, and that were moved now.
     pub moved: usize,
-    /// Copies of keys that were dropped.
+    /// ShadowPages of keys that were dropped.
     pub dropped: usize,
 }
 
@@ -46,11 +46,11 @@ pub(in crate::table) fn ensure(condition: bool, what: &'static str) -> Result<()
 /// Whether a pair is one, and is found, with the value that it has.
 pub(in crate::table) fn verify_pair(
     table: &impl PairTable,
-    (word, second): (u64, u64),
+    (word, value_word): (u64, u64),
     is_pair: IsPair<'_>,
 ) -> Result<(), Error> {
-    ensure(is_pair(word, second), NO_PAIR)?;
+    ensure(is_pair(word, value_word), NO_PAIR)?;
     // The very pair: of words that are no keys others may have the same.
-    let found = table.find(word, &ByEntry(|other| other == second));
+    let found = table.find(word, &ByEntry(|other| other == value_word));
     ensure(found.is_some(), "a pair is not found where it is")
 }

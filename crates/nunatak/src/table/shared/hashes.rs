@@ -6,7 +6,7 @@
 //! operation that wanted it leaves the table, asks for them, and tries again. So each key is
 //! hashed once for a move, and what the hasher would say another time does not matter.
 
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ impl Hashes {
     }
 
     /// Whether some are to be asked for.
-    pub(in crate::table) fn are_wanted<P: Placement>(&self) -> bool {
+    pub(in crate::table) fn are_wanted<P: HashCodec>(&self) -> bool {
         P::runs_callers_code() && self.wanted.load(Ordering::Relaxed) != 0
     }
 
@@ -60,7 +60,7 @@ impl Hashes {
 
     /// Asks the caller's hasher for what is wanted, while nothing is announced or held by this
     /// thread; whether that was anything.
-    pub(in crate::table) fn ask<P: Placement>(&self, placement: &P) -> bool {
+    pub(in crate::table) fn ask<P: HashCodec>(&self, codec: &P) -> bool {
         if !P::runs_callers_code() || self.wanted.load(Ordering::Relaxed) == 0 {
             return false;
         }
@@ -71,7 +71,7 @@ impl Hashes {
             core::mem::take(&mut lists.wanted)
         };
         // If it panics, the next move wants them again.
-        let hash = |key: Key| (key, placement.hash_of_tag(key.0, key.1));
+        let hash = |key: Key| (key, codec.hash_of_tag(key.0, key.1));
         let hashes: Vec<_> = wanted.into_iter().map(hash).collect();
         self.lists.lock().known.extend(hashes);
         true

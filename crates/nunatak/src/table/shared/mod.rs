@@ -15,13 +15,13 @@ pub(in crate::table) mod chains;
 pub(in crate::table) mod cut;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub(in crate::table) mod files;
-pub(in crate::table) mod groups;
 pub(in crate::table) mod hashes;
-pub(in crate::table) mod known;
+pub(in crate::table) mod memoised_key_test;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub(crate) mod paged;
+pub(in crate::table) mod prefetch_groups;
+pub(in crate::table) mod recovery_progress;
 pub(in crate::table) mod rehashed;
-pub(in crate::table) mod restoring;
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub use files::Recovery;

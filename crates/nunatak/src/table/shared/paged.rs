@@ -3,7 +3,7 @@
 
 use super::chains::Chains;
 use super::files::IsPair;
-use super::restoring::Restoring;
+use super::recovery_progress::RecoveryProgress;
 use crate::error::Error;
 use crate::memory::Medium;
 use crate::memory::durable::{Paged, Pool};
@@ -16,7 +16,7 @@ pub trait PagedTable: Send + Sync {
     #[doc(hidden)]
     fn chains(&self) -> &Chains<Paged>;
     #[doc(hidden)]
-    fn restoring(&self) -> &Restoring;
+    fn restoring(&self) -> &RecoveryProgress;
     /// All that was acknowledged before is durable after it.
     #[doc(hidden)]
     fn sync(&self) -> Result<(), Error>;

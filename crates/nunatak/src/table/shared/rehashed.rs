@@ -7,7 +7,7 @@
 //! and tries again. What the hasher says counts once, and within the part: a hasher that says
 //! something else each time moves a key to where it is not found, and nothing else.
 
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use std::collections::HashMap;
 
 /// What is known of hashes. Of the default hasher nothing needs to be.
@@ -34,7 +34,7 @@ pub(in crate::table) struct Unhashed;
 impl Rehashed {
     /// Whether the hashes of these tags are known: all of a part, whose hashes have as many
     /// highest bits in common with `hash`.
-    pub(in crate::table) fn has_all<P: Placement>(
+    pub(in crate::table) fn has_all<P: HashCodec>(
         &mut self,
         (hash, bits): (u64, u32),
         tags: impl Iterator<Item = u64>,
@@ -59,20 +59,20 @@ impl Rehashed {
     }
 
     /// Asks the hasher for what is missing. The thread holds no lock and is in no operation.
-    pub(in crate::table) fn learn<P: Placement>(&mut self, placement: &P) {
+    pub(in crate::table) fn learn<P: HashCodec>(&mut self, codec: &P) {
         let Some(lists) = &mut self.0 else { return };
         let Lists { part: (part, bits), known, missing } = &mut **lists;
         for tag in missing.drain(..) {
-            let hash = placement.hash_of_tag(tag, (*part >> 63) as usize);
+            let hash = codec.hash_of_tag(tag, (*part >> 63) as usize);
             known.insert(tag, *part | hash & own_bits(*bits));
         }
     }
 
     /// The hash of a tag that is known.
     #[inline(always)]
-    pub(in crate::table) fn hash<P: Placement>(&self, placement: &P, tag: u64, half: usize) -> u64 {
+    pub(in crate::table) fn hash<P: HashCodec>(&self, codec: &P, tag: u64, half: usize) -> u64 {
         if !P::runs_callers_code() {
-            return placement.hash_of_tag(tag, half);
+            return codec.hash_of_tag(tag, half);
         }
         match self.0.as_ref().and_then(|lists| lists.known.get(&tag)) {
             Some(&hash) => hash,
@@ -84,7 +84,7 @@ impl Rehashed {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::hash::WordPlacement;
+    use crate::hash::WordCodec;
     use core::hash::BuildHasher;
     use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -103,17 +103,17 @@ mod tests {
 
     #[test]
     fn what_a_hasher_said_counts_and_stays_in_its_part() {
-        type P = WordPlacement<Fickle>;
-        let (placement, mut hashes) = (P::new(Fickle::default()), Rehashed::default());
+        type P = WordCodec<Fickle>;
+        let (codec, mut hashes) = (P::new(Fickle::default()), Rehashed::default());
         let part = (0xabc0_0000_0000_0123, 12);
         assert!(!hashes.has_all::<P>(part, 1000..1100));
         assert!(hashes.is_missing());
-        hashes.learn(&placement);
+        hashes.learn(&codec);
         assert!(hashes.has_all::<P>(part, 1000..1100) && !hashes.is_missing());
         for tag in 1000..1100 {
-            let hash = hashes.hash(&placement, tag, 1);
+            let hash = hashes.hash(&codec, tag, 1);
             assert_eq!(hash >> 52, 0xabc);
-            assert_eq!(hashes.hash(&placement, tag, 1), hash);
+            assert_eq!(hashes.hash(&codec, tag, 1), hash);
         }
         assert!(!hashes.has_all::<P>(part, 1000..1101));
         assert!(!hashes.has_all::<P>((part.0, 11), 1000..1001), "of another part");

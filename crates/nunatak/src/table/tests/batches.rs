@@ -1,6 +1,6 @@
 //! Batches of all tables.
 
-use crate::hash::HashPlacement;
+use crate::hash::IdentityCodec;
 use crate::table::{ByWord, Change, Design, Dlht, Iceberg, PairTable, Pea, Turbo};
 
 /// What was fetched ahead is a hint: each lookup finds what is there when its turn comes.
@@ -8,8 +8,8 @@ fn a_batch_sees_what_happens_while_it_runs<D: Design>() {
     const COUNT: u64 = 200;
     // Enough for all tables to grow.
     const MANY: usize = 1 << 18;
-    let table = D::table(HashPlacement, 0).unwrap();
-    // Words of which a placement by hashes needs no mixing.
+    let table = D::table(IdentityCodec, 0).unwrap();
+    // Words of which a codec by hashes needs no mixing.
     let word = |number: u64| (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let put = |number, value| {
         let _ = table.apply(word(number), &ByWord, Some(value), |_| Change::To(value));

@@ -6,10 +6,10 @@
 //! alias in `map/`, and their names in `lib.rs`.
 
 use crate::error::Error;
-use crate::hash::{Hashing, Placement};
+use crate::hash::{HashCodec, Hashing};
 use crate::memory::{Heap, MemoryUsage};
 use crate::sync::{Mutex, Registry};
-use crate::table::shared::known::{Answering, Known};
+use crate::table::shared::memoised_key_test::{KeyTestAnswers, MemoisedKeyTest};
 use crate::table::stages::*;
 use crate::table::{Change, Design, Hashes, KeyTest, Places, Visible};
 use core::marker::PhantomData;
@@ -21,10 +21,10 @@ pub(super) struct Toy(());
 
 impl Design for Toy {
     type Stats = usize;
-    type Table<P: Placement> = Table<P>;
+    type Table<P: HashCodec> = Table<P>;
     type Medium = Heap;
 
-    fn table<P: Placement>(_placement: P, capacity: usize) -> Result<Table<P>, Error> {
+    fn table<P: HashCodec>(_codec: P, capacity: usize) -> Result<Table<P>, Error> {
         let table = Table { pairs: Mutex::default(), registry: Registry::new(), _p: PhantomData };
         table.reserve(capacity)?;
         Ok(table)
@@ -52,9 +52,9 @@ impl<P> Table<P> {
         test: &T,
         act: impl Fn(&mut Pairs, Option<usize>) -> R,
     ) -> R {
-        let mut known = Known::default();
+        let mut known = KeyTestAnswers::default();
         loop {
-            let answering = Answering::new(test, &known);
+            let answering = MemoisedKeyTest::new(test, &known);
             let mut pairs = self.pairs.lock();
             let is_key = |&(first, second): &_| first == word && answering.accepts(second);
             let place = pairs.iter().position(is_key);
@@ -69,7 +69,7 @@ impl<P> Table<P> {
     }
 }
 
-impl<P: Placement> Lookups for Table<P> {
+impl<P: HashCodec> Lookups for Table<P> {
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
         self.with_place(word, test, |pairs, place| place.map(|at| pairs[at].1))
     }
@@ -77,7 +77,7 @@ impl<P: Placement> Lookups for Table<P> {
     fn prefetch(&self, _word: u64) {}
 }
 
-impl<P: Placement> Changes for Table<P> {
+impl<P: HashCodec> Changes for Table<P> {
     fn apply<T: KeyTest>(
         &self,
         word: u64,
@@ -101,7 +101,7 @@ impl<P: Placement> Changes for Table<P> {
     }
 }
 
-impl<P: Placement> Batches for Table<P> {
+impl<P: HashCodec> Batches for Table<P> {
     fn find_many<T: KeyTest>(
         &self,
         count: usize,
@@ -130,7 +130,7 @@ impl<P: Placement> Batches for Table<P> {
     }
 }
 
-impl<P: Placement> Iteration for Table<P> {
+impl<P: HashCodec> Iteration for Table<P> {
     type Iter<'t> = vec::IntoIter<(u64, u64)>;
 
     fn iter(&self) -> vec::IntoIter<(u64, u64)> {
@@ -138,7 +138,7 @@ impl<P: Placement> Iteration for Table<P> {
     }
 }
 
-impl<P: Placement> Snapshots for Table<P> {
+impl<P: HashCodec> Snapshots for Table<P> {
     type Snapshot = vec::IntoIter<(u64, u64)>;
 
     fn snapshot(&self) -> Result<Self::Snapshot, Error> {
@@ -146,7 +146,7 @@ impl<P: Placement> Snapshots for Table<P> {
     }
 }
 
-impl<P: Placement> Resizing for Table<P> {
+impl<P: HashCodec> Resizing for Table<P> {
     fn reserve(&self, additional: usize) -> Result<(), Error> {
         let bytes = additional.saturating_mul(size_of::<(u64, u64)>());
         self.pairs.lock().try_reserve(additional).map_err(|_| Error::OutOfMemory { bytes })
@@ -158,7 +158,7 @@ impl<P: Placement> Resizing for Table<P> {
     }
 }
 
-impl<P: Placement> Figures for Table<P> {
+impl<P: HashCodec> Figures for Table<P> {
     type Stats = usize;
 
     fn len(&self) -> usize {
@@ -180,7 +180,7 @@ impl<P: Placement> Figures for Table<P> {
     }
 }
 
-impl<P: Placement> Guards for Table<P> {
+impl<P: HashCodec> Guards for Table<P> {
     fn registry(&self) -> &Registry {
         &self.registry
     }

@@ -5,13 +5,13 @@ use super::find::PASSED;
 use super::geometry::{Descriptor, fingerprint};
 use super::shards::{Counts, Shard};
 use crate::error::{Error, FileError};
-use crate::hash::Placement;
-use crate::memory::{Medium, Run};
+use crate::hash::HashCodec;
+use crate::memory::{BuddyExtent, Medium};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{OpPin, Shared};
 use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::bucket::{Flag, Header, Layout};
-use crate::table::shared::known::{Known, Learning};
+use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
@@ -48,19 +48,19 @@ enum Searched {
 }
 
 /// A shard that is locked, and its buckets.
-pub(super) struct Held<'t> {
+pub(super) struct ShardGuard<'t> {
     pub(super) shard: &'t Shard,
     pub(super) descriptor: Descriptor,
 }
 
-impl Drop for Held<'_> {
+impl Drop for ShardGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         self.shard.unlock(self.descriptor);
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Changes for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Changes for Table<P, M, L> {
     /// Changes a key by its value word, or inserts it; see
     /// [`PairTable::apply`](crate::table::PairTable::apply).
     #[inline(always)]
@@ -71,11 +71,11 @@ impl<P: Placement, M: Medium, L: Layout> Changes for Table<P, M, L> {
         fresh: Option<u64>,
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
-        self.apply_hashed::<true, _>(self.placement.hash(word), word, test, fresh, change)
+        self.apply_hashed::<true, _>(self.codec.hash(word), word, test, fresh, change)
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// The same, of a key whose hash is known, and whose bucket is to be fetched or is on
     /// its way.
     #[inline(always)]
@@ -87,7 +87,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         fresh: Option<u64>,
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
-        let tag = self.placement.tag(word, hash);
+        let tag = self.codec.tag(word, hash);
         let request = Request { hash, tag, test, fresh, change: &change };
         if !T::BY_WORD {
             return self.run::<FETCHES, _, _>(&request);
@@ -112,7 +112,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let mut held = self.hold_fetched::<FETCHES>(request.hash);
         self.copy_before_change(&held, request.hash);
         let mut hashes = Rehashed::default();
-        match self.attempt(&mut held, request, &Known::default(), &mut hashes) {
+        match self.attempt(&mut held, request, &KeyTestAnswers::default(), &mut hashes) {
             Ok(Attempt::Done(before, added)) => {
                 self.end(held, pin, request.hash, added);
                 Some(before)
@@ -123,7 +123,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Locks the shard of a hash; its bucket is fetched meanwhile, unless it is on its way.
     #[inline(always)]
-    fn hold_fetched<const FETCHES: bool>(&self, hash: u64) -> Held<'_> {
+    fn hold_fetched<const FETCHES: bool>(&self, hash: u64) -> ShardGuard<'_> {
         // Before the lock, behind which no load runs ahead. (Loom knows the last access
         // to a word alone: a load before the locking hides those of others from it.)
         if FETCHES && !cfg!(loom) {
@@ -134,7 +134,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Ends a change: counts the pairs that it has brought or taken, and lets the shard go.
     #[inline(always)]
-    fn end(&self, mut held: Held<'_>, pin: OpPin<Shared>, hash: u64, added: i64) {
+    fn end(&self, mut held: ShardGuard<'_>, pin: OpPin<Shared>, hash: u64, added: i64) {
         if added != 0 {
             self.registry.count::<Shared>(added);
         }
@@ -200,7 +200,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 Attempt::Unhashed => {
                     drop(held);
                     drop(pin);
-                    hashes.learn(&self.placement);
+                    hashes.learn(&self.codec);
                 }
             }
             Err(Obstacle::Gone)
@@ -210,15 +210,15 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     #[inline(always)]
     fn attempt<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
-        held: &mut Held<'_>,
+        held: &mut ShardGuard<'_>,
         request: &Request<'_, T, F>,
-        known: &Known,
+        known: &KeyTestAnswers,
         hashes: &mut Rehashed,
     ) -> Result<Attempt, Error> {
         let hash = request.hash;
-        let run = held.descriptor.run();
-        let searched = match run {
-            Some(run) => self.search(run, request, known),
+        let extent = held.descriptor.extent();
+        let searched = match extent {
+            Some(extent) => self.search(extent, request, known),
             None => {
                 self.search_chain(request, known).unwrap_or(Searched::Absent { end: 0, free: None })
             }
@@ -240,8 +240,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 None => Attempt::Done(None, 0),
                 Some(second) => {
                     let pair = (request.tag, second);
-                    let is_stored = match run {
-                        Some(run) => self.insert(held, run, (hash, end, free), pair)?,
+                    let is_stored = match extent {
+                        Some(extent) => self.insert(held, extent, (hash, end, free), pair)?,
                         None => false,
                     };
                     if !is_stored {
@@ -256,16 +256,16 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         })
     }
 
-    /// Looks for a key on its way through a run, and for a slot that it may have: in its first
+    /// Looks for a key on its way through an extent, and for a slot that it may have: in its first
     /// bucket, where nearly all are.
     #[inline(always)]
     fn search<T: KeyTest, F>(
         &self,
-        run: Run,
+        extent: BuddyExtent,
         request: &Request<'_, T, F>,
-        known: &Known,
+        known: &KeyTestAnswers,
     ) -> Searched {
-        let at = self.shards.place(run, request.hash, 0);
+        let at = self.shards.place(extent, request.hash, 0);
         let bucket = self.shards.bucket(at);
         let header = bucket.header();
         match self.slot_of((bucket, header), request, known) {
@@ -275,7 +275,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         }
         let free = header.matching(0).next().map(|slot| (at, slot));
         if header.has(PASSED) || header.has(Flag::Chained) {
-            return self.search_behind(run, (header, free), request, known);
+            return self.search_behind(extent, (header, free), request, known);
         }
         Searched::Absent { end: 0, free }
     }
@@ -285,16 +285,16 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     #[inline(never)]
     fn search_behind<T: KeyTest, F>(
         &self,
-        run: Run,
+        extent: BuddyExtent,
         (mut header, mut free): (L::Header, Option<(usize, usize)>),
         request: &Request<'_, T, F>,
-        known: &Known,
+        known: &KeyTestAnswers,
     ) -> Searched {
         let is_chained = header.has(Flag::Chained);
         let mut end = 0;
-        while header.has(PASSED) && end + 1 < self.scope(run) {
+        while header.has(PASSED) && end + 1 < self.scope(extent) {
             end += 1;
-            let at = self.shards.place(run, request.hash, end);
+            let at = self.shards.place(extent, request.hash, end);
             let bucket = self.shards.bucket(at);
             header = bucket.header();
             match self.slot_of((bucket, header), request, known) {
@@ -317,7 +317,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         &self,
         (bucket, header): (&L, L::Header),
         request: &Request<'_, T, F>,
-        known: &Known,
+        known: &KeyTestAnswers,
     ) -> Result<Option<(usize, u64)>, u64> {
         let pair = |slot| self.shards.pair(bucket, slot, self.pairs_load_whole);
         known.slot_of::<T>(request.tag, header.matching(fingerprint(request.hash)), pair)
@@ -327,7 +327,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     fn search_chain<T: KeyTest, F>(
         &self,
         request: &Request<'_, T, F>,
-        known: &Known,
+        known: &KeyTestAnswers,
     ) -> Option<Searched> {
         self.chains.of(request.hash, request.tag).into_iter().find_map(|second| {
             match known.is::<T>(second) {
@@ -366,7 +366,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     #[inline(always)]
     fn remove<T, F>(
         &self,
-        held: &Held<'_>,
+        held: &ShardGuard<'_>,
         request: &Request<'_, T, F>,
         (place, second): (Place, u64),
     ) -> Result<(), Error> {
@@ -391,17 +391,17 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Stores a new key on its way: in the first free slot; if there is none, behind the
     /// buckets where its search ended before, which must know; whether there is room in
-    /// its scope. The caller holds the lock of the shard, or has the run for itself.
+    /// its scope. The caller holds the lock of the shard, or has the extent for itself.
     #[inline(always)]
     fn insert(
         &self,
-        held: &Held<'_>,
-        run: Run,
+        held: &ShardGuard<'_>,
+        extent: BuddyExtent,
         (hash, end, free): (u64, usize, Option<(usize, usize)>),
         pair: (u64, u64),
     ) -> Result<bool, Error> {
         let mut counts = held.shard.counts();
-        let stored = self.insert_in(run, (hash, end, free), pair, &mut counts)?;
+        let stored = self.insert_in(extent, (hash, end, free), pair, &mut counts)?;
         held.shard.set_counts(counts);
         self.persist(stored);
         Ok(stored.is_some())
@@ -415,21 +415,21 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// The same, of a run whose counts are not published; not durably. Where it is.
+    /// The same, of an extent whose counts are not published; not durably. Where it is.
     #[inline(always)]
     fn insert_in(
         &self,
-        run: Run,
+        extent: BuddyExtent,
         (hash, end, free): (u64, usize, Option<(usize, usize)>),
         pair: (u64, u64),
         counts: &mut Counts,
     ) -> Result<Option<(usize, usize)>, Error> {
-        let place = |distance| self.shards.place(run, hash, distance);
+        let place = |distance| self.shards.place(extent, hash, distance);
         let bucket_at = |distance| self.shards.bucket(place(distance));
         let (at, slot) = match free {
             Some(free) => free,
             None => {
-                let free = (end + 1..self.scope(run)).find_map(|distance| {
+                let free = (end + 1..self.scope(extent)).find_map(|distance| {
                     let slot = bucket_at(distance).header().matching(0).next()?;
                     Some((distance, slot))
                 });
@@ -452,18 +452,18 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         Ok(Some((at, slot)))
     }
 
-    /// Stores a key that is not there in a run that nobody else knows, or whose shard the
+    /// Stores a key that is not there in an extent that nobody else knows, or whose shard the
     /// caller has locked, not durably; where it is, if there is room in its scope.
     pub(super) fn store(
         &self,
-        run: Run,
+        extent: BuddyExtent,
         hash: u64,
         pair: (u64, u64),
         counts: &mut Counts,
     ) -> Result<Option<(usize, usize)>, Error> {
         let (mut end, mut free) = (0, None);
-        for distance in 0..self.scope(run) {
-            let at = self.shards.place(run, hash, distance);
+        for distance in 0..self.scope(extent) {
+            let at = self.shards.place(extent, hash, distance);
             let header = self.shards.bucket(at).header();
             free = header.matching(0).next().map(|slot| (at, slot));
             end = distance;
@@ -471,6 +471,6 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 break;
             }
         }
-        self.insert_in(run, (hash, end, free), pair, counts)
+        self.insert_in(extent, (hash, end, free), pair, counts)
     }
 }

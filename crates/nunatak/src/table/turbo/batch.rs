@@ -1,6 +1,6 @@
 //! Batches: the operations in order, the memory accesses overlapped. The paper has none.
 //!
-//! They go in [groups](crate::table::shared::groups) through four stages: a shard's descriptor is
+//! They go in [groups](crate::table::shared::prefetch_groups) through four stages: a shard's descriptor is
 //! fetched; when that has arrived, the header of a key's bucket; the slot that it tells of, or
 //! a free one; and the operation is executed.
 
@@ -8,17 +8,17 @@ use super::Table;
 use super::find::PASSED;
 use super::geometry::{Descriptor, fingerprint};
 use super::shards::Shard;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::table::shared::bucket::{Header, Layout};
-use crate::table::shared::groups::Lags;
+use crate::table::shared::prefetch_groups::StageDelays;
 use crate::table::stages::Batches;
 use crate::table::{Change, KeyTest};
 
 /// When an operation's header is fetched, its slot, and it is executed.
-const LAGS: Lags<3> = Lags { near: [1, 3, 4], far: [1, 4, 6] };
-const RING: usize = LAGS.ring();
+const DELAYS: StageDelays<3> = StageDelays { near: [1, 3, 4], far: [1, 4, 6] };
+const RING: usize = DELAYS.ring();
 /// The first bucket of a shard that has none.
 const NONE: usize = usize::MAX;
 /// The slot of a key of whose fingerprint there is none.
@@ -37,7 +37,7 @@ struct Ahead<'s> {
     slot: u32,
 }
 
-impl<P: Placement, M: Medium, L: Layout> Batches for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Batches for Table<P, M, L> {
     #[inline(always)]
     fn find_many<T: KeyTest>(
         &self,
@@ -47,7 +47,7 @@ impl<P: Placement, M: Medium, L: Layout> Batches for Table<P, M, L> {
         mut found: impl FnMut(usize, Option<u64>),
     ) {
         self.for_each_fetched::<false>(count, word, |at, word, ahead| {
-            let tag = self.placement.tag(word, ahead.hash);
+            let tag = self.codec.tag(word, ahead.hash);
             found(at, self.find_ahead(ahead, tag, &test(at)));
             true
         });
@@ -70,8 +70,8 @@ impl<P: Placement, M: Medium, L: Layout> Batches for Table<P, M, L> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
-    /// Runs `step` for every operation of a batch, in order, while the lines of later
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
+    /// Buddies `step` for every operation of a batch, in order, while the lines of later
     /// ones are fetched.
     #[inline(always)]
     fn for_each_fetched<'s, const CHANGES: bool>(
@@ -88,10 +88,10 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             slot: NO_SLOT,
         };
         let mut ring = [none; RING];
-        let (groups, [header_lag, slot_lag, step_lag]) = LAGS.groups(count);
+        let (groups, [header_lag, slot_lag, step_lag]) = DELAYS.groups(count);
         for turn in groups.turns() {
             for at in groups.at(turn, 0) {
-                let hash = self.placement.hash(word(at));
+                let hash = self.codec.hash(word(at));
                 let shard = self.shards.of(hash);
                 let ahead = &mut ring[at % RING];
                 (ahead.hash, ahead.shard, ahead.slot) = (hash, shard, NO_SLOT);
@@ -101,8 +101,9 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             for at in groups.at(turn, header_lag) {
                 let ahead = &mut ring[at % RING];
                 ahead.descriptor = ahead.shard.descriptor();
-                let run = ahead.descriptor.run();
-                ahead.bucket = run.map_or(NONE, |run| self.shards.place(run, ahead.hash, 0));
+                let extent = ahead.descriptor.extent();
+                ahead.bucket =
+                    extent.map_or(NONE, |extent| self.shards.place(extent, ahead.hash, 0));
             }
             // By themselves, since these are the ones that wait for addresses of pages.
             for at in groups.at(turn, header_lag) {
@@ -149,10 +150,10 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     fn find_ahead<T: KeyTest>(&self, ahead: Ahead<'_>, tag: u64, test: &T) -> Option<u64> {
         let Ahead { hash, shard, descriptor, bucket, slot } = ahead;
         // What is in a file may be in another page by now, or not be durable.
-        let Some(run) = descriptor.run().filter(|_| !M::IS_DURABLE) else {
+        let Some(extent) = descriptor.extent().filter(|_| !M::IS_DURABLE) else {
             return self.find_tag::<false, _>(hash, tag, test);
         };
-        let is_still = || shard.descriptor_after().has_run_of(descriptor);
+        let is_still = || shard.descriptor_after().has_extent_of(descriptor);
         if L::PAIRS_ARE_WHOLE && slot != NO_SLOT {
             let bucket = self.shards.bucket(bucket);
             let (first, second) = self.shards.pair(bucket, slot as usize, self.pairs_load_whole);
@@ -160,7 +161,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 return Some(second);
             }
         }
-        match self.find_from(bucket, run, (hash, tag), test) {
+        match self.find_from(bucket, extent, (hash, tag), test) {
             found if is_still() => found,
             _ => self.find_tag::<false, _>(hash, tag, test),
         }

@@ -2,7 +2,7 @@
 
 use super::{Config, Table, TurboStats};
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Heap;
 use crate::table::shared::bucket::{Entry16, EntrySize};
 use crate::table::{Design, Hashes, Places, Visible};
@@ -22,11 +22,11 @@ pub struct Turbo<E: EntrySize = Entry16>(PhantomData<E>);
 impl<E: EntrySize> Design for Turbo<E> {
     type Stats = TurboStats;
     const WORD_BITS: (u32, u32) = (E::KEY_BITS, E::VALUE_BITS);
-    type Table<P: Placement> = Table<E::Placement<P>, Heap, E::Layout>;
+    type Table<P: HashCodec> = Table<E::HashCodec<P>, Heap, E::Layout>;
     type Medium = Heap;
 
-    fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
-        Table::new(E::placement(placement), Config::default(), capacity)
+    fn table<P: HashCodec>(codec: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        Table::new(E::codec(codec), Config::default(), capacity)
     }
 }
 
@@ -48,12 +48,12 @@ mod checked {
 
     impl Design for CheckedTurbo {
         type Stats = TurboStats;
-        type Table<P: Placement> = Table<P, crate::memory::Checked<true>>;
+        type Table<P: HashCodec> = Table<P, crate::memory::Checked<true>>;
         type Medium = Heap;
 
-        fn table<P: Placement>(placement: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+        fn table<P: HashCodec>(codec: P, capacity: usize) -> Result<Self::Table<P>, Error> {
             let config = Config::default();
-            Table::new_in(crate::memory::Checked, placement, config, capacity)
+            Table::new_in(crate::memory::Checked, codec, config, capacity)
         }
     }
 

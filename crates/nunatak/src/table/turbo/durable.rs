@@ -16,9 +16,9 @@
 //! **A value is replaced where it is**, by a store of eight bytes, and no slot is kept free
 //! for it: a power cut leaves the old one or the new one.
 //!
-//! **Rehash.** The new run is durable before the descriptor names it, by one store of eight
+//! **Rehash.** The new extent is durable before the descriptor names it, by one store of eight
 //! bytes; and that is durable before the old run is given back. So there is nothing to be
-//! undone or repeated: a run that no descriptor names is free.
+//! undone or repeated: an extent that no descriptor names is free.
 //!
 //! **After a crash** each shard is looked at when somebody comes to it first, under its lock:
 //! its fingerprints and flags are made anew, its pairs counted. So opening a table reads the
@@ -33,30 +33,30 @@
 
 use super::Table;
 #[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
-use super::apply::Held;
+use super::apply::ShardGuard;
 use super::find::PASSED;
 use super::geometry::{Descriptor, fingerprint};
 use crate::error::Error;
-use crate::hash::Placement;
-use crate::memory::{Medium, Run};
+use crate::hash::HashCodec;
+use crate::memory::{BuddyExtent, Medium};
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
 use crate::table::shared::bucket::{Header, Layout};
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
-    /// Makes a run that was filled that of a shard, durably.
-    pub(super) fn commit(&self, number: usize, run: Option<Run>) {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
+    /// Makes an extent that was filled that of a shard, durably.
+    pub(super) fn commit(&self, number: usize, extent: Option<BuddyExtent>) {
         let Some(durable) = self.shards.durable(number) else { return };
-        if let Some(run) = run
+        if let Some(extent) = extent
             && !seeded(Bug::RunUnflushed)
         {
-            self.shards.flush(run);
+            self.shards.flush(extent);
         }
         if !seeded(Bug::RunUnfenced) {
             self.medium.fence();
         }
         // Release: as of everything that is stored in a medium.
-        self.medium.store_first(durable, Descriptor::word(run), Ordering::Release);
+        self.medium.store_first(durable, Descriptor::word(extent), Ordering::Release);
         if !seeded(Bug::DescriptorUnflushed) {
             self.medium.flush(durable, 1);
         }
@@ -80,9 +80,9 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     #[cold]
     fn persist_key(&self, descriptor: Descriptor, hash: u64) {
-        let Some(run) = descriptor.run() else { return };
-        for distance in 0..self.scope(run) {
-            let bucket = self.shards.bucket(self.shards.place(run, hash, distance));
+        let Some(extent) = descriptor.extent() else { return };
+        for distance in 0..self.scope(extent) {
+            let bucket = self.shards.bucket(self.shards.place(extent, hash, distance));
             let header = bucket.header();
             for slot in header.matching(fingerprint(hash)) {
                 bucket.flush(&self.medium, slot);
@@ -126,8 +126,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
 /// Media that no table is opened in.
 #[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
-    pub(super) fn restore(&self, _held: &mut Held<'_>, _hash: u64) {}
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
+    pub(super) fn restore(&self, _held: &mut ShardGuard<'_>, _hash: u64) {}
 
     pub(super) fn restore_all(&self) {}
 }

@@ -3,9 +3,9 @@
 use super::Table;
 use super::geometry::{Descriptor, fingerprint};
 use super::shards::Shard;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
-use crate::memory::{Medium, Run};
+use crate::memory::{BuddyExtent, Medium};
 use crate::table::KeyTest;
 use crate::table::shared::bucket::{Flag, Header, Layout, find_in};
 use crate::table::stages::Lookups;
@@ -13,24 +13,24 @@ use crate::table::stages::Lookups;
 /// A flag of a bucket: some key's search goes on behind it.
 pub(super) const PASSED: Flag = Flag::Second;
 
-impl<P: Placement, M: Medium, L: Layout> Lookups for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Lookups for Table<P, M, L> {
     /// The value word of a key. A hit touches the line of its shard's descriptor, that of
     /// the header of its bucket and that of its slot, which may be the same; a miss the
     /// first two, but for fingerprints that are another key's; more headers if keys that
     /// found no room are behind the bucket.
     #[inline(always)]
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
-        let hash = self.placement.hash(word);
-        self.find_tag::<true, _>(hash, self.placement.tag(word, hash), test)
+        let hash = self.codec.hash(word);
+        self.find_tag::<true, _>(hash, self.codec.tag(word, hash), test)
     }
 
     #[inline(always)]
     fn prefetch(&self, word: u64) {
-        self.prefetch_home::<false>(self.placement.hash(word));
+        self.prefetch_home::<false>(self.codec.hash(word));
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// The same, of a key whose bucket is to be fetched or is on its way.
     #[inline(always)]
     pub(super) fn find_tag<const FETCHES: bool, T: KeyTest>(
@@ -43,12 +43,12 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         loop {
             let recycled = self.medium.recycled();
             let descriptor = shard.descriptor();
-            let second = match descriptor.run() {
-                Some(run) => {
+            let second = match descriptor.extent() {
+                Some(extent) => {
                     if FETCHES {
-                        self.prefetch_bucket::<false>(self.shards.place(run, hash, 0));
+                        self.prefetch_bucket::<false>(self.shards.place(extent, hash, 0));
                     }
-                    self.find_in_run(run, hash, tag, test)
+                    self.find_in_extent(extent, hash, tag, test)
                 }
                 None if M::IS_DURABLE && descriptor.is_unrestored() => {
                     drop(self.hold(hash));
@@ -60,23 +60,29 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             let now = shard.descriptor_after();
             self.persist_read(now, hash);
             // Nor does it count if a page may have been used for something else.
-            if now.has_run_of(descriptor) && self.medium.recycled() == recycled {
+            if now.has_extent_of(descriptor) && self.medium.recycled() == recycled {
                 return second;
             }
         }
     }
 
     #[inline(always)]
-    fn find_in_run<T: KeyTest>(&self, run: Run, hash: u64, tag: u64, test: &T) -> Option<u64> {
-        self.find_from(self.shards.place(run, hash, 0), run, (hash, tag), test)
+    fn find_in_extent<T: KeyTest>(
+        &self,
+        extent: BuddyExtent,
+        hash: u64,
+        tag: u64,
+        test: &T,
+    ) -> Option<u64> {
+        self.find_from(self.shards.place(extent, hash, 0), extent, (hash, tag), test)
     }
 
-    /// A lookup by a key's first bucket, and by the run that it is in.
+    /// A lookup by a key's first bucket, and by the extent that it is in.
     #[inline(always)]
     pub(super) fn find_from<T: KeyTest>(
         &self,
         first: usize,
-        run: Run,
+        extent: BuddyExtent,
         (hash, tag): (u64, u64),
         test: &T,
     ) -> Option<u64> {
@@ -85,7 +91,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         let header = bucket.header();
         match self.find_in(bucket, header, (hash, tag), test) {
             None if header.has_no_flag() => None,
-            None => self.find_behind(run, header, (hash, tag), test),
+            None => self.find_behind(extent, header, (hash, tag), test),
             found => found,
         }
     }
@@ -106,17 +112,17 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// The rest of a lookup, for a key that is not in its first bucket.
     fn find_behind<T: KeyTest>(
         &self,
-        run: Run,
+        extent: BuddyExtent,
         first: L::Header,
         key @ (hash, tag): (u64, u64),
         test: &T,
     ) -> Option<u64> {
         let mut header = first;
-        for distance in 1..self.scope(run) {
+        for distance in 1..self.scope(extent) {
             if !header.has(PASSED) {
                 break;
             }
-            let bucket = self.shards.bucket(self.shards.place(run, hash, distance));
+            let bucket = self.shards.bucket(self.shards.place(extent, hash, distance));
             header = bucket.header();
             let found = self.find_in(bucket, header, key, test);
             if found.is_some() {
@@ -132,10 +138,10 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         self.chains.of(hash, tag).into_iter().find(|&second| test.accepts(second))
     }
 
-    /// How many buckets a key of a run may be in.
+    /// How many buckets a key of an extent may be in.
     #[inline(always)]
-    pub(super) fn scope(&self, run: Run) -> usize {
-        self.config.scope.min(run.len())
+    pub(super) fn scope(&self, extent: BuddyExtent) -> usize {
+        self.config.scope.min(extent.len())
     }
 
     /// Fetches the bucket that an operation looks at first, by a descriptor that may not be
@@ -144,8 +150,8 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) fn prefetch_home<const CHANGES: bool>(&self, hash: u64) -> (&Shard, Descriptor) {
         let shard = self.shards.of(hash);
         let descriptor = shard.descriptor();
-        if let Some(run) = descriptor.run() {
-            self.prefetch_bucket::<CHANGES>(self.shards.place(run, hash, 0));
+        if let Some(extent) = descriptor.extent() {
+            self.prefetch_bucket::<CHANGES>(self.shards.place(extent, hash, 0));
         }
         (shard, descriptor)
     }

@@ -13,7 +13,7 @@
 //! A shard of 2^k buckets goes by the k bits behind those that tell the shard, so that a
 //! bucket's keys come to two neighbours when it is twice as large.
 
-use crate::memory::Run;
+use crate::memory::BuddyExtent;
 use crate::seeded::{Bug, seeded};
 
 const FINGERPRINT_SHIFT: u32 = 10;
@@ -31,17 +31,17 @@ pub(super) const MOST_BUCKETS: usize = 1 << GENERATION_SHIFT;
 /// The most shards that a table may have.
 pub(super) const MOST_SHARDS: usize = 1 << 20;
 
-/// The bucket of a run that is so far behind that of a hash, round the end of the run; of a
+/// The bucket of an extent that is so far behind that of a hash, round the end of the extent; of a
 /// table of two to `shards` shards.
 #[inline(always)]
-pub(super) fn bucket(run: Run, hash: u64, shards: u32, distance: usize) -> usize {
+pub(super) fn bucket(extent: BuddyExtent, hash: u64, shards: u32, distance: usize) -> usize {
     // In two shifts, since a shard may have one bucket.
-    let home = ((hash << shards) >> 1 >> (63 - run.size)) as usize;
+    let home = ((hash << shards) >> 1 >> (63 - extent.size)) as usize;
     if distance == 0 {
         // As everywhere else, but in fewer instructions, since it is often known.
-        return run.first + home;
+        return extent.first + home;
     }
-    run.first + ((home + distance) & (run.len() - 1))
+    extent.first + ((home + distance) & (extent.len() - 1))
 }
 
 /// Where the buckets of a shard are, and whether it is locked.
@@ -63,8 +63,8 @@ impl Descriptor {
     }
 
     /// What is durable of one with these buckets.
-    pub(super) fn word(run: Option<Run>) -> u64 {
-        run.map_or(0, |run| u64::from(run.size + 1) << SIZE_SHIFT | run.first as u64)
+    pub(super) fn word(extent: Option<BuddyExtent>) -> u64 {
+        extent.map_or(0, |extent| u64::from(extent.size + 1) << SIZE_SHIFT | extent.first as u64)
     }
 
     /// The one that a durable word is of; nothing if it is of none.
@@ -76,25 +76,25 @@ impl Descriptor {
 
     /// The buckets, if there are any.
     #[inline(always)]
-    pub(super) fn run(self) -> Option<Run> {
+    pub(super) fn extent(self) -> Option<BuddyExtent> {
         let size = (self.0 & SIZE) >> SIZE_SHIFT;
         if size == 0 {
             return None;
         }
-        Some(Run { first: (self.0 & FIRST) as usize, size: size as u32 - 1 })
+        Some(BuddyExtent { first: (self.0 & FIRST) as usize, size: size as u32 - 1 })
     }
 
-    /// Whether the run that the shard had at an earlier time is its run still, and was so in
+    /// Whether the extent that the shard had at an earlier time is its run still, and was so in
     /// between.
     #[inline(always)]
-    pub(super) fn has_run_of(self, earlier: Self) -> bool {
+    pub(super) fn has_extent_of(self, earlier: Self) -> bool {
         self.unlocked() == earlier.unlocked() || seeded(Bug::DescriptorNotAskedAgain)
     }
 
     /// The next one of a shard, locked as this is.
-    pub(super) fn with(self, run: Option<Run>) -> Self {
+    pub(super) fn with(self, extent: Option<BuddyExtent>) -> Self {
         let generation = (self.0 & GENERATION).wrapping_add(1 << GENERATION_SHIFT) & GENERATION;
-        Self(self.0 & LOCK | generation | Self::word(run))
+        Self(self.0 & LOCK | generation | Self::word(extent))
     }
 
     #[inline(always)]
@@ -126,28 +126,33 @@ mod tests {
     #[test]
     fn descriptors_are_read_as_they_were_written() {
         let none = Descriptor(0);
-        assert_eq!((none.run(), none.is_locked()), (None, false));
-        for run in [Run { first: 0, size: 0 }, Run { first: MOST_BUCKETS - 1, size: 30 }] {
+        assert_eq!((none.extent(), none.is_locked()), (None, false));
+        for extent in
+            [BuddyExtent { first: 0, size: 0 }, BuddyExtent { first: MOST_BUCKETS - 1, size: 30 }]
+        {
             let locked = Descriptor(none.0 | Descriptor::lock_bit());
-            let descriptor = locked.with(Some(run));
+            let descriptor = locked.with(Some(extent));
             assert!(descriptor.is_locked() && !descriptor.unlocked().is_locked());
-            assert_eq!((descriptor.run(), descriptor.unlocked().run()), (Some(run), Some(run)));
-            assert_ne!(descriptor.with(Some(run)), descriptor, "another generation");
-            assert_eq!(descriptor.with(None).run(), None);
+            assert_eq!(
+                (descriptor.extent(), descriptor.unlocked().extent()),
+                (Some(extent), Some(extent))
+            );
+            assert_ne!(descriptor.with(Some(extent)), descriptor, "another generation");
+            assert_eq!(descriptor.with(None).extent(), None);
             assert!(!descriptor.is_unrestored() && !descriptor.with(None).is_unrestored());
         }
         let unrestored = Descriptor(Descriptor::UNRESTORED.0 | Descriptor::lock_bit());
-        assert!(unrestored.is_unrestored() && unrestored.run().is_none());
+        assert!(unrestored.is_unrestored() && unrestored.extent().is_none());
     }
 
     #[test]
     fn a_bucket_becomes_two_neighbours() {
         for hash in (0..10_000_u64).map(|number| number.wrapping_mul(0xD6E8_FEB8_6659_FD93)) {
             for size in 0..20 {
-                let run = Run { first: 1 << 30, size };
-                let of = |run: Run| bucket(run, hash, 10, 0) - run.first;
-                assert_eq!(of(Run { size: size + 1, ..run }) / 2, of(run));
-                assert_eq!(bucket(run, hash, 10, run.len()), bucket(run, hash, 10, 0));
+                let extent = BuddyExtent { first: 1 << 30, size };
+                let of = |extent: BuddyExtent| bucket(extent, hash, 10, 0) - extent.first;
+                assert_eq!(of(BuddyExtent { size: size + 1, ..extent }) / 2, of(extent));
+                assert_eq!(bucket(extent, hash, 10, extent.len()), bucket(extent, hash, 10, 0));
             }
             assert_ne!(fingerprint(hash), 0);
         }

@@ -2,21 +2,21 @@
 //! its shard, so that no key comes twice.
 
 use super::Table;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::{Heap, Medium};
 use crate::table::shared::bucket::{Bucket, Layout};
 use crate::table::stages::Iteration;
 
 /// The pairs of a table.
 #[derive(Debug)]
-pub struct PairIter<'t, P: Placement, M: Medium = Heap, L: Layout = Bucket> {
+pub struct PairIter<'t, P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     table: &'t Table<P, M, L>,
     next: usize,
     /// Words and values, to be yielded.
     buffer: Vec<(u64, u64)>,
 }
 
-impl<P: Placement, M: Medium, L: Layout> Iteration for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Iteration for Table<P, M, L> {
     type Iter<'t>
         = PairIter<'t, P, M, L>
     where
@@ -27,7 +27,7 @@ impl<P: Placement, M: Medium, L: Layout> Iteration for Table<P, M, L> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Iterator for PairIter<'_, P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Iterator for PairIter<'_, P, M, L> {
     type Item = (u64, u64);
 
     fn next(&mut self) -> Option<(u64, u64)> {
@@ -41,7 +41,7 @@ impl<P: Placement, M: Medium, L: Layout> Iterator for PairIter<'_, P, M, L> {
             }
             // One without buckets holds nothing, unless memory was refused.
             let descriptor = table.shards.shard(*next).descriptor();
-            let may_hold = descriptor.run().is_some() || descriptor.is_unrestored();
+            let may_hold = descriptor.extent().is_some() || descriptor.is_unrestored();
             if may_hold || table.chains.len() > 0 {
                 table.change_shard(*next, |held, hash| table.read_shard(held, hash, buffer));
             }

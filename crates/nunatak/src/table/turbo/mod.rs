@@ -3,12 +3,12 @@
 //!
 //! # The picture
 //! The highest bits of a hash tell its [shard](shards), the next ones its bucket in the
-//! shard's [run](crate::memory::Run) of buckets. A key is stored in the first free slot from there on, in
+//! shard's [run](crate::memory::BuddyExtent) of buckets. A key is stored in the first free slot from there on, in
 //! its scope of sixteen buckets. When there is none, the shard's pairs are [stored
 //! anew](rehash) in twice as many buckets; so who inserts waits for one shard at most.
 //!
 //! # The protocol
-//! **A key is present exactly while a slot of its scope, in the run that its shard's
+//! **A key is present exactly while a slot of its scope, in the extent that its shard's
 //! descriptor names, holds its tag, or its chain holds it.** Fingerprints are hints that
 //! never miss it.
 //!
@@ -17,8 +17,8 @@
 //!   if the descriptor is what it was. It writes nothing and waits for nobody.
 //! - *Changes* hold the shard's lock, which is a bit of its descriptor: one locked
 //!   instruction, on a line that is in the cache.
-//! - *Rehash*: all pairs are stored in a run that nobody else knows; then the descriptor
-//!   is changed. Readers go on in the run before, which stays as it is until nobody can
+//! - *Rehash*: all pairs are stored in an extent that nobody else knows; then the descriptor
+//!   is changed. Readers go on in the extent before, which stays as it is until nobody can
 //!   know it.
 //!
 //! The paper ends a search at a bucket two slots of which were never used, whether or not
@@ -31,7 +31,7 @@
 //! 1. Those of the [buckets](crate::table::shared::bucket), [`shards`] and [`memory::runs`](crate::memory).
 //! 2. Between the bucket of a key's hash and the one that it is in, all buckets have the
 //!    flag [`PASSED`](find), which is set before the key is stored and stays as long as
-//!    the run is the shard's.
+//!    the extent is the shard's.
 //! 3. Locks are taken in this order: one shard's (of a shard, never two); that of the runs;
 //!    a shard of chains; that of a snapshot's pairs. No code of the caller runs under any.
 
@@ -59,16 +59,16 @@ pub use design::Turbo;
 pub use stats::TurboStats;
 
 use crate::error::Error;
-use crate::hash::{Decoder, Placement};
+use crate::hash::{Decoder, HashCodec};
 use crate::memory::{Heap, Medium};
 use crate::sync::{Mutex, MutexGuard, Registry, double_word_cas_is_lock_free, pairs_load_whole};
 use crate::table::shared::bucket::{Bucket, Layout};
 use crate::table::shared::chains::Chains;
 use crate::table::shared::cut::Cut;
+use crate::table::shared::recovery_progress::RecoveryProgress;
 use crate::table::shared::rehashed::Rehashed;
-use crate::table::shared::restoring::Restoring;
 use crate::table::stages::Guards;
-use apply::Held;
+use apply::ShardGuard;
 use geometry::MOST_SHARDS;
 use shards::Shards;
 
@@ -145,10 +145,10 @@ type Exclusive<'t> = Option<MutexGuard<'t, ()>>;
 
 /// The table: pairs of words, found by the first.
 #[derive(Debug)]
-pub struct Table<P: Placement, M: Medium = Heap, L: Layout = Bucket> {
+pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     medium: M,
     shards: Shards<M, L>,
-    placement: P,
+    codec: P,
     registry: Registry,
     chains: Chains<M>,
     decoder: Decoder,
@@ -156,31 +156,31 @@ pub struct Table<P: Placement, M: Medium = Heap, L: Layout = Bucket> {
     pairs_load_whole: bool,
     /// Who wants that nobody changes anything, and the snapshot that is being taken.
     cut: Cut,
-    /// Held by who takes a snapshot or makes the table smaller.
+    /// ShardGuard by who takes a snapshot or makes the table smaller.
     exclusive: Mutex<()>,
     happened: rehash::Happened,
-    restoring: Restoring,
+    restoring: RecoveryProgress,
     /// Who is to know what slots name, if that was not known when the table was opened.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     finder: Option<std::sync::Arc<dyn crate::memory::Finder>>,
 }
 
-impl<P: Placement, L: Layout> Table<P, Heap, L> {
-    pub(crate) fn new(placement: P, config: Config, capacity: usize) -> Result<Self, Error> {
-        Self::new_in(Heap, placement, config, capacity)
+impl<P: HashCodec, L: Layout> Table<P, Heap, L> {
+    pub(crate) fn new(codec: P, config: Config, capacity: usize) -> Result<Self, Error> {
+        Self::new_in(Heap, codec, config, capacity)
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// A table in a medium that holds nothing.
     pub(crate) fn new_in(
         medium: M,
-        placement: P,
+        codec: P,
         config: Config,
         capacity: usize,
     ) -> Result<Self, Error> {
         let (config, shards) = config.made_for(capacity, L::SLOTS)?;
-        let table = Self::within(medium, placement, config, shards)?;
+        let table = Self::within(medium, codec, config, shards)?;
         table.shards.make_descriptors()?;
         if capacity > 0 {
             table.reserve(capacity)?;
@@ -189,15 +189,15 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     /// A table of so many shards of which a medium may hold something.
-    fn within(medium: M, placement: P, config: Config, shards: usize) -> Result<Self, Error> {
+    fn within(medium: M, codec: P, config: Config, shards: usize) -> Result<Self, Error> {
         const { assert!(L::IS_DURABLE || !M::IS_DURABLE, "the layout is made for RAM") };
         if !double_word_cas_is_lock_free() {
             return Err(Error::NoDoubleWordCas);
         }
         Ok(Self {
             shards: Shards::new(&medium, shards)?,
-            decoder: placement.decoder(),
-            placement,
+            decoder: codec.decoder(),
+            codec,
             registry: Registry::new(),
             chains: Chains::new(&medium)?,
             config,
@@ -205,7 +205,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             cut: Cut::default(),
             exclusive: Mutex::new(()),
             happened: rehash::Happened::default(),
-            restoring: Restoring::default(),
+            restoring: RecoveryProgress::default(),
             #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
             finder: None,
             medium,
@@ -214,17 +214,21 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Keeps everybody from changing the shard of a hash, all of which is known then.
     #[inline(always)]
-    fn hold(&self, hash: u64) -> Held<'_> {
+    fn hold(&self, hash: u64) -> ShardGuard<'_> {
         let shard = self.shards.of(hash);
-        let mut held = Held { shard, descriptor: shard.lock() };
+        let mut held = ShardGuard { shard, descriptor: shard.lock() };
         if M::IS_DURABLE && held.descriptor.is_unrestored() {
             self.restore(&mut held, hash);
         }
         held
     }
 
-    /// Runs a change to a shard, of which it is told some hash, under its lock.
-    fn change_shard<R>(&self, number: usize, change: impl FnOnce(&mut Held<'_>, u64) -> R) -> R {
+    /// Buddies a change to a shard, of which it is told some hash, under its lock.
+    fn change_shard<R>(
+        &self,
+        number: usize,
+        change: impl FnOnce(&mut ShardGuard<'_>, u64) -> R,
+    ) -> R {
         let hash = (number as u64) << (64 - self.shards.bits);
         let _pin = self.cut.enter();
         let mut held = self.hold(hash);
@@ -238,7 +242,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         &'t self,
         number: usize,
         mut exclusive: Option<&mut Exclusive<'t>>,
-        mut change: impl FnMut(&mut Held<'_>, u64, &Rehashed) -> R,
+        mut change: impl FnMut(&mut ShardGuard<'_>, u64, &Rehashed) -> R,
     ) -> R {
         let mut hashes = Rehashed::default();
         loop {
@@ -250,7 +254,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
                 Some(result) => return result,
                 None => {
                     exclusive.iter_mut().for_each(|held| **held = None);
-                    hashes.learn(&self.placement);
+                    hashes.learn(&self.codec);
                     exclusive.iter_mut().for_each(|held| **held = Some(self.exclusive.lock()));
                 }
             }
@@ -258,7 +262,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Guards for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Guards for Table<P, M, L> {
     fn registry(&self) -> &Registry {
         &self.registry
     }

@@ -3,15 +3,15 @@
 //! Loads of descriptors and slots are relaxed: no map has the table yet, or the lock of the
 //! shard keeps all others from it.
 
-use super::apply::Held;
+use super::apply::ShardGuard;
 use super::find::PASSED;
 use super::geometry::{Descriptor, MOST_SHARDS, fingerprint};
 use super::shards::Counts;
 use super::{Config, Table};
 use crate::error::{Error, FileError};
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::durable::Paged;
-use crate::memory::{Finder, Medium, Run};
+use crate::memory::{BuddyExtent, Finder, Medium};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering::Relaxed, Shared};
 use crate::table::ByEntry;
@@ -20,7 +20,7 @@ use crate::table::shared::bucket::{Flag, Layout};
 use crate::table::shared::chains::Chains;
 use crate::table::shared::files::IsPair;
 use crate::table::shared::paged::{PagedTable, begin_to_open, has_first_room};
-use crate::table::shared::restoring::Restoring;
+use crate::table::shared::recovery_progress::RecoveryProgress;
 use std::sync::Arc;
 
 /// In the place of counts: nobody has looked at the shard since a crash.
@@ -53,16 +53,16 @@ impl Config {
     }
 }
 
-impl<P: Placement> Table<P, Paged> {
+impl<P: HashCodec> Table<P, Paged> {
     /// What a table for so many pairs has.
     pub(crate) fn config_for(config: Config, capacity: usize) -> Result<Config, Error> {
         Ok(config.made_for(capacity, Self::SLOTS)?.0)
     }
 
     /// A table in a medium that holds nothing.
-    pub(crate) fn create(medium: Paged, placement: P, config: Config) -> Result<Self, Error> {
+    pub(crate) fn create(medium: Paged, codec: P, config: Config) -> Result<Self, Error> {
         medium.end_recovery()?;
-        let table = Self::new_in(medium, placement, config, 0)?;
+        let table = Self::new_in(medium, codec, config, 0)?;
         has_first_room(&table)?;
         Ok(table)
     }
@@ -71,13 +71,13 @@ impl<P: Placement> Table<P, Paged> {
     /// to know what its slots name.
     pub(crate) fn open(
         medium: Paged,
-        placement: P,
+        codec: P,
         config: Config,
         finder: Option<Arc<dyn Finder>>,
     ) -> Result<(Self, Recovery), Error> {
         let was_closed = begin_to_open(&medium)?;
         let shards = config.shards.unwrap_or(0);
-        let mut table = Self::within(medium, placement, config, shards)?;
+        let mut table = Self::within(medium, codec, config, shards)?;
         table.medium.end_recovery()?;
         let known = table.find_runs(was_closed && finder.is_none())?;
         table.finder = finder;
@@ -102,11 +102,11 @@ impl<P: Placement> Table<P, Paged> {
             let Some(durable) = self.shards.durable(number) else { continue };
             let described = Descriptor::of_word(durable.load_first(Relaxed));
             let descriptor = described.ok_or_else(|| corrupt("a descriptor is none"))?;
-            let Some(run) = descriptor.run() else { continue };
-            used.push(run);
+            let Some(extent) = descriptor.extent() else { continue };
+            used.push(extent);
             let word = durable.load_second(Relaxed);
             let counts = Counts::of(word);
-            let slots = run.len() * Self::SLOTS;
+            let slots = extent.len() * Self::SLOTS;
             let is_known = was_closed
                 && word != UNKNOWN
                 && counts.live as usize + counts.tombstones as usize <= slots;
@@ -129,16 +129,16 @@ impl<P: Placement> Table<P, Paged> {
     /// in the shards, too.
     fn restore_chains(&self) -> usize {
         self.chains.restore_or_drop(|half, (tag, second)| {
-            let hash = self.placement.hash_of_tag(tag, half);
+            let hash = self.codec.hash_of_tag(tag, half);
             // The very pair: of another key the tag may be the same.
             let is_it = ByEntry(|other| other == second);
             let is_there = || self.find_tag::<true, _>(hash, tag, &is_it).is_some();
-            if !self.placement.is_tag(tag) || is_there() || !self.is_found(second) {
+            if !self.codec.is_tag(tag) || is_there() || !self.is_found(second) {
                 return None;
             }
-            if let Some(run) = self.hold(hash).descriptor.run() {
+            if let Some(extent) = self.hold(hash).descriptor.extent() {
                 self.medium.while_nothing_moves(|| {
-                    self.shards.home(run, hash).set(&self.medium, Flag::Chained);
+                    self.shards.home(extent, hash).set(&self.medium, Flag::Chained);
                 });
             }
             self.registry.count::<Shared>(1);
@@ -149,7 +149,7 @@ impl<P: Placement> Table<P, Paged> {
 }
 
 #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
-impl<P: Placement> PagedTable for Table<P, Paged> {
+impl<P: HashCodec> PagedTable for Table<P, Paged> {
     fn medium(&self) -> &Paged {
         &self.medium
     }
@@ -158,7 +158,7 @@ impl<P: Placement> PagedTable for Table<P, Paged> {
         &self.chains
     }
 
-    fn restoring(&self) -> &Restoring {
+    fn restoring(&self) -> &RecoveryProgress {
         &self.restoring
     }
 
@@ -189,13 +189,13 @@ impl<P: Placement> PagedTable for Table<P, Paged> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) const SLOTS: usize = L::SLOTS;
 
     /// The buckets that a shard's durable descriptor names.
-    fn durable_run(&self, number: usize) -> Option<Run> {
+    fn durable_run(&self, number: usize) -> Option<BuddyExtent> {
         let word = self.shards.durable(number)?.load_first(Relaxed);
-        Descriptor::of_word(word)?.run()
+        Descriptor::of_word(word)?.extent()
     }
 
     /// Makes the headers of all shards anew that nobody has looked at since a crash.
@@ -209,16 +209,16 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Makes the headers of a shard anew, which is locked and which some hash is of.
     #[cold]
-    pub(super) fn restore(&self, held: &mut Held<'_>, hash: u64) {
+    pub(super) fn restore(&self, held: &mut ShardGuard<'_>, hash: u64) {
         let number = self.shards.number(hash);
-        let run = self.durable_run(number);
-        let counts = match run {
+        let extent = self.durable_run(number);
+        let counts = match extent {
             // In place, whatever the epoch: headers count only if the table was closed.
-            Some(run) => self.medium.while_nothing_moves(|| self.restore_headers(run, hash)),
+            Some(extent) => self.medium.while_nothing_moves(|| self.restore_headers(extent, hash)),
             None => Counts::default(),
         };
         held.shard.set_counts(counts);
-        held.descriptor = held.descriptor.with(run);
+        held.descriptor = held.descriptor.with(extent);
         held.shard.publish(held.descriptor);
         self.registry.count::<Shared>(i64::from(counts.live));
         self.restoring.add(counts.live as usize);
@@ -254,23 +254,23 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Makes the headers of a run anew, which is that of a hash; what is in it.
-    fn restore_headers(&self, run: Run, hash: u64) -> Counts {
+    /// Makes the headers of an extent anew, which is that of a hash; what is in it.
+    fn restore_headers(&self, extent: BuddyExtent, hash: u64) -> Counts {
         let (number, half) = (self.shards.number(hash), (hash >> 63) as usize);
-        let mask = run.len() - 1;
+        let mask = extent.len() - 1;
         let mut counts = Counts::default();
-        let mut fingerprints = vec![0_u8; run.len() * L::SLOTS];
-        let mut flags = vec![0_u64; run.len()];
-        for (at, bucket) in self.shards.all(run).enumerate() {
+        let mut fingerprints = vec![0_u8; extent.len() * L::SLOTS];
+        let mut flags = vec![0_u64; extent.len()];
+        for (at, bucket) in self.shards.all(extent).enumerate() {
             for slot in 0..L::SLOTS {
                 let (tag, second) = bucket.pair(slot, self.pairs_load_whole);
-                if tag == 0 || !self.placement.is_tag(tag) {
+                if tag == 0 || !self.codec.is_tag(tag) {
                     continue;
                 }
-                let hash = self.placement.hash_of_tag(tag, half);
-                let home = self.shards.place(run, hash, 0) - run.first;
+                let hash = self.codec.hash_of_tag(tag, half);
+                let home = self.shards.place(extent, hash, 0) - extent.first;
                 let distance = at.wrapping_sub(home) & mask;
-                if self.shards.number(hash) != number || distance >= self.scope(run) {
+                if self.shards.number(hash) != number || distance >= self.scope(extent) {
                     // Of a file that somebody has damaged.
                     continue;
                 }
@@ -285,7 +285,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             }
         }
         let headers = fingerprints.chunks(L::SLOTS).zip(flags);
-        for (bucket, (fingerprints, flags)) in self.shards.all(run).zip(headers) {
+        for (bucket, (fingerprints, flags)) in self.shards.all(extent).zip(headers) {
             bucket.restore(&self.medium, fingerprints, flags);
             if flags != 0 {
                 let free = fingerprints.iter().filter(|&&fingerprint| fingerprint == 0);

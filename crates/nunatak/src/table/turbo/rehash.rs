@@ -7,11 +7,11 @@
 
 use super::Exclusive;
 use super::Table;
-use super::apply::Held;
+use super::apply::ShardGuard;
 use super::shards::{Counts, Shards};
 use crate::error::{Error, FileError};
-use crate::hash::Placement;
-use crate::memory::{MOST_SIZE, Medium, Run};
+use crate::hash::HashCodec;
+use crate::memory::{BuddyExtent, MOST_SIZE, Medium};
 use crate::seeded::{Bug, seeded};
 use crate::sync::AtomicUsize;
 use crate::sync::Ordering::Relaxed;
@@ -55,25 +55,25 @@ pub(super) fn size_for(pairs: usize, shards: usize, slots: usize) -> Result<u32,
     if size > MOST_SIZE { Err(Error::CapacityOverflow) } else { Ok(size) }
 }
 
-/// A pair that finds no room in a run, and its hash.
+/// A pair that finds no room in an extent, and its hash.
 type Homeless = (u64, (u64, u64));
 
 /// Buckets that are given back unless they are kept.
 struct Taken<'t, M: Medium, L: Layout> {
     shards: &'t Shards<M, L>,
-    run: Run,
+    extent: BuddyExtent,
     is_kept: bool,
 }
 
 impl<M: Medium, L: Layout> Drop for Taken<'_, M, L> {
     fn drop(&mut self) {
         if !self.is_kept {
-            self.shards.give_back(self.run);
+            self.shards.give_back(self.extent);
         }
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Resizing for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Resizing for Table<P, M, L> {
     fn reserve(&self, additional: usize) -> Result<(), Error> {
         self.reserve(additional)
     }
@@ -84,14 +84,14 @@ impl<P: Placement, M: Medium, L: Layout> Resizing for Table<P, M, L> {
         let exclusive = &mut Some(self.exclusive.lock());
         for number in 0..self.shards.len() {
             self.change_hashed(number, Some(exclusive), |held, hash, hashes| {
-                let Some(run) = held.descriptor.run() else { return Ok(()) };
+                let Some(extent) = held.descriptor.extent() else { return Ok(()) };
                 let Counts { live, tombstones } = held.shard.counts();
                 if live == 0 {
                     // Those in chains are found without buckets.
                     return self.rehash(held, None, hash, hashes);
                 }
-                let size = fitting(live as usize, L::SLOTS).min(run.size);
-                if size < run.size || tombstones > 0 {
+                let size = fitting(live as usize, L::SLOTS).min(extent.size);
+                if size < extent.size || tombstones > 0 {
                     return self.rehash(held, Some(size), hash, hashes);
                 }
                 Ok(())
@@ -102,16 +102,18 @@ impl<P: Placement, M: Medium, L: Layout> Resizing for Table<P, M, L> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// Makes shards larger until so many pairs more find room.
     pub(crate) fn reserve(&self, additional: usize) -> Result<(), Error> {
         let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
         let size = size_for(all, self.shards.len(), L::SLOTS)?;
         self.shards.check_size(size)?;
         for number in 0..self.shards.len() {
-            self.change_hashed(number, None, |held, hash, hashes| match held.descriptor.run() {
-                Some(run) if run.size >= size => Ok(()),
-                _ => self.rehash(held, Some(size), hash, hashes),
+            self.change_hashed(number, None, |held, hash, hashes| {
+                match held.descriptor.extent() {
+                    Some(extent) if extent.size >= size => Ok(()),
+                    _ => self.rehash(held, Some(size), hash, hashes),
+                }
             })?;
         }
         Ok(())
@@ -119,15 +121,20 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Whether the hashes of a shard's keys, which is locked and which a hash is of, are known.
     #[inline(always)]
-    pub(super) fn is_hashed(&self, held: &Held<'_>, hash: u64, hashes: &mut Rehashed) -> bool {
+    pub(super) fn is_hashed(
+        &self,
+        held: &ShardGuard<'_>,
+        hash: u64,
+        hashes: &mut Rehashed,
+    ) -> bool {
         !P::runs_callers_code() || self.has_all_hashes(held, hash, hashes)
     }
 
     #[cold]
-    fn has_all_hashes(&self, held: &Held<'_>, hash: u64, hashes: &mut Rehashed) -> bool {
-        let run = held.descriptor.run();
+    fn has_all_hashes(&self, held: &ShardGuard<'_>, hash: u64, hashes: &mut Rehashed) -> bool {
+        let extent = held.descriptor.extent();
         let items = |bucket: &L| bucket.items(Marking::Place).collect::<Vec<_>>();
-        let all = run.iter().flat_map(|&run| self.shards.all(run)).flat_map(items);
+        let all = extent.iter().flat_map(|&extent| self.shards.all(extent)).flat_map(items);
         hashes.has_all::<P>((hash, self.shards.bits), all.map(|item| item.tag))
     }
 
@@ -136,22 +143,22 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     #[cold]
     pub(super) fn insert_in_larger(
         &self,
-        held: &mut Held<'_>,
+        held: &mut ShardGuard<'_>,
         hash: u64,
         pair: (u64, u64),
         hashes: &Rehashed,
     ) -> Result<(), Error> {
         loop {
-            let size = held.descriptor.run().map(|run| run.size);
+            let size = held.descriptor.extent().map(|extent| extent.size);
             let next = size.map_or(self.config.first_size, |size| size + 1);
             let is_refused = size.is_some() && self.is_sparse(next, held.shard.counts().live);
             if is_refused || self.rehash(held, Some(next), hash, hashes).is_err() {
                 return self.chain(held, hash, pair);
             }
             self.happened.grown.fetch_add(usize::from(size.is_some()), Relaxed);
-            if let Some(run) = held.descriptor.run() {
+            if let Some(extent) = held.descriptor.extent() {
                 let mut counts = held.shard.counts();
-                let stored = self.store(run, hash, pair, &mut counts)?;
+                let stored = self.store(extent, hash, pair, &mut counts)?;
                 held.shard.set_counts(counts);
                 self.persist(stored);
                 if stored.is_some() {
@@ -163,11 +170,11 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Stores a key in a chain. Its shard is locked. (One without buckets needs none to say
     /// so: who finds none looks into the chains.)
-    fn chain(&self, held: &Held<'_>, hash: u64, pair: (u64, u64)) -> Result<(), Error> {
-        if let Some(run) = held.descriptor.run() {
-            self.shards.make_writable(self.shards.place(run, hash, 0))?;
+    fn chain(&self, held: &ShardGuard<'_>, hash: u64, pair: (u64, u64)) -> Result<(), Error> {
+        if let Some(extent) = held.descriptor.extent() {
+            self.shards.make_writable(self.shards.place(extent, hash, 0))?;
             // Before the pair: who looks for it finds it.
-            self.shards.home(run, hash).set(&self.medium, Flag::Chained);
+            self.shards.home(extent, hash).set(&self.medium, Flag::Chained);
         }
         // In RAM there is always room in chains; a durable map asks before.
         self.chains.push(hash, pair).map_err(|_| FileError::Full.into())
@@ -175,34 +182,40 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Whether a shard, which is locked, has many free slots or many tombstones.
     #[inline(always)]
-    pub(super) fn has_garbage(&self, held: &Held<'_>) -> bool {
-        let Some(run) = held.descriptor.run() else { return false };
-        let slots = L::SLOTS << run.size;
+    pub(super) fn has_garbage(&self, held: &ShardGuard<'_>) -> bool {
+        let Some(extent) = held.descriptor.extent() else { return false };
+        let slots = L::SLOTS << extent.size;
         let Counts { live, tombstones } = held.shard.counts();
-        let is_empty = EMPTY * (live as usize) < slots && run.size > self.config.first_size;
+        let is_empty = EMPTY * (live as usize) < slots && extent.size > self.config.first_size;
         is_empty || f64::from(tombstones) > self.config.tombstones * slots as f64
     }
 
     /// Makes a shard, which is locked, as small as its keys allow, or clears it of
     /// tombstones, if it has many free slots or many of these.
     #[inline(always)]
-    pub(super) fn collect_garbage(&self, held: &mut Held<'_>, hash: u64, hashes: &Rehashed) {
+    pub(super) fn collect_garbage(&self, held: &mut ShardGuard<'_>, hash: u64, hashes: &Rehashed) {
         if self.has_garbage(held)
-            && let Some(run) = held.descriptor.run()
+            && let Some(extent) = held.descriptor.extent()
         {
-            self.make_fit(held, run, hash, hashes);
+            self.make_fit(held, extent, hash, hashes);
         }
     }
 
     /// Without memory for it the shard stays as it is.
     #[cold]
-    fn make_fit(&self, held: &mut Held<'_>, run: Run, hash: u64, hashes: &Rehashed) {
+    fn make_fit(
+        &self,
+        held: &mut ShardGuard<'_>,
+        extent: BuddyExtent,
+        hash: u64,
+        hashes: &Rehashed,
+    ) {
         // To half of that load, so that the next keys find room.
         let fitting = fitting(2 * held.shard.counts().live as usize, L::SLOTS);
-        let size = fitting.max(self.config.first_size).min(run.size);
+        let size = fitting.max(self.config.first_size).min(extent.size);
         if self.rehash(held, Some(size), hash, hashes).is_ok() {
             let of_size =
-                if size == run.size { &self.happened.collected } else { &self.happened.shrunk };
+                if size == extent.size { &self.happened.collected } else { &self.happened.shrunk };
             of_size.fetch_add(1, Relaxed);
         }
     }
@@ -213,23 +226,23 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     /// is as it was.
     pub(super) fn rehash(
         &self,
-        held: &mut Held<'_>,
+        held: &mut ShardGuard<'_>,
         size: Option<u32>,
         hash: u64,
         hashes: &Rehashed,
     ) -> Result<(), Error> {
-        let before = held.descriptor.run();
+        let before = held.descriptor.extent();
         let number = self.shards.number(hash);
         self.shards.make_durable_writable(number)?;
-        let (run, counts) = match size {
+        let (extent, counts) = match size {
             None => (None, Counts::default()),
             Some(size) => {
-                let (run, counts) = self.fill(before, size, ((hash >> 63) as usize, hashes))?;
-                (Some(run), counts)
+                let (extent, counts) = self.fill(before, size, ((hash >> 63) as usize, hashes))?;
+                (Some(extent), counts)
             }
         };
-        self.commit(number, run);
-        held.descriptor = held.descriptor.with(run);
+        self.commit(number, extent);
+        held.descriptor = held.descriptor.with(extent);
         held.shard.set_counts(counts);
         // Before the buckets are given back, which may be used for something else then.
         held.shard.publish(held.descriptor);
@@ -239,34 +252,34 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         Ok(())
     }
 
-    /// Stores the pairs of a run in a new one of a size, or of the next size in which all
+    /// Stores the pairs of an extent in a new one of a size, or of the next size in which all
     /// find room; in chains those that find none however large it is.
     fn fill(
         &self,
-        from: Option<Run>,
+        from: Option<BuddyExtent>,
         mut size: u32,
         hashes: (usize, &Rehashed),
-    ) -> Result<(Run, Counts), Error> {
+    ) -> Result<(BuddyExtent, Counts), Error> {
         loop {
             let mut taken =
-                Taken { shards: &self.shards, run: self.shards.take(size)?, is_kept: false };
-            let run = taken.run;
-            let Some((counts, homeless)) = self.fill_run(from, run, hashes)? else {
+                Taken { shards: &self.shards, extent: self.shards.take(size)?, is_kept: false };
+            let extent = taken.extent;
+            let Some((counts, homeless)) = self.fill_extent(from, extent, hashes)? else {
                 size += 1;
                 continue;
             };
-            self.inherit_chained(from, run);
-            self.chain_all(run, &homeless)?;
+            self.inherit_chained(from, extent);
+            self.chain_all(extent, &homeless)?;
             taken.is_kept = true;
-            return Ok((run, counts));
+            return Ok((extent, counts));
         }
     }
 
-    /// Stores pairs of a run that nobody else knows yet in chains, or none of them. (If the
+    /// Stores pairs of an extent that nobody else knows yet in chains, or none of them. (If the
     /// power fails before it is known they are where they were, too, and count there.)
-    fn chain_all(&self, run: Run, homeless: &[Homeless]) -> Result<(), Error> {
+    fn chain_all(&self, extent: BuddyExtent, homeless: &[Homeless]) -> Result<(), Error> {
         for (at, &(hash, pair)) in homeless.iter().enumerate() {
-            self.shards.home(run, hash).set(&self.medium, Flag::Chained);
+            self.shards.home(extent, hash).set(&self.medium, Flag::Chained);
             if self.chains.push(hash, pair).is_err() {
                 for &(hash, pair) in &homeless[..at] {
                     // What this operation has stored can be changed by it.
@@ -278,21 +291,21 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         Ok(())
     }
 
-    /// The same for a run that nobody else knows; the pairs that find no room, with their
+    /// The same for an extent that nobody else knows; the pairs that find no room, with their
     /// hashes, or nothing if they would in a larger one.
-    fn fill_run(
+    fn fill_extent(
         &self,
-        from: Option<Run>,
-        run: Run,
+        from: Option<BuddyExtent>,
+        extent: BuddyExtent,
         (half, hashes): (usize, &Rehashed),
     ) -> Result<Option<(Counts, Vec<Homeless>)>, Error> {
         let (mut counts, mut homeless) = (Counts::default(), Vec::new());
         for bucket in from.iter().flat_map(|&from| self.shards.all(from)) {
             for item in bucket.items(Marking::Place) {
-                let hash = hashes.hash(&self.placement, item.tag, half);
-                let pair = (item.tag, item.second);
-                if self.store(run, hash, pair, &mut counts)?.is_none() {
-                    if !self.is_sparse(run.size + 1, counts.live) {
+                let hash = hashes.hash(&self.codec, item.tag, half);
+                let pair = (item.tag, item.value_word);
+                if self.store(extent, hash, pair, &mut counts)?.is_none() {
+                    if !self.is_sparse(extent.size + 1, counts.live) {
                         return Ok(None);
                     }
                     homeless.push((hash, pair));
@@ -308,10 +321,10 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     /// What is in chains stays there: each bucket that a key of it may have must know.
-    fn inherit_chained(&self, from: Option<Run>, run: Run) {
+    fn inherit_chained(&self, from: Option<BuddyExtent>, extent: BuddyExtent) {
         let Some(from) = from else {
             if self.chains.len() > 0 {
-                self.shards.all(run).for_each(|bucket| bucket.set(&self.medium, Flag::Chained));
+                self.shards.all(extent).for_each(|bucket| bucket.set(&self.medium, Flag::Chained));
             }
             return;
         };
@@ -319,11 +332,11 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             if !bucket.header().has(Flag::Chained) || seeded(Bug::ChainedNotInherited) {
                 continue;
             }
-            let (first, count) = match run.size.checked_sub(from.size) {
+            let (first, count) = match extent.size.checked_sub(from.size) {
                 Some(larger) => (at << larger, 1 << larger),
-                None => (at >> (from.size - run.size), 1),
+                None => (at >> (from.size - extent.size), 1),
             };
-            for at in run.first + first..run.first + first + count {
+            for at in extent.first + first..extent.first + first + count {
                 self.shards.bucket(at).set(&self.medium, Flag::Chained);
             }
         }
@@ -338,11 +351,11 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             for number in (0..self.shards.len()).rev() {
                 let exclusive = Some(&mut *exclusive);
                 self.change_hashed(number, exclusive, |held, hash, hashes| -> Result<(), Error> {
-                    let Some(run) = held.descriptor.run() else { return Ok(()) };
-                    if self.shards.has_below(run) {
-                        self.rehash(held, Some(run.size), hash, hashes)?;
+                    let Some(extent) = held.descriptor.extent() else { return Ok(()) };
+                    if self.shards.has_below(extent) {
+                        self.rehash(held, Some(extent.size), hash, hashes)?;
                         let is_moved =
-                            held.descriptor.run().is_some_and(|now| now.first < run.first);
+                            held.descriptor.extent().is_some_and(|now| now.first < extent.first);
                         is_any_moved |= is_moved;
                     }
                     Ok(())

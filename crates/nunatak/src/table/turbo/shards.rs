@@ -1,22 +1,22 @@
 //! Shards: small tables of buckets side by side, each with a lock for who changes it.
 //!
-//! The buckets of all shards are in one stretch of addresses, so that the system can back
-//! them by huge pages; a shard's are a [run](crate::memory::Run) of them.
+//! The buckets of all shards are in one reserved_array of addresses, so that the system can back
+//! them by huge pages; a shard's are a [run](crate::memory::BuddyExtent) of them.
 //!
 //! Invariants
 //! 1. Who holds the lock of a shard is the only one to store anything in its buckets, its
 //!    counts and its descriptors, but for the lock's bit.
-//! 2. A run that a descriptor names holds all pairs of its shard, but for those in chains.
+//! 2. An extent that a descriptor names holds all pairs of its shard, but for those in chains.
 //!    One that it does not name any more is left as it is until nobody can know it.
 //! 3. A descriptor that was read before and after something was read in its run had that
 //!    run in between: each has another generation.
-//! 4. In a medium of pages, those of a run that was taken are there; and nothing is stored
+//! 4. In a medium of pages, those of an extent that was taken are there; and nothing is stored
 //!    in a bucket that was not made writable in the present operation.
 
 use super::geometry::{Descriptor, MOST_BUCKETS, bucket};
 use crate::error::Error;
 use crate::memory::Addresses;
-use crate::memory::{Medium, MemoryUsage, Part, Run, Runs, Stretch};
+use crate::memory::{Buddies, BuddyExtent, Medium, MemoryUsage, Part, ReservedArray};
 use crate::sync::{
     AtomicPair, AtomicU64, Backoff, Mutex, Ordering, fence, operations_ended, retire_tag,
 };
@@ -55,7 +55,7 @@ impl Counts {
 impl Shard {
     #[inline(always)]
     pub(super) fn descriptor(&self) -> Descriptor {
-        // Acquire: pairs with the release of who filled the run.
+        // Acquire: pairs with the release of who filled the extent.
         Descriptor(self.descriptor.load(Ordering::Acquire))
     }
 
@@ -105,7 +105,7 @@ impl Shard {
     /// The caller holds the lock.
     #[inline(always)]
     fn set(&self, descriptor: Descriptor) {
-        // Release: who locks it next sees what was done, who reads the run what is in it.
+        // Release: who locks it next sees what was done, who reads the extent what is in it.
         // As in the front yard of IcebergHT: loom does not know that what others have
         // stored since the locking they stored in its place.
         #[cfg(loom)]
@@ -146,10 +146,10 @@ pub(super) struct Shards<M: Medium, L: Layout> {
     all: Box<[Shard]>,
     /// The logarithm of how many there are.
     pub(super) bits: u32,
-    buckets: Stretch<L, M>,
+    buckets: ReservedArray<L, M>,
     /// Of a durable table: see [`durable`](super::durable).
-    descriptors: Option<Stretch<AtomicPair, M>>,
-    runs: Mutex<Runs>,
+    descriptors: Option<ReservedArray<AtomicPair, M>>,
+    extents: Mutex<Buddies>,
     /// How many buckets there are addresses for.
     most: usize,
     _addresses: Addresses,
@@ -164,12 +164,12 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         let bytes = count * size_of::<Shard>();
         all.try_reserve_exact(count).map_err(|_| Error::OutOfMemory { bytes })?;
         all.extend((0..count).map(|_| Shard::default()));
-        let descriptors = || Stretch::within(medium, Part::Segments, 0, count);
+        let descriptors = || ReservedArray::within(medium, Part::Segments, 0, count);
         let descriptors = M::IS_DURABLE.then(descriptors).transpose()?;
         let least = if cfg!(loom) { 64 } else { 512 };
         let mut most = (Addresses::share() as usize / size_of::<L>()).clamp(least, MOST_BUCKETS);
         loop {
-            match Stretch::within(medium, Part::Front, 0, most) {
+            match ReservedArray::within(medium, Part::Front, 0, most) {
                 Ok(buckets) => {
                     return Ok(Self {
                         medium: medium.clone(),
@@ -177,7 +177,7 @@ impl<M: Medium, L: Layout> Shards<M, L> {
                         bits: count.ilog2(),
                         buckets,
                         descriptors,
-                        runs: Mutex::default(),
+                        extents: Mutex::default(),
                         most,
                         _addresses: Addresses::count((most * size_of::<L>()) as u64),
                     });
@@ -219,26 +219,26 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         self.buckets.address(at)
     }
 
-    /// The bucket of a run that is so far behind that of a hash.
+    /// The bucket of an extent that is so far behind that of a hash.
     #[inline(always)]
-    pub(super) fn place(&self, run: Run, hash: u64, distance: usize) -> usize {
-        bucket(run, hash, self.bits, distance)
+    pub(super) fn place(&self, extent: BuddyExtent, hash: u64, distance: usize) -> usize {
+        bucket(extent, hash, self.bits, distance)
     }
 
-    /// Whether there are addresses for so large a run of every shard: asked before any of them
+    /// Whether there are addresses for so large an extent of every shard: asked before any of them
     /// takes memory.
     pub(super) fn check_size(&self, size: u32) -> Result<(), Error> {
         if self.all.len() > self.most >> size { Err(Error::CapacityOverflow) } else { Ok(()) }
     }
 
-    /// The bucket of a run that a key is in if there is room.
-    pub(super) fn home(&self, run: Run, hash: u64) -> &L {
-        self.bucket(self.place(run, hash, 0))
+    /// The bucket of an extent that a key is in if there is room.
+    pub(super) fn home(&self, extent: BuddyExtent, hash: u64) -> &L {
+        self.bucket(self.place(extent, hash, 0))
     }
 
-    /// All buckets of a run.
-    pub(super) fn all(&self, run: Run) -> impl Iterator<Item = &L> {
-        (run.first..run.first + run.len()).map(|at| self.bucket(at))
+    /// All buckets of an extent.
+    pub(super) fn all(&self, extent: BuddyExtent) -> impl Iterator<Item = &L> {
+        (extent.first..extent.first + extent.len()).map(|at| self.bucket(at))
     }
 
     /// What is in a slot: see [`Layout::pair`].
@@ -253,24 +253,24 @@ impl<M: Medium, L: Layout> Shards<M, L> {
     }
 
     /// Empty buckets that nobody else knows.
-    pub(super) fn take(&self, size: u32) -> Result<Run, Error> {
+    pub(super) fn take(&self, size: u32) -> Result<BuddyExtent, Error> {
         // So that a full disk costs nothing. And pages for the descriptor and the rest.
         self.medium.has_room((size_of::<L>() << size) + (2 << 12))?;
-        let mut runs = self.runs.lock();
+        let mut extents = self.extents.lock();
         let room = |len| if M::IS_DURABLE { len } else { room::<L>(len) };
-        let (run, is_used) = runs.take(size, |len| self.buckets.grow(room(len)))?;
-        drop(runs);
-        let emptied = if is_used { self.empty(run) } else { Ok(()) };
-        let ready = emptied.and_then(|()| self.make_run_writable(run));
-        ready.inspect_err(|_| self.give_back(run)).map(|()| run)
+        let (extent, is_used) = extents.take(size, |len| self.buckets.grow(room(len)))?;
+        drop(extents);
+        let emptied = if is_used { self.empty(extent) } else { Ok(()) };
+        let ready = emptied.and_then(|()| self.make_extent_writable(extent));
+        ready.inspect_err(|_| self.give_back(extent)).map(|()| extent)
     }
 
-    fn empty(&self, run: Run) -> Result<(), Error> {
-        if self.buckets.discard(run.first..run.first + run.len()) {
+    fn empty(&self, extent: BuddyExtent) -> Result<(), Error> {
+        if self.buckets.discard(extent.first..extent.first + extent.len()) {
             return Ok(());
         }
-        self.make_run_writable(run)?;
-        self.all(run).for_each(|bucket| bucket.empty(&self.medium));
+        self.make_extent_writable(extent)?;
+        self.all(extent).for_each(|bucket| bucket.empty(&self.medium));
         Ok(())
     }
 
@@ -280,19 +280,19 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         self.buckets.make_writable(at)
     }
 
-    /// Sees to it that all buckets of a run may be changed, and have pages.
-    fn make_run_writable(&self, run: Run) -> Result<(), Error> {
+    /// Sees to it that all buckets of an extent may be changed, and have pages.
+    fn make_extent_writable(&self, extent: BuddyExtent) -> Result<(), Error> {
         if !M::IS_PAGED {
             return Ok(());
         }
-        first_of_pages::<L>(run).try_for_each(|at| self.make_writable(at))
+        first_of_pages::<L>(extent).try_for_each(|at| self.make_writable(at))
     }
 
-    /// Starts to make all of a run durable.
-    pub(super) fn flush(&self, run: Run) {
+    /// Starts to make all of an extent durable.
+    pub(super) fn flush(&self, extent: BuddyExtent) {
         if M::IS_DURABLE {
             // Bucket by bucket, since they may be in different pages.
-            self.all(run).for_each(|bucket| self.medium.flush(bucket, 1));
+            self.all(extent).for_each(|bucket| self.medium.flush(bucket, 1));
         }
     }
 
@@ -316,14 +316,14 @@ impl<M: Medium, L: Layout> Shards<M, L> {
     }
 
     /// Takes buckets back that nobody comes to know any more.
-    pub(super) fn give_back(&self, run: Run) {
+    pub(super) fn give_back(&self, extent: BuddyExtent) {
         let tag = retire_tag();
-        self.runs.lock().give_back(run, tag);
+        self.extents.lock().give_back(extent, tag);
     }
 
-    /// Whether a run of a size is to be had before a bucket.
-    pub(super) fn has_below(&self, run: Run) -> bool {
-        self.runs.lock().has_below(run.size, run.first)
+    /// Whether an extent of a size is to be had before a bucket.
+    pub(super) fn has_below(&self, extent: BuddyExtent) -> bool {
+        self.extents.lock().has_below(extent.size, extent.first)
     }
 
     /// Waits until what was given back can be used again, and gives the memory of the last
@@ -334,9 +334,9 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         while !operations_ended(tag, false) {
             backoff.wait();
         }
-        let mut runs = self.runs.lock();
-        if runs.trim() {
-            self.buckets.shrink(runs.len);
+        let mut extents = self.extents.lock();
+        if extents.trim() {
+            self.buckets.shrink(extents.len);
         }
     }
 
@@ -348,7 +348,7 @@ impl<M: Medium, L: Layout> Shards<M, L> {
     pub(super) fn usage(&self) -> MemoryUsage {
         let bytes = self.all.len() * size_of::<Shard>();
         let descriptors = self.descriptors.as_ref();
-        let descriptors = descriptors.map_or_else(MemoryUsage::default, Stretch::usage);
+        let descriptors = descriptors.map_or_else(MemoryUsage::default, ReservedArray::usage);
         self.buckets.usage() + descriptors + MemoryUsage { mapped: bytes, resident: bytes }
     }
 }
@@ -357,14 +357,14 @@ impl<M: Medium, L: Layout> Shards<M, L> {
 impl<M: Medium, L: Layout> Shards<M, L> {
     /// For how many shards a medium holds descriptors.
     pub(super) fn described(&self) -> usize {
-        self.descriptors.as_ref().map_or(0, Stretch::len)
+        self.descriptors.as_ref().map_or(0, ReservedArray::len)
     }
 
     /// Learns which buckets of a medium are in use; whether that can be.
-    pub(super) fn restore(&self, used: Vec<Run>) -> bool {
-        match Runs::restore(self.buckets.len(), used) {
-            Some(runs) => {
-                *self.runs.lock() = runs;
+    pub(super) fn restore(&self, used: Vec<BuddyExtent>) -> bool {
+        match Buddies::restore(self.buckets.len(), used) {
+            Some(extents) => {
+                *self.extents.lock() = extents;
                 true
             }
             None => false,
@@ -387,10 +387,10 @@ impl<L: Layout> Shards<crate::memory::durable::Paged, L> {
     }
 }
 
-/// A bucket of each page of a run.
-fn first_of_pages<L>(run: Run) -> impl Iterator<Item = usize> {
+/// A bucket of each page of an extent.
+fn first_of_pages<L>(extent: BuddyExtent) -> impl Iterator<Item = usize> {
     let page = if cfg!(any(loom, shuttle)) { 1 } else { 4096 / size_of::<L>() };
-    (run.first..run.first + run.len()).step_by(page)
+    (extent.first..extent.first + extent.len()).step_by(page)
 }
 
 /// For how many buckets there shall be memory if so many are needed: the system finds and

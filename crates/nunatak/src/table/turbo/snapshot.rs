@@ -1,16 +1,16 @@
 //! What a [cut](crate::table::shared::cut) of the table copies: shards.
 
 use super::Table;
-use super::apply::Held;
+use super::apply::ShardGuard;
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::table::shared::bucket::{Flag, Header, Layout, Marking};
 use crate::table::shared::cut::PairSnapshot;
 use crate::table::stages::{Figures, Snapshots};
 
-impl<P: Placement, M: Medium, L: Layout> Snapshots for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Snapshots for Table<P, M, L> {
     type Snapshot = PairSnapshot;
 
     fn snapshot(&self) -> Result<PairSnapshot, Error> {
@@ -21,11 +21,11 @@ impl<P: Placement, M: Medium, L: Layout> Snapshots for Table<P, M, L> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
-    /// Copies a shard, which is locked, for the cut that is being taken, unless somebody
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
+    /// ShadowPages a shard, which is locked, for the cut that is being taken, unless somebody
     /// has. The caller is in an operation.
     #[inline(always)]
-    pub(super) fn copy_before_change(&self, held: &Held<'_>, hash: u64) {
+    pub(super) fn copy_before_change(&self, held: &ShardGuard<'_>, hash: u64) {
         let number = self.cut.number();
         if number != 0 && !held.shard.is_copied(number) && !seeded(Bug::ChangedUncopied) {
             self.copy_shard(held, hash, number);
@@ -33,23 +33,23 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     #[cold]
-    fn copy_shard(&self, held: &Held<'_>, hash: u64, number: u64) {
+    fn copy_shard(&self, held: &ShardGuard<'_>, hash: u64, number: u64) {
         let mut pairs = Vec::new();
         self.read_shard(held, hash, &mut pairs);
         self.cut.add(&pairs);
         held.shard.set_copied(number);
     }
 
-    /// Copies the pairs, by their words, of a shard, which is locked and which some hash is
+    /// ShadowPages the pairs, by their words, of a shard, which is locked and which some hash is
     /// of.
-    pub(super) fn read_shard(&self, held: &Held<'_>, hash: u64, pairs: &mut Vec<(u64, u64)>) {
+    pub(super) fn read_shard(&self, held: &ShardGuard<'_>, hash: u64, pairs: &mut Vec<(u64, u64)>) {
         let half = (hash >> 63) as usize;
-        let run = held.descriptor.run();
-        let mut may_be_chained = run.is_none();
-        for bucket in run.iter().flat_map(|&run| self.shards.all(run)) {
+        let extent = held.descriptor.extent();
+        let mut may_be_chained = extent.is_none();
+        for bucket in extent.iter().flat_map(|&extent| self.shards.all(extent)) {
             may_be_chained |= bucket.header().has(Flag::Chained);
             let items = bucket.items(Marking::Place);
-            pairs.extend(items.map(|item| (self.decoder.word(item.tag, half), item.second)));
+            pairs.extend(items.map(|item| (self.decoder.word(item.tag, half), item.value_word)));
         }
         if may_be_chained && self.chains.len() > 0 {
             let number = self.shards.number(hash);

@@ -2,8 +2,8 @@
 
 use super::Table;
 use super::find::PASSED;
-use crate::hash::Placement;
-use crate::memory::{Medium, MemoryUsage, Run};
+use crate::hash::HashCodec;
+use crate::memory::{BuddyExtent, Medium, MemoryUsage};
 use crate::sync::Ordering;
 use crate::table::shared::bucket::{Header, Layout, Marking};
 use crate::table::shared::rehashed::Rehashed;
@@ -49,7 +49,7 @@ pub struct TurboStats {
     pub shrunk: usize,
 }
 
-impl<P: Placement, M: Medium, L: Layout> Figures for Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Figures for Table<P, M, L> {
     type Stats = TurboStats;
 
     fn len(&self) -> usize {
@@ -73,11 +73,11 @@ impl<P: Placement, M: Medium, L: Layout> Figures for Table<P, M, L> {
         let (mut distances, mut ends) = (Vec::new(), Vec::new());
         for number in 0..self.shards.len() {
             self.change_hashed(number, None, |held, hash, hashes| {
-                let Some(run) = held.descriptor.run() else { return };
-                buckets += run.len();
+                let Some(extent) = held.descriptor.extent() else { return };
+                buckets += extent.len();
                 tombstones += held.shard.counts().tombstones as usize;
-                self.count_distances(run, ((hash >> 63) as usize, hashes), &mut distances);
-                self.count_probes(run, &mut ends);
+                self.count_distances(extent, ((hash >> 63) as usize, hashes), &mut distances);
+                self.count_probes(extent, &mut ends);
             });
         }
         let all = ends.iter().sum::<usize>().max(1) as f64;
@@ -102,7 +102,7 @@ impl<P: Placement, M: Medium, L: Layout> Figures for Table<P, M, L> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// How many pairs there are, but for those of shards that nobody has looked at since a
     /// crash.
     pub(super) fn counted(&self) -> usize {
@@ -112,29 +112,30 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
 
     /// The slots of all shards.
     pub(super) fn slots(&self) -> usize {
-        let runs = (0..self.shards.len()).filter_map(|n| self.shards.shard(n).descriptor().run());
-        runs.map(|run| run.len() * L::SLOTS).sum()
+        let extents =
+            (0..self.shards.len()).filter_map(|n| self.shards.shard(n).descriptor().extent());
+        extents.map(|extent| extent.len() * L::SLOTS).sum()
     }
 
     fn count_distances(
         &self,
-        run: Run,
+        extent: BuddyExtent,
         (half, hashes): (usize, &Rehashed),
         distances: &mut Vec<usize>,
     ) {
-        for (at, bucket) in (run.first..).zip(self.shards.all(run)) {
+        for (at, bucket) in (extent.first..).zip(self.shards.all(extent)) {
             for item in bucket.items(Marking::Place) {
-                let hash = hashes.hash(&self.placement, item.tag, half);
-                let home = self.shards.place(run, hash, 0);
-                count(distances, at.wrapping_sub(home) & (run.len() - 1));
+                let hash = hashes.hash(&self.codec, item.tag, half);
+                let home = self.shards.place(extent, hash, 0);
+                count(distances, at.wrapping_sub(home) & (extent.len() - 1));
             }
         }
     }
 
-    fn count_probes(&self, run: Run, ends: &mut Vec<usize>) {
-        let at = |place: usize| self.shards.bucket(run.first + (place & (run.len() - 1)));
-        for home in 0..run.len() {
-            let last = self.scope(run) - 1;
+    fn count_probes(&self, extent: BuddyExtent, ends: &mut Vec<usize>) {
+        let at = |place: usize| self.shards.bucket(extent.first + (place & (extent.len() - 1)));
+        for home in 0..extent.len() {
+            let last = self.scope(extent) - 1;
             let goes_on = |&place: &usize| at(home + place).header().has(PASSED);
             count(ends, (0..last).take_while(goes_on).count());
         }

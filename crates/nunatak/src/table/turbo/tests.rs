@@ -5,20 +5,20 @@
 //! are fuller before they grow, and searches are shorter.
 
 use super::{Config, Table, TurboStats};
-use crate::hash::{Placement as _, WordPlacement};
+use crate::hash::{HashCodec as _, WordCodec};
 use crate::memory::touched::lines_of;
 use crate::sync::Ordering::Relaxed;
 use crate::table::{ByWord, Change, PairTable};
 use core::hash::BuildHasher as _;
 use foldhash::fast::FixedState;
 
-type Words = Table<WordPlacement<FixedState>>;
+type Words = Table<WordCodec<FixedState>>;
 
 /// A table whose figures are the same whenever they are looked at, of shards of two to the
 /// power of `size` buckets.
 fn words(shards: usize, size: u32, config: Config, seed: u64) -> Words {
     let config = Config { shards: Some(shards), first_size: size, ..config };
-    Table::new(WordPlacement::new(FixedState::with_seed(seed)), config, 0).unwrap()
+    Table::new(WordCodec::new(FixedState::with_seed(seed)), config, 0).unwrap()
 }
 
 fn put(table: &Words, word: u64) -> Option<u64> {
@@ -38,7 +38,7 @@ fn random(seed: u64) -> impl Iterator<Item = u64> {
 fn load_at_first_failure(size: u32, scope: usize, rounds: u64) -> f64 {
     let loads = (0..rounds).map(|seed| {
         let table = words(2, size, Config { scope, ..Config::default() }, seed);
-        let of_first = |word: &u64| table.placement.hash(*word) >> 63 == 0;
+        let of_first = |word: &u64| table.codec.hash(*word) >> 63 == 0;
         let mut count = 0;
         random(seed).filter(of_first).find(|&word| {
             put(&table, word);
@@ -56,7 +56,7 @@ fn load_at_first_failure(size: u32, scope: usize, rounds: u64) -> f64 {
 fn keys_are_changed_up_to_the_end_of_their_scope() {
     let table = words(2, 6, Config::default(), 0);
     // The fifth of the first shard's 64.
-    let is_of_bucket = |word: &u64| table.placement.hash(*word) >> 57 == 5;
+    let is_of_bucket = |word: &u64| table.codec.hash(*word) >> 57 == 5;
     let keys: Vec<u64> = random(0).filter(is_of_bucket).take(15 * 16).collect();
     assert!(keys.iter().all(|&key| put(&table, key).is_none()));
     assert!(keys.iter().all(|&key| put(&table, key) == Some(!key)), "they are there once");
@@ -203,9 +203,9 @@ impl core::hash::BuildHasher for Asked {
 fn a_hasher_that_panics_after_a_removal_leaves_the_shard_as_it_was() {
     let allowed = std::sync::Arc::new(core::sync::atomic::AtomicUsize::new(usize::MAX / 2));
     let set = |count| allowed.store(count, core::sync::atomic::Ordering::Relaxed);
-    let placement = WordPlacement::new(Asked(FixedState::with_seed(1), allowed.clone()));
+    let codec = WordCodec::new(Asked(FixedState::with_seed(1), allowed.clone()));
     let config = Config { shards: Some(2), tombstones: 0.01, ..Config::default() };
-    let table: Table<WordPlacement<Asked>> = Table::new(placement, config, 0).unwrap();
+    let table: Table<WordCodec<Asked>> = Table::new(codec, config, 0).unwrap();
     let words: Vec<u64> = random(1).take(10_000).collect();
     for &word in &words {
         assert_eq!(table.apply(word, &ByWord, Some(!word), |_| Change::Keep), None);
@@ -254,8 +254,8 @@ impl core::hash::Hasher for LowestBit {
 #[test]
 fn keys_in_chains_are_found_after_their_shard_was_emptied() {
     let config = Config { shards: Some(2), ..Config::default() };
-    let table: Table<WordPlacement<TwoHashes>> =
-        Table::new(WordPlacement::new(TwoHashes), config, 0).unwrap();
+    let table: Table<WordCodec<TwoHashes>> =
+        Table::new(WordCodec::new(TwoHashes), config, 0).unwrap();
     for word in 0..1000 {
         assert_eq!(table.apply(word, &ByWord, Some(!word), |_| Change::Keep), None);
     }
@@ -269,7 +269,7 @@ fn keys_in_chains_are_found_after_their_shard_was_emptied() {
     let are_found = || chained.iter().all(|&word| table.find(word, &ByWord) == Some(!word));
     assert!(are_found(), "a key in a chain is lost without buckets");
     assert_eq!(table.apply(1000, &ByWord, Some(0), |_| Change::Keep), None);
-    assert!(table.stats().slots > 0 && are_found(), "a key in a chain is lost by the first run");
+    assert!(table.stats().slots > 0 && are_found(), "a key in a chain is lost by the first extent");
     for &word in &chained {
         assert_eq!(table.apply(word, &ByWord, None, |_| Change::Remove), Some(!word));
     }

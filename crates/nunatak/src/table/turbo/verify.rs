@@ -1,18 +1,18 @@
 //! Looking whether all of a durable table is as it should be.
 
 use super::Table;
-use super::apply::Held;
+use super::apply::ShardGuard;
 use super::find::PASSED;
 use super::geometry::fingerprint;
 use super::shards::Counts;
 use crate::error::Error;
-use crate::hash::Placement;
-use crate::memory::Run;
+use crate::hash::HashCodec;
+use crate::memory::BuddyExtent;
 use crate::memory::durable::Paged;
 use crate::table::shared::bucket::{Header, Layout};
 use crate::table::shared::files::{IsPair, ensure, verify_pair};
 
-impl<P: Placement> Table<P, Paged> {
+impl<P: HashCodec> Table<P, Paged> {
     /// Looks at every slot: how many pairs there are. Changes wait, shard by shard.
     pub(crate) fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error> {
         self.shards.check()?;
@@ -21,8 +21,8 @@ impl<P: Placement> Table<P, Paged> {
         let (mut pairs, mut words) = (0, Vec::new());
         for number in 0..self.shards.len() {
             self.change_shard(number, |held, hash| -> Result<(), Error> {
-                if let Some(run) = held.descriptor.run() {
-                    pairs += self.verify_shard(held, run, hash)?;
+                if let Some(extent) = held.descriptor.extent() {
+                    pairs += self.verify_shard(held, extent, hash)?;
                 }
                 words.clear();
                 self.read_shard(held, hash, &mut words);
@@ -33,10 +33,15 @@ impl<P: Placement> Table<P, Paged> {
     }
 
     /// Looks at all slots of a shard, which is locked; how many pairs they hold.
-    fn verify_shard(&self, held: &Held<'_>, run: Run, prefix: u64) -> Result<usize, Error> {
+    fn verify_shard(
+        &self,
+        held: &ShardGuard<'_>,
+        extent: BuddyExtent,
+        prefix: u64,
+    ) -> Result<usize, Error> {
         let (number, half) = (self.shards.number(prefix), (prefix >> 63) as usize);
         let mut counts = Counts::default();
-        for (at, bucket) in self.shards.all(run).enumerate() {
+        for (at, bucket) in self.shards.all(extent).enumerate() {
             let header = bucket.header();
             let free: Vec<usize> = header.matching(0).collect();
             for slot in 0..Self::SLOTS {
@@ -45,13 +50,13 @@ impl<P: Placement> Table<P, Paged> {
                     ensure(tag == 0, "an empty slot holds a pair")?;
                     continue;
                 }
-                ensure(tag != 0 && self.placement.is_tag(tag), "a slot that is taken is empty")?;
-                let hash = self.placement.hash_of_tag(tag, half);
+                ensure(tag != 0 && self.codec.is_tag(tag), "a slot that is taken is empty")?;
+                let hash = self.codec.hash_of_tag(tag, half);
                 let is_its = self.shards.number(hash) == number;
                 ensure(is_its, "a pair is in a shard that is not its key's")?;
                 let is_known = header.matching(fingerprint(hash)).any(|other| other == slot);
                 ensure(is_known, "a pair has another's fingerprint")?;
-                self.verify_way(run, at, hash, (tag, second))?;
+                self.verify_way(extent, at, hash, (tag, second))?;
                 counts.live += 1;
             }
             if header.has(PASSED) {
@@ -64,13 +69,19 @@ impl<P: Placement> Table<P, Paged> {
 
     /// Whether a key's search comes to its bucket, and to it alone. (Of words that are no keys
     /// others may have the same tag, and another value.)
-    fn verify_way(&self, run: Run, at: usize, hash: u64, pair: (u64, u64)) -> Result<(), Error> {
+    fn verify_way(
+        &self,
+        extent: BuddyExtent,
+        at: usize,
+        hash: u64,
+        pair: (u64, u64),
+    ) -> Result<(), Error> {
         let is_same =
             |other: u64, second: u64| other == pair.0 && (P::WORDS_ARE_KEYS || second == pair.1);
         let (mut is_on_the_way, mut found) = (false, 0);
-        for distance in 0..self.scope(run) {
-            let place = self.shards.place(run, hash, distance);
-            is_on_the_way |= place == run.first + at;
+        for distance in 0..self.scope(extent) {
+            let place = self.shards.place(extent, hash, distance);
+            is_on_the_way |= place == extent.first + at;
             let bucket = self.shards.bucket(place);
             let slots = bucket.header().matching(fingerprint(hash));
             let pairs = slots.map(|slot| bucket.pair(slot, self.pairs_load_whole));

@@ -1,13 +1,13 @@
 //! Batches over keys: the operations in order, the memory accesses overlapped.
 //!
-//! They go in [groups](crate::table::shared::groups) through four stages: a key's version and the headers
+//! They go in [groups](crate::table::shared::prefetch_groups) through four stages: a key's version and the headers
 //! of its buckets are fetched; the slots that these tell of; the buffer that a slot points to; and
 //! the operation is executed.
 
 use super::find::Count;
 use crate::entry::Inline;
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::sync::Ordering;
@@ -16,11 +16,11 @@ use crate::table::pea::directory::Found;
 use crate::table::pea::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
 use crate::table::pea::multi::values::Pointer;
 use crate::table::shared::bucket::{Bucket, BucketHeader, Header, Layout};
-use crate::table::shared::groups::Lags;
+use crate::table::shared::prefetch_groups::StageDelays;
 
 /// When an operation's slots are fetched, its buffer, and it is executed.
-const LAGS: Lags<3> = Lags { near: [2, 3, 4], far: [3, 5, 7] };
-const RING: usize = LAGS.ring();
+const DELAYS: StageDelays<3> = StageDelays { near: [2, 3, 4], far: [3, 5, 7] };
+const RING: usize = DELAYS.ring();
 
 /// What is known of an operation before its turn.
 #[derive(Clone, Copy)]
@@ -30,8 +30,8 @@ struct Ahead<'t> {
     found: Found<'t>,
 }
 
-impl<P: Placement, M: Medium> Table<P, M> {
-    /// Runs `step` for every key of a batch, in order, while the lines of later ones are fetched.
+impl<P: HashCodec, M: Medium> Table<P, M> {
+    /// Buddies `step` for every key of a batch, in order, while the lines of later ones are fetched.
     #[inline(always)]
     fn for_each_key<'t, const CHANGES: bool>(
         &'t self,
@@ -41,10 +41,10 @@ impl<P: Placement, M: Medium> Table<P, M> {
     ) {
         let fetch = |address| if CHANGES { prefetch_to_write(address) } else { prefetch(address) };
         let mut ring = [Ahead { hash: 0, found: self.directories.find(0) }; RING];
-        let (groups, [slot_lag, buffer_lag, step_lag]) = LAGS.groups(count);
+        let (groups, [slot_lag, buffer_lag, step_lag]) = DELAYS.groups(count);
         for turn in groups.turns() {
             for at in groups.at(turn, 0) {
-                let hash = self.placement.hash(word(at));
+                let hash = self.codec.hash(word(at));
                 ring[at % RING] = Ahead { hash, found: self.locate(hash) };
             }
             for at in groups.at(turn, 0) {

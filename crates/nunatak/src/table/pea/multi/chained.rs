@@ -3,8 +3,8 @@
 //! Pointers are filed there under another hash than values: the lowest bit tells them apart,
 //! whatever it is of the key's. (In a durable table their words do so as well.)
 
-use super::{Held, Interrupted};
-use crate::hash::Placement;
+use super::{Interrupted, LockedBuckets};
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::table::pea::Table;
 use crate::table::pea::multi::log::Location;
@@ -17,7 +17,7 @@ pub(in crate::table::pea) struct Chained {
     pub(in crate::table::pea) hash: u64,
     pub(in crate::table::pea) tag: u64,
     /// A value, or a pointer to many.
-    pub(in crate::table::pea) second: u64,
+    pub(in crate::table::pea) value_word: u64,
     pub(in crate::table::pea) is_pointer: bool,
 }
 
@@ -28,24 +28,24 @@ impl Chained {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// Iterates over every value of every key. Of hashes the lowest bit is left out if keys may
     /// have several values.
     pub(in crate::table::pea) fn all_chained(&self) -> impl Iterator<Item = Chained> {
         let pointer_bit = u64::from(self.duplicates.is_some());
-        self.chains.all().into_iter().map(move |(filed, (word, second))| Chained {
+        self.chains.all().into_iter().map(move |(filed, (word, value_word))| Chained {
             hash: filed & !pointer_bit,
             tag: self.marking().tag(word),
-            second,
+            value_word,
             is_pointer: filed & pointer_bit != 0,
         })
     }
 }
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: HashCodec, M: Medium> Table<P, M> {
     /// What is stored of something in the chains.
     fn pair(&self, chained: Chained) -> (u64, u64) {
-        (self.marking().word(chained.tag, chained.is_pointer), chained.second)
+        (self.marking().word(chained.tag, chained.is_pointer), chained.value_word)
     }
 
     /// Under which hash something is filed, and what is stored of it.
@@ -60,7 +60,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// All of a key, values first.
     pub(super) fn chained_of(&self, hash: u64, tag: u64) -> impl Iterator<Item = Chained> {
         [false, true].into_iter().flat_map(move |is_pointer| {
-            let of = move |second| Chained { hash, tag, second, is_pointer };
+            let of = move |value_word| Chained { hash, tag, value_word, is_pointer };
             let (filed, (word, _)) = self.filed(of(0));
             self.chains.of(filed, word).into_iter().map(of)
         })
@@ -69,21 +69,22 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// Puts a value into the chains: behind others of its key, if it has any there.
     pub(super) fn push_chained(
         &self,
-        held: &mut Held<'_, M>,
+        held: &mut LockedBuckets<'_, M>,
         value: u64,
     ) -> Result<(), Interrupted> {
         let (hash, tag) = (held.hash, held.tag);
         let before: Vec<Chained> = self.chained_of(hash, tag).collect();
-        let of = |second, is_pointer| Chained { hash, tag, second, is_pointer };
+        let of = |value_word, is_pointer| Chained { hash, tag, value_word, is_pointer };
         if let Some(&pointer) = before.iter().find(|chained| chained.is_pointer)
-            && let Ok(appended) = self.values().append(Pointer(pointer.second), value)
+            && let Ok(appended) = self.values().append(Pointer(pointer.value_word), value)
         {
             return self.change_chained(held, pointer, of(appended.0, true), None);
         }
         let has_only_pointers = self.marking().has_only_pointers(tag);
         let has_pointer = before.iter().any(|chained| chained.is_pointer);
         if !has_pointer && before.len() == usize::from(!has_only_pointers) {
-            let values: Vec<u64> = before.iter().map(|value| value.second).chain([value]).collect();
+            let values: Vec<u64> =
+                before.iter().map(|value| value.value_word).chain([value]).collect();
             // What is refused memory stays as it is.
             if let Ok(pointer) = self.values().store(&values) {
                 let pointer = of(pointer.0, true);
@@ -104,7 +105,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         let (hash, pair) = self.filed(chained);
         self.chains.push(hash, pair).map_err(|_| {
             if chained.is_pointer {
-                self.values().free(Pointer(chained.second));
+                self.values().free(Pointer(chained.value_word));
             }
             Interrupted::NoRoom
         })
@@ -113,7 +114,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// Makes something else of what is in the chains, and stores another word with it.
     fn change_chained(
         &self,
-        held: &mut Held<'_, M>,
+        held: &mut LockedBuckets<'_, M>,
         from: Chained,
         to: Chained,
         hole: Option<(usize, u64)>,
@@ -130,7 +131,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
             });
             if opened.is_err() {
                 if to.is_pointer {
-                    self.take_back(from, Pointer(to.second));
+                    self.take_back(from, Pointer(to.value_word));
                 }
                 return opened;
             }
@@ -145,8 +146,10 @@ impl<P: Placement, M: Medium> Table<P, M> {
         }
         self.chains.refile(before, after);
         match (from.is_pointer, to.is_pointer) {
-            (true, true) => self.values().replaced(Pointer(from.second), Pointer(to.second)),
-            (true, false) => self.values().free(Pointer(from.second)),
+            (true, true) => {
+                self.values().replaced(Pointer(from.value_word), Pointer(to.value_word))
+            }
+            (true, false) => self.values().free(Pointer(from.value_word)),
             _ => {}
         }
         Ok(())
@@ -156,7 +159,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     fn take_back(&self, from: Chained, to: Pointer) {
         match from.is_pointer {
             // Only the last one, if it is another.
-            true => self.values().replaced(to, Pointer(from.second)),
+            true => self.values().replaced(to, Pointer(from.value_word)),
             false => self.values().free(to),
         }
     }
@@ -164,25 +167,25 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// Takes a value out of the chains, if it is there.
     pub(super) fn remove_chained(
         &self,
-        held: &mut Held<'_, M>,
+        held: &mut LockedBuckets<'_, M>,
         value: u64,
     ) -> Result<bool, Interrupted> {
         let (hash, tag) = (held.hash, held.tag);
         let all: Vec<Chained> = self.chained_of(hash, tag).collect();
         for chained in all {
             if !chained.is_pointer {
-                if chained.second == value {
+                if chained.value_word == value {
                     self.forget_chained(chained)?;
                     return Ok(true);
                 }
                 continue;
             }
             let (pointer, keeps_one) =
-                (Pointer(chained.second), self.marking().has_only_pointers(tag));
+                (Pointer(chained.value_word), self.marking().has_only_pointers(tag));
             let Some(found) = self.values().locate(pointer, value) else { continue };
             let removal = self.values().plan_removal(pointer, found, keeps_one);
             self.open_hole(removal.hole)?;
-            let of = |second, is_pointer| Chained { hash, tag, second, is_pointer };
+            let of = |value_word, is_pointer| Chained { hash, tag, value_word, is_pointer };
             match removal.left {
                 Left::Many(left) => {
                     self.change_chained(held, chained, of(left.0, true), removal.hole)?;

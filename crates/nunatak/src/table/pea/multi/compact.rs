@@ -1,7 +1,7 @@
 //! Bucket compaction: the values of a key become one slot.
 
-use super::{At, Held, Interrupted};
-use crate::hash::Placement;
+use super::{At, Interrupted, LockedBuckets};
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
@@ -14,11 +14,15 @@ use crate::table::shared::bucket::{Bucket, Header, Item, Layout, Marking, SLOTS}
 /// bytes 272: the average utility is 0.44 to 0.41 then, by skew, instead of 0.48 to 0.47.
 const LEAST: usize = if cfg!(any(loom, shuttle)) { 2 } else { 4 };
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: HashCodec, M: Medium> Table<P, M> {
     /// Gives keys that have several values in a bucket buffers; whether there is more
     /// room then. The bucket may be changed.
     #[cold]
-    pub(super) fn compact_held(&self, held: &mut Held<'_, M>, at: At) -> Result<bool, Interrupted> {
+    pub(super) fn compact_held(
+        &self,
+        held: &mut LockedBuckets<'_, M>,
+        at: At,
+    ) -> Result<bool, Interrupted> {
         let bucket = held.bucket(at);
         if self.marking() == Marking::Place {
             return Ok(self.compact_by_place(bucket, &mut Vec::new()));
@@ -38,7 +42,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// The same for a bucket that nobody else has; which buffers were made.
     #[cold]
     pub(in crate::table::pea) fn compact_new(
@@ -82,7 +86,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             if of_key[0].1.is_pointer || of_key.len() < LEAST {
                 continue;
             }
-            let values: Vec<u64> = of_key.iter().map(|(_, item)| item.second).collect();
+            let values: Vec<u64> = of_key.iter().map(|(_, item)| item.value_word).collect();
             let slots: Vec<usize> = of_key.iter().map(|&(slot, _)| slot).collect();
             // What is refused memory stays where it is.
             let Ok(pointer) = self.values().store(&values) else { continue };
@@ -101,7 +105,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
         for of_key in items.chunk_by(|a, b| a.tag == b.tag) {
             let first = of_key[0];
             let values: Vec<u64> =
-                of_key.iter().filter(|item| !item.is_pointer).map(|item| item.second).collect();
+                of_key.iter().filter(|item| !item.is_pointer).map(|item| item.value_word).collect();
             // What is refused memory stays where it is.
             let pointer = match first.is_pointer {
                 false if values.len() < LEAST => None,
@@ -111,7 +115,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
             match pointer {
                 Some(pointer) => {
                     made.push(pointer);
-                    kept.push(Item { second: pointer.0, is_pointer: true, ..first });
+                    kept.push(Item { value_word: pointer.0, is_pointer: true, ..first });
                 }
                 None => kept.extend_from_slice(of_key),
             }

@@ -1,8 +1,8 @@
 //! Looking at the values of keys.
 
-use super::{At, Held};
+use super::{At, LockedBuckets};
 use crate::entry::Inline;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::memory::prefetch::prefetch;
 use crate::seeded::{Bug, seeded};
@@ -125,7 +125,7 @@ impl Visitor for Any {
     }
 }
 
-/// Copies all values.
+/// ShadowPages all values.
 #[derive(Debug)]
 pub(in crate::table::pea) struct Copy<'v, V> {
     to: &'v mut Vec<V>,
@@ -189,12 +189,12 @@ fn prefetch_word(word: &AtomicU64) {
     prefetch(core::ptr::from_ref(word));
 }
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: HashCodec, M: Medium> Table<P, M> {
     /// How many values a key has.
     #[inline]
     pub(crate) fn count_values(&self, word: u64) -> usize {
         let mut count = Count::default();
-        self.visit::<true>(self.placement.hash(word), word, &mut count);
+        self.visit::<true>(self.codec.hash(word), word, &mut count);
         count.total()
     }
 
@@ -202,7 +202,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     #[inline]
     pub(crate) fn contains_value(&self, word: u64, value: u64) -> bool {
         let mut contains = Contains { value, is_found: false };
-        self.visit::<true>(self.placement.hash(word), word, &mut contains);
+        self.visit::<true>(self.codec.hash(word), word, &mut contains);
         contains.is_found
     }
 
@@ -210,7 +210,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     #[inline]
     pub(crate) fn any_value(&self, word: u64) -> Option<u64> {
         let mut any = Any::default();
-        self.visit::<true>(self.placement.hash(word), word, &mut any);
+        self.visit::<true>(self.codec.hash(word), word, &mut any);
         any.0
     }
 
@@ -218,7 +218,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     #[inline]
     pub(crate) fn copy_values<V: Inline>(&self, word: u64, to: &mut Vec<V>) -> usize {
         let kept = to.len();
-        self.copy_hashed::<true, _>(self.placement.hash(word), word, to);
+        self.copy_hashed::<true, _>(self.codec.hash(word), word, to);
         to.len() - kept
     }
 
@@ -245,7 +245,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         word: u64,
         visitor: &mut impl Visitor,
     ) {
-        let tag = self.placement.tag(word, hash);
+        let tag = self.codec.tag(word, hash);
         for _ in 0..ATTEMPTS {
             if self.try_visit::<FETCHES>(hash, tag, visitor) {
                 return;
@@ -365,10 +365,10 @@ impl<P: Placement, M: Medium> Table<P, M> {
     ) {
         for chained in self.chained_of(hash, tag) {
             if !chained.is_pointer {
-                visitor.value(chained.second);
+                visitor.value(chained.value_word);
                 continue;
             }
-            visitor.buffer(self.values(), Pointer(chained.second), || {
+            visitor.buffer(self.values(), Pointer(chained.value_word), || {
                 fence(Ordering::Acquire);
                 version.is_same(number)
             });
@@ -383,7 +383,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         loop {
             let _pin = OpPin::<Shared>::new();
             let found = self.locate(hash);
-            let mut held = Held::lock(&self.segments, found, (hash, tag), both);
+            let mut held = LockedBuckets::lock(&self.segments, found, (hash, tag), both);
             let is_done =
                 self.directories.is_still(found) && self.visit_held(&mut held, visitor, &mut both);
             held.unlock();
@@ -396,7 +396,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
 
     fn visit_held(
         &self,
-        held: &mut Held<'_, M>,
+        held: &mut LockedBuckets<'_, M>,
         visitor: &mut impl Visitor,
         both: &mut bool,
     ) -> bool {

@@ -1,8 +1,8 @@
 //! Giving keys another value.
 
-use super::{At, Held, Interrupted, STASHES};
+use super::{At, Interrupted, LockedBuckets, STASHES};
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::sync::Shared;
 use crate::table::pea::Table;
@@ -11,14 +11,14 @@ use crate::table::pea::geometry::{Strategy, fingerprint};
 use crate::table::pea::multi::values::Pointer;
 use crate::table::shared::bucket::{Flag, Header, Layout, Marking};
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: HashCodec, M: Medium> Table<P, M> {
     /// Stores another value of a key.
     ///
     /// # Errors
     /// If there is no room in a file. In RAM there always is: in chains.
     #[inline]
     pub(crate) fn insert_value(&self, word: u64, value: u64) -> Result<(), Error> {
-        self.insert_hashed::<true>(None, (self.placement.hash(word), word), value)
+        self.insert_hashed::<true>(None, (self.codec.hash(word), word), value)
     }
 
     /// The same, of a key whose hash is known, and whose buckets are to be fetched or are
@@ -37,7 +37,8 @@ impl<P: Placement, M: Medium> Table<P, M> {
             }
         });
         if inserted.is_none() {
-            let again = |held: &mut Held<'_, M>, refused| self.insert_held(held, value, refused);
+            let again =
+                |held: &mut LockedBuckets<'_, M>, refused| self.insert_held(held, value, refused);
             self.change_again(key, again)?;
         }
         self.registry.count::<Shared>(1);
@@ -47,7 +48,11 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// Stores a value where most are: in the first bucket, or in the buffer that its key has
     /// there; false if it needs more than that.
     #[inline(always)]
-    fn insert_in_first(&self, held: &mut Held<'_, M>, value: u64) -> Result<bool, Interrupted> {
+    fn insert_in_first(
+        &self,
+        held: &mut LockedBuckets<'_, M>,
+        value: u64,
+    ) -> Result<bool, Interrupted> {
         held.open(At::First)?;
         if let Some((slot, pointer)) = self.pointer_in(held, At::First) {
             let Ok(Some(appended)) = self.values().append_behind(pointer, value) else {
@@ -64,7 +69,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     #[inline(never)]
     fn insert_held(
         &self,
-        held: &mut Held<'_, M>,
+        held: &mut LockedBuckets<'_, M>,
         value: u64,
         is_refused: bool,
     ) -> Result<Option<()>, Interrupted> {
@@ -112,7 +117,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
 
     /// The pointer that a key has in a bucket, if it has one.
     #[inline(always)]
-    fn pointer_in(&self, held: &Held<'_, M>, at: At) -> Option<(usize, Pointer)> {
+    fn pointer_in(&self, held: &LockedBuckets<'_, M>, at: At) -> Option<(usize, Pointer)> {
         let bucket = held.bucket(at);
         let header = bucket.header();
         let (marking, pointers) = (self.marking(), header.pointers());
@@ -121,19 +126,24 @@ impl<P: Placement, M: Medium> Table<P, M> {
                 return None;
             }
             let item = bucket.item(marking, slot);
-            (item.tag == held.tag && item.is_pointer).then_some((slot, Pointer(item.second)))
+            (item.tag == held.tag && item.is_pointer).then_some((slot, Pointer(item.value_word)))
         })
     }
 
     #[inline(always)]
-    fn replace_pointer(&self, held: &Held<'_, M>, (at, slot): (At, usize), by: Pointer) {
+    fn replace_pointer(&self, held: &LockedBuckets<'_, M>, (at, slot): (At, usize), by: Pointer) {
         let bucket = held.bucket(at);
         bucket.replace(&self.medium, slot, by.0);
         bucket.persist_value(&self.medium, slot);
     }
 
     /// Puts a value into the buffer of its key, if that has one in the bucket.
-    fn append(&self, held: &mut Held<'_, M>, at: At, value: u64) -> Result<bool, Interrupted> {
+    fn append(
+        &self,
+        held: &mut LockedBuckets<'_, M>,
+        at: At,
+        value: u64,
+    ) -> Result<bool, Interrupted> {
         let Some((slot, pointer)) = self.pointer_in(held, at) else { return Ok(false) };
         held.open(at)?;
         // Without memory for a larger buffer it is stored somewhere else.
@@ -145,7 +155,12 @@ impl<P: Placement, M: Medium> Table<P, M> {
 
     /// Stores a value in a slot, if there is one or compaction makes one. The bucket may
     /// be changed.
-    fn add(&self, held: &mut Held<'_, M>, at: At, value: u64) -> Result<bool, Interrupted> {
+    fn add(
+        &self,
+        held: &mut LockedBuckets<'_, M>,
+        at: At,
+        value: u64,
+    ) -> Result<bool, Interrupted> {
         Ok(self.put_value(held, at, value)
             || self.compact_held(held, at)?
                 && (self.append(held, at, value)? || self.put_value(held, at, value)))
@@ -153,7 +168,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
 
     /// Stores a value in a slot, if there is one.
     #[inline(always)]
-    fn put_value(&self, held: &Held<'_, M>, at: At, value: u64) -> bool {
+    fn put_value(&self, held: &LockedBuckets<'_, M>, at: At, value: u64) -> bool {
         let (bucket, marking, tag) = (held.bucket(at), self.marking(), held.tag);
         let Some(slot) = bucket.header().matching(0).next() else { return false };
         let (second, is_pointer) = match marking.has_only_pointers(tag) {

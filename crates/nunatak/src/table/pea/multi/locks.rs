@@ -37,7 +37,7 @@ pub(super) enum Interrupted {
 }
 
 /// A key, and the locks of its buckets: always that of the first.
-pub(super) struct Held<'t, M: Medium> {
+pub(super) struct LockedBuckets<'t, M: Medium> {
     segments: &'t Segments<M>,
     pub(super) hash: u64,
     pub(super) tag: u64,
@@ -48,7 +48,7 @@ pub(super) struct Held<'t, M: Medium> {
     has_stash: bool,
 }
 
-impl<'t, M: Medium> Held<'t, M> {
+impl<'t, M: Medium> LockedBuckets<'t, M> {
     /// Locks a key, with its second bucket if that comes first and is asked for.
     #[inline(always)]
     pub(super) fn lock(

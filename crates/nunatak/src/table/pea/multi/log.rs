@@ -25,7 +25,7 @@
 //! of the flushes and fences, or of the program.
 
 use crate::error::Error;
-use crate::memory::{Medium, Part, Stretch};
+use crate::memory::{Medium, Part, ReservedArray};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, Mutex, Ordering::Relaxed, Ordering::Release};
 use crate::table::shared::bucket::SLOTS;
@@ -112,13 +112,13 @@ pub(in crate::table::pea) type Store = (Place, u64);
 #[derive(Debug)]
 pub(in crate::table::pea) struct Log<M: Medium> {
     medium: M,
-    pairs: Stretch<AtomicPair, M>,
+    pairs: ReservedArray<AtomicPair, M>,
     locks: [Mutex<()>; RECORDS],
 }
 
 impl<M: Medium> Log<M> {
     pub(in crate::table::pea) fn new(medium: &M) -> Result<Self, Error> {
-        let pairs = Stretch::within(medium, Part::Log, 0, RECORDS * PAIRS + MOST_SAVED)?;
+        let pairs = ReservedArray::within(medium, Part::Log, 0, RECORDS * PAIRS + MOST_SAVED)?;
         pairs.grow(RECORDS * PAIRS + 1)?;
         let locks = core::array::from_fn(|_| Mutex::new(()));
         Ok(Self { medium: medium.clone(), pairs, locks })

@@ -40,13 +40,13 @@ pub use stats::PeaMultiStats;
 use super::Table;
 use super::directory::Found;
 use crate::error::Error;
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::{Medium, MemoryUsage};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Shared};
 use crate::table::shared::bucket::Layout;
 use crate::table::shared::rehashed::Rehashed;
-use locks::{At, Held, Interrupted, STASHES};
+use locks::{At, Interrupted, LockedBuckets, STASHES};
 use log::Log;
 use values::Values;
 
@@ -70,7 +70,7 @@ impl<M: Medium> Duplicates<M> {
     }
 }
 
-impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     fn duplicates(&self) -> &Duplicates<M> {
         match &self.duplicates {
             Some(duplicates) => duplicates,
@@ -83,7 +83,7 @@ impl<P: Placement, M: Medium, L: Layout> Table<P, M, L> {
     }
 }
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: HashCodec, M: Medium> Table<P, M> {
     /// What nearly all changes to a key are: one attempt under the lock of its first bucket, which
     /// succeeds. By itself, as those of unique keys are; after it come [others](Self::change_again).
     /// `ahead` was the key's entry, if its buckets are on their way already.
@@ -92,7 +92,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
         &self,
         ahead: Option<Found<'_>>,
         (hash, word): (u64, u64),
-        attempt: impl FnOnce(&mut Held<'_, M>) -> Result<Option<R>, Interrupted>,
+        attempt: impl FnOnce(&mut LockedBuckets<'_, M>) -> Result<Option<R>, Interrupted>,
     ) -> Option<R> {
         let _pin = OpPin::<Shared>::new();
         if self.cut.is_frozen() {
@@ -106,7 +106,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
             // Before the lock, behind which no load runs ahead.
             self.prefetch_buckets(found, hash);
         }
-        let key = (hash, self.placement.tag(word, hash));
+        let key = (hash, self.codec.tag(word, hash));
         self.change_locked(found, key, false, attempt)?.ok().flatten()
     }
 
@@ -118,16 +118,16 @@ impl<P: Placement, M: Medium> Table<P, M> {
         found: Found<'_>,
         key: (u64, u64),
         in_order: bool,
-        attempt: impl FnOnce(&mut Held<'_, M>) -> Result<Option<R>, Interrupted>,
+        attempt: impl FnOnce(&mut LockedBuckets<'_, M>) -> Result<Option<R>, Interrupted>,
     ) -> Option<Result<Option<R>, Interrupted>> {
-        let mut held = Held::lock(&self.segments, found, key, in_order);
+        let mut held = LockedBuckets::lock(&self.segments, found, key, in_order);
         let is_still = self.directories.is_still(found) || seeded(Bug::LockedWithoutEntry);
         let result = is_still.then(|| attempt(&mut held));
         held.unlock();
         result
     }
 
-    /// Runs a change after an attempt that came to nothing: again if other locks are needed, in
+    /// Buddies a change after an attempt that came to nothing: again if other locks are needed, in
     /// another order, or if it says that there is no room: then with more.
     ///
     /// # Errors
@@ -137,9 +137,9 @@ impl<P: Placement, M: Medium> Table<P, M> {
     fn change_again<R>(
         &self,
         (hash, word): (u64, u64),
-        mut attempt: impl FnMut(&mut Held<'_, M>, bool) -> Result<Option<R>, Interrupted>,
+        mut attempt: impl FnMut(&mut LockedBuckets<'_, M>, bool) -> Result<Option<R>, Interrupted>,
     ) -> Result<R, Error> {
-        let key = (hash, self.placement.tag(word, hash));
+        let key = (hash, self.codec.tag(word, hash));
         let (mut hashes, mut backoff) = (Rehashed::default(), Backoff::new());
         let (mut in_order, mut is_refused, mut is_last) = (false, false, false);
         loop {
@@ -149,14 +149,14 @@ impl<P: Placement, M: Medium> Table<P, M> {
             };
             let found = self.locate(hash);
             self.copy_before_change(found, hash);
-            let attempt = |held: &mut Held<'_, M>| attempt(held, is_refused);
+            let attempt = |held: &mut LockedBuckets<'_, M>| attempt(held, is_refused);
             match self.change_locked(found, key, in_order, attempt) {
                 Some(Ok(Some(result))) => return Ok(result),
                 Some(Ok(None)) => {
                     is_refused = self.make_room(found, hash, &mut hashes).is_err();
                     if hashes.is_missing() {
                         drop(pin);
-                        hashes.learn(&self.placement);
+                        hashes.learn(&self.codec);
                     }
                 }
                 Some(Err(Interrupted::OutOfOrder)) => in_order = true,

@@ -1,8 +1,8 @@
 //! Taking values of keys out.
 
 use super::chained::Chained;
-use super::{At, Held, Interrupted, STASHES};
-use crate::hash::Placement;
+use super::{At, Interrupted, LockedBuckets, STASHES};
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Shared;
@@ -44,11 +44,11 @@ impl Receiver for Vec<u64> {
     }
 }
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: HashCodec, M: Medium> Table<P, M> {
     /// Takes one value of a key out that is equal to this one, if there is one.
     pub(crate) fn remove_value(&self, word: u64, value: u64) -> bool {
-        let key = (self.placement.hash(word), word);
-        let remove = |held: &mut Held<'_, M>| self.remove_held(held, value).map(Some);
+        let key = (self.codec.hash(word), word);
+        let remove = |held: &mut LockedBuckets<'_, M>| self.remove_held(held, value).map(Some);
         let is_removed = match self.change_once::<_, true>(None, key, remove) {
             Some(is_removed) => is_removed,
             // Nothing is refused that takes something out.
@@ -60,7 +60,11 @@ impl<P: Placement, M: Medium> Table<P, M> {
         is_removed
     }
 
-    fn remove_held(&self, held: &mut Held<'_, M>, value: u64) -> Result<bool, Interrupted> {
+    fn remove_held(
+        &self,
+        held: &mut LockedBuckets<'_, M>,
+        value: u64,
+    ) -> Result<bool, Interrupted> {
         let header = held.first.header();
         if self.remove_in(held, At::First, value)? {
             return Ok(true);
@@ -82,7 +86,12 @@ impl<P: Placement, M: Medium> Table<P, M> {
         if header.has(Flag::Chained) { self.remove_chained(held, value) } else { Ok(false) }
     }
 
-    fn remove_in(&self, held: &mut Held<'_, M>, at: At, value: u64) -> Result<bool, Interrupted> {
+    fn remove_in(
+        &self,
+        held: &mut LockedBuckets<'_, M>,
+        at: At,
+        value: u64,
+    ) -> Result<bool, Interrupted> {
         let marking = self.marking();
         for slot in held.bucket(at).header().matching(fingerprint(held.hash)) {
             let item = held.bucket(at).item(marking, slot);
@@ -90,14 +99,14 @@ impl<P: Placement, M: Medium> Table<P, M> {
                 continue;
             }
             if !item.is_pointer {
-                if item.second == value {
+                if item.value_word == value {
                     held.open(at)?;
                     held.bucket(at).clear(&self.medium, slot);
                     return Ok(true);
                 }
                 continue;
             }
-            let pointer = Pointer(item.second);
+            let pointer = Pointer(item.value_word);
             if let Some(found) = self.values().locate(pointer, value) {
                 held.open(at)?;
                 self.open_log(held)?;
@@ -114,13 +123,13 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// Takes a value out of the buffer of a pointer. All may be changed.
     fn take_from(
         &self,
-        held: &Held<'_, M>,
+        held: &LockedBuckets<'_, M>,
         (at, slot): (At, usize),
         item: Item,
         Removal { hole, left }: Removal,
     ) {
         let (bucket, marking) = (held.bucket(at), self.marking());
-        let before = Pointer(item.second);
+        let before = Pointer(item.value_word);
         match left {
             Left::Many(left) => {
                 let hole = hole.map(|(word, value)| (Location::Value(word), value));
@@ -140,7 +149,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
             Left::One(left) => {
                 bucket.clear_pointer(&self.medium, slot);
                 if !seeded(Bug::LastValueLost) {
-                    let one = Item { second: left, is_pointer: false, ..item };
+                    let one = Item { value_word: left, is_pointer: false, ..item };
                     bucket.add(&self.medium, marking, one);
                 }
                 self.values().free(before);
@@ -154,7 +163,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
 
     /// Takes all values of a key out; how many there were.
     pub(crate) fn remove_values(&self, word: u64) -> usize {
-        self.remove_hashed::<true>(None, (self.placement.hash(word), word))
+        self.remove_hashed::<true>(None, (self.codec.hash(word), word))
     }
 
     /// The same, of a key whose hash is known, and whose buckets are to be fetched or are
@@ -171,7 +180,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// Takes all values of a key out, and returns them.
     pub(crate) fn drain_values(&self, word: u64) -> Vec<u64> {
         let mut drained = Vec::new();
-        self.take_values::<true>(None, (self.placement.hash(word), word), &mut drained);
+        self.take_values::<true>(None, (self.codec.hash(word), word), &mut drained);
         drained
     }
 
@@ -204,7 +213,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
 
     /// Takes all that a bucket in RAM holds of a key.
     #[inline(always)]
-    fn take_in(&self, held: &Held<'_, M>, at: At, to: &mut impl Receiver) -> usize {
+    fn take_in(&self, held: &LockedBuckets<'_, M>, at: At, to: &mut impl Receiver) -> usize {
         let bucket = held.bucket(at);
         let mut count = 0;
         // From the last slot: what takes the place of a pointer comes from behind it.
@@ -218,7 +227,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
             } else {
                 bucket.clear(&self.medium, slot);
             }
-            count += self.hand_over(item.second, item.is_pointer, to);
+            count += self.hand_over(item.value_word, item.is_pointer, to);
         }
         count
     }
@@ -241,7 +250,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     #[inline(never)]
     fn take_all(
         &self,
-        held: &mut Held<'_, M>,
+        held: &mut LockedBuckets<'_, M>,
         to: &mut impl Receiver,
     ) -> Result<usize, Interrupted> {
         let header = held.first.header();
@@ -265,20 +274,20 @@ impl<P: Placement, M: Medium> Table<P, M> {
             all.for_each(|at| self.add_items(held, at, &mut items));
             self.clear_all(held, &items, &chained)?;
             for (_, _, item) in items {
-                count += self.hand_over(item.second, item.is_pointer, to);
+                count += self.hand_over(item.value_word, item.is_pointer, to);
             }
         } else {
             all.for_each(|at| count += self.take_in(held, at, to));
             chained.iter().try_for_each(|&chained| self.forget_chained(chained))?;
         }
-        for Chained { second, is_pointer, .. } in chained {
+        for Chained { value_word: second, is_pointer, .. } in chained {
             count += self.hand_over(second, is_pointer, to);
         }
         Ok(count)
     }
 
     /// Appends what a bucket holds of a key.
-    fn add_items(&self, held: &Held<'_, M>, at: At, items: &mut Vec<(At, usize, Item)>) {
+    fn add_items(&self, held: &LockedBuckets<'_, M>, at: At, items: &mut Vec<(At, usize, Item)>) {
         let bucket = held.bucket(at);
         let slots = bucket.header().matching(fingerprint(held.hash));
         let of_bucket = slots.map(|slot| (at, slot, bucket.item(self.marking(), slot)));
@@ -288,7 +297,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     /// Takes all of a key out of its buckets and out of the chains, durably and at once.
     fn clear_all(
         &self,
-        held: &mut Held<'_, M>,
+        held: &mut LockedBuckets<'_, M>,
         items: &[(At, usize, Item)],
         chained: &[Chained],
     ) -> Result<(), Interrupted> {

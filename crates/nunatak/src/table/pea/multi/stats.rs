@@ -1,6 +1,6 @@
 //! What a table of duplicate keys looks like inside.
 
-use crate::hash::Placement;
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::table::pea::multi::values::Pointer;
 use crate::table::pea::{PeaStats, Table};
@@ -31,7 +31,7 @@ pub struct PeaMultiStats {
     pub value_segments: usize,
 }
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: HashCodec, M: Medium> Table<P, M> {
     /// Looks at every bucket.
     pub(crate) fn multi_stats(&self) -> PeaMultiStats {
         let (mut pointers, mut buffered) = (0, 0);
@@ -40,14 +40,14 @@ impl<P: Placement, M: Medium> Table<P, M> {
                 let is_pointer = bucket.items(self.marking()).filter(|item| item.is_pointer);
                 is_pointer.for_each(|item| {
                     pointers += 1;
-                    let pointer = Pointer(item.second);
+                    let pointer = Pointer(item.value_word);
                     buffered += self.values().count(pointer, || true);
                 });
             }
         });
         for chained in self.all_chained().filter(|chained| chained.is_pointer) {
             pointers += 1;
-            buffered += self.values().count(Pointer(chained.second), || true);
+            buffered += self.values().count(Pointer(chained.value_word), || true);
         }
         let (value_segments, buffers) = self.values().stats();
         let mut table = self.stats();

@@ -1,7 +1,7 @@
 //! Storing several words, durably if the table is, and whole whatever crashes.
 
-use super::{Held, Interrupted};
-use crate::hash::Placement;
+use super::{Interrupted, LockedBuckets};
+use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::sync::{AtomicPair, AtomicU64, Ordering};
 use crate::table::pea::Table;
@@ -16,7 +16,7 @@ enum Word<'t> {
     Value(&'t AtomicU64),
 }
 
-impl<P: Placement, M: Medium> Table<P, M> {
+impl<P: HashCodec, M: Medium> Table<P, M> {
     /// The word at a location that is one.
     fn word_at(&self, location: Location) -> Word<'_> {
         let of = |slot, word| if word == 0 { Word::First(slot) } else { Word::Second(slot) };
@@ -83,7 +83,7 @@ impl<P: Placement, M: Medium> Table<P, M> {
     }
 
     /// Sees to it that [`store_at_once`](Self::store_at_once) can write down what it does.
-    pub(super) fn open_log(&self, held: &Held<'_, M>) -> Result<(), Interrupted> {
+    pub(super) fn open_log(&self, held: &LockedBuckets<'_, M>) -> Result<(), Interrupted> {
         match &self.duplicates().log {
             Some(log) => log.make_writable(held.hash).map_err(|_| Interrupted::NoRoom),
             None => Ok(()),

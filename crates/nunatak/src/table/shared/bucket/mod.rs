@@ -21,7 +21,7 @@ use core::fmt::Debug;
 
 #[cfg(not(any(loom, shuttle)))]
 use crate::memory::Zeroed as Element;
-/// What a stretch of a model checker holds.
+/// What a reserved_array of a model checker holds.
 #[cfg(any(loom, shuttle))]
 pub(crate) trait Element: crate::memory::Zeroed + crate::memory::Released {}
 #[cfg(any(loom, shuttle))]
@@ -92,7 +92,7 @@ pub struct Item {
     pub(in crate::table) fingerprint: u8,
     pub(in crate::table) tag: u64,
     /// A value, or a pointer to many.
-    pub(in crate::table) second: u64,
+    pub(in crate::table) value_word: u64,
     pub(in crate::table) is_pointer: bool,
 }
 
@@ -151,7 +151,7 @@ pub trait Layout: Element + Debug + Send + Sync + Sized + 'static {
     fn put<M: Medium>(&self, medium: &M, slot: usize, fingerprint: u8, pair: (u64, u64));
 
     /// Replaces the value of a slot, whose key nobody else changes.
-    fn replace<M: Medium>(&self, medium: &M, slot: usize, second: u64);
+    fn replace<M: Medium>(&self, medium: &M, slot: usize, value_word: u64);
 
     /// Empties a slot. The caller holds the lock.
     fn clear<M: Medium>(&self, medium: &M, slot: usize);
@@ -210,7 +210,7 @@ pub(in crate::table) fn find_in<L: Layout, T: KeyTest>(
 ) -> Option<u64> {
     'look: loop {
         for slot in header.matching(fingerprint) {
-            let (first, second) = pair(slot);
+            let (first, value_word) = pair(slot);
             if first != tag {
                 continue;
             }
@@ -218,8 +218,8 @@ pub(in crate::table) fn find_in<L: Layout, T: KeyTest>(
                 header = bucket.header();
                 continue 'look;
             }
-            if test.accepts(second) {
-                return Some(second);
+            if test.accepts(value_word) {
+                return Some(value_word);
             }
         }
         return None;
@@ -247,12 +247,12 @@ fn store<M: Medium>(medium: &M, word: &AtomicU64, new: u64) {
 pub(in crate::table) fn put_pair<M: Medium>(
     medium: &M,
     slot: &AtomicPair,
-    (tag, second): (u64, u64),
+    (tag, value_word): (u64, u64),
 ) {
     if seeded(Bug::TagBeforeValue) {
         medium.store_first(slot, tag, Ordering::Release);
     }
-    medium.store_second(slot, second, Ordering::Relaxed);
+    medium.store_second(slot, value_word, Ordering::Relaxed);
     // Release: who finds the tag finds the value and the fingerprint.
     medium.store_first(slot, tag, Ordering::Release);
 }

@@ -279,14 +279,14 @@ macro_rules! by_head {
             let header = self.header();
             let is_taken = move |slot: &usize| header.fingerprint(*slot) != 0;
             (0..Self::SLOTS).filter(is_taken).map(move |slot| {
-                let (tag, second) = self.pair(slot, true);
-                Item { fingerprint: header.fingerprint(slot), tag, second, is_pointer: false }
+                let (tag, value_word) = self.pair(slot, true);
+                Item { fingerprint: header.fingerprint(slot), tag, value_word, is_pointer: false }
             })
         }
 
         fn add<M: Medium>(&self, medium: &M, _marking: Marking, item: Item) -> Option<usize> {
             let free = self.header().matching(0).next()?;
-            self.put(medium, free, item.fingerprint, (item.tag, item.second));
+            self.put(medium, free, item.fingerprint, (item.tag, item.value_word));
             Some(free)
         }
 
@@ -346,7 +346,13 @@ impl Layout for Bucket12 {
     }
 
     #[inline(always)]
-    fn put<M: Medium>(&self, medium: &M, slot: usize, fingerprint: u8, (tag, second): (u64, u64)) {
+    fn put<M: Medium>(
+        &self,
+        medium: &M,
+        slot: usize,
+        fingerprint: u8,
+        (tag, value_word): (u64, u64),
+    ) {
         let head = self.head.held();
         let version = head.wrapping_add(1 << VERSION_SHIFT) & VERSION;
         store(medium, &self.head.head, head & !VERSION | version);
@@ -356,14 +362,14 @@ impl Layout for Bucket12 {
         // Relaxed: nobody else changes it; the fingerprint releases both.
         let other = word.load(Ordering::Relaxed) & !(0xFFFF_FFFF << shift);
         medium.store_word(word, other | (tag & 0xFFFF_FFFF) << shift, Ordering::Relaxed);
-        medium.store_word(&self.values[slot], second, Ordering::Relaxed);
+        medium.store_word(&self.values[slot], value_word, Ordering::Relaxed);
         self.head.set_fingerprint(medium, slot, fingerprint);
     }
 
     #[inline(always)]
-    fn replace<M: Medium>(&self, medium: &M, slot: usize, second: u64) {
+    fn replace<M: Medium>(&self, medium: &M, slot: usize, value_word: u64) {
         // Release: who reads it has seen what happened before.
-        medium.store_word(&self.values[slot], second, Ordering::Release);
+        medium.store_word(&self.values[slot], value_word, Ordering::Release);
     }
 }
 
@@ -395,19 +401,25 @@ impl Layout for Bucket8 {
     }
 
     #[inline(always)]
-    fn put<M: Medium>(&self, medium: &M, slot: usize, fingerprint: u8, (tag, second): (u64, u64)) {
+    fn put<M: Medium>(
+        &self,
+        medium: &M,
+        slot: usize,
+        fingerprint: u8,
+        (tag, value_word): (u64, u64),
+    ) {
         // Release: who finds it finds that the fingerprint of the key before is cleared.
-        let pair = tag & 0xFFFF_FFFF | second << 32;
+        let pair = tag & 0xFFFF_FFFF | value_word << 32;
         medium.store_word(&self.pairs[slot], pair, Ordering::Release);
         self.head.set_fingerprint(medium, slot, fingerprint);
     }
 
     #[inline(always)]
-    fn replace<M: Medium>(&self, medium: &M, slot: usize, second: u64) {
+    fn replace<M: Medium>(&self, medium: &M, slot: usize, value_word: u64) {
         // Relaxed: nobody else changes it. Release: who reads it has seen what happened
         // before.
         let tag = self.pairs[slot].load(Ordering::Relaxed) & 0xFFFF_FFFF;
-        medium.store_word(&self.pairs[slot], tag | second << 32, Ordering::Release);
+        medium.store_word(&self.pairs[slot], tag | value_word << 32, Ordering::Release);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::narrow::{Bucket8, Bucket12, TAG};
 use super::{Bucket, Layout};
-use crate::hash::{Decoder, Placement};
+use crate::hash::{Decoder, HashCodec};
 use core::fmt::Debug;
 
 /// The size of the entries of a [`PeaMap`](crate::PeaMap): [`Entry16`], [`Entry12`] or
@@ -36,11 +36,11 @@ pub trait EntrySize: Debug + Send + Sync + Sized + 'static {
     type Layout: Layout;
 
     #[doc(hidden)]
-    type Placement<P: Placement>: Placement;
+    type HashCodec<P: HashCodec>: HashCodec;
 
     #[doc(hidden)]
     #[allow(missing_docs)]
-    fn placement<P: Placement>(placement: P) -> Self::Placement<P>;
+    fn codec<P: HashCodec>(codec: P) -> Self::HashCodec<P>;
 }
 
 /// Entries of 16 bytes: keys and values of at most 8 bytes, 15 in a bucket.
@@ -78,10 +78,10 @@ impl EntrySize for Entry16 {
     const KEY_BITS: u32 = 64;
     const VALUE_BITS: u32 = 64;
     type Layout = Bucket;
-    type Placement<P: Placement> = P;
+    type HashCodec<P: HashCodec> = P;
 
-    fn placement<P: Placement>(placement: P) -> P {
-        placement
+    fn codec<P: HashCodec>(codec: P) -> P {
+        codec
     }
 }
 
@@ -90,10 +90,10 @@ impl EntrySize for Entry12 {
     const KEY_BITS: u32 = 32;
     const VALUE_BITS: u32 = 64;
     type Layout = Bucket12;
-    type Placement<P: Placement> = Whole<P>;
+    type HashCodec<P: HashCodec> = Whole<P>;
 
-    fn placement<P: Placement>(placement: P) -> Whole<P> {
-        Whole(placement)
+    fn codec<P: HashCodec>(codec: P) -> Whole<P> {
+        Whole(codec)
     }
 }
 
@@ -102,18 +102,18 @@ impl EntrySize for Entry8 {
     const KEY_BITS: u32 = 32;
     const VALUE_BITS: u32 = 32;
     type Layout = Bucket8;
-    type Placement<P: Placement> = Whole<P>;
+    type HashCodec<P: HashCodec> = Whole<P>;
 
-    fn placement<P: Placement>(placement: P) -> Whole<P> {
-        Whole(placement)
+    fn codec<P: HashCodec>(codec: P) -> Whole<P> {
+        Whole(codec)
     }
 }
 
-/// A placement of words of 32 bits, which slots store as they are.
+/// A codec of words of 32 bits, which slots store as they are.
 #[derive(Debug)]
 pub struct Whole<P>(P);
 
-impl<P: Placement> Placement for Whole<P> {
+impl<P: HashCodec> HashCodec for Whole<P> {
     const WORDS_ARE_KEYS: bool = P::WORDS_ARE_KEYS;
 
     #[inline(always)]

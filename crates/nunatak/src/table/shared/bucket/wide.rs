@@ -126,8 +126,8 @@ impl Layout for Bucket {
     fn header(&self) -> BucketHeader {
         // Acquire: what was stored before a fingerprint was cleared or a flag was set is
         // seen.
-        let second = self.words[1].load(Ordering::Acquire);
-        BucketHeader([self.words[0].load(Ordering::Acquire), second])
+        let value_word = self.words[1].load(Ordering::Acquire);
+        BucketHeader([self.words[0].load(Ordering::Acquire), value_word])
     }
 
     #[inline(always)]
@@ -175,9 +175,9 @@ impl Layout for Bucket {
     }
 
     #[inline(always)]
-    fn replace<M: Medium>(&self, medium: &M, slot: usize, second: u64) {
+    fn replace<M: Medium>(&self, medium: &M, slot: usize, value_word: u64) {
         // Release: what it points to is there.
-        medium.store_second(&self.slots[slot], second, Ordering::Release);
+        medium.store_second(&self.slots[slot], value_word, Ordering::Release);
     }
 
     #[inline(always)]
@@ -223,7 +223,7 @@ impl Layout for Bucket {
     fn add<M: Medium>(&self, medium: &M, marking: Marking, item: Item) -> Option<usize> {
         let header = self.header();
         let free = header.matching(0).next()?;
-        let pair = (marking.word(item.tag, item.is_pointer), item.second);
+        let pair = (marking.word(item.tag, item.is_pointer), item.value_word);
         if !item.is_pointer || marking == Marking::Tag {
             self.put(medium, free, item.fingerprint, pair);
             return Some(free);
@@ -231,7 +231,7 @@ impl Layout for Bucket {
         let place = header.pointers();
         if free != place {
             let value = self.item(marking, place);
-            self.put(medium, free, value.fingerprint, (value.tag, value.second));
+            self.put(medium, free, value.fingerprint, (value.tag, value.value_word));
         }
         self.put(medium, place, item.fingerprint, pair);
         self.set_pointers(medium, place + 1);
@@ -333,7 +333,7 @@ impl Bucket {
         Item {
             fingerprint: header.fingerprint(slot),
             tag: marking.tag(word),
-            second: self.slots[slot].load_second(Ordering::Relaxed),
+            value_word: self.slots[slot].load_second(Ordering::Relaxed),
             is_pointer: slot < header.pointers() || marking.is_pointer(word),
         }
     }
@@ -344,7 +344,7 @@ impl Bucket {
         let last = self.header().pointers() - 1;
         if slot != last {
             let other = self.item(Marking::Place, last);
-            self.put(medium, slot, other.fingerprint, (other.tag, other.second));
+            self.put(medium, slot, other.fingerprint, (other.tag, other.value_word));
         }
         self.set_pointers(medium, last);
         self.clear(medium, last);

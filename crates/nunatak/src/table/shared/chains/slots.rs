@@ -17,7 +17,7 @@
 //! who act on an old one.
 
 use crate::error::Error;
-use crate::memory::{Medium, MemoryUsage, Part, Stretch};
+use crate::memory::{Medium, MemoryUsage, Part, ReservedArray};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicUsize, Mutex, Ordering};
 use crate::table::shared::bucket::put_pair;
@@ -36,7 +36,7 @@ pub(in crate::table) const MARGIN: usize = if cfg!(any(loom, shuttle)) { 4 } els
 
 #[derive(Debug)]
 pub(in crate::table) struct Slots<M: Medium> {
-    slots: Option<Stretch<AtomicPair, M>>,
+    slots: Option<ReservedArray<AtomicPair, M>>,
     /// Of each half of the hashes.
     free: [Mutex<Vec<u32>>; 2],
     growing: Mutex<()>,
@@ -50,7 +50,7 @@ pub(in crate::table) struct Slots<M: Medium> {
 impl<M: Medium> Slots<M> {
     pub(super) fn new(medium: &M) -> Result<Self, Error> {
         let slots = match M::IS_DURABLE {
-            true => Some(Stretch::within(medium, Part::Chains, 0, MOST)?),
+            true => Some(ReservedArray::within(medium, Part::Chains, 0, MOST)?),
             false => None,
         };
         Ok(Self {
@@ -65,7 +65,7 @@ impl<M: Medium> Slots<M> {
 
     /// How many slots there are.
     pub(in crate::table) fn len(&self) -> usize {
-        self.slots.as_ref().map_or(0, Stretch::len)
+        self.slots.as_ref().map_or(0, ReservedArray::len)
     }
 
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
@@ -201,10 +201,10 @@ impl<M: Medium> Slots<M> {
         }
     }
 
-    pub(super) fn replace(&self, slot: u32, second: u64) -> Result<(), NoRoom> {
+    pub(super) fn replace(&self, slot: u32, value_word: u64) -> Result<(), NoRoom> {
         if let Some(slots) = &self.slots {
             slots.make_writable(slot as usize).map_err(|_| NoRoom)?;
-            self.medium.store_second(slots.at(slot as usize), second, Ordering::Release);
+            self.medium.store_second(slots.at(slot as usize), value_word, Ordering::Release);
             self.make_durable(slots, slot);
         }
         Ok(())
@@ -221,7 +221,7 @@ impl<M: Medium> Slots<M> {
         Ok(())
     }
 
-    fn make_durable(&self, slots: &Stretch<AtomicPair, M>, slot: u32) {
+    fn make_durable(&self, slots: &ReservedArray<AtomicPair, M>, slot: u32) {
         if !seeded(Bug::ChainUnflushed) {
             self.medium.flush(slots.address(slot as usize), 1);
         }
@@ -232,11 +232,11 @@ impl<M: Medium> Slots<M> {
 
     /// Gives what is known of pages behind the last slot back.
     pub(in crate::table) fn trim_map(&self) -> Result<(), Error> {
-        self.slots.as_ref().map_or(Ok(()), Stretch::trim_map)
+        self.slots.as_ref().map_or(Ok(()), ReservedArray::trim_map)
     }
 
     pub(super) fn usage(&self) -> MemoryUsage {
-        self.slots.as_ref().map_or(MemoryUsage::default(), Stretch::usage)
+        self.slots.as_ref().map_or(MemoryUsage::default(), ReservedArray::usage)
     }
 }
 

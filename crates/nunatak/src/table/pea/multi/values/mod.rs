@@ -31,7 +31,7 @@ pub(in crate::table::pea) use change::{Left, Removal};
 
 use crate::error::Error;
 use crate::memory::Addresses;
-use crate::memory::{Heap, Medium, MemoryUsage, Part, Stretch};
+use crate::memory::{Heap, Medium, MemoryUsage, Part, ReservedArray};
 use crate::sync::{AtomicU64, DATA, Mutex};
 use buffers::{Old, State};
 
@@ -77,7 +77,7 @@ impl Pointer {
 pub(in crate::table::pea) struct Values<M: Medium = Heap> {
     medium: M,
     /// Of all blocks.
-    words: Stretch<AtomicU64, M>,
+    words: ReservedArray<AtomicU64, M>,
     /// Blocks of a segment: a power of two.
     per_segment: usize,
     most: usize,
@@ -92,7 +92,7 @@ impl<M: Medium> Values<M> {
         let most_blocks = 1_usize << BLOCK_BITS;
         let mut most = (Addresses::share() as usize / bytes).clamp(8, most_blocks / per_segment);
         let words = loop {
-            match Stretch::within(medium, Part::Values, 0, most * per_segment * WORDS) {
+            match ReservedArray::within(medium, Part::Values, 0, most * per_segment * WORDS) {
                 Ok(words) => break words,
                 // The system may limit the addresses of a process.
                 Err(_) if most > 8 => most /= 2,

@@ -34,7 +34,7 @@
 //!    words. A new version takes the place of none of these.
 //! 3. A page of the file's part is given out again when no version that is needed names
 //!    it, and all operations that may have known it have ended. Readers that announce
-//!    nothing ask [`recycled`](Copies::recycled) before and afterwards.
+//!    nothing ask [`recycled`](ShadowPages::recycled) before and afterwards.
 //! 4. Page 0 of the part holds zeros.
 
 use super::PAGE as EXTENT;
@@ -130,7 +130,7 @@ impl Map {
 
 /// The pages of a file, and what is known of them.
 #[derive(Debug)]
-pub(super) struct Copies {
+pub(super) struct ShadowPages {
     pool: Arc<Pool>,
     pages: PoolRegion,
     /// How many pages there were when the file was opened, and the first epoch since.
@@ -147,7 +147,7 @@ pub(super) struct Copies {
     pub(super) was_cut: bool,
 }
 
-impl Copies {
+impl ShadowPages {
     /// The pages of a pool, in so many bytes of addresses.
     pub(super) fn new(pool: &Arc<Pool>, bytes: usize) -> Result<Self, Error> {
         if !pool.was_cut() {
@@ -286,7 +286,7 @@ impl Copies {
         self.pool.backing.store(address, version.0, store);
     }
 
-    /// Copies a page so that it may be changed in this epoch, if nobody else has.
+    /// ShadowPages a page so that it may be changed in this epoch, if nobody else has.
     #[cold]
     pub(super) fn copy(&self, versions: &Versions, word: &AtomicU64) -> Result<(), Error> {
         if self.pool.backing.is_read_only() {

@@ -19,7 +19,7 @@ use core::hash::BuildHasher;
 ///    other half always.
 /// 3. [`children`](Self::child) of a bin in a table `k` times the size hold all
 ///    of the words of that bin and no others.
-pub trait Placement: Send + Sync + 'static {
+pub trait HashCodec: Send + Sync + 'static {
     /// Whether two keys never have the same word.
     const WORDS_ARE_KEYS: bool;
 
@@ -179,9 +179,9 @@ fn scale(hash: u64, bins: usize) -> usize {
 
 /// For words that are hashes already (boxed entries).
 #[derive(Debug, Clone, Copy, Default)]
-pub struct HashPlacement;
+pub struct IdentityCodec;
 
-impl Placement for HashPlacement {
+impl HashCodec for IdentityCodec {
     const WORDS_ARE_KEYS: bool = false;
 
     #[inline(always)]
@@ -207,24 +207,24 @@ impl Placement for HashPlacement {
 /// For words that are keys, hashed with the caller's hasher, or permuted if that
 /// is the default one: a permuted word is as good a hash, takes less time, and
 /// stands for the word in the slot.
-pub struct WordPlacement<S> {
+pub struct WordCodec<S> {
     permutation: Permutation,
     hasher: S,
     /// All ones if the hasher is so poor that the word itself must help.
     help: u64,
     markers: [Marker; 2],
     /// The words that the markers are made of, a bit for each, by the half that they are of
-    /// (invariant 2 of [`Placement`]).
+    /// (invariant 2 of [`HashCodec`]).
     bound: [u128; 2],
 }
 
-impl<S> fmt::Debug for WordPlacement<S> {
+impl<S> fmt::Debug for WordCodec<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WordPlacement").finish_non_exhaustive()
+        f.debug_struct("WordCodec").finish_non_exhaustive()
     }
 }
 
-impl<S: BuildHasher + 'static> WordPlacement<S> {
+impl<S: BuildHasher + 'static> WordCodec<S> {
     pub(crate) fn new(hasher: S) -> Self {
         let (markers, bound) = ([Marker::NONE; 2], [0; 2]);
         if Self::permutes() {
@@ -232,24 +232,24 @@ impl<S: BuildHasher + 'static> WordPlacement<S> {
             return Self { permutation, hasher, help: 0, markers, bound };
         }
         let permutation = Permutation::IDENTITY;
-        let mut placement = Self { permutation, hasher, help: 0, markers, bound };
+        let mut codec = Self { permutation, hasher, help: 0, markers, bound };
         // A hasher under which no three of a hundred words part can't keep keys
         // apart: the word's own bits are mixed in, and then three of any hundred
         // words are found for each half.
         for help in [0, u64::MAX] {
-            placement.help = help;
+            codec.help = help;
             let mut halves = [const { Vec::new() }; 2];
             for word in 0..u64::from(u128::BITS) {
-                halves[(placement.hash_by_hasher(word) >> 63) as usize].push(word);
+                halves[(codec.hash_by_hasher(word) >> 63) as usize].push(word);
             }
             if let (Some(lower), Some(upper)) = (halves[0].first_chunk(), halves[1].first_chunk()) {
-                placement.bind([*lower, *upper]);
-                return placement;
+                codec.bind([*lower, *upper]);
+                return codec;
             }
         }
         // It says something else each time: some words are as good as any.
-        placement.bind([[0, 1, 2], [3, 4, 5]]);
-        placement
+        codec.bind([[0, 1, 2], [3, 4, 5]]);
+        codec
     }
 
     /// Makes markers of some words of each half, which stay in it.
@@ -283,7 +283,7 @@ impl<S: BuildHasher + 'static> WordPlacement<S> {
     }
 }
 
-impl<S: BuildHasher + Send + Sync + 'static> Placement for WordPlacement<S> {
+impl<S: BuildHasher + Send + Sync + 'static> HashCodec for WordCodec<S> {
     const WORDS_ARE_KEYS: bool = true;
 
     #[inline(always)]
@@ -328,9 +328,9 @@ impl<S: BuildHasher + Send + Sync + 'static> Placement for WordPlacement<S> {
 
 /// For words that are keys, by the remainder.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct ModuloPlacement;
+pub struct ModuloCodec;
 
-impl Placement for ModuloPlacement {
+impl HashCodec for ModuloCodec {
     const WORDS_ARE_KEYS: bool = true;
 
     #[inline(always)]
@@ -386,21 +386,21 @@ mod tests {
     use core::hash::Hasher;
     use proptest::prelude::*;
 
-    fn keeps_the_invariants<P: Placement>(placement: &P, word: u64, bins: usize, k: usize) {
-        let hash = placement.hash(word);
-        let (bin, tag) = (P::place(hash, bins), placement.tag(word, hash));
+    fn keeps_the_invariants<P: HashCodec>(codec: &P, word: u64, bins: usize, k: usize) {
+        let hash = codec.hash(word);
+        let (bin, tag) = (P::place(hash, bins), codec.tag(word, hash));
         assert!(bin < bins);
         for size in [1, 64, 72] {
             assert_eq!(P::offset(hash, bins * size, size), bin * size);
         }
-        let (half, decoder) = (P::half_of(bin, bins), placement.decoder());
+        let (half, decoder) = (P::half_of(bin, bins), codec.decoder());
         assert_ne!(tag, 0, "a key is stored as zero");
         assert_ne!(tag, decoder.dead(half), "a key is stored as dead");
         assert_ne!(tag, decoder.hidden(half), "a key is stored as hidden");
         let (dead, hidden) = (decoder.dead(half), decoder.hidden(half));
         assert!(dead != 0 && hidden != 0 && dead != hidden);
         assert_eq!(decoder.word(tag, half), word);
-        assert_eq!(placement.hash_of_tag(tag, half), hash);
+        assert_eq!(codec.hash_of_tag(tag, half), hash);
         let larger = P::place(hash, bins * k);
         assert_eq!(P::half_of(larger, bins * k), half);
         assert_eq!(P::parent(larger, bins, k), bin);
@@ -428,13 +428,13 @@ mod tests {
         #[test]
         fn every_word_keeps_off_the_markers(word: u64, half in 1..1_000_000_usize, k in 1..9_usize) {
             for word in [word, word % 256, u64::MAX - word % 4] {
-                keeps_the_invariants(&WordPlacement::new(RandomState::default()), word, 2 * half, k);
-                keeps_the_invariants(&WordPlacement::new(Constant), word, 2 * half, k);
-                keeps_the_invariants(&ModuloPlacement, word, 2 * half, k);
+                keeps_the_invariants(&WordCodec::new(RandomState::default()), word, 2 * half, k);
+                keeps_the_invariants(&WordCodec::new(Constant), word, 2 * half, k);
+                keeps_the_invariants(&ModuloCodec, word, 2 * half, k);
                 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
                 {
-                    use crate::hash::StablePlacement;
-                    let stable = StablePlacement::new(StablePlacement::draw());
+                    use crate::hash::StableCodec;
+                    let stable = StableCodec::new(StableCodec::draw());
                     keeps_the_invariants(&stable, word, 2 * half, k);
                 }
             }
@@ -456,12 +456,12 @@ mod tests {
 
     #[test]
     fn tags_are_words_whatever_a_hasher_says() {
-        let placement = WordPlacement::new(Fickle::default());
+        let codec = WordCodec::new(Fickle::default());
         for word in (0..300).chain([u64::MAX]) {
             for _ in 0..50 {
-                let hash = placement.hash(word);
-                let (tag, half) = (placement.tag(word, hash), (hash >> 63) as usize);
-                let decoder = placement.decoder();
+                let hash = codec.hash(word);
+                let (tag, half) = (codec.tag(word, hash), (hash >> 63) as usize);
+                let decoder = codec.decoder();
                 assert_eq!(decoder.word(tag, half), word);
                 assert!(![0, decoder.dead(half), decoder.hidden(half)].contains(&tag), "{word}");
             }
@@ -472,20 +472,20 @@ mod tests {
     fn boxed_hashes_keep_off_their_markers() {
         for word in [0, 1, 2, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1] {
             for bins in [2, 4, 6, 1 << 20] {
-                keeps_the_invariants(&HashPlacement, word, bins, 3);
+                keeps_the_invariants(&IdentityCodec, word, bins, 3);
             }
         }
     }
 
     #[test]
     fn children_of_all_bins_are_all_bins() {
-        fn check<P: Placement>() {
+        fn check<P: HashCodec>() {
             let mut seen = [0; 24];
             (0..6).for_each(|bin| (0..4).for_each(|j| seen[P::child(bin, 6, 4, j)] += 1));
             assert!(seen.iter().all(|&n| n == 1));
         }
-        check::<HashPlacement>();
-        check::<ModuloPlacement>();
-        check::<WordPlacement<RandomState>>();
+        check::<IdentityCodec>();
+        check::<ModuloCodec>();
+        check::<WordCodec<RandomState>>();
     }
 }

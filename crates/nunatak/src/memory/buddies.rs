@@ -1,7 +1,7 @@
-//! Which of many elements are in use: runs of as many as powers of two, by the buddy system.
+//! Which of many elements are in use: extents of as many as powers of two, by the buddy system.
 //!
 //! Invariants
-//! 1. A run begins at a multiple of its length.
+//! 1. An extent begins at a multiple of its length.
 //! 2. What was given back is not given out again before every operation has ended that may
 //!    have known it.
 //! 3. The lowest of the runs that fit is given out first, so that the end can be given back
@@ -11,18 +11,18 @@ use crate::error::Error;
 use crate::sync::operations_ended;
 use std::collections::BTreeMap;
 
-/// A run has at most two to this many elements.
+/// An extent has at most two to this many elements.
 pub(crate) const MOST_SIZE: u32 = 24;
 
 /// Neighbouring elements, as many as a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct BuddyExtent {
     pub(crate) first: usize,
     /// The logarithm of how many there are.
     pub(crate) size: u32,
 }
 
-impl Run {
+impl BuddyExtent {
     #[inline(always)]
     pub(crate) fn len(self) -> usize {
         1 << self.size
@@ -30,7 +30,7 @@ impl Run {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Runs {
+pub(crate) struct Buddies {
     /// By their sizes: where they begin, and when they were given back.
     free: [BTreeMap<usize, u64>; MOST_SIZE as usize + 1],
     /// How many elements there are, free ones included.
@@ -41,24 +41,24 @@ pub(crate) struct Runs {
     ended: u64,
 }
 
-impl Runs {
+impl Buddies {
     /// Of so many elements, some of which are in use, and others nobody knows; nothing if
     /// that can't be.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-    pub(crate) fn restore(len: usize, mut used: Vec<Run>) -> Option<Self> {
-        used.sort_by_key(|run| run.first);
-        let mut runs = Self { len, ever: len, ..Self::default() };
+    pub(crate) fn restore(len: usize, mut used: Vec<BuddyExtent>) -> Option<Self> {
+        used.sort_by_key(|extent| extent.first);
+        let mut extents = Self { len, ever: len, ..Self::default() };
         let mut end = 0;
-        for run in used {
-            let is_sound = run.size <= MOST_SIZE && run.first % run.len() == 0;
-            if !is_sound || run.first < end || run.first + run.len() > len {
+        for extent in used {
+            let is_sound = extent.size <= MOST_SIZE && extent.first % extent.len() == 0;
+            if !is_sound || extent.first < end || extent.first + extent.len() > len {
                 return None;
             }
-            runs.give_back_all(end..run.first, 0);
-            end = run.first + run.len();
+            extents.give_back_all(end..extent.first, 0);
+            end = extent.first + extent.len();
         }
-        runs.give_back_all(end..len, 0);
-        Some(runs)
+        extents.give_back_all(end..len, 0);
+        Some(extents)
     }
 
     /// Of so many elements that are all in use.
@@ -67,13 +67,13 @@ impl Runs {
         Self { len, ever: len, ..Self::default() }
     }
 
-    /// A run of a size; whether it was used before. `grow` makes room for so many
+    /// An extent of a size; whether it was used before. `grow` makes room for so many
     /// elements in all.
     pub(crate) fn take(
         &mut self,
         size: u32,
         grow: impl FnOnce(usize) -> Result<(), Error>,
-    ) -> Result<(Run, bool), Error> {
+    ) -> Result<(BuddyExtent, bool), Error> {
         if size > MOST_SIZE {
             return Err(Error::CapacityOverflow);
         }
@@ -90,7 +90,7 @@ impl Runs {
                 let is_used = first < self.ever;
                 self.ever = self.ever.max(self.len);
                 self.give_back_all(gap..first, 0);
-                return Ok((Run { first, size }, is_used));
+                return Ok((BuddyExtent { first, size }, is_used));
             }
         };
         let tag = self.free[was as usize].remove(&first).unwrap_or(0);
@@ -98,7 +98,7 @@ impl Runs {
         for half in size..was {
             self.free[half as usize].insert(first + (1 << half), tag);
         }
-        Ok((Run { first, size }, true))
+        Ok((BuddyExtent { first, size }, true))
     }
 
     /// The lowest run of a size or more that nobody knows any more, and its size.
@@ -133,14 +133,14 @@ impl Runs {
         let mut from = range.start;
         while from < range.end {
             let size = from.trailing_zeros().min((range.end - from).ilog2()).min(MOST_SIZE);
-            self.give_back(Run { first: from, size }, tag);
+            self.give_back(BuddyExtent { first: from, size }, tag);
             from += 1 << size;
         }
     }
 
-    /// Takes a run back that nobody comes to know any more, at this time.
-    pub(crate) fn give_back(&mut self, run: Run, tag: u64) {
-        let Run { mut first, mut size } = run;
+    /// Takes an extent back that nobody comes to know any more, at this time.
+    pub(crate) fn give_back(&mut self, extent: BuddyExtent, tag: u64) {
+        let BuddyExtent { mut first, mut size } = extent;
         let mut tag = tag;
         while size < MOST_SIZE
             && let Some(other) = self.free[size as usize].remove(&(first ^ (1 << size)))
@@ -185,70 +185,78 @@ mod tests {
 
     #[test]
     fn runs_are_apart_and_all_come_back() {
-        let mut runs = Runs::default();
-        let mut taken: Vec<Run> = Vec::new();
+        let mut extents = Buddies::default();
+        let mut taken: Vec<BuddyExtent> = Vec::new();
         let mut random = 1_u64;
         for round in 0..20_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             if random >> 63 == 0 || taken.is_empty() {
                 let size = (random >> 50) as u32 % 6;
-                let (run, _) = runs.take(size, |_| Ok(())).unwrap();
-                assert_eq!((run.size, run.first % run.len()), (size, 0));
-                let is_apart = |other: &Run| {
-                    run.first + run.len() <= other.first || other.first + other.len() <= run.first
+                let (extent, _) = extents.take(size, |_| Ok(())).unwrap();
+                assert_eq!((extent.size, extent.first % extent.len()), (size, 0));
+                let is_apart = |other: &BuddyExtent| {
+                    extent.first + extent.len() <= other.first
+                        || other.first + other.len() <= extent.first
                 };
-                assert!(taken.iter().all(is_apart), "{run:?} overlaps another");
-                taken.push(run);
+                assert!(taken.iter().all(is_apart), "{extent:?} overlaps another");
+                taken.push(extent);
             } else {
-                let run = taken.swap_remove((random >> 20) as usize % taken.len());
-                runs.give_back(run, 0);
+                let extent = taken.swap_remove((random >> 20) as usize % taken.len());
+                extents.give_back(extent, 0);
             }
             if round % 64 == 0 {
-                let used: usize = taken.iter().map(|run| run.len()).sum();
-                assert_eq!(used + runs.free(), runs.len);
+                let used: usize = taken.iter().map(|extent| extent.len()).sum();
+                assert_eq!(used + extents.free(), extents.len);
             }
         }
-        taken.drain(..).for_each(|run| runs.give_back(run, 0));
-        assert!(runs.trim());
-        assert_eq!((runs.len, runs.free()), (0, 0));
+        taken.drain(..).for_each(|extent| extents.give_back(extent, 0));
+        assert!(extents.trim());
+        assert_eq!((extents.len, extents.free()), (0, 0));
     }
 
     #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
     fn what_was_in_use_is_not_given_out_again() {
-        let used = [Run { first: 8, size: 2 }, Run { first: 1, size: 0 }];
-        let mut runs = Runs::restore(13, used.to_vec()).unwrap();
-        assert_eq!((runs.len, runs.free()), (13, 8));
+        let used = [BuddyExtent { first: 8, size: 2 }, BuddyExtent { first: 1, size: 0 }];
+        let mut extents = Buddies::restore(13, used.to_vec()).unwrap();
+        assert_eq!((extents.len, extents.free()), (13, 8));
         let mut taken = used.to_vec();
         for _ in 0..8 {
-            let (run, is_used) = runs.take(0, |_| Ok(())).unwrap();
-            let is_apart =
-                |other: &Run| !(other.first..other.first + other.len()).contains(&run.first);
-            assert!(is_used && taken.iter().all(is_apart), "{run:?}");
-            taken.push(run);
+            let (extent, is_used) = extents.take(0, |_| Ok(())).unwrap();
+            let is_apart = |other: &BuddyExtent| {
+                !(other.first..other.first + other.len()).contains(&extent.first)
+            };
+            assert!(is_used && taken.iter().all(is_apart), "{extent:?}");
+            taken.push(extent);
         }
-        assert_eq!(runs.take(0, |_| Ok(())).unwrap(), (Run { first: 13, size: 0 }, false));
+        assert_eq!(
+            extents.take(0, |_| Ok(())).unwrap(),
+            (BuddyExtent { first: 13, size: 0 }, false)
+        );
         let refused = [
-            vec![Run { first: 2, size: 2 }],
-            vec![Run { first: 4, size: 2 }, Run { first: 5, size: 0 }],
-            vec![Run { first: 12, size: 1 }],
-            vec![Run { first: 0, size: MOST_SIZE + 1 }],
+            vec![BuddyExtent { first: 2, size: 2 }],
+            vec![BuddyExtent { first: 4, size: 2 }, BuddyExtent { first: 5, size: 0 }],
+            vec![BuddyExtent { first: 12, size: 1 }],
+            vec![BuddyExtent { first: 0, size: MOST_SIZE + 1 }],
         ];
         for used in refused {
-            assert!(Runs::restore(13, used.clone()).is_none(), "{used:?}");
+            assert!(Buddies::restore(13, used.clone()).is_none(), "{used:?}");
         }
     }
 
     #[test]
     fn what_has_no_room_takes_nothing() {
-        let mut runs = Runs::default();
-        runs.take(0, |_| Ok(())).unwrap();
-        let refused = runs.take(3, |_| Err(Error::CapacityOverflow));
+        let mut extents = Buddies::default();
+        extents.take(0, |_| Ok(())).unwrap();
+        let refused = extents.take(3, |_| Err(Error::CapacityOverflow));
         assert_eq!(refused, Err(Error::CapacityOverflow));
-        assert_eq!((runs.len, runs.free()), (1, 0));
-        assert_eq!(runs.take(MOST_SIZE + 1, |_| Ok(())), Err(Error::CapacityOverflow));
-        assert_eq!(runs.take(1, |_| Ok(())).unwrap(), (Run { first: 2, size: 1 }, false));
+        assert_eq!((extents.len, extents.free()), (1, 0));
+        assert_eq!(extents.take(MOST_SIZE + 1, |_| Ok(())), Err(Error::CapacityOverflow));
+        assert_eq!(
+            extents.take(1, |_| Ok(())).unwrap(),
+            (BuddyExtent { first: 2, size: 1 }, false)
+        );
         // The gap before it.
-        assert_eq!(runs.take(0, |_| Ok(())).unwrap(), (Run { first: 1, size: 0 }, true));
+        assert_eq!(extents.take(0, |_| Ok(())).unwrap(), (BuddyExtent { first: 1, size: 0 }, true));
     }
 }

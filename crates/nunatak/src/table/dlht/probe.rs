@@ -7,22 +7,22 @@
 //! whether the header has changed; 24.2 in this form.)
 //!
 //! Invariants
-//! 1. What is found as [`Look::ONE`] was published with the tag, in a claimed slot, while
-//!    the header was that of an open bin; of [`Look::NONE`] no pair of the bucket had the tag.
+//! 1. What is found as [`Probe::ONE`] was published with the tag, in a claimed slot, while
+//!    the header was that of an open bin; of [`Probe::NONE`] no pair of the bucket had the tag.
 //! 2. What is loaded after a look is at least as new as what it saw.
 
 use super::layout::{Bin, Header};
 
 /// What a look came to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look {
+pub(super) struct Probe {
     outcome: i32,
-    /// The value word, of [`Look::ONE`].
+    /// The value word, of [`Probe::ONE`].
     pub(super) second: u64,
     header: HeaderWord,
 }
 
-impl Look {
+impl Probe {
     /// One pair has the tag.
     pub(super) const ONE: i32 = -1;
     /// None has it. Several, or a header that is no open bin's or has changed: something else.
@@ -42,7 +42,7 @@ impl Look {
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
 mod by_vectors {
-    use super::{Bin, Header, Look};
+    use super::{Bin, Header, Probe};
     use crate::sync::{Ordering, fence};
     use core::arch::x86_64::__m128i;
 
@@ -66,7 +66,7 @@ mod by_vectors {
     /// # Safety
     /// [`pairs_load_whole`](crate::sync::pairs_load_whole) has returned true.
     #[inline(always)]
-    pub(in super::super) unsafe fn look(bin: &Bin, tag: u64) -> Look {
+    pub(in super::super) unsafe fn probe(bin: &Bin, tag: u64) -> Probe {
         let (outcome, second): (i32, u64);
         let header: __m128i;
         // SAFETY: as above.
@@ -126,14 +126,14 @@ mod by_vectors {
         // Acquire: invariant 2. No instruction here, but to the compiler the block above reads,
         // and what the caller loads next could be read before it.
         fence(Ordering::Acquire);
-        Look { outcome, second, header: HeaderWord(header) }
+        Probe { outcome, second, header: HeaderWord(header) }
     }
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan)))))]
 mod by_words {
     use super::super::find::still;
-    use super::{Bin, Header, Look};
+    use super::{Bin, Header, Probe};
     use crate::seeded::Bug;
     use crate::sync::{DATA, Ordering};
     use core::hint::select_unpredictable;
@@ -152,7 +152,7 @@ mod by_words {
     /// # Safety
     /// None is needed here.
     #[inline(always)]
-    pub(in super::super) unsafe fn look(bin: &Bin, tag: u64) -> Look {
+    pub(in super::super) unsafe fn probe(bin: &Bin, tag: u64) -> Probe {
         // Acquire: the slots are at least as new as the header.
         let header = Header(bin.header.load(Ordering::Acquire));
         // Not by a branch on which pair it is: that is mispredicted every second
@@ -170,21 +170,21 @@ mod by_words {
         let is_current = header.is_open() && still(bin, header, Bug::HitWithoutHeaderRecheck);
         let outcome = match count {
             _ if !(is_told && is_current) => 0,
-            0 => Look::NONE,
-            _ => Look::ONE,
+            0 => Probe::NONE,
+            _ => Probe::ONE,
         };
-        Look { outcome, second, header: HeaderWord(header) }
+        Probe { outcome, second, header: HeaderWord(header) }
     }
 }
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
 use by_vectors::HeaderWord;
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
-pub(super) use by_vectors::look;
+pub(super) use by_vectors::probe;
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan)))))]
 use by_words::HeaderWord;
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan)))))]
-pub(super) use by_words::look;
+pub(super) use by_words::probe;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
@@ -208,20 +208,20 @@ mod tests {
                         return;
                     }
                     // SAFETY: as was asked.
-                    let look = unsafe { look(&bin, tag) };
-                    assert_eq!(look.is(Look::ONE), having.count_ones() == 1, "{tag} {having}");
-                    assert_eq!(look.is(Look::NONE), having == 0, "{tag} {having}");
-                    assert_eq!(look.header(), header);
-                    if look.is(Look::ONE) {
+                    let probe = unsafe { probe(&bin, tag) };
+                    assert_eq!(probe.is(Probe::ONE), having.count_ones() == 1, "{tag} {having}");
+                    assert_eq!(probe.is(Probe::NONE), having == 0, "{tag} {having}");
+                    assert_eq!(probe.header(), header);
+                    if probe.is(Probe::ONE) {
                         let at = u64::from(having.trailing_zeros());
-                        assert_eq!(look.second, at << 48 | tag);
+                        assert_eq!(probe.second, at << 48 | tag);
                     }
                 }
                 for state in [1 << 30, 2 << 30, 3 << 30] {
                     bin.header.store(u64::MAX << 32 | state, Relaxed);
                     // SAFETY: as was asked.
-                    let look = unsafe { look(&bin, tag) };
-                    assert!(!look.is(Look::ONE) && !look.is(Look::NONE));
+                    let probe = unsafe { probe(&bin, tag) };
+                    assert!(!probe.is(Probe::ONE) && !probe.is(Probe::NONE));
                 }
             }
         }
@@ -264,7 +264,7 @@ mod stepped {
     }
 
     /// What is found, and after how many steps.
-    fn look_by_steps(changes: [usize; 2]) -> (Look, usize) {
+    fn look_by_steps(changes: [usize; 2]) -> (Probe, usize) {
         let mut bin = Bin::default();
         bin.slots[1].store_second(49, Relaxed);
         bin.slots[1].store_first(TAG, Relaxed);
@@ -273,13 +273,13 @@ mod stepped {
         changes.iter().zip(&CHANGES).for_each(|(&step, change)| change.store(step, Relaxed));
         // SAFETY: the processor was asked; the flag makes it trap after each instruction, which
         // changes nothing but what the handler does, until it is cleared.
-        let look = unsafe {
+        let probe = unsafe {
             core::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
-            let look = look(&*BIN.load(Relaxed), TAG);
+            let probe = probe(&*BIN.load(Relaxed), TAG);
             core::arch::asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq");
-            look
+            probe
         };
-        (look, STEPS.load(Relaxed))
+        (probe, STEPS.load(Relaxed))
     }
 
     #[test]
@@ -294,14 +294,14 @@ mod stepped {
             assert_eq!(libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()), 0);
         }
         let never = usize::MAX;
-        let (look, steps) = look_by_steps([never; 2]);
-        assert!(look.is(Look::ONE) && look.second == 49 && steps > 25, "{steps}");
+        let (probe, steps) = look_by_steps([never; 2]);
+        assert!(probe.is(Probe::ONE) && probe.second == 49 && steps > 25, "{steps}");
         let mut outcomes = [0; 2];
         for begun in 0..steps {
             for ended in (begun + 1..steps).chain([never]) {
-                let (look, _) = look_by_steps([begun, ended]);
-                assert!(!look.is(Look::NONE), "{begun} to {ended} of {steps}");
-                outcomes[usize::from(look.is(Look::ONE) && look.second == 49)] += 1;
+                let (probe, _) = look_by_steps([begun, ended]);
+                assert!(!probe.is(Probe::NONE), "{begun} to {ended} of {steps}");
+                outcomes[usize::from(probe.is(Probe::ONE) && probe.second == 49)] += 1;
             }
         }
         // Changes before the first load or after the last one are no reason to look again.

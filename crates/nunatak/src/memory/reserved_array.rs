@@ -3,7 +3,7 @@
 //! Invariants
 //! 1. The region is committed for `len` elements of `T` and its base is aligned
 //!    for `T`.
-//! 2. Elements that were committed once stay accessible until the stretch goes,
+//! 2. Elements that were committed once stay accessible until the reserved_array goes,
 //!    also after it has shrunk: operations that have not learned of a shrink may
 //!    come to them.
 //! 3. All zero bytes are a valid `T` ([`Zeroed`]), so fresh memory needs no
@@ -81,25 +81,25 @@ mod backing {
     const PIECE: usize = 2 << 20;
 
     #[derive(Debug)]
-    pub(crate) struct Stretch<T, M: Medium = Heap> {
+    pub(crate) struct ReservedArray<T, M: Medium = Heap> {
         base: *const T,
         region: M::Region,
         elements: PhantomData<T>,
     }
 
-    // SAFETY: the stretch owns its elements, like a boxed slice.
-    unsafe impl<T: Send, M: Medium> Send for Stretch<T, M> {}
+    // SAFETY: the reserved_array owns its elements, like a boxed slice.
+    unsafe impl<T: Send, M: Medium> Send for ReservedArray<T, M> {}
     // SAFETY: it hands out shared references only, like a boxed slice.
-    unsafe impl<T: Sync, M: Medium> Sync for Stretch<T, M> {}
+    unsafe impl<T: Sync, M: Medium> Sync for ReservedArray<T, M> {}
 
-    impl<T: Zeroed> Stretch<T> {
+    impl<T: Zeroed> ReservedArray<T> {
         /// `len` elements that can become `most`.
         pub(crate) fn new(len: usize, most: usize) -> Result<Self, Error> {
             Self::within(&Heap, Part::Front, len, most)
         }
     }
 
-    impl<T: Zeroed, M: Medium> Stretch<T, M> {
+    impl<T: Zeroed, M: Medium> ReservedArray<T, M> {
         /// `len` elements that can become `most`, of a part of a medium.
         pub(crate) fn within(
             medium: &M,
@@ -113,9 +113,9 @@ mod backing {
             };
             let region = medium.region(part, bytes(most)?)?;
             let base = region.base().as_ptr().cast_const().cast();
-            let stretch = Self { base, region, elements: PhantomData };
-            stretch.grow(len)?;
-            Ok(stretch)
+            let reserved_array = Self { base, region, elements: PhantomData };
+            reserved_array.grow(len)?;
+            Ok(reserved_array)
         }
 
         pub(crate) fn len(&self) -> usize {
@@ -222,7 +222,7 @@ mod backing {
     }
 
     #[cfg(all(test, unix, not(miri)))]
-    impl<T> Stretch<T> {
+    impl<T> ReservedArray<T> {
         /// Makes every store to the elements a fault.
         pub(crate) fn forbid_stores(&self) {
             self.region.forbid_stores();
@@ -237,13 +237,13 @@ mod backing {
     use core::marker::PhantomData;
 
     #[derive(Debug)]
-    pub(crate) struct Stretch<T, M: Medium = Heap> {
+    pub(crate) struct ReservedArray<T, M: Medium = Heap> {
         elements: Box<[T]>,
         len: std::sync::atomic::AtomicUsize,
         medium: PhantomData<M>,
     }
 
-    impl<T, M: Medium> Stretch<T, M> {
+    impl<T, M: Medium> ReservedArray<T, M> {
         pub(crate) fn pieces(&self, _from: usize) -> usize {
             0
         }
@@ -251,13 +251,13 @@ mod backing {
         pub(crate) fn populate(&self, _from: usize, _piece: usize) {}
     }
 
-    impl<T: Zeroed + Released> Stretch<T> {
+    impl<T: Zeroed + Released> ReservedArray<T> {
         pub(crate) fn new(len: usize, most: usize) -> Result<Self, Error> {
             Self::within(&Heap, Part::Front, len, most)
         }
     }
 
-    impl<T: Zeroed + Released, M: Medium> Stretch<T, M> {
+    impl<T: Zeroed + Released, M: Medium> ReservedArray<T, M> {
         pub(crate) fn within(
             _medium: &M,
             _part: Part,
@@ -320,7 +320,7 @@ mod backing {
     }
 }
 
-pub(crate) use backing::Stretch;
+pub(crate) use backing::ReservedArray;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
@@ -329,42 +329,48 @@ mod tests {
 
     #[test]
     fn elements_stay_where_they_are() {
-        let stretch: Stretch<AtomicU64> = Stretch::new(10, 1 << 20).unwrap();
-        stretch.at(9).store(7, Relaxed);
-        let address = stretch.address(9);
-        stretch.grow(1 << 20).unwrap();
-        assert_eq!((stretch.address(9), stretch.at(9).load(Relaxed)), (address, 7));
-        assert_eq!(stretch.at((1 << 20) - 1).load(Relaxed), 0);
-        assert!(stretch.grow(2 << 20).is_err());
-        assert_eq!(stretch.len(), 1 << 20);
+        let reserved_array: ReservedArray<AtomicU64> = ReservedArray::new(10, 1 << 20).unwrap();
+        reserved_array.at(9).store(7, Relaxed);
+        let address = reserved_array.address(9);
+        reserved_array.grow(1 << 20).unwrap();
+        assert_eq!((reserved_array.address(9), reserved_array.at(9).load(Relaxed)), (address, 7));
+        assert_eq!(reserved_array.at((1 << 20) - 1).load(Relaxed), 0);
+        assert!(reserved_array.grow(2 << 20).is_err());
+        assert_eq!(reserved_array.len(), 1 << 20);
     }
 
     #[test]
     fn what_a_growth_brings_is_made_resident_by_the_piece() {
-        let stretch: Stretch<AtomicU64> = Stretch::new(1 << 17, 4 << 20).unwrap();
-        assert_eq!(stretch.pieces(1 << 17), 0, "nothing was brought");
-        stretch.grow(1 << 20).unwrap();
+        let reserved_array: ReservedArray<AtomicU64> =
+            ReservedArray::new(1 << 17, 4 << 20).unwrap();
+        assert_eq!(reserved_array.pieces(1 << 17), 0, "nothing was brought");
+        reserved_array.grow(1 << 20).unwrap();
         // Seven of the eight MiB, in pieces that begin at even ones.
-        assert_eq!(stretch.pieces(1 << 17), 4);
-        let resident = |stretch: &Stretch<AtomicU64>| stretch.usage().resident;
-        let before = resident(&stretch);
-        (0..4).for_each(|piece| stretch.populate(1 << 17, piece));
+        assert_eq!(reserved_array.pieces(1 << 17), 4);
+        let resident = |reserved_array: &ReservedArray<AtomicU64>| reserved_array.usage().resident;
+        let before = resident(&reserved_array);
+        (0..4).for_each(|piece| reserved_array.populate(1 << 17, piece));
         if cfg!(all(target_os = "linux", not(miri))) {
-            assert!(resident(&stretch) >= before.max(7 << 20), "{}", resident(&stretch));
+            assert!(
+                resident(&reserved_array) >= before.max(7 << 20),
+                "{}",
+                resident(&reserved_array)
+            );
         }
-        assert_eq!(stretch.at((1 << 20) - 1).load(Relaxed), 0);
+        assert_eq!(reserved_array.at((1 << 20) - 1).load(Relaxed), 0);
     }
 
     #[test]
     fn elements_that_are_given_up_stay_accessible() {
-        let stretch: Stretch<AtomicU64> = Stretch::new(1 << 20, 1 << 20).unwrap();
-        (0..1 << 20).for_each(|at| stretch.at(at).store(1, Relaxed));
-        stretch.shrink(10);
-        assert_eq!((stretch.len(), stretch.at(9).load(Relaxed)), (10, 1));
-        assert!(stretch.usage().mapped <= 1 << 14);
-        assert!(stretch.at(1 << 19).load(Relaxed) <= 1);
-        stretch.at(1 << 19).store(5, Relaxed);
-        stretch.grow(1 << 20).unwrap();
-        assert_eq!(stretch.at(1 << 19).load(Relaxed), 5);
+        let reserved_array: ReservedArray<AtomicU64> =
+            ReservedArray::new(1 << 20, 1 << 20).unwrap();
+        (0..1 << 20).for_each(|at| reserved_array.at(at).store(1, Relaxed));
+        reserved_array.shrink(10);
+        assert_eq!((reserved_array.len(), reserved_array.at(9).load(Relaxed)), (10, 1));
+        assert!(reserved_array.usage().mapped <= 1 << 14);
+        assert!(reserved_array.at(1 << 19).load(Relaxed) <= 1);
+        reserved_array.at(1 << 19).store(5, Relaxed);
+        reserved_array.grow(1 << 20).unwrap();
+        assert_eq!(reserved_array.at(1 << 19).load(Relaxed), 5);
     }
 }

@@ -24,15 +24,15 @@ use std::sync::OnceLock;
 
 /// How far ahead of its execution an operation's lines are best fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::table) enum Reach {
+pub(in crate::table) enum PrefetchDistance {
     Near,
     Far,
 }
 
-impl Reach {
+impl PrefetchDistance {
     /// That of this machine.
     pub(in crate::table) fn here() -> Self {
-        static HERE: OnceLock<Reach> = OnceLock::new();
+        static HERE: OnceLock<PrefetchDistance> = OnceLock::new();
         *HERE.get_or_init(|| match first_level_bytes() {
             Some(..=0x8000) => Self::Near,
             _ => Self::Far,
@@ -81,28 +81,28 @@ fn first_level_bytes() -> Option<usize> {
 /// How many groups later than the first one an operation is at each of the other stages, by how
 /// far ahead is best. The last one executes it.
 #[derive(Debug)]
-pub(in crate::table) struct Lags<const STAGES: usize> {
+pub(in crate::table) struct StageDelays<const STAGES: usize> {
     pub(in crate::table) near: [usize; STAGES],
     pub(in crate::table) far: [usize; STAGES],
 }
 
-impl<const STAGES: usize> Lags<STAGES> {
+impl<const STAGES: usize> StageDelays<STAGES> {
     /// The length of a ring for what is known of the operations between the first stage and the
     /// last one.
     pub(in crate::table) const fn ring(&self) -> usize {
-        let near = (self.near[STAGES - 1] + 1) * Reach::Near.group();
-        let far = (self.far[STAGES - 1] + 1) * Reach::Far.group();
+        let near = (self.near[STAGES - 1] + 1) * PrefetchDistance::Near.group();
+        let far = (self.far[STAGES - 1] + 1) * PrefetchDistance::Far.group();
         (if near > far { near } else { far }).next_power_of_two()
     }
 
     /// The groups of a batch, and the lags of its stages.
     #[inline(always)]
     pub(in crate::table) fn groups(&self, count: usize) -> (Groups, [usize; STAGES]) {
-        self.groups_of(Reach::here(), count)
+        self.groups_of(PrefetchDistance::here(), count)
     }
 
     #[inline(always)]
-    fn groups_of(&self, reach: Reach, count: usize) -> (Groups, [usize; STAGES]) {
+    fn groups_of(&self, reach: PrefetchDistance, count: usize) -> (Groups, [usize; STAGES]) {
         let lags = reach.choose(self.near, self.far);
         (Groups { count, group: reach.group(), last: lags[STAGES - 1] }, lags)
     }
@@ -136,14 +136,14 @@ impl Groups {
 mod tests {
     use super::*;
 
-    const LAGS: Lags<3> = Lags { near: [1, 2, 3], far: [0, 2, 5] };
+    const DELAYS: StageDelays<3> = StageDelays { near: [1, 2, 3], far: [0, 2, 5] };
 
     #[test]
     fn every_operation_is_at_every_stage_once_and_in_order() {
         for count in [0, 1, 7, 8, 15, 16, 17, 100, 1000] {
-            for reach in [Reach::Near, Reach::Far] {
-                let (groups, lags) = LAGS.groups_of(reach, count);
-                assert_eq!(lags, reach.choose(LAGS.near, LAGS.far));
+            for reach in [PrefetchDistance::Near, PrefetchDistance::Far] {
+                let (groups, lags) = DELAYS.groups_of(reach, count);
+                assert_eq!(lags, reach.choose(DELAYS.near, DELAYS.far));
                 for lag in lags.into_iter().chain([0]) {
                     let turns = groups.turns();
                     let seen: Vec<_> = turns.flat_map(|turn| groups.at(turn, lag)).collect();
@@ -158,12 +158,12 @@ mod tests {
 
     #[test]
     fn a_ring_holds_all_that_is_between() {
-        assert!(LAGS.ring().is_power_of_two());
-        for reach in [Reach::Near, Reach::Far] {
-            let (groups, lags) = LAGS.groups_of(reach, 1000);
+        assert!(DELAYS.ring().is_power_of_two());
+        for reach in [PrefetchDistance::Near, PrefetchDistance::Far] {
+            let (groups, lags) = DELAYS.groups_of(reach, 1000);
             for turn in groups.turns() {
                 let (first, last) = (groups.at(turn, lags[2]).start, groups.at(turn, 0).end);
-                assert!(last - first.min(last) <= LAGS.ring());
+                assert!(last - first.min(last) <= DELAYS.ring());
             }
         }
     }

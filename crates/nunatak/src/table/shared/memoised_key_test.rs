@@ -7,7 +7,7 @@ use std::collections::HashMap;
 /// What is known of value words whose hash is the key's. The caller's code that
 /// tells must not run under a lock. Of most operations that is one word or none.
 #[derive(Debug, Default)]
-pub(in crate::table) struct Known {
+pub(in crate::table) struct KeyTestAnswers {
     first: Option<(u64, bool)>,
     others: Option<Box<Answers>>,
 }
@@ -15,32 +15,32 @@ pub(in crate::table) struct Known {
 type Answers = HashMap<u64, bool, foldhash::fast::FixedState>;
 
 /// A test that remembers.
-pub(in crate::table) struct Learning<'t, T>(&'t T, RefCell<&'t mut Known>);
+pub(in crate::table) struct Learning<'t, T>(&'t T, RefCell<&'t mut KeyTestAnswers>);
 
 impl<T: KeyTest> KeyTest for Learning<'_, T> {
     const BY_WORD: bool = false;
 
-    fn accepts(&self, second: u64) -> bool {
-        if let Some(is) = self.1.borrow().is::<T>(second) {
+    fn accepts(&self, value_word: u64) -> bool {
+        if let Some(is) = self.1.borrow().is::<T>(value_word) {
             return is;
         }
-        let is = self.0.accepts(second);
-        self.1.borrow_mut().insert(second, is);
+        let is = self.0.accepts(value_word);
+        self.1.borrow_mut().insert(value_word, is);
         is
     }
 }
 
 /// A test that runs no code of the caller's: it answers what is known, and tells what it was
 /// asked for besides.
-pub(in crate::table) struct Answering<'t, T> {
+pub(in crate::table) struct MemoisedKeyTest<'t, T> {
     test: &'t T,
-    known: &'t Known,
+    known: &'t KeyTestAnswers,
     unknown: Cell<Option<u64>>,
 }
 
-impl<'t, T: KeyTest> Answering<'t, T> {
+impl<'t, T: KeyTest> MemoisedKeyTest<'t, T> {
     #[inline(always)]
-    pub(in crate::table) fn new(test: &'t T, known: &'t Known) -> Self {
+    pub(in crate::table) fn new(test: &'t T, known: &'t KeyTestAnswers) -> Self {
         Self { test, known, unknown: Cell::new(None) }
     }
 
@@ -51,16 +51,16 @@ impl<'t, T: KeyTest> Answering<'t, T> {
     }
 }
 
-impl<T: KeyTest> KeyTest for Answering<'_, T> {
+impl<T: KeyTest> KeyTest for MemoisedKeyTest<'_, T> {
     const BY_WORD: bool = T::BY_WORD;
 
     #[inline(always)]
-    fn accepts(&self, second: u64) -> bool {
+    fn accepts(&self, value_word: u64) -> bool {
         if !T::RUNS_CALLERS_CODE {
-            return self.test.accepts(second);
+            return self.test.accepts(value_word);
         }
-        self.known.is::<T>(second).unwrap_or_else(|| {
-            self.unknown.set(Some(second));
+        self.known.is::<T>(value_word).unwrap_or_else(|| {
+            self.unknown.set(Some(value_word));
             false
         })
     }
@@ -75,15 +75,15 @@ impl<T: KeyTest> KeyTest for Answering<'_, T> {
     }
 }
 
-impl Known {
+impl KeyTestAnswers {
     #[inline(always)]
-    pub(in crate::table) fn is<T: KeyTest>(&self, second: u64) -> Option<bool> {
+    pub(in crate::table) fn is<T: KeyTest>(&self, value_word: u64) -> Option<bool> {
         if T::BY_WORD {
             return Some(true);
         }
         match self.first {
-            Some((first, is)) if first == second => Some(is),
-            _ => self.others.as_ref()?.get(&second).copied(),
+            Some((first, is)) if first == value_word => Some(is),
+            _ => self.others.as_ref()?.get(&value_word).copied(),
         }
     }
 
@@ -97,20 +97,20 @@ impl Known {
         pair: impl Fn(usize) -> (u64, u64),
     ) -> Result<Option<(usize, u64)>, u64> {
         for slot in slots {
-            let (first, second) = pair(slot);
-            if first == tag && self.is::<T>(second).ok_or(second)? {
-                return Ok(Some((slot, second)));
+            let (first, value_word) = pair(slot);
+            if first == tag && self.is::<T>(value_word).ok_or(value_word)? {
+                return Ok(Some((slot, value_word)));
             }
         }
         Ok(None)
     }
 
-    pub(in crate::table) fn insert(&mut self, second: u64, is: bool) {
+    pub(in crate::table) fn insert(&mut self, value_word: u64, is: bool) {
         match self.first {
-            None => self.first = Some((second, is)),
-            Some((first, _)) if first == second => self.first = Some((second, is)),
+            None => self.first = Some((value_word, is)),
+            Some((first, _)) if first == value_word => self.first = Some((value_word, is)),
             Some(_) => {
-                self.others.get_or_insert_default().insert(second, is);
+                self.others.get_or_insert_default().insert(value_word, is);
             }
         }
     }

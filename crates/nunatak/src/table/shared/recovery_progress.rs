@@ -5,13 +5,13 @@ use crate::sync::{AtomicUsize, Ordering};
 /// How many there are, and what was found in others: counted and read relaxed, since who
 /// acts on a piece has locked it.
 #[derive(Debug, Default)]
-pub(crate) struct Restoring {
+pub(crate) struct RecoveryProgress {
     left: AtomicUsize,
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     found: AtomicUsize,
 }
 
-impl Restoring {
+impl RecoveryProgress {
     /// How many are left.
     #[inline(always)]
     pub(in crate::table) fn left(&self) -> usize {
@@ -20,7 +20,7 @@ impl Restoring {
 }
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
-impl Restoring {
+impl RecoveryProgress {
     /// So many more are to be looked at.
     pub(in crate::table) fn begin(&self, pieces: usize) {
         self.left.fetch_add(pieces, Ordering::Relaxed);
