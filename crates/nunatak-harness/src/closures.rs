@@ -1,4 +1,4 @@
-//! Closures that panic, that use the map, and that take their time.
+//! Closures that panic, use the map, or take their time.
 
 use crate::failures::{Fuse, catch};
 use crate::sample::Sample;
@@ -8,17 +8,17 @@ use std::cell::Cell;
 use std::sync::mpsc;
 use std::thread;
 
-/// So many entries that a small table must grow several times.
+/// As many entries as make a small table grow several times.
 const MANY: u64 = 600;
 
 fn fill<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(map: &M, from: u64) {
     (from..from + MANY).for_each(|key| drop(map.insert(K::sample(key), V::sample(key))));
 }
 
-/// A closure that panics changes nothing and holds nothing.
+/// A closure that panics changes nothing and leaves nothing held.
 ///
 /// # Panics
-/// If it does.
+/// If the map fails the check.
 pub fn panics_change_nothing<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
     let map = subject.adversarial();
     fill(&map, 0);
@@ -36,7 +36,7 @@ pub fn panics_change_nothing<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S
             &|| drop(map.remove_if(&present, |_| (burn(), true).1)),
             &|| drop(map.get_or_insert_with(absent.clone(), || (burn(), V::sample(0)).1)),
             &|| map.retain(|_, _| (burn(), false).1),
-            // Not at the first, but amid.
+            // Not at the first call, but later.
             &|| {
                 let seen = Cell::new(0);
                 map.retain(|_, _| {
@@ -61,11 +61,11 @@ pub fn panics_change_nothing<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S
     assert_eq!(map.iter().count() as u64, 2 * MANY);
 }
 
-/// Closures may do anything to the map, so also let it grow and shrink, and
-/// change the very entry that they decide upon: then they run again.
+/// Closures may do anything to the map. They may make it grow and shrink, and change the very entry
+/// that they decide about: then they run again.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn closures_may_use_the_map<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
     let map = subject.adversarial();
     let key = || K::sample(0);
@@ -77,7 +77,7 @@ pub fn closures_may_use_the_map<K: Sample, V: Sample, S: Subject<K, V>>(subject:
         drop(map.insert(key(), V::sample(value)));
     };
 
-    // Each closure runs twice, since the first run makes its argument stale.
+    // Each closure runs twice, since its first run makes its argument stale.
     let mut arguments = Vec::new();
     let before = map.compute(key(), |value| {
         arguments.push(value.map(V::number));
@@ -122,7 +122,7 @@ pub fn closures_may_use_the_map<K: Sample, V: Sample, S: Subject<K, V>>(subject:
 /// An entry that changes while `retain` looks at it is looked at again.
 ///
 /// # Panics
-/// If it is not.
+/// If the map fails the check.
 pub fn retain_looks_again<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
     let map = subject.adversarial();
     fill(&map, 0);
@@ -148,11 +148,11 @@ pub fn retain_looks_again<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
     assert_eq!(map.len() as u64, MANY, "the second half alone is kept");
 }
 
-/// At rest `retain` asks once about each entry, whatever the answer, and goes by it: a
-/// closure may count, or toss a coin.
+/// Without concurrent changes `retain` calls its closure once for each entry, and follows its
+/// answer. So the closure may count, or toss a coin.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn retain_asks_once<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
     let map = subject.adversarial();
     fill(&map, 0);
@@ -175,10 +175,10 @@ pub fn retain_asks_once<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
     }
 }
 
-/// Entries may come and go while an iterator or a snapshot is held.
+/// Entries may come and go while an iterator or a snapshot exists.
 ///
 /// # Panics
-/// If they may not.
+/// If the map fails the check.
 pub fn changes_during_iteration<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
     let map = subject.adversarial();
     fill(&map, 0);
@@ -197,12 +197,11 @@ pub fn changes_during_iteration<K: Sample, V: Sample, S: Subject<K, V>>(subject:
     assert!(cut.into_iter().eq((0..MANY).map(|key| (key, key))), "a snapshot changed");
 }
 
-/// An iterator that is held while the table grows and shrinks many times goes
-/// on, and in about the time that one resize would cost it.
+/// An iterator that lives while the table grows and shrinks many times continues, in about the time
+/// of one resize.
 ///
 /// # Panics
-/// If it misses or repeats a key. If its work multiplies with every resize,
-/// this does not return.
+/// If it misses or repeats a key. If its work multiplies with every resize, this does not return.
 pub fn iteration_outlives_many_resizes<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
     let map = subject.adversarial();
     (0..20).for_each(|key| drop(map.insert(K::sample(key), V::sample(key))));
@@ -221,7 +220,7 @@ pub fn iteration_outlives_many_resizes<K: Sample, V: Sample, S: Subject<K, V>>(s
 /// While a closure runs, operations on other keys go on, and the map grows.
 ///
 /// # Panics
-/// If the map loses something. If a closure holds it up, this does not return.
+/// If the map loses an entry. If a closure holds the map up, this does not return.
 pub fn closures_hold_nothing_up<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,
@@ -235,7 +234,7 @@ where
             scope.spawn(move || {
                 let wait = || {
                     let _ = entered.send(());
-                    // Of a second run, which finds the channel closed, nobody knows.
+                    // A second run finds the channel closed; the error is ignored.
                     let _ = may_leave.recv();
                 };
                 let key = K::sample(0);

@@ -1,10 +1,10 @@
 //! Histories of concurrent operations that a crash cuts: durable linearizability.
 //!
-//! Threads operate on a map in simulated persistent memory. For moments of it, the map
-//! that a crash leaves is asked for every key, and the history until then, with what
-//! was not acknowledged left open, and with these answers behind it, must be
-//! linearizable: nothing that was acknowledged is lost, and nothing that was read is
-//! taken back (Izraelevitz, Mendes, Scott, DISC '16).
+//! Threads operate on a map in simulated persistent memory. At several moments a crash is
+//! simulated, and the recovered map is read at every key. The history up to the crash, with
+//! unacknowledged operations left open and these reads appended, must be linearizable. So no
+//! acknowledged change is lost, and no value that was read is taken back (Izraelevitz, Mendes,
+//! Scott, DISC '16).
 
 use crate::crashable::Crashable;
 use crate::history::{Answer, Call, Clock, Operation, Sequential};
@@ -16,32 +16,32 @@ use nunatak::durable::{Options, PeaMultiMap, Persistency, Simulation};
 use std::time::Duration;
 
 const KEYS: u64 = 3;
-/// Keys that only make the map grow.
+/// The first of the keys that only make the map grow.
 const OTHERS: u64 = 1 << 40;
 const BUDGET: usize = 200_000;
 
-/// An operation, and how many events there were before and after it.
+/// An operation, and the numbers of events before and after it.
 type Noted<C> = (Operation<C>, usize, usize);
 
-/// A map that is crashed.
+/// A map to crash.
 pub trait Crashed: Sync + Sized {
-    /// What is asked of a key.
+    /// The operations on a key.
     type Call: Sequential<Answer: Send> + Copy + Send;
 
-    /// Asks what a key holds.
+    /// The operation that reads a key.
     const LOOK: Self::Call;
 
-    /// An empty map.
+    /// Creates an empty map.
     fn create(simulation: &Simulation, options: &Options) -> Self;
-    /// What a crash has left.
+    /// Opens what a crash has left.
     fn open(simulation: &Simulation, options: &Options) -> Self;
-    /// Stores a key that nobody asks for.
+    /// Stores a key that no history reads.
     fn fill(&self, key: u64);
-    /// Draws a key and what is asked of it.
+    /// Draws a key and an operation.
     fn draw(random: &mut Random) -> (u64, Self::Call);
-    /// Asks it.
+    /// Buddies the operation.
     fn run(&self, key: u64, call: Self::Call) -> <Self::Call as Sequential>::Answer;
-    /// Looks whether it is sound, and counted right.
+    /// Checks that the map is sound and counts right.
     fn verify(&self);
 }
 
@@ -100,7 +100,7 @@ impl Crashed for PeaMultiMap<u64, u64> {
 
     fn create(simulation: &Simulation, options: &Options) -> Self {
         let map: Self = simulation.create(options).expect("a new map");
-        // A key with a buffer.
+        // A key with a value buffer.
         (0..8).for_each(|value| map.insert(OTHERS, value).expect(DONE));
         map
     }
@@ -127,10 +127,10 @@ impl Crashed for PeaMultiMap<u64, u64> {
     }
 }
 
-/// Cuts so many histories at so many moments.
+/// Cuts so many histories at so many moments each.
 ///
 /// # Panics
-/// If what is left contradicts what was acknowledged.
+/// If a recovered map contradicts acknowledged operations.
 pub fn crashed_histories<M: Crashed>(histories: u64, moments: u64, latency: Duration) {
     for round in 0..histories {
         let simulation = Simulation::new(Persistency::Lines);

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Who of the tracked is alive.
+/// Counts which tracked numbers are alive.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     book: Arc<Mutex<Book>>,
@@ -27,7 +27,7 @@ impl Ledger {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new tracked number.
+    /// Makes a tracked number.
     pub fn track(&self, number: u64) -> Tracked {
         let mut book = self.book();
         let id = book.born;
@@ -36,15 +36,15 @@ impl Ledger {
         Tracked { number: Box::new(number), id, ledger: self.clone() }
     }
 
-    /// How many are alive.
+    /// Returns how many are alive.
     pub fn alive(&self) -> usize {
         self.book().alive.len()
     }
 
-    /// Whether all are dropped, and nobody was dropped twice or used after.
+    /// Checks that all are dropped, and that none was dropped twice or used after its drop.
     ///
     /// # Panics
-    /// If not.
+    /// If the map fails the check.
     pub fn settle(&self) {
         let book = self.book();
         assert!(book.mistakes.is_empty(), "{:?}", book.mistakes);
@@ -66,7 +66,7 @@ impl Ledger {
     }
 }
 
-/// A number on the heap whose life is booked.
+/// A number on the heap whose life is tracked.
 #[derive(Debug)]
 pub struct Tracked {
     number: Box<u64>,
@@ -102,7 +102,7 @@ impl Hash for Tracked {
     }
 }
 
-/// Random operations of one thread on few keys.
+/// Buddies random operations of one thread on few keys.
 fn operate<M: ConcurrentMap<Tracked, Tracked>>(
     map: &M,
     ledger: &Ledger,
@@ -160,7 +160,7 @@ fn whole<M: ConcurrentMap<Tracked, Tracked>>(map: &M, ledger: &Ledger, random: &
         4 => drop(map.iter().take(5).collect::<Vec<_>>()),
         5 => drop(map.snapshot().map(|entries| entries.take(5).collect::<Vec<_>>())),
         6 => {
-            // Held while what it may look at is taken out.
+            // Held while entries that it may show are removed.
             let snapshot = map.snapshot();
             map.clear();
             drop(snapshot);
@@ -170,10 +170,10 @@ fn whole<M: ConcurrentMap<Tracked, Tracked>>(map: &M, ledger: &Ledger, random: &
     }
 }
 
-/// With one thread: after the map is dropped, so is everything, once.
+/// One thread: when the map is dropped, every key and value has been dropped, once.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn everything_is_dropped_once<S: Subject<Tracked, Tracked>>(subject: &S) {
     for seed in 0..scaled(30) as u64 {
         let ledger = Ledger::default();
@@ -184,10 +184,10 @@ pub fn everything_is_dropped_once<S: Subject<Tracked, Tracked>>(subject: &S) {
     }
 }
 
-/// With many threads: after the map is dropped, so is everything, once.
+/// Many threads: when the map is dropped, every key and value has been dropped, once.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn everything_is_dropped_once_by_threads<S: Subject<Tracked, Tracked>>(subject: &S)
 where
     S::Map: Sync,
@@ -203,11 +203,11 @@ where
     }
 }
 
-/// What `clear` and `retain` take out, and what was taken out before, is dropped when they
-/// return, unless somebody may see it.
+/// When `clear` and `retain` return, the entries that they and earlier operations removed are
+/// dropped, unless a guard may see them.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn clearing_drops_everything<S: Subject<Tracked, Tracked>>(subject: &S) {
     let ledger = Ledger::default();
     let map = subject.build(0);
@@ -233,10 +233,10 @@ pub fn clearing_drops_everything<S: Subject<Tracked, Tracked>>(subject: &S) {
     ledger.settle();
 }
 
-/// What was replaced or taken out is dropped before long, not with the map.
+/// Replaced and removed entries are dropped soon, not with the map.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn garbage_is_bounded<S: Subject<Tracked, Tracked>>(subject: &S) {
     let ledger = Ledger::default();
     let map = subject.build(0);

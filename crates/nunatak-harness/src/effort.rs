@@ -1,9 +1,9 @@
-//! How much work a check does.
+//! The amount of work of a check.
 
 use std::sync::OnceLock;
 
-/// `operations`, scaled by the environment variable `NUNATAK_EFFORT` (1 by
-/// default), and by much less under an interpreter.
+/// Returns `operations`, scaled by the environment variable `NUNATAK_EFFORT` (1 by default), and by
+/// much less under an interpreter.
 ///
 /// ```
 /// assert!(nunatak_harness::effort::scaled(1000) >= 1);

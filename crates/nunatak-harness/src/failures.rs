@@ -14,34 +14,34 @@ pub struct Fuse {
     calls_left: Arc<AtomicUsize>,
 }
 
-/// What a burnt fuse panics with.
+/// The payload of a burnt fuse's panic.
 #[derive(Debug)]
 struct Burnt;
 
 const DISARMED: usize = usize::MAX;
 
 impl Default for Fuse {
-    /// One that never burns until it is armed.
+    /// Makes a fuse that never burns until it is armed.
     fn default() -> Self {
         Self { calls_left: Arc::new(AtomicUsize::new(DISARMED)) }
     }
 }
 
 impl Fuse {
-    /// Lets the call after `calls` calls panic.
+    /// Makes the call after `calls` calls panic.
     pub fn arm(&self, calls: usize) {
         self.calls_left.store(calls, Ordering::SeqCst);
     }
 
-    /// Lets no call panic.
+    /// Makes no call panic.
     pub fn disarm(&self) {
         self.calls_left.store(DISARMED, Ordering::SeqCst);
     }
 
-    /// A call of the caller's code.
+    /// Counts a call of the caller's code.
     ///
     /// # Panics
-    /// If it is the chosen one. It is the only one: a fuse burns once.
+    /// If it is the chosen call. A fuse burns once.
     pub fn call(&self) {
         let step = |left| match left {
             DISARMED => None,
@@ -49,13 +49,13 @@ impl Fuse {
             left => Some(left - 1),
         };
         if self.calls_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, step) == Ok(0) {
-            // Unwinds without the message that would fill the test's output.
+            // Unwinds without a message, which would fill the test's output.
             resume_unwind(Box::new(Burnt));
         }
     }
 }
 
-/// Buddies `f`; `None` if a fuse burnt meanwhile. Other panics go on.
+/// Buddies `f`. Returns `None` if a fuse burnt meanwhile; other panics continue.
 pub fn catch<R>(f: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(value) => Some(value),
@@ -64,12 +64,12 @@ pub fn catch<R>(f: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-/// Lets the fuse, which must be among what `map` calls, burn at its `calls`th
-/// call amid operations on an empty map. The operation that panics was done or
-/// was not, as far as each of its keys can tell; nothing else is different.
+/// Makes the fuse burn at its `calls`th call amid operations on an empty map; `map` must call it.
+/// For each of its keys the panicked operation was done or was not done, and nothing else is
+/// different.
 ///
 /// # Panics
-/// If it is.
+/// If the map fails the check.
 pub fn survives<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(map: &M, fuse: &Fuse, calls: usize) {
     let mut model: HashMap<u64, u64> = (0..20).map(|key| (key, key)).collect();
     for &key in model.keys() {
@@ -128,7 +128,7 @@ fn operate<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(
     }
 }
 
-/// Whether the map holds what the model does, and can grow, shrink and empty.
+/// Checks that the map holds the model's entries, and can grow, shrink and be emptied.
 fn still_usable<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(map: &M, model: &HashMap<u64, u64>) {
     let mut entries: Vec<_> = map.iter().map(|(k, v)| (k.number(), v.number())).collect();
     let mut expected: Vec<_> = model.iter().map(|(&k, &v)| (k, v)).collect();

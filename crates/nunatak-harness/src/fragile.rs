@@ -5,7 +5,7 @@ use crate::subject::Subject;
 use nunatak::ConcurrentMap;
 use std::hash::{Hash, Hasher};
 
-/// A number whose `Clone` and `Eq` are calls of a fuse.
+/// A number whose `Clone` and `Eq` call a fuse.
 #[derive(Debug)]
 pub struct Fragile {
     number: u64,
@@ -35,11 +35,11 @@ impl Hash for Fragile {
     }
 }
 
-/// A key or a value that panics when it is cloned, compared or hashed, at
-/// whichever call, leaves every entry where it was and the map usable.
+/// A key or a value panics when it is cloned, compared or hashed, at any call. Every entry stays
+/// where it was, and the map stays usable.
 ///
 /// # Panics
-/// If it does not.
+/// If the map fails the check.
 pub fn panics_are_harmless<S: Subject<Fragile, Fragile>>(subject: &S) {
     let calls = if cfg!(miri) { 8 } else { 150 };
     for at in 0..calls {
@@ -49,8 +49,8 @@ pub fn panics_are_harmless<S: Subject<Fragile, Fragile>>(subject: &S) {
         (0..20).for_each(|key| drop(map.insert(make(key), make(key))));
         fuse.arm(at);
         let mut reached = 20;
-        // The values of a key: what it has, and what the operation that
-        // panicked would have given it.
+        // The values that a key may have: its own, and the one that the panicked operation would
+        // have stored.
         while reached < 200 {
             let step = catch(|| {
                 drop(map.insert(make(reached), make(reached)));

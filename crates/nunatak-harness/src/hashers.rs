@@ -1,4 +1,4 @@
-//! Hashers that keys collide under, and one that panics.
+//! Hashers under which keys collide, and one that panics.
 
 use crate::failures::Fuse;
 use crate::model::check_cases;
@@ -9,28 +9,28 @@ use crate::subject::HashedSubject;
 use nunatak::ConcurrentMap;
 use std::hash::{BuildHasher, Hasher};
 
-/// How hashes are spread.
+/// The distribution of hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distribution {
-    /// All are one.
+    /// One hash for all keys.
     Constant,
-    /// Four, which differ in all bits.
+    /// Four hashes, which differ in all bits.
     FourValues,
-    /// Two, which differ in the lowest bit.
+    /// Two hashes, which differ in the lowest bit.
     OneBit,
-    /// Of a word, itself.
+    /// Each word is its own hash.
     Identity,
-    /// As a good hasher would.
+    /// The hashes of a good hasher.
     Even,
 }
 
 impl Distribution {
-    /// All of them.
+    /// All distributions.
     pub const ALL: [Self; 5] =
         [Self::Constant, Self::FourValues, Self::OneBit, Self::Identity, Self::Even];
 }
 
-/// A hasher of a distribution, which panics when its fuse burns down.
+/// A hasher with a distribution, which panics when its fuse burns.
 #[derive(Debug, Clone)]
 pub struct TestHasher {
     distribution: Distribution,
@@ -38,12 +38,12 @@ pub struct TestHasher {
 }
 
 impl TestHasher {
-    /// One that never panics.
+    /// Makes a hasher that never panics.
     pub fn new(distribution: Distribution) -> Self {
         Self { distribution, fuse: Fuse::default() }
     }
 
-    /// One whose every hash is a call of `fuse`.
+    /// Makes a hasher whose every hash is a call of `fuse`.
     pub fn with_fuse(distribution: Distribution, fuse: Fuse) -> Self {
         Self { distribution, fuse }
     }
@@ -58,7 +58,7 @@ impl BuildHasher for TestHasher {
     }
 }
 
-/// A hash in the making.
+/// A hash that is being computed.
 #[derive(Debug)]
 pub struct TestState {
     distribution: Distribution,
@@ -87,10 +87,10 @@ impl Hasher for TestState {
     }
 }
 
-/// The map is right whatever collides.
+/// The map stays right whichever keys collide.
 ///
 /// # Panics
-/// If it is not.
+/// If the map fails the check.
 pub fn collisions_are_harmless<K: Sample, V: Sample, S: HashedSubject<K, V>>(subject: &S) {
     for distribution in Distribution::ALL {
         check_cases::<_, K, V>(60, 60, |_| subject.build_hashed(TestHasher::new(distribution)));
@@ -100,7 +100,7 @@ pub fn collisions_are_harmless<K: Sample, V: Sample, S: HashedSubject<K, V>>(sub
 /// Many keys of one hash are all kept, through growth and removal.
 ///
 /// # Panics
-/// If they are not.
+/// If the map fails the check.
 pub fn many_keys_of_one_hash<K: Sample, V: Sample, S: HashedSubject<K, V>>(subject: &S) {
     for distribution in Distribution::ALL {
         let map = subject.build_hashed(TestHasher::new(distribution));
@@ -121,10 +121,10 @@ pub fn many_keys_of_one_hash<K: Sample, V: Sample, S: HashedSubject<K, V>>(subje
     }
 }
 
-/// Threads that fight over keys which collide lose nothing.
+/// Threads that compete for colliding keys lose nothing.
 ///
 /// # Panics
-/// If they do.
+/// If the map fails the check.
 pub fn collisions_under_contention<K: Sample, V: Sample, S: HashedSubject<K, V>>(subject: &S)
 where
     S::Map: Sync,
@@ -135,11 +135,10 @@ where
     }
 }
 
-/// A hasher that panics, at whichever call, leaves every entry where it was
-/// and the map usable.
+/// A hasher panics, at any call. Every entry stays where it was, and the map stays usable.
 ///
 /// # Panics
-/// If it does not.
+/// If the map fails the check.
 pub fn panics_are_harmless<K: Sample, V: Sample, S: HashedSubject<K, V>>(subject: &S) {
     let calls = if cfg!(miri) { 8 } else { 120 };
     for at in 0..calls {

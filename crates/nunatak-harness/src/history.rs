@@ -1,56 +1,55 @@
-//! What threads asked of a map, when, and what they were told.
+//! The calls of threads to a map, their times and their answers.
 
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What can be asked of a key, and what answers are right if one thing happens after the
-/// other.
+/// Operations on a key, and their right answers in a sequential history.
 pub trait Sequential: Clone + Eq + Debug {
-    /// What a key can hold; by default, what it holds at the beginning.
+    /// The state of a key; by default, also its state at the beginning.
     type State: Clone + Eq + Hash + Default;
-    /// What is answered.
+    /// The answer of an operation.
     type Answer: Clone + Eq + Debug;
 
-    /// What the call makes of a key that holds this, and the right answer.
+    /// Returns the key's state after the call, and the right answer.
     fn apply(&self, state: &Self::State) -> (Self::State, Self::Answer);
 }
 
-/// What is asked of a key. Values stand for themselves.
+/// An operation on a key. Values stand for themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// The value.
+    /// Returns the value.
     Get,
-    /// Store this value.
+    /// Stores this value.
     Insert(u64),
-    /// Store this value if the key is absent.
+    /// Stores this value if the key is absent.
     TryInsert(u64),
-    /// Store this value if the key is present.
+    /// Stores this value if the key is present.
     Update(u64),
-    /// Take the key out.
+    /// Removes the key.
     Remove,
-    /// Store `new` if the value is `current`.
+    /// Stores `new` if the value is `current`.
     CompareExchange {
-        /// The value that must be there.
+        /// The expected value.
         current: u64,
-        /// The value that is stored.
+        /// The new value.
         new: u64,
     },
 }
 
-/// What the map answers.
+/// An answer of the map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// The value before (get, insert, update, remove).
     Before(Option<u64>),
-    /// Of a `TryInsert`.
+    /// The answer of a `TryInsert`.
     Tried(Result<(), u64>),
-    /// Of a `CompareExchange`.
+    /// The answer of a `CompareExchange`.
     Exchanged(Result<u64, Option<u64>>),
 }
 
 impl Call {
-    /// What the call does to a key of this value, and the right answer.
+    /// Returns the value after the call on a key with this value, and the right answer.
     ///
     /// ```
     /// use nunatak_harness::history::{Answer, Call};
@@ -81,35 +80,34 @@ impl Sequential for Call {
     }
 }
 
-/// An operation on a key.
+/// A recorded operation on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation<C: Sequential = Call> {
-    /// Which key.
+    /// The key.
     pub key: u64,
-    /// Which thread; only for people who read it.
+    /// The number of the thread, for people who read the history.
     pub thread: usize,
-    /// What was asked.
+    /// The call.
     pub call: C,
     /// A stamp from before the call.
     pub invoked: u64,
-    /// A stamp from after the return, and what was answered. `None` if it never
-    /// returned: it may have taken effect at any time since, or not at all.
+    /// A stamp from after the return, and the answer. `None` if the call never returned: it may
+    /// have taken effect at any time since, or not at all.
     pub returned: Option<(u64, C::Answer)>,
 }
 
-/// One clock for all threads of a history: of two stamps the one that was
-/// taken first is lower.
+/// One clock for all threads of a history. The earlier of two stamps is the lower one.
 #[derive(Debug, Default)]
 pub struct Clock(AtomicU64);
 
 impl Clock {
-    /// The next stamp.
+    /// Returns the next stamp.
     pub fn stamp(&self) -> u64 {
         self.0.fetch_add(1, Ordering::SeqCst)
     }
 }
 
-/// What one thread does, as it happens.
+/// Records the operations of one thread.
 #[derive(Debug)]
 pub struct Recorder<'c, C: Sequential = Call> {
     clock: &'c Clock,
@@ -118,15 +116,15 @@ pub struct Recorder<'c, C: Sequential = Call> {
 }
 
 impl<'c, C: Sequential> Recorder<'c, C> {
-    /// A thread's record.
+    /// Makes the record of a thread.
     pub fn new(clock: &'c Clock, thread: usize) -> Self {
         Self { clock, thread, operations: Vec::new() }
     }
 
-    /// Does operations on keys at once, in any order, and notes the answers,
-    /// of which there are as many as calls.
+    /// Buddies operations on keys at once, in any order, and records the answers. There are as many
+    /// answers as calls.
     ///
-    /// If `run` panics, the operations are noted as never returned.
+    /// If `run` panics, the operations are recorded as never returned.
     pub fn record(
         &mut self,
         calls: impl IntoIterator<Item = (u64, C)>,
@@ -151,7 +149,7 @@ impl<'c, C: Sequential> Recorder<'c, C> {
         }
     }
 
-    /// The operations, in the order of their calls.
+    /// Returns the operations in the order of their calls.
     pub fn into_operations(self) -> Vec<Operation<C>> {
         self.operations
     }

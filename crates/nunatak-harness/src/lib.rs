@@ -1,7 +1,7 @@
-//! What every concurrent map must pass: models, stress, linearizability.
+//! The checks that every concurrent map must pass: models, stress, linearizability.
 //!
-//! A map enters by a [`Subject`] of a few lines, which says how to build it,
-//! and by one line for each suite that fits it:
+//! A map needs a [`Subject`] of a few lines, which says how to build it, and one line for each
+//! suite that fits it:
 //!
 //! ```
 //! use nunatak_harness::{Data, ReferenceMap, Subject};
@@ -20,9 +20,9 @@
 //! # fn main() {}
 //! ```
 //!
-//! Every check is a function over a subject, which panics if the map is wrong;
-//! a suite is a list of them. Work is counted in operations, never in time; the
-//! environment variable `NUNATAK_EFFORT` multiplies it.
+//! Every check is a function over a subject, which panics if the map is wrong; a suite is a list of
+//! checks. Work is counted in operations, never in time. The environment variable `NUNATAK_EFFORT`
+//! multiplies it.
 
 pub mod closures;
 #[cfg(target_os = "linux")]

@@ -1,38 +1,37 @@
 //! Whether a history can have happened one operation at a time.
 //!
-//! The search of Wing and Gong with the memory of Lowe: it tries orders in
-//! which no operation comes before one that had returned when it was called,
-//! and never goes twice through the same operations done and the same value
-//! reached. Keys are independent, so each is searched alone (Herlihy and Wing:
+//! The search of Wing and Gong with the memory of Lowe. It tries orders in which no operation comes
+//! before one that had returned when it was called. It never visits the same set of done operations
+//! with the same value twice. Keys are independent, so each is searched alone (Herlihy and Wing:
 //! linearizability is local).
 
 use crate::history::{Call, Operation, Sequential};
 use std::collections::{BTreeMap, HashSet};
 
-/// What is known of a history.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict<C: Sequential = Call> {
     /// There is an order that explains all answers.
     Linearizable,
-    /// There is none.
+    /// No order explains all answers.
     NotLinearizable {
-        /// The key whose operations have none.
+        /// A key whose operations have no order.
         key: u64,
-        /// As few of its operations as show it: up to the first answer that is
-        /// wrong, which is the last one here.
+        /// As few of its operations as show this: up to the first wrong answer, which is the last
+        /// one here.
         operations: Vec<Operation<C>>,
     },
     /// The search was given up.
     Unknown {
-        /// The key at which it was.
+        /// The key at which the search ended.
         key: u64,
-        /// How many steps were allowed.
+        /// The allowed number of steps.
         budget: usize,
     },
 }
 
-/// Searches for an order, in at most `budget` steps a key. Every key was
-/// absent before the history.
+/// Searches for an order, in at most `budget` steps for each key. Every key was absent before the
+/// history.
 ///
 /// ```
 /// use nunatak_harness::history::{Answer, Call, Operation};
@@ -69,8 +68,8 @@ fn returned_at<C: Sequential>(operation: &Operation<C>) -> Option<u64> {
     operation.returned.as_ref().map(|(at, _)| *at)
 }
 
-/// What happened until a moment: later calls are left out, and what had not
-/// returned has not.
+/// Returns the history until a moment: later calls are left out, and calls that had not returned
+/// are open.
 fn until<C: Sequential>(operations: &[Operation<C>], moment: u64) -> Vec<Operation<C>> {
     let called = operations.iter().filter(|operation| operation.invoked <= moment);
     let mut prefix: Vec<Operation<C>> = called.cloned().collect();
@@ -80,8 +79,8 @@ fn until<C: Sequential>(operations: &[Operation<C>], moment: u64) -> Vec<Operati
     prefix
 }
 
-/// The shortest part from the beginning that has no order: every part of a
-/// linearizable history is linearizable, so it can be bisected.
+/// Returns the shortest prefix without an order. Every prefix of a linearizable history is
+/// linearizable, so it can be bisected.
 fn shortest_failure<C: Sequential>(
     operations: Vec<Operation<C>>,
     budget: usize,
@@ -89,18 +88,18 @@ fn shortest_failure<C: Sequential>(
     let mut returns: Vec<u64> = operations.iter().filter_map(returned_at).collect();
     returns.sort_unstable();
     let right = returns.partition_point(|&moment| {
-        // One that is given up counts as right: the part is only longer then.
+        // A search that is given up counts as right: then the prefix is only longer.
         search(&until(&operations, moment), budget) != Some(false)
     });
     let Some(&moment) = returns.get(right) else { return operations };
     let mut shortest = until(&operations, moment);
-    // By their calls as before, but the wrong answer last.
+    // Sorted by their calls as before, but the wrong answer last.
     let wrong = |operation: &Operation<C>| returned_at(operation) == Some(moment);
     shortest.sort_by_key(wrong);
     shortest
 }
 
-/// Which operations are done, as a set of bits.
+/// The set of done operations, as bits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Done(Box<[u64]>);
 
@@ -114,15 +113,15 @@ impl Done {
     }
 }
 
-/// Whether one key's operations, sorted by their calls, have an order; `None`
-/// if that took too long.
+/// Whether one key's operations, sorted by their calls, have an order; `None` if the search took
+/// too long.
 fn search<C: Sequential>(operations: &[Operation<C>], budget: usize) -> Option<bool> {
     let completed = operations.iter().filter(|operation| operation.returned.is_some()).count();
     let mut done = Done(vec![0; operations.len().div_ceil(64)].into());
     let mut answered = 0;
     let mut value = C::State::default();
     let mut seen = HashSet::from([(done.clone(), value.clone())]);
-    // What was done, and the value before it.
+    // The done operations, each with the value before it.
     let mut path: Vec<(usize, C::State)> = Vec::new();
     let mut candidate = 0;
     let mut steps = 0;
@@ -154,9 +153,8 @@ fn search<C: Sequential>(operations: &[Operation<C>], budget: usize) -> Option<b
     }
 }
 
-/// The next operation, from `candidate` on, that may come next: it was called
-/// before any that is left had returned, and its answer is right. With it the
-/// value after it.
+/// Returns the next operation, from `candidate` on, that may come next, and the value after it: it
+/// was called before any operation that is left had returned, and its answer is right.
 fn next_step<C: Sequential>(
     operations: &[Operation<C>],
     done: &Done,

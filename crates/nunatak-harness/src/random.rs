@@ -1,4 +1,4 @@
-//! Random numbers that a seed repeats.
+//! Random numbers that can be repeated from a seed.
 
 /// SplitMix64.
 ///
@@ -11,24 +11,24 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of this seed.
+    /// Makes the sequence of this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0xD6E8_FEB8_6659_FD93))
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     #[expect(clippy::should_implement_trait, reason = "a sequence without an end is no iterator")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.0)
     }
 
-    /// A number from 0 to `end - 1`.
+    /// Returns a number from 0 to `end - 1`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// Whether something shall happen that happens once in `times`.
+    /// Returns true once in `times` calls, at random.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

@@ -12,20 +12,20 @@ use crate::subject::{HashedSubject, Subject};
 use nunatak::{ConcurrentMap, Op, Outcome, Request, Stop};
 use std::fmt::Write;
 
-/// How many steps of search a key of a history may cost.
+/// The largest number of search steps for a key of a history.
 const BUDGET: usize = 200_000;
 
 const KEYS: [u64; 3] = [0, 1, 1 << 33];
 
-/// Where the keys of the thread that makes the map grow begin.
+/// The first key of the thread that makes the map grow.
 const OTHERS: u64 = 1 << 40;
 
-/// Histories of few keys are linearizable while the map grows and shrinks, one
-/// operation at a time and in batches.
+/// Histories of few keys are linearizable while the map grows and shrinks, with single operations
+/// and with batches.
 ///
 /// # Panics
-/// If one is not, with its operations, or if the search is given up in more
-/// than one of a hundred.
+/// If a history is not linearizable, with its operations; or if the search is given up in more than
+/// one of a hundred histories.
 pub fn histories_are_linearizable<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,
@@ -53,12 +53,12 @@ where
     });
 }
 
-/// The same when the hasher panics now and then: an operation that panicked
-/// may have happened or not, but never by half, and never after all.
+/// The same when the hasher panics now and then. A panicked operation has happened or not, but
+/// never in part, and never later.
 ///
 /// # Panics
-/// If one is not, with its operations, or if the search is given up in more
-/// than one of a hundred.
+/// If a history is not linearizable, with its operations; or if the search is given up in more than
+/// one of a hundred histories.
 pub fn histories_with_panics_are_linearizable<K, V, S>(subject: &S)
 where
     K: Sample,
@@ -115,14 +115,14 @@ fn table(operations: &[Operation]) -> String {
     })
 }
 
-/// A random operation or batch, recorded.
+/// Buddies and records a random operation or batch.
 fn operate<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(
     map: &M,
     recorder: &mut Recorder<'_>,
     random: &mut Random,
     round: u64,
 ) {
-    // In every other round few values, so that one may come back.
+    // In every other round few values, so that a value may come back.
     let values = if round.is_multiple_of(2) { 4 } else { 1 << 20 };
     let key = KEYS[random.below(if round.is_multiple_of(3) { 1 } else { 3 }) as usize];
     let (value, current) = (random.below(values), random.below(4));
@@ -156,8 +156,8 @@ fn one<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(map: &M, key: &K, call: Cal
     }
 }
 
-/// A batch on all keys. Each of its operations happens between the call of the
-/// batch and its return.
+/// Buddies a batch on all keys. Each of its operations takes effect between the batch's call and its
+/// return.
 fn operate_batch<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(
     map: &M,
     recorder: &mut Recorder<'_>,

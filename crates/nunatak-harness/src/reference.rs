@@ -1,4 +1,4 @@
-//! The reference: a map whose correctness is plain to see.
+//! The reference map, which is simple enough to be seen correct.
 
 use nunatak::{BatchError, Compute, ConcurrentMap, Error, MemoryUsage, Op, Outcome, Request, Stop};
 use std::collections::HashMap;
@@ -6,8 +6,8 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::mem::{replace, size_of};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A hash map behind one lock. Closures run without the lock, and what they
-/// decided takes effect if the entry is still the one they saw.
+/// A hash map behind one lock. Closures run without the lock, and their decision takes effect if
+/// the entry is still the one that they saw.
 ///
 /// ```
 /// use nunatak::ConcurrentMap;
@@ -24,8 +24,8 @@ pub struct ReferenceMap<K, V, S = RandomState> {
 
 #[derive(Debug)]
 struct State<K, V> {
-    /// By the caller's hash, which is computed before the lock is taken, so
-    /// that a caller's hasher that panics leaves nothing half done.
+    /// By the caller's hash, which is computed before the lock is taken. So a hasher that panics
+    /// leaves nothing half done.
     buckets: HashMap<u64, Vec<Entry<K, V>>>,
     len: usize,
     stamps: u64,
@@ -35,11 +35,11 @@ struct State<K, V> {
 struct Entry<K, V> {
     key: K,
     value: V,
-    /// New for every value, so that equal values are told apart.
+    /// Unique to each value, so that equal values can be told apart.
     stamp: u64,
 }
 
-/// Of what a change makes sure before it happens.
+/// The condition of a change.
 #[derive(Clone, Copy)]
 enum When {
     Always,
@@ -60,20 +60,20 @@ impl When {
 }
 
 impl<K: Clone + Eq + Hash, V: Clone> ReferenceMap<K, V> {
-    /// An empty map with room for `capacity` entries.
+    /// Makes an empty map with room for `capacity` entries.
     pub fn with_capacity(capacity: usize) -> Self {
         Self::with_capacity_and_hasher(capacity, RandomState::new())
     }
 }
 
 impl<K: Clone + Eq + Hash, V: Clone, S: BuildHasher> ReferenceMap<K, V, S> {
-    /// An empty map with room for `capacity` entries that hashes with `hasher`.
+    /// Makes an empty map with room for `capacity` entries, which hashes with `hasher`.
     pub fn with_capacity_and_hasher(capacity: usize, hasher: S) -> Self {
         let state = State { buckets: HashMap::with_capacity(capacity), len: 0, stamps: 0 };
         Self { hasher, state: Mutex::new(state) }
     }
 
-    /// A panic of the caller's code leaves the state as it was.
+    /// A panic of the caller's code leaves the state as it was, so poisoning is ignored.
     fn lock(&self) -> MutexGuard<'_, State<K, V>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -84,8 +84,7 @@ impl<K: Clone + Eq + Hash, V: Clone, S: BuildHasher> ReferenceMap<K, V, S> {
         state.buckets.get(&hash)?.iter().find(|entry| entry.key == *key).cloned()
     }
 
-    /// Stores the value and returns what it replaced, or returns what is there
-    /// instead.
+    /// Stores the value and returns the replaced one, or returns the value that is there instead.
     fn put(&self, key: K, value: V, when: When) -> Result<Option<V>, Option<V>> {
         let hash = self.hasher.hash_one(&key);
         let mut state = self.lock();
@@ -111,7 +110,7 @@ impl<K: Clone + Eq + Hash, V: Clone, S: BuildHasher> ReferenceMap<K, V, S> {
         }
     }
 
-    /// Takes the key out; `None` as well if the condition does not hold.
+    /// Removes the key. Returns `None` also if the condition does not hold.
     fn take(&self, key: &K, when: When) -> Option<V> {
         let hash = self.hasher.hash_one(key);
         let mut state = self.lock();
@@ -155,7 +154,7 @@ impl<K: Clone + Eq + Hash, V: Clone, S: BuildHasher> ReferenceMap<K, V, S> {
     }
 }
 
-/// Whether a batch's results fit, and nothing else.
+/// Checks only that a batch's results fit.
 fn fits(requests: usize, results: usize) -> Result<(), BatchError> {
     if results < requests { Err(BatchError { requests, results }) } else { Ok(()) }
 }

@@ -1,11 +1,11 @@
-//! Keys and values that checks can make from numbers.
+//! Keys and values that checks make from numbers.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::RwLock;
 
-/// What a key or a value of any check is.
+/// The bounds of every check's keys and values.
 pub trait Data: Clone + Eq + Hash + Debug + Send + Sync + 'static {}
 
 impl<T: Clone + Eq + Hash + Debug + Send + Sync + 'static> Data for T {}
@@ -17,10 +17,10 @@ impl<T: Clone + Eq + Hash + Debug + Send + Sync + 'static> Data for T {}
 /// assert_eq!(String::sample(7).number(), 7);
 /// ```
 pub trait Sample: Data {
-    /// The one for this number.
+    /// Makes the value that stands for this number.
     fn sample(number: u64) -> Self;
 
-    /// The number that it stands for.
+    /// Returns the number that this value stands for.
     fn number(&self) -> u64;
 }
 
@@ -34,8 +34,7 @@ impl Sample for u64 {
     }
 }
 
-/// Numbers of more than 31 bits, of which there are few, have numbers of their own, from
-/// the largest downwards.
+/// The few numbers of more than 31 bits get numbers of their own, from the largest downwards.
 static LARGE: RwLock<Large> = RwLock::new(Large { numbers: Vec::new(), places: BTreeMap::new() });
 
 struct Large {
@@ -68,8 +67,8 @@ impl Sample for u32 {
     }
 }
 
-/// Of many lengths, a few of them above all size classes, every third of at most 8 bytes, and
-/// every byte of them known.
+/// Strings of many lengths: a few are larger than all size classes, and every third has at most 8
+/// bytes. Every byte is known.
 impl Sample for Vec<u8> {
     fn sample(number: u64) -> Self {
         let mut bytes = number.to_le_bytes().to_vec();

@@ -1,11 +1,11 @@
-//! One step of a sequence of operations, done to a map and to a model of it.
+//! One step of a sequence of operations, applied to a map and to a model of it.
 
 use crate::sample::Sample;
 use nunatak::{BatchError, Compute, ConcurrentMap, Error, Op, Outcome, Request, Stop};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
-/// An operation, on keys and values that stand for these numbers.
+/// An operation. Its numbers stand for keys and values.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Get(u64),
@@ -35,7 +35,7 @@ pub(crate) enum Step {
     Observe,
 }
 
-/// How the output of a batch compares with what it needs.
+/// The size of a batch's output, compared with the needed size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Room {
     Short(usize),
@@ -53,7 +53,7 @@ impl Room {
     }
 }
 
-/// What outputs hold before a batch, to see what the batch wrote.
+/// The contents of outputs before a batch, to see what the batch wrote.
 const UNTOUCHED: u64 = 0xDEAD;
 
 /// A map and the model that it must agree with.
@@ -64,12 +64,12 @@ pub(crate) struct Pair<'m, K, V, M> {
 }
 
 impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
-    /// The map must be empty.
+    /// Makes a pair. The map must be empty.
     pub(crate) fn new(map: &'m M) -> Self {
         Self { map, model: HashMap::new(), types: PhantomData }
     }
 
-    /// Does the step to both.
+    /// Applies the step to both.
     ///
     /// # Panics
     /// If they disagree.
@@ -300,8 +300,8 @@ impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
                 assert_eq!(map.is_empty(), self.model.is_empty());
                 let load = map.load_factor();
                 assert!((0.0..=1.0).contains(&load), "a load factor of {load}");
-                // Keys that collide may all be kept beside the slots, so entries
-                // don't imply a load; but a load implies entries.
+                // Colliding keys may all be kept beside the slots, so entries don't imply a load;
+                // but a load implies entries.
                 assert!(load == 0.0 || !self.model.is_empty(), "a load factor of {load}");
                 let usage = map.memory_usage();
                 assert!(usage.resident <= usage.mapped, "{usage:?}");
@@ -311,7 +311,7 @@ impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
         }
     }
 
-    /// Whether these are the model's entries, each once.
+    /// Checks that these are the model's entries, each once.
     fn agrees(&self, entries: impl Iterator<Item = (K, V)>) {
         let mut entries: Vec<_> =
             entries.map(|(key, value)| (key.number(), value.number())).collect();
@@ -322,7 +322,7 @@ impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
     }
 }
 
-/// Calls a batch and compares all that it returns and all that it writes.
+/// Calls a batch, and compares all its results and outputs.
 fn check_batch<V: Sample>(
     expected: &[Option<u64>],
     room: Room,

@@ -1,6 +1,6 @@
-//! The lists of checks, as macros that make a test of each.
+//! Lists of checks, as macros that make a test of each check.
 
-/// One test for each check.
+/// Makes one test for each check.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __tests {
@@ -18,7 +18,7 @@ macro_rules! __tests {
     };
 }
 
-/// What a map of one thread must pass.
+/// The checks for a map of one thread.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sequential_tests {
@@ -37,7 +37,7 @@ macro_rules! __sequential_tests {
     };
 }
 
-/// What a map of many threads must pass besides.
+/// The further checks for a map of many threads.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __shared_tests {
@@ -65,9 +65,9 @@ macro_rules! __shared_tests {
     };
 }
 
-/// The whole suite for a map of `u64` to `u64` that threads share, in a module
-/// of this name: `suite_inline!(name, subject)`, where the subject is a
-/// `Subject<u64, u64>`; or of other types: `suite_inline!(name, K, V, subject)`.
+/// Makes the whole suite for a map of `u64` to `u64` that threads share, in a module of this name:
+/// `suite_inline!(name, subject)`, where the subject is a `Subject<u64, u64>`. For other types:
+/// `suite_inline!(name, K, V, subject)`.
 #[macro_export]
 macro_rules! suite_inline {
     ($name:ident, $subject:expr) => {
@@ -83,9 +83,9 @@ macro_rules! suite_inline {
     };
 }
 
-/// The whole suite for a map of any keys and values that threads share, in a
-/// module of this name: `suite_boxed!(name, subject)`, where the subject is a
-/// `Subject<K, V>` for all `K: Data, V: Data`.
+/// Makes the whole suite for a map of any keys and values that threads share, in a module of this
+/// name: `suite_boxed!(name, subject)`, where the subject is a `Subject<K, V>` for all `K: Data, V:
+/// Data`.
 #[macro_export]
 macro_rules! suite_boxed {
     ($name:ident, $subject:expr) => {
@@ -123,8 +123,8 @@ macro_rules! suite_boxed {
     };
 }
 
-/// The suite for a map that one thread has to itself, in a module of this
-/// name: `suite_sequential!(name, K, V, subject)`.
+/// Makes the suite for a map of one thread, in a module of this name: `suite_sequential!(name, K,
+/// V, subject)`.
 #[macro_export]
 macro_rules! suite_sequential {
     ($name:ident, $key:ty, $value:ty, $subject:expr) => {
@@ -136,9 +136,8 @@ macro_rules! suite_sequential {
     };
 }
 
-/// The suite for a map to which the caller can give a hasher, in a module of
-/// this name: `suite_hashers!(name, K, V, subject)`, where the subject is a
-/// `HashedSubject<K, V>`.
+/// Makes the suite for a map with the caller's hasher, in a module of this name:
+/// `suite_hashers!(name, K, V, subject)`, where the subject is a `HashedSubject<K, V>`.
 #[macro_export]
 macro_rules! suite_hashers {
     ($name:ident, $key:ty, $value:ty, $subject:expr) => {

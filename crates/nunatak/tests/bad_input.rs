@@ -1,5 +1,4 @@
-//! What a caller may get wrong, and what the system may refuse: each is an answer,
-//! and nothing is lost.
+//! Mistakes of a caller, and refusals of the system: each is an error, and nothing is lost.
 #![cfg(not(any(loom, shuttle)))]
 
 use nunatak::{
@@ -17,7 +16,7 @@ fn capacities_that_do_not_fit_are_refused() {
         assert_eq!(map.reserve(capacity), Err(Error::CapacityOverflow), "{capacity}");
         assert_eq!(map.get(&1), Some(2));
     }
-    // A hundred TiB: it may be refused, but not lost.
+    // A hundred TiB: the system may refuse, but nothing may be lost.
     let map: DlhtBoxedMap<String, String> = DlhtBoxedMap::new();
     map.insert("key".into(), "value".into());
     let _ = map.reserve(1 << 42);
@@ -58,7 +57,7 @@ fn capacities_that_no_shards_have_are_refused() {
     }
 }
 
-/// Thousands of maps find addresses, each for all that it could need.
+/// Thousands of maps find addresses, each for all that it may ever need.
 #[test]
 fn many_maps_live_side_by_side() {
     let maps: Vec<IcebergMap<u64, u64>> = (0..5000).map(|_| IcebergMap::new()).collect();
@@ -125,8 +124,8 @@ fn an_output_that_is_too_short_is_refused_before_anything_is_done() {
 
 #[test]
 fn every_word_is_a_key() {
-    // The tags of empty and dead slots, and words near them, under every kind of
-    // codec; of words in general the property tests of placements speak.
+    // The tags of empty and dead slots, and words near them, under every kind of codec. The
+    // property tests of placements check words in general.
     let words = (0..300).chain((0..300).map(|i| !i)).chain((0..64).map(|bit| 1 << bit));
     let words: std::collections::BTreeSet<u64> = words.collect();
     fn check<S, D: HashesWith<S> + Unshadowed>(words: &std::collections::BTreeSet<u64>)

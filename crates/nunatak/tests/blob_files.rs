@@ -1,5 +1,5 @@
-//! Files of durable maps of byte strings: what is in them, what may be wrong with them, what
-//! the system may refuse, and what operations write.
+//! Files of durable maps of byte strings: their contents, damage, refusals of the system, and what
+//! operations write.
 #![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
 
 mod temporary;
@@ -22,7 +22,7 @@ fn key(n: u32) -> Vec<u8> {
     key
 }
 
-/// Lengths of all classes, some of which have spans of their own.
+/// Lengths of all size classes; some strings have spans of their own.
 fn value(n: u32) -> Vec<u8> {
     let length = match n % 1000 {
         0 => 300_000,
@@ -71,7 +71,7 @@ fn a_file_of_version_1_is_read() {
     assert_eq!((map.len(), map.verify()), (100, Ok(100)));
     assert!(is_there(&map, 2..102));
     assert_eq!(map.put(b"a", b"1"), Err(error(FileError::ReadOnly)));
-    // And changed: a copy.
+    // A copy can be changed, too.
     let directory = Temporary::new();
     fs::copy(&golden, directory.path()).unwrap();
     let map = TurboBlobMap::open(directory.path()).unwrap();
@@ -109,9 +109,9 @@ fn files_of_other_kinds_are_refused() {
     assert_eq!(TurboMap::<u64, u64>::open(directory.path()).unwrap_err(), other);
 }
 
-/// What is replaced between two syncs is used again at once but for what a power cut brings
-/// back; that is when it is synced. So a file does not grow that is never synced, nor one that
-/// always is.
+/// A string that is replaced between two syncs frees its place at once, unless a power cut would
+/// bring the string back; then the next sync frees it. So a file does not grow, whether it is never
+/// synced or always.
 #[test]
 fn places_are_used_again() {
     for syncs in [0, 1, 40] {
@@ -139,8 +139,7 @@ fn places_are_used_again() {
     }
 }
 
-/// A file that is opened and closed, or killed, again and again, and changed a little, does
-/// not grow.
+/// A file that is opened, changed a little, and closed or killed, many times, does not grow.
 #[test]
 fn sessions_leave_nothing_behind() {
     let directory = Temporary::new();
@@ -181,8 +180,8 @@ fn an_emptied_map_returns_its_file_to_the_disk() {
     }
 }
 
-/// When the disk is full the map says so, and everything that it has acknowledged is there;
-/// what is taken out makes room.
+/// When the disk is full, the map returns an error, and keeps every acknowledged change. Removals
+/// make room.
 #[test]
 fn a_full_disk_is_an_error() {
     for persistency in [Persistency::Pages, Persistency::Lines] {
@@ -211,7 +210,7 @@ fn a_full_disk_is_an_error() {
     }
 }
 
-/// After a sync that failed nothing is promised any more.
+/// After a failed sync the map makes no promises.
 #[test]
 fn a_failed_sync_poisons_the_map() {
     let simulation = Simulation::new(Persistency::Pages);
@@ -226,8 +225,8 @@ fn a_failed_sync_poisons_the_map() {
     assert_eq!(map.close(), Err(error(FileError::Poisoned)));
 }
 
-/// Every bit of the header and random words of the rest: an error, or a map that says what is
-/// wrong with it, or one that is whole; and it can be used.
+/// Damages every bit of the header and random words of the rest. Opening fails, or the map reports
+/// the damage, or the map is whole. It can be used in any case.
 #[test]
 fn damaged_files_are_refused_or_used() {
     for was_closed in [true, false] {
@@ -246,7 +245,7 @@ fn damaged_files_are_refused_or_used() {
                 Err(other) => panic!("{other}"),
                 Ok(map) => {
                     let sound = map.verify();
-                    // Of others the values may be gone, or be those of other keys.
+                    // Values of other keys may be missing or mixed up.
                     (60..90).for_each(|n| {
                         let _ = map.put(&key(n), &value(n));
                     });
@@ -273,7 +272,7 @@ fn damaged_files_are_refused_or_used() {
     }
 }
 
-/// Slots that name no blob, one that another names, too, or what is no blob's, are found.
+/// Finds slots that name no blob, a blob that another slot names, too, or bytes that are no blob.
 #[test]
 fn wrong_names_are_found() {
     let simulation = Simulation::new(Persistency::Lines);
@@ -296,8 +295,8 @@ fn wrong_names_are_found() {
     }
 }
 
-/// Section 3.3: an insert or an update writes the blob, and then the slot: two fences; a
-/// removal the slot. The lines of a blob are written back once.
+/// Section 3.3: an insert or an update writes the blob, and then the slot, with two fences; a
+/// removal writes the slot. The lines of a blob are written back once.
 #[test]
 fn a_change_writes_the_blob_and_one_line() {
     let simulation = Simulation::new(Persistency::Lines);
@@ -308,12 +307,12 @@ fn a_change_writes_the_blob_and_one_line() {
         let counts: Counts = simulation.count(before..simulation.moment());
         (counts.lines_flushed, counts.fences)
     };
-    // 48 bytes: of two lines at most.
+    // 48 bytes lie in two lines at most.
     let is_small = |(lines, fences)| (2..=3).contains(&lines) && fences == 2;
     let mut grown = 0;
     for n in 0..1000_u32 {
         let key = n.to_le_bytes();
-        // The file has grown, perhaps.
+        // The file may have grown.
         grown += usize::from(!is_small(count(&|| assert_eq!(map.put(&key, &[1; 36]), Ok(false)))));
         grown += usize::from(!is_small(count(&|| assert_eq!(map.put(&key, &[2; 36]), Ok(true)))));
         assert_eq!(count(&|| assert_eq!(map.get(&key), Some(vec![2; 36]))), (0, 0));
@@ -329,8 +328,8 @@ fn a_change_writes_the_blob_and_one_line() {
     assert!((1563..=1566).contains(&lines) && fences == 2, "{lines} {fences}");
 }
 
-/// Opening a file that was not closed looks at no slot; places that were there before are
-/// given out again when all have been looked at, which changes do, and synced.
+/// Opening a file that was not closed reads no slot. Old places are given out again when changes
+/// have looked at all shards, and a sync has ended.
 #[test]
 fn after_a_crash_places_are_found_shard_by_shard() {
     let directory = Temporary::new();
@@ -349,7 +348,7 @@ fn after_a_crash_places_are_found_shard_by_shard() {
     assert!(items > 0 && items < 2000, "{items}");
     let spans = map.blob_stats().spans;
     let put = |n: u32| map.put(&n.to_le_bytes(), &[8; 100]).unwrap();
-    // Of one shard: the first change looks at some others, and one of 16 at one more.
+    // In one shard: the first change looks at some others, and one change of 16 at one more.
     (0..16 * 32).for_each(|_| assert!(put(1)));
     let items = map.recovery().items;
     assert!(items > 20_000 / 2 && items < 20_000, "{items}");

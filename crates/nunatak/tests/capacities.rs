@@ -1,5 +1,5 @@
-//! Capacities that no machine has: each is an error at once, of every map and every way to ask
-//! for it, and a map that refused one works as before.
+//! Capacities that no machine has. Each is an error at once, for every map and every way to ask for
+//! it. A map that has refused one works as before.
 #![cfg(all(target_pointer_width = "64", not(any(loom, shuttle, miri))))]
 
 use nunatak::alloc::Global;
@@ -12,8 +12,8 @@ use nunatak::{
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// From more than addresses reach up to all that a number can say. (Less than that may be
-/// granted: addresses without memory.)
+/// Capacities from more than all addresses up to the largest number. (Smaller ones may be granted:
+/// addresses without memory.)
 fn absurd() -> impl Iterator<Item = usize> {
     let powers = (43..usize::BITS).map(|bit| 1 << bit);
     let around = powers.flat_map(|power: usize| [power - 1, power, power + 1]);
@@ -23,12 +23,12 @@ fn absurd() -> impl Iterator<Item = usize> {
     around.skip(1).chain(shares).chain(bytes).chain(ends)
 }
 
-/// All that went wrong.
+/// All failures.
 #[derive(Default)]
 struct Findings(Vec<String>);
 
 impl Findings {
-    /// Whether `ask` is an error for each capacity, and soon.
+    /// Checks that `ask` returns an error for each capacity, and soon.
     fn refuses<T>(&mut self, what: &str, mut ask: impl FnMut(usize) -> Result<T, Error>) {
         for capacity in absurd() {
             let start = Instant::now();
@@ -44,7 +44,7 @@ impl Findings {
         }
     }
 
-    /// The same of `reserve`, of a map that has an entry then and takes more.
+    /// Checks the same of `reserve`, of a map that has an entry then and takes more.
     fn refuses_more<M: ConcurrentMap<u64, u64>>(&mut self, what: &str, map: &M) {
         map.insert(1, 10);
         self.refuses(&format!("reserve of {what}"), |more| map.reserve(more));
@@ -108,8 +108,8 @@ fn every_blob_map_refuses_them() {
     found.none();
 }
 
-/// Tables that reserve addresses for twice the memory refuse what needs more before they take
-/// any of it.
+/// Tables that reserve addresses for twice the memory refuse larger capacities before they take any
+/// memory.
 #[test]
 fn more_than_all_memory_is_refused_before_it_is_taken() {
     fn check<D: HashesWith<RandomState> + Unshadowed>() {
@@ -163,13 +163,13 @@ fn the_builder_of_iceberg_refuses_them() {
         found.refuses("map", |n| of(n).build::<u64, u64>());
         found.refuses("set", |n| of(n).build_set::<u64>());
         found.refuses("boxed", |n| of(n).build_boxed::<u64, u64>());
-        // The capacity is more than the most.
+        // The capacity exceeds the largest allowed one.
         found.refuses("beyond most", |n| of(n).max_capacity(1000).build::<u64, u64>());
     }
     found.refuses("both", |n| builder().capacity(n).max_capacity(n).build::<u64, u64>());
     let smallest = |n| builder().capacity(n).blocks::<nunatak::Blocks<32, 4>>();
     found.refuses("smallest blocks", |n| smallest(n).build::<u64, u64>());
-    // All addresses that there are may be more than are asked for here: then it is a map.
+    // All addresses may be enough for this capacity: then there is a map.
     for capacity in absurd() {
         let built = catch_unwind(|| builder().max_capacity(capacity).build::<u64, u64>());
         match built.expect("no panic") {

@@ -1,8 +1,8 @@
-//! What the types promise about lifetimes and threads: programs that break it are refused, with
-//! the messages beside them, and what should be `Send` or `Sync` is.
+//! What the types promise about lifetimes and threads. Programs that break a promise are refused,
+//! with the messages beside them; types that should be `Send` or `Sync` are.
 //!
-//! After a change of the messages: `TRYBUILD=overwrite cargo test -p nunatak --test compile_fail`,
-//! and read what changed.
+//! After a change of the messages run `TRYBUILD=overwrite cargo test -p nunatak --test
+//! compile_fail`, and read what changed.
 
 #![cfg(not(any(loom, shuttle, miri)))]
 
@@ -20,7 +20,7 @@ use std::cell::Cell;
 fn is_send<T: Send>() {}
 fn is_shared<T: Send + Sync>() {}
 
-/// The version whose messages are beside the programs: others word them differently.
+/// The compiler version of the messages beside the programs: other versions word them differently.
 const COMPILER: &str = "rustc 1.95.";
 
 #[test]
@@ -61,7 +61,7 @@ fn maps_are_shared_by_threads() {
     is_shared::<SlotHandle>();
 }
 
-/// A map of one thread may move to another, and so may one whose values can't be shared.
+/// A map of one thread may move to another thread, also if its values can't be shared.
 #[test]
 fn maps_of_one_thread_are_sent() {
     is_send::<DlhtLocalMap<u64, u64>>();
@@ -70,7 +70,7 @@ fn maps_of_one_thread_are_sent() {
     is_send::<DlhtBoxedMap<String, Cell<u64>>>();
 }
 
-/// What was taken out of a map may be dropped by another thread.
+/// An entry that was removed from a map may be dropped by another thread.
 #[test]
 fn what_is_taken_out_is_sent() {
     is_send::<Removed<'static, String, String>>();

@@ -1,4 +1,4 @@
-//! The documents name files that exist.
+//! Documents only name files that exist.
 
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,12 @@ fn files_under(folder: &Path, found: &mut Vec<String>) {
         if path.is_dir() && !["target", ".git"].contains(&name) {
             files_under(&path, found);
         }
-        // With a slash in front, so that ends of paths are compared name by name.
+        // With a slash in front, so that ends of paths are compared by whole names.
         found.push(format!("/{}", path.display()));
     }
 }
 
-/// What a document names in backticks and looks like a file of the sources or a folder of them.
+/// Returns the names in backticks that look like source files or their folders.
 fn names_of_files(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2).filter(|name| {
         let is_plain = name.bytes().all(|byte| {

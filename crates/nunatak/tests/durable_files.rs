@@ -1,5 +1,4 @@
-//! Files of durable maps: what is in them, what may be wrong with them, and what the
-//! system may refuse.
+//! Files of durable maps: their contents, damage, and refusals of the system.
 #![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
 
 use nunatak::durable::{Durability, IcebergMap, Options, Persistency, Simulation};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 type Map = IcebergMap<u64, u64>;
 type Small = IcebergMap<u64, u64, Blocks<8, 2>>;
 
-/// A path that nobody else has, and that is gone in the end.
+/// A unique path, whose file is deleted in the end.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -69,7 +68,7 @@ fn a_file_of_version_1_is_read() {
     let map: Map = IcebergMap::open_with(&golden, &read).unwrap();
     assert_eq!((map.len(), map.verify()), (1000, Ok(1000)));
     assert!((0..1000).all(|key| map.get(&key) == Some(key * key)));
-    // And changed: a copy.
+    // A copy can be changed, too.
     let path = Temporary::new("golden");
     fs::copy(&golden, &path).unwrap();
     let map: Map = IcebergMap::open(&path).unwrap();
@@ -173,7 +172,7 @@ fn a_file_that_may_be_read_only_is_read() {
     assert!(fs::read(&path).unwrap() == before);
 }
 
-/// A file that was cut off, wherever that is: an error, and the file is as it was.
+/// A file cut off at any length: opening fails, and the file stays as it was.
 #[test]
 fn truncated_files_are_refused() {
     let path = Temporary::new("truncated");
@@ -192,15 +191,14 @@ fn truncated_files_are_refused() {
             Err(Error::File(FileError::Truncated { .. } | FileError::NotAMap)) => {
                 assert_eq!(fs::metadata(&path).unwrap().len() as usize, length);
             }
-            // Of level 3 nothing may be left that says so.
+            // Level 3 may have left no trace in the rest of the file.
             Ok(map) => assert_eq!(map.verify(), Ok(map.len())),
             Err(other) => panic!("cut off at {length}: {other}"),
         }
     }
 }
 
-/// Every bit of the header and random ones of the rest: an error, or a map that is
-/// whole.
+/// Damages every bit of the header and random bits of the rest. Opening fails, or the map is whole.
 #[test]
 fn damaged_files_are_refused_or_mended() {
     let simulation = Simulation::new(Persistency::Pages);
@@ -234,7 +232,7 @@ fn damaged_files_are_refused_or_mended() {
         try_image(&image);
         image[bit / 8] ^= 1 << (bit % 8);
     }
-    // Words that look like something.
+    // Words that look valid.
     for at in (0..4096).step_by(8) {
         for word in [0, 1, u64::MAX, 1 << 63, 1 << 34, 3 << 34, 4 << 34 | 1, 5 << 34 | 0xFF] {
             image[at..at + 8].copy_from_slice(&word.to_ne_bytes());
@@ -244,7 +242,7 @@ fn damaged_files_are_refused_or_mended() {
     }
 }
 
-/// Values that are none of their type are found when the file is opened.
+/// Values that are invalid for their type are found when the file is opened.
 #[test]
 fn values_of_no_type_are_refused() {
     let simulation = Simulation::new(Persistency::Pages);
@@ -260,8 +258,8 @@ fn values_of_no_type_are_refused() {
     assert!(matches!(opened.unwrap_err(), Error::File(FileError::Corrupt { .. })));
 }
 
-/// When the disk is full the map goes on as far as it has room, then it says so, and
-/// everything that it has acknowledged is there.
+/// When the disk is full, the map goes on while it has room. Then it returns an error, and keeps
+/// every acknowledged change.
 #[test]
 fn a_full_disk_is_an_error() {
     let simulation = Simulation::new(Persistency::Pages);
@@ -279,7 +277,7 @@ fn a_full_disk_is_an_error() {
     assert!(stored > 1000, "{stored}");
     assert_eq!((map.len() as u64, map.verify()), (stored, Ok(stored as usize)));
     assert!((0..stored).all(|key| map.get(&key) == Some(key + 1)));
-    // What needs no room goes on, and what makes room.
+    // Changes that need no room go on, and so do changes that make room.
     assert_eq!(map.update(&0, 7), Ok(Some(1)));
     assert_eq!(map.reserve(1 << 20), Err(error(FileError::Full)));
     let mut previous = vec![None; 600];
@@ -297,7 +295,7 @@ fn a_full_disk_is_an_error() {
     assert_eq!(map.verify(), Ok(stored as usize + 1));
 }
 
-/// After a sync that failed nothing is promised any more.
+/// After a failed sync the map makes no promises.
 #[test]
 fn a_failed_sync_poisons_the_map() {
     let simulation = Simulation::new(Persistency::Pages);
@@ -361,7 +359,7 @@ fn a_background_sync_comes_in_time() {
     let options = Options::new().durability(Durability::Interval(Duration::from_millis(20)));
     let map: Map = IcebergMap::create_with(&path, &options).unwrap();
     let begin = Instant::now();
-    // Doublings end without anybody asking for it.
+    // Doublings end without a request.
     (0..200_000).for_each(|key| {
         map.insert(key, key).unwrap();
     });
@@ -372,8 +370,8 @@ fn a_background_sync_comes_in_time() {
     assert_eq!(map.verify(), Ok(200_000));
 }
 
-/// One line, flushed once, and one fence for whatever changes an entry outside of
-/// level 3 (and in level 3 here).
+/// A change of an entry outside of level 3 (and in level 3 here) flushes one line once, and fences
+/// once.
 #[test]
 fn a_change_writes_one_line() {
     let simulation = Simulation::new(Persistency::Lines);
@@ -433,8 +431,7 @@ fn a_change_writes_one_line() {
     }
 }
 
-/// Table 3 of the paper: 85 % of the file are entries; here more, since fingerprints
-/// are in RAM.
+/// Table 3 of the paper: 85 % of the file are entries. Here more, since fingerprints are in RAM.
 #[test]
 fn most_of_a_file_is_entries() {
     let path = Temporary::new("space");
@@ -447,7 +444,7 @@ fn most_of_a_file_is_entries() {
     assert!(share > 0.85, "{share}");
 }
 
-/// Growing brings all parts of a file, and shrinking takes them away again.
+/// Growth extends all parts of a file, and shrinking takes the pages away again.
 #[test]
 fn an_emptied_map_returns_its_file_to_the_disk() {
     let directory = tempfile::tempdir().unwrap();
@@ -455,7 +452,7 @@ fn an_emptied_map_returns_its_file_to_the_disk() {
     let map: IcebergMap<u64, u64> = IcebergMap::create(&path).unwrap();
     let first = map.file_bytes();
     for round in 0..3 {
-        // Faster than the disk takes them, so that level 3 is used, too.
+        // Faster than the file grows, so that level 3 is used, too.
         (0..400_000).for_each(|key| assert!(map.insert(key, round).is_ok()));
         assert!(map.file_bytes() > 400_000 * 16);
         map.retain(|key, _| *key == 7).unwrap();
@@ -468,8 +465,8 @@ fn an_emptied_map_returns_its_file_to_the_disk() {
     assert_eq!((map.get(&7), map.verify()), (Some(2), Ok(1)));
 }
 
-/// What a journal says is repeated after the machine was started again, and only then;
-/// what it does not say in full is not.
+/// The journal is repeated after a restart of the machine, and only then. An incomplete transaction
+/// is not repeated.
 #[test]
 fn journals_are_repeated_after_another_start_of_the_machine() {
     const BOOT: usize = 264;
@@ -485,7 +482,7 @@ fn journals_are_repeated_after_another_start_of_the_machine() {
         map.sync().unwrap();
     }
     (0..100).for_each(|key| assert!(map.insert(key, 2).is_ok()));
-    // As a killed process leaves it.
+    // The file of a killed process.
     let image = std::fs::read(&path).unwrap();
     drop(map);
     let open = |image: &[u8]| -> IcebergMap<u64, u64> {
@@ -495,8 +492,8 @@ fn journals_are_repeated_after_another_start_of_the_machine() {
     let map = open(&image);
     assert!((0..100).all(|key| map.get(&key) == Some(2)));
     drop(map);
-    // As a power cut may leave it: what was not synced is taken back here, since the
-    // pages were all written.
+    // The file after a power cut. All pages were written, so the test undoes the changes that were
+    // not synced.
     let mut other = image.clone();
     other[BOOT] ^= 1;
     let map = open(&other);
@@ -504,7 +501,7 @@ fn journals_are_repeated_after_another_start_of_the_machine() {
     assert!((50..100).all(|key| map.get(&key).is_none_or(|value| value == 2)));
     assert!(map.verify().is_ok());
     drop(map);
-    // Damaged anywhere in its first transactions: those before are repeated.
+    // Damage anywhere in the first transactions: the transactions before are repeated.
     let word = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().unwrap());
     let is_first = |&at: &usize| word(at) == word(256) && word(at + 16) >> 32 == 1;
     let journal = (0..image.len()).step_by(512).find(is_first).expect("a transaction");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Folders of the tables; their types begin with the same names.
 const TABLES: [&str; 4] = ["dlht", "iceberg", "pea", "turbo"];
 
-/// The Rust files below a folder.
+/// Returns the Rust files below a folder.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -20,8 +20,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The identifiers in the code of a line, and those of links between modules in its comment. Other
-/// words of a comment are prose, which may name any table.
+/// Returns the identifiers in the code of a line, and those of links between modules in its
+/// comment. Other words of a comment are prose, which may name any table.
 fn identifiers(line: &str) -> impl Iterator<Item = &str> {
     let (code, comment) = line.split_once("//").unwrap_or((line, ""));
     let links = comment.split("](").skip(1).filter_map(|rest| rest.split(')').next());
@@ -31,7 +31,7 @@ fn identifiers(line: &str) -> impl Iterator<Item = &str> {
     core::iter::once(code).chain(links.filter(is_internal)).flat_map(move |it| it.split(is_no_part))
 }
 
-/// The table that an identifier names: its module, or a type that it exports.
+/// Returns the table that an identifier names: its module, or a type that it exports.
 fn table_of(identifier: &str) -> Option<&'static str> {
     let names_type = |table: &&str| {
         let begins = identifier.get(..table.len()).is_some_and(|it| it.eq_ignore_ascii_case(table));
@@ -42,7 +42,7 @@ fn table_of(identifier: &str) -> Option<&'static str> {
     TABLES.into_iter().find(|table| identifier == *table || names_type(table))
 }
 
-/// What a file names that it may not, each with the number of its line.
+/// Returns the forbidden names in a file, each with the number of its line.
 fn forbidden(text: &str, own: Option<&str>) -> Vec<String> {
     let of_line = |(number, line): (usize, &str)| {
         let others =
@@ -72,7 +72,7 @@ fn shared_code_names_no_table() {
     check("shared", None);
 }
 
-/// The test itself sees what it is there for.
+/// The test finds forbidden imports.
 #[test]
 fn imports_of_other_tables_are_seen() {
     for import in [

@@ -1,13 +1,13 @@
-//! DLHT under a model checker: every interleaving, up to a number of
-//! preemptions, of a few operations on a table of two bins, with the memory
-//! orders that the code asks for. One model for each property.
+//! DLHT under a model checker: every interleaving, up to a number of preemptions, of a few
+//! operations on a table of two bins, with the memory orders of the code. One model for each
+//! property.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test --release -p nunatak --test loom_dlht
 //! ```
 //!
-//! With `--cfg nunatak_seeded_bugs` as well, each step that the protocol rests
-//! on is left out in turn, and a model must find it.
+//! With `--cfg nunatak_seeded_bugs` as well, each step that the protocol rests on is left out in
+//! turn, and a model must find it.
 #![cfg(loom)]
 
 #[path = "models/chosen.rs"]
@@ -48,7 +48,7 @@ fn a_visible_key_stays_visible() {
 fn a_pair_is_never_torn() {
     check(3, || {
         let map = map(&[(2, 20)]);
-        // The slot goes to another key, and the reader has both words apart.
+        // The slot goes to another key, and the reader has loaded its words one by one.
         let writer = spawn(&map, |map| {
             map.remove(&2);
             map.insert(4, 40);
@@ -93,8 +93,8 @@ fn both_keys_of_a_bin_are_inserted() {
 fn a_put_meets_one_incarnation() {
     check(3, || {
         let map = map(&[(2, 1)]);
-        // The same pair in the same slot again: a put that read it before must
-        // not be lost, nor seen before it.
+        // The same pair is in the same slot again: a put that read it before must neither be lost
+        // nor be seen before it.
         let other = spawn(&map, |map| {
             let removed = map.remove(&2);
             map.insert(2, 1);
@@ -130,7 +130,7 @@ fn a_removed_slot_is_used_again() {
         let other = spawn(&map, |map| map.remove(&2));
         map.insert(4, 4);
         other.join().unwrap();
-        // Fifteen keys fit a bin only if no slot was forgotten.
+        // Fifteen keys fit a bin only if every slot is used.
         let stats = map.stats();
         assert_eq!(stats.bins_by_entries[1], 1, "{stats:?}");
     });
@@ -180,7 +180,7 @@ fn a_claimed_slot_has_its_link() {
     check(3, || {
         let builder = DlhtMap::<u64, u64>::builder().hasher(Modulo).initial_bins(2).link_ratio(4);
         let map: Map = builder.build().unwrap();
-        // The bin's own slots: the next key is behind a link.
+        // They fill the bin's own slots: the next key is behind a link.
         [2, 4, 6].map(|key| map.insert(key, key));
         let map = Arc::new(map);
         let writer = spawn(&map, |map| map.insert(8, 80));
@@ -206,7 +206,7 @@ fn a_snapshot_is_a_cut() {
     });
 }
 
-/// A hasher that a map asks while it holds nothing: one with fields.
+/// A hasher that a map calls while it holds nothing: one with fields.
 #[derive(Clone, Copy, Default)]
 struct Asked {
     chosen: Chosen,
@@ -220,8 +220,8 @@ impl BuildHasher for Asked {
     }
 }
 
-/// The hasher is the caller's, so that a transfer asks for hashes first, and a key comes to a
-/// bin after that and before the bin is taken.
+/// The hasher is the caller's, so a transfer asks for hashes first. A key arrives in a bin after
+/// that and before the bin is taken.
 fn a_key_that_comes_after_hashes_were_asked_for_is_moved() {
     check(2, || {
         let builder = DlhtMap::<u64, u64>::builder().hasher(Asked::default()).initial_bins(2);

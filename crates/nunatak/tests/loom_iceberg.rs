@@ -1,6 +1,6 @@
-//! IcebergHT under a model checker: every interleaving, up to a number of
-//! preemptions, of a few operations on a table of blocks of eight and of two slots,
-//! with the memory orders that the code asks for. One model for each property.
+//! IcebergHT under a model checker: every interleaving, up to a number of preemptions, of a few
+//! operations on a table of blocks of eight and of two slots, with the memory orders of the code.
+//! One model for each property.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test --release -p nunatak --test loom_iceberg
@@ -19,7 +19,7 @@ use nunatak::{Blocks, IcebergMap};
 
 type Map = IcebergMap<u64, u64, Chosen, Blocks<8, 2>>;
 
-/// As many as end in a few minutes.
+/// With this many preemptions the models end in a few minutes.
 const MOST_PREEMPTIONS: usize = 3;
 
 /// An empty map of two blocks.

@@ -21,8 +21,8 @@ use multi::MODELS;
 use nunatak::{PeaMap, PeaMultiMap, Strategy};
 use std::sync::Arc;
 
-/// The `n`th key of the first segment whose first bucket is this one, with the bits by
-/// which a split tells them apart.
+/// Returns the `n`th key of the first segment with this first bucket; `child` are the bits by which
+/// a split tells keys apart.
 fn key(child: u64, bucket: u64, n: u64) -> u64 {
     assert!(child < 2 && bucket < 2 && n < 1 << 8);
     let hash: u64 = child << 62 | bucket << 18 | (5 + n) << 10;

@@ -1,6 +1,5 @@
-//! Duplicate keys of Pea Hash in durable memory under a model checker: the models of
-//! `loom_multi`, where pointers are told by their tags and a log precedes changes of
-//! several words.
+//! Duplicate keys of Pea Hash in durable memory under a model checker: the models of `loom_multi`.
+//! Here pointers are recognised by their tags, and a log precedes changes of several words.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test --release -p nunatak --test loom_multi_durable
@@ -18,8 +17,8 @@ use multi::MODELS;
 use nunatak::{CheckedMedium, PeaMap, PeaMultiMap, Strategy};
 use std::sync::Arc;
 
-/// As of `loom_multi`, but with the highest bit that every tag of a durable table has: no
-/// split tells them apart.
+/// Makes keys as in `loom_multi`, but with the highest bit, which every tag of a durable table has.
+/// No split tells them apart.
 fn key(_child: u64, bucket: u64, n: u64) -> u64 {
     assert!(bucket < 2 && n < 1 << 8);
     let hash: u64 = 1 << 62 | bucket << 18 | (5 + n) << 10;

@@ -1,5 +1,5 @@
 //! IcebergHT in persistent memory under a model checker: the models of `loom_iceberg`, with the
-//! order of stores that durability asks for.
+//! order of stores that durability needs.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test --release -p nunatak --test loom_ordered
@@ -15,7 +15,7 @@ use nunatak::{Blocks, CheckedIceberg, InlineMap};
 
 type Map = InlineMap<u64, u64, Chosen, CheckedIceberg<Blocks<8, 2>, true>>;
 
-/// As many as end in a few minutes.
+/// With this many preemptions the models end in a few minutes.
 const MOST_PREEMPTIONS: usize = 1;
 
 /// An empty map of two blocks.

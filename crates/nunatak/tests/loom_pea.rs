@@ -1,14 +1,13 @@
-//! Pea Hash under a model checker: every interleaving, up to a number of preemptions,
-//! of a few operations on segments of two buckets of three slots, with the memory
-//! orders that the code asks for. One model for each property.
+//! Pea Hash under a model checker: every interleaving, up to a number of preemptions, of a few
+//! operations on segments of two buckets of three slots, with the memory orders of the code. One
+//! model for each property.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test --release -p nunatak --test loom_pea
 //! ```
 //!
-//! With `--cfg nunatak_seeded_bugs` as well, the step that rests on an interleaving is
-//! left out, and a model must find it. (The others are found by the scenarios of
-//! `shuttle_pea`.)
+//! With `--cfg nunatak_seeded_bugs` as well, the step that rests on an interleaving is left out,
+//! and a model must find it. (The scenarios of `shuttle_pea` find the others.)
 #![cfg(loom)]
 
 #[path = "models/chosen.rs"]
@@ -23,7 +22,7 @@ use nunatak::{PeaMap, Strategy};
 use pea::{Chosen, MODELS};
 use std::sync::Arc;
 
-/// As many as end in a few minutes.
+/// With this many preemptions the models end in a few minutes.
 const MOST_PREEMPTIONS: usize = 3;
 
 type Map = PeaMap<u64, u64, Chosen>;

@@ -1,5 +1,5 @@
-//! Pea Hash in durable memory under a model checker: the models of `loom_pea`, with the locks
-//! and the order of stores that durability asks for.
+//! Pea Hash in durable memory under a model checker: the models of `loom_pea`, with the locks and
+//! the order of stores that durability needs.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test --release -p nunatak --test loom_pea_durable
@@ -16,7 +16,7 @@ use nunatak::{CheckedPea, InlineMap, PeaMap, Strategy};
 use pea::{Chosen, MODELS};
 use std::sync::Arc;
 
-/// As many as end in a few minutes.
+/// With this many preemptions the models end in a few minutes.
 const MOST_PREEMPTIONS: usize = 3;
 
 type Map = InlineMap<u64, u64, Chosen, CheckedPea>;
@@ -32,8 +32,8 @@ fn map(strategies: &[Strategy], entries: &[(u64, u64)]) -> Arc<Map> {
 
 #[test]
 fn every_property_holds() {
-    // Of the one about the second bucket the checker goes through one interleaving only,
-    // and says so; `shuttle_pea` has it.
+    // Of the model about the second bucket the checker runs only one interleaving, and says so;
+    // `shuttle_pea` has that scenario.
     models::every_property_holds(&MODELS[..5]);
     models::every_property_holds(&MODELS[6..]);
 }

@@ -1,13 +1,12 @@
-//! Reclamation under a model checker: guards, epochs, limbo, announced operations and the
-//! numbers of threads, with the memory orders that the code asks for. One model for each
-//! property.
+//! Reclamation under a model checker: guards, epochs, limbo, announced operations and the numbers
+//! of threads, with the memory orders of the code. One model for each property.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test --release -p nunatak --test loom_reclamation
 //! ```
 //!
-//! With `--cfg nunatak_seeded_bugs` as well, each comparison, barrier and order is left out,
-//! and a model must find that.
+//! With `--cfg nunatak_seeded_bugs` as well, each comparison, barrier and order is left out in
+//! turn, and a model must find it.
 #![cfg(loom)]
 
 mod models;
@@ -18,11 +17,11 @@ use models::{Model, check};
 use nunatak::reclamation::{Operation, Reclaimer, end_thread};
 use std::sync::Arc;
 
-/// The entries that a model has; what a slot names is one more than an entry's number.
+/// The number of a model's entries. A slot holds an entry's number plus one.
 const ENTRIES: usize = 3;
 
-/// Entries, which loom watches: to free one while another thread reads it, or may have done
-/// so without having told, is a data race.
+/// Entries that loom watches: it is a data race to free one while another thread reads it, or may
+/// have read it without an ordered announcement.
 #[derive(Default)]
 struct Entries([UnsafeCell<bool>; ENTRIES]);
 
@@ -33,20 +32,20 @@ unsafe impl Send for Entries {}
 
 impl Entries {
     fn read(&self, entry: usize) {
-        // SAFETY: loom checks that nobody writes meanwhile.
+        // SAFETY: loom checks that no thread writes meanwhile.
         let is_freed = self.0[entry].with(|freed| unsafe { *freed });
         assert!(!is_freed, "entry {entry} is read after it was freed");
     }
 
     fn free(&self, entry: usize) {
-        // SAFETY: loom checks that nobody reads or writes meanwhile.
+        // SAFETY: loom checks that no thread reads or writes meanwhile.
         let was_freed =
             self.0[entry].with_mut(|freed| unsafe { core::mem::replace(&mut *freed, true) });
         assert!(!was_freed, "entry {entry} is freed twice");
     }
 }
 
-/// An entry that was unlinked, freed when dropped.
+/// An unlinked entry, which is freed when dropped.
 struct Unlinked(Arc<Entries>, usize);
 
 impl Drop for Unlinked {
@@ -55,7 +54,7 @@ impl Drop for Unlinked {
     }
 }
 
-/// Slots that name entries, and what frees these.
+/// Slots that name entries, and the parts that free them.
 #[derive(Default)]
 struct Slots {
     slots: [AtomicUsize; 2],
@@ -71,7 +70,7 @@ impl Slots {
         Arc::new(slots)
     }
 
-    /// Reads what a slot names, twice. The caller has a guard.
+    /// Reads a slot's entry twice. The caller has a guard.
     fn read(&self, slot: usize) {
         if let Some(entry) = self.slots[slot].load(Ordering::Acquire).checked_sub(1) {
             self.entries.read(entry);
@@ -79,7 +78,7 @@ impl Slots {
         }
     }
 
-    /// Names another entry, or none, and returns the one before.
+    /// Makes a slot name another entry or none, and returns the one before.
     fn unlink(&self, slot: usize, next: usize) -> Option<Unlinked> {
         let before = self.slots[slot].swap(next, Ordering::AcqRel).checked_sub(1)?;
         Some(Unlinked(Arc::clone(&self.entries), before))
@@ -106,8 +105,8 @@ fn what_a_guard_sees_is_not_freed() {
     });
 }
 
-/// A collector looks at the guards; then another thread reads, and a third one unlinks what it
-/// reads and begins a new epoch.
+/// A collector looks at the guards. Then another thread reads, and a third one unlinks that entry
+/// and begins a new epoch.
 fn an_epoch_that_another_thread_ends_frees_nothing_early() {
     check(3, || {
         let slots = Slots::new();
@@ -125,7 +124,7 @@ fn an_epoch_that_another_thread_ends_frees_nothing_early() {
     });
 }
 
-/// A guard begins in an epoch of which the thread that unlinks has not heard.
+/// A guard begins in an epoch that the unlinking thread does not know yet.
 fn a_tag_is_not_before_a_guard_that_saw_the_entry() {
     check(3, || {
         let slots = Slots::new();
@@ -157,13 +156,13 @@ fn two_collectors_free_once() {
         other.join().unwrap();
         slots.reclaimer.collect();
         slots.entries.0[..2].iter().for_each(|entry| {
-            // SAFETY: nobody else is there.
+            // SAFETY: no other thread exists.
             assert!(entry.with(|freed| unsafe { *freed }), "nobody holds it");
         });
     });
 }
 
-/// The first guard ends before the second one does, which began under it.
+/// The first guard ends before a second one that began under it.
 fn the_last_of_nested_guards_counts() {
     check(3, || {
         let slots = Slots::new();
@@ -181,7 +180,7 @@ fn the_last_of_nested_guards_counts() {
     });
 }
 
-/// What nobody can have seen is taken by value, without limbo.
+/// An entry that no guard can have seen is taken by value, without limbo.
 fn what_is_unseen_is_the_callers() {
     check(3, || {
         let slots = Slots::new();
@@ -201,7 +200,7 @@ fn what_is_unseen_is_the_callers() {
     });
 }
 
-/// What a table frees when the guards of other threads are gone: old indexes.
+/// A table frees memory (old indexes) when the guards of other threads have ended.
 fn what_others_may_see_is_not_freed() {
     check(3, || {
         let slots = Slots::new();
@@ -237,7 +236,7 @@ fn what_an_operation_reads_is_not_freed() {
         {
             let _operation = Operation::announce();
             slots.read(0);
-            // An operation within another one, which goes on.
+            // An operation within another one, which continues.
             drop(Operation::announce());
             slots.read(0);
         }
@@ -245,7 +244,7 @@ fn what_an_operation_reads_is_not_freed() {
     });
 }
 
-/// A thread's own thread-local is destroyed before one of the caller's that has a guard in it.
+/// A thread's own thread-local is destroyed before a thread-local of the caller that holds a guard.
 fn a_guard_outlives_its_threads_end() {
     check(2, || {
         let slots = Slots::new();
@@ -256,7 +255,7 @@ fn a_guard_outlives_its_threads_end() {
             slots.entries.read(entry);
             drop(guard);
         });
-        // The number may be this thread's when it was given back.
+        // This thread may get the number when it was given back.
         let guard = slots.reclaimer.guard();
         let entry = slots.slots[0].load(Ordering::Acquire) - 1;
         slots.unlink(0, 3).into_iter().for_each(|entry| slots.reclaimer.retire(entry));
@@ -267,14 +266,14 @@ fn a_guard_outlives_its_threads_end() {
     });
 }
 
-/// Threads that end hand their numbers over: no count is lost, and no guard.
+/// Threads that end hand their numbers over: no count and no guard is lost.
 fn numbers_are_handed_over() {
     check(2, || {
         let slots = Slots::new();
         let use_once = |slots: &Slots| {
             slots.reclaimer.count(1);
             end_thread();
-            // In a destructor that runs later.
+            // As in a destructor that runs later.
             slots.reclaimer.count(1);
             drop(slots.reclaimer.guard());
             slots.reclaimer.count(1);

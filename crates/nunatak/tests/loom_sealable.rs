@@ -1,5 +1,5 @@
 //! Sealable values under a model checker: every interleaving, up to a number of preemptions, of
-//! uses and of sealing, by themselves and in a map. One model for each property.
+//! uses and of sealing, alone and in a map. One model for each property.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test --release -p nunatak --test loom_sealable
@@ -20,7 +20,7 @@ fn value(n: &AtomicU64) -> u64 {
     n.load(Relaxed)
 }
 
-/// Counts twice, and returns how often it was let.
+/// Counts twice, and returns how many of the uses were allowed.
 fn add_twice(count: &Sealable<AtomicU64>) -> u64 {
     (0..2).map(|_| u64::from(count.with(|n| n.fetch_add(1, Relaxed)).is_ok())).sum()
 }

@@ -113,7 +113,7 @@ fn a_commit_meets_a_transfer() {
     });
 }
 
-/// An update that read the pair before must not change a hidden key, nor be lost.
+/// An update that has read the pair before must neither change a hidden key nor be lost.
 fn a_put_meets_no_hidden_key() {
     check(2, || {
         let map = map(&[]);

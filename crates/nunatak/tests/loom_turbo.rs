@@ -1,14 +1,14 @@
-//! TurboHash under a model checker: every interleaving, up to a number of preemptions, of a
-//! few operations on two shards of a bucket or two of three slots, with the memory orders
-//! that the code asks for. One model for each property.
+//! TurboHash under a model checker: every interleaving, up to a number of preemptions, of a few
+//! operations on two shards of one or two buckets of three slots, with the memory orders of the
+//! code. One model for each property.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test --release -p nunatak --test loom_turbo
 //! ```
 //!
-//! With `--cfg nunatak_seeded_bugs` as well, the steps that rest on an interleaving are left
-//! out, and a model must find each. (The others are found by the scenarios of
-//! `shuttle_turbo`, and by `seeded_turbo`.)
+//! With `--cfg nunatak_seeded_bugs` as well, the steps that rest on an interleaving are left out in
+//! turn, and a model must find each. (The scenarios of `shuttle_turbo` and `seeded_turbo` find the
+//! others.)
 #![cfg(loom)]
 
 #[path = "models/chosen.rs"]
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 type Map = TurboMap<u64, u64, Chosen>;
 
-/// The `n`th key of a shard whose bucket is this one of four, with a fingerprint.
+/// Returns the `n`th key of a shard with this bucket of four and this fingerprint.
 fn key(shard: u64, bucket: u64, fingerprint: u64, n: u64) -> u64 {
     assert!(shard < 2 && bucket < 4 && n < 1 << 10);
     let hash: u64 = shard << 63 | bucket << 61 | fingerprint << 10 | n;
@@ -56,8 +56,8 @@ fn a_visible_key_stays_visible() {
     });
 }
 
-/// The same in durable memory, where a change writes back under the lock, and a read that finds
-/// it locked, too.
+/// The same in durable memory. There a change writes back under the lock, and so does a read that
+/// finds the slot locked.
 fn a_visible_key_stays_visible_in_durable_memory() {
     check(3, || {
         let [stays, goes, comes] = [0, 1, 2].map(|n| key(0, 0, 5, n));
@@ -122,7 +122,7 @@ fn one_of_two_inserts_wins() {
 fn a_key_behind_its_bucket_is_seen_again() {
     check(3, || {
         let entries = [0, 1, 2].map(|n| (key(0, 0, 5 + n, n), n));
-        // Of four buckets a shard.
+        // Four buckets a shard.
         let map = with_capacity(4, &entries);
         let comes = key(0, 0, 8, 8);
         let writer = spawn(&map, move |map| assert_eq!(map.insert(comes, 60), None));
@@ -135,7 +135,7 @@ fn a_key_behind_its_bucket_is_seen_again() {
     });
 }
 
-/// A shard is stored anew while a key of it is read, and another is changed.
+/// A shard is rehashed while one of its keys is read, and another is changed.
 fn a_larger_shard_loses_nothing() {
     check(2, || {
         let entries = [0, 1, 2].map(|n| (key(0, n, 5 + n, n), n));
@@ -151,7 +151,7 @@ fn a_larger_shard_loses_nothing() {
     });
 }
 
-/// The buckets that a shard had are another's before a reader has looked at them.
+/// Another shard gets a shard's old buckets before a reader has looked at them.
 fn buckets_that_are_used_again_are_not_taken_for_the_shards() {
     check(2, || {
         let entries = [0, 1, 2].map(|n| (key(0, n, 5 + n, n), n));

@@ -1,4 +1,4 @@
-//! The guide's table of methods and maps is what the sources say.
+//! The guide's table of methods and maps agrees with the sources.
 //!
 //! `NUNATAK_WRITE=1 cargo test -p nunatak --test methods` writes the table anew.
 
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use syn::{ImplItem, Item, ItemImpl, ReturnType, TraitItem, Visibility};
 
-/// The columns: what they are called, and what they stand for.
+/// The columns: their names, and what they stand for.
 const COLUMNS: [(&str, &str); 10] = [
     ("all", "[`ConcurrentMap`](crate::ConcurrentMap), which generic code uses"),
     ("inline", "[`InlineMap`](crate::InlineMap): `DlhtMap`, `IcebergMap`, `PeaMap`, `TurboMap`"),
@@ -21,7 +21,7 @@ const COLUMNS: [(&str, &str); 10] = [
     ("file, bytes", "`durable::TurboBlobMap`"),
 ];
 
-/// Of each method the columns that have it, and whether it returns a `Result` there.
+/// For each method the columns that have it, and whether it returns a `Result` there.
 type Table = BTreeMap<String, BTreeMap<usize, bool>>;
 
 fn of_crate(path: &str) -> PathBuf {
@@ -46,10 +46,10 @@ fn is_result(output: &ReturnType) -> bool {
     matches!(output, ReturnType::Type(_, kind) if text(kind).starts_with("Result<"))
 }
 
-/// Which columns an `impl` block is of.
+/// Returns the columns of an `impl` block.
 fn columns_of(block: &ItemImpl) -> &'static [usize] {
     let (kind, generics) = (text(&block.self_ty), text(&block.generics));
-    // Inserts that say no more than what they replaced are not the shadow map's.
+    // The shadow map lacks inserts that return only the replaced value.
     let are_inserts = generics.contains("Unshadowed");
     match kind {
         _ if kind.starts_with("InlineMap<K,V,S,DlhtShadows>") => &[2],
@@ -141,7 +141,7 @@ fn page(table: &Table) -> String {
     page += "\n|---|";
     COLUMNS.iter().for_each(|_| page += ":-:|");
     page.push('\n');
-    // Those of the trait first.
+    // The trait's methods come first.
     let (common, others): (Vec<_>, Vec<_>) =
         table.iter().partition(|(_, columns)| columns.contains_key(&0));
     for (method, columns) in common.into_iter().chain(others) {
@@ -177,7 +177,8 @@ fn the_table_of_methods_is_that_of_the_sources() {
     assert!(written == page, "docs/methods.md is older than the sources: see tests/methods.rs");
 }
 
-/// Who has a method of the trait has it as a method of its own, but where this list says why not.
+/// Each map that has a method through the trait has it as its own method, except where this list
+/// says why not.
 #[test]
 fn maps_have_what_the_trait_has() {
     let table = table();
@@ -189,8 +190,8 @@ fn maps_have_what_the_trait_has() {
             without.map(|at| (at, method.as_str()))
         })
         .collect();
-    // Byte strings are given and taken by reference: their batches are `put_many`, `delete_many`
-    // and a guard's `get_many`.
+    // Byte strings are passed by reference: their batches are `put_many`, `delete_many` and a
+    // guard's `get_many`.
     let of_bytes = ["execute", "get_many", "insert_many", "remove_many", "update_many"];
     let expected = [5, 9].into_iter().flat_map(|at| of_bytes.map(|method| (at, method)));
     assert_eq!(missing, expected.collect());

@@ -1,5 +1,5 @@
-//! Files of durable maps of keys with many values: what is in them, what may be wrong with
-//! them, what the system may refuse, and what operations write.
+//! Files of durable maps of keys with many values: their contents, damage, refusals of the system,
+//! and what operations write.
 #![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
 
 mod temporary;
@@ -14,7 +14,7 @@ use temporary::{Temporary, error};
 
 type Map = PeaMultiMap<u64, u64>;
 
-/// Segments that tens of values split, and buffers that tens of values fill.
+/// Segments that split after tens of values, and buffers for tens of values.
 fn small() -> Options {
     Options::new().segment_buckets(2)
 }
@@ -27,7 +27,7 @@ fn triangle(map: &Map, keys: u64) -> usize {
     pairs.len()
 }
 
-/// Whether it is one.
+/// Whether the map is such a triangle.
 fn is_triangle(map: &Map, keys: u64) -> bool {
     (0..keys).all(|key| {
         let mut values: Vec<u64> = map.get_all(&key).collect();
@@ -73,7 +73,7 @@ fn a_file_of_version_1_is_read() {
     let map: Map = PeaMultiMap::open_with(&golden, &read).unwrap();
     assert_eq!(map.verify(), Ok(780));
     assert!(is_triangle(&map, 40));
-    // And changed: a copy.
+    // A copy can be changed, too.
     let directory = Temporary::new();
     fs::copy(&golden, directory.path()).unwrap();
     let map: Map = PeaMultiMap::open(directory.path()).unwrap();
@@ -82,7 +82,8 @@ fn a_file_of_version_1_is_read() {
     assert!(is_triangle(&map, 80) && map.verify().is_ok());
 }
 
-/// What was taken out of a file that was killed is room again when all was looked at.
+/// Room of removed values in a killed process's file is used again when all segments were looked
+/// at.
 #[test]
 fn buffers_of_before_a_crash_are_used_again() {
     let directory = Temporary::new();
@@ -96,7 +97,7 @@ fn buffers_of_before_a_crash_are_used_again() {
     let map: Map = PeaMultiMap::open(directory.path()).unwrap();
     assert_eq!((map.len(), map.stats().value_segments), (0, 0));
     assert_eq!(triangle(&map, 200), pairs);
-    // As many, but for what is in slots this time and was in buffers before.
+    // As many as before; some values may be in slots now that were in buffers.
     let again = map.stats().value_segments;
     assert!(again <= segments + segments / 8 + 1, "{again} {segments}");
     assert!(map.file_bytes() <= bytes + (bytes >> 2), "{} {bytes}", map.file_bytes());
@@ -142,11 +143,11 @@ fn read_only(buckets: usize) {
     let directory = Temporary::new();
     let options = Options::new().segment_buckets(buckets);
     let map: Map = PeaMultiMap::create_with(directory.path(), &options).unwrap();
-    // Which leaves buffers that are not used.
+    // This leaves unused buffers.
     (0..300).for_each(|key| (0..40).for_each(|n| map.insert(1000 + key, n).unwrap()));
     let pairs = triangle(&map, 100);
     (0..300).for_each(|key| assert_eq!(map.remove_all(&(1000 + key)), Ok(40)));
-    // As a killed process leaves it, so that there is something to recover.
+    // The file of a killed process, so that there is something to recover.
     let image = fs::read(directory.path()).unwrap();
     drop(map);
     fs::write(directory.path(), &image).unwrap();
@@ -173,7 +174,7 @@ fn read_only(buckets: usize) {
     assert!(fs::read(directory.path()).unwrap() == image);
 }
 
-/// A file that was cut off, wherever that is: an error, or what is missing is found out.
+/// A file cut off at any length: opening fails, or the map reports what is missing.
 #[test]
 fn truncated_files_are_refused() {
     let directory = Temporary::new();
@@ -199,8 +200,8 @@ fn truncated_files_are_refused() {
     assert!(refused > opened, "{refused} {opened}");
 }
 
-/// Whatever is stored somewhere, replaced: an error, or a map that says what is wrong with
-/// it, or one that is whole; and it can be used, whatever its pointers lead to.
+/// Replaces every stored word. Opening fails, or the map reports the damage, or the map is whole.
+/// It can be used in any case, wherever its pointers lead.
 #[test]
 fn damaged_files_are_refused_or_used() {
     for (persistency, is_closed) in
@@ -247,7 +248,7 @@ fn use_damaged(simulation: &Simulation) {
     (0..30).for_each(|key| assert!(map.remove_all(&key).is_ok()));
 }
 
-/// Values that are none of their type are found when the file is opened, also in buffers.
+/// Values that are invalid for their type are found when the file is opened, also in buffers.
 #[test]
 fn values_of_no_type_are_refused() {
     for values in [1, 40] {
@@ -267,8 +268,8 @@ fn values_of_no_type_are_refused() {
     }
 }
 
-/// When the disk is full the map goes on as far as it has room, then it says so, and
-/// everything that it has acknowledged is there; what needs no room goes on.
+/// When the disk is full, the map goes on while it has room. Then it returns an error, and keeps
+/// every acknowledged change. Changes that need no room go on.
 #[test]
 fn a_full_disk_is_an_error() {
     for persistency in [Persistency::Pages, Persistency::Lines] {
@@ -307,7 +308,7 @@ fn a_full_disk_is_an_error() {
     }
 }
 
-/// After a sync that failed nothing is promised any more.
+/// After a failed sync the map makes no promises.
 #[test]
 fn a_failed_sync_poisons_the_map() {
     let simulation = Simulation::new(Persistency::Pages);
@@ -342,8 +343,8 @@ fn an_emptied_map_returns_its_file_to_the_disk() {
     }
 }
 
-/// What the change of one value writes back: a line, to a buffer two; and those of the log,
-/// if more words are to be changed at once.
+/// The lines that the change of one value writes back: one line, or two in a buffer. If several
+/// words must change at once, lines of the log are added.
 #[test]
 fn a_change_writes_few_lines() {
     let simulation = Simulation::new(Persistency::Lines);
@@ -356,24 +357,24 @@ fn a_change_writes_few_lines() {
     };
     let insert = |key, value| count(&|| map.insert(key, value).unwrap());
     let remove = |key, value| count(&|| assert_eq!(map.remove_one(&key, &value), Ok(true)));
-    // So that there are buffers.
+    // So that buffers exist.
     (0..20).for_each(|n| map.insert(2, n).unwrap());
-    // In slots.
+    // Values in slots.
     (0..15).for_each(|n| assert_eq!(insert(1, n), (1, 1), "value {n}"));
     assert_eq!((remove(1, 3), insert(1, 3)), ((1, 1), (1, 1)));
-    // All fifteen become a buffer: two lines of values; five of the log, and that of how
-    // much it says; the bucket; the log again. Then the value and its pointer.
+    // All fifteen become a buffer: two lines of values; five lines of the log, and the line with
+    // its length; the bucket; the log again. Then the value and its pointer.
     assert_eq!(insert(1, 15), (2 + 5 + 1 + 4 + 1 + 2, 1 + 1 + 1 + 1 + 1 + 2));
     assert_eq!(insert(1, 16), (2, 2));
-    // The last value: only the number. Another one: the log, both words, the log.
+    // Removing the last value writes only the number; another value: the log, both words, the log.
     assert_eq!((remove(1, 16), remove(1, 0)), ((1, 1), (4, 3)));
     assert_eq!(map.count(&1), 15);
-    // All of a key in one slot: nothing but that.
+    // All values of a key in one slot: only the slot.
     assert_eq!(count(&|| assert_eq!(map.remove_all(&1), Ok(15))), (1, 1));
     assert_eq!(count(&|| assert_eq!(map.remove_all(&1), Ok(0))), (0, 0));
 }
 
-/// Taking out what is not there stores nothing, and copies no page.
+/// Removing an absent value stores nothing, and copies no page.
 #[test]
 fn what_is_absent_is_taken_out_for_nothing() {
     let simulation = Simulation::new(Persistency::Pages);
@@ -388,7 +389,7 @@ fn what_is_absent_is_taken_out_for_nothing() {
     assert!(simulation.moment() > before);
 }
 
-/// Opening a file that was not closed looks at no slot, and no value.
+/// Opening a file that was not closed reads no slot and no value.
 #[test]
 fn opening_looks_at_segments_only() {
     let directory = Temporary::new();
@@ -408,8 +409,8 @@ fn opening_looks_at_segments_only() {
     assert_eq!((map.len(), map.recovery().items), (pairs, pairs));
 }
 
-/// Of a batch that the disk has no room for, what is stored is what comes before the first value
-/// that found none.
+/// When the disk has no room for a batch, the batch stores the values before the first one without
+/// room.
 #[test]
 fn a_batch_ends_at_its_first_error() {
     let simulation = Simulation::new(Persistency::Pages);

@@ -1,5 +1,5 @@
-//! Files of durable maps that rest on the order of their stores, of Pea Hash and of TurboHash:
-//! what may be wrong with them, what the system may refuse, and what comes of it.
+//! Files of durable maps that rest on the order of their stores, Pea Hash and TurboHash: damage,
+//! refusals of the system, and their consequences.
 #![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
 
 mod temporary;
@@ -14,7 +14,7 @@ use temporary::{Temporary, error};
 
 type Words<D> = Map<u64, u64, D>;
 
-/// Segments and shards that tens of keys make grow.
+/// Segments and shards that grow after tens of keys.
 fn small() -> Options {
     Options::new().segment_buckets(2).shards(2)
 }
@@ -69,7 +69,7 @@ fn a_file_that_is_read_stays_as_it_is<D: DurableDesign>() {
     let directory = Temporary::new();
     let map: Words<D> = Map::create_with(directory.path(), &small()).unwrap();
     (0..1000).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
-    // As a killed process leaves it, so that there is something to recover.
+    // The file of a killed process, so that there is something to recover.
     let image = fs::read(directory.path()).unwrap();
     drop(map);
     fs::write(directory.path(), &image).unwrap();
@@ -95,12 +95,12 @@ fn a_file_that_is_read_stays_as_it_is<D: DurableDesign>() {
     assert!(fs::read(directory.path()).unwrap() == image);
 }
 
-/// A file that was cut off, wherever that is: an error, and the file is as it was.
+/// A file cut off at any length: opening fails, and the file stays as it was.
 fn truncated_files_are_refused<D: DurableDesign>() {
     let directory = Temporary::new();
     let map: Words<D> = Map::create_with(directory.path(), &small()).unwrap();
     (0..5000).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
-    // As a killed process leaves it, and closed.
+    // The files of a killed process and of a closed map.
     let killed = fs::read(directory.path()).unwrap();
     map.close().unwrap();
     let closed = fs::read(directory.path()).unwrap();
@@ -118,7 +118,7 @@ fn truncate_everywhere<D: DurableDesign>(directory: &Temporary, whole: &[u8]) {
         fs::write(directory.path(), &whole[..length]).unwrap();
         match Words::<D>::open(directory.path()) {
             Err(Error::File(_)) => refused += 1,
-            // What is missing may be what nothing was stored in, or it is found out.
+            // The missing part may never have been stored to; otherwise the map reports it.
             Ok(map) => {
                 opened += 1;
                 assert!(map.verify().is_err() || map.verify() == Ok(5000));
@@ -130,8 +130,8 @@ fn truncate_everywhere<D: DurableDesign>(directory: &Temporary, whole: &[u8]) {
     assert!(refused > opened, "{refused} {opened}");
 }
 
-/// Every bit of the header and random ones of the rest: an error, or a map that says what
-/// is wrong with it, or one that is whole; and it can be used.
+/// Damages every bit of the header and random bits of the rest. Opening fails, or the map reports
+/// the damage, or the map is whole. It can be used in any case.
 fn damaged_files_are_refused_or_used<D: DurableDesign>() {
     for persistency in [Persistency::Pages, Persistency::Lines] {
         let simulation = Simulation::new(persistency);
@@ -165,7 +165,7 @@ fn damaged_files_are_refused_or_used<D: DurableDesign>() {
             try_image(&image);
             image[bit / 8] ^= 1 << (bit % 8);
         }
-        // Whatever is stored somewhere, so that it is seen.
+        // Words that hold something, so that the damage is seen.
         let words = (4096..whole.len()).step_by(8).filter(|&at| image[at..at + 8] != [0; 8]);
         for at in words.collect::<Vec<_>>().into_iter().step_by(7) {
             for word in [0, u64::MAX, 1 << 63, 0x01FF, 1 << 28 | 7] {
@@ -177,7 +177,7 @@ fn damaged_files_are_refused_or_used<D: DurableDesign>() {
     }
 }
 
-/// Values that are none of their type are found when the file is opened.
+/// Values that are invalid for their type are found when the file is opened.
 fn values_of_no_type_are_refused<D: DurableDesign>() {
     let simulation = Simulation::new(Persistency::Pages);
     let map: Map<u64, char, D> = simulation.create(&small()).unwrap();
@@ -195,9 +195,8 @@ fn values_of_no_type_are_refused<D: DurableDesign>() {
     assert!(matches!(opened.unwrap_err(), Error::File(FileError::Corrupt { .. })));
 }
 
-/// When the disk is full the map goes on as far as it has room, then it says so, and
-/// everything that it has acknowledged is there; what needs no room goes on, also where
-/// pages have to be copied for it.
+/// When the disk is full, the map goes on while it has room. Then it returns an error, and keeps
+/// every acknowledged change. Changes that need no room go on, also where they copy pages.
 fn a_full_disk_is_an_error<D: DurableDesign>() {
     for persistency in [Persistency::Pages, Persistency::Lines] {
         let simulation = Simulation::new(persistency);
@@ -233,14 +232,14 @@ fn a_full_disk_is_an_error<D: DurableDesign>() {
     }
 }
 
-/// After a sync that failed nothing is promised any more.
+/// After a failed sync the map makes no promises.
 fn a_failed_sync_poisons_the_map<D: DurableDesign>() {
     for failing in 0..2 {
         let simulation = Simulation::new(Persistency::Pages);
         let options = small().durability(Durability::Synced);
         let map: Words<D> = simulation.create(&options).unwrap();
         map.insert(1, 10).unwrap();
-        // The pages, and what says that they are durable.
+        // The sync of the pages, and the sync of the header that says that they are durable.
         simulation.fail_sync_after(2 + failing);
         map.insert(2, 20).unwrap();
         let failed = map.insert(3, 30).unwrap_err();
@@ -253,8 +252,8 @@ fn a_failed_sync_poisons_the_map<D: DurableDesign>() {
     }
 }
 
-/// What is changed all the time takes no more and more room: pages that were replaced are
-/// used again after a sync, which comes by itself.
+/// A map that changes all the time does not take more and more room: replaced pages are used again
+/// after a sync, which comes by itself.
 fn replaced_pages_are_used_again<D: DurableDesign>() {
     let directory = Temporary::new();
     let map: Words<D> = Map::create(directory.path()).unwrap();
@@ -296,7 +295,7 @@ fn an_emptied_map_returns_its_file_to_the_disk<D: DurableDesign>() {
     assert_eq!((map.get(&7), map.verify()), (Some(2), Ok(1)));
 }
 
-/// Reads go on while a file is synced, and what they find is what was stored.
+/// Reads go on during a sync, and find what was stored.
 fn reads_and_changes_go_on_during_syncs<D: DurableDesign>()
 where
     Words<D>: Sync,
@@ -323,7 +322,7 @@ where
     assert_eq!(map.verify(), Ok(50_000));
 }
 
-/// Pages in which nothing was stored are made of one that is the first of the file's.
+/// Pages without stores are copies of the file's first page of zeros.
 fn a_page_of_zeros_that_is_none_is_found<D: DurableDesign>() {
     let simulation = Simulation::new(Persistency::Pages);
     let map: Words<D> = simulation.create(&small()).unwrap();
@@ -335,8 +334,8 @@ fn a_page_of_zeros_that_is_none_is_found<D: DurableDesign>() {
     assert_eq!(map.verify(), Err(error(FileError::Corrupt { what })));
 }
 
-/// Where the file says that it has pages, it says nothing: what names them is none, also when
-/// there are as many again.
+/// The extent entry of the file's pages is damaged: versions then name pages that do not exist,
+/// also after the file has got as many new ones.
 fn pages_that_are_gone_are_missed<D: DurableDesign>() {
     let simulation = Simulation::new(Persistency::Pages);
     let map: Words<D> = simulation.create(&small()).unwrap();
@@ -350,7 +349,7 @@ fn pages_that_are_gone_are_missed<D: DurableDesign>() {
     (0..60).for_each(|key| assert_eq!(map.insert(key, 7), Ok(None)));
 }
 
-/// All of these of a design.
+/// All these tests of a design.
 macro_rules! file_suite {
     ($name:ident, $design:ty, [$($test:ident)*]) => {
         mod $name {

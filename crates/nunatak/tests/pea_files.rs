@@ -1,4 +1,4 @@
-//! Files of durable maps of Pea Hash: what is in them, and what operations write.
+//! Files of durable maps of Pea Hash: their contents, and what operations write.
 #![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
 
 mod temporary;
@@ -11,7 +11,7 @@ use temporary::{Temporary, error};
 
 type Map = PeaMap<u64, u64>;
 
-/// Segments that tens of keys split.
+/// Segments that split after tens of keys.
 fn small() -> Options {
     Options::new().segment_buckets(2)
 }
@@ -26,7 +26,7 @@ fn a_file_of_version_1_is_read() {
     assert_eq!((map.len(), map.verify()), (1000, Ok(1000)));
     assert!((0..1000).all(|key| map.get(&key) == Some(key * key)));
     assert_eq!(map.remove(&1), Err(error(FileError::ReadOnly)));
-    // And changed: a copy.
+    // A copy can be changed, too.
     let directory = Temporary::new();
     fs::copy(&golden, directory.path()).unwrap();
     let map: Map = PeaMap::open(directory.path()).unwrap();
@@ -34,7 +34,7 @@ fn a_file_of_version_1_is_read() {
     assert_eq!(map.verify(), Ok(5000));
 }
 
-/// What a closed file says of how many pairs it has is looked at, too.
+/// A closed file's number of pairs is checked, too.
 #[test]
 fn a_wrong_number_of_pairs_is_found() {
     let simulation = Simulation::new(Persistency::Lines);
@@ -62,7 +62,7 @@ fn options_out_of_range_are_refused() {
     assert!(!directory.path().exists());
 }
 
-/// A change writes back one line, by one flush and one fence: 15 for 15 inserts into an
+/// A change writes back one line, with one flush and one fence: 15 flushes for 15 inserts into an
 /// empty bucket. (The paper: 27, or 18 if entries are moved out of the way.)
 #[test]
 fn a_change_writes_one_line() {
@@ -91,8 +91,8 @@ fn a_change_writes_one_line() {
     }
 }
 
-/// Opening a file that was not closed looks at no slot; who comes to a key looks at its
-/// segment.
+/// Opening a file that was not closed reads no slot. The first operation on a segment's keys looks
+/// at the segment.
 #[test]
 fn opening_looks_at_segments_only() {
     let directory = Temporary::new();

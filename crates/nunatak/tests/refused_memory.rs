@@ -1,10 +1,10 @@
-//! Maps that the system gives no memory to grow. Alone in their process, since the
-//! limit is the process's.
+//! Maps to which the system gives no memory to grow. A process of its own, since the limit holds
+//! for the process.
 #![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
 
 use nunatak::{DlhtMap, IcebergMap, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap};
 
-/// Limits the address space to what is in use and `more` bytes; all if `None`.
+/// Limits the address space to the present use and `more` bytes; removes the limit if `None`.
 fn limit_address_space(more: Option<u64>) {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = statm.split_whitespace().next().unwrap().parse().unwrap();
@@ -24,7 +24,7 @@ fn maps_that_may_not_grow_keep_everything_and_grow_later() {
     blobs();
 }
 
-/// Shards that may not grow: keys go to chains, also of shards that have no bucket yet.
+/// Shards may not grow: keys go to chains, also keys of shards without a bucket.
 fn turbo() {
     let map: TurboMap<u64, u64> = TurboMap::new();
     (0..1000).for_each(|key| assert_eq!(map.insert(key, !key), None));
@@ -45,7 +45,7 @@ fn turbo() {
         assert_eq!(map.insert(key, key), None);
     }
 
-    // As soon as there is memory the next key takes it.
+    // Once there is memory, the next key takes it.
     limit_data(None);
     let grown = map.stats().grown;
     for key in keys..2 * keys {
@@ -60,7 +60,7 @@ fn turbo() {
     assert_eq!((map.len(), stats.chained, stats.buckets), (0, 0, 0));
 }
 
-/// Byte strings for which there is no memory: an error, and the map is as it was.
+/// No memory for byte strings: an error, and the map stays as it was.
 fn blobs() {
     let map = TurboBlobMap::new();
     let value = |key: u32| vec![key as u8; 100_000];
@@ -86,13 +86,13 @@ fn blobs() {
     assert!(is_whole(2 * keys));
 }
 
-/// Buffers that may not grow: values stay in slots, and then in chains.
+/// Buffers may not grow: values stay in slots, and then in chains.
 fn pea_multi() {
     let map: PeaMultiMap<u64, u64> = PeaMultiMap::new();
     (0..10_000).for_each(|value| map.insert(value % 10, value));
     limit_data(Some(4 << 20));
     let mut values = 10_000;
-    // With memory for buffers a key has one place in the chains at the most.
+    // With memory for buffers a key has at most one entry in the chains.
     while map.stats().table.chained < 100 {
         for _ in 0..50 {
             map.insert(values % 10, values);
@@ -118,8 +118,7 @@ fn pea_multi() {
     (0..10).for_each(|key| assert_eq!(map.remove_all(&key) as u64, values / 10));
 }
 
-/// The map whose segments are split one after the other; without memory for another
-/// its keys go to chains.
+/// Segments split one after the other; without memory for another segment, its keys go to chains.
 fn pea() {
     let map: PeaMap<u64, u64> = PeaMap::new();
     (0..10_000).for_each(|key| assert_eq!(map.insert(key, !key), None));
@@ -138,7 +137,7 @@ fn pea() {
         assert_eq!(map.insert(key, key), None);
     }
 
-    // As soon as there is memory the next key takes it.
+    // Once there is memory, the next key takes it.
     limit_data(None);
     let splits = map.stats().splits;
     for key in keys..2 * keys {
@@ -150,10 +149,10 @@ fn pea() {
     assert_eq!(map.len() as u64, 2 * keys);
 }
 
-/// The map whose size is doubled in place, by pages that are refused.
+/// A map doubles in place, but its pages are refused.
 fn iceberg() {
     const CAPACITY: u64 = 1 << 20;
-    // Its addresses are reserved when it is made: what counts is whether pages are.
+    // Its addresses are reserved when it is made, so only the pages can be refused.
     let map: IcebergMap<u64, u64> = IcebergMap::<u64, u64>::builder()
         .capacity(CAPACITY as usize)
         .max_capacity(64 * CAPACITY as usize)
@@ -183,7 +182,7 @@ fn iceberg() {
     assert!((0..1000).all(|key| map.get(&key) == Some(key)));
 }
 
-/// Limits private memory that can be written to what is in use and `more` bytes.
+/// Limits private writable memory to the present use and `more` bytes.
 fn limit_data(more: Option<u64>) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmData:")).unwrap();

@@ -1,4 +1,4 @@
-//! What is taken out is taken out once, and its memory is free when `clear` and `retain` return.
+//! An entry is removed once, and its memory is free when `clear` and `retain` return.
 #![cfg(not(any(loom, shuttle)))]
 
 use nunatak::alloc::Global;
@@ -27,7 +27,7 @@ fn frees_bytes<E: Entries<Naming = Plain>, D: Design>(map: &ByteMap<E, D>) {
     map.retain(|key, _| key[0].is_multiple_of(2));
     assert_eq!((map.len(), map.unreclaimed()), (500, 0));
 
-    // What a guard may see waits for it.
+    // An entry that a guard may see waits for the guard.
     let guard = map.pin();
     map.clear();
     assert!(map.is_empty() && map.unreclaimed() >= 500 * 100);
@@ -51,7 +51,7 @@ fn bytes_are_free_when_clear_and_retain_return() {
     frees_bytes(&DlhtShadowRecordMap::<Format>::new());
 }
 
-/// A guard keeps entries from being dropped, and nothing else does.
+/// Only a guard keeps entries from being dropped.
 #[test]
 fn boxed_entries_wait_for_guards_alone() {
     let (map, value) = (DlhtBoxedMap::<u64, Arc<()>>::new(), Arc::new(()));
@@ -64,7 +64,7 @@ fn boxed_entries_wait_for_guards_alone() {
     drop(guard);
     assert_eq!((map.reclaim(), Arc::strong_count(&value)), (0, 1));
 
-    // Also by a panic, when the next look is due.
+    // Also after a panic, at the next collection.
     fill();
     let mut asked = 0;
     let panics = || {
@@ -78,7 +78,7 @@ fn boxed_entries_wait_for_guards_alone() {
     assert_eq!((map.len(), map.reclaim(), Arc::strong_count(&value)), (201, 0, 202));
 }
 
-/// `Drop` may use the map in which its value was.
+/// `Drop` may use the map that held its value.
 #[test]
 fn values_may_use_their_map_when_they_are_dropped() {
     struct Counted(Arc<DlhtBoxedMap<u64, u64>>);
@@ -108,7 +108,7 @@ fn values_that_are_not_equal_to_themselves_are_removed() {
     assert_eq!((map.len(), asked), (5, 10));
 }
 
-/// One of equal values of a key, and of all values.
+/// One of several equal values of a key, and all values.
 #[test]
 fn a_map_of_many_values_asks_once_about_each() {
     let map: PeaMultiMap<u64, u64> = (0..1000).map(|n| (n % 10, n % 2)).collect();

@@ -1,4 +1,4 @@
-//! Values that are changed in place while others remove their entries: no change is lost.
+//! Values change in place while other threads remove their entries: no change is lost.
 #![cfg(not(any(loom, shuttle)))]
 
 use nunatak::{
@@ -18,10 +18,10 @@ fn value(n: &AtomicU64) -> u64 {
     n.load(Relaxed)
 }
 
-/// How often each thread tries to remove something.
+/// The number of each thread's attempts to remove an entry.
 const ATTEMPTS: u64 = if cfg!(miri) { 50 } else { 4_000 };
 
-/// Ends the others' work, by a panic, too.
+/// Ends the other threads' work, also by a panic.
 struct Leaves<'t>(&'t AtomicU64);
 
 impl Drop for Leaves<'_> {
@@ -30,7 +30,8 @@ impl Drop for Leaves<'_> {
     }
 }
 
-/// Threads count, others remove by `remove`, which returns what it took out: nothing is lost.
+/// Some threads count; others remove by `remove`, which returns the count that it removed. No count
+/// is lost.
 fn conserves<D: HashesWith<RandomState> + Unshadowed>(
     (keys, attempts): (u64, u64),
     remove: impl Fn(&Counts<D>, u64) -> u64 + Sync,
@@ -59,7 +60,7 @@ fn conserves<D: HashesWith<RandomState> + Unshadowed>(
             let (map, removing, removed, remove) = (&map, &removing, &removed, &remove);
             scope.spawn(move || {
                 let _leaves = Leaves(removing);
-                // Until the others have run, too.
+                // Until the other threads have run, too.
                 for at in (0..).take_while(|at| *at < attempts || removed.load(Relaxed) == 0) {
                     removed.fetch_add(remove(map, (at + thread) % keys), Relaxed);
                     if at % 64 == 0 {
@@ -84,12 +85,12 @@ where
         conserves::<D>((keys, ATTEMPTS), |map, key| {
             map.remove_sealed_if(&key, any, |_, n| value(n)).unwrap_or(0)
         });
-        // What the condition saw is what is taken out.
+        // The removed value is the one that the condition saw.
         conserves::<D>((keys, ATTEMPTS), |map, key| {
             let mut seen = 0;
             let is_even = |_: &u64, n: &AtomicU64| {
                 seen = value(n);
-                // Time for others to come in between.
+                // Time for other threads to interfere.
                 if seen % 32 == 2 {
                     std::thread::yield_now();
                 }
@@ -99,13 +100,13 @@ where
             assert!(taken.is_none_or(|taken| taken == seen), "{taken:?} of {seen}");
             taken.unwrap_or(0)
         });
-        // Each goes through all buckets.
+        // Each call goes through all buckets.
         conserves::<D>((keys, ATTEMPTS / 20), |map, _| {
             let mut removed = 0;
             map.retain_unsealed(|_, n| value(n) < 2, |_, n| removed += value(n));
             removed
         });
-        // Taken out first, then sealed, unless somebody else has.
+        // Removed first, then sealed, unless another thread has sealed it.
         conserves::<D>((keys, ATTEMPTS), |map, key| {
             let Some(taken_out) = map.remove_entry(&key) else { return 0 };
             while !taken_out.value().is_sealed() {
@@ -155,7 +156,7 @@ fn an_entry_in_use_is_not_removed() {
     assert_eq!((map.modify(&1, add_one), map.len()), (None, 0));
 }
 
-/// A thread that sealed a value, and did no more, holds nobody up.
+/// A thread that has sealed a value, and did no more, blocks no other thread.
 #[test]
 fn a_sealed_entry_counts_as_absent() {
     let map: Counts<Dlht> = BoxedMap::new();
@@ -198,8 +199,8 @@ fn panics_lose_nothing() {
     assert_eq!((map.len(), map.reclaim()), (0, 0));
 }
 
-/// A value that is made in vain is dropped, and one that is stored is not removed before its
-/// first use has ended.
+/// A value that is made in vain is dropped. A value that is stored is not removed before its first
+/// use has ended.
 #[test]
 fn a_value_is_used_before_it_is_removed() {
     let map: DlhtBoxedMap<u64, Sealable<AtomicU64>> = DlhtBoxedMap::new();
@@ -215,7 +216,7 @@ fn a_value_is_used_before_it_is_removed() {
         }
         stop.store(true, Relaxed);
     });
-    // Another stores the key while `make` runs.
+    // Another call stores the key while `make` runs.
     let map: DlhtBoxedMap<u64, Sealable<AtomicU64>> = DlhtBoxedMap::new();
     let make = || {
         map.modify_or_insert_with(1, || AtomicU64::new(10), add_one);

@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// Long enough for anything here that ever ends.
+/// Longer than any check here takes that ends.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether a check passes. One that does not end does not.
+/// Whether a check passes. A check that does not end fails.
 fn passes(check: fn() -> bool) -> bool {
     let (sender, result) = mpsc::channel();
-    // Not joined: with a bug it may never end.
+    // Not joined: with a bug the thread may never end.
     std::thread::spawn(move || sender.send(catch_unwind(check).unwrap_or(false)));
     result.recv_timeout(PATIENCE).unwrap_or(false)
 }
@@ -33,7 +33,7 @@ fn links_are_moved() -> bool {
     (0..1000).all(|key| map.get(&key) == Some(key))
 }
 
-/// All hashes are one.
+/// Gives every key the same hash.
 #[derive(Clone, Default)]
 struct Constant;
 
@@ -51,7 +51,7 @@ impl Hasher for Constant {
     fn write(&mut self, _bytes: &[u8]) {}
 }
 
-/// More keys of one hash than a bin has slots are all kept.
+/// Keeps more keys of one hash than a bin has slots.
 fn colliding_keys_are_kept() -> bool {
     let map: DlhtBoxedMap<u64, u64, Constant> =
         DlhtMap::<u64, u64>::builder().hasher(Constant).build_boxed().unwrap();
@@ -59,7 +59,7 @@ fn colliding_keys_are_kept() -> bool {
     (0..40).all(|key| map.get(&key) == Some(key))
 }
 
-/// A key that can be made to stop in its comparison.
+/// A key whose comparison can be made to stop.
 #[derive(Debug, Clone)]
 struct Slow(u64, Option<Arc<Gate>>);
 
@@ -88,8 +88,8 @@ impl Hash for Slow {
     }
 }
 
-/// An index is not freed while an operation that reads it is running, which is a lookup under
-/// a guard. It goes on only if the index is not freed, so that the bug does no harm.
+/// An index is not freed while an operation reads it, here a lookup under a guard. The lookup goes
+/// on only if the index is not freed, so that the bug does no harm.
 fn a_running_operation_holds_its_index() -> bool {
     // Measured before, since an operation holds the indexes of all maps.
     let unheld: DlhtBoxedMap<Slow, u64> = DlhtBoxedMap::with_capacity(100_000);

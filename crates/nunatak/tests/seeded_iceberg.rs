@@ -22,7 +22,7 @@ fn levels_are_as_they_should_be() -> bool {
 
 type Small = IcebergMap<u64, u64, RandomState, Blocks<32, 4>>;
 
-/// Of small blocks, many of its keys in levels 2 and 3.
+/// A map of small blocks, with many keys in levels 2 and 3.
 fn filled(keys: u64) -> Small {
     let builder = IcebergMap::<u64, u64>::builder().blocks().max_load(0.95);
     let map: Small = builder.capacity(100_000).build().unwrap();
@@ -33,7 +33,7 @@ fn filled(keys: u64) -> Small {
     map
 }
 
-/// Whether keys are found, changed and removed.
+/// Whether all keys are found, changed and removed.
 fn are_found(map: &Small, keys: impl Iterator<Item = u64>) -> bool {
     let keys: Vec<u64> = keys.collect();
     let mut values = vec![None; keys.len()];

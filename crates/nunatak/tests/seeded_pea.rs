@@ -13,7 +13,7 @@ use nunatak::seeded::{Bug, seed};
 use nunatak::{PeaMap, PeaMultiMap};
 use std::panic::catch_unwind;
 
-/// Of small segments; ten values for each of a thousand keys, most of them in buffers.
+/// A map of small segments: ten values for each of a thousand keys, most of them in buffers.
 fn filled() -> PeaMultiMap<u64, u64> {
     let builder = PeaMap::<u64, u64>::builder().segment_buckets(16);
     let map: PeaMultiMap<u64, u64> = builder.build_multi().unwrap();
@@ -45,8 +45,8 @@ fn the_last_value_stays() -> bool {
     (0..1000).all(|key| map.get_all(&key).eq([key]))
 }
 
-/// Keys that agree in all bits by which they could be told apart go to chains, and are
-/// found behind segments that are split again.
+/// Keys that agree in all bits that could tell them apart go to chains. They are found there after
+/// segments were split again.
 fn splits_keep_keys_in_chains() -> bool {
     let builder = PeaMap::<u64, u64>::builder().segment_buckets(2).hasher(Identity(0));
     let map: PeaMap<u64, u64, Identity> = builder.build().unwrap();

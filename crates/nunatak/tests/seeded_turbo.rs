@@ -19,8 +19,8 @@ fn keys_behind_their_buckets_are_found() -> bool {
     (0..100_000).all(|key| map.get(&key) == Some(key))
 }
 
-/// Keys that agree in all bits by which they could be told apart go to chains, and are found
-/// behind a shard that is stored anew.
+/// Keys that agree in all bits that could tell them apart go to chains. They are found there after
+/// a shard was rehashed.
 fn larger_shards_keep_keys_in_chains() -> bool {
     let builder = TurboMap::<u64, u64>::builder().shards(2).hasher(Identity(0));
     let map: TurboMap<u64, u64, Identity> = builder.build().unwrap();

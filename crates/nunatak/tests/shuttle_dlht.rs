@@ -1,15 +1,15 @@
-//! DLHT under a randomised scheduler: whole operations of several threads, through
-//! growth, shrinking, snapshots and delegated bins, on schedules that a real
-//! machine seldom takes. Where the models of `loom_dlht` try every interleaving of
-//! a few steps, this tries many thousands of a few hundred. (All memory orders
-//! are sequentially consistent to it; loom is for those.)
+//! DLHT under a randomised scheduler: whole operations of several threads, through growth,
+//! shrinking, snapshots and delegated bins, on schedules that a real machine seldom takes. The
+//! models of `loom_dlht` try every interleaving of a few steps; this tries many thousands of a few
+//! hundred. (The scheduler runs all memory orders as sequentially consistent; loom checks the
+//! orders.)
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg shuttle" cargo test --release -p nunatak --test shuttle_dlht
 //! ```
 //!
-//! With `--cfg nunatak_seeded_bugs` as well it must find the bugs that need neither
-//! a weak memory order nor two threads within one step of each other.
+//! With `--cfg nunatak_seeded_bugs` as well, it must find the bugs that need neither a weak memory
+//! order nor two threads within one step of each other.
 #![cfg(shuttle)]
 
 mod schedules;
@@ -30,7 +30,7 @@ impl Subject for TwoBins {
         Arc::new(builder.growth_factor(2).transfer_chunk(1).build().unwrap())
     }
 
-    /// In the bin of the even keys.
+    /// Keys in the bin of the even keys.
     fn fillers() -> Vec<u64> {
         (1000..1022).step_by(2).collect()
     }

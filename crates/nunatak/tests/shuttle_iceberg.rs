@@ -1,7 +1,7 @@
-//! IcebergHT under a randomised scheduler: whole operations of several threads, of
-//! all levels, through doublings, halvings and snapshots, on schedules that a real
-//! machine seldom takes. (All memory orders are sequentially consistent to it; the
-//! models of `loom_iceberg` are for those.)
+//! IcebergHT under a randomised scheduler: whole operations of several threads, in all levels,
+//! through doublings, halvings and snapshots, on schedules that a real machine seldom takes. (The
+//! scheduler runs all memory orders as sequentially consistent; the models of `loom_iceberg` check
+//! the orders.)
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg shuttle" cargo test --release -p nunatak --test shuttle_iceberg
@@ -22,7 +22,7 @@ use std::sync::Arc;
 struct Tiny;
 
 impl Subject for Tiny {
-    /// Always the same, so that a schedule can be run again.
+    /// Without a random seed, so that a schedule can be run again.
     type Hash = BuildHasherDefault<DefaultHasher>;
     type Design = Iceberg<Blocks<8, 2>>;
 
@@ -31,7 +31,7 @@ impl Subject for Tiny {
         Arc::new(builder.blocks().max_load(0.95).build().unwrap())
     }
 
-    /// With these all levels are in use.
+    /// Keys with which all levels are in use.
     fn fillers() -> Vec<u64> {
         (1000..1016).collect()
     }
@@ -42,7 +42,7 @@ impl Subject for Tiny {
     }
 }
 
-/// The same in a durable medium, which is ordered or not.
+/// The same in a durable medium, ordered or not.
 struct Durable<const ORDERED: bool>;
 
 impl<const ORDERED: bool> Subject for Durable<ORDERED> {
@@ -69,7 +69,7 @@ fn every_scenario_holds() {
 
 #[test]
 fn every_scenario_holds_in_durable_media() {
-    // All but the last, which is about boxed entries.
+    // All but the last scenario, which is about boxed entries.
     schedules::every_scenario_holds(&scenarios::<Durable<true>>()[..8]);
     schedules::every_scenario_holds(&scenarios::<Durable<false>>()[..8]);
 }

@@ -16,8 +16,8 @@ type Hash = BuildHasherDefault<DefaultHasher>;
 type InRam = PeaMultiMap<u64, u64, Hash>;
 type Durable = PeaMultiMap<u64, u64, Hash, CheckedMedium>;
 
-/// Maps of two segments of two buckets of three slots, and buffers of four values, of keys
-/// that have the highest bit, which every tag of a durable table has.
+/// Maps of two segments of two buckets of three slots, and buffers of four values. Their keys have
+/// the highest bit, which every tag of a durable table has.
 trait Map: Sized + Send + Sync + 'static {
     fn small() -> Arc<Self>;
     fn insert(&self, key: u64, value: u64);
@@ -88,7 +88,7 @@ fn sorted<M: Map>(map: &M, key: u64) -> Vec<u64> {
     values
 }
 
-/// Two threads give keys values that a third one counts meanwhile.
+/// Two threads insert values of keys that a third thread counts meanwhile.
 fn no_value_is_lost<M: Map>() {
     let map = M::small();
     let writers = [0, 1].map(|thread| {
@@ -110,7 +110,7 @@ fn no_value_is_lost<M: Map>() {
     assert_eq!((map.len(), map.pairs().len()), (48, 48));
 }
 
-/// What is there all the time is found while others come and go.
+/// Values that stay are found while others come and go.
 fn staying_values_are_found<M: Map>() {
     let map = M::small();
     (0..9).for_each(|value| map.insert(value % 2, value));
@@ -129,7 +129,7 @@ fn staying_values_are_found<M: Map>() {
     assert_eq!((sorted(&*map, 0), map.len()), (vec![0, 2, 4, 6, 8], 9));
 }
 
-/// Of two threads that take all values of a key, each value is one's.
+/// Two threads remove all values of a key: each value goes to one of them.
 fn values_are_taken_once<M: Map>() {
     let map = M::small();
     (0..10).for_each(|value| map.insert(7, value));
@@ -144,7 +144,7 @@ fn values_are_taken_once<M: Map>() {
     assert_eq!(map.len(), 0);
 }
 
-/// A cut has a value only with the one that came before it.
+/// A cut that has a value has the one that came before it.
 fn snapshots_are_cuts<M: Map>() {
     let map = M::small();
     let writer = spawn(&map, |map| {

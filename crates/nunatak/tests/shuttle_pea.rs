@@ -21,7 +21,7 @@ use std::sync::Arc;
 struct Tiny;
 
 impl Subject for Tiny {
-    /// Always the same, so that a schedule can be run again.
+    /// Without a random seed, so that a schedule can be run again.
     type Hash = BuildHasherDefault<DefaultHasher>;
     type Design = Pea;
 
@@ -30,7 +30,7 @@ impl Subject for Tiny {
         Arc::new(builder.build().unwrap())
     }
 
-    /// With these all strategies are in use.
+    /// Keys with which all strategies are in use.
     fn fillers() -> Vec<u64> {
         (1000..1016).collect()
     }
@@ -63,7 +63,7 @@ impl Subject for Durable {
 
 #[test]
 fn every_scenario_holds_in_durable_media() {
-    // Those that its locks are about.
+    // The scenarios about its locks.
     schedules::every_scenario_holds(&scenarios::<Durable>()[..2]);
 }
 
@@ -76,7 +76,7 @@ fn every_scenario_holds() {
 #[test]
 fn seeded_bugs_are_found() {
     use nunatak::seeded::Bug;
-    // Each with those scenarios that are about it.
+    // Each bug with the scenarios about it.
     let scenarios = scenarios::<Tiny>();
     let of_growth = [
         (Bug::StashForgotten, "growth loses nothing"),

@@ -26,14 +26,14 @@ fn small() -> Arc<Map> {
     Arc::new(builder.growth_factor(2).transfer_chunk(1).build_shadow().unwrap())
 }
 
-/// All keys share one.
+/// A map in which all keys share one bin.
 fn colliding() -> Arc<Records> {
     let builder = DlhtMap::<u64, u64>::builder().hasher(Constant).initial_bins(2);
     Arc::new(builder.growth_factor(2).transfer_chunk(1).build_shadow_records(Global).unwrap())
 }
 
-/// Threads that hide the same keys while others make the map grow and shrink, and cut it: each
-/// key has one owner at a time, who finds it hidden.
+/// Threads hide the same keys while others grow, shrink and cut the map. Each key has one owner at
+/// a time, which finds it hidden.
 fn hidden_keys_have_one_owner() {
     let map = small();
     let owners: Arc<[AtomicUsize; 2]> = Arc::default();
@@ -71,8 +71,8 @@ fn hidden_keys_have_one_owner() {
     assert_eq!((map.len(), map.iter().count()), (0, 0));
 }
 
-/// Records whose keys all share a word's bin, in a bin that is delegated: each is inserted
-/// once, hidden or not.
+/// Records whose keys share one word, in a bin that is delegated: each is inserted once, hidden or
+/// not.
 fn colliding_records_are_inserted_once() {
     let map = colliding();
     for key in 0..14_u8 {

@@ -1,5 +1,5 @@
-//! TurboHash under a randomised scheduler: whole operations of several threads, through
-//! shards that are stored anew and snapshots, on schedules that a real machine seldom takes.
+//! TurboHash under a randomised scheduler: whole operations of several threads, through rehashed
+//! shards and snapshots, on schedules that a real machine seldom takes.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg shuttle" cargo test --release -p nunatak --test shuttle_turbo
@@ -20,7 +20,7 @@ use std::sync::Arc;
 struct Tiny;
 
 impl Subject for Tiny {
-    /// Always the same, so that a schedule can be run again.
+    /// Without a random seed, so that a schedule can be run again.
     type Hash = BuildHasherDefault<DefaultHasher>;
     type Design = Turbo;
 
@@ -61,7 +61,7 @@ impl Subject for Durable {
 
 #[test]
 fn every_scenario_holds_in_durable_media() {
-    // Those in which it does something else.
+    // The scenarios in which a durable medium takes other steps.
     schedules::every_scenario_holds(&scenarios::<Durable>()[..2]);
 }
 
@@ -74,7 +74,7 @@ fn every_scenario_holds() {
 #[test]
 fn seeded_bugs_are_found() {
     use nunatak::seeded::Bug;
-    // Each with those scenarios that are about it.
+    // Each bug with the scenarios about it.
     let scenarios = scenarios::<Tiny>();
     schedules::seeded_bugs_are_found(
         &[(Bug::DescriptorNotAskedAgain, "growth loses nothing")],

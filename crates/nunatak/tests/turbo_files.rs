@@ -1,4 +1,4 @@
-//! Files of durable maps of TurboHash: what is in them, and what operations write.
+//! Files of durable maps of TurboHash: their contents, and what operations write.
 #![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
 
 mod temporary;
@@ -28,7 +28,7 @@ fn constants_are_the_file_s_own() {
     assert_eq!((again.shards, again.slots, again.len), (64, slots, 50_000));
     assert_eq!((&again.distances, &again.probes), (&stats.distances, &stats.probes));
     assert!(again.distances.len() <= 4, "{:?}", again.distances);
-    // No shard becomes smaller than it was made.
+    // No shard becomes smaller than its initial size.
     map.clear().unwrap();
     assert_eq!((map.stats().slots, map.verify()), (slots, Ok(0)));
 }
@@ -62,7 +62,7 @@ fn a_file_of_version_1_is_read() {
     assert_eq!((map.len(), map.verify()), (1000, Ok(1000)));
     assert!((0..1000).all(|key| map.get(&key) == Some(key * key)));
     assert_eq!(map.remove(&1), Err(error(FileError::ReadOnly)));
-    // And changed: a copy.
+    // A copy can be changed, too.
     let directory = Temporary::new();
     fs::copy(&golden, directory.path()).unwrap();
     let map: Map = TurboMap::open(directory.path()).unwrap();
@@ -70,7 +70,7 @@ fn a_file_of_version_1_is_read() {
     assert_eq!(map.verify(), Ok(5000));
 }
 
-/// What a closed file says of how many pairs a shard has is looked at, too.
+/// A closed file's number of pairs of a shard is checked, too.
 #[test]
 fn a_wrong_number_of_pairs_is_found() {
     let simulation = Simulation::new(Persistency::Lines);
@@ -79,7 +79,7 @@ fn a_wrong_number_of_pairs_is_found() {
     (0..47).for_each(|key| assert_eq!(map.insert(key, 1 << 50), Ok(None)));
     map.close().unwrap();
     let image = simulation.crash(simulation.moment()).latest();
-    // Descriptors: where the buckets are, and how many pairs are there.
+    // Descriptors: where the buckets are, and how many pairs they hold.
     let word = |at: usize| u64::from_ne_bytes(image[at..at + 8].try_into().unwrap());
     let is_count =
         |at: &usize| (1..47).contains(&word(*at)) && (1..=3).contains(&(word(at - 8) >> 58));
@@ -91,9 +91,9 @@ fn a_wrong_number_of_pairs_is_found() {
     assert!(matches!(map.verify(), Err(Error::File(FileError::Corrupt { .. }))));
 }
 
-/// Section 3.3: what an operation writes. The paper: two lines and two fences for an insert
-/// or an update, or one where the slot is in the line of the word; one for a removal; all in
-/// one block of 256 bytes.
+/// Section 3.3: what an operation writes. The paper: two lines and two fences for an insert or an
+/// update, or one where the slot is in the line of the word; one line for a removal; all in one
+/// block of 256 bytes.
 #[test]
 fn a_change_writes_one_line() {
     let simulation = Simulation::new(Persistency::Lines);
@@ -114,7 +114,7 @@ fn a_change_writes_one_line() {
         assert_eq!(count(&|| assert_eq!(map.get(&key), Some(2))), (0, 0, 0));
         assert_eq!(count(&|| assert_eq!(map.try_insert(key, 3), Ok(Err(2)))), (0, 0, 0));
     }
-    // Where buckets are full, an insert sets flags on its way, which need not be durable.
+    // Where buckets are full, an insert sets flags on its way. These need not be durable.
     let (mut blocks, mut inserts) = (0, 0);
     while map.load_factor() < 0.7 {
         let (lines, fences, written) = count(&|| {
@@ -134,7 +134,7 @@ fn a_change_writes_one_line() {
     }
 }
 
-/// What is durable of a shard that grows: its new buckets, by lines, and one word.
+/// The durable writes of a growing shard: its new buckets, by lines, and one word.
 #[test]
 fn a_shard_grows_by_one_word() {
     let simulation = Simulation::new(Persistency::Lines);
@@ -147,8 +147,8 @@ fn a_shard_grows_by_one_word() {
         let stats = map.stats();
         if stats.grown > grown {
             grown = stats.grown;
-            // The new buckets, with what they say of themselves; the descriptor; the pair; and
-            // an extent, if the file has grown.
+            // The new buckets with their headers; the descriptor; the pair; and an extent, if the
+            // file has grown.
             let (most, extents) = (stats.buckets * 4 + 2, counts.syncs);
             let is_right = counts.lines_flushed <= most + extents && counts.fences == 3 + extents;
             assert!(is_right && extents <= 1, "{counts:?} {stats:?}");
@@ -158,8 +158,8 @@ fn a_shard_grows_by_one_word() {
     assert!(in_place >= 10, "{in_place} of {grown}");
 }
 
-/// Opening a file that was not closed looks at no slot; who comes to a key looks at its
-/// shard.
+/// Opening a file that was not closed reads no slot. The first operation on a shard's keys looks at
+/// the shard.
 #[test]
 fn opening_looks_at_descriptors_only() {
     let directory = Temporary::new();
@@ -177,7 +177,7 @@ fn opening_looks_at_descriptors_only() {
     assert_eq!(map.verify(), Ok(300_000));
 }
 
-/// A file that was closed before all shards had been looked at is looked at by the next.
+/// If a file is closed before all shards were looked at, the next process looks at them.
 #[test]
 fn shards_that_nobody_has_looked_at_stay_so() {
     let directory = Temporary::new();

@@ -1,4 +1,4 @@
-//! Capacities that no machine has, and batches of nothing.
+//! Capacities that no machine has, and empty batches.
 
 use super::watch;
 use nunatak::alloc::Global;
@@ -11,7 +11,7 @@ use nunatak::{
     PeaBuilder, PeaMultiMap, RandomState, RecordMap, Stop, Turbo, TurboBuilder, Unshadowed,
 };
 
-/// Capacities that can't be had, whatever an entry takes.
+/// Capacities that no system can provide, whatever the size of an entry.
 const CAPACITIES: [usize; 11] = [
     usize::MAX,
     usize::MAX - 1,
@@ -43,10 +43,10 @@ fn turbo() -> TurboBuilder {
     TurboBuilder::default()
 }
 
-/// Every builder and every constructor that can fail returns an error.
+/// Every builder and every fallible constructor returns an error.
 ///
 /// # Panics
-/// If one does not.
+/// If a builder accepts such a capacity.
 pub fn builders_refuse_absurd_capacities() {
     for capacity in CAPACITIES {
         let dlht = || DlhtBuilder::default().capacity(capacity);
@@ -103,10 +103,10 @@ where
     refused("blobs", capacity, BlobMap::<RandomState, D>::try_with_capacity(capacity));
 }
 
-/// Options at the ends of their types' ranges are errors, or are good.
+/// Options at the ends of their types' ranges are errors, or work.
 ///
 /// # Panics
-/// If one of them panics, or makes a map that is no map.
+/// If one of them panics, or makes a map that does not work.
 pub fn options_at_their_ends_are_refused() {
     let inline = |built: Result<DlhtMap<u64, u64>, Error>| {
         built.map(|map| assert_eq!((map.insert(1, 2), map.get(&1)), (None, Some(2)))).is_ok()
@@ -180,11 +180,11 @@ where
     assert_eq!(set.execute(&mut [], Stop::Never), 0);
 }
 
-/// Room that can't be had is an error, and so are batches whose slices don't
-/// fit; batches of nothing do nothing.
+/// `reserve` of memory that no system can provide is an error, and so are batches whose slices
+/// don't fit. Empty batches do nothing.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn reservations_and_batches_may_be_absurd() {
     of_design::<Dlht>();
     of_design::<Iceberg>();
@@ -208,11 +208,11 @@ pub fn reservations_and_batches_may_be_absurd() {
     let _: (DlhtSet<u8>, DlhtBoxedMap<u8, u8>) = (DlhtSet::new(), DlhtBoxedMap::new());
 }
 
-/// Handles of slots are good for nothing in other maps, in smaller ones or in
-/// those that have shrunk: what is there, or nothing.
+/// A handle of a slot, used in another map, in a smaller map or after the map has shrunk, returns
+/// the entry that is there, or nothing.
 ///
 /// # Panics
-/// If one finds what is no entry.
+/// If a handle finds something that is no entry.
 pub fn handles_of_other_maps_are_harmless() {
     let large: IcebergMap<u64, u64> = IcebergMap::with_capacity(100_000);
     let small: IcebergMap<u64, u64> = IcebergMap::new();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 type Operation = (&'static str, fn(&dyn Victim));
 
-/// What the thread that blocks is about.
+/// The operations of the thread that blocks.
 const OPERATIONS: [Operation; 9] = [
     ("put", |map| map.put(3)),
     ("put of a new key", |map| map.put(1003)),
@@ -25,7 +25,7 @@ const OPERATIONS: [Operation; 9] = [
     ("reclaim", |map| map.reclaim(3)),
 ];
 
-/// Everything that must not wait for the thread that blocks, on other keys.
+/// Operations on other keys, which must not wait for the thread that blocks.
 fn go_on(map: &dyn Victim) {
     let keys = 5000..5600;
     keys.clone().for_each(|key| map.put(key));
@@ -41,12 +41,11 @@ fn go_on(map: &dyn Victim) {
     map.look();
 }
 
-/// While an operation is in the caller's `Eq`, `Clone`, `Drop` or closure, all
-/// operations of other threads on other keys go on, so do growth, shrinking
-/// and snapshots.
+/// While an operation runs the caller's `Eq`, `Clone`, `Drop` or closure, all operations of other
+/// threads on other keys go on. So do growth, shrinking and snapshots.
 ///
 /// # Panics
-/// If they don't.
+/// If the map fails the check.
 pub fn callers_hold_nothing_up(build: fn() -> Shared) {
     for event in [Event::Eq, Event::Closure, Event::Clone, Event::Drop] {
         for (name, operation) in OPERATIONS {
@@ -58,10 +57,10 @@ pub fn callers_hold_nothing_up(build: fn() -> Shared) {
     }
 }
 
-/// The same of the hasher, called for the operation's own key.
+/// The same for the hasher, called for the operation's own key.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn hashers_hold_nothing_up(build: fn() -> Shared) {
     for (name, operation) in OPERATIONS {
         blocks(build, (Event::Hash, 0), name, operation);
@@ -99,7 +98,7 @@ fn blocks(
             hooked(Rc::new(hook), || operation(&*map));
         })
     };
-    // An error if the operation does not call it so often.
+    // An error means that the operation does not call it so often.
     let is_blocked = has_entered.recv().is_ok();
     watch::step(|| format!("{name} blocks in call {skipped} of {at:?}: {is_blocked}"));
     if is_blocked {
@@ -115,11 +114,11 @@ fn blocks(
     works(&*map, 0);
 }
 
-/// Two threads that take snapshots, grow and shrink the map, each in the midst of an
-/// operation of its own, don't wait for each other.
+/// Two threads take snapshots, grow and shrink the map, each within an operation of its own. They
+/// don't wait for each other.
 ///
 /// # Panics
-/// If they do.
+/// If the map fails the check.
 pub fn callers_may_cut_at_the_same_time(build: fn() -> Shared) {
     for at in [Event::Eq, Event::Closure, Event::Clone, Event::Drop, Event::Hash] {
         for (name, operation) in OPERATIONS {
@@ -135,7 +134,7 @@ pub fn callers_may_cut_at_the_same_time(build: fn() -> Shared) {
                     let hook = move |event| {
                         if event == at && !entered.replace(true) {
                             inside.fetch_add(1, Ordering::SeqCst);
-                            // The other one may never come, or wait for this one.
+                            // The other thread may never come, or wait for this one.
                             let since = Instant::now();
                             while inside.load(Ordering::SeqCst) < 2
                                 && since.elapsed() < Duration::from_millis(20)

@@ -1,4 +1,4 @@
-//! Guards that are forgotten, nested without end, and dropped in any order.
+//! Guards that are forgotten, nested very deep, and dropped in any order.
 
 use super::hooks::{self, Witness};
 use super::watch;
@@ -18,11 +18,11 @@ fn boxed<D: Design>() -> Boxed<D> {
     map
 }
 
-/// A guard that is forgotten holds what it may see until the map goes, and
-/// nothing else. The map goes on.
+/// A forgotten guard holds the entries that it may see until the map is dropped, and nothing else.
+/// The map works on.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn forgotten_guards_hold_and_no_more<D: Design>() {
     let map = boxed::<D>();
     forget(map.pin());
@@ -41,11 +41,10 @@ pub fn forgotten_guards_hold_and_no_more<D: Design>() {
     assert_eq!(hooks::alive(), 0, "the map's own end frees all");
 }
 
-/// Forty thousand guards of one thread on one map, all of them held, and
-/// operations beside them.
+/// One thread holds forty thousand guards on one map, with operations beside them.
 ///
 /// # Panics
-/// If there can't be so many, or if they are no guards.
+/// If so many are impossible, or if they don't protect entries.
 pub fn guards_nest_without_end<D: Design>() {
     let map = boxed::<D>();
     let mut guards = Vec::new();
@@ -74,10 +73,10 @@ pub fn guards_nest_without_end<D: Design>() {
     assert_eq!(hooks::alive(), 0);
 }
 
-/// The same of records.
+/// The same for records.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn guards_on_records_nest_without_end<D: HashesWith<RandomState> + Unshadowed>() {
     let map = Records::<D>::new();
     map.put(b"a", b"1").expect("memory");
@@ -93,7 +92,7 @@ pub fn guards_on_records_nest_without_end<D: HashesWith<RandomState> + Unshadowe
 /// Beside 32,767 guards each operation can take one more.
 ///
 /// # Panics
-/// If it can't.
+/// If the map fails the check.
 pub fn operations_go_on_beside_many_guards<D: HashesWith<RandomState> + Unshadowed>() {
     let (map, records) = (boxed::<D>(), Records::<D>::new());
     records.put(b"a", b"1").expect("memory");
@@ -112,11 +111,11 @@ pub fn operations_go_on_beside_many_guards<D: HashesWith<RandomState> + Unshadow
     assert_eq!((map.reclaim(), records.reclaim()), (0, 0), "all guards are gone");
 }
 
-/// Guards that are taken and dropped in any order while the map grows, shrinks
-/// and reclaims see what they saw.
+/// Guards that are taken and dropped in any order, while the map grows, shrinks and frees entries,
+/// keep seeing their entries.
 ///
 /// # Panics
-/// If they don't.
+/// If the map fails the check.
 pub fn guards_go_in_any_order<D: Design>() {
     for seed in 0..scaled(20) as u64 {
         watch::tick();

@@ -1,5 +1,5 @@
-//! Keys, values and a hasher that run the check's code whenever the map calls
-//! them, and that notice when they are used after their end.
+//! Keys, values and a hasher that run the check's code whenever the map calls them, and that notice
+//! uses after their drop.
 
 use crate::random::mix;
 use std::cell::{Cell, RefCell};
@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Code of the caller that a map runs.
+/// A call of the caller's code by a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A hash is computed.
@@ -22,7 +22,7 @@ pub enum Event {
     Closure,
 }
 
-/// What a thread does on each event.
+/// The code that a thread runs on each event.
 pub type Hook = Rc<dyn Fn(Event)>;
 
 thread_local! {
@@ -30,10 +30,10 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How deep hooks of hooks go.
+/// The largest depth of hooks within hooks.
 pub const DEEPEST: usize = 2;
 
-/// Buddies this thread's hook, unless it is that hook's own doing.
+/// Buddies this thread's hook, unless hooks are nested too deep.
 ///
 /// ```
 /// use nunatak_harness::hostile::hooks::{Event, fire};
@@ -46,7 +46,7 @@ pub fn fire(event: Event) {
             DEPTH.set(DEPTH.get() - 1);
         }
     }
-    // A thread that ends may have no hook any more.
+    // A thread that is ending may have no hook any more.
     let Ok(Some(hook)) = HOOK.try_with(|hook| hook.borrow().clone()) else { return };
     if DEPTH.get() < DEEPEST {
         DEPTH.set(DEPTH.get() + 1);
@@ -55,7 +55,7 @@ pub fn fire(event: Event) {
     }
 }
 
-/// Hooks this thread while `run` runs.
+/// Sets this thread's hook while `run` runs.
 ///
 /// ```
 /// use nunatak_harness::hostile::hooks::{Event, fire, hooked};
@@ -78,16 +78,16 @@ pub fn hooked<R>(hook: Hook, run: impl FnOnce() -> R) -> R {
     run()
 }
 
-/// How hashes are wrong.
+/// The kind of wrong hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Errors {
-    /// They are right.
+    /// All hashes are right.
     None,
-    /// Every third one is another each time.
+    /// Every third hash is another one each time.
     All,
-    /// Every third one differs in its lowest byte.
+    /// Every third hash differs in its lowest byte.
     Low,
-    /// Every third one differs in its highest byte.
+    /// Every third hash differs in its highest byte.
     High,
 }
 
@@ -114,8 +114,8 @@ pub fn set_errors(errors: Errors) {
     }
 }
 
-/// Whether hashes of this process ever were wrong. A map of words may have a
-/// value of another key then, as long as it is a value.
+/// Whether hashes of this process ever were wrong. Then a map of words may return another key's
+/// value, but always a stored value.
 ///
 /// ```
 /// assert!(!nunatak_harness::hostile::hooks::hashes_were_wrong());
@@ -124,8 +124,7 @@ pub fn hashes_were_wrong() -> bool {
     WERE_WRONG.load(Ordering::SeqCst)
 }
 
-/// A hasher of which every hash is an event, and that [`set_errors`] makes
-/// contradict itself.
+/// A hasher whose hashes are events. [`set_errors`] makes it contradict itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wild;
 
@@ -138,7 +137,7 @@ impl BuildHasher for Wild {
     }
 }
 
-/// A hash in the making.
+/// A hash that is being computed.
 #[derive(Debug)]
 pub struct WildState(u64);
 
@@ -171,7 +170,7 @@ static BORN: AtomicUsize = AtomicUsize::new(0);
 static GONE: AtomicUsize = AtomicUsize::new(0);
 static WRONG: AtomicUsize = AtomicUsize::new(0);
 
-/// How many [`Witness`]es of this process are alive.
+/// Returns how many [`Witness`]es of this process are alive.
 ///
 /// ```
 /// use nunatak_harness::hostile::hooks::{Witness, alive};
@@ -183,7 +182,7 @@ pub fn alive() -> usize {
     BORN.load(Ordering::SeqCst).wrapping_sub(GONE.load(Ordering::SeqCst))
 }
 
-/// Whether no [`Witness`] was dropped twice or used after it was dropped.
+/// Checks that no [`Witness`] was dropped twice or used after its drop.
 ///
 /// # Panics
 /// If one was.
@@ -196,8 +195,8 @@ pub fn nothing_is_used_after_its_end() {
     assert_eq!(wrong, 0, "so many uses of what was dropped, or never was");
 }
 
-/// A number on the heap. Its `Eq`, `Hash`, `Clone` and `Drop` are events, and
-/// its drop overwrites a canary that each use looks at.
+/// A number on the heap. Its `Eq`, `Hash`, `Clone` and `Drop` are events. Its drop overwrites a
+/// canary, which each use checks.
 ///
 /// ```
 /// use nunatak_harness::hostile::hooks::Witness;
@@ -208,22 +207,22 @@ pub struct Witness(Box<Body>);
 
 #[derive(Debug)]
 struct Body {
-    // Atomic, since a map that is wrong frees it while another thread looks.
+    // Atomic, since a wrong map may free it while another thread looks.
     canary: AtomicU64,
     number: u64,
 }
 
 impl Witness {
-    /// One for this number.
+    /// Makes a witness of this number.
     pub fn new(number: u64) -> Self {
         BORN.fetch_add(1, Ordering::SeqCst);
         Self(Box::new(Body { canary: AtomicU64::new(ALIVE ^ number), number }))
     }
 
-    /// Its number.
+    /// Returns its number.
     ///
     /// # Panics
-    /// If it is dropped already.
+    /// If it was dropped.
     pub fn number(&self) -> u64 {
         assert!(self.is_alive(), "a witness is used after its end");
         self.0.number

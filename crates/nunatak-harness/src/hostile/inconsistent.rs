@@ -9,13 +9,13 @@ use crate::stress::together;
 
 const KEYS: u64 = 300;
 
-/// Three threads use a map of which every third hash is wrong, in all of its
-/// bits, in its lowest or in its highest byte. Keys may be missed, may be present
-/// more than once, and, of words, may have values of others. Each is dropped exactly once, and keys that come
-/// when hashes are right again are found. Nothing is leaked.
+/// Three threads use a map in which every third hash is wrong: in all its bits, or in its lowest or
+/// highest byte. Keys may be missed, or be present more than once; in maps of words they may have
+/// the values of others. Each key is dropped exactly once. Keys that come when hashes are right
+/// again are found. Nothing is leaked.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn wrong_hashes_are_harmless(build: fn() -> Shared) {
     for (seed, errors) in (0..).zip([Errors::All, Errors::Low, Errors::High]) {
         let map = build();
@@ -39,7 +39,7 @@ pub fn wrong_hashes_are_harmless(build: fn() -> Shared) {
     }
 }
 
-/// So many keys that every kind of table grows, those of the default configuration as well.
+/// Uses so many keys that every kind of table grows, also in the default configuration.
 fn grow_and_shrink(map: &dyn Victim) {
     let keys = 1 << 17..(1 << 17) + scaled(40_000) as u64;
     let advance = |key: u64| {
@@ -55,7 +55,7 @@ fn grow_and_shrink(map: &dyn Victim) {
     drop(map.iterate());
 }
 
-/// A random operation, now and then on all keys.
+/// Buddies a random operation, now and then on all keys.
 pub(super) fn operate(map: &dyn Victim, random: &mut Random, round: usize) {
     let key = random.below(KEYS);
     if round % 400 == 399 {

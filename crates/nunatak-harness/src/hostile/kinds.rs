@@ -1,5 +1,5 @@
-//! Every kind of map of every design, hashed by [`Wild`], in the configuration
-//! that grows and shrinks most often.
+//! Every kind of map of every design, hashed by [`Wild`], in the configuration that grows and
+//! shrinks most often.
 //!
 //! ```
 //! use nunatak_harness::hostile::kinds;
@@ -26,7 +26,7 @@ type Numbered<M> = Single<u64, u64, M>;
 type Witnessed<M> = Single<Witness, Witness, M>;
 type Recorded<M> = Single<Bytes, Bytes, M>;
 
-/// Two bins, grown to twice as many, a bin at a time.
+/// Two bins, which grow to twice as many, one bin at a time.
 fn dlht() -> DlhtBuilder<Wild> {
     let builder = DlhtBuilder::default().initial_bins(2).growth_factor(2);
     builder.transfer_chunk(1).link_ratio(64).hasher(Wild)
@@ -52,14 +52,14 @@ const VALID: &str = "valid options";
 
 macro_rules! kinds {
     ($($name:ident => $victim:expr;)*) => {$(
-        /// The kind of this name, empty.
+        /// Makes an empty map of this kind.
         pub fn $name() -> Shared {
             Arc::new($victim)
         }
     )*
 
-        /// A test in a process of its own for each kind of shared map: the function, which takes
-        /// `fn() -> Shared`, in a module of this name.
+        /// Makes a test, in a process of its own, for each kind of shared map: the function, which
+        /// takes `fn() -> Shared`, in a module of this name.
         #[macro_export]
         macro_rules! hostile_kinds {
             ($module:ident, $check:path) => {
@@ -108,11 +108,10 @@ kinds! {
     turbo_blob => Recorded::new(turbo().build_blobs().expect(VALID));
 }
 
-/// The name of a kind of map of one thread, and how to build one.
+/// The name of a kind of map of one thread, and its constructor.
 pub type LocalKind = (&'static str, fn() -> Local);
 
-/// Every kind of map of one thread. The boxed one has keys and
-/// values that no other thread may see.
+/// Every kind of map of one thread. The boxed one has keys and values that no other thread may use.
 pub const LOCAL: [LocalKind; 3] = [
     ("inline", || {
         let map: DlhtLocalMap<u64, u64, Wild> = dlht().build::<_, _, SingleThread>().expect(VALID);

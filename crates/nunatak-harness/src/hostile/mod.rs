@@ -1,14 +1,12 @@
-//! What a hostile caller can do in safe Rust, and what every map promises then.
+//! Hostile callers in safe Rust, and what every map promises them.
 //!
-//! The promise: no undefined behaviour, no crash, no deadlock; the map works
-//! afterwards; nothing is dropped twice. Keys, values and hashers of these
-//! checks call back into the map, panic, block, or contradict themselves
-//! ([`hooks`]). Each kind of map is a [`Victim`](victim::Victim), and
+//! The promise: no undefined behaviour, no crash, no deadlock; the map works afterwards; nothing is
+//! dropped twice. The keys, values and hashers of these checks call the map, panic, block, or
+//! contradict themselves ([`hooks`]). Each kind of map is a [`Victim`](victim::Victim), and
 //! [`kinds`] names all of them.
 //!
-//! Each check runs in a process of its own ([`watch::isolated`]), so that a
-//! crash or a hang is the failure of one test. Hooks and counts may be global
-//! for that reason.
+//! Each check runs in a process of its own ([`watch::isolated`]). So a crash or a hang fails one
+//! test only, and hooks and counts may be global.
 
 pub mod absurd;
 pub mod blocking;

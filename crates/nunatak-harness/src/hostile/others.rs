@@ -12,7 +12,7 @@ use nunatak::{
     RecordMap, Request, Stop, Unshadowed,
 };
 
-/// What the kinds below have in common.
+/// Code that the kinds below share.
 macro_rules! common {
     () => {
         fn clear(&self) {
@@ -90,11 +90,11 @@ impl<S: Hashing, D: HashesWith<S> + Unshadowed> Victim for Keys<S, D> {
     fn reclaim(&self, _key: u64) {}
 }
 
-/// A map with any number of values a key, of which these keys have one to three.
+/// A map with any number of values a key; here one to three.
 #[derive(Debug)]
 pub struct Many<S: Hashing>(pub PeaMultiMap<u64, u64, S>);
 
-/// How many values a key is given.
+/// Returns how many values a key gets.
 fn values(key: u64) -> u64 {
     1 + key % 3
 }
@@ -242,7 +242,7 @@ impl<S: Hashing> Victim for Hidden<S> {
     fn reclaim(&self, _key: u64) {}
 }
 
-/// What maps of byte strings have in common that are no `ConcurrentMap`.
+/// Code that the maps of byte strings share that are no `ConcurrentMap`.
 macro_rules! bytes {
     ($key:ident => $given:expr, $found:ident => $own:expr) => {
         common!();
@@ -316,7 +316,7 @@ impl<S: Hashing> Victim for HiddenRecords<S> {
     }
 }
 
-/// Records in namespaces: each key in one of seven.
+/// Records in namespaces: each key is in one of seven.
 #[derive(Debug)]
 pub struct NamedRecords<S: Hashing, D: HashesWith<S> + Unshadowed>(
     pub RecordMap<Format<VARIABLE, VARIABLE, Named>, Global, S, D>,

@@ -60,28 +60,27 @@ impl Operation {
     }
 }
 
-/// The keys that are present.
+/// Returns the keys that are present.
 fn present(map: &dyn Victim) -> BTreeSet<u64> {
     let is_present = |&key: &u64| map.get(key).inspect(|&value| assert_eq!(value, key)).is_some();
     (0..=KEYS).filter(is_present).collect()
 }
 
-/// A hook that the fuse burns in.
+/// Makes a hook that calls the fuse.
 fn burning(fuse: &Fuse) -> Hook {
     let fuse = fuse.clone();
     Rc::new(move |_| fuse.call())
 }
 
-/// A panic of the caller's code, at any of its calls, leaves the keys that the
-/// operation was not about as they are, and the map usable. A key and a value
-/// at most are leaked.
+/// The caller's code panics, at any of its calls. Keys that the operation does not touch stay as
+/// they are, and the map stays usable. At most one key and one value are leaked.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn panics_are_harmless(build: fn() -> Shared) {
     let calls = scaled(240) as u64;
     for number in 0..calls {
-        // An operation calls the caller's code a few times; one that grows the table, often.
+        // Most operations call the caller's code a few times; one that grows the table, often.
         let at = if number < calls / 2 { number } else { number * number / 60 };
         let leaked_before = hooks::alive();
         let map = build();
@@ -105,7 +104,7 @@ pub fn panics_are_harmless(build: fn() -> Shared) {
                     };
                     let after = present(&*map);
                     assert_eq!(untouched(&after), untouched(&before), "call {at}, {operation:?}");
-                    // It can be done again.
+                    // The operation can be repeated.
                     operation.run(&*map);
                 }
             }
@@ -130,10 +129,10 @@ fn check_after(map: &dyn Victim, at: u64) {
     assert_eq!((map.len(), map.iterate().len()), (0, 0), "call {at}, after it was cleared");
 }
 
-/// The same amid the growth of a map of many keys, again and again.
+/// The same during the growth of a map of many keys, many times.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn panics_amid_growth_are_harmless(build: fn() -> Shared) {
     let map = build();
     let mut random = Random::new(1);

@@ -1,4 +1,4 @@
-//! What a guard has found stays, whoever reclaims.
+//! A value that a guard has found stays, whichever thread reclaims.
 
 use super::hooks::{self, Witness};
 use super::watch;
@@ -12,8 +12,8 @@ use std::thread;
 
 type Boxed<D> = BoxedMap<u64, Witness, RandomState, D>;
 
-/// Buddies `collect` again and again on other threads while `run` runs. With the one that runs they are more
-/// than processors, as a rule, so that each is stopped anywhere now and then.
+/// Buddies `collect` repeatedly on other threads while `run` runs. Usually there are more threads than
+/// processors, so that each is descheduled anywhere now and then.
 fn beside(collect: impl Fn() + Sync, run: impl FnOnce()) {
     struct Ends<'e>(&'e AtomicBool);
     impl Drop for Ends<'_> {
@@ -35,8 +35,8 @@ fn beside(collect: impl Fn() + Sync, run: impl FnOnce()) {
     });
 }
 
-/// Lets many threads use the map at a time, so that whoever looks at all threads' guards is about
-/// it for longer than a thread takes that is looked at first.
+/// Lets many threads use the map at a time. Then a look at all threads' guards takes long enough
+/// for the thread that was looked at first to act meanwhile.
 fn used_by_many<M: Sync>(map: &M, use_it: impl Fn(&M) + Sync) {
     use_it(map);
     const THREADS: usize = 300;
@@ -51,12 +51,11 @@ fn used_by_many<M: Sync>(map: &M, use_it: impl Fn(&M) + Sync) {
     });
 }
 
-/// A thread gets a value under a guard, takes it and another one out, and asks
-/// for the other one by value, while another thread reclaims: the guard's
-/// value stays.
+/// A thread finds a value under a guard, removes it and another entry, and asks for the other one
+/// by value, while another thread reclaims. The guard's value stays.
 ///
 /// # Panics
-/// If it does not.
+/// If the map fails the check.
 pub fn guards_keep_what_they_found<D: Design>()
 where
     Boxed<D>: Sync,
@@ -85,11 +84,11 @@ where
     assert_eq!(hooks::alive(), 0, "values were leaked");
 }
 
-/// A thread that takes entries out and asks for them by value, while another
-/// one looks at them under guards: nobody has both.
+/// A thread removes entries and asks for them by value, while another one looks at them under
+/// guards: no entry goes to both.
 ///
 /// # Panics
-/// If somebody does.
+/// If the map fails the check.
 pub fn owned_values_are_seen_by_nobody<D: Design>()
 where
     Boxed<D>: Sync,
@@ -144,7 +143,7 @@ where
                 let found = guard.get(b"1").expect("just stored");
                 map.delete(b"1");
                 drop(map.detach(b"2"));
-                // In the memory of the first one, if that was free.
+                // It may lie in the memory of the first one, if that was free.
                 map.put(b"3", &second).expect("memory");
                 assert_eq!(found, first, "round {round}");
             }
@@ -152,11 +151,11 @@ where
     );
 }
 
-/// The same of records and of blobs: detached ones, and ones that were
-/// replaced, are not given back while a guard may see them.
+/// The same for records and blobs: detached and replaced ones are not freed while a guard may see
+/// them.
 ///
 /// # Panics
-/// If they are.
+/// If the map fails the check.
 pub fn guards_keep_bytes<D>()
 where
     D: nunatak::HashesWith<RandomState> + nunatak::Unshadowed,

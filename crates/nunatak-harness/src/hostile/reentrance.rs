@@ -1,4 +1,4 @@
-//! Hashers, keys, values and closures that use the map which calls them.
+//! Hashers, keys, values and closures that use the map that calls them.
 
 use super::hooks::{self, Hook, hooked};
 use super::victim::{Count, Handle, Local, Shared, Victim, works};
@@ -9,13 +9,13 @@ use crate::stress::together;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// Where the keys of hooks begin.
+/// The first key of hooks.
 const THEIRS: u64 = 1 << 16;
 
-/// How many keys the operations have that call hooks.
+/// The number of keys of the operations that call hooks.
 const KEYS: u64 = 48;
 
-/// Makes the map grow, shrink, and all else, from within one of its calls.
+/// Uses the map in every way, from within one of its calls, and makes it grow and shrink.
 fn meddle(map: &dyn Victim, number: u64, from: u64) {
     let keys = from..from + 40;
     match number % 13 {
@@ -35,8 +35,8 @@ fn meddle(map: &dyn Victim, number: u64, from: u64) {
     }
 }
 
-/// A hook that meddles, `budget` times until `count` begins again: a closure
-/// whose key changes each time that it runs would run for ever.
+/// Makes a hook that meddles `budget` times until `count` is reset: a closure whose key changes
+/// each time would run for ever.
 fn meddling<H: Handle>(handle: H, count: Count, salt: u64, from: u64, budget: u64) -> Hook {
     let number = Count::default();
     Rc::new(move |event| {
@@ -46,8 +46,8 @@ fn meddling<H: Handle>(handle: H, count: Count, salt: u64, from: u64, budget: u6
     })
 }
 
-/// One thread's operations on keys of its own, while its hooks meddle with
-/// others: each does what it does without hooks.
+/// Buddies one thread's operations on keys of its own, while its hooks meddle with other keys. Each
+/// operation does what it does without hooks.
 fn keys_of_ones_own<H: Handle>(handle: &H, seed: u64) {
     let (map, count) = (handle.victim(), Count::default());
     let hook = meddling(handle.clone(), count.clone(), seed, THEIRS, 6);
@@ -89,7 +89,7 @@ fn keys_of_ones_own<H: Handle>(handle: &H, seed: u64) {
     }
 }
 
-/// The same, and hooks meddle with the very keys that are operated on.
+/// The same, with hooks that meddle with the operations' own keys.
 fn keys_in_common<H: Handle>(handle: &H, seed: u64) {
     let (map, count) = (handle.victim(), Count::default());
     let hook = meddling(handle.clone(), count.clone(), seed, 0, 6);
@@ -118,26 +118,26 @@ fn check<H: Handle>(build: impl Fn() -> H) {
     }
 }
 
-/// What the map calls may use the map, to a depth of two.
+/// The caller's code may use the map, to a depth of two.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn callers_may_call_back(build: fn() -> Shared) {
     check(build);
 }
 
-/// The same of a map of one thread.
+/// The same for a map of one thread.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn callers_may_call_back_locally(build: fn() -> Local) {
     check(build);
 }
 
-/// The same of several threads at a time.
+/// The same with several threads at a time.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn callers_of_threads_may_call_back(build: fn() -> Shared) {
     let map = build();
     together(3, |thread| keys_in_common(&map, thread as u64));

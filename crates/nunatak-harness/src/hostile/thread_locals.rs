@@ -11,14 +11,14 @@ use std::thread;
 
 type Map = DlhtBoxedMap<u64, Witness>;
 
-/// So that no tool takes it for a leak.
+/// Static, so that no tool takes it for a leak.
 static MAP: OnceLock<&'static Map> = OnceLock::new();
 
 fn map() -> &'static Map {
     MAP.get_or_init(|| Box::leak(Box::new(Map::new())))
 }
 
-/// Guards whose thread ends before they do.
+/// Guards that outlive their thread's own thread-local.
 #[derive(Debug, Default)]
 struct Kept(Vec<BoxedGuard<'static, u64, Witness, RandomState, Dlht>>);
 
@@ -26,7 +26,7 @@ static READ: AtomicUsize = AtomicUsize::new(0);
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // While the number of this thread may be another's already.
+        // Another thread may have this thread's number by now.
         let Some(first) = self.0.pop() else { return };
         let found = first.get(&3);
         drop(map().remove_entry(&3));
@@ -52,7 +52,7 @@ thread_local! {
 
 /// Leaves so many guards to the thread's destructors.
 fn keep_guards(guards: usize) {
-    // Before this thread's first operation, so that its destructor may be the last one.
+    // Before this thread's first operation, so that this destructor may run last.
     KEPT.with(|kept| kept.borrow_mut().0.clear());
     for key in 0..4 {
         drop(map().put(key, Witness::new(key)));
@@ -68,23 +68,22 @@ fn nothing_is_held() {
     hooks::nothing_is_used_after_its_end();
 }
 
-/// Empties the map: tools that look for leaks don't look into tables.
+/// Empties the map, since leak checkers don't look into tables.
 fn nothing_is_left() {
     map().clear();
     assert_eq!((map().reclaim(), hooks::alive()), (0, 0));
 }
 
-/// Guards in thread-local values that were made before the thread's first
-/// operation are good until they are dropped, and hold nothing afterwards:
-/// of threads one after the other.
+/// Guards in thread-local values that were made before the thread's first operation protect entries
+/// until they are dropped, and hold nothing afterwards. Here threads run one after the other.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn guards_outlive_their_threads() {
     for thread in 0..scaled(1000) {
         watch::tick();
         thread::spawn(move || keep_guards(1 + thread % 300)).join().expect("it does not panic");
-        // One that may get the same number.
+        // This thread may get the same number.
         thread::spawn(|| drop(map().pin())).join().expect("it does not panic");
         nothing_is_held();
     }
@@ -92,10 +91,10 @@ pub fn guards_outlive_their_threads() {
     nothing_is_left();
 }
 
-/// The same of threads beside each other, some of which begin while others end.
+/// The same with threads beside each other, some of which begin while others end.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn guards_of_many_threads_outlive_them() {
     for _ in 0..scaled(20) {
         thread::scope(|scope| {
@@ -124,14 +123,14 @@ pub fn guards_of_many_threads_outlive_them() {
     nothing_is_left();
 }
 
-/// Guards that their thread's last destructor drops while another thread, which began after this
-/// one's number was free again, uses the map.
+/// Guards that the thread's last destructor drops, while another thread uses the map that began
+/// when this one's number was free again.
 struct Last {
     guards: Vec<BoxedGuard<'static, u64, Witness, RandomState, Dlht>>,
     both: Arc<Both>,
 }
 
-/// Where two threads wait for each other, running, so that both go on at the same moment.
+/// A place where two running threads meet, so that both go on at the same moment.
 #[derive(Default)]
 struct Both(AtomicUsize);
 
@@ -152,11 +151,10 @@ impl Drop for Last {
     }
 }
 
-/// A thread that gets the number of another one whose guards live on does not
-/// share their count with it.
+/// A thread that gets the number of another one, whose guards live on, does not share their count.
 ///
 /// # Panics
-/// If it does.
+/// If the map fails the check.
 pub fn numbers_are_free_after_the_last_guard() {
     thread_local! {
         static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
@@ -196,7 +194,7 @@ pub fn numbers_are_free_after_the_last_guard() {
     nothing_is_left();
 }
 
-/// Uses a map in a destructor.
+/// Uses a map in its destructor.
 struct AtEnd(&'static DlhtMap<u64, u64>);
 
 impl Drop for AtEnd {
@@ -208,7 +206,7 @@ impl Drop for AtEnd {
     }
 }
 
-/// How many bytes of this process are resident; 0 where that is not known.
+/// Returns the resident bytes of this process; 0 if unknown.
 fn resident() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(|sizes| {
         sizes.split_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok())
@@ -216,7 +214,7 @@ fn resident() -> usize {
     pages.unwrap_or(0) * 4096
 }
 
-/// What sixty-four maps have that one thread uses then.
+/// Returns the bytes of sixty-four new maps that one new thread uses.
 fn of_many_maps() -> usize {
     let before = resident();
     let maps: Vec<DlhtBoxedMap<u64, u64>> = (0..64).map(|_| DlhtBoxedMap::new()).collect();
@@ -259,29 +257,28 @@ fn operations_at_the_end_leave_nothing(used_before: bool) {
     );
 }
 
-/// Ten thousand threads that never used a map before their destructors run
-/// take no numbers with them: the maps that other threads use then have
-/// no more memory than before.
+/// Ten thousand threads that never used a map before their destructors run keep no numbers. So maps
+/// of later threads need no more memory than before.
 ///
 /// # Panics
-/// If they do.
+/// If the map fails the check.
 pub fn operations_in_destructors_leave_nothing() {
     operations_at_the_end_leave_nothing(false);
 }
 
-/// The same of threads that used a map before: their number may be gone.
+/// The same with threads that used a map before: their number may be gone.
 ///
 /// # Panics
-/// If they do.
+/// If the map fails the check.
 pub fn last_operations_of_threads_leave_nothing() {
     operations_at_the_end_leave_nothing(true);
 }
 
-/// Threads by the thousand, each with guards at its end that it forgot: what
-/// they hold is never freed, and never used by anybody else.
+/// Thousands of threads forget guards at their end. The entries that these guards hold are never
+/// freed, and their memory is never used again.
 ///
 /// # Panics
-/// If it is.
+/// If the map fails the check.
 pub fn forgotten_guards_of_threads_are_harmless<D: Design>()
 where
     BoxedMap<u64, Witness, RandomState, D>: Sync,

@@ -14,9 +14,8 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A map under attack. Keys are numbers, and a key's value always is its
-/// number, so that a value of another key is noticed. Of what may fail for
-/// want of memory or of room the outcome is ignored.
+/// A map under attack. Keys are numbers, and each key's value is its number, so that another key's
+/// value is noticed. Errors for lack of memory or room are ignored.
 ///
 /// ```
 /// use nunatak_harness::hostile::victim::{Single, Victim, works};
@@ -31,35 +30,36 @@ pub trait Victim {
     fn put(&self, key: u64);
     /// Stores the key if it is absent.
     fn try_put(&self, key: u64);
-    /// The key's value.
+    /// Returns the key's value.
     fn get(&self, key: u64) -> Option<u64>;
-    /// Takes the key out.
+    /// Removes the key.
     fn remove(&self, key: u64);
-    /// Every operation that takes a closure, which is an event. In the end the key is present.
+    /// Buddies every operation that takes a closure; each call of it is an event. In the end the key
+    /// is present.
     fn decide(&self, key: u64);
-    /// Every kind of batch. In the end all keys are present.
+    /// Buddies every kind of batch. In the end all keys are present.
     fn batch(&self, keys: &[u64]);
-    /// All keys.
+    /// Returns all keys.
     fn iterate(&self) -> Vec<u64>;
-    /// All keys of a snapshot.
+    /// Returns all keys of a snapshot.
     fn cut(&self) -> Vec<u64>;
-    /// Takes out the keys for which `keep` is false.
+    /// Removes the keys for which `keep` is false.
     fn retain(&self, keep: &mut dyn FnMut(u64) -> bool);
-    /// Takes all keys out.
+    /// Removes all keys.
     fn clear(&self);
-    /// How many keys there are.
+    /// Returns how many keys there are.
     fn len(&self) -> usize;
-    /// Whether there are none.
+    /// Whether there are no keys.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Makes room for so many more.
+    /// Makes room for so many more keys.
     fn reserve(&self, additional: usize);
     /// Gives memory back.
     fn shrink(&self);
-    /// Frees what waits, and looks at the key under a guard, where there are guards.
+    /// Frees entries that wait, and reads the key under a guard, where there are guards.
     fn reclaim(&self, key: u64);
-    /// What it says of itself.
+    /// Reads the map's statistics.
     fn look(&self);
 }
 
@@ -69,9 +69,9 @@ pub type Shared = Arc<dyn Victim + Send + Sync>;
 /// A victim of one thread.
 pub type Local = Rc<dyn Victim>;
 
-/// A victim that hooks can have, too.
+/// A victim that hooks can share.
 pub trait Handle: Clone + 'static {
-    /// The victim.
+    /// Returns the victim.
     fn victim(&self) -> &dyn Victim;
 }
 
@@ -89,9 +89,9 @@ impl Handle for Local {
 
 /// A key or a value of a victim.
 pub trait Part: Clone + Eq + Debug + 'static {
-    /// The one of this number.
+    /// Makes the part of this number.
     fn part(number: u64) -> Self;
-    /// Its number.
+    /// Returns its number.
     fn of(&self) -> u64;
 }
 
@@ -121,7 +121,7 @@ impl Part for Witness {
     }
 }
 
-/// Without synchronization, so that a map that shares it is wrong.
+/// Without synchronization, so that a map that shares it between threads is wrong.
 impl Part for Rc<Witness> {
     fn part(number: u64) -> Self {
         Self::new(Witness::new(number))
@@ -132,7 +132,7 @@ impl Part for Rc<Witness> {
     }
 }
 
-/// What some maps can do besides.
+/// Further operations of some maps.
 pub trait Besides<K> {
     /// See [`Victim::reclaim`].
     fn reclaim(&self, _key: &K) {}
@@ -182,19 +182,19 @@ pub struct Single<K, V, M> {
 }
 
 impl<K, V, M> Single<K, V, M> {
-    /// Of this map.
+    /// Makes a victim of this map.
     pub fn new(map: M) -> Self {
         Self { map, parts: PhantomData }
     }
 }
 
-/// A key and its value, which must be each other's.
+/// Returns the key, and checks that the value is the key's.
 pub(super) fn key_of<K: Part, V: Part>((key, value): (K, V)) -> u64 {
     belongs(key.of(), value.of());
     key.of()
 }
 
-/// Whether a value is its key's, unless hashes were wrong. It is a value in any case.
+/// Checks that a value is its key's, unless hashes were wrong. It is a stored value in any case.
 pub(super) fn belongs(key: u64, value: u64) {
     assert!(key == value || hashes_were_wrong(), "{value} is a value of another key than {key}");
 }
@@ -300,10 +300,10 @@ impl<K: Part, V: Part, M: ConcurrentMap<K, V> + Besides<K>> Victim for Single<K,
     }
 }
 
-/// Whether keys that are new to a map come, are found, and go.
+/// Checks that new keys can be inserted, found, and removed.
 ///
 /// # Panics
-/// If they don't.
+/// If the map fails the check.
 pub fn works(map: &dyn Victim, seed: u64) {
     let first = (1 << 20) + (seed % 1024) * 1024;
     let keys = first..first + 400;
@@ -334,7 +334,7 @@ pub fn works(map: &dyn Victim, seed: u64) {
 pub struct Count(Rc<Cell<u64>>);
 
 impl Count {
-    /// Counts one, and returns how many there were before.
+    /// Counts one call, and returns the count before.
     ///
     /// ```
     /// use nunatak_harness::hostile::victim::Count;
@@ -345,7 +345,7 @@ impl Count {
         self.0.replace(self.0.get() + 1)
     }
 
-    /// Begins again at zero.
+    /// Resets the count to zero.
     pub fn reset(&self) {
         self.0.set(0);
     }

@@ -1,4 +1,4 @@
-//! A process for each check, and an end for those that hang.
+//! A process for each check, and an end for checks that hang.
 
 use std::panic::resume_unwind;
 use std::process::Command;
@@ -8,13 +8,13 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Says that this process was started to run one check.
+/// Set in a process that was started to run one check.
 const CHILD: &str = "NUNATAK_HOSTILE_CHILD";
 
 static STEPS: AtomicU64 = AtomicU64::new(0);
 static LAST_STEP: Mutex<String> = Mutex::new(String::new());
 
-/// Names the step that begins. A check that hangs is reported with it.
+/// Names the step that begins. The report of a hang contains it.
 ///
 /// ```
 /// nunatak_harness::hostile::watch::step(|| "the map grows".into());
@@ -24,7 +24,7 @@ pub fn step(name: impl FnOnce() -> String) {
     tick();
 }
 
-/// Tells the watch that the check gets on.
+/// Reports progress of the check.
 ///
 /// ```
 /// nunatak_harness::hostile::watch::tick();
@@ -33,7 +33,7 @@ pub fn tick() {
     STEPS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How long a check may make no progress: 60 s, or the environment variable
+/// Returns how long a check may make no progress: 60 s, or the environment variable
 /// `NUNATAK_PATIENCE` in seconds.
 fn patience() -> Duration {
     let asked = std::env::var("NUNATAK_PATIENCE").ok();
@@ -41,19 +41,18 @@ fn patience() -> Duration {
     Duration::from_secs(seconds.unwrap_or(60))
 }
 
-/// Buddies `check` in a thread, and waits for it as long as it makes progress.
+/// Buddies `check` in a thread, and waits while it makes progress.
 ///
 /// ```
 /// nunatak_harness::hostile::watch::watched(|| assert_eq!(1 + 1, 2));
 /// ```
 ///
 /// # Panics
-/// If the check does, or makes no progress. It is left behind then, with all
-/// threads that it started.
+/// If the check panics or makes no progress. In the second case all its threads are left running.
 pub fn watched(check: impl FnOnce() + Send + 'static) {
     let (ended, end) = mpsc::channel::<()>();
     let running = thread::Builder::new().name("check".into()).spawn(move || {
-        // Dropped at the end, by a panic as well.
+        // Dropped at the end, also by a panic.
         let _ended = ended;
         check();
     });
@@ -77,8 +76,8 @@ pub fn watched(check: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Buddies `check` in a process of its own, which runs the test of this name of
-/// the present program. A crash of that process is a panic of this one.
+/// Buddies `check` in a process of its own, which runs the test of this name in the present program. A
+/// crash of that process becomes a panic of this one.
 ///
 /// # Panics
 /// If the check fails, crashes, or makes no progress.
@@ -102,7 +101,7 @@ pub fn isolated(test: &str, check: impl FnOnce() + Send + 'static) {
     assert!(stdout.contains("1 passed"), "{test} is not the name of a test:\n{stdout}");
 }
 
-/// A test in a process of its own for each line `name => expression`.
+/// Makes a test in a process of its own for each line `name => expression`.
 ///
 /// ```
 /// nunatak_harness::hostile_tests! {

@@ -1,4 +1,4 @@
-//! What is put in and what is taken out balance.
+//! Inserted and removed values balance.
 
 use super::{Running, together, upset};
 use crate::effort::scaled;
@@ -7,19 +7,18 @@ use crate::sample::Sample;
 use crate::subject::Subject;
 use nunatak::{Compute, ConcurrentMap, Op, Outcome, Request, Stop};
 
-/// So few values that one is often replaced by its equal.
+/// Few values, so that one is often replaced by its equal.
 const VALUES: usize = 3;
 const KEYS: u64 = 5;
 
-/// Of each value, how often it was put in less how often it was taken out.
+/// For each value, how often it was inserted minus how often it was removed.
 type Balance = [i64; VALUES];
 
-/// Whatever threads do to keys, of every value as many are left as were put in
-/// and not taken out, also when equal values replace each other, and while the
-/// map grows and shrinks.
+/// Whatever threads do to keys, as many copies of every value are left as were inserted and not
+/// removed, also when equal values replace each other, and while the map grows and shrinks.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn values_are_conserved<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,
@@ -30,7 +29,7 @@ where
 /// The same with many more threads than processors.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn values_are_conserved_by_many_threads<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,
@@ -70,7 +69,7 @@ where
     assert_eq!(map.len() as i64, left.iter().sum(), "len");
 }
 
-/// One random change, booked.
+/// Makes one random change, and counts it.
 fn operate<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(
     map: &M,
     random: &mut Random,
@@ -84,7 +83,7 @@ fn operate<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(
         value.into_iter().for_each(|value| balance[value.number() as usize] -= 1);
         before
     };
-    // Whether `number` was put in.
+    // Whether `number` was inserted.
     let put = match random.below(10) {
         0 => {
             took(map.insert(key, value));
@@ -118,7 +117,7 @@ fn operate<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(
     balance[number as usize] += i64::from(put);
 }
 
-/// A batch whose operations depend on each other.
+/// Buddies a batch whose operations depend on each other.
 fn operate_batch<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(
     map: &M,
     key: K,
@@ -146,11 +145,10 @@ fn operate_batch<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(
     }
 }
 
-/// Threads move amounts between keys by `fetch_update` and `compare_exchange`;
-/// the total stays.
+/// Threads move amounts between keys by `fetch_update` and `compare_exchange`; the total stays.
 ///
 /// # Panics
-/// If it does not.
+/// If the map fails the check.
 pub fn transfers_keep_the_total<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,
@@ -182,8 +180,8 @@ where
             match map.compare_exchange(&from, &present, rest) {
                 Ok(before) => assert_eq!(before, present),
                 Err(other) => {
-                    // An equal value may be there again by now, so nothing is
-                    // known but that the account exists.
+                    // An equal value may be there again by now, so only the existence of the
+                    // account is known.
                     assert!(other.is_some(), "an account was missed");
                     let subtract = |value: &V| Some(V::sample(value.number() - amount));
                     map.fetch_update(&from, subtract).expect("the account exists");

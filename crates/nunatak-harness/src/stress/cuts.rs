@@ -1,5 +1,5 @@
-//! Snapshots, and reads of one thread after the other, see changes in the
-//! order in which they were made.
+//! Snapshots, and consecutive reads of one thread, see changes in the order in which they were
+//! made.
 
 use super::{Running, together, upset};
 use crate::effort::scaled;
@@ -10,11 +10,12 @@ use nunatak::{ConcurrentMap, Op, Request, Stop};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many counters a writer raises, always in the same order.
+/// The number of counters that a writer raises, always in the same order.
 const CHAIN: u64 = 40;
 const WRITERS: usize = 3;
 
-/// The counters of a writer, far from each other's and from its own.
+/// Returns a key of a counter, far from the writer's other counters and from those of other
+/// writers.
 fn counter(writer: usize, at: u64) -> u64 {
     (at * WRITERS as u64 + writer as u64) * 0x0010_0001
 }
@@ -23,7 +24,7 @@ fn chain<K: Sample>(writer: usize) -> impl DoubleEndedIterator<Item = K> {
     (0..CHAIN).map(move |at| K::sample(counter(writer, at)))
 }
 
-/// The counters of a chain, of which each was raised before the next one.
+/// Checks the counters of a chain, each of which was raised before the next one.
 fn check_chain(counters: &[u64], done: u64) {
     assert!(counters.is_sorted_by(|a, b| a >= b), "no cut: {counters:?}");
     let [first, .., last] = counters else { panic!("{counters:?} is no chain") };
@@ -31,12 +32,12 @@ fn check_chain(counters: &[u64], done: u64) {
     assert!(*last >= done, "{done} was done before, but is not in {counters:?}");
 }
 
-/// Writers raise counters in turn, one by one and in batches: in a snapshot
-/// none is ahead of one before it or more than one ahead of the last, and all
-/// that was done before the snapshot is in it.
+/// Writers raise counters in turn, singly and in batches. In a snapshot no counter is ahead of an
+/// earlier one or more than one ahead of the last, and all changes from before the snapshot are in
+/// it.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn snapshots_are_cuts<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,
@@ -57,11 +58,11 @@ where
     });
 }
 
-/// The same counters, read one after the other and in batches, the last one
-/// first: each is at least as high as the ones read before.
+/// The same counters, read one after the other and in batches, the last one first: each is at least
+/// as high as the ones read before.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn reads_keep_the_order<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,
@@ -83,8 +84,8 @@ where
     });
 }
 
-/// Lets the writers raise their counters, another thread upset the map, and
-/// one more `look`, over and over.
+/// Buddies the writers, a thread that makes the map grow and shrink, and one that calls `look`
+/// repeatedly.
 fn write_and<K, V, M>(map: &M, done: &[AtomicU64; WRITERS], rounds: u64, look: impl Fn() + Sync)
 where
     K: Sample,
@@ -119,7 +120,7 @@ where
     look();
 }
 
-/// Raises all counters of a writer, in order, each writer in another way.
+/// Raises all counters of a writer, in order. Each writer uses other operations.
 fn raise<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(map: &M, writer: usize, round: u64) {
     let value = || V::sample(round);
     match writer {
@@ -154,11 +155,11 @@ where
     assert_eq!(counters, [round; CHAIN as usize], "a snapshot misses its own thread's changes");
 }
 
-/// Writers insert ascending keys and take them out a little later: a snapshot
-/// holds an interval of them.
+/// Writers insert ascending keys and remove them a little later: a snapshot holds an interval of
+/// them.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn snapshots_hold_no_gaps<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,
@@ -194,11 +195,11 @@ where
     assert_eq!(map.len() as u64, 2 * WINDOW.min(scaled(300_000) as u64));
 }
 
-/// A map grows by inserts of ascending keys and by requests: a snapshot holds what was there
-/// at the start and an interval of the others, each key once.
+/// A map grows by inserts of ascending keys and by `reserve`. A snapshot holds the entries from the
+/// start and an interval of the others, each key once.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn snapshots_of_growing_maps_are_whole<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,

@@ -1,4 +1,4 @@
-//! Memory follows the entries, not the operations.
+//! Memory follows the number of entries, not of operations.
 
 use super::together;
 use crate::effort::scaled;
@@ -9,14 +9,14 @@ use nunatak::ConcurrentMap;
 use std::ops::Range;
 
 const POPULATION: u64 = 1000;
-/// What a map may hold beyond what its entries need: pages, lists of what is
-/// about to be freed.
+/// Bytes that a map may hold beyond the need of its entries: pages, and lists of memory to be
+/// freed.
 const SLACK: usize = 1 << 20;
 
-/// Entries that come and go at a constant number need constant memory.
+/// Entries that come and go need constant memory if their number is constant.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn churn_needs_no_more<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,
@@ -40,8 +40,8 @@ where
     };
     let steps = scaled(250_000) as u64;
     together(THREADS as usize, |thread| churn(thread as u64, 0..steps));
-    // Meanwhile a thread that is descheduled with a guard holds what the other one retires. Now
-    // nobody does, and what threads left behind is freed by who goes on.
+    // Until now a descheduled thread with a guard may have held what the other one retired. Now no
+    // thread does, and the continuing thread frees what the others left.
     let settled = steps + 1024;
     churn(0, steps..settled);
     let memory_after = |at| {
@@ -49,16 +49,15 @@ where
         map.memory_usage().mapped
     };
     let most = (settled..settled + 4096).map(memory_after).max().unwrap_or(start);
-    // Growth by one step, by a factor that may be 8, and both tables for a while.
+    // Growth by one step, by a factor that may be 8, with both tables for a while.
     assert!(most <= 10 * start + SLACK, "{most} bytes for what was {start} bytes of entries");
     assert_eq!(map.len() as u64, POPULATION);
 }
 
-/// A map that was large and is told to shrink gives memory back, again and
-/// again.
+/// A map that was large gives memory back when it is told to shrink, many times.
 ///
 /// # Panics
-/// If it does not.
+/// If the map fails the check.
 pub fn shrinking_gives_memory_back<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
     let map = subject.build(0);
     let many = scaled(50_000).max(1000) as u64;
@@ -80,10 +79,10 @@ pub fn shrinking_gives_memory_back<K: Sample, V: Sample, S: Subject<K, V>>(subje
     }
 }
 
-/// What was reserved is there: inserting so many entries maps no more memory.
+/// Reserved memory is there: inserting so many entries maps no more.
 ///
 /// # Panics
-/// If it does.
+/// If the map fails the check.
 pub fn reserved_room_suffices<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
     for many in [100, 1000, 20_000] {
         let built = subject.build(many);

@@ -1,4 +1,4 @@
-//! Many threads on one map that grows and shrinks, and what must hold anyway.
+//! Many threads on one map that grows and shrinks, and what must hold meanwhile.
 
 pub mod conservation;
 pub mod cuts;
@@ -13,11 +13,11 @@ use nunatak::ConcurrentMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Buddies `work` on so many threads, all from the same moment, each with its
-/// number, and returns what each came to.
+/// Buddies `work` on so many threads, all from the same moment, each with its number. Returns the
+/// results.
 ///
 /// # Panics
-/// If one of them does, with its message.
+/// If a thread panics, with its message.
 pub fn together<R: Send>(threads: usize, work: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let waiting = AtomicUsize::new(threads);
     thread::scope(|scope| {
@@ -41,7 +41,7 @@ pub fn together<R: Send>(threads: usize, work: impl Fn(usize) -> R + Sync) -> Ve
     })
 }
 
-/// Threads that others go on for as long as these run.
+/// Counts threads during whose work others continue.
 #[derive(Debug)]
 pub(crate) struct Running(AtomicUsize);
 
@@ -54,7 +54,7 @@ impl Running {
         self.0.load(Ordering::SeqCst) > 0
     }
 
-    /// One of them, which has run when the guard is dropped, by a panic as well.
+    /// Counts a thread as running until the guard is dropped, also by a panic.
     pub(crate) fn one(&self) -> impl Drop {
         struct BuddyExtent<'r>(&'r AtomicUsize);
         impl Drop for BuddyExtent<'_> {
@@ -66,7 +66,7 @@ impl Running {
     }
 }
 
-/// Makes the map grow and shrink, by keys from `from` on that no one else uses.
+/// Makes the map grow and shrink, by keys from `from` on that no other thread uses.
 pub(crate) fn upset<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(
     map: &M,
     random: &mut Random,

@@ -7,12 +7,12 @@ use crate::sample::Sample;
 use crate::subject::Subject;
 use nunatak::{Compute, ConcurrentMap, Op, Outcome, Request, Stop};
 
-/// Keys that are never taken out.
+/// The number of keys that are never removed.
 const STABLE: u64 = 200;
-/// Where the keys of the threads that make the map grow begin.
+/// The first key of the threads that make the map grow.
 const OTHERS: u64 = 1 << 32;
 
-/// A value that says whose it is, and of which round.
+/// Returns a value that tells its key and its round.
 fn of(key: u64, round: u64) -> u64 {
     key << 24 | round & 0xFF_FFFF
 }
@@ -21,12 +21,12 @@ fn owner(value: u64) -> u64 {
     value >> 24
 }
 
-/// While the map grows and shrinks and their values change, keys that are
-/// never taken out are found by every kind of read, and each exactly once by
-/// an iterator and a snapshot; and no value is ever another key's.
+/// While the map grows and shrinks and their values change, keys that are never removed are found
+/// by every kind of read, and exactly once by an iterator and a snapshot. No value is ever another
+/// key's.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn stable_keys_are_never_missed<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,
@@ -118,11 +118,11 @@ fn each_once<K: Sample, V: Sample>(entries: impl Iterator<Item = (K, V)>) {
     assert!(keys.iter().copied().eq(0..STABLE), "not each stable key once: {keys:?}");
 }
 
-/// Under churn by every kind of change, a value always belongs to its key, no
-/// key is yielded twice by a snapshot, and the map ends as its length says.
+/// Under churn by every kind of change, a value always belongs to its key, a snapshot yields no key
+/// twice, and the final length of the map is right.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn values_belong_to_their_keys<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,

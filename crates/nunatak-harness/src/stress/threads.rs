@@ -1,4 +1,4 @@
-//! Threads that come and go, and what the map says when all have gone.
+//! Threads that come and go, and the map's length when all have ended.
 
 use super::together;
 use crate::effort::scaled;
@@ -8,10 +8,10 @@ use crate::subject::Subject;
 use nunatak::ConcurrentMap;
 use std::thread;
 
-/// The length is exact when all threads have stopped, whatever they did.
+/// The length is exact when all threads have stopped.
 ///
 /// # Panics
-/// If it is not.
+/// If the map fails the check.
 pub fn length_is_exact_at_rest<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,
@@ -39,11 +39,11 @@ where
     }
 }
 
-/// More threads use the map, one after the other, than a table of threads may
-/// have room for; what each wrote stays.
+/// More threads use the map, one after the other, than a fixed table of threads may have room for.
+/// What each wrote stays.
 ///
 /// # Panics
-/// If it does not.
+/// If the map fails the check.
 pub fn threads_come_and_go<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,
@@ -66,11 +66,10 @@ where
     }
 }
 
-/// Maps that come and go, on threads that live on, and a map that outlives
-/// the thread that made it.
+/// Maps come and go on threads that live on, and a map outlives the thread that made it.
 ///
 /// # Panics
-/// If entries of one are seen in another.
+/// If entries of one map are seen in another.
 pub fn maps_come_and_go<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Send,

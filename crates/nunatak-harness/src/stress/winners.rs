@@ -1,4 +1,4 @@
-//! Of threads that compete for a key exactly one wins.
+//! Exactly one of the threads that compete for a key wins.
 
 use super::{together, upset};
 use crate::effort::scaled;
@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const THREADS: usize = 4;
 
-/// Lets all threads compete for every key and checks that each key is won as
-/// often as it should be.
+/// Makes all threads compete for every key, and checks how often each key is won.
 fn compete(keys: u64, attempt: impl Fn(usize, u64) -> bool + Sync) {
     let wins: Vec<AtomicU64> = (0..keys).map(|_| AtomicU64::new(0)).collect();
     together(THREADS, |thread| {
@@ -25,11 +24,11 @@ fn compete(keys: u64, attempt: impl Fn(usize, u64) -> bool + Sync) {
     }
 }
 
-/// Every way to insert a key that is absent succeeds for one thread, and the
-/// others see that one's value; the table grows all the while.
+/// Every way to insert an absent key succeeds for one thread, and the others see that thread's
+/// value. The table grows all the while.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn one_insert_wins<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,
@@ -78,10 +77,10 @@ where
     }
 }
 
-/// Every way to take a key out succeeds for one thread, which gets its value.
+/// Every way to remove a key succeeds for one thread, which gets its value.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn one_remove_wins<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,
@@ -115,11 +114,11 @@ where
     }
 }
 
-/// `retain` and `clear`, when several threads do them at once and with
-/// inserts, take out what they should, and the length is right in the end.
+/// Several threads run `retain` and `clear` at once and beside inserts: they remove what they
+/// should, and the final length is right.
 ///
 /// # Panics
-/// If not.
+/// If the map fails the check.
 pub fn retain_and_clear_compete<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S)
 where
     S::Map: Sync,

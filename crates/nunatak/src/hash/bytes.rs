@@ -3,8 +3,8 @@
 use core::hash::{BuildHasher, Hasher};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// How the keys of a durable map of byte strings are hashed: XXH3 of 64 bits, with a seed that
-/// is drawn when the file is created, and which it keeps. Version 1 of it, as files say.
+/// Hashes the keys of a durable map of byte strings: 64-bit XXH3 with a seed. The seed is drawn
+/// when the file is created, and kept in the file. Files call this version 1.
 ///
 /// ```
 /// use nunatak::hash::StableBytes;
@@ -17,7 +17,7 @@ pub struct StableBytes {
 }
 
 impl StableBytes {
-    /// What files call it.
+    /// The number of this hash in files.
     pub(crate) const VERSION: u64 = 1;
 }
 
@@ -30,7 +30,7 @@ impl BuildHasher for StableBytes {
     }
 }
 
-/// The hash of what was written so far, or the seed.
+/// The hash of the bytes so far; at first the seed.
 #[derive(Debug)]
 pub struct BytesHasher(u64);
 
@@ -40,7 +40,7 @@ impl Hasher for BytesHasher {
         self.0 = xxh3_64_with_seed(bytes, self.0);
     }
 
-    /// A length comes before bytes that are a key, and tells nothing that these do not.
+    /// A key's length comes before its bytes, and adds nothing to them.
     #[inline(always)]
     fn write_usize(&mut self, _length: usize) {}
 
@@ -54,7 +54,7 @@ impl Hasher for BytesHasher {
 mod tests {
     use super::*;
 
-    /// Files of all times have these.
+    /// Existing files rely on these hashes.
     #[test]
     fn hashes_never_change() {
         let hash = |seed, key: &[u8]| StableBytes { seed }.hash_one(key);

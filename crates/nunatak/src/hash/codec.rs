@@ -1,5 +1,5 @@
-//! From the word that identifies a key to the bin that may hold it, and to what
-//! a slot of that bin stores for it.
+//! From a key's word to the bin that may hold the key, and to the tag that a slot of the bin
+//! stores.
 
 use super::permutation::{Inverse, Permutation};
 use super::{RandomState, post_mix};
@@ -7,90 +7,89 @@ use core::any::TypeId;
 use core::fmt;
 use core::hash::BuildHasher;
 
-/// How words spread over bins, and what slots store for them. The number of
-/// bins is always even; the words of half of the bins make up a *half*.
+/// Spreads words over bins, and says which tags slots store for them. The number of bins is always
+/// even. The words of one half of the bins are called a *half*.
 ///
-/// Invariants, on which DLHT's slots rest:
-/// 1. For every even number of bins a word has one bin, by its hash, and one
-///    half, which does not depend on their number.
-/// 2. The tags of a half's words differ from each other, from zero and from the
-///    half's dead tag; a word's tag does not depend on the number of bins. That holds
-///    whatever the caller's hasher says: the few words that a half can't store are of the
-///    other half always.
-/// 3. [`children`](Self::child) of a bin in a table `k` times the size hold all
-///    of the words of that bin and no others.
+/// Invariants that DLHT's slots rest on:
+/// 1. For every even number of bins a word has one bin, by its hash, and one half, which does not
+///    depend on the number of bins.
+/// 2. The tags of a half's words differ from each other, from zero and from the half's dead tag. A
+///    word's tag does not depend on the number of bins. This holds whatever the caller's hasher
+///    returns: the few words that a half can't store always belong to the other half.
+/// 3. In a table of `k` times the size, the [`children`](Self::child) of a bin hold all words of
+///    that bin and no others.
 pub trait HashCodec: Send + Sync + 'static {
     /// Whether two keys never have the same word.
     const WORDS_ARE_KEYS: bool;
 
-    /// Whether [`hash`](Self::hash) and [`hash_of_tag`](Self::hash_of_tag) run code of the
-    /// caller's, which may panic, use the map, and say something else each time: then a table
-    /// asks it while it holds nothing, and checks what it says. Known when the code is compiled.
+    /// Whether [`hash`](Self::hash) and [`hash_of_tag`](Self::hash_of_tag) run the caller's code.
+    /// Such code may panic, use the map, and return another hash each time. So the table calls it
+    /// while it holds nothing, and checks the result. Known at compile time.
     #[inline(always)]
     fn runs_callers_code() -> bool {
         false
     }
 
-    /// The hash of a word.
+    /// Returns the hash of a word.
     fn hash(&self, word: u64) -> u64;
 
-    /// The bin of a hash.
+    /// Returns the bin of a hash.
     #[inline(always)]
     fn place(hash: u64, bins: usize) -> usize {
         scale(hash, bins)
     }
 
-    /// Where the bin of a hash begins in bins of `size` bytes each, and `bytes` altogether:
-    /// `size` times its [`place`](Self::place), without a product after it.
+    /// Returns the byte offset of a hash's bin; bins have `size` bytes each, and `bytes` together.
+    /// This is `size` times its [`place`](Self::place), with one multiplication less.
     #[inline(always)]
     fn offset(hash: u64, bytes: usize, size: usize) -> usize {
         scale(hash, bytes) / size * size
     }
 
-    /// What a slot stores for a word of this hash.
+    /// Returns the tag that a slot stores for a word with this hash.
     fn tag(&self, word: u64, hash: u64) -> u64;
 
-    /// The hash of the word that a tag of a half stands for.
+    /// Returns the hash of the word that a half's tag stands for.
     fn hash_of_tag(&self, tag: u64, half: usize) -> u64;
 
-    /// Whether a word that a file holds can be a tag.
+    /// Whether a word in a file can be a tag.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     fn is_tag(&self, tag: u64) -> bool {
         tag != 0
     }
 
-    /// What turns tags back into words.
+    /// Returns the decoder that turns tags back into words.
     fn decoder(&self) -> Decoder;
 
-    /// The `j`th of the `k` bins that bin `bin` of `bins` becomes when their
-    /// number is multiplied by `k`.
+    /// Returns the `j`th of the `k` bins that bin `bin` of `bins` becomes in a table of `k` times
+    /// the size.
     #[inline(always)]
     fn child(bin: usize, _bins: usize, k: usize, j: usize) -> usize {
         bin * k + j
     }
 
-    /// Of which of `bins` bins `child` is the child in a table `k` times the size.
+    /// Returns the bin, of `bins`, whose child in a table of `k` times the size is `child`.
     #[inline(always)]
     fn parent(child: usize, _bins: usize, k: usize) -> usize {
         child / k
     }
 
-    /// The half of the words of a bin.
+    /// Returns the half that a bin's words belong to.
     #[inline(always)]
     fn half_of(bin: usize, bins: usize) -> usize {
         usize::from(bin >= bins / 2)
     }
 }
 
-/// Turns tags back into words, and knows the tags that no word has.
+/// Turns tags back into words, and knows tags that no word has.
 #[derive(Debug, Clone, Copy)]
 pub struct Decoder(Code);
 
 #[derive(Debug, Clone, Copy)]
 enum Code {
-    /// The word, exclusive-or a word that is not of its half.
+    /// The word, exclusive-or a word of the other half.
     Marked([Marker; 2]),
-    /// The word with a bit set that no word has.
+    /// The word with a set bit that no word has.
     Mark(u64),
     /// The word with its lowest bit set; the half is that bit.
     Parity,
@@ -100,8 +99,8 @@ enum Code {
     Permuted(Inverse),
 }
 
-/// Words that no tag of a half is, made of three words of the other half: the first
-/// exclusive-or each of the others, and what makes a tag of a word.
+/// Values that no tag of a half has, made of three words of the other half: the first word
+/// exclusive-or each of the others, and the word that turns a word into its tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Marker {
     empty: u64,
@@ -120,7 +119,7 @@ impl Marker {
 
 pub(super) const HIGHEST: u64 = 1 << 63;
 
-/// The hash whose highest bit is the half, of a tag whose highest bit is set.
+/// Returns the hash of a tag: the tag's highest bit is set, the hash's is the half.
 #[inline(always)]
 pub(crate) fn with_half(tag: u64, half: usize) -> u64 {
     tag & !HIGHEST | (half as u64) << 63
@@ -136,7 +135,7 @@ impl Decoder {
         Self(Code::Mark(mark))
     }
 
-    /// The word that a tag of a half stands for.
+    /// Returns the word that a half's tag stands for.
     #[inline]
     pub(crate) fn word(&self, tag: u64, half: usize) -> u64 {
         match &self.0 {
@@ -148,7 +147,7 @@ impl Decoder {
         }
     }
 
-    /// Another one.
+    /// Returns another tag that no word of a half has.
     #[inline]
     pub(crate) fn hidden(&self, half: usize) -> u64 {
         match &self.0 {
@@ -158,7 +157,7 @@ impl Decoder {
         }
     }
 
-    /// A tag of no word of a half, and not zero.
+    /// Returns a tag that no word of a half has, and that is not zero.
     #[inline]
     pub(crate) fn dead(&self, half: usize) -> u64 {
         match &self.0 {
@@ -169,15 +168,14 @@ impl Decoder {
     }
 }
 
-/// `h·n / 2^64`.
+/// Returns `h·n / 2^64`.
 #[inline(always)]
 fn scale(hash: u64, bins: usize) -> usize {
-    // The number of bins is even, so the lower half of the hashes is the lower
-    // half of the bins.
+    // The number of bins is even, so the lower half of the hashes is the lower half of the bins.
     ((u128::from(hash) * bins as u128) >> 64) as usize
 }
 
-/// For words that are hashes already (boxed entries).
+/// HashCodec of words that are hashes already (boxed entries).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct IdentityCodec;
 
@@ -204,17 +202,17 @@ impl HashCodec for IdentityCodec {
     }
 }
 
-/// For words that are keys, hashed with the caller's hasher, or permuted if that
-/// is the default one: a permuted word is as good a hash, takes less time, and
-/// stands for the word in the slot.
+/// HashCodec of words that are keys. They are hashed with the caller's hasher, or permuted if that
+/// is the default one: a permuted word is as good a hash, takes less time, and stands for the word
+/// in the slot.
 pub struct WordCodec<S> {
     permutation: Permutation,
     hasher: S,
-    /// All ones if the hasher is so poor that the word itself must help.
+    /// All ones if the hasher is so poor that the word's own bits must be mixed in.
     help: u64,
     markers: [Marker; 2],
-    /// The words that the markers are made of, a bit for each, by the half that they are of
-    /// (invariant 2 of [`HashCodec`]).
+    /// The words that the markers are made of, one bit for each, by their half (invariant 2 of
+    /// [`HashCodec`]).
     bound: [u128; 2],
 }
 
@@ -233,9 +231,8 @@ impl<S: BuildHasher + 'static> WordCodec<S> {
         }
         let permutation = Permutation::IDENTITY;
         let mut codec = Self { permutation, hasher, help: 0, markers, bound };
-        // A hasher under which no three of a hundred words part can't keep keys
-        // apart: the word's own bits are mixed in, and then three of any hundred
-        // words are found for each half.
+        // A hasher may put all but two of 128 words into one half. Such a hasher can't keep keys
+        // apart, so the word's own bits are mixed in. Then each half has three of the words.
         for help in [0, u64::MAX] {
             codec.help = help;
             let mut halves = [const { Vec::new() }; 2];
@@ -247,19 +244,19 @@ impl<S: BuildHasher + 'static> WordCodec<S> {
                 return codec;
             }
         }
-        // It says something else each time: some words are as good as any.
+        // The hasher returns another hash each time: any words will do.
         codec.bind([[0, 1, 2], [3, 4, 5]]);
         codec
     }
 
-    /// Makes markers of some words of each half, which stay in it.
+    /// Makes markers of some words of each half, which stay in that half.
     fn bind(&mut self, words: [[u64; 3]; 2]) {
         let [lower, upper] = words;
         self.markers = [Marker::of(upper), Marker::of(lower)];
         self.bound = words.map(|words| words.iter().fold(0, |bits, word| bits | 1 << word));
     }
 
-    /// Known when the code is compiled.
+    /// Known at compile time.
     #[inline(always)]
     fn permutes() -> bool {
         TypeId::of::<S>() == TypeId::of::<RandomState>()
@@ -271,7 +268,7 @@ impl<S: BuildHasher + 'static> WordCodec<S> {
         if word < u64::from(u128::BITS) { self.in_its_half(word, hash) } else { hash }
     }
 
-    /// The hash of a small word, in the half that the word is bound to, if it is.
+    /// Returns the hash of a small word; if the word is bound to a half, in that half.
     #[inline]
     fn in_its_half(&self, word: u64, hash: u64) -> u64 {
         let is_bound = |half: usize| self.bound[half] >> word & 1 != 0;
@@ -288,8 +285,8 @@ impl<S: BuildHasher + Send + Sync + 'static> HashCodec for WordCodec<S> {
 
     #[inline(always)]
     fn runs_callers_code() -> bool {
-        // Loom's models of other steps have hashers without fields, which count as ours: to ask
-        // takes steps of its own, of which there are models, too.
+        // In Loom's models of other steps, hashers without fields count as our own: calls of a
+        // caller's hasher are steps of their own, which other models have.
         let counts_as_ours = cfg!(loom) && size_of::<S>() == 0;
         !Self::permutes() && !counts_as_ours
     }
@@ -326,7 +323,7 @@ impl<S: BuildHasher + Send + Sync + 'static> HashCodec for WordCodec<S> {
     }
 }
 
-/// For words that are keys, by the remainder.
+/// HashCodec of words that are keys, by the remainder.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ModuloCodec;
 
@@ -340,7 +337,7 @@ impl HashCodec for ModuloCodec {
 
     #[inline(always)]
     fn place(hash: u64, bins: usize) -> usize {
-        // The number of bins is even, so the parity of the word is the bin's.
+        // The number of bins is even, so the word has the parity of its bin.
         (hash % bins as u64) as usize
     }
 
@@ -441,7 +438,7 @@ mod tests {
         }
     }
 
-    /// Says something else each time.
+    /// Returns another hash each time.
     #[derive(Default)]
     struct Fickle(core::sync::atomic::AtomicU64);
 

@@ -1,13 +1,12 @@
-//! From a key to 64 bits, and from those to a place in a table.
+//! From a key to a hash of 64 bits, and from the hash to a place in a table.
 //!
-//! A table computes one 64-bit hash per key and takes disjoint bits of it. DLHT
-//! takes the highest: a table of `n` bins puts a hash `h` into bin
-//! `h·n / 2^64`, for which `n` need not be a power of two, and which keeps the
-//! order of hashes, so that a bin of a table of `n` bins becomes `k`
-//! neighbouring bins of a table of `k·n`.
+//! A table computes one 64-bit hash per key and takes disjoint bits of it. DLHT takes the highest
+//! bits: a table of `n` bins puts a hash `h` into bin `h·n / 2^64`. `n` need not be a power of two.
+//! This keeps the order of hashes, so that a bin of a table of `n` bins becomes `k` neighbouring
+//! bins of a table of `k·n`.
 //!
-//! A codec also says what a slot stores for a word: a tag that is never zero
-//! nor the one that marks dead slots, although every word is a possible key.
+//! A codec also says what a slot stores for a word: a tag that is never zero and never the tag
+//! of dead slots, although every word is a possible key.
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod bytes;
@@ -28,12 +27,11 @@ pub(crate) use stable::StableCodec;
 pub use stable::StableHash;
 pub use state::{Hashing, Modulo, RandomState};
 
-/// Spreads a hash to the high bits, which hashers that users bring may leave
-/// empty.
+/// Spreads a hash to its high bits, which a caller's hasher may leave empty.
 #[inline(always)]
 pub(crate) fn post_mix(hash: u64) -> u64 {
-    // The golden ratio's fraction, which is odd: a bijection under which every
-    // bit reaches the highest ones. The lowest stay as good as they were.
+    // The golden ratio's fraction, which is odd: a bijection under which every bit reaches the
+    // highest ones. The lowest bits stay as good as they were.
     hash.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
@@ -42,7 +40,7 @@ mod tests {
     use super::*;
     use core::hash::BuildHasher;
 
-    /// Over a sample, bit `i` of a good hash says nothing of bit `j`.
+    /// Over a sample of good hashes, bit `i` says nothing about bit `j`.
     fn worst_correlation(hashes: &[u64]) -> f64 {
         let mut worst: f64 = 0.0;
         for i in 0..64 {
@@ -58,16 +56,16 @@ mod tests {
     fn bits_of_sequential_keys_are_independent() {
         let state = RandomState::default();
         let hashes: Vec<u64> = (0..1 << 16).map(|key: u64| post_mix(state.hash_one(key))).collect();
-        // 2,016 pairs, each normal with sigma 0.002 for a perfect hash; over the seeds of
-        // this one the worst pair has 0.006 to 0.013, seldom 0.03. A poor hash: 0.5.
+        // 2,016 pairs, each normal with sigma 0.002 for a perfect hash. With this hash the worst
+        // pair has 0.006 to 0.013, seldom 0.03, depending on the seed. A poor hash has 0.5.
         let worst = worst_correlation(&hashes);
         assert!(worst < 0.1, "{worst}");
     }
 
     #[test]
     fn low_and_high_bits_choose_independently() {
-        // A bin of 64 by the high bits and a fingerprint of 64 by the low ones
-        // fill a 64 by 64 table evenly.
+        // 64 bins by the high bits and 64 fingerprints by the low bits fill a 64 by 64 table
+        // evenly.
         let state = RandomState::default();
         let mut cells = vec![0_u32; 4096];
         let samples = 4096 * 64;

@@ -1,28 +1,27 @@
-//! The default hash of words: a permutation of all of them.
+//! The default hash of words: a permutation of all words.
 //!
-//! Maps of inline keys store the permuted word instead of the word. That saves
-//! what a hash function has to do beyond a permutation, and it says what words
-//! a bin can't hold without asking: those whose hash belongs elsewhere.
+//! Maps of inline keys store the permuted word instead of the word. That saves a hash function's
+//! work beyond a permutation. It also tells, without a call of a hasher, which words a bin can't
+//! hold: words whose hash belongs elsewhere.
 
 use core::hash::BuildHasher;
 
-/// Three multiplications, between them the high half folded onto the low one.
+/// Three multiplications; between them the high half is folded onto the low half.
 ///
-/// The multipliers are odd and secret, so each step can be undone and nobody
-/// can choose words whose high bits agree. A product's bits depend on the bits
-/// below them only; a fold brings those that depend on all of the word to the
-/// bottom, and from there they reach the high bits of the next product. With two
-/// multiplications, patterns remain for unlucky multipliers (words that differ
-/// in their high bits only put 80 % of themselves beyond their bins' three
-/// slots, where 6 % are to be expected); with three it is 7 to 14 % of such words for
-/// one pair of multipliers of 360, and no other pattern was found.
+/// The multipliers are odd and secret: each step can be undone, and an attacker can't choose words
+/// whose high bits agree. A product's bits depend only on the bits below them. A fold brings bits
+/// that depend on the whole word to the bottom, and from there they reach the high bits of the next
+/// product. With two multiplications, unlucky multipliers leave patterns: of words that differ in
+/// their high bits only, 80 % lie beyond their bins' three slots, where 6 % are expected. With
+/// three multiplications it is 7 to 14 % of such words for one pair of multipliers of 360, and no
+/// other pattern was found.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Permutation {
     first: u64,
     second: u64,
 }
 
-/// The way back.
+/// The inverse permutation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inverse {
     first: u64,
@@ -30,14 +29,14 @@ pub(super) struct Inverse {
 }
 
 impl Permutation {
-    /// Folds and nothing else.
+    /// Only folds.
     pub(super) const IDENTITY: Self = Self { first: 1, second: 1 };
 
-    /// As random as the hasher that it is drawn from.
+    /// Draws multipliers from a hasher; they are as random as the hasher.
     pub(super) fn drawn_from(hasher: &impl BuildHasher) -> Self {
         let draw = |number: u64| {
-            // Ones and zeros about even, so that a multiplier spreads every bit
-            // over many; drawn from the first of a sequence that is so.
+            // Multipliers with about as many ones as zeros spread every bit over many others. Takes
+            // the first such one of a sequence.
             (0..64)
                 .map(|attempt: u64| hasher.hash_one((number, attempt)) | 1)
                 .find(|multiplier| (24..=40).contains(&multiplier.count_ones()))
@@ -46,7 +45,7 @@ impl Permutation {
         Self { first: draw(1), second: draw(2) }
     }
 
-    /// By two odd numbers.
+    /// Makes the permutation of two odd numbers.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(super) fn of([first, second]: [u64; 2]) -> Self {
         Self { first: first | 1, second: second | 1 }
@@ -61,7 +60,7 @@ impl Permutation {
     pub(super) fn hash(&self, word: u64) -> u64 {
         let once = fold(word.wrapping_mul(self.first));
         let twice = fold(once.wrapping_mul(self.second));
-        // The first again: another multiplier would be another load.
+        // The first multiplier again: another one would be another load.
         twice.wrapping_mul(self.first)
     }
 
@@ -78,16 +77,16 @@ impl Inverse {
     }
 }
 
-/// The high half folded onto the low one: twice, and nothing has happened.
+/// Folds the high half onto the low half. Folding twice gives the word back.
 #[inline(always)]
 fn fold(word: u64) -> u64 {
     word ^ word >> 32
 }
 
-/// The number whose product with an odd one is 1 modulo 2^64.
+/// Returns the number whose product with an odd one is 1 modulo 2^64.
 fn inverse_of(odd: u64) -> u64 {
-    // Newton's iteration: each step doubles the low bits that are right, of
-    // which an odd number is itself right in three.
+    // Newton's iteration: each step doubles the number of right low bits. An odd number starts with
+    // three of them.
     (0..5)
         .fold(odd, |inverse, _| inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse))))
 }
@@ -106,7 +105,7 @@ mod tests {
         }
     }
 
-    /// The share of words that find no slot in a bin of three at 1.5 words a bin.
+    /// Returns the share of words that find no slot in a bin of three, at 1.5 words a bin.
     fn beyond_three(hash: impl Fn(u64) -> u64) -> f64 {
         let words = 1_u64 << 16;
         let bins = words * 2 / 3;
@@ -138,8 +137,8 @@ mod tests {
             let permutation = Permutation::drawn_from(&RandomState::default());
             for (at, pattern) in patterns.into_iter().enumerate() {
                 let share = beyond_three(|i| permutation.hash(pattern(i)));
-                // 6.0 % for a random function, with a deviation of 0.1 %; for the words that
-                // differ in their highest bits only, the multipliers may be unlucky.
+                // A random function has 6.0 %, with a deviation of 0.1 %. For words that differ in
+                // their highest bits only, the multipliers may be unlucky.
                 let most = if HIGHEST_ONLY.contains(&at) { 0.2 } else { 0.07 };
                 assert!((0.05..most).contains(&share), "pattern {at}: {share}, {permutation:?}");
             }

@@ -1,9 +1,9 @@
-//! Words that more keys than one may have.
+//! Words that several keys may have.
 
 use super::{Decoder, HashCodec};
 use core::fmt;
 
-/// Words of keys placed with `P`, which more keys than one may have.
+/// Words of keys placed with `P`, which several keys may have.
 pub struct RecordCodec<P>(P);
 
 impl<P> fmt::Debug for RecordCodec<P> {

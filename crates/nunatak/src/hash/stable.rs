@@ -5,18 +5,17 @@ use super::permutation::Permutation;
 use super::{Hashing, RandomState};
 use crate::error::Error;
 
-/// For words that are keys and files that outlast the process: permuted by numbers
-/// that the file knows.
+/// HashCodec of words that are keys in files: they are permuted by numbers that the file keeps.
 #[derive(Debug, Clone, Copy)]
 pub struct StableCodec(Permutation);
 
 impl StableCodec {
-    /// By two odd numbers.
+    /// Makes the codec of two odd numbers.
     pub(crate) fn new(multipliers: [u64; 2]) -> Self {
         Self(Permutation::of(multipliers))
     }
 
-    /// Numbers for a new file, as random as the default hasher.
+    /// Draws numbers for a new file, as random as the default hasher.
     pub(crate) fn draw() -> [u64; 2] {
         Permutation::drawn_from(&RandomState::default()).multipliers()
     }
@@ -50,8 +49,8 @@ impl HashCodec for StableCodec {
     }
 }
 
-/// How the keys of a durable map are hashed: permuted by two numbers that are drawn
-/// when the file is created, and which it keeps. Version 1 of it, as files say.
+/// Hashes the keys of a durable map: permutes them by two numbers. The numbers are drawn when the
+/// file is created, and kept in the file. Files call this version 1.
 ///
 /// ```
 /// use nunatak::hash::StableHash;
@@ -64,14 +63,14 @@ pub struct StableHash {
 }
 
 impl StableHash {
-    /// What files call it.
+    /// The number of this hash in files.
     pub(crate) const VERSION: u64 = 1;
 
-    /// One that is always the same.
+    /// A fixed example.
     pub(crate) const EXAMPLE: Self =
         Self { multipliers: [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93] };
 
-    /// For a new file.
+    /// Draws the hash of a new file.
     pub(crate) fn draw() -> Self {
         Self { multipliers: StableCodec::draw() }
     }

@@ -1,14 +1,14 @@
-//! How the caller chooses a hash function.
+//! The caller's choice of a hash function.
 
 use super::{ModuloCodec, WordCodec};
 use crate::error::Error;
 use core::hash::BuildHasher;
 
-/// The default hasher of every map in RAM: fast, of high quality and seeded at
-/// random for each map, so that nobody can choose keys that collide.
+/// The default hasher of every map in RAM: fast, of high quality, and seeded at random for each
+/// map, so that an attacker can't choose keys that collide.
 ///
-/// Keys that are stored inline are permuted with two multipliers drawn from it,
-/// which is as good as its hash function and faster.
+/// Inline keys are permuted with two multipliers drawn from this hasher, which is as good as its
+/// hash function and faster.
 ///
 /// ```
 /// use nunatak::{DlhtMap, RandomState};
@@ -17,11 +17,11 @@ use core::hash::BuildHasher;
 /// ```
 pub type RandomState = foldhash::fast::RandomState;
 
-/// DLHT's paper hashing (section 3.4.3): bin = key modulo the number of bins.
+/// The hash of DLHT's paper (section 3.4.3): bin = key modulo the number of bins.
 ///
-/// The fastest choice for keys that are dense or random already, and keeps
-/// dense keys in neighbouring cache lines. Keys with a common factor, such as
-/// addresses, collide: whoever chooses the keys chooses the speed.
+/// The fastest choice for keys that are dense or random already. It keeps dense keys in
+/// neighbouring cache lines. Keys with a common factor, such as addresses, collide, so an attacker
+/// who chooses the keys can make the map slow.
 ///
 /// ```
 /// use nunatak::{DlhtMap, Modulo};
@@ -40,8 +40,8 @@ mod sealed {
     impl<S: core::hash::BuildHasher> Sealed for S {}
 }
 
-/// What a map of inline keys can be hashed with: any `BuildHasher`, whose
-/// hashes are mixed once more, or [`Modulo`].
+/// Hashers of a map with inline keys: any `BuildHasher`, whose hashes are mixed once more, or
+/// [`Modulo`].
 ///
 /// ```
 /// use nunatak::DlhtMap;
@@ -51,12 +51,12 @@ mod sealed {
 /// assert_eq!(map.get(&1), Some(2));
 /// ```
 pub trait Hashing: sealed::Sealed + Send + Sync + 'static {
-    /// How words are placed with it.
+    /// The codec of words with this hasher.
     #[doc(hidden)]
     #[allow(private_bounds, reason = "the trait is sealed; codec is an internal matter")]
     type HashCodec: super::HashCodec;
 
-    /// Prepares the codec of words.
+    /// Makes the codec of words.
     #[doc(hidden)]
     fn into_codec(self) -> Result<Self::HashCodec, Error>;
 }

@@ -1,4 +1,4 @@
-//! How many addresses a table, or an arena, may reserve.
+//! How many addresses a table or an arena may reserve.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -9,21 +9,21 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Half of what processors give a process.
+    /// Half of the addresses that processors give a process.
     const ALL: u64 = 1 << 46;
 
-    /// How many a new table may take: more than the machine has memory for, but
-    /// of what is left only so much that thousands of tables find some.
+    /// Returns how many bytes of addresses a new table may reserve: more than the machine has
+    /// memory, but a small part of what is left, so that thousands of tables find some.
     pub(crate) fn share() -> u64 {
         if cfg!(any(loom, shuttle)) {
             return 1 << 11;
         }
-        // Miri allocates what is reserved, and goes through all of it when it is given back:
-        // room for a few thousand entries.
+        // Miri allocates reserved memory, and goes through all of it when it is freed: room for a
+        // few thousand entries.
         if cfg!(miri) {
             return 1 << 20;
         }
-        // Where what is reserved is allocated, a table grows to a fixed size.
+        // Without reservations memory is allocated at once, so a table grows to a fixed size.
         if cfg!(not(unix)) {
             return 256 << 20;
         }
@@ -51,6 +51,6 @@ fn physical_memory() -> u64 {
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
     #[cfg(not(unix))]
     let pages = 0;
-    // Where it is not told: what a large machine has.
+    // The system does not tell: as much as a large machine has.
     u64::try_from(pages).ok().filter(|&pages| pages > 0).unwrap_or(1 << 26) * 4096
 }

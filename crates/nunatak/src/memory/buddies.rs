@@ -1,24 +1,23 @@
-//! Which of many elements are in use: extents of as many as powers of two, by the buddy system.
+//! Allocates extents of elements with a buddy system. An extent has a power of two of elements.
 //!
 //! Invariants
 //! 1. An extent begins at a multiple of its length.
-//! 2. What was given back is not given out again before every operation has ended that may
-//!    have known it.
-//! 3. The lowest of the runs that fit is given out first, so that the end can be given back
-//!    to the system.
+//! 2. An extent that was given back is used again only after all operations have ended that may know
+//!    it.
+//! 3. The lowest fitting run is taken first, so that the end can be given back to the system.
 
 use crate::error::Error;
 use crate::sync::operations_ended;
 use std::collections::BTreeMap;
 
-/// An extent has at most two to this many elements.
+/// An extent has at most two to the power of this many elements.
 pub(crate) const MOST_SIZE: u32 = 24;
 
-/// Neighbouring elements, as many as a power of two.
+/// Neighbouring elements; their number is a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BuddyExtent {
     pub(crate) first: usize,
-    /// The logarithm of how many there are.
+    /// The logarithm of the number of elements.
     pub(crate) size: u32,
 }
 
@@ -31,19 +30,19 @@ impl BuddyExtent {
 
 #[derive(Debug, Default)]
 pub(crate) struct Buddies {
-    /// By their sizes: where they begin, and when they were given back.
+    /// Free runs by size: the first element, and the epoch in which the extent was given back.
     free: [BTreeMap<usize, u64>; MOST_SIZE as usize + 1],
-    /// How many elements there are, free ones included.
+    /// The number of elements, free ones included.
     pub(crate) len: usize,
-    /// How many there ever were.
+    /// The largest number of elements so far.
     pub(crate) ever: usize,
-    /// The last time of which nobody knows any more what was given back.
+    /// Buddies that were given back in this epoch or an earlier one are known to no operation.
     ended: u64,
 }
 
 impl Buddies {
-    /// Of so many elements, some of which are in use, and others nobody knows; nothing if
-    /// that can't be.
+    /// Restores the extents of `len` elements of which `used` are in use. No operation knows the
+    /// others. Returns nothing if the runs are not valid.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(crate) fn restore(len: usize, mut used: Vec<BuddyExtent>) -> Option<Self> {
         used.sort_by_key(|extent| extent.first);
@@ -61,14 +60,14 @@ impl Buddies {
         Some(extents)
     }
 
-    /// Of so many elements that are all in use.
+    /// Makes extents of so many elements that are all in use.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(crate) fn all_used(len: usize) -> Self {
         Self { len, ever: len, ..Self::default() }
     }
 
-    /// An extent of a size; whether it was used before. `grow` makes room for so many
-    /// elements in all.
+    /// Takes an extent of a size; also returns whether it was used before. `grow` makes room for so
+    /// many elements in all.
     pub(crate) fn take(
         &mut self,
         size: u32,
@@ -77,8 +76,8 @@ impl Buddies {
         if size > MOST_SIZE {
             return Err(Error::CapacityOverflow);
         }
-        // To ask interrupts every processor of the process, so what is known comes first. (To
-        // ask more seldom makes tables two fifths larger, and slower by that.)
+        // Asking interrupts every processor of the process, so runs that are known to be free come
+        // first. (Asking less often makes tables two fifths larger, and slower by that.)
         let found = self.lowest(size).or_else(|| self.ask(size).then(|| self.lowest(size))?);
         let (first, was) = match found {
             Some(found) => found,
@@ -94,17 +93,18 @@ impl Buddies {
             }
         };
         let tag = self.free[was as usize].remove(&first).unwrap_or(0);
-        // The rest of a larger one.
+        // Gives back the rest of a larger run.
         for half in size..was {
             self.free[half as usize].insert(first + (1 << half), tag);
         }
         Ok((BuddyExtent { first, size }, true))
     }
 
-    /// The lowest run of a size or more that nobody knows any more, and its size.
+    /// Finds the lowest run of a size or more that no operation knows any more; returns it with its
+    /// size.
     fn lowest(&self, size: u32) -> Option<(usize, u32)> {
         let of_size = |size: u32| {
-            // Few: of what has been given back lately there may be many.
+            // Looks at a few only: many may have been given back lately.
             let mut free = self.free[size as usize].iter().take(8);
             let (&first, _) = free.find(|&(_, &tag)| tag <= self.ended)?;
             Some((first, size))
@@ -112,15 +112,14 @@ impl Buddies {
         (size..=MOST_SIZE).filter_map(of_size).min()
     }
 
-    /// Asks whether anybody still knows what was given back, of a size or more; whether
-    /// nobody does.
+    /// Asks whether operations still know free extents of a size or more. Returns true if none does.
     fn ask(&mut self, size: u32) -> bool {
         let tags = self.free[size as usize..].iter().flat_map(|free| free.values().take(8));
         tags.copied().max().is_some_and(|newest| self.is_unknown(newest))
     }
 
-    /// Whether every operation has ended that may have known what was given back at a time;
-    /// at none if that is zero.
+    /// Whether all operations have ended that may know an extent given back in epoch `tag`. Zero: no
+    /// operation knows the extent.
     fn is_unknown(&mut self, tag: u64) -> bool {
         if tag > self.ended && operations_ended(tag, false) {
             self.ended = tag;
@@ -128,7 +127,7 @@ impl Buddies {
         tag <= self.ended
     }
 
-    /// Takes elements side by side back, as [`give_back`](Self::give_back) does.
+    /// Gives back neighbouring elements, as [`give_back`](Self::give_back) does.
     pub(crate) fn give_back_all(&mut self, range: core::ops::Range<usize>, tag: u64) {
         let mut from = range.start;
         while from < range.end {
@@ -138,7 +137,7 @@ impl Buddies {
         }
     }
 
-    /// Takes an extent back that nobody comes to know any more, at this time.
+    /// Gives back an extent that no operation can newly find. `tag` is the present epoch.
     pub(crate) fn give_back(&mut self, extent: BuddyExtent, tag: u64) {
         let BuddyExtent { mut first, mut size } = extent;
         let mut tag = tag;
@@ -152,13 +151,13 @@ impl Buddies {
         self.free[size as usize].insert(first, tag);
     }
 
-    /// Whether there is a free run below an element.
+    /// Whether a free run lies below an element.
     pub(crate) fn has_below(&mut self, size: u32, element: usize) -> bool {
         self.ask(size);
         self.lowest(size).is_some_and(|(first, _)| first < element)
     }
 
-    /// Forgets the free runs at the end that nobody knows any more; whether there were any.
+    /// Removes the free runs at the end that no operation knows. Returns whether there were any.
     pub(crate) fn trim(&mut self) -> bool {
         let before = self.len;
         loop {
@@ -173,7 +172,7 @@ impl Buddies {
         }
     }
 
-    /// How many elements are free.
+    /// Returns how many elements are free.
     pub(crate) fn free(&self) -> usize {
         (0..).zip(&self.free).map(|(size, free)| free.len() << size).sum()
     }
@@ -256,7 +255,7 @@ mod tests {
             extents.take(1, |_| Ok(())).unwrap(),
             (BuddyExtent { first: 2, size: 1 }, false)
         );
-        // The gap before it.
+        // The gap before the larger run.
         assert_eq!(extents.take(0, |_| Ok(())).unwrap(), (BuddyExtent { first: 1, size: 0 }, true));
     }
 }

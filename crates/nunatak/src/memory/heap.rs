@@ -1,11 +1,11 @@
-//! Anonymous memory: reserved without commitment, huge pages advised.
+//! Anonymous memory: reserved without commitment, with advice to use huge pages.
 
 use super::{ALIGNMENT, Memory, MemoryUsage, Region};
 use crate::error::Error;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// Memory of this process that goes with it.
+/// Memory that ends with the process.
 ///
 /// ```
 /// use nunatak::memory::{Heap, Memory, Region};
@@ -56,8 +56,8 @@ impl Region for HeapRegion {
     }
 
     fn committed(&self) -> usize {
-        // Acquire: pairs with the release in `resize`, so that whoever learns
-        // of the size may touch the bytes.
+        // Acquire: pairs with the release in `resize`. So a thread that sees the size may touch the
+        // bytes.
         self.committed.load(Ordering::Acquire)
     }
 
@@ -93,10 +93,10 @@ impl Region for HeapRegion {
     }
 }
 
-/// How many of the bytes of a mapping occupy memory.
+/// Returns how many bytes of a mapping occupy memory.
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(super) fn resident(base: *const u8, mapped: usize) -> usize {
-    // A byte per page, a few thousand pages at a time.
+    // The system fills one byte a page. Ask about a few thousand pages at a time.
     const PAGES: usize = 4096;
     let page = system::page_size();
     let mut resident = 0;
@@ -116,8 +116,8 @@ mod system {
 
     const HUGE_PAGE: usize = 2 << 20;
 
-    /// A private anonymous mapping. Small ones are aligned to a page, those
-    /// that can hold a huge page to that, since only aligned huge pages exist.
+    /// A private anonymous mapping. Small mappings are aligned to a page; those that can hold a
+    /// huge page are aligned to a huge page.
     #[derive(Debug)]
     pub(super) struct Block {
         mapping: *mut core::ffi::c_void,
@@ -169,8 +169,8 @@ mod system {
             let (from, to) = (from.next_multiple_of(page_size()), to.next_multiple_of(page_size()));
             if to > from {
                 let bytes = to - from;
-                // SAFETY: the range lies in the mapping; nobody relies on its
-                // present protection, which is none.
+                // SAFETY: the range lies in the mapping and is not accessible yet, so no thread
+                // uses it.
                 let result = unsafe {
                     let start = self.base.as_ptr().add(from).cast();
                     let flags = MprotectFlags::READ | MprotectFlags::WRITE;
@@ -187,9 +187,9 @@ mod system {
                     };
                 }
             } else if to < from {
-                // SAFETY: the caller gave up the bytes beyond `to`, and they lie in the
-                // mapping. New pages in the place of the old ones give those back
-                // on every Unix, where advice means different things.
+                // SAFETY: the caller gave up the bytes beyond `to`, and they lie in the mapping. On
+                // every Unix new pages replace the old ones and free them; what advice does
+                // differs.
                 let given_back = unsafe {
                     rustix::mm::mmap_anonymous(
                         self.base.as_ptr().add(to).cast(),
@@ -206,8 +206,8 @@ mod system {
         pub(super) fn release(&self, from: usize, to: usize) {
             let (from, to) = (from.next_multiple_of(page_size()), to.next_multiple_of(page_size()));
             if from < to {
-                // SAFETY: the range is committed, and its contents were given up.
-                // Where the advice is refused the memory is kept, no more.
+                // SAFETY: the range is committed, and the caller gave up its contents. If the
+                // system refuses the advice, the memory is only kept.
                 let _ = unsafe {
                     let start = self.base.as_ptr().add(from).cast();
                     #[cfg(target_os = "linux")]
@@ -223,8 +223,8 @@ mod system {
         pub(super) fn populate(&self, from: usize, to: usize) {
             let from = from / page_size() * page_size();
             let to = to.next_multiple_of(page_size());
-            // SAFETY: the range is committed; the advice changes no content. A kernel
-            // that does not know it refuses it.
+            // SAFETY: the range is committed; the advice changes no content. A kernel that does not
+            // know the advice refuses it.
             let _ = unsafe {
                 let start = self.base.as_ptr().add(from).cast();
                 rustix::mm::madvise(start, to - from, rustix::mm::Advice::LinuxPopulateWrite)
@@ -237,7 +237,7 @@ mod system {
         #[cfg(all(test, not(miri)))]
         pub(super) fn forbid_stores(&self, committed: usize) {
             let bytes = committed.next_multiple_of(page_size());
-            // SAFETY: a test's own region, from which it only reads from now on.
+            // SAFETY: a test's own region, which the test only reads from now on.
             unsafe { rustix::mm::mprotect(self.base.as_ptr().cast(), bytes, MprotectFlags::READ) }
                 .expect("a committed range can be made read-only");
         }
@@ -260,8 +260,8 @@ mod system {
 
     impl Drop for Block {
         fn drop(&mut self) {
-            // SAFETY: the mapping is this block's own and used by nobody after
-            // it; the call fails only for arguments that were never mapped.
+            // SAFETY: the mapping is this block's own and no thread uses it afterwards. The call
+            // fails only for arguments that were never mapped.
             let _ = unsafe { rustix::mm::munmap(self.mapping, self.mapped) };
         }
     }
@@ -289,8 +289,7 @@ mod system {
     use super::{ALIGNMENT, Error, MemoryUsage, NonNull};
     use std::alloc::Layout;
 
-    /// Where there is no reserving of addresses the block is allocated at its
-    /// full size, zeroed.
+    /// Systems that can't reserve addresses: the block is allocated at its full size, zeroed.
     #[derive(Debug)]
     pub(super) struct Block {
         base: NonNull<u8>,
@@ -306,7 +305,7 @@ mod system {
         pub(super) fn reserve(bytes: usize) -> Result<Self, Error> {
             let layout =
                 Layout::from_size_align(bytes, ALIGNMENT).map_err(|_| Error::CapacityOverflow)?;
-            // SAFETY: the size is not zero, as the only caller makes sure.
+            // SAFETY: the size is not zero; the only caller makes sure of that.
             let base = unsafe { std::alloc::alloc_zeroed(layout) };
             let base = NonNull::new(base).ok_or(Error::OutOfMemory { bytes })?;
             Ok(Self { base, layout })

@@ -1,19 +1,20 @@
-//! What a table's slots are stored in, and how stores become durable.
+//! Where a table's slots are stored, and how stores become durable.
 //!
-//! A table says what has to be durable before what, and compiles to nothing of
-//! it in RAM. There are two kinds of durable media. In an *ordered* one, what was
-//! [flushed](Medium::flush) before a [fence](Medium::fence) is durable before what
-//! is stored after it, and both are cheap: persistent memory. In one that is not,
-//! everything survives the process in the order in which it was stored, but what a
-//! power cut leaves is, page by page, of any moment since the last
-//! [barrier](Medium::barrier), which is expensive: a file in the page cache.
+//! A table says which stores must be durable before which others. In RAM this compiles to nothing.
+//! There are two kinds of durable media:
+//!
+//! - In an *ordered* medium (persistent memory) stores that were [flushed](Medium::flush) before a
+//!   [fence](Medium::fence) are durable before later stores. Both are cheap.
+//! - In a medium that is not ordered (a file in the page cache) every store survives the process,
+//!   in the order of the stores. After a power cut each page is as it was at some moment since the
+//!   last [barrier](Medium::barrier), which is expensive.
 
 use super::{Heap, HeapRegion, Memory, Region};
 use crate::error::Error;
 use crate::sync::{AtomicPair, AtomicU64, Ordering};
 use core::fmt::Debug;
 
-/// Parts of a medium: what grows by itself. Numbers are written to files.
+/// Parts of a medium, each of which grows by itself. The numbers are written to files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(
     any(not(target_os = "linux"), loom, shuttle, miri),
@@ -24,18 +25,18 @@ pub enum Part {
     Front = 1,
     /// Slots of the second level.
     Back = 2,
-    /// Slots of whatever finds no room in those.
+    /// Slots for keys that find no room in the first two levels.
     Chains = 3,
-    /// What was changed since all of it was written.
+    /// Changes since the last barrier.
     Journal = 4,
-    /// What segments there are, and which keys they are of.
+    /// The segments, and which keys belong to each.
     Segments = 5,
     /// Value buffers.
     Values = 6,
-    /// What is about to be changed.
+    /// Changes that are about to be made.
     Log = 7,
-    /// Pages of all other parts, if these are copied before they are changed; those below
-    /// say where.
+    /// Pages of all other parts, if pages are copied before they are changed. The parts below say
+    /// where these pages are.
     Pages = 8,
     FrontMap = 9,
     BackMap = 10,
@@ -47,7 +48,7 @@ pub enum Part {
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 impl Part {
-    /// What says where the pages of a part are.
+    /// The part that says where the pages of this part are.
     pub(crate) fn map(self) -> Self {
         match self {
             Self::Front => Self::FrontMap,
@@ -67,34 +68,35 @@ impl Part {
     allow(private_interfaces, reason = "the trait is sealed: its module is private")
 )]
 pub trait Medium: Clone + Debug + Send + Sync + 'static {
-    /// Whether anything is left of it when the process ends.
+    /// Whether stored bytes outlast the process.
     const IS_DURABLE: bool;
 
-    /// Whether the bytes of a region are looked for page by page.
+    /// Whether the bytes of a region are found page by page.
     const IS_PAGED: bool = false;
 
-    /// Where the bytes of a part are.
+    /// The bytes of a part.
     #[cfg(not(any(loom, shuttle)))]
     type Region: Region + Debug;
 
-    /// Bytes that stay where they are.
+    /// Bytes that never move.
     type Direct: Region + Debug;
 
-    /// Addresses for so many bytes of a part that are in no pages that are copied; with the
-    /// bytes in it that there are. What a power cut is to leave of it must not be changed.
+    /// Reserves addresses for so many bytes of a part whose pages are never copied, and maps the
+    /// bytes that the part has already. Bytes that a power cut must leave intact must not be
+    /// changed there.
     ///
     /// # Errors
-    /// If addresses are refused.
+    /// If the system refuses the addresses.
     fn direct(&self, part: Part, bytes: usize) -> Result<Self::Direct, Error>;
 
-    /// Stores parts one behind the other, from an address on that is a multiple of eight.
+    /// Stores byte strings one behind the other, from an address that is a multiple of eight.
     ///
     /// # Safety
-    /// So many bytes there are the caller's, and nobody reads them meanwhile.
+    /// The caller owns so many bytes at this address, and no thread reads them meanwhile.
     unsafe fn write(&self, address: *mut u8, parts: &[&[u8]]) {
         let mut at = address;
         for part in parts {
-            // SAFETY: as was promised; the parts are elsewhere.
+            // SAFETY: as the caller promises; the parts do not overlap the destination.
             unsafe {
                 at.copy_from_nonoverlapping(part.as_ptr(), part.len());
                 at = at.add(part.len());
@@ -102,23 +104,23 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         }
     }
 
-    /// The present epoch of a medium whose pages are copied; zero if it has none.
+    /// Returns the present epoch of a medium that copies pages; zero of other media.
     #[inline(always)]
     fn epoch(&self) -> u64 {
         0
     }
 
-    /// The last epoch that is durable.
+    /// Returns the last durable epoch.
     #[inline(always)]
     fn settled(&self) -> u64 {
         u64::MAX
     }
 
-    /// Addresses for so many bytes of a part; with the bytes in it that there are.
+    /// Reserves addresses for so many bytes of a part, and maps the bytes that it has already.
     #[cfg(not(any(loom, shuttle)))]
     fn region(&self, part: Part, bytes: usize) -> Result<Self::Region, Error>;
 
-    /// The address of a byte of a region that begins at `base`.
+    /// Returns the address of a byte in a region that begins at `base`.
     #[cfg(not(any(loom, shuttle)))]
     #[inline(always)]
     fn address(region: &Self::Region, base: *const u8, offset: usize) -> *const u8 {
@@ -126,11 +128,10 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         base.wrapping_add(offset)
     }
 
-    /// Sees to it that the page of a byte may be stored to. Its address may be another
-    /// one afterwards.
+    /// Makes the page of a byte writable. The byte's address may be another one afterwards.
     ///
     /// # Errors
-    /// If there is no room for a copy of it.
+    /// If there is no room for a copy of the page.
     #[cfg(not(any(loom, shuttle)))]
     #[inline(always)]
     fn make_writable(region: &Self::Region, offset: usize) -> Result<(), Error> {
@@ -138,18 +139,18 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Sees to it that there is a page for a byte, which may have been zero without one.
+    /// Makes sure that a byte has a page. (A byte without a page reads as zero.)
     ///
     /// # Errors
-    /// If there is no room for it.
+    /// If there is no room for the page.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     fn make_present(region: &Self::Region, offset: usize) -> Result<(), Error> {
         let _ = (region, offset);
         Ok(())
     }
 
-    /// An error if there is so little room that a change might find none, or one that
-    /// stores so many bytes where nothing was.
+    /// Checks that there is room for a change that fills so many new bytes, and for ordinary
+    /// changes.
     ///
     /// # Errors
     /// If the file can't grow.
@@ -158,7 +159,7 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Gives whole pages of a region back, which read as zero from here on; whether it
+    /// Gives whole pages of a region back; they read as zero afterwards. Returns whether the medium
     /// can.
     #[cfg(not(any(loom, shuttle)))]
     fn discard(region: &Self::Region, bytes: core::ops::Range<usize>) -> bool {
@@ -166,18 +167,19 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         false
     }
 
-    /// Gives what is known of a region's pages behind its end back. What was changed is
-    /// durable, and nobody changes anything.
+    /// Gives back what the medium knows of pages behind the region's end. All changes must be
+    /// durable, and no thread may change anything.
     ///
     /// # Errors
-    /// If memory is refused.
+    /// If the system refuses memory.
     #[cfg(not(any(loom, shuttle)))]
     fn trim(region: &Self::Region) -> Result<(), Error> {
         let _ = region;
         Ok(())
     }
 
-    /// Moves pages to the beginning of where they are, while nobody changes anything.
+    /// Moves pages to the lowest free places of their part. No thread may change anything
+    /// meanwhile.
     ///
     /// # Errors
     /// If there is no room.
@@ -185,11 +187,11 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Gives what is behind the last page that is needed back to the system. What was
-    /// changed is durable, and nobody changes anything.
+    /// Gives the memory behind the last needed page back to the system. All changes must be
+    /// durable, and no thread may change anything.
     fn trim_pages(&self) {}
 
-    /// What the medium holds besides its regions.
+    /// Returns the memory that the medium holds besides its regions.
     fn usage(&self) -> super::MemoryUsage {
         super::MemoryUsage::default()
     }
@@ -199,17 +201,17 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         false
     }
 
-    /// Another number after pages were given out again that somebody may be reading who
-    /// is in no operation.
+    /// Returns a number that changes when pages are given out again. A reader that has announced no
+    /// operation may still be reading such a page.
     #[inline(always)]
     fn recycled(&self) -> u64 {
         0
     }
 
-    /// Whether fences order what becomes durable; barriers do in every medium.
+    /// Whether fences order what becomes durable. Barriers do in every medium.
     fn is_ordered(&self) -> bool;
 
-    /// Whether what was flushed and fenced is durable: if not, a reader need not do it.
+    /// Whether flushed and fenced stores are durable. If not, a reader need not flush and fence.
     #[inline(always)]
     fn has_fences(&self) -> bool {
         true
@@ -243,21 +245,20 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         replace_second(slot, first, second);
     }
 
-    /// Starts to make the lines of so many elements durable.
+    /// Starts to make the cache lines of so many elements durable.
     fn flush<T>(&self, first: *const T, count: usize);
 
-    /// What this thread has flushed is durable before what it stores from here on,
-    /// if the medium is ordered.
+    /// In an ordered medium, makes this thread's flushed stores durable before its later stores.
     fn fence(&self);
 
-    /// All that was stored before is durable after it.
+    /// Makes all earlier stores durable.
     ///
     /// # Errors
-    /// If the system could not write it. It is not known then what is durable.
+    /// If the system could not write. Then it is unknown which stores are durable.
     fn barrier(&self) -> Result<(), Error>;
 
-    /// All that was flushed before survives a power cut after it. Cheaper than a
-    /// barrier, and in a medium that is not ordered it orders nothing.
+    /// Makes all stores that were flushed before survive a power cut. Cheaper than a barrier. In a
+    /// medium that is not ordered it orders nothing.
     ///
     /// # Errors
     /// As [`barrier`](Self::barrier).
@@ -265,9 +266,8 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         self.barrier()
     }
 
-    /// All that was changed before survives a power cut after it. `begin` is to keep
-    /// everybody from changing anything while it runs what it is given, if it is given
-    /// something.
+    /// Makes all earlier changes survive a power cut. A medium that needs a moment without changes
+    /// calls `begin`, which runs its argument while no thread changes anything.
     ///
     /// # Errors
     /// As [`barrier`](Self::barrier).
@@ -276,26 +276,26 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         self.persist()
     }
 
-    /// Buddies something while no page is copied.
+    /// Buddies a function while no page is copied.
     fn while_nothing_moves<R>(&self, run: impl FnOnce() -> R) -> R {
         run()
     }
 
-    /// Whether a barrier has failed: none will succeed any more.
+    /// Whether a barrier has failed. Then no later barrier succeeds.
     fn has_failed(&self) -> bool {
         false
     }
 
-    /// Stores the word by which the table finds itself again, and makes it durable
-    /// if the medium is ordered.
+    /// Stores the word by which the table finds its state again. In an ordered medium makes it
+    /// durable.
     fn set_root(&self, word: u64);
 }
 
-/// Stores the second word of a slot if its first one is `first`; whether it was.
+/// Stores the second word of a slot if its first one is `first`. Returns whether it was.
 pub(crate) fn replace_second(slot: &AtomicPair, first: u64, second: u64) -> bool {
     loop {
         let current = slot.load_second(Ordering::Relaxed);
-        // Relaxed: the exchange looks at both words again.
+        // Relaxed: the exchange compares both words again.
         if slot.load_first(Ordering::Relaxed) != first {
             return false;
         }
@@ -341,7 +341,7 @@ impl Medium for Heap {
     fn set_root(&self, _word: u64) {}
 }
 
-/// Durable media for model checkers, of which only the order of stores is checked.
+/// Durable media for model checkers. The models check only the order of stores.
 #[cfg(any(loom, shuttle))]
 #[derive(Debug, Clone, Copy)]
 pub struct Checked<const ORDERED: bool>;

@@ -1,15 +1,13 @@
 //! Where the bytes of a table live.
 //!
-//! A table asks a [`Memory`] for a [`Region`]: a reserved_array of address space that
-//! is reserved once and committed from its beginning, so that it grows and
-//! shrinks in place and its base never moves. The heap is anonymous, huge-paged
-//! memory. What a durable table stores goes through its medium.
+//! A table asks a [`Memory`] for a [`Region`]: a reserved_array of address space that is reserved once and
+//! committed from its beginning. So it grows and shrinks in place, and its base never moves. The
+//! heap is anonymous memory with huge pages. A durable table stores through its medium.
 //!
 //! Invariants
-//! 1. `base()` never changes while the region lives, and is aligned to
-//!    [`ALIGNMENT`] at least.
-//! 2. Bytes in `0..committed()` are readable and writable; a byte reads as zero
-//!    when it is committed for the first time or again after a shrink.
+//! 1. `base()` never changes while the region lives, and is aligned to [`ALIGNMENT`] at least.
+//! 2. Bytes in `0..committed()` are readable and writable. A byte reads as zero when it is
+//!    committed for the first time, or again after a shrink.
 //! 3. A region frees its address space when it is dropped, and not before.
 
 mod addresses;
@@ -52,13 +50,14 @@ use core::ptr::NonNull;
 /// ```
 pub const ALIGNMENT: usize = 64;
 
-/// Who learns, after a crash, which words of a table name places in memory of its own.
+/// Learns after a crash which words of a table name places in the finder's own memory.
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub(crate) trait Finder: core::fmt::Debug + Send + Sync {
-    /// A slot holds a word; false if it can't, so that the slot is as if it were empty.
+    /// Learns of a word in a slot. Returns false if the word can't be valid; the slot then counts
+    /// as empty.
     fn find(&self, word: u64) -> bool;
 
-    /// That was the last.
+    /// Ends the search: all words were found.
     fn end(&self);
 }
 
@@ -72,9 +71,9 @@ pub(crate) trait Finder: core::fmt::Debug + Send + Sync {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryUsage {
-    /// Bytes that are mapped: they may be used without asking again.
+    /// Bytes that are mapped: they can be used without asking the system again.
     pub mapped: usize,
-    /// Bytes of them that occupy physical memory now.
+    /// Mapped bytes that occupy physical memory now.
     pub resident: usize,
 }
 
@@ -96,7 +95,7 @@ impl core::ops::Add for MemoryUsage {
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 pub trait Memory: Send + Sync {
-    /// What this memory hands out.
+    /// The regions that this memory hands out.
     ///
     /// ```
     /// use nunatak::memory::{Heap, HeapRegion, Memory, Region};
@@ -106,10 +105,10 @@ pub trait Memory: Send + Sync {
     /// ```
     type Region: Region;
 
-    /// Reserves address space for `bytes` bytes and commits none of it.
+    /// Reserves addresses for `bytes` bytes and commits none of them.
     ///
     /// # Errors
-    /// If the address space is refused.
+    /// If the system refuses the addresses.
     ///
     /// ```
     /// use nunatak::memory::{Heap, Memory, Region};
@@ -131,7 +130,7 @@ pub trait Memory: Send + Sync {
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 pub trait Region: Send + Sync {
-    /// The first byte. It never moves.
+    /// Returns the address of the first byte. It never moves.
     ///
     /// ```
     /// use nunatak::memory::{Heap, Memory, Region};
@@ -140,7 +139,7 @@ pub trait Region: Send + Sync {
     /// ```
     fn base(&self) -> NonNull<u8>;
 
-    /// How many bytes may be used, from the base.
+    /// Returns how many bytes may be used, from the base.
     ///
     /// ```
     /// use nunatak::memory::{Heap, Memory, Region};
@@ -149,7 +148,7 @@ pub trait Region: Send + Sync {
     /// ```
     fn committed(&self) -> usize;
 
-    /// How many bytes the region can grow to.
+    /// Returns how many bytes the region can grow to.
     ///
     /// ```
     /// use nunatak::memory::{Heap, Memory, Region};
@@ -158,13 +157,11 @@ pub trait Region: Send + Sync {
     /// ```
     fn reserved(&self) -> usize;
 
-    /// Commits or gives back memory at the end, so that `bytes` bytes are
-    /// usable. The caller must not touch the bytes beyond from the moment it
-    /// asks for a shrink.
+    /// Commits memory or gives it back at the end, so that `bytes` bytes are usable. When it asks
+    /// for a shrink, the caller must not touch the bytes beyond any more.
     ///
     /// # Errors
-    /// If `bytes` exceeds the reservation or the system refuses; the region is
-    /// as it was.
+    /// If `bytes` exceeds the reservation, or the system refuses. The region then stays as it was.
     ///
     /// ```
     /// use nunatak::memory::{Heap, Memory, Region};
@@ -176,11 +173,10 @@ pub trait Region: Send + Sync {
     /// ```
     fn resize(&self, bytes: usize) -> Result<(), Error>;
 
-    /// Gives memory back at the end, so that `bytes` bytes are committed, as far
-    /// as the system takes it back by whole pages. Unlike after a
-    /// [`resize`](Self::resize) the bytes beyond stay accessible, for whoever has
-    /// not learned of it yet; what they hold is zero or what was there. Nothing
-    /// if no more than that is committed.
+    /// Gives memory back at the end, in whole pages of the system, so that `bytes` bytes are
+    /// committed. Does nothing if no more are committed. Unlike after a [`resize`](Self::resize),
+    /// the bytes beyond stay accessible for threads that have not learned of the shrink. They read
+    /// as zero or as before.
     ///
     /// ```
     /// use nunatak::memory::{Heap, Memory, Region};
@@ -192,9 +188,9 @@ pub trait Region: Send + Sync {
     /// ```
     fn release(&self, bytes: usize);
 
-    /// Makes a range of the committed bytes resident, so that who comes to them first
-    /// does not wait for the system to find and clear a page. Changes no byte. Where
-    /// the system can't do that, or has no memory left, nothing.
+    /// Makes a range of committed bytes resident, so that the first access does not wait for the
+    /// system to find and clear a page. Changes no byte. Does nothing where the system can't
+    /// populate memory or has none left.
     ///
     /// ```
     /// use nunatak::memory::{Heap, Memory, Region};
@@ -206,7 +202,7 @@ pub trait Region: Send + Sync {
     /// ```
     fn populate(&self, range: core::ops::Range<usize>);
 
-    /// How much memory the region holds, asked of the system.
+    /// Asks the system how much memory the region holds.
     ///
     /// ```
     /// use nunatak::memory::{Heap, Memory, Region};

@@ -1,6 +1,6 @@
 //! Hints to the processor.
 
-/// Fetches the line of an address, which need not be valid.
+/// Prefetches the line of an address, which need not be valid.
 #[inline(always)]
 pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -18,7 +18,7 @@ pub(crate) fn prefetch<T>(address: *const T) {
     let _ = address;
 }
 
-/// Fetches the line of an address, which need not be valid, into the second-level cache only.
+/// Prefetches the line of an address, which need not be valid, into the second-level cache only.
 #[inline(always)]
 pub(crate) fn prefetch_to_second_level<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -31,15 +31,15 @@ pub(crate) fn prefetch_to_second_level<T>(address: *const T) {
     prefetch(address);
 }
 
-/// Fetches the line of an address, which need not be valid, to write to it.
+/// Prefetches the line of an address, which need not be valid, for a store.
 #[inline(always)]
 pub(crate) fn prefetch_to_write<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        // As an intrinsic it would be an ordinary prefetch, since a default build does
-        // not assume that there is any other.
-        // SAFETY: a hint; it does not access the address and never faults, and no
-        // 64-bit processor faults where it does not know it.
+        // The intrinsic would become an ordinary prefetch, since a default build does not assume
+        // that the processor has another.
+        // SAFETY: a hint; it does not access the address and never faults. 64-bit processors that
+        // do not know the instruction do not fault either.
         unsafe {
             core::arch::asm!("prefetchw [{0}]", in(reg) address, options(nostack, readonly, preserves_flags));
         }

@@ -1,16 +1,13 @@
 //! Zeroed elements in a region of their own, whose number changes in place.
 //!
 //! Invariants
-//! 1. The region is committed for `len` elements of `T` and its base is aligned
-//!    for `T`.
-//! 2. Elements that were committed once stay accessible until the reserved_array goes,
-//!    also after it has shrunk: operations that have not learned of a shrink may
-//!    come to them.
-//! 3. All zero bytes are a valid `T` ([`Zeroed`]), so fresh memory needs no
-//!    initialisation. What is found in elements that were given up and taken
-//!    again is zero or what was there.
+//! 1. The region is committed for `len` elements of `T`, and its base is aligned for `T`.
+//! 2. Elements that were committed once stay accessible until the reserved_array is dropped, also after it
+//!    has shrunk: operations that have not learned of a shrink may access them.
+//! 3. All zero bytes are a valid `T` ([`Zeroed`]), so fresh memory needs no initialisation.
+//!    Elements that were given up and taken again read as zero or as before.
 //!
-//! Under a model checker all elements are constructed at the start instead.
+//! Under a model checker all elements are constructed at the start.
 
 use super::{MemoryUsage, Zeroed};
 use crate::error::Error;
@@ -40,7 +37,7 @@ unsafe impl Zeroed for AtomicPair {
     }
 }
 
-/// What elements are after their pages were released.
+/// Elements whose pages were released.
 #[cfg(any(loom, shuttle))]
 pub(crate) trait Released {
     fn release(&self);
@@ -77,7 +74,7 @@ mod backing {
     use crate::memory::{ALIGNMENT, Heap, Medium, Part, Region};
     use core::marker::PhantomData;
 
-    /// What the system finds and clears at once, if it has huge pages.
+    /// A huge page: the system finds and clears it at once.
     const PIECE: usize = 2 << 20;
 
     #[derive(Debug)]
@@ -93,14 +90,14 @@ mod backing {
     unsafe impl<T: Sync, M: Medium> Sync for ReservedArray<T, M> {}
 
     impl<T: Zeroed> ReservedArray<T> {
-        /// `len` elements that can become `most`.
+        /// Makes `len` elements; the reserved_array can grow to `most`.
         pub(crate) fn new(len: usize, most: usize) -> Result<Self, Error> {
             Self::within(&Heap, Part::Front, len, most)
         }
     }
 
     impl<T: Zeroed, M: Medium> ReservedArray<T, M> {
-        /// `len` elements that can become `most`, of a part of a medium.
+        /// Makes `len` elements in a part of a medium; the reserved_array can grow to `most`.
         pub(crate) fn within(
             medium: &M,
             part: Part,
@@ -122,48 +119,48 @@ mod backing {
             self.region.committed() / size_of::<T>()
         }
 
-        /// Makes room for `len` elements; nothing if there is.
+        /// Makes room for `len` elements; does nothing if there is room.
         pub(crate) fn grow(&self, len: usize) -> Result<(), Error> {
             let bytes = len.checked_mul(size_of::<T>()).ok_or(Error::CapacityOverflow)?;
             if bytes <= self.region.committed() { Ok(()) } else { self.region.resize(bytes) }
         }
 
-        /// Gives the memory of all but `len` elements back.
+        /// Gives the memory of all but the first `len` elements back.
         pub(crate) fn shrink(&self, len: usize) {
             self.region.release(len * size_of::<T>());
         }
 
-        /// Where the elements are.
+        /// The region of the elements.
         #[cfg(all(target_os = "linux", not(miri)))]
         pub(crate) fn region(&self) -> &M::Region {
             &self.region
         }
 
-        /// Gives what is known of pages behind the end back: see [`Medium::trim`].
+        /// Gives back what the medium knows of pages behind the end: see [`Medium::trim`].
         pub(crate) fn trim_map(&self) -> Result<(), Error> {
             M::trim(&self.region)
         }
 
-        /// Sees to it that an element may be stored to: see [`Medium::make_writable`].
+        /// Makes an element writable: see [`Medium::make_writable`].
         #[inline(always)]
         pub(crate) fn make_writable(&self, index: usize) -> Result<(), Error> {
             M::make_writable(&self.region, index * size_of::<T>())
         }
 
-        /// Has a page for an element: see [`Medium::make_present`].
+        /// Makes sure that an element has a page: see [`Medium::make_present`].
         #[cfg(all(target_os = "linux", not(miri)))]
         pub(crate) fn make_present(&self, index: usize) -> Result<(), Error> {
             M::make_present(&self.region, index * size_of::<T>())
         }
 
-        /// Makes elements zero by giving up their pages, if that can be.
+        /// Makes elements zero by giving up their pages. Returns false if the medium can't.
         pub(crate) fn discard(&self, elements: core::ops::Range<usize>) -> bool {
             let bytes = elements.start * size_of::<T>()..elements.end * size_of::<T>();
             M::discard(&self.region, bytes)
         }
 
-        /// How many pieces there are to populate of what a growth from `from` elements
-        /// brings: none if that is less than one.
+        /// Returns how many pieces a growth from `from` elements adds, to populate. Less than one
+        /// piece counts as zero.
         pub(crate) fn pieces(&self, from: usize) -> usize {
             let (from, to) = (from * size_of::<T>(), self.region.committed());
             if to.saturating_sub(from) < PIECE {
@@ -172,7 +169,7 @@ mod backing {
             to.div_ceil(PIECE) - from / PIECE
         }
 
-        /// Makes a piece of that resident.
+        /// Makes one of these pieces resident.
         pub(crate) fn populate(&self, from: usize, piece: usize) {
             let start = (from * size_of::<T>() / PIECE + piece) * PIECE;
             self.region.populate(start.max(from * size_of::<T>())..start + PIECE);
@@ -182,7 +179,7 @@ mod backing {
             self.region.usage()
         }
 
-        /// The address of an element, to prefetch it.
+        /// Returns the address of an element, to prefetch it.
         #[inline(always)]
         pub(crate) fn address(&self, index: usize) -> *const T {
             if M::IS_PAGED {
@@ -198,13 +195,13 @@ mod backing {
             let address = self.address(index);
             #[cfg(any(test, feature = "accounting"))]
             crate::memory::touched::record(address.addr(), M::IS_DURABLE);
-            // SAFETY: every caller computes the index under a size that the table has
-            // published, for which the elements were committed before; invariants 1 to
-            // 3. Pages that they are in stay mapped, wherever those are.
+            // SAFETY: every caller computes the index under a size that the table has published,
+            // for which the elements were committed before; invariants 1 to 3. In a paged medium
+            // the elements' pages stay mapped, too.
             unsafe { &*address }
         }
 
-        /// Elements side by side: in a medium of pages those of one page.
+        /// Returns neighbouring elements. In a paged medium they must be in one page.
         #[inline(always)]
         pub(crate) fn slice(&self, from: usize, count: usize) -> &[T] {
             debug_assert!((from + count) * size_of::<T>() <= self.region.reserved());
@@ -215,15 +212,15 @@ mod backing {
                 let address = self.address(from + at).addr();
                 crate::memory::touched::record(address, M::IS_DURABLE);
             }
-            // SAFETY: as in `at`, of every index; they are side by side as far as the
-            // caller has been told.
+            // SAFETY: as in `at`, for every index. The elements are side by side; in a paged medium
+            // the caller stays within one page.
             unsafe { core::slice::from_raw_parts(self.address(from), count) }
         }
     }
 
     #[cfg(all(test, unix, not(miri)))]
     impl<T> ReservedArray<T> {
-        /// Makes every store to the elements a fault.
+        /// Makes the pages read-only: a store to an element faults.
         pub(crate) fn forbid_stores(&self) {
             self.region.forbid_stores();
         }
@@ -297,7 +294,7 @@ mod backing {
 
         pub(crate) fn shrink(&self, len: usize) {
             let before = self.len.fetch_min(len, std::sync::atomic::Ordering::SeqCst);
-            // The worst that releasing pages does.
+            // The worst that releasing pages can do.
             self.elements[len..before.max(len)].iter().for_each(Released::release);
         }
 
@@ -345,7 +342,7 @@ mod tests {
             ReservedArray::new(1 << 17, 4 << 20).unwrap();
         assert_eq!(reserved_array.pieces(1 << 17), 0, "nothing was brought");
         reserved_array.grow(1 << 20).unwrap();
-        // Seven of the eight MiB, in pieces that begin at even ones.
+        // Seven of the eight MiB are new; pieces begin at multiples of two MiB.
         assert_eq!(reserved_array.pieces(1 << 17), 4);
         let resident = |reserved_array: &ReservedArray<AtomicU64>| reserved_array.usage().resident;
         let before = resident(&reserved_array);

@@ -1,13 +1,13 @@
-//! Words that are kept for the next one who opens a file: in pairs, behind one that says how
-//! many they are.
+//! Words that a file keeps for the next process that opens it. They are stored in pairs, behind a
+//! pair with their number.
 //!
-//! They are read when nobody stores any: loads and stores are relaxed.
+//! They are read while no thread stores any, so loads and stores are relaxed.
 
 use super::{Medium, Part, ReservedArray};
 use crate::error::Error;
 use crate::sync::{AtomicPair, Ordering::Relaxed};
 
-/// Keeps words from a pair on, or says that there are none.
+/// Stores words from pair `first` on, or stores that there are none.
 pub(crate) fn save<M: Medium>(
     medium: &M,
     pairs: &ReservedArray<AtomicPair, M>,
@@ -31,7 +31,7 @@ pub(crate) fn save<M: Medium>(
     store(0, [words.len() as u64 + 1, 0])
 }
 
-/// The words that were kept, if any were.
+/// Returns the stored words, if there are any.
 pub(crate) fn saved<M: Medium>(
     pairs: &ReservedArray<AtomicPair, M>,
     first: usize,
@@ -46,7 +46,7 @@ pub(crate) fn saved<M: Medium>(
     Some(words.take(count).collect())
 }
 
-/// A part of a medium for such words.
+/// A part of a medium that holds such words.
 #[derive(Debug)]
 pub(crate) struct Saved<M: Medium> {
     medium: M,
@@ -70,7 +70,7 @@ impl<M: Medium> Saved<M> {
 }
 
 impl Saved<super::durable::Paged> {
-    /// An error if it is said of pages that they are where none are.
+    /// Checks that the pages of this part are in the file.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.pairs.region().check()
     }

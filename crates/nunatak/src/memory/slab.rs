@@ -1,13 +1,12 @@
 //! A fixed number of zeroed elements in a region of their own.
 //!
 //! Invariants
-//! 1. The region is committed for `bytes` bytes, which is a whole number of elements of
-//!    `T`, and its base is aligned for `T`.
-//! 2. All zero bytes are a valid `T` ([`Zeroed`]), so fresh memory needs no
-//!    initialisation.
+//! 1. The region is committed for `bytes` bytes, a whole number of elements of `T`. Its base is
+//!    aligned for `T`.
+//! 2. All zero bytes are a valid `T` ([`Zeroed`]), so fresh memory needs no initialisation.
 //!
-//! Under a model checker the elements are constructed one by one instead, since
-//! its atomics are not plain words.
+//! Under a model checker the elements are constructed one by one, since its atomics are not plain
+//! words.
 
 use super::MemoryUsage;
 use crate::error::Error;
@@ -17,7 +16,7 @@ use crate::error::Error;
 /// # Safety
 /// Both must hold, and `zeroed` must return that value.
 pub(crate) unsafe trait Zeroed: Sized {
-    /// The value that all zero bytes are.
+    /// Returns the value whose bytes are all zero.
     #[cfg(any(loom, shuttle))]
     fn zeroed() -> Self;
 }
@@ -55,7 +54,7 @@ mod backing {
             self.region.usage()
         }
 
-        /// Makes every store to the elements a fault.
+        /// Makes the pages read-only: a store to an element faults.
         #[cfg(all(test, unix, not(miri)))]
         pub(crate) fn forbid_stores(&self) {
             self.region.forbid_stores();
@@ -66,13 +65,13 @@ mod backing {
             self.bytes / size_of::<T>()
         }
 
-        /// The bytes of all elements.
+        /// Returns the bytes of all elements.
         #[inline(always)]
         pub(crate) fn bytes(&self) -> usize {
             self.bytes
         }
 
-        /// The address of an element, to prefetch it.
+        /// Returns the address of an element, to prefetch it.
         #[inline(always)]
         pub(crate) fn address(&self, index: usize) -> *const T {
             self.base.wrapping_add(index)
@@ -83,20 +82,20 @@ mod backing {
             self.at_offset(index * size_of::<T>())
         }
 
-        /// The address of the element that begins so many bytes from the first, to prefetch it.
+        /// Returns the address of the element so many bytes behind the first, to prefetch it.
         #[inline(always)]
         pub(crate) fn address_at_offset(&self, offset: usize) -> *const T {
             self.base.wrapping_byte_add(offset)
         }
 
-        /// The element that begins so many bytes from the first.
+        /// Returns the element so many bytes behind the first.
         #[inline(always)]
         pub(crate) fn at_offset(&self, offset: usize) -> &T {
             debug_assert!(offset < self.bytes && offset.is_multiple_of(size_of::<T>()));
             #[cfg(any(test, feature = "accounting"))]
             crate::memory::touched::record(self.address_at_offset(offset).addr(), false);
-            // Callers compute it from a place in this very slab: a bin number below the number
-            // of bins, or a link that its cursor handed out.
+            // Callers compute the offset from a place in this slab: a bin number below the number
+            // of bins, or a link that the cursor of links handed out.
             // SAFETY: so it is the offset of an element's first byte; invariants 1 and 2.
             unsafe { &*self.base.byte_add(offset) }
         }

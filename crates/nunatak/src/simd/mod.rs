@@ -1,9 +1,8 @@
 //! Fingerprint matching: which of up to 64 bytes equal a given one.
 //!
-//! One interface over AVX-512, AVX2, SSE2, NEON and a portable version; the
-//! processor is asked once, by [`Level::detect`]. Bytes are read as relaxed
-//! atomic words, and vectors are made of those words: a vector load over
-//! atomics would be a data race, and would mix access sizes.
+//! One interface over AVX-512, AVX2, SSE2, NEON and a portable version. [`Level::detect`] asks the
+//! processor once. Bytes are read as relaxed atomic words, and vectors are made of those words: a
+//! vector load over atomics would be a data race, and would mix access sizes.
 
 mod bits;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
@@ -21,15 +20,14 @@ use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 
-/// How many words [`match_byte`] looks at, at most.
+/// The largest number of words for [`match_byte`].
 ///
 /// ```
 /// assert_eq!(nunatak::simd::MAX_WORDS * 8, 64);
 /// ```
 pub const MAX_WORDS: usize = 8;
 
-/// An instruction set that this processor has. There is no way to make one
-/// that it lacks.
+/// An instruction set that this processor has. A level that it lacks can't be made.
 ///
 /// ```
 /// use nunatak::simd::Level;
@@ -52,7 +50,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// All that this build knows, the widest last.
+    /// All levels of this build, the widest last.
     const ALL: &[Self] = &[
         Self::Portable,
         #[cfg(target_arch = "x86_64")]
@@ -83,7 +81,7 @@ impl Kind {
 }
 
 impl Level {
-    /// The one that needs no instructions of its own.
+    /// The level that needs no special instructions.
     ///
     /// ```
     /// use nunatak::simd::Level;
@@ -91,7 +89,7 @@ impl Level {
     /// ```
     pub const PORTABLE: Self = Self(Kind::Portable);
 
-    /// The widest that this processor has.
+    /// Returns the widest level of this processor.
     ///
     /// ```
     /// use nunatak::simd::Level;
@@ -102,7 +100,7 @@ impl Level {
         *WIDEST.get_or_init(|| Self::all_supported().last().unwrap_or(Self::PORTABLE))
     }
 
-    /// All that this processor has, the widest last.
+    /// Iterates over all levels of this processor, the widest last.
     ///
     /// ```
     /// use nunatak::simd::Level;
@@ -112,7 +110,7 @@ impl Level {
         Kind::ALL.iter().copied().filter(|kind| kind.is_supported()).map(Self)
     }
 
-    /// What the instruction set is called.
+    /// Returns the name of the instruction set.
     ///
     /// ```
     /// use nunatak::simd::Level;
@@ -139,12 +137,12 @@ impl fmt::Debug for Level {
     }
 }
 
-/// Which bytes of `words` equal `byte`: bit `i` of the result stands for byte
-/// `i`, where a word's lowest byte comes first on every machine.
+/// Returns which bytes of `words` equal `byte`: bit `i` of the result stands for byte `i`. A word's
+/// lowest byte comes first on every machine.
 ///
-/// Made for 1, 2, 4 and 8 words; other numbers up to [`MAX_WORDS`] are right,
-/// but not fast. Each word is read once, relaxed: of bytes that others change
-/// meanwhile, those of one word are seen together.
+/// Made for 1, 2, 4 and 8 words. Other numbers up to [`MAX_WORDS`] give right results, but not
+/// fast. Each word is read once, relaxed: bytes of one word that other threads change meanwhile are
+/// seen together.
 ///
 /// # Panics
 /// If there are more than [`MAX_WORDS`] words.
@@ -166,7 +164,7 @@ pub fn match_byte(level: Level, words: &[AtomicU64], byte: u8) -> u64 {
     match_byte_in(level, &loaded[..words.len()], byte)
 }
 
-/// As [`match_byte`], of words that are loaded already.
+/// Does the same as [`match_byte`], of words that are loaded already.
 #[inline(always)]
 pub(crate) fn match_byte_in(level: Level, words: &[u64], byte: u8) -> u64 {
     debug_assert!(words.len() <= MAX_WORDS);

@@ -7,7 +7,7 @@ use core::arch::aarch64::{
     vpaddq_u8, vreinterpretq_u8_u64, vreinterpretq_u64_u8,
 };
 
-/// Byte `i` holds bit `i % 8`, so that a match's byte says where it is.
+/// Byte `i` holds bit `i % 8`, so that a matching byte tells its place.
 const BITS: u64 = 0x8040_2010_0804_0201;
 
 #[inline]
@@ -16,7 +16,7 @@ fn wide(low: u64, high: u64) -> uint8x16_t {
     vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(low), vcreate_u64(high)))
 }
 
-/// For each matching byte its bit, for others nothing.
+/// Returns for each matching byte its bit, and zero for the others.
 #[inline]
 #[target_feature(enable = "neon")]
 fn bits_of_two(a: &u64, b: &u64, byte: u8) -> uint8x16_t {
@@ -27,8 +27,7 @@ fn bits_of_two(a: &u64, b: &u64, byte: u8) -> uint8x16_t {
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn match_byte(words: &[u64], byte: u8) -> u64 {
-    // A sum of neighbours halves the bytes; three of them leave one for each
-    // word.
+    // A sum of neighbours halves the number of bytes; three sums leave one byte for each word.
     match words {
         [a, b] => {
             let bits = bits_of_two(a, b, byte);

@@ -1,4 +1,4 @@
-//! Every level against the portable one, and that against a plain loop.
+//! Compares every level with the portable one, and that one with a plain loop.
 
 use super::{BitIter, Level, MAX_WORDS, match_byte};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ fn atomics(words: &[u64]) -> Vec<AtomicU64> {
     words.iter().copied().map(AtomicU64::new).collect()
 }
 
-/// Every level, every length and every byte.
+/// Checks every level, every length and every byte.
 fn agrees(words: [u64; MAX_WORDS]) {
     let words = atomics(&words);
     for length in 0..=MAX_WORDS {
@@ -37,7 +37,7 @@ fn all_bytes_equal() {
 
 #[test]
 fn neighbours_of_a_match_are_no_match() {
-    // The pairs for which a subtraction borrows from the byte above.
+    // Pairs for which a subtraction borrows from the byte above.
     for (low, high) in [(0x00, 0x01), (0x80, 0x81), (0x7F, 0x80), (0xFE, 0xFF), (0x00, 0xFF)] {
         for pattern in [[low, high], [high, low]] {
             agrees([u64::from_le_bytes(core::array::from_fn(|i| pattern[i % 2])); MAX_WORDS]);

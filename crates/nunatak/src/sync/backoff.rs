@@ -1,6 +1,6 @@
-//! Waiting for another thread's few instructions.
+//! Waiting for a few instructions of another thread.
 
-/// Spins a little, then gives the processor away.
+/// Spins a little, then yields the processor.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     rounds: u32,
@@ -31,8 +31,7 @@ impl Backoff {
         self.rounds += 1;
     }
 
-    /// Whether the wait has been too short for the other thread to have been
-    /// descheduled.
+    /// Whether the wait has been so short that the other thread was probably not descheduled.
     pub(crate) fn is_spinning(&self) -> bool {
         self.rounds <= Self::SPINS && !cfg!(any(loom, shuttle))
     }

@@ -1,10 +1,9 @@
 //! A store-load barrier whose cost is on one side.
 //!
-//! An operation announces itself with a plain store before it reads the root;
-//! whoever reclaims unlinks first and looks at the announcements after. Each
-//! side needs its store before its load. On Linux the reclaimer asks the kernel
-//! to run a barrier on every processor that runs this process, so the operation
-//! needs none; elsewhere both sides pay a full fence.
+//! An operation announces itself with a plain store before it reads the root; a collector unlinks
+//! first and looks at the announcements afterwards. Each side needs its store before its load. On
+//! Linux the collector asks the kernel to run a barrier on every processor that runs this process,
+//! so the operation needs none. Elsewhere both sides pay a full fence.
 
 use super::{Ordering, fence};
 
@@ -15,7 +14,7 @@ mod system {
 
     static SUPPORT: AtomicU8 = AtomicU8::new(0);
 
-    /// Registers the process once; 1 is no, 2 is yes.
+    /// Registers the process once. The state 1 is no, 2 is yes.
     #[inline(always)]
     pub(super) fn is_asymmetric() -> bool {
         // Relaxed: it tells of itself alone.
@@ -47,20 +46,19 @@ mod system {
     }
 }
 
-/// Whether [`light`] may leave the work to [`heavy`]. Constant for a process.
+/// Whether [`light`] may leave the work to [`heavy`]. Constant in a process.
 #[inline(always)]
 pub(super) fn is_asymmetric() -> bool {
     system::is_asymmetric()
 }
 
-/// The frequent side, where the barrier is asymmetric: only the compiler must
-/// keep the order.
+/// The frequent side, where the barrier is asymmetric: only the compiler must keep the order.
 #[inline(always)]
 pub(super) fn light_asymmetric() {
     core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
 }
 
-/// The frequent side, wherever.
+/// The frequent side, on every system.
 #[inline(always)]
 pub(super) fn light() {
     if is_asymmetric() {
@@ -74,8 +72,8 @@ pub(super) fn light() {
 pub(super) fn heavy() {
     fence(Ordering::SeqCst);
     if is_asymmetric() {
-        // Once registered the call can't fail but for a kernel that lost the
-        // feature under a running process.
+        // Once registered, the call fails only if the kernel lost the feature under a running
+        // process.
         assert!(system::on_all_processors(), "membarrier was registered and is refused");
     }
 }

@@ -1,17 +1,17 @@
-//! Sums that all threads add to, each where the others seldom do.
+//! Sums that all threads add to, each thread mostly in its own cache lines.
 
 use super::thread_index;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 const SHARDS: usize = 16;
 
-/// `N` sums, modulo 2^64. Two cache lines apart from the next thread's, since processors
-/// fetch lines in pairs.
+/// `N` sums, modulo 2^64. Two cache lines apart from the next shard, since processors fetch lines
+/// in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard<const N: usize>([AtomicUsize; N]);
 
-/// `N` sums: exact when nobody adds.
+/// `N` sums: exact when no thread adds.
 #[derive(Debug)]
 pub(crate) struct Counts<const N: usize>([Shard<N>; SHARDS]);
 
@@ -20,7 +20,7 @@ impl<const N: usize> Counts<N> {
         Self([const { Shard([const { AtomicUsize::new(0) }; N]) }; SHARDS])
     }
 
-    /// Adds to a sum; what is to be taken off it, negated.
+    /// Adds to a sum. To subtract, pass the negated amount.
     #[inline(always)]
     pub(crate) fn add(&self, which: usize, amount: usize) {
         // Relaxed: a statistic.
@@ -28,8 +28,7 @@ impl<const N: usize> Counts<N> {
             .fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// A sum; while others add, one that may be missing what they took off and added, but
-    /// never below zero.
+    /// Returns a sum, never below zero. While other threads add, it may miss some of their changes.
     pub(crate) fn sum(&self, which: usize) -> usize {
         // Relaxed: a statistic.
         let sum = self

@@ -1,6 +1,5 @@
-//! What the tables share to synchronize: words, pairs of words, who is inside
-//! a map, and waiting. Under `cfg(loom)` and `cfg(shuttle)` the types are the
-//! model checker's.
+//! Synchronisation that the tables share: words, pairs of words, announcements, and waiting. Under
+//! `cfg(loom)` and `cfg(shuttle)` the types are the model checker's.
 
 mod backoff;
 mod barrier;
@@ -41,9 +40,8 @@ pub(crate) use parking_lot::{Mutex, MutexGuard};
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::MutexGuard;
 
-/// The order of a load whose value is validated or dereferenced after an
-/// acquire fence. ThreadSanitizer does not see fences, so there the load itself
-/// must acquire.
+/// The order of a load whose value is validated or dereferenced after an acquire fence.
+/// ThreadSanitizer does not see fences, so there the load itself must acquire.
 pub(crate) const DATA: Ordering =
     if cfg!(nunatak_tsan) { Ordering::Acquire } else { Ordering::Relaxed };
 

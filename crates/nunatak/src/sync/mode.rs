@@ -1,17 +1,16 @@
 //! Whether a table is shared between threads or belongs to one.
 //!
-//! The single-thread variant runs the same algorithms with every
-//! compare-and-swap made a comparison and a store, and without announcing
-//! operations (DLHT, section 3.4.5).
+//! The single-thread variant runs the same algorithms. Each compare-and-swap is a comparison and a
+//! store, and operations are not announced (DLHT, section 3.4.5).
 
 use super::{AtomicPair, AtomicU64, Ordering};
 
-/// How a table's read-modify-writes are done.
+/// How a table does its read-modify-writes.
 pub trait Mode: 'static {
     /// Whether other threads may be in the table.
     const SHARED: bool;
 
-    /// Whether keys may be inserted that are hidden.
+    /// Whether keys may be inserted hidden.
     const SHADOWS: bool = false;
 
     #[doc(hidden)]

@@ -1,8 +1,8 @@
-//! Reclamation without a table around it, for models: the code that all maps use.
+//! Reclamation without a table, for models: the code that all maps use.
 
 use super::{GuardPin, Limbo, OpPin, Registry, Shared, operations_ended, retire_tag, thread_index};
 
-/// What a map has to free entries with.
+/// A map's parts that free entries.
 #[derive(Debug)]
 pub struct Reclaimer<T> {
     registry: Registry,
@@ -16,32 +16,32 @@ impl<T> Default for Reclaimer<T> {
 }
 
 impl<T> Reclaimer<T> {
-    /// A guard.
+    /// Takes a guard.
     pub fn guard(&self) -> GuardPin<'_> {
         self.registry.guard()
     }
 
-    /// Takes over what the caller has unlinked.
+    /// Takes an entry that the caller has unlinked.
     pub fn retire(&self, item: T) {
         self.limbo.retire(&self.registry, item);
     }
 
-    /// Drops what no guard can see.
+    /// Drops entries that no guard can see.
     pub fn collect(&self) {
         self.limbo.collect(&self.registry);
     }
 
-    /// Whether no guard can have seen what was unlinked before the call.
+    /// Whether no guard can have seen an entry that was unlinked before the call.
     pub fn is_unseen(&self) -> bool {
         self.registry.is_unseen()
     }
 
-    /// Begins a new epoch; the one before.
+    /// Begins a new epoch and returns the one before.
     pub fn end_epoch(&self) -> u64 {
         self.registry.retire_tag()
     }
 
-    /// Whether every guard of another thread of that epoch or an earlier one is gone.
+    /// Whether all guards of other threads of that epoch or an earlier one have ended.
     pub fn others_ended(&self, epoch: u64) -> bool {
         self.registry.others_ended(epoch)
     }
@@ -51,7 +51,7 @@ impl<T> Reclaimer<T> {
         self.registry.count::<Shared>(added);
     }
 
-    /// The sum of all threads.
+    /// Returns the sum over all threads.
     pub fn added(&self) -> u64 {
         self.registry.added()
     }
@@ -70,18 +70,18 @@ impl Operation {
         Self { _pin: OpPin::new() }
     }
 
-    /// Begins a new epoch of operations; the one before.
+    /// Begins a new epoch of operations and returns the one before.
     pub fn end_epoch() -> u64 {
         retire_tag()
     }
 
-    /// Whether every operation of that epoch or an earlier one has ended.
+    /// Whether all operations of that epoch or an earlier one have ended.
     pub fn all_ended(epoch: u64) -> bool {
         operations_ended(epoch, true)
     }
 }
 
-/// What happens when this thread's thread-locals are destroyed.
+/// Does what the destruction of this thread's thread-locals does.
 pub fn end_thread() {
     thread_index::end_thread();
 }

@@ -1,26 +1,23 @@
 //! Which operations are running, in all maps of the process.
 //!
-//! An operation announces itself before it reads a map's root and takes the
-//! announcement back when it is done (DLHT, section 3.2.5: two stores a
-//! request). The announcement is a word of the thread's own local storage that
-//! a global list points to: a few instructions, none of which touches memory of
-//! another thread. That matters: an unbatched lookup runs as fast as the
-//! processor can overlap it with the ones after it, and every instruction in it
-//! takes room in that window.
+//! An operation announces itself before it reads a map's root, and withdraws the announcement when
+//! it is done (DLHT, section 3.2.5: two stores a request). The announcement is a word in the
+//! thread's local storage that a global list points to: a few instructions that touch no memory of
+//! another thread. Each instruction counts: an unbatched lookup runs as fast as the processor can
+//! overlap it with the next ones, and every instruction takes room in that window.
 //!
-//! Operations are short, and never run the caller's closures, so that they are
-//! counted together for all maps holds nothing up. What a caller may hold for
-//! long, a guard on entries, is announced to its map only (see `registry`).
+//! Operations are short, and never run the caller's closures. So announcing them together for all
+//! maps holds nothing up. A guard on entries, which a caller may hold for long, is announced to its
+//! map only (see `registry`).
 //!
 //! Invariants
-//! 1. A thread's word is zero, or the epoch in which its outermost operation
-//!    began, or one of two marks of a thread that has to go the slow way.
-//! 2. Who begins in an epoch sees all that was unlinked before it began: the
-//!    load of the epoch acquires, the increment releases.
-//! 3. Whoever reclaims unlinks, takes the epoch as a tag and increments it, runs
-//!    the heavy barrier, and looks. Words that are zero or of later epochs are
-//!    not in the way: by the barrier an operation that the look missed reads
-//!    the root after the unlinking.
+//! 1. A thread's word is zero, or the epoch in which its outermost operation began, or one of two
+//!    marks of a thread that has to go the slow way.
+//! 2. An operation that begins in an epoch sees everything that was unlinked before the epoch
+//!    began: the load of the epoch acquires, the increment releases.
+//! 3. A collector unlinks, takes the epoch as a tag and increments it, runs the heavy barrier, and
+//!    looks. Words that are zero or of later epochs do not hold it up: by the barrier, an operation
+//!    that the look missed reads the root after the unlinking.
 
 use super::Mode;
 use core::marker::PhantomData;
@@ -31,7 +28,7 @@ pub(super) use real::{announce, announce_fast, begin_epoch, ended, withdraw, wit
 #[cfg(any(loom, shuttle))]
 pub(super) use checked::{announce, announce_fast, begin_epoch, ended, withdraw, withdraw_fast};
 
-/// While it lives, no index that its thread can reach is freed.
+/// While this pin lives, no memory of a table that its thread can reach is freed.
 #[derive(Debug)]
 pub(crate) struct OpPin<Y: Mode> {
     before: u64,
@@ -56,8 +53,8 @@ impl<Y: Mode> Drop for OpPin<Y> {
     }
 }
 
-/// An [`OpPin`] of a thread that is in no other operation and needs no fence, on
-/// a machine that loads pairs whole (see [`pairs_load_whole`](super::pairs_load_whole)).
+/// An [`OpPin`] of a thread that is in no other operation and needs no fence, on a machine that
+/// loads pairs whole (see [`pairs_load_whole`](super::pairs_load_whole)).
 #[derive(Debug)]
 pub(crate) struct FastPin {
     /// Not `Send`: the announcement is this thread's.
@@ -65,10 +62,10 @@ pub(crate) struct FastPin {
 }
 
 impl FastPin {
-    /// Announces an operation in four instructions, if that is enough.
+    /// Announces an operation in four instructions, if these suffice.
     #[inline(always)]
     pub(crate) fn new() -> Option<Self> {
-        // Not `then_some`: a pin that is made and dropped withdraws.
+        // Not `then_some`: it would make the pin in any case, and dropping it withdraws.
         announce_fast().then(|| Self { this_thread: PhantomData })
     }
 }
@@ -80,14 +77,13 @@ impl Drop for FastPin {
     }
 }
 
-/// Starts a new epoch and returns the one before, as the tag of all that was
-/// unlinked until now.
+/// Starts a new epoch and returns the one before: the tag of everything unlinked until now.
 pub(crate) fn retire_tag() -> u64 {
     begin_epoch()
 }
 
-/// Whether every operation that may have begun in the epoch `tag` or before has
-/// ended. This thread's own counts only if `own` is set.
+/// Whether all operations have ended that may have begun in the epoch `tag` or before. This
+/// thread's own operation counts only if `own` is set.
 pub(crate) fn operations_ended(tag: u64, own: bool) -> bool {
     ended(tag, own)
 }
@@ -99,11 +95,11 @@ mod real {
     use core::sync::atomic::{AtomicU64, Ordering};
     use parking_lot::Mutex;
 
-    /// Not in the list yet, or not any more.
+    /// The thread is not in the list yet, or not any more.
     const UNLISTED: u64 = u64::MAX;
-    /// In the list, but on this machine no pin is fast: a full fence is needed,
-    /// since the barrier is not asymmetric, or pairs can't be loaded whole. At
-    /// rest the word is this instead of zero.
+    /// The thread is in the list, but no pin is fast on this machine: the barrier is not
+    /// asymmetric, so each announcement needs a full fence, or pairs can't be loaded whole. At rest
+    /// the word is this instead of zero.
     const FENCED: u64 = u64::MAX - 1;
 
     static EPOCH: AtomicU64 = AtomicU64::new(1);
@@ -114,7 +110,7 @@ mod real {
     /// The address of a listed thread's word.
     struct Word(*const AtomicU64);
 
-    // SAFETY: the word is atomic, and is taken off the list before it goes.
+    // SAFETY: the word is atomic, and is taken off the list before it is destroyed.
     unsafe impl Send for Word {}
 
     thread_local! {
@@ -163,7 +159,7 @@ mod real {
 
     #[inline(always)]
     pub(in crate::sync) fn withdraw_fast() {
-        // Release: pairs with the look of whoever reclaims.
+        // Release: pairs with a collector's look.
         WORD.with(|word| word.store(0, Ordering::Release));
     }
 
@@ -173,8 +169,8 @@ mod real {
         match before {
             UNLISTED => {
                 if LISTED.try_with(|_| ()).is_err() {
-                    // Sequentially consistent: the store before the load of the
-                    // root, without the list.
+                    // Sequentially consistent: without the list, this orders the store before the
+                    // load of the root.
                     UNLISTED_RUNNING.fetch_add(1, Ordering::SeqCst);
                     return UNLISTED;
                 }
@@ -199,7 +195,7 @@ mod real {
         if before == UNLISTED {
             UNLISTED_RUNNING.fetch_sub(1, Ordering::SeqCst);
         } else {
-            // Release: pairs with the look of whoever reclaims.
+            // Release: pairs with a collector's look.
             WORD.with(|word| word.store(before, Ordering::Release));
         }
     }
@@ -218,9 +214,9 @@ mod real {
                     if !own && ptr::eq(listed.0, mine) {
                         return true;
                     }
-                    // SAFETY: (R1) listed words live until they are taken off the
-                    // list, for which their threads need its lock.
-                    // Acquire: what an operation read is freed after it.
+                    // SAFETY: (R1) a listed word lives until its thread takes it off the list, for
+                    // which the thread needs the list's lock. Acquire: what an operation read is
+                    // freed after it.
                     let epoch = unsafe { &*listed.0 }.load(Ordering::Acquire);
                     epoch == 0 || epoch == FENCED || epoch > tag
                 })
@@ -228,7 +224,7 @@ mod real {
     }
 }
 
-/// For a model checker: the words are in a list that a check makes anew.
+/// For model checkers: the words are in a list that each check makes anew.
 #[cfg(any(loom, shuttle))]
 mod checked {
     use crate::seeded::{Bug, seeded};
@@ -246,7 +242,7 @@ mod checked {
         static ref WORDS: [AtomicU64; THREADS] = core::array::from_fn(|_| AtomicU64::new(0));
     }
 
-    /// A thread of a model keeps its number until the model ends it.
+    /// A thread of a model keeps its number until the model ends the thread.
     fn current() -> usize {
         thread_index::with(|number| number)
     }

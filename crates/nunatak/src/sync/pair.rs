@@ -1,12 +1,10 @@
-//! Two 64-bit words, each read and written by itself, and compared and swapped
-//! together.
+//! Two 64-bit words that are read and written one by one, and compared and swapped together.
 //!
 //! Invariants
 //! 1. A pair is aligned to 16 bytes, the first word at the lower address.
-//! 2. Only [`AtomicPair::compare_exchange`] touches both words at once, by one
-//!    locked instruction (or a lock-free equivalent). Compilers know nothing of
-//!    atomics of mixed sizes; processors do: they order all accesses to one
-//!    naturally aligned 16-byte word.
+//! 2. Only [`AtomicPair::compare_exchange`] touches both words at once, by one locked instruction
+//!    (or a lock-free equivalent). Compilers know nothing of atomics of mixed sizes; processors do:
+//!    they order all accesses to one naturally aligned 16-byte word.
 
 #[cfg(not(any(loom, shuttle, miri)))]
 mod real {
@@ -29,8 +27,8 @@ mod real {
         #[inline(always)]
         pub(crate) fn load_second(&self, order: Ordering) -> u64 {
             let word = self.second.load(order);
-            // ThreadSanitizer knows what a 16-byte compare-and-swap has released by
-            // its address, which is that of the first word.
+            // ThreadSanitizer finds what a 16-byte compare-and-swap has released by its address,
+            // which is that of the first word.
             #[cfg(nunatak_tsan)]
             self.first.load(Ordering::Acquire);
             word
@@ -46,19 +44,19 @@ mod real {
             self.second.store(word, order);
         }
 
-        /// Both words as they were at one instant. Acquires.
+        /// Loads both words as they were at one instant. Acquires.
         ///
-        /// One load where `whole` says that the processor has it, as
-        /// [`pairs_load_whole`](super::pairs_load_whole) tells; otherwise by what
-        /// the processor has for it, which may be a locked instruction.
+        /// This is one load if `whole` says that the processor can, as
+        /// [`pairs_load_whole`](super::pairs_load_whole) tells. Otherwise it may be a locked
+        /// instruction.
         #[inline(always)]
         pub(crate) fn load_whole(&self, whole: bool) -> (u64, u64) {
             #[cfg(all(target_arch = "x86_64", not(nunatak_tsan)))]
             if whole {
                 let pair: core::arch::x86_64::__m128i;
-                // SAFETY: reads 16 aligned bytes that live as long as `self`,
-                // changes no flags, and needs AVX, as the caller knows it. A load
-                // of 16 aligned bytes is one access on every processor with AVX.
+                // SAFETY: reads 16 aligned bytes that live as long as `self`, changes no flags, and
+                // needs AVX, which the caller has checked. A load of 16 aligned bytes is one access
+                // on every processor with AVX.
                 unsafe {
                     core::arch::asm!(
                         "vmovdqa {pair}, xmmword ptr [{address}]",
@@ -67,12 +65,12 @@ mod real {
                         options(nostack, readonly, preserves_flags),
                     );
                 }
-                // Acquire. No instruction: the processor keeps loads in order. To the compiler
-                // the block above only reads, as a relaxed load does, so that what the caller
-                // loads next could be read before it.
+                // Acquire. No instruction: the processor keeps loads in order. For the compiler the
+                // block above only reads, as a relaxed load does, so it could move the caller's
+                // next loads before it.
                 core::sync::atomic::fence(Ordering::Acquire);
-                // Outside of the assembly, so that the second word is taken out only
-                // where it is asked for.
+                // Outside of the assembly, so that the second word is extracted only where it is
+                // used.
                 // SAFETY: two words are as large and as valid as a vector of them.
                 let [first, second]: [u64; 2] = unsafe { core::mem::transmute(pair) };
                 return (first, second);
@@ -80,11 +78,10 @@ mod real {
             let _ = whole;
             let address: *mut u128 = core::ptr::from_ref(self).cast_mut().cast();
             #[cfg(all(target_arch = "x86_64", nunatak_tsan))]
-            // SAFETY: as in `compare_exchange`; a pair is replaced by itself or not
-            // at all.
+            // SAFETY: as in `compare_exchange`; a pair is replaced by itself or not at all.
             let pair = unsafe { load_by_cas(address) };
-            // ThreadSanitizer takes a pair and its second word for two variables, of
-            // which the latter was released alone.
+            // ThreadSanitizer takes a pair and its second word for two variables, and only the
+            // second word was released.
             #[cfg(nunatak_tsan)]
             let _ = self.load_second(Ordering::Acquire);
             #[cfg(not(all(target_arch = "x86_64", nunatak_tsan)))]
@@ -98,8 +95,7 @@ mod real {
             }
         }
 
-        /// Replaces the first word if it is `current`; publishes what was
-        /// stored before it.
+        /// Replaces the first word if it is `current`. Releases earlier stores.
         #[inline(always)]
         pub(crate) fn compare_exchange_first(&self, current: u64, new: u64) -> bool {
             self.first.compare_exchange(current, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -111,9 +107,8 @@ mod real {
             let (current, new) = (join(current), join(new));
             #[cfg(target_arch = "x86_64")]
             {
-                // SAFETY: the pointer is to 16 aligned bytes that live as long
-                // as `self` (invariant 1); no map is built on a processor
-                // without the instruction.
+                // SAFETY: the pointer is to 16 aligned bytes that live as long as `self` (invariant
+                // 1). No map is built on a processor without the instruction.
                 unsafe { cmpxchg16b(core::ptr::from_ref(self).cast_mut().cast(), current, new) }
             }
             #[cfg(not(target_arch = "x86_64"))]
@@ -126,21 +121,19 @@ mod real {
         }
     }
 
-    /// The instruction in a form that inlines: as an intrinsic it would be a
-    /// call, since a default build does not assume it.
+    /// The instruction as inline assembly. The intrinsic would be a call, since a default build
+    /// does not assume the instruction.
     ///
     /// # Safety
-    /// `address` is valid for 16 bytes and aligned to them; the processor has
-    /// the instruction.
+    /// `address` is valid for 16 bytes and aligned to them; the processor has the instruction.
     #[cfg(all(target_arch = "x86_64", not(nunatak_tsan)))]
     #[inline(always)]
     unsafe fn cmpxchg16b(address: *mut u128, current: u128, new: u128) -> bool {
         let swapped: u8;
-        // LLVM keeps rbx for itself, so it is exchanged with a register of its
-        // choice and back; the address is in a register by name, since of its
-        // choice it may be rbx.
-        // SAFETY: the caller's promise; memory is an implicit clobber, which makes
-        // this a compiler barrier as well.
+        // LLVM keeps rbx for itself, so rbx is exchanged with a register of its choice and back.
+        // The address is in a named register, since LLVM might choose rbx for it.
+        // SAFETY: the caller's promise; memory is an implicit clobber, which makes this a compiler
+        // barrier as well.
         unsafe {
             core::arch::asm!(
                 "xchg rbx, {low}",
@@ -179,7 +172,7 @@ mod real {
         present == current
     }
 
-    /// What is in memory, by a comparison with zero.
+    /// Reads memory by a comparison with zero.
     ///
     /// # Safety
     /// As above.
@@ -205,13 +198,13 @@ mod real {
     }
 }
 
-/// The pair for Miri, which has no inline assembly, and takes accesses of two sizes
-/// to one place for a race. All accesses are of 16 bytes, by the compiler's own
-/// operations: no atomic type of that size is stable.
+/// The pair for Miri, which has no inline assembly, and takes accesses of two sizes to one place
+/// for a race. All accesses are of 16 bytes, by the compiler's own operations: no atomic type of
+/// that size is stable.
 ///
-/// A store of one word exchanges the pair. It continues the release sequence of the
-/// other word's store, so that Miri sees more synchronisation than there is in the
-/// order of two words that are read by themselves; never less.
+/// A store of one word exchanges the pair. It continues the release sequence of the other word's
+/// store. So for two words that are read one by one Miri sees more synchronisation than there is;
+/// never less.
 #[cfg(miri)]
 mod interpreted {
     use super::join;
@@ -229,8 +222,7 @@ mod interpreted {
     impl AtomicPair {
         fn load(&self, order: Ordering) -> (u64, u64) {
             let address = self.0.get();
-            // SAFETY: 16 aligned bytes that live as long as `self` (invariant 1), here and
-            // below.
+            // SAFETY: 16 aligned bytes that live as long as `self` (invariant 1), here and below.
             let pair = unsafe {
                 match order {
                     Ordering::Relaxed => atomic_load::<u128, { Order::Relaxed }>(address),
@@ -305,8 +297,8 @@ mod interpreted {
         pub(crate) fn compare_exchange_first(&self, current: u64, new: u64) -> bool {
             loop {
                 let pair = self.load(Ordering::Relaxed);
-                // A failure must be of the newest pair too, as an exchange's is: that of
-                // the pair with itself finds it.
+                // A failure must be of the newest pair, too, like an exchange's: exchanging the
+                // pair with itself finds it.
                 let (next, order) = if pair.0 == current {
                     ((new, pair.1), Ordering::AcqRel)
                 } else {
@@ -328,7 +320,7 @@ mod interpreted {
     }
 }
 
-/// The two words as the 128-bit number that memory holds.
+/// Returns the two words as the 128-bit number that memory holds.
 #[cfg(not(any(loom, shuttle)))]
 #[inline(always)]
 fn join((first, second): (u64, u64)) -> u128 {
@@ -351,14 +343,12 @@ pub(crate) fn pairs_load_whole() -> bool {
     }
 }
 
-/// The pair for a model checker, which has no 16-byte atomics: an atomic index
-/// into a list of all pairs that ever were. Each access is one step with the
-/// order that was asked for.
+/// The pair for a model checker, which has no 16-byte atomics: an atomic index into a list of all
+/// pairs that ever were. Each access is one step with the requested order.
 ///
-/// Loom remembers only the last access to a location when it looks for steps to
-/// exchange, so a thread that loads before it stores hides the other thread's
-/// load from it. A relaxed increment of a counter beside, before each access,
-/// orders nothing and makes all of them exchangeable.
+/// When Loom looks for steps to exchange, it remembers only the last access to a location. So a
+/// thread that loads before it stores hides the other thread's load. A relaxed increment of another
+/// counter before each access orders nothing, and makes all of them exchangeable.
 #[cfg(any(loom, shuttle))]
 mod checked {
     use crate::sync::{AtomicUsize, Ordering};
@@ -397,12 +387,12 @@ mod checked {
             success: Ordering,
             change: impl Fn((u64, u64)) -> Option<(u64, u64)>,
         ) -> bool {
-            // A compare-and-swap reads the newest value, so the loop ends as
-            // soon as it has seen that.
+            // A compare-and-swap reads the newest value, so the loop ends as soon as it has seen
+            // that value.
             let (mut index, mut pair) = self.load(Ordering::Relaxed);
             loop {
-                // A failed comparison must be with the newest pair too: the
-                // exchange of a pair with itself finds it.
+                // A failed comparison must be with the newest pair, too: exchanging the pair with
+                // itself finds it.
                 let new = change(pair);
                 let next = match new {
                     Some(new) => {

@@ -1,35 +1,34 @@
-//! Who holds entries of a map, and how many entries each thread has added.
+//! Which threads hold entries of a map, and how many entries each thread has added.
 //!
-//! A map has a record for each thread that ever changed it or held a guard.
-//! Taking a guard is a plain store to a cache line of one's own.
+//! A map has a record for each thread that ever changed it or held a guard. A guard costs a plain
+//! store to the thread's own cache line.
 //!
 //! Invariants
-//! 1. Only the thread whose number a record has writes to it, and a thread keeps its number
+//! 1. Only the thread with the record's number writes to a record, and a thread keeps its number
 //!    for as long as it has a guard (see [`thread_index`]).
-//! 2. The 14 lowest bits of a guard word are the number of the thread's guards, or as many
-//!    as fit; the others are counted beside it, and the next bit says that there are any. If
-//!    there are guards, the bits from the 17th on are the epoch at the time of the first. The
-//!    16th bit is set if guards need a fence here.
-//! 3. A guard sees everything that was unlinked before the epoch it announces began: the
-//!    load of the epoch acquires, the increment releases.
-//! 4. An entry is unlinked, and then tagged with the epoch of that moment. To free it a
-//!    thread ends an epoch that is not before the tag, runs the heavy barrier, and looks at
-//!    all guard words. The entry may go if the tag is not after the epoch that the thread
-//!    itself has ended, and no word has guards of the tag's epoch or of an earlier one: a
-//!    guard that the look missed reads slots after the barrier, so after the unlinking. What
-//!    is tagged with a later epoch may have been unlinked after the look, whoever began that
-//!    epoch.
+//! 2. The 14 lowest bits of a guard word count the thread's guards, as far as they fit. Further
+//!    guards are counted beside the word, and the 15th bit says that there are some. The 16th bit
+//!    is set if guards need a fence here. If there are guards, the bits from the 17th on are the
+//!    epoch at the time of the first.
+//! 3. A guard sees everything that was unlinked before its epoch began: the load of the epoch
+//!    acquires, the increment releases.
+//! 4. An entry is unlinked, and then tagged with the epoch of that moment. To free it, a thread
+//!    ends an epoch that is not before the tag, runs the heavy barrier, and looks at all guard
+//!    words. It may free the entry if the tag is not after the epoch that it has ended itself, and
+//!    no word has guards of the tag's epoch or of an earlier one. A guard that the look missed
+//!    reads slots after the barrier, so after the unlinking. An entry with a later tag may have
+//!    been unlinked after the look, even if another thread began that later epoch.
 
 use super::thread_index::{self, Hold};
 use super::{AtomicPtr, AtomicU64, Mode, Ordering, barrier};
 use crate::seeded::{Bug, seeded};
 use core::ptr;
 
-/// How many guards a word counts.
+/// The number of guards that a word can count.
 const NESTING: u64 = (1 << 14) - 1;
-/// There are more guards than the word counts.
+/// Set if there are more guards than the word counts.
 const DEEP: u64 = 1 << 14;
-/// The processor needs a fence after an announcement ([`barrier`]).
+/// Set if the processor needs a fence after an announcement ([`barrier`]).
 const FENCED: u64 = 1 << 15;
 const EPOCH: u64 = 1 << 16;
 /// Records come in blocks of 8, 16, 32, …; no machine has 2^30 threads.
@@ -37,16 +36,16 @@ const EPOCH: u64 = 1 << 16;
 const FIRST_BLOCK: usize = if cfg!(any(loom, shuttle)) { 4 } else { 8 };
 const BLOCKS: usize = 27;
 
-/// What one thread says of itself to one map. Two cache lines apart from the
-/// next, since processors fetch lines in pairs.
+/// A thread's state in one map. Two cache lines apart from the next record, since processors fetch
+/// lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Record {
     guard: AtomicU64,
-    /// Guards that the word does not count.
+    /// The number of guards that the word does not count.
     deep: AtomicU64,
-    /// How many entries this thread's operations have added, less those that
-    /// they took out, modulo 2^64.
+    /// Entries that this thread's operations have added, minus entries that they removed, modulo
+    /// 2^64.
     added: AtomicU64,
 }
 
@@ -60,7 +59,7 @@ impl Record {
 /// All records of a map.
 #[derive(Debug)]
 pub struct Registry {
-    /// As the word of one guard of this epoch, so that to announce one is to copy it.
+    /// The epoch, as the word of one guard: an announcement copies it.
     epoch: AtomicU64,
     blocks: [AtomicPtr<Record>; BLOCKS],
 }
@@ -75,8 +74,7 @@ impl Registry {
         registry
     }
 
-    /// Counts entries that this thread has added (or taken out), and returns
-    /// its sum.
+    /// Counts entries that this thread has added or removed, and returns its sum.
     #[inline(always)]
     pub(crate) fn count<Y: Mode>(&self, added: i64) -> u64 {
         let count = |thread| {
@@ -89,19 +87,19 @@ impl Registry {
         if Y::SHARED { thread_index::with(count) } else { count(0) }
     }
 
-    /// Announces that this thread will hold references to entries, and to what memory of its
-    /// table a table says.
+    /// Announces that this thread will hold references to entries, and to other memory of its table
+    /// where the table says so.
     ///
-    /// A get that takes a guard for itself is as fast as it is short, so that the usual one, the
-    /// thread's only, takes ten instructions and five to end.
+    /// Many gets take a guard. So the usual one, the thread's only guard, takes ten instructions to
+    /// begin and five to end.
     #[inline(always)]
     pub(crate) fn guard(&self) -> GuardPin<'_> {
         let thread = thread_index::current_if_any();
         if thread < FIRST_BLOCK {
             let record = self.first_record(thread);
-            // Relaxed: this thread's own (invariant 1); so of all its loads of the word.
+            // Relaxed: this thread's own word (invariant 1); so are all its loads of the word.
             if record.guard.load(Ordering::Relaxed) & (NESTING | FENCED) == 0 {
-                // Acquire: invariant 3. Relaxed: before what follows by the barrier.
+                // Acquire: invariant 3. Relaxed: the barrier orders it before later loads.
                 record.guard.store(self.epoch.load(Ordering::Acquire), Ordering::Relaxed);
                 barrier::light_asymmetric();
                 return GuardPin { record, _number: Hold::new() };
@@ -117,8 +115,8 @@ impl Registry {
         let record = self.record(thread_index::current_if_any());
         let inside = record.guard.load(Ordering::Relaxed);
         if inside & NESTING == 0 {
-            // Acquire: invariant 3. (Where the barrier is a fence of this side, as in models,
-            // that acquires, too.) Relaxed: before what follows by the barrier.
+            // Acquire: invariant 3. (Where the barrier is a fence on this side, as in models, the
+            // fence acquires, too.) Relaxed: the barrier orders it before later loads.
             let first = self.epoch.load(Ordering::Acquire);
             record.guard.store(first | inside & FENCED, Ordering::Relaxed);
             if !seeded(Bug::AnnouncedWithoutBarrier) {
@@ -140,8 +138,8 @@ impl Registry {
         debug_assert!(thread < FIRST_BLOCK);
         // Relaxed: set before the registry could be shared.
         let block = self.blocks[0].load(Ordering::Relaxed);
-        // SAFETY: the first block exists from the start, is freed with the
-        // registry only, and has this many records.
+        // SAFETY: the first block exists from the start, is freed only with the registry, and has
+        // this many records.
         unsafe { &*block.add(thread) }
     }
 
@@ -192,27 +190,26 @@ impl Registry {
         })
     }
 
-    /// How many entries all threads have added, less those taken out.
+    /// Returns how many entries all threads have added, minus those removed.
     pub(crate) fn added(&self) -> u64 {
-        // Relaxed: a count of concurrent operations is approximate anyway, and
-        // at rest everything is ordered by what made it rest.
+        // Relaxed: a count during concurrent operations is approximate anyway. When no operation
+        // runs, the synchronisation that ended them orders the counts.
         self.records().fold(0, |sum, record| sum.wrapping_add(record.added.load(Ordering::Relaxed)))
     }
 
-    /// Starts a new epoch and returns the one before, as the tag of all that
-    /// was unlinked until now.
+    /// Starts a new epoch and returns the one before: the tag of everything unlinked until now.
     pub(crate) fn retire_tag(&self) -> u64 {
         // Release: invariant 3.
         self.epoch.fetch_add(EPOCH, Ordering::AcqRel)
     }
 
-    /// The first epoch of which a guard is announced, but for those of one thread;
+    /// Returns the earliest epoch of an announced guard, except for guards of one thread;
     /// [`u64::MAX`] if there is none.
     fn oldest_announced(&self, but: Option<&Record>) -> u64 {
         self.records()
             .filter(|&record| !but.is_some_and(|but| ptr::eq(record, but)))
-            // Acquire: pairs with the release at the end of a guard, so that what
-            // it saw is freed after it was seen.
+            // Acquire: pairs with the release at the end of a guard, so that entries are freed
+            // after the guard's last read.
             .map(|record| record.guard.load(Ordering::Acquire))
             .filter(|&word| word & NESTING != 0)
             .map(epoch_of)
@@ -220,8 +217,7 @@ impl Registry {
             .unwrap_or(u64::MAX)
     }
 
-    /// The oldest epoch of which a guard may hold something, [`u64::MAX`] if
-    /// there is none.
+    /// Returns the oldest epoch of a guard that may hold entries, [`u64::MAX`] if there is none.
     fn oldest_guard(&self) -> u64 {
         if !seeded(Bug::LookWithoutBarrier) {
             barrier::heavy();
@@ -230,7 +226,7 @@ impl Registry {
     }
 
     /// Whether another thread has a guard of the epoch `tag` or of an earlier one. Without a
-    /// barrier it may miss some.
+    /// barrier the look may miss guards.
     pub(crate) fn is_held_by_others(&self, tag: u64) -> bool {
         let thread = thread_index::current_if_any();
         // A thread without a number has no guards.
@@ -238,11 +234,11 @@ impl Registry {
         self.oldest_announced(own) <= tag
     }
 
-    /// Whether every guard of another thread that may have begun in the epoch `tag` or before
-    /// is gone.
+    /// Whether all guards of other threads have ended that may have begun in the epoch `tag` or
+    /// before.
     pub(crate) fn others_ended(&self, tag: u64) -> bool {
-        // First without the barrier, which costs all processors something: a guard that is
-        // announced will be so after it, too, or be gone the next time.
+        // First without the barrier, which costs every processor time: a guard that is announced
+        // will be announced after it, too, or be gone the next time.
         if self.is_held_by_others(tag) {
             return false;
         }
@@ -276,21 +272,22 @@ impl Drop for Registry {
 
 fn free_block(records: *mut Record, block: usize) {
     let records = ptr::slice_from_raw_parts_mut(records, FIRST_BLOCK << block);
-    // SAFETY: it came from a box of that many records in `add_block`, and
-    // either was never published or its registry is being dropped.
+    // SAFETY: it came from a box of that many records in `add_block`. Either it was never
+    // published, or its registry is being dropped.
     drop(unsafe { Box::from_raw(records) });
 }
 
-/// The epoch of a guard word, as the registry has it.
+/// Returns the epoch of a guard word, in the form of the registry's epoch.
 fn epoch_of(word: u64) -> u64 {
     word & !(EPOCH - 1) | 1
 }
 
-/// While it lives, no entry that its thread can reach is freed.
+/// While this guard lives, no entry that its thread can reach is freed.
 #[derive(Debug)]
 pub struct GuardPin<'r> {
     record: &'r Record,
-    /// The record is this thread's for as long (invariant 1). It makes the guard not `Send`.
+    /// The record stays this thread's while the guard lives (invariant 1). Makes the guard not
+    /// `Send`.
     _number: Hold,
 }
 
@@ -298,7 +295,7 @@ impl GuardPin<'_> {
     #[cold]
     #[inline(never)]
     fn drop_deep(&self, inside: u64) {
-        // Relaxed: this thread's own; others are counted still.
+        // Relaxed: this thread's own; other guards are still counted.
         let left = self.record.deep.load(Ordering::Relaxed) - 1;
         self.record.deep.store(left, Ordering::Relaxed);
         if left == 0 {
@@ -306,7 +303,7 @@ impl GuardPin<'_> {
         }
     }
 
-    /// Whether it was taken from this registry.
+    /// Whether this registry made the guard.
     pub(crate) fn is_of(&self, registry: &Registry) -> bool {
         registry.records().any(|record| ptr::eq(record, self.record))
     }
@@ -320,8 +317,8 @@ impl Drop for GuardPin<'_> {
         if inside & DEEP != 0 {
             return self.drop_deep(inside);
         }
-        // The epoch stays, and says nothing if this was the last guard.
-        // Release: pairs with the looks of whoever reclaims.
+        // The epoch stays, and means nothing if this was the last guard. Release: pairs with a
+        // collector's look.
         let order = match seeded(Bug::GuardEndsRelaxed) {
             true => Ordering::Relaxed,
             false => Ordering::Release,
@@ -330,7 +327,7 @@ impl Drop for GuardPin<'_> {
     }
 }
 
-/// So that threads seldom wait for each other to retire.
+/// Several, so that threads seldom wait for each other to retire.
 const SHARDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
 
 /// Entries that were unlinked and may still be read under guards.
@@ -340,20 +337,20 @@ pub(crate) struct Limbo<T> {
 }
 
 impl<T> Limbo<T> {
-    /// A heavy barrier interrupts every processor, so it must pay for many.
+    /// A heavy barrier interrupts every processor, so one must serve many entries.
     const COLLECT_AT: usize = 128;
 
     pub(crate) fn new() -> Self {
         Self { shards: core::array::from_fn(|_| super::Mutex::new(Vec::new())) }
     }
 
-    /// Takes over what was unlinked before the call; drops some of what no
-    /// guard can see any more.
+    /// Takes an entry that was unlinked before the call, and drops some entries that no guard can
+    /// see any more.
     pub(crate) fn retire(&self, registry: &Registry, item: T) {
         let shard = &self.shards[thread_index::current_if_any() % SHARDS];
-        // Not a load: a read-modify-write has a place in the order of the epochs, so whoever
-        // ends this epoch, or begins in a later one, sees the unlinking (release), and the
-        // tag is not before the epoch of a guard that saw the entry.
+        // Not a load: a read-modify-write has a place in the order of the epochs. So a thread that
+        // ends this epoch, or begins in a later one, sees the unlinking (release), and the tag is
+        // not before the epoch of a guard that saw the entry.
         let tag = if seeded(Bug::TagByLoad) {
             registry.epoch.load(Ordering::Relaxed)
         } else {
@@ -369,7 +366,7 @@ impl<T> Limbo<T> {
         }
     }
 
-    /// Drops everything that no guard can see.
+    /// Drops every entry that no guard can see.
     pub(crate) fn collect(&self, registry: &Registry) {
         for shard in &self.shards {
             self.collect_shard(registry, shard);
@@ -377,7 +374,7 @@ impl<T> Limbo<T> {
     }
 
     fn collect_shard(&self, registry: &Registry, shard: &super::Mutex<Vec<(u64, T)>>) {
-        // The new epoch lets guards that start from here on go free.
+        // Guards that start from here on have the new epoch, and hold nothing back.
         let ended = registry.retire_tag();
         let oldest = registry.oldest_guard();
         let ended = match seeded(Bug::EpochReadAfterLook) {
@@ -385,7 +382,7 @@ impl<T> Limbo<T> {
             false => ended,
         };
         let is_unseen = |tag: u64| {
-            // Invariant 4: later tags may be of what was unlinked after the look.
+            // Invariant 4: entries with later tags may have been unlinked after the look.
             let is_before = tag <= ended || seeded(Bug::LateTagsFreed);
             (tag < oldest || seeded(Bug::SameEpochFreed) && tag == oldest) && is_before
         };
@@ -393,12 +390,11 @@ impl<T> Limbo<T> {
             let mut items = shard.lock();
             items.extract_if(.., |(tag, _)| is_unseen(*tag)).collect()
         };
-        // Outside of the lock: dropping runs the caller's code, which may use
-        // the map.
+        // Outside of the lock: dropping runs the caller's code, which may use the map.
         drop(unseen);
     }
 
-    /// How many items wait.
+    /// Returns how many entries wait.
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }

@@ -1,19 +1,19 @@
-//! A small number for each thread that uses a map, given to another thread when nothing of
-//! this one needs it any more.
+//! A small number for each thread that uses a map. When the thread needs it no longer, another
+//! thread gets it.
 //!
-//! Thread-locals are destroyed one after the other, in an order that the caller's code
-//! decides: a guard in one of them may outlive ours, and a destructor may use a map after
-//! ours is gone. So a number is counted: the thread itself has a reference to it until its
-//! own thread-local goes, and each guard has one.
+//! Thread-locals are destroyed one after the other, in an order that the caller's code decides. A
+//! guard in one of them may outlive ours, and a destructor may use a map after ours is gone. So
+//! references to a number are counted: the thread itself has one until our thread-local is
+//! destroyed, and each guard has one.
 //!
 //! Invariants
-//! 1. A number belongs to one thread at a time: from when it is taken until the last
-//!    reference of that thread ends. The lock of the list hands it over, so the next owner
-//!    sees what the last one stored.
+//! 1. A number belongs to one thread at a time: from when the thread takes it until the last of its
+//!    references ends. The lock of the list hands the number over, so the next owner sees the
+//!    stores of the last one.
 //! 2. A thread has a number exactly while it has a reference.
-//! 3. A thread whose own thread-local is gone takes a number for as long as a guard, or a
-//!    single operation, needs it: numbers are bounded by the threads that are alive, and by
-//!    the guards that were forgotten.
+//! 3. A thread whose own thread-local is gone takes a number for as long as a guard, or a single
+//!    operation, needs it. So numbers are bounded by the threads that are alive, and by guards that
+//!    were forgotten.
 
 use crate::seeded::{Bug, seeded};
 use core::marker::PhantomData;
@@ -30,8 +30,7 @@ mod local {
     use std::collections::BinaryHeap;
 
     thread_local! {
-        // Constant and without destructors: reading one is one load, in destructors of
-        // others, too.
+        // Constant and without destructors: reading one is one load, also in other destructors.
         static NUMBER: Cell<usize> = const { Cell::new(NONE) };
         static REFERENCES: Cell<usize> = const { Cell::new(0) };
         static OWN: Own = const { Own };
@@ -73,7 +72,7 @@ mod local {
         REFERENCES.set(count);
     }
 
-    /// Whether this thread will tell when its thread-locals are destroyed.
+    /// Whether this thread will report when its thread-locals are destroyed.
     pub(super) fn announces_its_end() -> bool {
         OWN.try_with(|_| ()).is_ok()
     }
@@ -93,14 +92,14 @@ mod local {
         NUMBERS.lock().free.push(Reverse(number));
     }
 
-    /// How many there are.
+    /// Returns how many numbers exist.
     #[cfg(test)]
     pub(super) fn count() -> usize {
         NUMBERS.lock().next
     }
 }
 
-/// For a model checker, whose threads end when a model says so.
+/// For model checkers, in which the model ends a thread.
 #[cfg(any(loom, shuttle))]
 mod local {
     use super::NONE;
@@ -113,10 +112,11 @@ mod local {
     use std::sync::{Mutex, PoisonError};
 
     lazy_static! {
-        /// Changed before the numbers are: the checker tries all orders, and one thread hands
-        /// numbers over to the next, as by the real one's lock, of which models need no steps.
+        /// Changed before the numbers: the checker tries all orders of these steps, and one thread
+        /// hands numbers over to the next. The real lock does the same, and needs no steps of its
+        /// own in a model.
         static ref TURN: AtomicUsize = AtomicUsize::new(0);
-        /// The next number, and those that were given back.
+        /// The next number, and the numbers that were given back.
         static ref NUMBERS: Mutex<(usize, Vec<usize>)> = Mutex::new((0, Vec::new()));
     }
 
@@ -160,20 +160,20 @@ mod local {
         NUMBERS.lock().unwrap_or_else(PoisonError::into_inner).1.push(number);
     }
 
-    /// What happens when a thread's own thread-local is destroyed.
+    /// Does what the destruction of a thread's own thread-local does.
     pub(super) fn set_ended() {
         HAS_ENDED.with(|cell| cell.set(true));
     }
 }
 
-/// The number of this thread, [`usize::MAX`] if it has none: enough to spread threads over
-/// shards.
+/// Returns the number of this thread, [`usize::MAX`] if it has none: good enough to spread threads
+/// over shards.
 #[inline(always)]
 pub(crate) fn current_if_any() -> usize {
     local::number()
 }
 
-/// Buddies something with the number of this thread, which it has at least as long as that.
+/// Buddies a function with this thread's number, which the thread keeps meanwhile.
 #[inline(always)]
 pub(crate) fn with<R>(run: impl FnOnce(usize) -> R) -> R {
     let number = local::number();
@@ -232,7 +232,7 @@ fn give_back() {
     local::give_back_number(number);
 }
 
-/// The thread's own reference ends.
+/// Ends the thread's own reference.
 fn thread_ends() {
     if local::number() == NONE {
         return;
@@ -241,11 +241,11 @@ fn thread_ends() {
         local::set_references(0);
         return give_back();
     }
-    // What `take` has counted ends here.
+    // Ends the reference that `take` has counted.
     drop(Hold { this_thread: PhantomData });
 }
 
-/// For models: what the destruction of a thread's thread-locals does.
+/// For models: does what the destruction of a thread's thread-locals does.
 #[cfg(any(loom, shuttle))]
 pub(crate) fn end_thread() {
     local::set_ended();
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn numbers_are_bounded_by_threads_that_are_alive() {
-        /// Uses a number when those of its thread are gone.
+        /// Uses a number after those of its thread are gone.
         struct Late;
         impl Drop for Late {
             fn drop(&mut self) {
@@ -291,7 +291,7 @@ mod tests {
             .join()
             .unwrap();
         }
-        // Other tests run beside this one, but not thousands of threads of theirs.
+        // Other tests run at the same time, but without thousands of threads.
         assert!(local::count() < 1000);
     }
 }

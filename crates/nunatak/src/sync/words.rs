@@ -1,9 +1,9 @@
-//! Copying words that others may be storing meanwhile.
+//! ShadowPages words that other threads may be storing meanwhile.
 
 use super::{AtomicU64, DATA};
 
-/// ShadowPages words, each as it was at some instant, to where as many are uninitialised; by
-/// vectors of two where `whole` says that the processor loads such a pair at once, as
+/// ShadowPages words, each as it was at some instant, to uninitialised memory for as many. ShadowPages
+/// vectors of two words if `whole` says that the processor loads such a pair at once, as
 /// [`pairs_load_whole`](super::pairs_load_whole) tells.
 ///
 /// # Safety
@@ -25,11 +25,11 @@ mod lines {
 
     const LINE: usize = 8;
 
-    /// How far ahead words are fetched: 3.0 billion a second of lists that no cache holds,
-    /// with 24 lines 2.4, without 2.3; one by one 1.2.
+    /// The prefetch distance: 3.0 billion words a second of lists that no cache holds; with 24
+    /// lines 2.4, without prefetches 2.3; one word at a time 1.2.
     const AHEAD: usize = 64 * LINE;
 
-    /// ShadowPages words from the first one to some line; how many.
+    /// ShadowPages words from the first one up to some line, and returns their number.
     ///
     /// # Safety
     /// As of [`copy_words`](super::copy_words); the processor has AVX if `whole` says so.
@@ -39,7 +39,7 @@ mod lines {
         if !whole {
             return copied;
         }
-        // Up to where a vector is aligned.
+        // One by one up to where a vector is aligned.
         while copied < from.len() && !from[copied..].as_ptr().addr().is_multiple_of(16) {
             // SAFETY: the caller's promise.
             unsafe { to.add(copied).write(from[copied].load(DATA)) };
@@ -47,8 +47,8 @@ mod lines {
         }
         while from.len() - copied >= LINE {
             prefetch(from.as_ptr().wrapping_add(copied + AHEAD));
-            // SAFETY: as many words are readable and writable from there on, and the
-            // first is aligned.
+            // SAFETY: as many words are readable and writable from there on, and the first is
+            // aligned.
             unsafe { copy_line(from.as_ptr().add(copied), to.add(copied)) };
             copied += LINE;
         }
@@ -88,7 +88,7 @@ mod lines {
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan)))))]
 mod lines {
-    /// None: words are copied one by one.
+    /// ShadowPages nothing: words are copied one by one.
     ///
     /// # Safety
     /// None is needed.

@@ -1,4 +1,4 @@
-//! A hasher for keys that are made to collide.
+//! A hasher for keys that are chosen to collide.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -25,8 +25,8 @@ impl Hasher for Identity {
     }
 }
 
-/// Keys whose hashes differ in the lowest bits alone.
+/// Returns keys whose hashes differ only in the lowest bits.
 pub(crate) fn colliding(n: u64) -> u64 {
-    // By the inverse of the golden ratio.
+    // Multiplies by the inverse of the golden ratio.
     n.wrapping_mul(0xF1DE_83E1_9937_733D)
 }

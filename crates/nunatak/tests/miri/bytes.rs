@@ -1,4 +1,4 @@
-//! Maps of byte strings: in memory of their own, and as records of an allocator.
+//! Maps of byte strings: in the map's own memory, and as records of an allocator.
 
 use super::operations::{self, ByteStrings, Fixed};
 use super::small;
@@ -11,10 +11,10 @@ use nunatak::{
 
 const COUNT: u32 = 24;
 
-/// In tables whose builders do not make maps of these entries, and which are large.
+/// For tables that are large, since their builders do not make maps of these entries.
 const FEW: u32 = 8;
 
-/// Guards, and entries that are taken out, of a map that has none.
+/// Guards and removed entries, of a map that has none.
 pub(crate) fn guards<E, D>(map: &ByteMap<E, D>)
 where
     E: Entries<Naming = Plain>,
@@ -44,7 +44,7 @@ where
     drop(seen);
     drop(guard);
     assert_eq!(map.reclaim(), 0);
-    // SAFETY: there is one thread, which has no guard.
+    // SAFETY: this is the only thread, and it has no guard.
     unsafe { map.detach(&key(5)).expect("present").free() };
     let before = map.compute(&key(6), |_| Compute::Put(value(60)));
     assert_eq!(before.expect("room"), Some(value(7)));
@@ -135,7 +135,7 @@ fn pointers_to_values() {
     {
         let guard = map.pin();
         let value = guard.pointer(b"some key").expect("present");
-        // SAFETY: there is one thread, and it has no slice of the value.
+        // SAFETY: this is the only thread, and it has no slice of the value.
         unsafe { value.cast::<u8>().add(3).write(7) };
     }
     assert_eq!(map.get(b"some key").map(|value| value[3]), Some(7));
@@ -159,7 +159,7 @@ fn hidden_records() {
     }
     assert_eq!(map.snapshot().expect("room for a cut").count(), COUNT as usize / 2);
     map.shrink_to_fit().expect("room for a smaller table");
-    // It goes with the map.
+    // The entry is freed with the map.
     map.shadow_insert(b"left hidden", b"value").expect("absent").keep();
 }
 

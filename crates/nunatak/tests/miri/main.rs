@@ -1,15 +1,15 @@
 //! Every operation of every kind of map, on tables so small that an interpreter runs all of it in
 //! minutes and ordinary tests in a second.
 //!
-//! Miri looks for undefined behaviour, data races and leaks in all of the library but its inline
-//! assembly, its system calls and its files, which have other code in their place there.
-//! `.ci/sanitizers` runs all of it, `.ci/run` the module `short`:
+//! Miri looks for undefined behaviour, data races and leaks in the whole library, except for inline
+//! assembly, system calls and files, which have other code under Miri. `.ci/sanitizers` runs all of
+//! it; `.ci/run` runs the module `short`:
 //!
 //! ```text
 //! MIRIFLAGS=-Zmiri-permissive-provenance cargo +nightly miri test -p nunatak --test miri short
 //! ```
 //!
-//! Slots hold addresses as integers, whose provenance is exposed: so it must be permissive.
+//! Slots hold addresses as integers with exposed provenance, so provenance must be permissive.
 #![cfg(not(any(loom, shuttle)))]
 
 mod bytes;
@@ -19,7 +19,7 @@ mod short;
 mod threads;
 mod whole;
 
-/// Small builders, of tables that grow several times for as many entries as tests have here.
+/// Builders of small tables, which grow several times for the entries of these tests.
 mod small {
     use nunatak::{
         Blocks, DlhtBuilder, DlhtMap, IcebergBuilder, IcebergMap, PeaBuilder, PeaMap, RandomState,

@@ -1,9 +1,9 @@
-//! The operations that all maps have, one after the other, against what they should come to.
+//! The operations that all maps have, one after the other, with their expected results.
 
 use core::fmt::Debug;
 use nunatak::{Compute, ConcurrentMap, Op, Outcome, Request, Stop};
 
-/// Keys and values of a kind.
+/// Keys and values of one kind.
 pub(crate) trait Content: Sync {
     type Key: Clone + Debug + Send + Sync;
     type Value: Clone + PartialEq + Debug + Send + Sync;
@@ -66,7 +66,7 @@ impl Content for Strings {
     }
 }
 
-/// What a byte string begins with.
+/// Returns the number at the beginning of a byte string.
 fn first(bytes: &[u8]) -> u32 {
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
@@ -99,7 +99,7 @@ impl Content for ByteStrings {
     }
 }
 
-/// Byte strings of one length: of keys that a slot holds, and of their values.
+/// Byte strings of one length: keys that fit a slot, and their values.
 pub(crate) struct Fixed;
 
 impl Content for Fixed {
@@ -123,7 +123,7 @@ impl Content for Fixed {
     }
 }
 
-/// All of them, on an empty map that gets `count` entries; it is dropped with some.
+/// Buddies all operations on an empty map that gets `count` entries; drops it with some left.
 pub(crate) fn all<C: Content, M: ConcurrentMap<C::Key, C::Value>>(map: M, count: u32) {
     single::<C, M>(&map, count);
     batches::<C, M>(&map, count);
@@ -136,7 +136,7 @@ pub(crate) fn all<C: Content, M: ConcurrentMap<C::Key, C::Value>>(map: M, count:
     let _ = format!("{:?}", map.stats());
 }
 
-/// Operations on one key, while the map grows from nothing. Leaves all keys but 0.
+/// Operations on one key while the map grows from nothing. Leaves all keys but 0.
 pub(crate) fn single<C: Content, M: ConcurrentMap<C::Key, C::Value>>(map: &M, count: u32) {
     for number in 0..count {
         let key = C::key(number);
@@ -193,7 +193,7 @@ pub(crate) fn single<C: Content, M: ConcurrentMap<C::Key, C::Value>>(map: &M, co
     (1..count).for_each(|n| assert_eq!(map.get(&C::key(n)), Some(C::value(n, 0)), "{n}"));
 }
 
-/// Batches on a map of all keys but 0, which is so after.
+/// Batches on a map of all keys but 0, which they leave as it was.
 fn batches<C: Content, M: ConcurrentMap<C::Key, C::Value>>(map: &M, count: u32) {
     let keys: Vec<_> = (0..count.min(20)).map(C::key).collect();
     let mut values = vec![None; keys.len()];
@@ -224,7 +224,7 @@ fn batches<C: Content, M: ConcurrentMap<C::Key, C::Value>>(map: &M, count: u32) 
     assert_eq!(outcomes[5..7], [Outcome::Missing, Outcome::Inserted]);
 }
 
-/// What goes through a whole map of all keys but 0, while it changes: they are the odd ones after.
+/// Operations on the whole of a changing map with all keys but 0. Leaves the odd keys.
 fn cuts<C: Content, M: ConcurrentMap<C::Key, C::Value>>(map: &M, count: u32) {
     let sorted = |entries: Vec<(C::Key, C::Value)>| {
         let mut numbers: Vec<_> = entries.iter().map(|(key, _)| C::number(key)).collect();
@@ -240,7 +240,7 @@ fn cuts<C: Content, M: ConcurrentMap<C::Key, C::Value>>(map: &M, count: u32) {
     seen.extend(cut.by_ref());
     assert_eq!(sorted(seen), all);
     drop(cut);
-    // Growth and removal under an iterator that has begun, and one that is left.
+    // Growth and removal while an iterator has begun; a snapshot that is dropped early.
     let mut entries = map.iter();
     let _ = entries.next();
     map.reserve(2 * count as usize).expect("room for more");

@@ -1,5 +1,5 @@
-//! What owns memory: guards across removals and growth, values with destructors, entries that are
-//! taken out, maps that go with what is in them.
+//! Ownership of memory: guards across removals and growth, values with destructors, removed
+//! entries, maps that are dropped with their contents.
 
 use super::small;
 use nunatak::{BoxedMap, Compute, Design, RandomState};
@@ -15,7 +15,7 @@ fn name(n: u32) -> String {
     format!("a key of some length: {n}")
 }
 
-/// All of it; no value is left when the map has gone.
+/// Buddies all checks. No value is left after the map.
 pub(crate) fn all<D: Design>(map: Map<D>) {
     let value = Arc::new(7);
     guards(&map, &value);
@@ -70,7 +70,7 @@ fn taken_out<D: Design>(map: &Map<D>, value: &Counted) {
     assert_eq!(**seen, 7);
     drop(guard);
     assert_eq!(removed.into_owned().expect("no guard").0, name(1));
-    // One that nobody takes.
+    // An entry that is removed and not used.
     drop(map.remove_entry(&name(2)));
     let replaced = map.put(name(3), Arc::new(8)).expect("present");
     assert_eq!(*replaced.into_owned().expect("no guard").1, 7);

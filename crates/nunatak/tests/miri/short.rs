@@ -1,4 +1,4 @@
-//! What takes Miri a minute: a pass over each table and each kind of entry.
+//! The part that takes Miri a minute: a pass over each table and each kind of entry.
 
 use super::operations::{self, ByteStrings, Numbers};
 use super::{bytes, owned, small, threads};

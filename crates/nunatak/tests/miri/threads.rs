@@ -1,4 +1,4 @@
-//! A few threads on a map each, with growth, removals, guards and reclaiming.
+//! A few threads on each map, with growth, removals, guards and reclamation.
 
 use super::operations::{ByteStrings, Content, Fixed, Numbers, Strings};
 use super::small;
@@ -14,7 +14,7 @@ use std::thread;
 const THREADS: u32 = 3;
 const KEYS: u32 = 6;
 
-/// Buddies `step` by some threads, so often each, with numbers that differ.
+/// Buddies `step` by some threads, `rounds` times each, with different numbers.
 fn run(rounds: u32, step: impl Fn(u32, u32) + Sync) {
     thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -30,7 +30,8 @@ fn run(rounds: u32, step: impl Fn(u32, u32) + Sync) {
     });
 }
 
-/// All operations of all maps on a few keys that all threads use, and on others that make it grow.
+/// All operations of all maps on a few keys that all threads use, and on others that make the map
+/// grow.
 pub(crate) fn shared<C: Content, M: ConcurrentMap<C::Key, C::Value> + Sync>(map: &M, rounds: u32) {
     run(rounds, |random, round| {
         let number = random >> 8 & 0xFF;
@@ -66,7 +67,7 @@ pub(crate) fn shared<C: Content, M: ConcurrentMap<C::Key, C::Value> + Sync>(map:
             }
             13 if round % 8 == 2 => map.shrink_to_fit().expect("room for a smaller table"),
             14 if round % 8 == 3 => map.retain(|key, _| C::number(key) != 0),
-            // A key of this round alone.
+            // A key that only this round uses.
             _ => is_none(map.insert(C::key(KEYS + round), C::value(KEYS + round, 0))),
         }
     });
@@ -80,7 +81,7 @@ fn is_none<T>(option: Option<T>) {
     assert!(option.is_none());
 }
 
-/// Guards that look while others remove, and take what they removed.
+/// Guards read while other threads remove entries and take them.
 pub(crate) fn guarded<D: Design>(map: BoxedMap<String, Arc<u32>, RandomState, D>, rounds: u32)
 where
     BoxedMap<String, Arc<u32>, RandomState, D>: Sync,
@@ -114,7 +115,7 @@ where
     assert_eq!(Arc::strong_count(&value), 1);
 }
 
-/// The same of byte strings.
+/// The same with byte strings.
 pub(crate) fn guarded_bytes<E, D>(map: &ByteMap<E, D>, rounds: u32)
 where
     E: Entries<Naming = Plain>,
@@ -123,7 +124,7 @@ where
     ByteMap<E, D>: Sync,
 {
     run(rounds, |random, round| {
-        // None of those that all operations use.
+        // None of the keys that all operations use.
         let key = [1 + (random >> 8 & 0xFF) as u8 % KEYS as u8; 8];
         let value = [key[0]; 12];
         match random & 7 {

@@ -1,4 +1,4 @@
-//! Every kind of map, by one thread.
+//! Every kind of map, in one thread.
 
 use super::operations::{self, Numbers, Strings};
 use super::small;
@@ -25,7 +25,7 @@ fn inline_maps_of_dlht_of_one_thread() {
 fn inline_maps_of_iceberg() {
     let map = small::iceberg().build::<u32, u32>().expect("valid options");
     operations::all::<Numbers, _>(map, COUNT);
-    // Fronts of 64 slots.
+    // Large blocks of 64 slots.
     operations::all::<Numbers, _>(IcebergMap::<u32, u32>::new(), COUNT);
 }
 
@@ -142,7 +142,7 @@ fn shadow_maps() {
 fn multimaps() {
     let map: PeaMultiMap<u32, u32> = small::pea().build_multi().expect("valid options");
     for n in 0..COUNT * 2 {
-        // One key has half of all values, most of which are outside of its slot.
+        // One key has half of all values; most of them are outside of its slot.
         let key = if n % 2 == 0 { 0 } else { n / 3 };
         map.insert(key, n);
         assert!(map.contains_pair(&key, &n) && map.get(&key).is_some());

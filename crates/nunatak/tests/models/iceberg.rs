@@ -1,4 +1,4 @@
-//! What holds for IcebergHT, in RAM and in durable media: one model for each property.
+//! Properties of IcebergHT in RAM and in durable media: one model for each.
 
 #[path = "chosen.rs"]
 mod chosen;
@@ -8,26 +8,24 @@ use crate::models::{self, Model, spawn};
 pub(crate) use chosen::Chosen;
 use std::sync::Arc;
 
-/// As the other `check`, with no more preemptions than there is time for.
+/// Buddies the other `check` with at most as many preemptions as there is time for.
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     models::check(preemptions.min(crate::MOST_PREEMPTIONS), model);
 }
 
-/// The hash that a key stands for.
+/// Returns the hash of a key.
 fn hash(key: u64) -> u64 {
     key.rotate_right(1)
 }
 
-/// A key of this row and this fingerprint, the `n`th one, of the lower half of the
-/// columns.
+/// Returns the `n`th key of this row and fingerprint, in the lower half of the columns.
 fn key(row: u64, fingerprint: u64, n: u64) -> u64 {
     let hash: u64 = row << 10 | fingerprint << 46 | n;
     assert!(n < 1 << 10 && hash >> 62 == 0);
     hash.rotate_left(1)
 }
 
-/// The rows of both blocks of the back yard that a key may be in, as the map chooses
-/// them.
+/// Returns the rows of the two back yard blocks that a key may be in, as the map chooses them.
 fn back_rows(key: u64, rows: u64) -> [u64; 2] {
     [0x243F_6A88_85A3_08D3_u64, 0x1319_8A2E_0370_7345].map(|factor| {
         let product = u128::from(hash(key)) * u128::from(factor);
@@ -35,8 +33,8 @@ fn back_rows(key: u64, rows: u64) -> [u64; 2] {
     })
 }
 
-/// The first key of a row whose rows in the back yard are these, before and after
-/// the next doubling.
+/// Returns the first key of a row whose back yard rows are these, before and after the next
+/// doubling.
 fn key_behind(row: u64, fingerprint: u64, before: (u64, [u64; 2]), after: [u64; 2]) -> u64 {
     let is_one =
         |key: &u64| back_rows(*key, before.0) == before.1 && back_rows(*key, 2 * before.0) == after;
@@ -51,14 +49,14 @@ fn map(entries: &[(u64, u64)]) -> Arc<Map> {
     Arc::new(map)
 }
 
-/// Takes so many slots of a row's front block, by keys that stay there.
+/// Fills so many slots of a row's front block with keys that stay there.
 fn fill(map: &Map, row: u64, slots: u64) {
     for n in 0..slots {
         map.insert(key(row, 1 + n, 0), n);
     }
 }
 
-/// With all slots of a row's front block taken.
+/// Makes a map in which a row's front block is full.
 fn full(row: u64, entries: &[(u64, u64)]) -> Arc<Map> {
     let map = map(&[]);
     if row > 0 {
@@ -71,7 +69,7 @@ fn full(row: u64, entries: &[(u64, u64)]) -> Arc<Map> {
     map
 }
 
-/// To twice the rows, and settled.
+/// Doubles the rows and settles all blocks.
 fn double(map: &Map) {
     let rows = map.stats().blocks / 2;
     let slots = rows * 2 * 10;
@@ -81,7 +79,7 @@ fn double(map: &Map) {
 
 fn a_visible_key_stays_visible() {
     check(3, || {
-        // All of one fingerprint.
+        // All keys have one fingerprint.
         let [stays, goes, comes] = [0, 1, 2].map(|n| key(0, 5, n));
         let map = map(&[(stays, 20), (goes, 40)]);
         let writer = spawn(&map, move |map| {
@@ -97,7 +95,7 @@ fn a_visible_key_stays_visible() {
 fn a_key_that_was_seen_is_seen_again() {
     check(3, || {
         let [goes, comes] = [0, 1].map(|n| key(0, 5, n));
-        // Not in the slot that is looked at first, whatever its fingerprint.
+        // Not in the slot that is looked at first, even with the right fingerprint.
         let map = map(&[(key(0, 6, 0), 0), (goes, 40)]);
         let writer = spawn(&map, move |map| {
             map.remove(&goes);
@@ -127,7 +125,7 @@ fn a_pair_is_never_torn() {
     check(3, || {
         let [goes, comes] = [0, 1].map(|n| key(0, 5, n));
         let map = map(&[(goes, 20)]);
-        // The slot goes to another key, and the reader has both words apart.
+        // The slot goes to another key, and the reader has loaded its words one by one.
         let writer = spawn(&map, move |map| {
             map.remove(&goes);
             map.insert(comes, 40);
@@ -167,7 +165,7 @@ fn a_key_is_inserted_once_behind_a_full_block() {
 
 fn all_levels_lose_nothing() {
     check(2, || {
-        // One slot is left in the back yard: one of two goes to level 3.
+        // The back yard has one free slot, so one of two keys goes to level 3.
         let map = full(0, &[(key(0, 20, 0), 0)]);
         let [mine, theirs] = [1, 2].map(|n| key(0, 20, n));
         let other = spawn(&map, move |map| {
@@ -240,7 +238,7 @@ fn no_insert_is_lost_in_a_doubling() {
 
 fn no_removal_is_lost_in_a_doubling() {
     check(2, || {
-        // Of the other half, to which help does not come first.
+        // A key of the other half, which helpers do not settle first.
         let moves = key(1, 5, 0) | 1;
         let map = map(&[(moves, 20)]);
         let grower = spawn(&map, double);
@@ -301,7 +299,7 @@ fn nothing_is_lost_in_a_halving() {
     });
 }
 
-/// Who comes late to a block that was given up does no harm to what it becomes.
+/// A thread that comes late to a block that was given up does not damage the block's next use.
 fn a_block_that_is_given_up_can_be_taken_again() {
     check(2, || {
         let [mine, theirs] = [5, 6].map(|fingerprint| key(1, fingerprint, 0));
@@ -354,7 +352,7 @@ pub(crate) const MODELS: &[Model] = &[
     ("no chained key is lost in a doubling", no_chained_key_is_lost_in_a_doubling),
     ("nothing is lost in a halving", nothing_is_lost_in_a_halving),
     ("a snapshot is a cut", a_snapshot_is_a_cut),
-    // Those that take longest are last.
+    // The slowest models are last.
     ("no put behind is lost in a doubling", no_put_behind_is_lost_in_a_doubling),
     ("no insert behind is lost in a doubling", no_insert_behind_is_lost_in_a_doubling),
     ("a block that is given up can be taken again", a_block_that_is_given_up_can_be_taken_again),

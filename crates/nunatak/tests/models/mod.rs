@@ -1,20 +1,20 @@
-//! How models are run under loom: a name, and a property of a few operations of two
+//! How models run under loom: each has a name, and is a property of a few operations of two
 //! threads.
 
 use loom::thread;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A step that is left out is so in all of the process: nothing else runs meanwhile.
+/// A step is left out in the whole process, so no other test runs meanwhile.
 static LEFT_OUT: RwLock<()> = RwLock::new(());
 
 pub(crate) type Model = (&'static str, fn());
 
-/// Buddies a model on every interleaving with so many preemptions.
+/// Buddies a model on every interleaving with at most so many preemptions.
 pub(crate) fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 100_000;
-    // Not the checker's: it counts across executions.
+    // Not the checker's atomic: it counts across executions.
     static EXECUTIONS: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
     EXECUTIONS.store(0, core::sync::atomic::Ordering::Relaxed);
     builder.check(move || {

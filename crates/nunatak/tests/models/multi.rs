@@ -1,11 +1,11 @@
-//! The models of duplicate keys, for whatever medium their segments are in.
+//! The models of duplicate keys, for every medium of segments.
 
 use super::models::{Model, check, spawn};
 use super::{Map, key, map_of};
 use nunatak::Strategy;
 use std::sync::Arc;
 
-/// The second bucket of a key, of four, as the map chooses it.
+/// Returns the second bucket of a key, of four, as the map chooses it.
 fn second_of_four(key: u64) -> u64 {
     let hash = key.rotate_right(1);
     let (first, second) = (hash >> 18 & 3, hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40 & 3);
@@ -22,7 +22,7 @@ fn all(map: &Map, key: u64) -> Vec<u64> {
     values
 }
 
-/// What a reader finds is what the key had at one moment.
+/// A reader finds the values that a key had at one moment.
 fn values_are_of_one_moment() {
     check(3, || {
         let map = map(Strategy::Single, &[(key(0, 0, 0), 1)]);
@@ -37,7 +37,7 @@ fn values_are_of_one_moment() {
     });
 }
 
-/// A bucket is full, and the values of a key move to a buffer.
+/// A bucket is full, so the values of a key move to a buffer.
 fn compaction_hides_nothing() {
     check(3, || {
         let [many, one] = [key(0, 0, 0), key(0, 0, 1)];
@@ -51,7 +51,7 @@ fn compaction_hides_nothing() {
     });
 }
 
-/// A buffer is full, and its values move to another.
+/// A buffer is full, so its values move to another.
 fn a_buffer_grows_under_readers() {
     check(3, || {
         let many = key(0, 0, 0);
@@ -68,7 +68,7 @@ fn a_buffer_grows_under_readers() {
     });
 }
 
-/// The last but one value goes, and the last is in a slot again.
+/// The last but one value is removed, and the last one moves back to a slot.
 fn a_buffer_goes_under_readers() {
     check(3, || {
         let many = key(0, 0, 0);
@@ -83,7 +83,7 @@ fn a_buffer_goes_under_readers() {
     });
 }
 
-/// Values of a key in both of its buckets go at once.
+/// The values of a key in both of its buckets are removed at once.
 fn all_values_go_at_once() {
     check(3, || {
         let many = key(0, 0, 0);
@@ -96,7 +96,7 @@ fn all_values_go_at_once() {
     });
 }
 
-/// Values move from one bucket to the other, as it looks to a reader.
+/// To a reader it looks as if values moved from one bucket to the other.
 fn both_buckets_are_of_one_moment() {
     check(3, || {
         let many = key(0, 0, 0);
@@ -114,8 +114,8 @@ fn both_buckets_are_of_one_moment() {
     });
 }
 
-/// Another key fills a key's second bucket, whose compaction moves values of both: no
-/// lock of the key's first bucket is held.
+/// Another key fills a key's second bucket, and compaction moves values of both keys without a lock
+/// of the key's first bucket.
 fn compaction_for_another_key_hides_nothing() {
     check(3, || {
         let keys = |bucket| (0..200).map(move |n| key(0, bucket, n));

@@ -1,4 +1,4 @@
-//! The models of Pea Hash's smaller entries, whose pairs are not loaded at once.
+//! The models of Pea Hash's smaller entries, whose two words are not loaded at once.
 
 use super::models::{Model, check, spawn};
 use nunatak::{Entry8, Entry12, EntrySize, InlineMap, Pea, PeaMap, Strategy};
@@ -22,17 +22,17 @@ impl Hasher for Chosen {
     }
 
     fn write_u64(&mut self, key: u64) {
-        // The lowest bit is the half: words from zero on belong to both.
+        // The lowest bit is the half, so words from zero on lie in both halves.
         self.0 = key << 63 | key >> 1;
     }
 
     fn finish(&self) -> u64 {
-        // The map multiplies by the golden ratio: by its inverse first.
+        // The map multiplies by the golden ratio, so multiply by its inverse first.
         self.0.wrapping_mul(0xF1DE_83E1_9937_733D)
     }
 }
 
-/// The `n`th key of the first bucket with a fingerprint.
+/// Returns the `n`th key of the first bucket with this fingerprint.
 fn key(fingerprint: u32, n: u32) -> u32 {
     (fingerprint << 10 | n) << 1
 }
@@ -48,7 +48,7 @@ fn map<E: EntrySize>(entries: &[(u32, u32)]) -> Arc<Map<E>> {
     Arc::new(map)
 }
 
-/// A slot changes from one key to another of the same fingerprint, and back.
+/// A slot changes from one key to another with the same fingerprint, and back.
 fn a_value_is_its_keys<E: EntrySize>() {
     check(3, || {
         let [goes, comes] = [0, 1].map(|n| key(5, n));

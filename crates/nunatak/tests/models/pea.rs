@@ -1,12 +1,12 @@
-//! The models of Pea Hash, for whatever medium its segments are in.
+//! The models of Pea Hash, for every medium of segments.
 
 pub(crate) use super::chosen::Chosen;
 use super::models::{Model, check, spawn};
 use super::{MOST_PREEMPTIONS, map};
 use nunatak::Strategy;
 
-/// The `n`th key of the first segment whose first bucket is this one, with a
-/// fingerprint, and with the bits by which a split tells them apart.
+/// Returns the `n`th key of the first segment with this first bucket and fingerprint; `child` are
+/// the bits by which a split tells keys apart.
 fn key(child: u64, bucket: u64, fingerprint: u64, n: u64) -> u64 {
     assert!(child < 4 && bucket < 2 && n < 1 << 10);
     let hash: u64 = child << 61 | bucket << 18 | fingerprint << 10 | n;
@@ -77,7 +77,7 @@ fn one_of_two_inserts_wins() {
     }
 }
 
-/// Each locks the bucket that the other has locked first.
+/// Each insert locks first the bucket that the other one locks second.
 fn crossing_inserts_end() {
     check(MOST_PREEMPTIONS.min(2), || {
         let [low, high] = [key(0, 0, 5, 0), key(0, 1, 6, 0)];
@@ -89,7 +89,7 @@ fn crossing_inserts_end() {
     });
 }
 
-/// The strategy changes while a key of the same bucket is looked for.
+/// The strategy changes while a key of the same bucket is looked up.
 fn a_key_of_the_second_bucket_is_seen_again() {
     check(MOST_PREEMPTIONS.min(2), || {
         let entries = [0, 1, 2].map(|n| (key(0, 0, 5 + n, n), n));
@@ -105,7 +105,7 @@ fn a_key_of_the_second_bucket_is_seen_again() {
     });
 }
 
-/// All buckets are full, and what is removed makes room before the stash.
+/// All buckets are full, and a removal makes room outside of the stash.
 fn a_key_of_the_stash_is_not_stored_twice() {
     check(MOST_PREEMPTIONS.min(2), || {
         let map = map(STASH, &[]);
@@ -124,7 +124,7 @@ fn a_key_of_the_stash_is_not_stored_twice() {
     });
 }
 
-/// A split moves a key that is read, and one that is changed.
+/// A split moves a key that is read, and a key that is changed.
 fn a_split_loses_nothing() {
     check(MOST_PREEMPTIONS.min(2), || {
         let entries = [0, 1, 2].map(|n| (key(n, 0, 5 + n, n), n));

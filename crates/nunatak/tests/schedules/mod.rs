@@ -1,5 +1,5 @@
-//! Scenarios of whole operations of several threads, for the maps of every design,
-//! under a randomised scheduler.
+//! Scenarios of whole operations of several threads under a randomised scheduler, for the maps of
+//! every design.
 
 use nunatak::{BoxedMap, Compute, HashesWith, InlineMap, Op, Request, Stop, Unshadowed};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A step that is left out is so in all of the process: nothing else runs meanwhile.
+/// A step is left out in the whole process, so no other test runs meanwhile.
 static LEFT_OUT: RwLock<()> = RwLock::new(());
 
 /// A map of numbers.
@@ -19,17 +19,17 @@ pub(crate) trait Subject: Sized + 'static {
     type Hash: nunatak::hash::Hashing;
     type Design: HashesWith<Self::Hash> + HashesWith<Constant> + Unshadowed;
 
-    /// An empty map.
+    /// Makes an empty map.
     fn small() -> Arc<Map<Self>>;
 
-    /// Keys of 1000 and above after which it must grow for a few more.
+    /// Returns keys from 1000 on. With these the map must grow for a few more keys.
     fn fillers() -> Vec<u64>;
 
-    /// An empty map of boxed entries.
+    /// Makes an empty map of boxed entries.
     fn colliding() -> Arc<BoxedMap<u64, Counted, Constant, Self::Design>>;
 }
 
-/// A name, how many schedules of each kind, and what they schedule.
+/// A name, the number of schedules of each kind, and the scenario.
 pub(crate) type Scenario = (&'static str, usize, fn());
 
 /// All scenarios.
@@ -60,14 +60,14 @@ pub(crate) fn every_scenario_holds(scenarios: &[Scenario]) {
     let _nothing = LEFT_OUT.read().unwrap_or_else(PoisonError::into_inner);
     for &(name, schedules, scenario) in scenarios {
         let start = std::time::Instant::now();
-        // Half of those in which a step that is left out is surely found.
+        // Half of the number with which a step that is left out is surely found.
         check(schedules / 2, scenario);
         println!("{name}: {:?}", start.elapsed());
     }
 }
 
-/// Whether a scenario fails for each step that is left out: mostly the one that is named,
-/// which is tried first.
+/// Whether a scenario fails for each step that is left out. The named scenario is tried first and
+/// mostly fails.
 #[cfg(nunatak_seeded_bugs)]
 pub(crate) fn seeded_bugs_are_found(bugs: &[(nunatak::seeded::Bug, &str)], scenarios: &[Scenario]) {
     use nunatak::seeded::seed;
@@ -93,8 +93,8 @@ pub(crate) fn seeded_bugs_are_found(bugs: &[(nunatak::seeded::Bug, &str)], scena
     assert!(missed.is_empty(), "no scenario finds {missed:?}");
 }
 
-/// Half of the schedules are random, half look for bugs that take a few changes
-/// of thread at the worst moments.
+/// Half of the schedules are random; the other half look for bugs that need a few changes of thread
+/// at the worst moments.
 fn check(schedules: usize, scenario: fn()) {
     let mut config = Config::new();
     config.max_steps = shuttle::MaxSteps::FailAfter(1_000_000);
@@ -150,7 +150,7 @@ where
     assert_eq!(map.len(), 18);
 }
 
-/// Increments of shared counters, by every kind of read-modify-write, add up.
+/// Increments of shared counters add up, by every kind of read-modify-write.
 fn no_increment_is_lost<S: Subject>()
 where
     Map<S>: Send + Sync,
@@ -173,7 +173,7 @@ where
                             }
                         }
                     }
-                    // Enough others that the map grows meanwhile.
+                    // Enough other keys that the map grows meanwhile.
                     map.insert(100 + 10 * key + thread, 0);
                 }
             })
@@ -183,7 +183,7 @@ where
     assert_eq!([2, 4, 6].map(|key| map.get(&key)), [Some(6), Some(3), Some(3)]);
 }
 
-/// Of several inserts of one key one wins; of several removals one.
+/// One of several inserts of a key wins, and one of several removals.
 fn one_wins<S: Subject>()
 where
     Map<S>: Send + Sync,
@@ -200,8 +200,7 @@ where
     assert_eq!((map.get(&2), map.len()), (None, S::fillers().len()));
 }
 
-/// A key that is always there is found by gets, batches and iterators while the
-/// map grows and shrinks.
+/// Gets, batches and iterators find a key that is always there while the map grows and shrinks.
 fn a_stable_key_is_never_missed<S: Subject>()
 where
     Map<S>: Send + Sync,
@@ -236,7 +235,7 @@ where
     reader.join().unwrap();
 }
 
-/// Threads that change keys while another shrinks the map and grows it again.
+/// Threads change keys while another shrinks the map and grows it again.
 fn resizing_loses_nothing<S: Subject>()
 where
     Map<S>: Send + Sync,
@@ -268,7 +267,7 @@ where
     assert!((0..12).all(|key| map.get(&key) == Some(7 + key / 2)));
 }
 
-/// Two keys that one thread keeps in step, the first ahead, are so in a snapshot.
+/// One thread keeps two keys in step, the first one ahead. A snapshot shows them so.
 fn snapshots_are_cuts<S: Subject>()
 where
     Map<S>: Send + Sync,
@@ -287,20 +286,20 @@ where
         let snapshot: std::collections::HashMap<_, _> = map.snapshot().unwrap().collect();
         let (ahead, behind) = (snapshot[&2], snapshot[&3]);
         assert!(ahead == behind || ahead == behind + 1, "{ahead} {behind}");
-        // What came before the last step is all there.
+        // All changes before the last step are there.
         assert!((1..behind).all(|n| snapshot.get(&(10 + n)) == Some(&n)), "{snapshot:?}");
     }
     writer.join().unwrap();
 }
 
-/// A key that was seen to change before another does not change after it in a
-/// snapshot, whoever changes them.
+/// If a key was seen to change before another one, it does not change after it in a snapshot,
+/// whichever threads change them.
 fn snapshots_are_cuts_of_several_writers<S: Subject>()
 where
     Map<S>: Send + Sync,
 {
     let map = S::small();
-    // The hashes of these are of both halves.
+    // The hashes of these keys are in both halves.
     let counters = [2, 3, 4, 5];
     for key in counters {
         map.insert(key, 0);
@@ -319,14 +318,14 @@ where
     let cut = counters.map(|key| snapshot[&key]);
     for (at, writer) in writers.into_iter().enumerate() {
         for (n, seen) in (1..).zip(writer.join().unwrap()) {
-            // Of a change that the cut lacks all that was not there yet is later.
+            // If the cut lacks a change, it lacks every change that had not been made by then.
             let is_later = cut[at] < n;
             assert!(!is_later || (0..4).all(|other| cut[other] <= seen[other]), "{cut:?} {seen:?}");
         }
     }
 }
 
-/// A batch is its operations in order, whoever grows the map meanwhile.
+/// A batch runs its operations in order, also while other threads grow the map.
 fn batches_keep_their_order<S: Subject>()
 where
     Map<S>: Send + Sync,
@@ -375,7 +374,7 @@ impl Hasher for Constant {
 
 static LIVING: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts how many of it there are.
+/// Counts how many values of this type exist.
 pub(crate) struct Counted(u64);
 
 impl Counted {
@@ -391,8 +390,8 @@ impl Drop for Counted {
     }
 }
 
-/// Boxed entries of one hash: they go where such entries go while others use them, guards see
-/// whole entries, and each is dropped once.
+/// Boxed entries of one hash stay correct under concurrent use: guards see whole entries, and each
+/// entry is dropped once.
 fn colliding_boxed_entries_are_kept<S: Subject>()
 where
     BoxedMap<u64, Counted, Constant, S::Design>: Send + Sync,

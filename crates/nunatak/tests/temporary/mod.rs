@@ -1,9 +1,9 @@
-//! What tests of files have in common.
+//! Shared code of tests with files.
 
 use nunatak::{Error, FileError};
 use std::path::PathBuf;
 
-/// A path in a directory that is gone in the end.
+/// A path in a directory that is deleted in the end.
 pub(crate) struct Temporary(tempfile::TempDir);
 
 impl Temporary {

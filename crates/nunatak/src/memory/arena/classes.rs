@@ -1,27 +1,27 @@
-//! Sizes of places: in steps of eight bytes at first, then four for each doubling.
+//! Sizes of places: in steps of eight bytes at first, then four sizes for each doubling.
 
 use super::SPAN;
 
-/// What sizes are multiples of.
+/// All sizes are multiples of this.
 pub(super) const GRAIN: usize = 8;
 
-/// The smallest size of which there are four for each doubling.
+/// From this size on there are four sizes for each doubling.
 const FINE: usize = 128;
 
-/// The largest place of a span that is shared.
+/// The largest place in a span that several places share.
 pub(super) const LARGEST: usize = SPAN / 2;
 
 /// Sizes up to [`FINE`] in steps of a grain, then four for each doubling up to
 /// [`LARGEST`].
 pub(super) const CLASSES: usize = FINE / GRAIN + 4 * (LARGEST / FINE).ilog2() as usize;
 
-/// The class of the smallest places that so many bytes fit in; none if they need spans of
-/// their own.
+/// Returns the class of the smallest places that so many bytes fit in; nothing if they need spans
+/// of their own.
 pub(super) fn class_of(bytes: usize) -> Option<usize> {
     match bytes {
         ..=FINE => Some(bytes.max(1).div_ceil(GRAIN) - 1),
         bytes if bytes <= LARGEST => {
-            // The two bits behind the highest tell which quarter.
+            // The two bits behind the highest bit tell which quarter.
             let log = (bytes - 1).ilog2();
             let quarter = (bytes - 1) >> (log - 2) & 3;
             Some(FINE / GRAIN + 4 * (log - FINE.ilog2()) as usize + quarter)
@@ -30,7 +30,7 @@ pub(super) fn class_of(bytes: usize) -> Option<usize> {
     }
 }
 
-/// The size of a class's places.
+/// Returns the size of a class's places.
 pub(super) fn size_of_class(class: usize) -> usize {
     match class.checked_sub(FINE / GRAIN) {
         None => (class + 1) * GRAIN,

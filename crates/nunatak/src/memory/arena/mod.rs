@@ -1,22 +1,22 @@
 //! Memory for byte strings of any length: size classes in spans, by offsets.
 //!
-//! The arena's bytes are one region, which grows in place, in *spans* of 64 KiB. A span
-//! belongs to a class, and is divided into places of that size; what is larger than half a
-//! span has spans of its own. Which places are taken is known beside them, so that it can be
-//! told again from what is reachable.
+//! The arena's bytes are one region, which grows in place, in *spans* of 64 KiB. A span belongs to
+//! a class, and is divided into places of that size. Strings larger than half a span have spans of
+//! their own. Which places are taken is kept beside the bytes, so that a search for all reachable
+//! places can restore it.
 //!
 //! Invariants
-//! 1. A place that was given out is nobody else's until it is given back.
-//! 2. A span's class is stored before any place of it is given out, and stays until all are
-//!    given back.
-//! 3. Bytes of a place are written by who was given it, before he makes its offset known,
-//!    and by nobody afterwards. So whoever learns of the offset by an acquiring load may
-//!    read them as long as the place is not given back.
-//! 4. In a medium of epochs (whose pages are copied; the arena's are not) a place that was
-//!    given back is used again when an epoch in which it was is durable, unless it was given
-//!    out in the same one: until then a power cut brings back who knows it.
-//! 5. Locks are taken in this order: that of the search; those of shards, in their order; that
-//!    of the runs. A span's owner changes under the lock of the shard that has it.
+//! 1. A place that was given out has one owner until it is given back.
+//! 2. A span's class is stored before any place of the span is given out. It stays until all places
+//!    are given back.
+//! 3. The owner of a place writes its bytes before it publishes the offset; afterwards they do not
+//!    change. So a thread that finds the offset by an acquiring load may read them as long as the
+//!    place is not given back.
+//! 4. In a medium of epochs (its pages are copied; the arena's are not) a place that was given back
+//!    waits until the epoch of its return is durable: until then a power cut may bring back entries
+//!    that name it. A place that was given out in the same epoch is reused at once.
+//! 5. Locks are taken in this order: the search; shards, by their numbers; the runs. A span's owner
+//!    changes under the lock of the shard that has the span.
 
 mod classes;
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
@@ -35,10 +35,10 @@ use std::collections::{BTreeMap, VecDeque};
 /// Bytes of a span.
 pub(super) const SPAN: usize = 64 << 10;
 
-/// So that threads seldom wait for each other.
+/// Several, so that threads seldom wait for each other.
 const SHARDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
 
-/// What an arena holds.
+/// The contents of a blob map's arena.
 ///
 /// ```
 /// use nunatak::TurboBlobMap;
@@ -51,19 +51,19 @@ const SHARDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct BlobStats {
-    /// Keys with their values, those among them that were taken out and wait for guards.
+    /// Keys with their values, including removed ones that wait for guards.
     pub blobs: usize,
-    /// What they take, each with eight bytes for its lengths.
+    /// The bytes of their strings, with eight bytes each for the lengths.
     pub live_bytes: usize,
-    /// The places that they are in.
+    /// The bytes of their places.
     pub placed_bytes: usize,
-    /// Pieces of 64 KiB that hold any of them.
+    /// Spans of 64 KiB that hold any of them.
     pub spans: usize,
-    /// All that the map has for them.
+    /// All bytes that the map has mapped for them.
     pub mapped_bytes: usize,
-    /// What was taken out and waits for guards.
+    /// Bytes that were removed and wait for guards.
     pub retired_bytes: usize,
-    /// What was taken out of a map in a file and waits for the next sync.
+    /// Bytes that were removed from a map in a file and wait for the next sync.
     pub unsynced_bytes: usize,
 }
 
@@ -71,26 +71,26 @@ pub struct BlobStats {
 pub(crate) struct Arena<M: Medium = Heap> {
     medium: M,
     region: M::Direct,
-    /// What each span belongs to.
+    /// The owner of each span.
     owners: ReservedArray<AtomicU64>,
     shards: Box<[Mutex<[Class; CLASSES]>]>,
     runs: Mutex<Buddies>,
-    /// In a medium of epochs those in which places that have their spans alone were given
-    /// out.
+    /// In a medium of epochs: places with spans of their own, and the epochs in which they were
+    /// given out.
     alone: Mutex<BTreeMap<usize, u64>>,
-    /// Places that were given back, and wait for these epochs to be durable.
+    /// Places that were given back and wait until these epochs are durable.
     waiting: Mutex<VecDeque<(u64, usize)>>,
-    /// Their bytes: counted and read relaxed, a statistic.
+    /// The bytes of the waiting places: a statistic, counted and read relaxed.
     waiting_bytes: AtomicUsize,
     search: Mutex<Search>,
-    /// Whether that is not over. Relaxed: who learns of it late grows the arena a little too
-    /// much, or looks in vain.
+    /// Whether the search goes on. Relaxed: a thread that learns of its end late grows the arena a
+    /// little too much, or searches in vain.
     is_searched: AtomicBool,
 }
 
 impl<M: Medium> Arena<M> {
-    /// An arena of so many bytes of addresses at most. What a medium holds of one is nobody's
-    /// before it is learned of.
+    /// Makes an arena of at most so many bytes of addresses. Bytes that the medium has already are
+    /// free only after a search or `learn`.
     pub(crate) fn new(medium: &M, most: usize) -> Result<Self, Error> {
         let mut most = most.next_multiple_of(SPAN);
         let region = loop {
@@ -116,25 +116,25 @@ impl<M: Medium> Arena<M> {
         })
     }
 
-    /// The address of an offset.
+    /// Returns the address of an offset.
     #[inline(always)]
     pub(crate) fn address(&self, offset: usize) -> *mut u8 {
         self.region.base().as_ptr().wrapping_add(offset)
     }
 
-    /// Whether so many bytes from an offset on are the arena's: what a file says may be
+    /// Whether the arena holds so many bytes from an offset on. Offsets in a damaged file may be
     /// anything.
     #[inline(always)]
     pub(crate) fn holds(&self, offset: usize, bytes: usize) -> bool {
         offset.checked_add(bytes).is_some_and(|end| end <= self.region.committed())
     }
 
-    /// A place for so many bytes.
+    /// Takes a place for so many bytes.
     pub(crate) fn take(&self, bytes: usize) -> Result<usize, Error> {
         self.take_before(bytes, usize::MAX)
     }
 
-    /// A place for so many bytes, before a span if there is one.
+    /// Takes a place for so many bytes, in a span before `end` if there is one.
     fn take_before(&self, bytes: usize, end: usize) -> Result<usize, Error> {
         let Some(class) = class_of(bytes) else {
             return self.take_spans(bytes.div_ceil(SPAN));
@@ -155,7 +155,7 @@ impl<M: Medium> Arena<M> {
             classes[class].partial.insert(run.first);
         }
         let Class { spans, partial } = &mut classes[class];
-        // The lowest, so that the highest become free.
+        // Takes the lowest span, so that the highest spans become free.
         let taken = partial.first().copied().and_then(|at| {
             let span = spans.get_mut(&at)?;
             let place = span.take(self.medium.epoch())?;
@@ -167,10 +167,10 @@ impl<M: Medium> Arena<M> {
         taken.ok_or(Error::CapacityOverflow)
     }
 
-    /// Gives a shard that has no room in a class a span of another that has more than one, so
-    /// that what a thread leaves is used when it is gone.
+    /// Moves a span to a shard that has no room in a class, from a shard that has more than one. So
+    /// spans that a finished thread leaves are used again.
     fn take_over(&self, shard: usize, class: usize, end: usize) {
-        // The first is left, so that threads do not take it from each other in turns.
+        // The first span is left, so that threads do not take it from each other in turns.
         let spare = |classes: &[Class; CLASSES]| {
             classes[class].partial.iter().nth(1).copied().filter(|&at| at < end)
         };
@@ -193,13 +193,14 @@ impl<M: Medium> Arena<M> {
         }
     }
 
-    /// A place for what is in another that [should move](Self::should_move): not in a span
-    /// that is as far behind.
+    /// Takes a place to move a string to that [should move](Self::should_move): in a span that is
+    /// not far behind.
     pub(crate) fn take_lower(&self, bytes: usize) -> Result<usize, Error> {
         self.take_before(bytes, self.far())
     }
 
-    /// From which span on what holds all could be before it.
+    /// Returns the first span that compaction may empty: more than twice as many spans as are in
+    /// use lie before it.
     fn far(&self) -> usize {
         2 * self.spans() + 1
     }
@@ -210,7 +211,7 @@ impl<M: Medium> Arena<M> {
         }
         let size = spans.checked_next_power_of_two().ok_or(Error::CapacityOverflow)?.ilog2();
         let run = self.take_run(size, Owner::Alone { spans })?;
-        // The rest is for others.
+        // Gives the rest of the run back.
         self.runs.lock().give_back_all(run.first + spans..run.first + run.len(), 0);
         let epoch = self.medium.epoch();
         if epoch != 0 {
@@ -230,13 +231,13 @@ impl<M: Medium> Arena<M> {
         Ok(run)
     }
 
-    /// Has so many bytes, and more of a large arena: the system finds and clears two MiB at
-    /// once if it may, and a file has places for few extents.
+    /// Commits at least so many bytes. A large arena grows in larger steps: the system finds and
+    /// clears two MiB at once if it can, and a file has room for few extents.
     fn commit(&self, bytes: usize) -> Result<(), Error> {
         const PIECE: usize = 2 << 20;
         let before = self.region.committed();
         let more = match M::IS_DURABLE {
-            // What is too much is not known to be free when a crash comes again.
+            // Surplus spans would not be known to be free if a crash came again.
             true if self.is_searched.load(Ordering::Relaxed) => bytes,
             true => (before + before / 8).next_multiple_of(SPAN),
             false if bytes >= 4 * PIECE => bytes.next_multiple_of(PIECE),
@@ -247,8 +248,8 @@ impl<M: Medium> Arena<M> {
         if more > bytes { resized.or_else(|_| self.region.resize(bytes)) } else { resized }
     }
 
-    /// Takes a place back that nobody comes to know any more, unless the power is cut: then
-    /// it waits.
+    /// Gives back a place that no operation can newly find. If a power cut could bring back an
+    /// entry that names it, the place waits.
     pub(crate) fn give_back(&self, offset: usize) {
         let epoch = self.medium.epoch();
         if epoch == 0 || self.is_fresh(offset, epoch) || seeded(Bug::PlaceNotKept) {
@@ -258,7 +259,7 @@ impl<M: Medium> Arena<M> {
         self.waiting.lock().push_back((epoch, offset));
     }
 
-    /// How many bytes the place at an offset has.
+    /// Returns how many bytes the place at an offset has.
     fn bytes_at(&self, offset: usize) -> usize {
         match self.owner(offset / SPAN) {
             Owner::Class { class, .. } => size_of_class(class),
@@ -279,9 +280,9 @@ impl<M: Medium> Arena<M> {
         }
     }
 
-    /// Has room again where places were given back in epochs that are durable.
+    /// Makes room where places were given back in epochs that are durable now.
     pub(crate) fn settle(&self) {
-        // Before any lock: the medium has one of its own.
+        // Before any lock: the medium takes a lock of its own.
         let settled = self.medium.settled();
         let mut free = Vec::new();
         {
@@ -301,7 +302,7 @@ impl<M: Medium> Arena<M> {
         self.settle_search(settled);
     }
 
-    /// How many bytes wait for a sync.
+    /// Returns how many bytes wait for a sync.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting_bytes.load(Ordering::Relaxed)
     }
@@ -313,7 +314,7 @@ impl<M: Medium> Arena<M> {
                 let search = self.search.lock();
                 (at..at + spans).for_each(|at| self.set_owner(at, Owner::Nobody));
                 self.alone.lock().remove(&at);
-                // Those that a search is about are given back when it is over.
+                // Spans under search are given back when the search ends.
                 if at >= search.end() {
                     self.runs.lock().give_back_all(at..at + spans, 0);
                 }
@@ -324,7 +325,8 @@ impl<M: Medium> Arena<M> {
                 let Some(span) = spans.get_mut(&at) else { return };
                 let place = offset % SPAN / size_of_class(class);
                 if place >= span.places as usize || !span.is_taken(place) {
-                    // What a damaged file names may be nobody's, or another's, too.
+                    // A damaged file may name a place that is free, or one that belongs to another
+                    // entry.
                     debug_assert!(M::IS_DURABLE, "a place is given back twice");
                     return;
                 }
@@ -332,7 +334,7 @@ impl<M: Medium> Arena<M> {
                 if span.is_held {
                     return;
                 }
-                // One that is free for the next to come.
+                // An empty span stays for the next place if the class has few with room.
                 if span.live == 0 && partial.len() > 1 {
                     self.free_span(&mut classes[class], at);
                 } else {
@@ -345,25 +347,25 @@ impl<M: Medium> Arena<M> {
         }
     }
 
-    /// Locks the shard that has a span of a class, and tells which.
+    /// Locks the shard that has a span of a class; also returns the class.
     fn lock_span(&self, at: usize) -> Option<(MutexGuard<'_, [Class; CLASSES]>, usize)> {
         loop {
             let Owner::Class { shard, class } = self.owner(at) else { return None };
             let classes = self.shards[shard].lock();
-            // It may have become another's before.
+            // The span may have moved to another shard before the lock.
             if self.owner(at) == (Owner::Class { shard, class }) {
                 return Some((classes, class));
             }
         }
     }
 
-    /// Asks something of a span of a class.
+    /// Asks something about a span of a class.
     fn of_span<R>(&self, at: usize, ask: impl FnOnce(&Span) -> R) -> Option<R> {
         let (classes, class) = self.lock_span(at)?;
         classes[class].spans.get(&at).map(ask)
     }
 
-    /// Whether a place of so many bytes is taken.
+    /// Whether the place of so many bytes at an offset is taken.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(crate) fn has(&self, offset: usize, bytes: usize) -> bool {
         let at = offset / SPAN;
@@ -385,7 +387,7 @@ impl<M: Medium> Arena<M> {
         }
     }
 
-    /// Gives a span back of which no place is taken.
+    /// Gives back a span without taken places.
     fn free_span(&self, class: &mut Class, at: usize) {
         class.spans.remove(&at);
         class.partial.remove(&at);
@@ -394,22 +396,22 @@ impl<M: Medium> Arena<M> {
     }
 
     fn owner(&self, at: usize) -> Owner {
-        // Relaxed: who knows a place has learnt of it after it was stored.
+        // Relaxed: a thread that knows a place has learned of it after this was stored.
         Owner::of(self.owners.at(at).load(Ordering::Relaxed))
     }
 
     fn set_owner(&self, at: usize, owner: Owner) {
-        // Relaxed: who gives a place of it back has learnt of it.
+        // Relaxed: a thread that gives back a place of the span has learned of it.
         self.owners.at(at).store(owner.word(), Ordering::Relaxed);
     }
 
-    /// How many bytes the place of so many takes.
+    /// Returns the size of the place that so many bytes take.
     pub(crate) fn placed(bytes: usize) -> usize {
         class_of(bytes).map_or_else(|| bytes.next_multiple_of(SPAN), size_of_class)
     }
 
-    /// Whether a place has room before it, and is in a span of which few are taken, or that
-    /// is far behind what would hold all.
+    /// Whether a string should move to a lower place: there is room before it, and its span is less
+    /// than half full or far behind.
     pub(crate) fn should_move(&self, offset: usize) -> bool {
         let at = offset / SPAN;
         match self.owner(at) {
@@ -427,7 +429,7 @@ impl<M: Medium> Arena<M> {
         }
     }
 
-    /// Gives the memory behind the last span that is in use back to the system.
+    /// Gives the memory behind the last used span back to the system.
     pub(crate) fn trim(&self) {
         for shard in &self.shards {
             for class in shard.lock().iter_mut() {
@@ -444,7 +446,7 @@ impl<M: Medium> Arena<M> {
         }
     }
 
-    /// How many spans have places that are taken, or are one's alone.
+    /// Returns how many spans are in use.
     pub(crate) fn spans(&self) -> usize {
         let runs = self.runs.lock();
         runs.len - runs.free()
@@ -493,16 +495,16 @@ mod tests {
         assert_eq!((arena.spans(), arena.region.committed()), (0, 0));
     }
 
-    /// What a thread has given back is used by others, which have spans of their own.
+    /// Other threads with spans of their own use what a finished thread has given back.
     #[test]
     fn what_a_thread_leaves_is_used_by_others() {
         let arena = Arena::new(&Heap, 1 << 30).unwrap();
         let fill = || (0..8 * SPAN / 64).map(|_| arena.take(64).unwrap()).collect::<Vec<_>>();
-        // While the first lives the second has another index, and so spans of its own.
+        // While the first thread lives, the second one has another index, and so spans of its own.
         let turn = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // Of each span one place stays taken, so that no span is free.
+                // One place of each span stays taken, so that no span is free.
                 let places = fill();
                 let give_back = places.iter().filter(|&at| at % SPAN != 0);
                 give_back.for_each(|&at| arena.give_back(at));
@@ -512,7 +514,7 @@ mod tests {
             turn.wait();
             assert_eq!(arena.spans(), 8);
             fill();
-            // But for one that is left to the first, and the places that are taken.
+            // Except for one span that is left to the first thread, and the places that are taken.
             let spans = arena.spans();
             turn.wait();
             assert!(spans <= 10, "{spans}");

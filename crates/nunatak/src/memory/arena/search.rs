@@ -1,9 +1,8 @@
-//! What an arena in a file learns of its places: from what was said of them when the file was
-//! closed, or from all who know one, after a crash.
+//! How an arena in a file learns which places are taken: from the words that were stored when the
+//! file was closed, or after a crash from all entries that name a place.
 //!
-//! Until all of these have told of theirs no place that was there before is given out, and in
-//! a medium of epochs not before the next sync either: the last one that is durable may know
-//! others.
+//! Until all entries have been found, no place that was there before is given out. In a medium of
+//! epochs such places wait for the next sync, too: the last durable epoch may name other places.
 
 use super::classes::{class_of, size_of_class};
 use super::spans::{Class, Owner, Search, Span};
@@ -13,11 +12,11 @@ use crate::seeded::{Bug, seeded};
 use core::sync::atomic::Ordering::Relaxed;
 use std::collections::BTreeMap;
 
-/// Spans that are in use, and, of a class, which of their places.
+/// The spans in use, and the taken places of spans with a class.
 type Known = BTreeMap<usize, (Owner, Option<Span>)>;
 
 impl<M: Medium> Arena<M> {
-    /// Begins to ask who knows a place of those that the medium holds.
+    /// Begins the search for all places that entries name.
     pub(crate) fn begin_search(&self) -> Result<(), crate::Error> {
         let end = self.region.committed() / SPAN;
         self.owners.grow(end)?;
@@ -27,8 +26,8 @@ impl<M: Medium> Arena<M> {
         Ok(())
     }
 
-    /// Learns that a place of so many bytes is somebody's; false if it can be nobody's, or is
-    /// another's, too.
+    /// Learns that a place of so many bytes is taken. Returns false if there can be no such place,
+    /// or if it was taken before.
     pub(crate) fn mark(&self, offset: usize, bytes: usize) -> bool {
         let search = self.search.lock();
         let Search::Marking { end } = *search else { return false };
@@ -62,7 +61,7 @@ impl<M: Medium> Arena<M> {
         span.take_at(within / size)
     }
 
-    /// All who know a place have told of it.
+    /// Ends the search: all entries were found.
     pub(crate) fn end_search(&self) {
         {
             let mut search = self.search.lock();
@@ -73,7 +72,7 @@ impl<M: Medium> Arena<M> {
         self.settle_search(self.medium.settled());
     }
 
-    /// Lets places that nobody knows be used, if the last epoch that is durable is late enough.
+    /// Lets free places be used if the last durable epoch is late enough.
     pub(super) fn settle_search(&self, settled: u64) {
         let mut search = self.search.lock();
         let Search::Ended { end, epoch } = *search else { return };
@@ -94,13 +93,13 @@ impl<M: Medium> Arena<M> {
         }
     }
 
-    /// Whether it is not known yet which places may be used.
+    /// Whether it is unknown yet which places may be used.
     #[inline(always)]
     pub(crate) fn is_searched(&self) -> bool {
         self.is_searched.load(Relaxed)
     }
 
-    /// Whether a sync is all that keeps places from being used.
+    /// Whether places only wait for a sync before they can be used.
     pub(crate) fn waits_for_sync(&self) -> bool {
         let settled = self.medium.settled();
         matches!(*self.search.lock(), Search::Ended { epoch, .. } if epoch > settled)
@@ -117,8 +116,8 @@ impl<M: Medium> Arena<M> {
         }
     }
 
-    /// Which places are taken, for the next one who opens the file; nothing if that is not
-    /// known.
+    /// Returns as words which places are taken, for the next process that opens the file; nothing
+    /// if this is unknown.
     pub(crate) fn to_words(&self) -> Option<Vec<u64>> {
         if *self.search.lock() != Search::Over {
             return None;
@@ -140,7 +139,8 @@ impl<M: Medium> Arena<M> {
         Some(words)
     }
 
-    /// Learns which places are taken; false, and nothing, if that can't be.
+    /// Learns from words which places are taken. Returns false, and changes nothing, if they are
+    /// not valid.
     pub(crate) fn learn(&self, words: &[u64]) -> bool {
         let held = self.region.committed() / SPAN;
         let Some(known) = read_words(words, held) else { return false };
@@ -165,7 +165,7 @@ impl<M: Medium> Arena<M> {
     }
 }
 
-/// The runs that a range is made of.
+/// Splits a range into runs.
 fn runs_of(mut range: core::ops::Range<usize>) -> impl Iterator<Item = BuddyExtent> {
     core::iter::from_fn(move || {
         let most = range.len().checked_ilog2()?;
@@ -176,7 +176,7 @@ fn runs_of(mut range: core::ops::Range<usize>) -> impl Iterator<Item = BuddyExte
     })
 }
 
-/// What the words of a file say of so many spans at most.
+/// Reads the words of a file about at most `held` spans.
 fn read_words(words: &[u64], held: usize) -> Option<Known> {
     let mut known = Known::new();
     let (&len, mut rest) = words.split_first()?;
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::memory::Heap;
 
-    /// Places of all kinds, some of which were given back.
+    /// An arena with places of all kinds, some of which were given back.
     fn filled() -> (Arena, Vec<(usize, usize)>) {
         let arena = Arena::new(&Heap, 1 << 30).unwrap();
         let sizes = [8, 100, 40_000, 16, 300_000, 1 << 20, 100, 8, 70_000];
@@ -230,7 +230,7 @@ mod tests {
 
     fn is_known(arena: &Arena, taken: &[(usize, usize)], spans: usize) {
         assert_eq!(arena.spans(), spans);
-        // Nothing that is taken is given out.
+        // No taken place is given out.
         for _ in 0..2000 {
             let at = arena.take(100).unwrap();
             let is_apart = |&(other, bytes): &(usize, usize)| {
@@ -249,7 +249,7 @@ mod tests {
         let (words, spans) = (arena.to_words().unwrap(), arena.spans());
         let again = Arena::new(&Heap, 1 << 30).unwrap();
         again.region.resize(arena.region.committed()).unwrap();
-        // As long as it is, and no other.
+        // Only words of the right length are accepted.
         assert!(!again.learn(&words[..words.len() - 1]) && !again.learn(&[]));
         assert!(again.learn(&words));
         is_known(&again, &taken, spans);
@@ -263,13 +263,13 @@ mod tests {
         again.region.resize(arena.region.committed()).unwrap();
         again.begin_search().unwrap();
         assert!(taken.iter().all(|&(at, bytes)| again.mark(at, bytes)));
-        // What is taken, between two places, behind the end, or inside another.
+        // Places that are taken, between two places, behind the end, or inside another place.
         assert!(!taken.iter().any(|&(at, bytes)| again.mark(at, bytes)));
         assert!(!again.mark(taken[0].0 + 4, taken[0].1) && !again.mark(1 << 29, 8));
         let large = taken.iter().find(|(_, bytes)| *bytes == 300_000).unwrap();
         assert!(!again.mark(large.0 + SPAN, 8));
         assert_eq!(again.to_words(), None);
-        // Meanwhile places are given out behind all that, and given back before.
+        // Meanwhile places behind the old end are given out and given back.
         let old = arena.region.committed();
         assert!((0..100).all(|_| again.take(8).unwrap() >= old));
         again.end_search();

@@ -1,11 +1,11 @@
-//! Spans: what they belong to, and which of their places are taken.
+//! Spans: their owners, and which of their places are taken.
 
 use super::SPAN;
 use super::classes::size_of_class;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a span that is in use belongs to, as a word: a class of a shard, or to one place
-/// that has it and some behind it.
+/// The owner of a span in use, as a word: a class of a shard, or one place that has this span and
+/// some behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     Class {
@@ -15,9 +15,9 @@ pub(super) enum Owner {
     Alone {
         spans: usize,
     },
-    /// One place whose first span is another.
+    /// A place that begins in an earlier span.
     Inside,
-    /// Nobody, as far as is known.
+    /// No known owner.
     Nobody,
 }
 
@@ -41,24 +41,24 @@ impl Owner {
     }
 }
 
-/// How far it is known which places are taken.
+/// How far the search for taken places has come.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(
     any(not(target_os = "linux"), loom, shuttle, miri),
     allow(dead_code, reason = "there are no files")
 )]
 pub(super) enum Search {
-    /// It is.
+    /// All taken places are known.
     #[default]
     Over,
-    /// Of the spans before this one it is not.
+    /// Taken places before span `end` are not all known.
     Marking { end: usize },
-    /// It is, but they are not used before this epoch is durable.
+    /// All taken places are known, but spans before `end` wait until this epoch is durable.
     Ended { end: usize, epoch: u64 },
 }
 
 impl Search {
-    /// Before which span places are not given out.
+    /// Returns the span before which no place is given out.
     pub(super) fn end(self) -> usize {
         match self {
             Self::Over => 0,
@@ -67,16 +67,16 @@ impl Search {
     }
 }
 
-/// A span that is divided into places.
+/// A span divided into places.
 #[derive(Debug)]
 pub(super) struct Span {
-    /// A bit for each place.
+    /// One bit for each place.
     taken: Box<[u64]>,
-    /// In a medium of epochs the last one in which places were given out, and which they are.
+    /// In a medium of epochs: the last epoch in which places were given out, and these places.
     fresh: (u64, Box<[u64]>),
-    /// Whether no place is given out, since it is not known yet which are taken.
+    /// Whether no place is given out, since it is not known yet which places are taken.
     pub(super) is_held: bool,
-    /// How many there are, and how many are taken.
+    /// The number of places, and of taken ones.
     pub(super) places: u32,
     pub(super) live: u32,
 }
@@ -86,13 +86,13 @@ impl Span {
         let places = SPAN / size_of_class(class);
         let mut taken = vec![0_u64; places.div_ceil(64)].into_boxed_slice();
         if !places.is_multiple_of(64) {
-            // Those behind the last are nobody's.
+            // Bits behind the last place count as taken.
             taken[places / 64] = !0 << (places % 64);
         }
         Self { taken, fresh: (0, Box::default()), is_held: false, places: places as u32, live: 0 }
     }
 
-    /// A free place, which is given out in an epoch, zero where there are none.
+    /// Takes a free place. `epoch` is zero in a medium without epochs.
     pub(super) fn take(&mut self, epoch: u64) -> Option<usize> {
         let at = self.taken.iter().position(|&word| word != !0)?;
         let bit = (!self.taken[at]).trailing_zeros() as usize;
@@ -111,13 +111,13 @@ impl Span {
         self.taken.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
     }
 
-    /// Whether a place was given out in an epoch.
+    /// Whether a place was given out in this epoch.
     pub(super) fn is_fresh(&self, place: usize, epoch: u64) -> bool {
         self.fresh.0 == epoch
             && self.fresh.1.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
     }
 
-    /// Takes a place back, which is taken.
+    /// Gives back a taken place.
     pub(super) fn give_back(&mut self, place: usize) {
         self.taken[place / 64] &= !(1 << (place % 64));
         self.live -= 1;
@@ -130,7 +130,7 @@ impl Span {
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 impl Span {
-    /// Takes a place that is free, and there; whether it is.
+    /// Takes this place. Returns false if it is taken or does not exist.
     pub(super) fn take_at(&mut self, place: usize) -> bool {
         let is_free = place < self.places as usize && !self.is_taken(place);
         if is_free {
@@ -140,13 +140,13 @@ impl Span {
         is_free
     }
 
-    /// Which places are taken, as words.
+    /// Returns as words which places are taken.
     pub(super) fn words(&self) -> &[u64] {
         &self.taken
     }
 
-    /// One of which these places are taken, and those behind the last; nothing if there are
-    /// not so many words.
+    /// Makes a span from the words that tell which places are taken. Returns nothing if there are
+    /// too few words.
     pub(super) fn of_words(class: usize, words: &[u64]) -> Option<Self> {
         let mut span = Self::new(class);
         let len = span.taken.len();
@@ -163,6 +163,6 @@ impl Span {
 #[derive(Debug, Default)]
 pub(super) struct Class {
     pub(super) spans: BTreeMap<usize, Span>,
-    /// Those that have a free place.
+    /// The spans with a free place.
     pub(super) partial: BTreeSet<usize>,
 }

@@ -1,4 +1,4 @@
-//! Where a pool's file is, and how what is stored in it becomes durable.
+//! Where a pool's file is, and how stores to it become durable.
 
 use super::PAGE;
 use super::recorder::Recorder;
@@ -11,22 +11,22 @@ use rustix::mm::{MapFlags, ProtFlags};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file, and how it is backing.
+/// A file, and how its stores become durable.
 #[derive(Debug)]
 pub struct Backing {
     file: OwnedFd,
     is_read_only: bool,
-    /// Whether it is on persistent memory, and is to be used as such.
+    /// Whether the file is on persistent memory, and is used as such.
     is_persistent_memory: bool,
-    /// Of a simulation: it is told everything.
+    /// In a simulation: it is told of every event.
     recorder: Option<Arc<Recorder>>,
-    /// A number for the time since the machine was started, if that is known.
+    /// A number for the time since the machine was started, if it is known.
     boot: Option<u64>,
-    /// While the file is made: where it is, and where it goes.
+    /// While the file is made: its temporary path, and its final one.
     temporary: Option<Unpublished>,
 }
 
-/// A file that has no name yet but one that nobody looks for.
+/// A file that has only a temporary name yet.
 #[derive(Debug)]
 pub(crate) struct Unpublished {
     temporary: PathBuf,
@@ -35,8 +35,8 @@ pub(crate) struct Unpublished {
 }
 
 impl Backing {
-    /// A new file that appears at `path` when it is [published](Self::publish), and not
-    /// before: nobody finds one that is half made.
+    /// Creates a file that appears at `path` when it is [published](Self::publish), and not before:
+    /// no process finds a half-made file.
     pub(crate) fn create(path: &Path, persistent_memory: bool) -> Result<Self, Error> {
         if path.symlink_metadata().is_ok() {
             return Err(FileError::Exists.into());
@@ -66,14 +66,14 @@ impl Backing {
         Ok(backing)
     }
 
-    /// A file that is there.
+    /// Opens a file that exists.
     pub(crate) fn open(
         path: &Path,
         is_read_only: bool,
         persistent_memory: bool,
     ) -> Result<Self, Error> {
         let access = if is_read_only { OFlags::RDONLY } else { OFlags::RDWR };
-        // Without waiting for the other end of what is no file.
+        // Does not wait for the other end of a pipe.
         let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|error| error_of("open the file", error))?;
@@ -100,8 +100,8 @@ impl Backing {
         Ok(backing)
     }
 
-    /// A file that is nowhere, with these contents, of which a recorder is told
-    /// everything. The machine was started again since they were stored, or was not.
+    /// Makes a file in memory with these contents, and tells a recorder of every event. The caller
+    /// says whether the machine was started again since the contents were stored.
     pub(crate) fn simulated(
         contents: &[u8],
         is_persistent_memory: bool,
@@ -132,7 +132,7 @@ impl Backing {
         rustix::fs::flock(&self.file, operation).map_err(|error| error_of("lock the file", error))
     }
 
-    /// Whether a synchronous mapping is to be had, if it is asked for.
+    /// Checks that a synchronous mapping is possible, if one is wanted.
     fn check_persistent_memory(&self) -> Result<(), Error> {
         if !self.is_persistent_memory {
             return Ok(());
@@ -140,8 +140,7 @@ impl Backing {
         if !flush::is_supported() {
             return Err(FileError::NotPersistentMemory.into());
         }
-        // SAFETY: a new mapping at an address of the kernel's choice, which nothing
-        // refers to.
+        // SAFETY: a new mapping at an address of the kernel's choice; nothing refers to it.
         unsafe {
             let flags = self.map_flags();
             let page = rustix::mm::mmap(
@@ -158,7 +157,7 @@ impl Backing {
         Ok(())
     }
 
-    /// What gives a file that was created its name, when it is whole.
+    /// Takes the part that gives a created file its name, when the file is complete.
     pub(crate) fn unpublished(&mut self) -> Option<Unpublished> {
         self.temporary.take()
     }
@@ -188,10 +187,10 @@ impl Drop for Unpublished {
     }
 }
 
-/// The kind of a file, without opening it as a map; nothing if it is of none that this
-/// version knows.
+/// Returns the kind of a file without opening it as a map; nothing if this version does not know
+/// the kind.
 pub(crate) fn kind_of(path: &Path) -> Result<Option<header::Kind>, Error> {
-    // Without waiting for the other end of what is no file.
+    // Does not wait for the other end of a pipe.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let mut page = [0; header::KIND];
     let file = rustix::fs::open(path, flags, Mode::empty());
@@ -208,7 +207,7 @@ pub(crate) fn kind_of(path: &Path) -> Result<Option<header::Kind>, Error> {
     Ok(known.into_iter().find(|&kind| kind as u64 == number))
 }
 
-/// A number that is another one whenever the machine is started, and not zero.
+/// Returns a number that is not zero and differs after each start of the machine.
 fn boot() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
@@ -247,15 +246,15 @@ impl Backing {
         self.is_persistent_memory
     }
 
-    /// A number for the time since the machine was started, if that is known: what was
-    /// stored since is in the page cache still.
+    /// Returns a number for the time since the machine was started, if it is known. Stores since
+    /// then are still in the page cache.
     pub(super) fn boot(&self) -> Option<u64> {
         self.boot
     }
 
     pub(super) fn map_flags(&self) -> MapFlags {
         if self.is_read_only {
-            // What recovery changes stays here.
+            // Changes by recovery stay in this process.
             MapFlags::PRIVATE
         } else if self.is_persistent_memory && self.recorder.is_none() {
             MapFlags::SHARED_VALIDATE | MapFlags::SYNC
@@ -264,7 +263,7 @@ impl Backing {
         }
     }
 
-    /// So many bytes from an offset of the file are mapped at an address from here on.
+    /// Learns that so many bytes from an offset of the file are mapped at an address.
     pub(super) fn mapped(&self, address: usize, bytes: usize, offset: u64) {
         if let Some(recorder) = &self.recorder {
             recorder.mapped(address, bytes, offset);
@@ -283,7 +282,7 @@ impl Backing {
         Ok(())
     }
 
-    /// Stores a word, which `store` does.
+    /// Records that `store` stores a word.
     #[inline(always)]
     pub(super) fn store(&self, address: *const u8, word: u64, store: impl FnOnce()) {
         match &self.recorder {
@@ -295,7 +294,7 @@ impl Backing {
         }
     }
 
-    /// Stores a word, if `store` does, which says so.
+    /// Records a word if `store` returns that it has stored it.
     pub(super) fn store_if(&self, address: *const u8, word: u64, store: impl FnOnce() -> bool) {
         match &self.recorder {
             None => {
@@ -305,7 +304,7 @@ impl Backing {
         }
     }
 
-    /// Stores many words side by side, which `store` does.
+    /// Records that `store` stores many neighbouring words.
     pub(super) fn store_page(&self, address: *const u8, words: &[u64], store: impl FnOnce()) {
         match &self.recorder {
             None => store(),
@@ -313,7 +312,7 @@ impl Backing {
         }
     }
 
-    /// Stores parts one behind the other, which `store` does, from a multiple of eight on.
+    /// Records that `store` stores byte strings one behind the other, from a multiple of eight on.
     #[inline(always)]
     pub(super) fn write(&self, address: *const u8, parts: &[&[u8]], store: impl FnOnce()) {
         match &self.recorder {
@@ -338,7 +337,7 @@ impl Backing {
         }
     }
 
-    /// What this thread has flushed is durable after it.
+    /// Makes this thread's flushed stores durable.
     #[inline(always)]
     pub(super) fn fence(&self) {
         if self.is_persistent_memory {
@@ -349,7 +348,7 @@ impl Backing {
         }
     }
 
-    /// All of the file is durable after it, with its size.
+    /// Makes all of the file and its size durable.
     pub(super) fn barrier(&self) -> Result<(), Errno> {
         match &self.recorder {
             _ if self.is_read_only => Ok(()),
@@ -358,8 +357,8 @@ impl Backing {
         }
     }
 
-    /// So many bytes that are mapped at an address, from an offset of the file, are
-    /// durable after it; the file's size may not be.
+    /// Makes so many bytes durable that are mapped at an address, from an offset of the file. The
+    /// file's size may not be durable.
     pub(super) fn sync_range(
         &self,
         address: *const u8,
@@ -371,7 +370,7 @@ impl Backing {
         }
         let page = rustix::param::page_size();
         let first = address.addr() / page * page;
-        // SAFETY: the pages are mapped; their contents stay as they are.
+        // SAFETY: the pages are mapped; their contents do not change.
         unsafe {
             let start = address.with_addr(first).cast_mut().cast();
             let bytes = address.addr() + bytes - first;
@@ -379,27 +378,27 @@ impl Backing {
         }
     }
 
-    /// The file is to have so many bytes, of which those from `from` on are new, and
-    /// exist on the disk.
+    /// Extends the file to `to` bytes. The bytes from `from` on are new, and get blocks on the
+    /// disk.
     pub(super) fn extend(&self, from: u64, to: u64) -> Result<(), Error> {
         let file = self.file();
         if let Some(recorder) = &self.recorder {
             recorder.resized(to)?;
         }
         let extended = match rustix::fs::fallocate(file, FallocateFlags::empty(), from, to - from) {
-            // Not every file system can promise blocks; all can be written to.
+            // Not every file system can reserve blocks; all can be written to.
             Err(Errno::OPNOTSUPP) => write_zeros(file, from, to),
             other => other,
         };
         extended.map_err(|error| {
-            // What came of it is given back; if that fails, too, it is trimmed when the
-            // file is opened next.
+            // Undoes a partial extension. If that fails, too, the file is trimmed when it is opened
+            // next.
             let _ = rustix::fs::ftruncate(file, from);
             error_of("extend the file", error)
         })
     }
 
-    /// Gives bytes of the file back, by its end if they are the last.
+    /// Gives bytes of the file back; shortens the file if they are the last.
     pub(super) fn give_back(&self, from: u64, to: u64, is_last: bool) -> Result<(), Errno> {
         if let Some(recorder) = &self.recorder {
             recorder.given_back(from, to, is_last);
@@ -409,7 +408,7 @@ impl Backing {
         }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match rustix::fs::fallocate(self.file(), flags, from, to - from) {
-            // Then the blocks stay.
+            // The blocks stay allocated.
             Err(Errno::OPNOTSUPP) => Ok(()),
             other => other,
         }
@@ -426,7 +425,7 @@ fn write_zeros(file: BorrowedFd<'_>, from: u64, to: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What an error of the system means to the caller.
+/// Turns an error of the system into one for the caller.
 pub(super) fn error_of(action: &'static str, error: Errno) -> Error {
     match error {
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => FileError::Full,

@@ -1,8 +1,8 @@
-//! Which pages of the file are which part of a table.
+//! Which pages of the file belong to which part of a table.
 //!
-//! A part grows by extents: pages that follow each other in the file, and that are
-//! mapped behind the part's others. An entry is two words of one cache line, of which
-//! the second is stored first; so what a crash leaves of it is all or nothing.
+//! A part grows by extents: pages that follow each other in the file, and that are mapped behind
+//! the part's other pages. An entry is two words of one cache line, and the second word is stored
+//! first. So a crash leaves all of an entry or nothing.
 //!
 //! ```text
 //! first    63          56 55    52 51                                          0
@@ -16,7 +16,7 @@ use crate::error::{Error, FileError};
 use crate::memory::Part;
 use crate::sync::{AtomicU64, Ordering};
 
-/// How many there can be: parts double, so twenty of each would be enough.
+/// The number of entries: parts double, so twenty extents of each part would be enough.
 pub(super) const ENTRIES: usize = 224;
 
 const PAGE_BITS: u32 = 52;
@@ -29,11 +29,11 @@ pub(super) struct Entry<'p> {
     pub(super) second: &'p AtomicU64,
 }
 
-/// Pages of the file, and the part that they are of.
+/// Pages of the file, and the part that they belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) part: u8,
-    /// The how manyeth of its part it is.
+    /// The extent's index within its part.
     pub(super) number: u16,
     /// In pages.
     pub(super) start: u64,
@@ -45,7 +45,7 @@ impl Extent {
         self.pages as usize * PAGE
     }
 
-    /// In bytes from the beginning of the file.
+    /// Returns the offset in the file, in bytes.
     pub(super) fn offset(&self) -> u64 {
         self.start * PAGE as u64
     }
@@ -60,7 +60,7 @@ impl Extent {
         (checksum(first, second) << 56 | first, second)
     }
 
-    /// Nothing if the entry is empty, or if it was not written in full.
+    /// Returns nothing if the entry is empty, or if it was not written in full.
     pub(super) fn decode(first: u64, second: u64) -> Option<Self> {
         let extent = Self {
             part: (first >> PAGE_BITS & 15) as u8,
@@ -83,15 +83,16 @@ fn checksum(first: u64, second: u64) -> u64 {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) extents: Vec<(usize, Extent)>,
-    /// Entries that say nothing of use, and may be taken.
+    /// Free entries.
     pub(super) unused: Vec<usize>,
-    /// Where the last extent ends of those that are beyond the end of the file, if any is.
+    /// The last end of the extents that lie beyond the end of the file, if there are any.
     pub(super) missing: Option<u64>,
 }
 
 impl Table {
-    /// Of a file of so many bytes. What was not written in full, or is beyond the end
-    /// of the file, is left out: the table that needs it will say so.
+    /// Reads the entries of a file of so many bytes. Leaves out entries that were not written in
+    /// full or lie beyond the end of the file: the table that needs such an extent reports an
+    /// error.
     pub(super) fn read<'p>(entry: impl Fn(usize) -> Entry<'p>, bytes: u64) -> Result<Self, Error> {
         let mut table = Self::default();
         for number in 0..ENTRIES {
@@ -119,7 +120,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Leaves out what comes after an extent that is missing.
+    /// Leaves out the extents behind a missing one.
     fn drop_gaps(&mut self) {
         let mut next = [0; 16];
         let mut kept = Vec::with_capacity(self.extents.len());
@@ -140,7 +141,7 @@ impl Table {
         extents.filter(move |extent| extent.part == part as u8)
     }
 
-    /// Where the last extent ends: the bytes that the file needs.
+    /// Returns the end of the last extent: the bytes that the file needs.
     pub(super) fn end(&self) -> u64 {
         let ends = self.extents.iter().map(|(_, extent)| extent.end());
         ends.max().unwrap_or(0).max(PAGE as u64)

@@ -2,24 +2,24 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-/// How the processor writes a line back.
+/// The instruction with which the processor writes a line back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Instruction {
     Unknown = 0,
-    /// CLWB: keeps the line.
+    /// CLWB: keeps the line in the cache.
     #[cfg(target_arch = "x86_64")]
     Clwb,
-    /// CLFLUSHOPT: the line is fetched again when it is used next.
+    /// CLFLUSHOPT: drops the line, which is fetched again when it is used next.
     #[cfg(target_arch = "x86_64")]
     Clflushopt,
-    /// CLFLUSH: that, and waits for others of its kind.
+    /// CLFLUSH: drops the line, and waits for other CLFLUSHes.
     #[cfg(target_arch = "x86_64")]
     Clflush,
     /// DC CVAP: to the point of persistence.
     #[cfg(target_arch = "aarch64")]
     Cvap,
-    /// DC CVAC: to the point of coherency, which is as far as older ones go.
+    /// DC CVAC: to the point of coherency; older processors have no more.
     #[cfg(target_arch = "aarch64")]
     Cvac,
 }
@@ -30,7 +30,7 @@ static INSTRUCTION: AtomicU8 = AtomicU8::new(0);
 
 #[inline(always)]
 fn instruction() -> Instruction {
-    // Relaxed: it is the same whoever finds it out.
+    // Relaxed: every thread finds the same instruction.
     let known = INSTRUCTION.load(Ordering::Relaxed);
     if known == 0 {
         return detect();
@@ -79,7 +79,7 @@ fn detect() -> Instruction {
     #[cfg(target_arch = "aarch64")]
     let found = {
         // The bit of DC CVAP in the first word of capabilities.
-        // SAFETY: asks the system's loader, nothing else.
+        // SAFETY: only asks the system's loader.
         let capabilities = unsafe { libc::getauxval(libc::AT_HWCAP) };
         if capabilities >> 16 & 1 != 0 { Instruction::Cvap } else { Instruction::Cvac }
     };
@@ -89,7 +89,7 @@ fn detect() -> Instruction {
     found
 }
 
-/// Whether there is an instruction that writes lines back.
+/// Whether the processor has an instruction that writes lines back.
 pub(super) fn is_supported() -> bool {
     detect() != Instruction::Unknown
 }
@@ -109,9 +109,9 @@ pub(super) fn flush(address: *const u8, bytes: usize) {
 #[inline(always)]
 fn write_back(instruction: Instruction, line: usize) {
     use core::arch::asm;
-    // No `nomem`: what was stored before must have been.
-    // SAFETY: the line is the caller's memory, whose contents stay as they are; the
-    // processor has the instruction.
+    // No `nomem`: earlier stores must come before.
+    // SAFETY: the line is the caller's memory, and its contents stay; the processor has the
+    // instruction.
     unsafe {
         match instruction {
             Instruction::Clwb => {
@@ -131,7 +131,7 @@ fn write_back(instruction: Instruction, line: usize) {
 #[inline(always)]
 fn write_back(instruction: Instruction, line: usize) {
     use core::arch::asm;
-    // SAFETY: as on x86-64. The first is DC CVAP, which assemblers know only of later
+    // SAFETY: as on x86-64. The first is DC CVAP; assemblers know it by name only for later
     // versions of the architecture.
     unsafe {
         match instruction {
@@ -146,8 +146,8 @@ fn write_back(instruction: Instruction, line: usize) {
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn write_back(_instruction: Instruction, _line: usize) {}
 
-/// Waits until what this thread has started to write back is durable, and lets no
-/// later store come before that.
+/// Waits until the lines that this thread has started to write back are durable. Later stores come
+/// after that.
 #[inline(always)]
 pub(super) fn fence() {
     #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! The beginning of a file: what the file is.
+//! The first page of a file: what the file is.
 //!
 //! ```text
 //! byte    0  magic, version, endianness, kind             written once, when the file
@@ -12,8 +12,8 @@
 //!       512  extents, 16 bytes each
 //! ```
 //!
-//! Each word from the session on is stored by itself, and each line has a meaning of
-//! its own, so that a crash tears nothing.
+//! Each word from the session on is stored by itself, and each cache line has a meaning of its own.
+//! So a crash tears nothing.
 
 use super::extents::{ENTRIES, Entry};
 use crate::error::{Error, FileError};
@@ -22,13 +22,13 @@ use crate::sync::AtomicU64;
 const MAGIC: [u8; 8] = *b"NUNATAK\n";
 /// The version of the format that this code writes, and the latest that it reads.
 pub(super) const VERSION: u32 = 1;
-/// Reads otherwise on a machine of the other endianness.
+/// This constant has another value on a machine of the other endianness.
 const ENDIANNESS: u32 = 0x0102_0304;
 
-/// The bytes of all that.
+/// The size of the header.
 pub(super) const HEADER: usize = 4096;
 const DESCRIPTION: usize = 12;
-/// Where it is said which kind it is of: before this.
+/// The bytes before this say which kind the file is of.
 pub(super) const KIND: usize = 24;
 const CHECKSUM_AT: usize = 120;
 const SESSION: usize = 128;
@@ -53,7 +53,7 @@ pub(crate) enum Kind {
     TurboBlobs = 5,
 }
 
-/// The number of the kind of the file that begins with these bytes.
+/// Returns the number of the kind of a file that begins with these bytes.
 pub(super) fn kind_of(page: &[u8]) -> Result<u64, Error> {
     match page.get(..KIND) {
         Some(page) if page[..8] == MAGIC => {
@@ -63,11 +63,11 @@ pub(super) fn kind_of(page: &[u8]) -> Result<u64, Error> {
     }
 }
 
-/// What a table wants to know of itself when it is opened: words whose meaning is
-/// the table's.
+/// Words that a table stores for the next time the file is opened. Only the table knows their
+/// meaning.
 pub(crate) type Description = [u64; DESCRIPTION];
 
-/// The words of the page that say what the file is.
+/// Returns the bytes that say what the file is.
 pub(super) fn encode(kind: Kind, description: &Description) -> [u8; SESSION] {
     let mut page = [0; SESSION];
     page[..8].copy_from_slice(&MAGIC);
@@ -82,7 +82,7 @@ pub(super) fn encode(kind: Kind, description: &Description) -> [u8; SESSION] {
     page
 }
 
-/// The description of a file of this kind.
+/// Returns the description of a file of this kind.
 pub(super) fn decode(page: &[u8; HEADER], kind: Kind) -> Result<Description, Error> {
     let word = |at: usize| u64::from_ne_bytes(page[at..at + 8].try_into().unwrap_or_default());
     if page[..8] != MAGIC {
@@ -96,7 +96,7 @@ pub(super) fn decode(page: &[u8; HEADER], kind: Kind) -> Result<Description, Err
         }
         _ => return Err(FileError::Corrupt { what: "the endianness is none" }.into()),
     }
-    // Before the checksum, which may be elsewhere in a later version.
+    // Before the checksum, which may lie elsewhere in a later version.
     if half(8) > VERSION {
         return Err(FileError::NewerVersion { found: half(8), known: VERSION }.into());
     }
@@ -112,19 +112,18 @@ pub(super) fn decode(page: &[u8; HEADER], kind: Kind) -> Result<Description, Err
     Ok(core::array::from_fn(|at| word(24 + 8 * at)))
 }
 
-/// The words of the first page that change, where it is mapped.
+/// The changing words of the first page, as mapped.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Page(*const u8);
 
-// SAFETY: the words are atomic, and the pool that has them is mapped while it lives.
+// SAFETY: the words are atomic, and the pool that owns them keeps them mapped while it lives.
 unsafe impl Send for Page {}
 // SAFETY: as above.
 unsafe impl Sync for Page {}
 
 impl Page {
     /// # Safety
-    /// So many bytes are mapped there, aligned to words, and stay for as long as this is
-    /// used.
+    /// So many bytes are mapped there, aligned to words, and stay mapped while this is used.
     pub(super) unsafe fn new(address: *const u8) -> Self {
         Self(address)
     }
@@ -159,7 +158,7 @@ impl Page {
         self.0
     }
 
-    /// Both words of an entry.
+    /// Returns both words of an entry.
     pub(super) fn entry(&self, number: usize) -> Entry<'_> {
         debug_assert!(number < ENTRIES);
         let at = EXTENTS + 16 * number;
@@ -167,7 +166,7 @@ impl Page {
     }
 }
 
-/// The session word of a file that is open, or was closed.
+/// Returns the session word of an open or a closed file.
 pub(super) const fn session(is_open: bool) -> u64 {
     if is_open { OPEN } else { CLOSED }
 }

@@ -1,5 +1,5 @@
-//! What was changed since all of a file was written: so that a sync writes as much as
-//! was changed, and not every page that has something of it.
+//! The changes since the last barrier, so that a sync writes as much as was changed, and not every
+//! page with a change.
 //!
 //! ```text
 //! transaction   32 bytes   sequence number, count, checksum of all of it, 0
@@ -7,32 +7,30 @@
 //!               up to the next 512 bytes
 //! ```
 //!
-//! Whoever flushes slots of a medium that is not ordered notes their granules (16
-//! bytes). A sync writes what these hold by then into a transaction behind the last
-//! one, and makes that durable. When it finds no room, or if something was changed that
-//! is no slot, it is a barrier instead; after each barrier the header says that no
-//! transaction before it counts, and the first place is the next.
+//! A thread that flushes slots of a medium that is not ordered notes their granules (16 bytes). A
+//! sync writes the present contents of these granules into a transaction behind the last one, and
+//! makes it durable. If the transaction has no room, or if something other than slots was changed,
+//! the sync is a barrier instead. After each barrier the header says that no earlier transaction
+//! counts, and the next transaction goes to the first place.
 //!
-//! **Why that is enough.** A power cut leaves each granule as it was at some moment
-//! since the last barrier; recovery expects no more. A transaction that is repeated
-//! puts a granule to another moment since then: not before the sync that wrote it
-//! began. So what recovery finds is of the kind that it knows, and not older than the
-//! last sync. Repeating it once more changes nothing, so a crash of recovery is no
-//! matter either.
+//! **Why that is enough.** A power cut leaves each granule as it was at some moment since the last
+//! barrier; recovery expects no more. Repeating a transaction sets a granule to another moment
+//! since then: not before the sync that wrote the transaction began. So recovery finds a state of
+//! the kind that it knows, not older than the last sync. Repeating it again changes nothing, so
+//! recovery may crash, too.
 //!
-//! That is for a power cut only. When a process ends, what it stored is in the page
-//! cache, and newer than what the journal says; so the header names the start of the
-//! machine that transactions were written after (its boot id), and they are repeated
-//! after another one.
+//! Transactions are for power cuts only. When a process ends, its stores are in the page cache, and
+//! newer than the journal. So the header names the machine's start (its boot id) after which
+//! transactions were written, and they are repeated only after another start.
 //!
 //! Invariants
-//! 1. The header names the first transaction that counts, durably before another is
-//!    written to the first place, and not before all that it had to say is durable
-//!    without it.
-//! 2. A granule that is flushed is noted before the change is acknowledged; what was
-//!    noted is taken away before it is read.
-//! 3. Both words of a granule are read at one instant: a key with another's value is
-//!    of no moment.
+//! 1. The header names the first transaction that counts. It does so durably before another
+//!    transaction is written to the first place, and only when everything in the earlier ones is
+//!    durable without them.
+//! 2. A granule that is flushed is noted before the change is acknowledged. A sync takes the notes
+//!    before it reads the granules.
+//! 3. Both words of a granule are read at one instant. (A key with the value of another moment
+//!    would be a pair that never was.)
 
 use super::PAGE;
 use crate::memory::Part;
@@ -40,18 +38,19 @@ use crate::sync::{
     AtomicPair, AtomicUsize, Mutex, Ordering::Relaxed, pairs_load_whole, thread_index,
 };
 
-/// What is noted and read at once.
+/// The unit that is noted and read at once.
 pub(super) const GRANULE: usize = size_of::<AtomicPair>();
-/// Where transactions begin: what was synced is in no sector that is written again.
+/// Transactions begin at multiples of this, so that a sector with a synced one is not written
+/// again.
 pub(super) const SECTOR: usize = 512;
 const HEADER_WORDS: usize = 4;
 const RECORD_WORDS: usize = 3;
 const PART_SHIFT: u32 = 56;
 const STRIPES: usize = 16;
-/// How many changes of a stripe are counted at once.
+/// Changes of a stripe are counted in steps of so many.
 const COUNTED: usize = 1024;
 
-/// A granule of a part, and what it holds.
+/// A granule of a part, and its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) part: u8,
@@ -59,7 +58,7 @@ pub(super) struct Record {
     pub(super) words: [u64; 2],
 }
 
-/// The words of a transaction.
+/// Returns the words of a transaction.
 pub(super) fn encode(sequence: u64, records: &[Record]) -> Vec<u64> {
     let mut words = vec![sequence, records.len() as u64, 0, 0];
     for record in records {
@@ -70,23 +69,23 @@ pub(super) fn encode(sequence: u64, records: &[Record]) -> Vec<u64> {
     words
 }
 
-/// How many bytes a transaction of so many records takes.
+/// Returns how many bytes a transaction of so many records takes.
 pub(super) fn bytes_of(records: usize) -> usize {
     ((HEADER_WORDS + RECORD_WORDS * records) * 8).next_multiple_of(SECTOR)
 }
 
-/// Of all but the word that is for it.
+/// The checksum of all words but its own.
 fn checksum(words: &[u64]) -> u64 {
     let mut hasher = crc32fast::Hasher::new();
     for (_, word) in words.iter().enumerate().filter(|&(at, _)| at != 2) {
         hasher.update(&word.to_ne_bytes());
     }
-    // So that zeros are none.
+    // So that zeros are no valid checksum.
     1 << 32 | u64::from(hasher.finalize())
 }
 
-/// The records of all transactions that count, in order, and how many transactions
-/// these are. What was not written in full is none, and is the end.
+/// Returns the records of all transactions that count, in order, and the number of these
+/// transactions. A transaction that was not written in full does not count, and is the end.
 pub(super) fn read(words: &[u64], first: u64) -> (Vec<Record>, u64) {
     let mut records = Vec::new();
     let (mut at, mut transactions) = (0, 0);
@@ -112,13 +111,13 @@ pub(super) fn read(words: &[u64], first: u64) -> (Vec<Record>, u64) {
     (records, transactions)
 }
 
-/// The granules that threads have changed, of each of a few threads by itself.
+/// The granules that threads have changed, in stripes of a few threads each.
 #[derive(Debug)]
 struct Changes {
     stripes: Box<[Mutex<Stripe>]>,
-    /// How many there may be: as many as a transaction can have.
+    /// The most granules: as many as a transaction can have.
     most: usize,
-    /// How many there are, by thousands: a hint, counted and read relaxed.
+    /// The number of granules, in thousands: a hint, counted and read relaxed.
     count: AtomicUsize,
 }
 
@@ -126,7 +125,7 @@ struct Changes {
 #[repr(align(128))]
 struct Stripe {
     granules: Vec<usize>,
-    /// Something is missing.
+    /// Whether a change is missing.
     is_incomplete: bool,
 }
 
@@ -154,7 +153,7 @@ impl Changes {
         self.stripes[0].lock().is_incomplete = true;
     }
 
-    /// All that was noted, once each; nothing if something is missing.
+    /// Takes all noted granules, each once. Returns nothing if a change is missing.
     fn take(&self) -> Option<Vec<usize>> {
         let mut is_complete = true;
         let mut granules = Vec::new();
@@ -171,20 +170,20 @@ impl Changes {
     }
 }
 
-/// Where transactions go.
+/// The transactions of a file, and where the next one goes.
 #[derive(Debug)]
 pub(super) struct Journal {
-    /// Of `bytes` bytes of the file.
+    /// The mapping of the journal's bytes in the file.
     pub(super) base: *mut u8,
     pub(super) bytes: usize,
     changes: Changes,
-    /// Where parts are mapped.
+    /// The addresses at which parts are mapped.
     regions: Mutex<Vec<(Part, core::ops::Range<usize>)>>,
     pub(super) end: Mutex<End>,
     pairs_load_whole: bool,
 }
 
-/// Where the next transaction goes. Who holds it is the only one to write any.
+/// Where the next transaction goes. Only the thread that holds the lock writes one.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) at: usize,
@@ -197,8 +196,7 @@ unsafe impl Send for Journal {}
 unsafe impl Sync for Journal {}
 
 impl Journal {
-    /// A journal in so many bytes that are mapped at `base`, whose next transaction is
-    /// of this number.
+    /// Makes a journal in so many bytes mapped at `base`, whose next transaction has this number.
     pub(super) fn new(base: *mut u8, bytes: usize, sequence: u64) -> Self {
         debug_assert!(bytes.is_multiple_of(PAGE));
         Self {
@@ -219,25 +217,26 @@ impl Journal {
         self.regions.lock().retain(|(_, range)| range.start != base);
     }
 
-    /// Notes a change of what is at an address, which was stored.
+    /// Notes a change of the bytes at an address, which were stored.
     #[inline]
     pub(super) fn note(&self, address: usize, bytes: usize) {
         self.changes.note((address / GRANULE * GRANULE..address + bytes).step_by(GRANULE));
     }
 
-    /// Notes that something was changed which no transaction can tell of.
+    /// Notes a change that no transaction can describe.
     pub(super) fn note_unknown(&self) {
         self.changes.note_unknown();
     }
 
-    /// What was noted, as it is now; nothing if a transaction can't tell.
+    /// Takes the noted granules with their present contents. Returns nothing if a transaction can't
+    /// describe the changes.
     pub(super) fn take(&self) -> Option<Vec<Record>> {
         let granules = self.changes.take()?;
         let regions = self.regions.lock();
         let record = |address: usize| {
             let (part, range) = regions.iter().find(|(_, range)| range.contains(&address))?;
-            // SAFETY: the granule is of a region that is mapped while it is on the list,
-            // and regions hold nothing but pairs and other atomic words.
+            // SAFETY: the granule is in a region that is mapped while it is on the list. Regions
+            // hold only pairs and other atomic words.
             let granule = unsafe { &*(address as *const AtomicPair) };
             let (first, second) = granule.load_whole(self.pairs_load_whole);
             let number = (address - range.start) / GRANULE;
@@ -246,7 +245,7 @@ impl Journal {
         granules.into_iter().map(record).collect()
     }
 
-    /// Forgets what was noted: a barrier follows.
+    /// Forgets all notes: a barrier follows.
     pub(super) fn forget(&self) {
         drop(self.changes.take());
     }
@@ -276,7 +275,7 @@ mod tests {
         assert_eq!(read(&words[..70], 7), (lists[0].clone(), 2));
         assert_eq!(read(&[], 7), (vec![], 0));
         assert_eq!(read(&[0; 64], 0), (vec![], 0), "zeros are no transaction");
-        // Whatever is damaged ends it, and nothing else happens.
+        // Damage ends the list of transactions, and does nothing else.
         for at in 0..128 {
             let mut damaged = words.clone();
             damaged[at] ^= 1 << (at % 64);

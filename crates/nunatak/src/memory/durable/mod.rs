@@ -1,18 +1,17 @@
-//! Memory that outlasts the process: files, persistent memory, and a simulation of
-//! both.
+//! Memory that outlasts the process: files, persistent memory, and a simulation of both.
 //!
-//! A [`Pool`] is one file, mapped: a page that says what it is, and parts that grow
-//! by extents behind it. Its [`Backing`] says where the file is and how stores become
-//! durable, and tells a [`Recorder`] of them if it is simulated. All of a table's stores
-//! go through its [`Medium`](super::Medium), [`Durable`].
+//! A [`Pool`] is one mapped file: a page that says what the file is, and behind it parts that grow
+//! by extents. The pool's [`Backing`] says where the file is and how stores become durable. In a
+//! simulation it tells a [`Recorder`] of every store. All stores of a table go through its
+//! [`Medium`](super::Medium), [`Durable`].
 //!
 //! | | page cache | persistent memory |
 //! |---|---|---|
 //! | flush, fence | nothing | CLWB (or CLFLUSHOPT, CLFLUSH), SFENCE |
 //! | barrier | fdatasync | fdatasync |
 //! | persist | a [`journal`] and msync, or a barrier | fdatasync |
-//! | survives the process | every store | every store |
-//! | survives a power cut | what a barrier came after | what was flushed and fenced |
+//! | after the end of the process | every store | every store |
+//! | after a power cut | stores before the last barrier | stores that were flushed and fenced |
 
 mod backing;
 mod extents;
@@ -35,6 +34,6 @@ pub(crate) use pool::{Pool, Wanted};
 pub(crate) use recorder::{Event, Recorder};
 pub(crate) use region::Durable;
 
-/// The unit of mapping and of extents: the largest page of any system, so that a file
-/// can be mapped on all of them.
+/// The unit of mapping and of extents: the largest page of any system, so that every system can map
+/// the file.
 pub(crate) const PAGE: usize = 64 << 10;

@@ -1,10 +1,9 @@
-//! The medium of tables that rest on the order of their stores alone: persistent memory
-//! as it is, and the page cache by [copies].
+//! The medium of tables that rely only on the order of their stores: persistent memory as it is,
+//! and the page cache by means of [copies].
 //!
 //! Invariants
-//! 1. A word of RAM for a page is zero, or the version of the page that counts.
-//! 2. No element that is stored to is in a page that has not been made writable in the
-//!    present operation.
+//! 1. A page's word in RAM is zero, or the version of the page that counts.
+//! 2. An element is stored to only if its page was made writable in the present operation.
 
 use super::PAGE as EXTENT;
 use super::pool::Pool;
@@ -18,16 +17,16 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicUsize;
 use std::sync::Arc;
 
-/// The medium of a table in a pool whose stores are durable in their order.
+/// The medium of a table in a pool. Stores become durable in their order.
 #[derive(Debug, Clone)]
 pub struct Paged {
     durable: Durable,
-    /// If the medium itself has no order.
+    /// ShadowPages of pages, if the medium itself has no order.
     copies: Option<Arc<ShadowPages>>,
 }
 
 impl Paged {
-    /// Of a pool that is open, in so many bytes of addresses.
+    /// Makes the medium of an open pool, with so many bytes of addresses.
     pub(crate) fn new(pool: Pool, bytes: usize) -> Result<Self, Error> {
         let durable = Durable::new(pool);
         let copies = match durable.is_ordered() {
@@ -41,7 +40,8 @@ impl Paged {
         self.durable.pool()
     }
 
-    /// All regions are there: what a crash has left is mended, as far as the medium can.
+    /// Ends recovery when all regions exist: repairs what a crash has left, as far as the medium
+    /// can.
     pub(crate) fn end_recovery(&self) -> Result<(), Error> {
         let Some(copies) = &self.copies else {
             if !self.pool().backing().is_read_only() {
@@ -50,7 +50,7 @@ impl Paged {
             return Ok(());
         };
         if copies.was_cut {
-            // What was dropped must not come again.
+            // Dropped versions must not come back.
             self.pool().barrier()?;
         }
         self.pool().open_for_copies()?;
@@ -80,7 +80,7 @@ impl Medium for Paged {
     }
 
     unsafe fn write(&self, address: *mut u8, parts: &[&[u8]]) {
-        // SAFETY: as was promised to this function.
+        // SAFETY: as the caller promises.
         unsafe { self.durable.write(address, parts) }
     }
 
@@ -163,7 +163,7 @@ impl Medium for Paged {
         }
     }
 
-    /// Pages of all regions.
+    /// The pages of all regions.
     fn usage(&self) -> MemoryUsage {
         self.copies.as_ref().map_or_else(MemoryUsage::default, |copies| copies.usage())
     }
@@ -179,7 +179,7 @@ impl Medium for Paged {
 
     #[inline(always)]
     fn is_ordered(&self) -> bool {
-        // By copies, if not by itself.
+        // By copies, if the medium itself has none.
         true
     }
 
@@ -240,29 +240,29 @@ impl Medium for Paged {
     }
 }
 
-/// A part of a pool, as it is or page by page.
+/// A part of a pool, mapped directly or page by page.
 #[derive(Debug)]
 pub enum PagedRegion {
     Direct(PoolRegion),
     Copied(Copied),
 }
 
-/// A part of a pool whose pages are copied before they are changed.
+/// A part of a pool whose pages are copied before they change.
 #[derive(Debug)]
 pub struct Copied {
     copies: Arc<ShadowPages>,
     part: Part,
     map: PoolRegion,
-    /// The versions that count, as far as somebody has looked.
+    /// The versions that count, as far as they were looked up.
     words: HeapRegion,
     first_word: *const AtomicU64,
     pages: *const u8,
     reserved: usize,
-    /// How many bytes were asked for last, in whole pages.
+    /// How many bytes were requested last, in whole pages.
     asked: AtomicUsize,
 }
 
-// SAFETY: the region owns its map and words, which are atomic; pages are the copies'.
+// SAFETY: the region owns its map and words, which are atomic; the pages belong to the copies.
 unsafe impl Send for Copied {}
 // SAFETY: as above.
 unsafe impl Sync for Copied {}
@@ -275,7 +275,7 @@ impl Copied {
         bytes: usize,
     ) -> Result<Self, Error> {
         let reserved = bytes.checked_next_multiple_of(PAGE_BYTES).ok_or(Error::CapacityOverflow)?;
-        // For as many as whole extents of a map are for.
+        // For as many pages as whole extents of the map describe.
         let count = (reserved / PAGE_BYTES).next_multiple_of(EXTENT / MAP_BYTES);
         let map = medium.durable.region(part.map(), count * MAP_BYTES)?;
         let words = Heap.reserve(count * size_of::<AtomicU64>())?;
@@ -293,20 +293,20 @@ impl Copied {
         if copies.was_cut {
             copies.drop_torn(region.map());
         }
-        // Up to the last page that is anywhere.
+        // Up to the last page that exists.
         let is_used = |versions| copies.latest(versions).number() != 0;
         let pages = region.map().iter().rposition(is_used).map_or(0, |last| last + 1);
-        // Relaxed: nobody has the region yet.
+        // Relaxed: no other thread has the region yet.
         region.asked.store(pages * PAGE_BYTES, Ordering::Relaxed);
         Ok(region)
     }
 
-    /// Has words for all that the map is for.
+    /// Commits a word for each page that the map describes.
     fn commit_words(&self) -> Result<(), Error> {
         let count = self.map.committed() / MAP_BYTES;
         let bytes = count * size_of::<AtomicU64>();
         if bytes < self.words.committed() {
-            // They stay accessible for readers who have not learned of a shrink.
+            // The words stay accessible for readers who have not learned of a shrink.
             self.words.release(bytes);
         } else {
             self.words.resize(bytes)?;
@@ -329,14 +329,14 @@ impl Copied {
     #[inline(always)]
     fn word(&self, page: usize) -> &AtomicU64 {
         debug_assert!(page < self.reserved / PAGE_BYTES);
-        // SAFETY: elements are of what was committed once, for which there are words that
-        // stay accessible (invariants of `ReservedArray`).
+        // SAFETY: elements lie in pages that were committed once, and the words of these pages stay
+        // accessible (invariants of `ReservedArray`).
         unsafe { &*self.first_word.add(page) }
     }
 
     #[inline(always)]
     fn version(&self, page: usize) -> Version {
-        // Acquire: the page that it names was filled.
+        // Acquire: the page that the version names was filled before.
         match self.word(page).load(Ordering::Acquire) {
             0 => self.look_up(page),
             version => Version(version),
@@ -347,7 +347,7 @@ impl Copied {
     fn look_up(&self, page: usize) -> Version {
         let Some(versions) = self.map().get(page) else { return Version(0) };
         let latest = self.copies.latest(versions);
-        // Acquire: as of the load; somebody may have changed it since.
+        // Acquire: as in the load; another thread may have changed the word since.
         let word = self.word(page);
         match word.compare_exchange(0, latest.0, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => latest,
@@ -364,7 +364,7 @@ impl Copied {
     #[inline(always)]
     fn make_writable(&self, offset: usize) -> Result<(), Error> {
         let page = offset >> PAGE_SHIFT;
-        // Acquire: the copy that somebody else has made in this epoch is whole.
+        // Acquire: another thread's copy of this epoch is complete.
         let version = Version(self.word(page).load(Ordering::Acquire));
         if version.epoch() == self.copies.epoch() && version.number() != 0 {
             return Ok(());
@@ -398,7 +398,7 @@ impl Copied {
     }
 
     fn committed(&self) -> usize {
-        // Acquire: pairs with the release of who has grown it.
+        // Acquire: pairs with the release in `resize`.
         self.asked.load(Ordering::Acquire)
     }
 }
@@ -410,7 +410,7 @@ impl Drop for Copied {
 }
 
 impl PagedRegion {
-    /// An error if it is said of pages that they are where none are.
+    /// Returns an error if the map names pages that are not in the file.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self {
             Self::Copied(region) if !region.is_sound() => {
@@ -424,7 +424,7 @@ impl PagedRegion {
     }
 }
 
-/// A part grows by an eighth at least, since a file has places for few extents.
+/// Grows a part by an eighth at least, since a file has room for few extents.
 fn grown(region: &PoolRegion, bytes: usize) -> Result<(), Error> {
     let before = region.committed();
     if bytes <= before {
@@ -439,7 +439,7 @@ impl Region for PagedRegion {
     fn base(&self) -> NonNull<u8> {
         match self {
             Self::Direct(region) => region.base(),
-            // Nobody looks for a byte from there.
+            // No byte is looked up from this base.
             Self::Copied(region) => region.map.base(),
         }
     }
@@ -474,7 +474,7 @@ impl Region for PagedRegion {
                     grown(&region.map, map_bytes)?;
                     region.commit_words()?;
                 }
-                // Release: with words for its pages.
+                // Release: the words of its pages exist.
                 region.asked.store(bytes.next_multiple_of(PAGE_BYTES), Ordering::Release);
                 Ok(())
             }

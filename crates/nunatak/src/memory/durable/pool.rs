@@ -1,14 +1,14 @@
-//! A file that is mapped: its header, and parts that grow by extents.
+//! A mapped file: its header, and parts that grow by extents.
 //!
 //! Invariants
 //! 1. The header's page stays mapped while the pool lives; a region holds the pool.
-//! 2. The bytes of a region from its base to what is committed are the extents of its
-//!    part, in order, each mapped once.
-//! 3. An extent's pages exist on the disk before it is mapped, so that a store fails
-//!    only if somebody else has made the file shorter.
-//! 4. An entry is stored when its pages are part of the file, and taken out before
-//!    they are given back. Pages that are given back read as zero when they come
-//!    again, also after a crash: a barrier is in between.
+//! 2. The bytes of a region from its base to its committed end are the extents of its part, in
+//!    order, each mapped once.
+//! 3. An extent's pages exist on the disk before it is mapped. So a store fails only if another
+//!    process has made the file shorter.
+//! 4. An entry is stored when its pages are part of the file, and cleared before they are given
+//!    back. Pages that are given back read as zero when a part gets them again, also after a crash:
+//!    a barrier lies in between.
 
 use super::PAGE;
 use super::backing::{Backing, error_of};
@@ -26,19 +26,19 @@ use core::sync::atomic::AtomicBool;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::sync::OnceLock;
 
-/// The extents that are worth a hole in the file for that.
+/// Extents from this size on begin where huge pages can, even if that leaves a hole in the file.
 const HUGE_FROM: usize = 16 * ALIGNMENT;
 
-/// What is wanted of a file beside its contents.
+/// Options of an open file, beside its contents.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wanted {
-    /// How large a journal, if one.
+    /// The size of the journal; zero: no journal.
     pub(crate) journal: u64,
-    /// Whether the system is to map it by large pages.
+    /// Whether the system is asked to map the file by huge pages.
     pub(crate) huge_pages: bool,
 }
 
-/// A file that is open.
+/// An open file.
 #[derive(Debug)]
 pub struct Pool {
     pub(super) backing: Backing,
@@ -49,11 +49,11 @@ pub struct Pool {
     was_closed: bool,
     pub(super) journal: OnceLock<Journal>,
     pub(super) repeat: Mutex<Repeat>,
-    /// Whether what the journal said was repeated.
+    /// Whether the journal's transactions were repeated.
     pub(super) is_repeated: AtomicBool,
     wanted: Wanted,
     is_poisoned: AtomicBool,
-    /// Neither poisoned nor opened to be read.
+    /// Whether the pool is neither poisoned nor read-only.
     is_open_to_changes: AtomicBool,
 }
 
@@ -63,7 +63,7 @@ unsafe impl Send for Pool {}
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// A pool in a file of one page.
+    /// Creates a pool in a file of one page.
     pub(crate) fn create(
         backing: Backing,
         kind: Kind,
@@ -78,7 +78,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// The pool of a file of this kind of table.
+    /// Opens the pool of a file with this kind of table.
     pub(crate) fn open(backing: Backing, kind: Kind, wanted: Wanted) -> Result<Self, Error> {
         let read = |error| error_of("read the header", error);
         let stat = rustix::fs::fstat(backing.file()).map_err(read)?;
@@ -135,7 +135,8 @@ impl Pool {
         Ok(pool)
     }
 
-    /// An error if the file was longer than it is, where a power cut can't be the reason.
+    /// Returns an error if extents lie beyond the end of the file. The caller knows that no power
+    /// cut is the reason.
     pub(super) fn check_extents(&self) -> Result<(), Error> {
         match self.extents.lock().missing {
             None => Ok(()),
@@ -158,7 +159,7 @@ impl Pool {
         &mut self.backing
     }
 
-    /// Reads a range of what is mapped from the disk, if need be, and maps it at once.
+    /// Reads a mapped range from the disk if need be, and maps its pages at once.
     pub(crate) fn populate(&self, address: *const u8, bytes: usize) {
         let page = rustix::param::page_size();
         let first = address.addr() / page * page;
@@ -171,7 +172,7 @@ impl Pool {
         };
     }
 
-    /// Whether the file was closed when it was open last.
+    /// Whether the file was closed after its last use.
     pub(crate) fn was_closed(&self) -> bool {
         self.was_closed
     }
@@ -196,29 +197,29 @@ impl Pool {
         self.page.session().load(Ordering::Relaxed) == header::session(false)
     }
 
-    /// The word that a table has stored with [`Medium::set_root`].
+    /// Returns the word that a table has stored with [`Medium::set_root`].
     pub(crate) fn root(&self) -> u64 {
         self.page.root().load(Ordering::Relaxed)
     }
 
-    /// How many bytes of a part there are.
+    /// Returns the size of a part in bytes.
     pub(crate) fn bytes_of(&self, part: Part) -> usize {
         self.extents.lock().of(part).map(|extent| extent.bytes()).sum()
     }
 
-    /// The bytes of the file.
+    /// Returns the bytes of the file.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.extents.lock().end()
     }
 
-    /// How many bytes the file has, which somebody else may have changed.
+    /// Returns the file's actual size, which another process may have changed.
     pub(super) fn actual_bytes(&self) -> Result<u64, Error> {
         let stat = rustix::fs::fstat(self.backing.file());
         Ok(stat.map_err(|error| error_of("ask for the file's size", error))?.st_size as u64)
     }
 
-    /// Gives back what a crash has left behind the last extent, and forgets extents
-    /// that are not there; whether there was anything. Before anything grows.
+    /// Gives back what a crash has left behind the last extent, and clears entries of extents that
+    /// do not exist. Returns whether the file was longer. Must come before any growth.
     pub(crate) fn trim(&self) -> Result<bool, Error> {
         if self.backing.is_read_only() {
             return Ok(false);
@@ -235,7 +236,7 @@ impl Pool {
         Ok(actual > end)
     }
 
-    /// As [`trim`](Self::trim), and says that the file is open.
+    /// Does the same as [`trim`](Self::trim), and marks the file as open.
     pub(crate) fn trim_and_open(&self) -> Result<(), Error> {
         if self.backing.is_read_only() {
             return Ok(());
@@ -246,8 +247,7 @@ impl Pool {
         self.barrier()
     }
 
-    /// Says in the file that it is open, or that it was closed and all of it is
-    /// durable.
+    /// Marks the file as open, or as closed with all of it durable.
     pub(crate) fn set_session(&self, is_open: bool) {
         self.store_word(self.page.session(), header::session(is_open));
         self.flush_word(self.page.session());
@@ -256,7 +256,7 @@ impl Pool {
 
     pub(super) fn store_word(&self, word: &AtomicU64, value: u64) {
         let address = core::ptr::from_ref(word).cast();
-        // Release: in the order of the program, which is that of its line.
+        // Release: in the order of the program, in which stores reach the line.
         self.backing.store(address, value, || word.store(value, Ordering::Release));
         if let Some(journal) = self.journal.get() {
             journal.note_unknown();
@@ -294,7 +294,7 @@ impl Pool {
     /// Maps an extent at an address that a region has reserved.
     pub(super) fn map(&self, address: *mut u8, extent: &Extent) -> Result<(), Error> {
         let flags = self.backing.map_flags() | MapFlags::FIXED;
-        // SAFETY: the addresses are a region's own, and hold nothing yet.
+        // SAFETY: the addresses are a region's own, and nothing is mapped there yet.
         let mapped = unsafe {
             rustix::mm::mmap(
                 address.cast(),
@@ -307,8 +307,8 @@ impl Pool {
         };
         mapped.map_err(|error| error_of("map the file", error))?;
         if self.wanted.huge_pages {
-            // SAFETY: just mapped; the advice changes no content. A kernel or a file
-            // system that has none refuses it, and all is as before.
+            // SAFETY: just mapped; the advice changes no content. A kernel or file system without
+            // huge pages refuses it, which changes nothing.
             let _ = unsafe {
                 let advice = rustix::mm::Advice::LinuxHugepage;
                 rustix::mm::madvise(address.cast(), extent.bytes(), advice)
@@ -324,7 +324,7 @@ impl Pool {
         self.map(address, &extent)
     }
 
-    /// Adds pages to a part that are to be mapped at an address.
+    /// Adds pages to a part, which the caller maps at an address.
     pub(super) fn add_extent(
         &self,
         part: Part,
@@ -348,7 +348,8 @@ impl Pool {
         let number = table.of(part).count() as u16;
         let mut start = end;
         if bytes >= HUGE_FROM {
-            // Huge pages of persistent memory begin at such places of both.
+            // Huge pages of persistent memory need such a start both in the file and in the
+            // addresses.
             let ahead = (address as u64).wrapping_sub(end) % ALIGNMENT as u64;
             start += ahead;
         }
@@ -356,7 +357,7 @@ impl Pool {
         let extent = Extent { part: part as u8, number, start, pages };
         self.backing.extend(extent.offset(), extent.end())?;
         if self.backing.is_ordered() {
-            // The size that the entry relies on.
+            // The entry relies on the size.
             self.backing.barrier().map_err(|error| error_of("extend the file", error))?;
         }
         self.store_entry(entry, extent.encode());
@@ -366,9 +367,9 @@ impl Pool {
         Ok(extent)
     }
 
-    /// Takes away the last extents of a part as far as they are not within its first
-    /// bytes. The bytes beyond read as zero, or as what was stored there since, and
-    /// are nobody else's.
+    /// Takes away the last extents of a part that are not needed for its first `bytes` bytes. The
+    /// bytes beyond then read as zero, or as what was stored there since, and belong to no other
+    /// part.
     pub(super) fn give_back(
         &self,
         part: Part,
@@ -387,7 +388,7 @@ impl Pool {
             let (entry, extent) = table.extents[at];
             committed -= extent.bytes();
             self.clear_entry(entry);
-            // SAFETY: the range is the region's own, and nobody relies on what it holds.
+            // SAFETY: the range is the region's own, and its contents were given up.
             let forgotten = unsafe {
                 rustix::mm::mmap_anonymous(
                     base.add(committed).cast(),
@@ -399,7 +400,7 @@ impl Pool {
             let is_last = extent.end() == table.end();
             table.extents.remove(at);
             table.unused.push(entry);
-            // With what was given back before in front of it, if nothing is behind it.
+            // If nothing lies behind it, free pages in front of it go as well.
             let from = if is_last { table.end() } else { extent.offset() };
             let given = forgotten.and_then(|_| self.backing.give_back(from, extent.end(), is_last));
             given.map_err(|error| error_of("give pages of the file back", error))?;
@@ -415,10 +416,10 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // SAFETY: mapped in `open`; regions hold the pool, so nobody uses it.
+        // SAFETY: mapped in `open`; regions hold the pool, so no region uses it any more.
         let _ = unsafe { rustix::mm::munmap(self.mapping, PAGE) };
         if let Some(journal) = self.journal.get() {
-            // SAFETY: the journal's own mapping, which goes with it.
+            // SAFETY: the journal's own mapping, which ends with the journal.
             let _ = unsafe { rustix::mm::munmap(journal.base.cast(), journal.bytes) };
         }
     }

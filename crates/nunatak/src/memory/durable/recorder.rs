@@ -1,4 +1,4 @@
-//! What a simulated file is told: every store, flush and fence, in one order.
+//! Records what happens to a simulated file: every store, flush and fence, in one order.
 
 use crate::error::{Error, FileError};
 use crate::sync::Mutex;
@@ -6,56 +6,57 @@ use rustix::io::Errno;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-/// What has happened to a file.
+/// An event of a simulated file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A word was stored at an offset of the file.
     Store { offset: u64, word: u64 },
-    /// Many words were stored at an offset; which ones [`Recorder::page`] knows.
+    /// Many words were stored at an offset; [`Recorder::page`] returns them.
     Page { offset: u64, number: usize },
-    /// The line at an offset was flushed by a thread.
+    /// A thread has flushed the line at an offset.
     Flush { offset: u64, thread: ThreadId },
     /// A thread has fenced.
     Fence { thread: ThreadId },
-    /// A barrier was asked for.
+    /// A barrier was requested.
     BarrierBegan,
-    /// Of the barriers that were asked for, one has ended.
+    /// The barrier that was requested as event `began` has ended.
     BarrierEnded { began: usize },
-    /// All that was stored before to a range of offsets is durable.
+    /// All earlier stores to a range of offsets are durable.
     RangeSynced { from: u64, to: u64 },
-    /// The file got so many bytes, those that are new being zero.
+    /// The file got so many bytes; the new ones are zero.
     Resized { bytes: u64 },
-    /// Bytes were given back, and are zero if they come again.
+    /// Bytes were given back; they read as zero if the file gets them again.
     GivenBack { from: u64, to: u64, is_last: bool },
 }
 
 #[derive(Debug, Default)]
 struct State {
     events: Vec<Event>,
-    /// What pages held that were stored as a whole.
+    /// The words of pages that were stored as a whole.
     pages: Vec<Vec<u64>>,
     /// Addresses, and the offsets that are mapped there.
     mappings: Vec<(core::ops::Range<usize>, u64)>,
-    /// After how many more barriers one fails.
+    /// The number of barriers before one that fails.
     fails_after: Option<usize>,
-    /// Beyond which size the disk is full.
+    /// The size of the file at which the disk is full.
     full_at: Option<u64>,
     /// How long a flush of a line takes.
     latency: Duration,
 }
 
-/// Who is told.
+/// The record of a simulated file.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder(Mutex<State>);
 
 impl State {
-    /// The latest mapping counts, since addresses are used again.
+    /// Returns the offset mapped at an address. The latest mapping counts, since addresses are used
+    /// again.
     fn offset(&self, address: usize) -> Option<u64> {
         let mapping = self.mappings.iter().rev().find(|(range, _)| range.contains(&address));
         mapping.map(|(range, offset)| offset + (address - range.start) as u64)
     }
 
-    /// An error if this sync is the one that fails.
+    /// Returns an error if this sync is the one that fails.
     fn count_sync(&mut self) -> Result<(), Errno> {
         match self.fails_after {
             Some(0) => {
@@ -70,34 +71,34 @@ impl State {
 }
 
 impl Recorder {
-    /// Lets the barrier after so many others fail.
+    /// Makes a barrier fail after so many others.
     pub(crate) fn fail_after(&self, barriers: usize) {
         self.0.lock().fails_after = Some(barriers);
     }
 
-    /// Lets the disk be full at a size of the file.
+    /// Makes the disk full at a size of the file.
     pub(crate) fn full_at(&self, bytes: Option<u64>) {
         self.0.lock().full_at = bytes;
     }
 
-    /// Lets a flush take so long.
+    /// Makes a flush take so long.
     pub(crate) fn set_latency(&self, latency: Duration) {
         self.0.lock().latency = latency;
     }
 
-    /// How many events there are.
+    /// Returns the number of events.
     pub(crate) fn len(&self) -> usize {
         self.0.lock().events.len()
     }
 
-    /// All events so far.
+    /// Returns all events so far.
     pub(crate) fn events(&self) -> Vec<Event> {
         self.0.lock().events.clone()
     }
 
-    /// Calls `visit` with those of a range.
+    /// Calls `visit` with the events of a range.
     pub(crate) fn each_event(&self, range: core::ops::Range<usize>, visit: impl FnMut(Event)) {
-        // Of a copy, since who is shown an event may ask for its page.
+        // Of a copy, since `visit` may ask for an event's page.
         let events = self.0.lock().events[range].to_vec();
         events.into_iter().for_each(visit);
     }
@@ -124,7 +125,7 @@ impl Recorder {
         }
     }
 
-    /// Many words are stored, which `store` does.
+    /// Records that `store` stores many words.
     pub(super) fn store_page(&self, address: *const u8, words: Vec<u64>, store: impl FnOnce()) {
         let mut state = self.0.lock();
         store();

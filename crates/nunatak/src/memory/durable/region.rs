@@ -1,4 +1,4 @@
-//! What a table has of a pool: the medium of its stores, and its parts, which grow.
+//! A table's access to a pool: the medium of its stores, and its parts, which grow.
 
 use super::PAGE;
 use super::extents::Extent;
@@ -14,7 +14,7 @@ use core::sync::atomic::AtomicUsize;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::sync::Arc;
 
-/// Where huge pages can begin.
+/// Huge pages begin at multiples of this.
 pub(super) const ALIGNMENT: usize = 2 << 20;
 
 /// The medium of a table in a pool.
@@ -52,7 +52,7 @@ impl Medium for Durable {
 
     unsafe fn write(&self, address: *mut u8, parts: &[&[u8]]) {
         self.0.backing.write(address, parts, || {
-            // SAFETY: as was promised to this function.
+            // SAFETY: as the caller promises.
             unsafe { crate::memory::Heap.write(address, parts) }
         });
     }
@@ -142,8 +142,8 @@ pub struct PoolRegion {
 
 // SAFETY: the region owns its mapping and has no state of a thread.
 unsafe impl Send for PoolRegion {}
-// SAFETY: its methods only read the fields, or change atomic ones; the pool orders
-// what changes the mapping.
+// SAFETY: its methods only read the fields, or change atomic ones; the pool orders changes of the
+// mapping.
 unsafe impl Sync for PoolRegion {}
 
 impl PoolRegion {
@@ -153,7 +153,7 @@ impl PoolRegion {
         }
         let reserved = bytes.max(1).next_multiple_of(PAGE);
         let mapped = reserved + ALIGNMENT;
-        // SAFETY: a new mapping at an address of the kernel's choice, of no memory.
+        // SAFETY: a new mapping without memory, at an address of the kernel's choice.
         let mapping = unsafe {
             rustix::mm::mmap_anonymous(
                 core::ptr::null_mut(),
@@ -182,7 +182,7 @@ impl PoolRegion {
             if extent.bytes() > reserved - committed {
                 return Err(Error::CapacityOverflow);
             }
-            // SAFETY: within the reservation, as was just looked at.
+            // SAFETY: within the reservation, as was just checked.
             let address = unsafe { base.as_ptr().add(committed) };
             pool.map(address, &extent)?;
             region.committed.store(committed + extent.bytes(), Ordering::Release);
@@ -238,8 +238,8 @@ impl Region for PoolRegion {
     }
 
     fn release(&self, bytes: usize) {
-        // If the system refuses, the pages stay in the file, and the pool knows that
-        // they are its own.
+        // If the system refuses, the pages stay in the file, and the pool knows that it still has
+        // them.
         let left = self.pool.give_back(self.part, self.base.as_ptr(), bytes);
         let left = left.unwrap_or_else(|_| self.pool.bytes_of(self.part));
         self.committed.store(left, Ordering::Release);

@@ -1,14 +1,13 @@
-//! How a file in the page cache gets an order: pages are copied before they are changed.
+//! How a file in the page cache gets an order: a page is copied before it changes.
 //!
-//! The system writes changed pages back when it likes, so what a power cut leaves of a
-//! file is, sector by sector, of any moment since the last barrier. A table that rests on
-//! the order of its stores would be torn. Here the bytes of a table's parts are *pages* of
-//! 4 KiB somewhere in one part of the file, and a map says where. Time is divided into
-//! *epochs*, which syncs end. Who changes a page for the first time in an epoch copies it,
-//! changes the copy, and adds it to the map as the page's version of that epoch; so what
-//! a power cut may tear is of the epochs since the last sync, and its versions of the
-//! pages are still there. When all of an epoch is durable, the header says so, and what
-//! it has replaced is free.
+//! The system writes changed pages back when it likes. So after a power cut each sector is as it
+//! was at some moment since the last barrier, and a table that relies on the order of its stores
+//! would be torn. Here the bytes of a table's parts are *pages* of 4 KiB somewhere in one part of
+//! the file, and a map says where each page is. Time is divided into *epochs*, which syncs end. The
+//! first change of a page in an epoch copies the page, changes the copy, and adds it to the map as
+//! the page's version of that epoch. A power cut can tear only versions of epochs since the last
+//! sync, and older versions of these pages are still there. When all of an epoch is durable, the
+//! header says so, and the versions that it has replaced are free.
 //!
 //! ```text
 //! map      4 words a page: its last versions, in no order
@@ -16,25 +15,24 @@
 //!          | epoch   | page of the file's part; 0: none, it reads as zero |
 //! ```
 //!
-//! - **After a power cut** (the machine was started again since) versions of epochs that
-//!   the header does not say are dropped: what is left is all of the table as it was at
-//!   one instant between changes.
-//! - **After the end of the process** all that it stored is there, in the order of the
-//!   program, and the latest versions count.
+//! - **After a power cut** (the machine was started again since) versions of epochs later than the
+//!   header's are dropped. The rest is the whole table as it was at one instant between changes.
+//! - **After the end of the process** all its stores are there, in the order of the program, and
+//!   the latest versions count.
 //!
-//! The cost is a copy of 4 KiB for the first change of a page after a sync, and a word of
-//! RAM that is read on the way to a page. A table that is never synced copies nothing.
+//! The cost is a copy of 4 KiB for the first change of a page after a sync, and a word of RAM that
+//! is read before each access to a page. Without a sync a page is copied at most once.
 //!
 //! Invariants
-//! 1. An epoch begins when nobody changes anything: who does has announced itself to the
-//!    table, which waits. So a page that was found to be of the present epoch stays where
-//!    it is for the rest of the operation.
-//! 2. A page's versions of the last epoch that the header says, of the one that a sync is
-//!    making durable, and of the present one are in its map, if it has any: three of four
-//!    words. A new version takes the place of none of these.
-//! 3. A page of the file's part is given out again when no version that is needed names
-//!    it, and all operations that may have known it have ended. Readers that announce
-//!    nothing ask [`recycled`](ShadowPages::recycled) before and afterwards.
+//! 1. An epoch begins when no thread changes anything: a change announces itself to the table,
+//!    which waits for it. So a page that was found to be of the present epoch stays where it is for
+//!    the rest of the operation.
+//! 2. A map keeps three versions of a page, if they exist: of the header's epoch, of the epoch that
+//!    a sync is making durable, and of the present one. There are four words. A new version takes
+//!    the place of none of these three.
+//! 3. A page of the file's part is given out again when no needed version names it, and all
+//!    operations that may know it have ended. Readers without an announcement compare
+//!    [`recycled`](ShadowPages::recycled) before and afterwards.
 //! 4. Page 0 of the part holds zeros.
 
 use super::PAGE as EXTENT;
@@ -52,16 +50,16 @@ use std::sync::Arc;
 pub(super) const PAGE_SHIFT: u32 = 12;
 pub(super) const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 const WORDS: usize = PAGE_BYTES / 8;
-/// How many versions of a page a map has room for.
+/// The number of versions of a page that a map has room for.
 const VERSIONS: usize = 4;
-/// The bytes of a map for a page.
+/// The bytes of a map for one page.
 pub(super) const MAP_BYTES: usize = VERSIONS * 8;
 const NUMBER_BITS: u32 = 28;
 
-/// What is kept free for changes of what is there.
+/// The number of pages kept free for changes of existing pages.
 const MARGIN: usize = 64;
 
-/// A version of a page: of which epoch, and where; as numbers, later ones are larger.
+/// A version of a page: its epoch and its place. As numbers, later versions are larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Version(pub(super) u64);
 
@@ -88,7 +86,7 @@ impl Version {
 #[repr(C, align(32))]
 pub(super) struct Versions([AtomicU64; VERSIONS]);
 
-/// The latest of some versions that is not later than an epoch.
+/// Returns the latest version that is not later than an epoch.
 fn until(versions: [Version; VERSIONS], epoch: u64) -> Version {
     let of_then = versions.into_iter().filter(|version| version.epoch() <= epoch);
     of_then.max().unwrap_or(Version::NONE)
@@ -96,18 +94,19 @@ fn until(versions: [Version; VERSIONS], epoch: u64) -> Version {
 
 #[derive(Debug)]
 struct State {
-    /// Pages that nobody needs; of a file that was opened not before they are looked for.
+    /// Pages that no version needs. In a file that was opened they are looked for when first
+    /// needed.
     free: Option<Vec<u32>>,
-    /// Pages with the epochs in which others have taken their places.
+    /// Replaced pages, with the epochs of the versions that replaced them.
     replaced: Vec<(u64, u32)>,
-    /// The epoch that the header says.
+    /// The epoch in the header.
     durable: u64,
-    /// The epoch that a sync is making durable, or that it has.
+    /// The epoch that a sync is making durable, or the last one that a sync made durable.
     syncing: u64,
     maps: Vec<Map>,
 }
 
-/// Where the map of a part is, and what is known of it, by their addresses.
+/// The addresses of a part's map and of its words.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Map {
     pub(super) part: Part,
@@ -117,10 +116,10 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// The versions of all pages, and the words of those that count.
+    /// Returns the versions of all pages, and the words of the versions that count.
     fn all(&self) -> (&[Versions], &[AtomicU64]) {
-        // SAFETY: of a region that lives, since one that goes takes its map off the list;
-        // both of its stretches have so many elements.
+        // SAFETY: of a live region, since a region that is dropped takes its map off the list; both
+        // arrays have so many elements.
         unsafe {
             let versions = core::slice::from_raw_parts(self.versions as *const _, self.pages);
             (versions, core::slice::from_raw_parts(self.words as *const _, self.pages))
@@ -128,37 +127,37 @@ impl Map {
     }
 }
 
-/// The pages of a file, and what is known of them.
+/// The pages of a file, and their state.
 #[derive(Debug)]
 pub(super) struct ShadowPages {
     pool: Arc<Pool>,
     pages: PoolRegion,
-    /// How many pages there were when the file was opened, and the first epoch since.
+    /// The number of pages when the file was opened, and the first epoch since.
     found: usize,
     first: u64,
-    /// The present one.
+    /// The present epoch.
     epoch: AtomicU64,
     recycled: AtomicU64,
     state: Mutex<State>,
     syncing: Mutex<()>,
     /// Whether fewer pages are free than should be, and no more could be had.
     is_tight: AtomicBool,
-    /// Whether the file was cut off from its power.
+    /// Whether the power was cut while the file was open.
     pub(super) was_cut: bool,
 }
 
 impl ShadowPages {
-    /// The pages of a pool, in so many bytes of addresses.
+    /// Makes the pages of a pool, with so many bytes of addresses.
     pub(super) fn new(pool: &Arc<Pool>, bytes: usize) -> Result<Self, Error> {
         if !pool.was_cut() {
-            // All that a killed process has stored is there.
+            // All stores of a killed process are there.
             pool.check_extents()?;
         }
         let bytes = bytes.min(PAGE_BYTES << NUMBER_BITS);
         let pages = PoolRegion::reserve(pool, Part::Pages, bytes)?;
         let found = pages.committed() / PAGE_BYTES;
         if pages.committed() == 0 {
-            // Of a new file: what reads as zero.
+            // In a new file: the page that reads as zero.
             pages.resize(EXTENT)?;
         }
         let durable = pool.root();
@@ -183,30 +182,30 @@ impl ShadowPages {
         })
     }
 
-    /// Begins an epoch, when nobody changes anything.
+    /// Begins an epoch, while no thread changes anything.
     pub(super) fn begin(&self, epoch: u64) {
-        // Before a version names it. After a power cut it does not matter.
+        // Before a version names the epoch. After a power cut it does not matter.
         self.pool.store_word(self.pool.page.begun(), epoch);
-        // Relaxed: who is waiting to change something is let go on by a release.
+        // Relaxed: threads that wait to change something go on after a release.
         self.epoch.store(epoch, Relaxed);
     }
 
-    /// The present epoch.
+    /// Returns the present epoch.
     #[inline(always)]
     pub(super) fn epoch(&self) -> u64 {
-        // Relaxed: it changes when nobody changes anything, and who begins to acquires
-        // that; or under the lock of the state.
+        // Relaxed: it changes while no thread changes anything, and a change acquires it when it
+        // begins; or the state's lock is held.
         self.epoch.load(Relaxed)
     }
 
-    /// The last epoch that is durable.
+    /// Returns the last durable epoch.
     pub(super) fn durable(&self) -> u64 {
         self.state.lock().durable
     }
 
     #[inline(always)]
     pub(super) fn recycled(&self) -> u64 {
-        // Acquire: what is read of pages is read after it.
+        // Acquire: pages are read after it.
         self.recycled.load(Ordering::Acquire)
     }
 
@@ -214,7 +213,7 @@ impl ShadowPages {
         self.pages.base().as_ptr()
     }
 
-    /// Drops what a part's map says of epochs that a power cut has ended.
+    /// Drops versions of epochs that a power cut has ended from a part's map.
     pub(super) fn drop_torn(&self, map: &[Versions]) {
         let durable = self.state.lock().durable;
         for word in map.iter().flat_map(|versions| &versions.0) {
@@ -226,71 +225,71 @@ impl ShadowPages {
         }
     }
 
-    /// Learns of a part's map.
+    /// Adds a part's map to the list.
     pub(super) fn set_map(&self, map: Map) {
         let mut state = self.state.lock();
         state.maps.retain(|other| other.part != map.part);
         state.maps.push(map);
     }
 
-    /// Forgets a map whose region goes.
+    /// Takes the map of a region that is dropped off the list.
     pub(super) fn remove_map(&self, versions: usize) {
         self.state.lock().maps.retain(|map| map.versions != versions);
     }
 
-    /// Whether a version may be one: of an epoch that was, and of a page that there is, and was
-    /// when the file was opened if the version is older. (What is missing then is not what the
-    /// file grows by.)
+    /// Whether a version is valid: its epoch has begun, and its page exists. A version from before
+    /// the file was opened must name a page that existed then. (Pages by which the file has grown
+    /// since do not replace missing ones.)
     pub(super) fn is_sound(&self, version: Version) -> bool {
         version.epoch() <= self.epoch()
             && (version.number() + 1) << PAGE_SHIFT <= self.pages.committed()
             && (version.epoch() >= self.first || version.number() < self.found)
     }
 
-    /// The versions of a page; none in the place of what can be none.
+    /// Returns the versions of a page; invalid versions count as none.
     fn load(&self, versions: &Versions) -> [Version; VERSIONS] {
         versions.0.each_ref().map(|word| {
-            // Acquire: the page that a version names was filled.
+            // Acquire: the page that the version names was filled before.
             let version = Version(word.load(Ordering::Acquire));
             if self.is_sound(version) { version } else { Version::NONE }
         })
     }
 
-    /// The version of a page that counts.
+    /// Returns the version of a page that counts.
     pub(super) fn latest(&self, versions: &Versions) -> Version {
         self.load(versions).into_iter().max().unwrap_or(Version::NONE)
     }
 
-    /// Whether the versions of a part's map that count may be. Others may name pages that
-    /// were given back since.
+    /// Whether the versions that count are valid in a part's map. Older versions may name pages
+    /// that were given back since.
     pub(super) fn is_map_sound(&self, map: &[Versions]) -> bool {
         map.iter().all(|versions| {
-            // Relaxed: nothing is read by it.
+            // Relaxed: no page is read by it.
             let words = versions.0.iter().map(|word| word.load(Relaxed));
             let latest = Version(words.max().unwrap_or_default());
             latest == Version::NONE || self.is_sound(latest)
         })
     }
 
-    /// Whether what pages are made of that nobody has stored anything in is zero.
+    /// Whether the page that stands for all empty pages is zero.
     pub(super) fn has_zeros(&self) -> bool {
-        // Relaxed: nobody ever stores anything there.
+        // Relaxed: nothing is ever stored there.
         self.words(0).iter().all(|word| word.load(Relaxed) == 0)
     }
 
     /// Stores a version in a map.
     fn store(&self, word: &AtomicU64, version: Version) {
         let address = core::ptr::from_ref(word).cast();
-        // Release: the page was filled.
+        // Release: the page was filled before.
         let store = || word.store(version.0, Ordering::Release);
         self.pool.backing.store(address, version.0, store);
     }
 
-    /// ShadowPages a page so that it may be changed in this epoch, if nobody else has.
+    /// ShadowPages a page for changes in this epoch, unless another thread has copied it.
     #[cold]
     pub(super) fn copy(&self, versions: &Versions, word: &AtomicU64) -> Result<(), Error> {
         if self.pool.backing.is_read_only() {
-            // What is changed stays in this process.
+            // Changes stay in this process.
             return Ok(());
         }
         let mut state = self.state.lock();
@@ -300,7 +299,7 @@ impl ShadowPages {
         }
         let copied = self.copy_to(&mut state, (versions, word), before);
         if before.number() != 0 && self.pool.is_poisoned() {
-            // Those who have begun are to end: no sync brings pages any more.
+            // Operations that have begun must end: no sync gives pages back any more.
             return Ok(());
         }
         copied
@@ -314,20 +313,22 @@ impl ShadowPages {
     ) -> Result<(), Error> {
         let number = self.allocate(state, before.number() == 0)?;
         let (from, to) = (self.words(before.number()), self.words(number));
-        // Relaxed: nobody changes a page of an earlier epoch, and the lock has what copied it.
+        // Relaxed: no thread changes a page of an earlier epoch, and the lock orders the thread
+        // that copied it.
         let words: [u64; WORDS] = core::array::from_fn(|at| from[at].load(Relaxed));
         self.pool.backing.store_page(to.as_ptr().cast(), &words, || {
-            // Relaxed: published by the version. Who reads the page as it was finds out.
+            // Relaxed: published by the version. A reader of the place's former page finds out by
+            // `recycled`.
             to.iter().zip(words).for_each(|(to, word)| to.store(word, Relaxed));
         });
         self.set(state, page, before, number);
         Ok(())
     }
 
-    /// Gives a page up that no operation knows any more. It reads as zero from here on.
+    /// Gives up a page that no operation knows any more. It reads as zero from here on.
     pub(super) fn discard(&self, versions: &Versions, word: &AtomicU64) {
         let mut state = self.state.lock();
-        // So that it is not found later as what was replaced before.
+        // First, so that the search does not find the page as one that was replaced earlier.
         self.look_for_free(&mut state);
         let before = self.latest(versions);
         if before.number() != 0 {
@@ -345,7 +346,7 @@ impl ShadowPages {
     ) {
         let version = Version::new(self.epoch(), number);
         let all = self.load(versions);
-        // One of the present epoch makes way at once.
+        // A version of the present epoch is replaced at once.
         let of_now = all.iter().position(|other| other.epoch() == version.epoch());
         let mut needed = [until(all, state.durable), until(all, state.syncing)];
         if seeded(Bug::VersionOverwritten) {
@@ -353,17 +354,17 @@ impl ShadowPages {
         }
         let may_go = |&at: &usize| all[at] == Version::NONE || !needed.contains(&all[at]);
         let oldest = || (0..VERSIONS).filter(may_go).min_by_key(|&at| all[at]);
-        // Two are needed, of four.
+        // Two of the four words are needed.
         self.store(&versions.0[of_now.or_else(oldest).unwrap_or(0)], version);
-        // Release: with what the page holds.
+        // Release: the page's contents come before.
         word.store(version.0, Ordering::Release);
         let number = before.number() as u32;
         if number == 0 {
             return;
         }
         match &mut state.free {
-            // No recovery needs it; and who discards a page knows that all operations have
-            // ended that may have known it.
+            // No recovery needs the page; and `discard` is called only when all operations that may
+            // know it have ended.
             Some(free) if version.number() == 0 && before.epoch() == version.epoch() => {
                 self.recycle();
                 free.push(number);
@@ -372,26 +373,26 @@ impl ShadowPages {
         }
     }
 
-    /// Lets readers who announce nothing know that pages are given out again, before any
-    /// of them is changed.
+    /// Tells readers without an announcement that pages are given out again, before any of these
+    /// pages changes.
     fn recycle(&self) {
-        // Relaxed, and a fence: who reads what is stored to such a page from here on, and
-        // fences, finds another number.
+        // Relaxed, and a fence: a reader that reads a later store to such a page, and then fences,
+        // finds another number.
         self.recycled.fetch_add(1, Relaxed);
         fence(Ordering::Release);
     }
 
     fn words(&self, number: usize) -> &[AtomicU64] {
         debug_assert!((number + 1) * PAGE_BYTES <= self.pages.committed());
-        // SAFETY: the page is one that the part has: that of a version that is sound
-        // (`load`), or a free one. The part is mapped, and holds atomic words only.
+        // SAFETY: the page exists: a valid version names it (`load`), or it is free. The part is
+        // mapped, and holds atomic words only.
         unsafe {
             let first = self.base().add(number * PAGE_BYTES).cast::<AtomicU64>();
             core::slice::from_raw_parts(first, WORDS)
         }
     }
 
-    /// A page that nobody needs. The last ones are for copies: they come back by a sync.
+    /// Takes a free page. The last free pages are for copies: a sync gives them back.
     fn allocate(&self, state: &mut State, is_new: bool) -> Result<usize, Error> {
         let free = self.look_for_free(state);
         if free.len() <= MARGIN {
@@ -404,7 +405,7 @@ impl ShadowPages {
         free.pop().map(|number| number as usize).ok_or_else(|| FileError::Full.into())
     }
 
-    /// The free pages, which are looked for when the first one is needed.
+    /// Returns the free pages, which are looked for at the first call.
     fn look_for_free<'s>(&self, state: &'s mut State) -> &'s mut Vec<u32> {
         let State { free, replaced, durable, maps, .. } = state;
         free.get_or_insert_with(|| {
@@ -423,13 +424,13 @@ impl ShadowPages {
                     }
                 }
             }
-            // The lowest are taken first.
+            // The lowest pages are taken first.
             let numbers = (0..is_used.len()).rev().filter(|&number| !is_used[number]);
             numbers.map(|number| number as u32).collect()
         })
     }
 
-    /// Adds an eighth of what there is, and so many pages at least, if there is room.
+    /// Adds an eighth of the present pages if there is room, and at least so many.
     fn grow(&self, free: &mut Vec<u32>, pages: usize) -> Result<(), Error> {
         let before = self.pages.committed();
         let least = (before + pages * PAGE_BYTES).next_multiple_of(EXTENT);
@@ -447,8 +448,8 @@ impl ShadowPages {
         Ok(())
     }
 
-    /// An error if there are so few pages that a change might find none, or one that is
-    /// to fill so many.
+    /// Returns an error if so few pages are free that a change might find none, or cannot fill so
+    /// many new ones.
     pub(super) fn has_room(&self, pages: usize) -> Result<(), Error> {
         let mut state = self.state.lock();
         let free = self.look_for_free(&mut state);
@@ -470,8 +471,8 @@ impl ShadowPages {
         self.is_tight.load(Relaxed)
     }
 
-    /// Makes all durable that was changed before. `begin` is to keep everybody from
-    /// changing anything while it runs what it is given.
+    /// Makes all earlier changes durable. `begin` runs its argument while no thread changes
+    /// anything.
     pub(super) fn sync(&self, begin: impl FnOnce(&dyn Fn())) -> Result<(), Error> {
         let _held = self.syncing.lock();
         begin(&|| {
@@ -498,8 +499,8 @@ impl ShadowPages {
         Ok(())
     }
 
-    /// Gives the pages behind the last that is needed back to the system. The caller has
-    /// just synced, and nobody changes anything.
+    /// Gives the pages behind the last needed one back to the system. The caller has just synced,
+    /// and no thread changes anything.
     pub(super) fn trim(&self) {
         let mut state = self.state.lock();
         self.look_for_free(&mut state);
@@ -521,7 +522,7 @@ impl ShadowPages {
         }
     }
 
-    /// Moves pages to the lowest places that are free, while nobody changes anything.
+    /// Moves pages to the lowest free places, while no thread changes anything.
     pub(super) fn move_down(&self) -> Result<(), Error> {
         let mut state = self.state.lock();
         let free = self.look_for_free(&mut state);
@@ -541,7 +542,7 @@ impl ShadowPages {
         Ok(())
     }
 
-    /// So that a reader of what a page held may wait until nobody copies any.
+    /// Buddies a function while no page is copied. So a reader of an old page can wait for the copies.
     pub(super) fn while_nothing_moves<R>(&self, run: impl FnOnce() -> R) -> R {
         let _held = self.state.lock();
         run()
@@ -553,8 +554,8 @@ impl ShadowPages {
 }
 
 impl Pool {
-    /// Whether the machine was started again since the file was open last, without its
-    /// having been closed.
+    /// Whether the machine was started again since the file was open last, and the file was not
+    /// closed.
     pub(super) fn was_cut(&self) -> bool {
         // Relaxed: before the pool is shared.
         let (since, begun) = (self.page.boot().load(Relaxed), self.page.begun().load(Relaxed));
@@ -562,8 +563,8 @@ impl Pool {
         !self.was_closed() && !is_new && self.backing.boot() != Some(since)
     }
 
-    /// Says that the file is open, and since which start of the machine: durably, if that
-    /// was not said before.
+    /// Marks the file as open, with the present start of the machine; durably, unless it says so
+    /// already.
     pub(super) fn open_for_copies(&self) -> Result<(), Error> {
         let boot = self.backing.boot().unwrap_or(0);
         if self.backing.is_read_only()
@@ -571,7 +572,7 @@ impl Pool {
         {
             return Ok(());
         }
-        // In one sector, and in this order.
+        // Both words are in one sector, and stored in this order.
         self.store_word(self.page.boot(), boot);
         self.set_session(true);
         self.sync_header()

@@ -1,8 +1,8 @@
-//! How what was stored in a pool outlasts a power cut, where fences don't do it: the
-//! barrier, and the [journal](super::journal).
+//! How stores to a pool survive a power cut where fences do not suffice: the barrier, and the
+//! [journal](super::journal).
 //!
-//! Words of the header are loaded relaxed: they are changed under the lock of the
-//! journal's end, or before the pool is shared. So is whether the journal was repeated.
+//! Words of the header are loaded relaxed: they change under the lock of the journal's end, or
+//! before the pool is shared. The same holds for the flag that the journal was repeated.
 
 use super::PAGE;
 use super::backing::error_of;
@@ -15,7 +15,7 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicU64, MutexGuard, Ordering};
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// What the journal of a file that is opened says.
+/// The journal of a file that is being opened.
 #[derive(Debug, Default)]
 pub(super) struct Repeat {
     records: Vec<Record>,
@@ -24,17 +24,17 @@ pub(super) struct Repeat {
 }
 
 impl Pool {
-    /// All that was stored before is durable after it.
+    /// Makes all earlier stores durable.
     pub(crate) fn barrier(&self) -> Result<(), Error> {
         let end = self.journal.get().map(|journal| journal.end.lock());
         self.barrier_with(end)
     }
 
-    /// A barrier whose caller has seen to it that no transaction is written meanwhile.
+    /// Buddies a barrier. The caller makes sure that no transaction is written meanwhile.
     fn barrier_with(&self, end: Option<MutexGuard<'_, End>>) -> Result<(), Error> {
         self.check()?;
         if let Some(journal) = self.journal.get() {
-            // Before: what is noted from here on may come too late for the barrier.
+            // Before the barrier: it may miss changes that are noted from here on.
             journal.forget();
         }
         let next = end.as_ref().map_or(self.repeat.lock().next, |end| end.sequence);
@@ -51,7 +51,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Says durably that no transaction before this one counts any more.
+    /// Says durably that no earlier transaction than `next` counts.
     fn end_journal(&self, next: u64) -> Result<(), Error> {
         let (first, boot) = (self.page.journal(), self.page.boot());
         let since = match self.journal.get() {
@@ -64,15 +64,15 @@ impl Pool {
         if is_said || !is_repeated || self.backing.is_read_only() || seeded(Bug::JournalNotEnded) {
             return Ok(());
         }
-        // Both in one line, and the number first: before the machine is started again,
-        // no transaction is repeated anyway.
+        // Both words are in one line, and the number comes first: until the machine is started
+        // again, no transaction is repeated anyway.
         self.store(first, next);
         self.store(boot, since);
         let page = self.page.address();
         self.backing.sync_range(page, SECTOR, 0).map_err(|error| self.failed(error))
     }
 
-    /// All that was acknowledged before survives a power cut after it.
+    /// Makes all acknowledged changes survive a power cut.
     pub(crate) fn persist(&self) -> Result<(), Error> {
         let Some(journal) = self.journal.get() else { return self.barrier() };
         let mut end = journal.end.lock();
@@ -95,8 +95,8 @@ impl Pool {
         let words = journal::encode(end.sequence, records);
         let from = journal.base.wrapping_add(end.at);
         for (at, &word) in words.iter().enumerate() {
-            // SAFETY: within the journal's mapping, as the caller has looked at, and
-            // aligned; others only look at it when the file is opened.
+            // SAFETY: within the journal's mapping, as the caller has checked, and aligned; other
+            // code reads it only when the file is opened.
             self.store(unsafe { &*from.add(8 * at).cast::<AtomicU64>() }, word);
         }
         let bytes = journal::bytes_of(records.len());
@@ -110,14 +110,14 @@ impl Pool {
         Ok(())
     }
 
-    /// Stores a word of the header or the journal whose durability the caller sees to.
+    /// Stores a word of the header or the journal. The caller makes it durable.
     fn store(&self, word: &AtomicU64, value: u64) {
         let address = core::ptr::from_ref(word).cast();
-        // Release: in the order of the program, which is that of its line.
+        // Release: in the order of the program, in which stores reach the line.
         self.backing.store(address, value, || word.store(value, Ordering::Release));
     }
 
-    /// Whether the file can still be written to.
+    /// Checks that the file can still be written to.
     fn check(&self) -> Result<(), Error> {
         if self.is_poisoned() {
             return Err(FileError::Poisoned.into());
@@ -125,15 +125,15 @@ impl Pool {
         let expected = self.file_bytes();
         let bytes = self.actual_bytes()?;
         if bytes < expected {
-            // Somebody else has made the file shorter: what was there is lost.
+            // Another process has made the file shorter: the data there is lost.
             self.poison();
             return Err(FileError::Truncated { bytes, expected }.into());
         }
         Ok(())
     }
 
-    /// The system forgets what it could not write: a second attempt would succeed and
-    /// mean nothing.
+    /// Poisons the pool: the system forgets what it could not write, so a second attempt would
+    /// succeed and mean nothing.
     fn failed(&self, error: rustix::io::Errno) -> Error {
         self.poison();
         error_of("write the file", error)
@@ -143,7 +143,7 @@ impl Pool {
         self.extents.lock().of(Part::Journal).next()
     }
 
-    /// Reads what the journal says, before anything is mapped.
+    /// Reads the journal, before anything is mapped.
     pub(super) fn read_journal(&self) -> Result<Repeat, Error> {
         let first = self.page.journal().load(Ordering::Relaxed);
         let none = Repeat { records: Vec::new(), next: first };
@@ -162,51 +162,51 @@ impl Pool {
             let words = buffer.chunks_exact(8).map(|word| word.try_into().unwrap_or_default());
             Ok(words.map(u64::from_ne_bytes).collect())
         };
-        // Of a file that was closed nothing counts, and this is all there is to read.
+        // In a file that was closed no transaction counts, and this sector is all there is to read.
         if read(SECTOR)?.first() != Some(&first) {
             return Ok(none);
         }
         let (records, transactions) = journal::read(&read(extent.bytes())?, first);
         let next = first.saturating_add(transactions);
-        // If only the process has ended, all that was stored is there, and newer.
+        // If only the process has ended, all its stores are there, and newer.
         let boot = self.page.boot().load(Ordering::Relaxed);
         let is_there = self.backing.boot() == Some(boot) && !seeded(Bug::JournalAlwaysRepeated);
         Ok(Repeat { records: if is_there { Vec::new() } else { records }, next })
     }
 
-    /// Repeats what the journal says of a part that was mapped at `base`.
+    /// Repeats the journal's changes to a part that was mapped at `base`.
     pub(super) fn repeat(&self, part: Part, base: *mut u8, bytes: usize) {
         let repeat = self.repeat.lock();
         for record in repeat.records.iter().filter(|record| record.part == part as u8) {
             let Some(offset) = (record.granule as usize).checked_mul(journal::GRANULE) else {
                 continue;
             };
-            // What was given back since has nothing to say.
+            // The granule was given back since.
             if offset >= bytes {
                 continue;
             }
             for (at, &word) in record.words.iter().enumerate() {
-                // SAFETY: both words are within what is mapped, whole pages, and nobody
-                // else has it yet.
+                // SAFETY: both words are within what is mapped, whole pages, and no other thread
+                // has the mapping yet.
                 self.store(unsafe { &*base.add(offset + 8 * at).cast::<AtomicU64>() }, word);
             }
         }
     }
 
-    /// All parts are mapped: from here on a barrier ends what the journal has said.
-    /// Whether it has said anything.
+    /// Ends the repetition: all parts are mapped. From here on a barrier ends the earlier
+    /// transactions. Returns whether there were any to repeat.
     pub(crate) fn end_repeat(&self) -> bool {
         self.is_repeated.store(true, Ordering::Relaxed);
         if let Some(journal) = self.journal.get() {
-            // The header still names the transactions of before, whose place the next one
-            // would take: a barrier comes first.
+            // The header still names the earlier transactions, whose place the next one would take:
+            // a barrier comes first.
             journal.note_unknown();
         }
         let records = core::mem::take(&mut self.repeat.lock().records);
         !records.is_empty()
     }
 
-    /// Maps a journal of about so many bytes, which is made if the file has none.
+    /// Maps a journal of about so many bytes; creates it if the file has none.
     pub(super) fn start_journal(&self, bytes: u64) -> Result<(), Error> {
         if bytes == 0 || self.backing.is_ordered() || self.backing.boot().is_none() {
             return Ok(());
@@ -231,11 +231,11 @@ impl Pool {
         };
         let base = base.map_err(|error| error_of("map the file", error))?.cast::<u8>();
         self.backing.mapped(base.addr(), extent.bytes(), extent.offset());
-        // The first transaction of all is the first.
+        // The first transaction of all has number one.
         let next = self.repeat.lock().next.max(1);
         self.repeat.lock().next = next;
         let journal = Journal::new(base, extent.bytes(), next);
-        // What has happened so far, the extent among it, is for a barrier.
+        // Changes so far, among them the journal's extent, need a barrier.
         journal.note_unknown();
         let _ = self.journal.set(journal);
         Ok(())

@@ -1,4 +1,4 @@
-//! The order in which a pool does what a crash may cut.
+//! The order of a pool's steps, between which a crash may come.
 
 use super::{Backing, Durable, Event, Kind, PAGE, Paged, Pool, Recorder, Wanted};
 use crate::memory::{Medium, Part, Region};
@@ -14,7 +14,7 @@ fn pool(is_ordered: bool) -> (Durable, Arc<Recorder>) {
     )
 }
 
-/// Of some events the first from a moment on.
+/// Finds the first event of a kind from index `from` on.
 fn first(events: &[Event], from: usize, is_it: impl Fn(&Event) -> bool) -> usize {
     from + events[from..].iter().position(is_it).expect("the event")
 }
@@ -44,7 +44,8 @@ fn what_is_given_back_is_gone_before_it_is_used_again() {
     front.release(PAGE);
     back.resize(PAGE).unwrap();
     let events = recorder.events();
-    // Out of the table, then out of the file, durably, then another part's.
+    // The entry leaves the table, then the pages leave the file, then a barrier ends; only then
+    // another part gets an entry.
     let taken_out = first(&events, begin, |event| matches!(event, Event::Store { word: 0, .. }));
     let given = first(&events, taken_out, |event| matches!(event, Event::GivenBack { .. }));
     let durable = first(&events, given, |event| matches!(event, Event::BarrierEnded { .. }));
@@ -59,7 +60,7 @@ fn pages_come_again_empty_and_stay_accessible() {
     let region = medium.region(Part::Front, 1 << 20).unwrap();
     region.resize(PAGE).unwrap();
     region.resize(3 * PAGE).unwrap();
-    // SAFETY: within what is committed, and nobody else uses it.
+    // SAFETY: within the committed bytes, and only this test uses the byte.
     let byte = unsafe { &mut *region.base().as_ptr().add(2 * PAGE) };
     *byte = 7;
     region.release(PAGE);
@@ -70,7 +71,7 @@ fn pages_come_again_empty_and_stay_accessible() {
     assert!(region.resize((1 << 20) + 1).is_err());
 }
 
-/// A reader that has not learned of a shrink may come to what was given up.
+/// A reader that has not learned of a shrink may access the pages that were given up.
 #[test]
 fn pages_that_were_given_up_read_as_zero() {
     let backing = Backing::simulated(&[], false, true, Arc::default()).unwrap();
@@ -80,7 +81,7 @@ fn pages_that_were_given_up_read_as_zero() {
     let region = medium.region(Part::Front, 1 << 30).unwrap();
     let word_at = |offset: usize| {
         let address = Paged::address(&region, region.base().as_ptr(), offset);
-        // SAFETY: within what was committed once, aligned, and of atomic words.
+        // SAFETY: within bytes that were committed once, aligned, and of atomic words.
         unsafe { &*address.cast::<AtomicU64>() }
     };
     let last = (256 << 20) - 4096;
