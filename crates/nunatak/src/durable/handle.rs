@@ -33,6 +33,7 @@ use std::sync::Arc;
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 #[allow(private_interfaces, reason = "the trait is sealed: its parts are internal")]
+#[allow(clippy::len_without_is_empty, reason = "`FileMap` has it")]
 pub trait MapInFile: Send + Sync + Sized + 'static {
     /// The figures that the paper of the map's design reports.
     type Stats: fmt::Debug + Clone;
