@@ -6,10 +6,11 @@ mod backing;
 mod cli;
 mod clock;
 mod experiments;
-#[cfg(target_os = "linux")]
+#[cfg(durable)]
 mod file;
 mod keys;
 mod machine;
+mod named;
 mod probe;
 mod process;
 mod report;
@@ -25,6 +26,7 @@ mod workloads;
 use clap::{Parser as _, ValueEnum as _};
 use cli::{BenchArgs, Cli, Command, ReportArgs};
 use experiments::Experiment;
+use named::Named as _;
 use process::Request;
 use report::Report;
 use settings::Settings;
@@ -43,7 +45,7 @@ fn main() -> ExitCode {
         Some(Command::Bench(args)) if args.list => list(),
         Some(Command::Bench(args)) => bench_with(args),
         Some(Command::Report(args)) => draw(args),
-        #[cfg(target_os = "linux")]
+        #[cfg(durable)]
         Some(Command::File(args)) => return file::run(args),
         Some(Command::Measure { request }) => measure(request),
     };

@@ -24,7 +24,7 @@ const PROBE_TIME: u32 = 5;
 
 /// Measures what the settings ask for.
 pub(crate) fn run(settings: &Settings, text: Option<&Text>) -> io::Result<Report> {
-    let mut run = BuddyExtent {
+    let mut run = Run {
         settings,
         bench: Bench::new(settings),
         clock: Clock::calibrated(),
@@ -96,7 +96,7 @@ fn progress_bar(settings: &Settings) -> ProgressBar {
     ProgressBar::new(steps as u64).with_style(style)
 }
 
-struct BuddyExtent<'a> {
+struct Run<'a> {
     settings: &'a Settings,
     bench: Bench<'a>,
     clock: Clock,
@@ -104,7 +104,7 @@ struct BuddyExtent<'a> {
     progress: ProgressBar,
 }
 
-impl BuddyExtent<'_> {
+impl Run<'_> {
     fn wants(&self, workload: Workload) -> bool {
         self.settings.workloads.contains(&workload)
     }

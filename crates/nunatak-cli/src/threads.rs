@@ -59,7 +59,7 @@ impl Worker<'_> {
     }
 }
 
-/// Buddies `work` on so many threads, each pinned to a core, and returns the
+/// Runs `work` on so many threads, each pinned to a core, and returns the
 /// millions of operations a second of all of them: those of all threads, over
 /// the time from the first one's start to the last one's end.
 ///

@@ -1,5 +1,5 @@
 //! `nunatak file`, as a shell sees it.
-#![cfg(target_os = "linux")]
+#![cfg(durable)]
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -121,7 +121,7 @@ fn experiments_are_measured_and_reported() {
 
 /// What a map of each kind writes does not depend on the machine.
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(durable)]
 fn writes_are_counted() {
     let directory = directory("accounting");
     let command = "bench accounting --items 1000 --milliseconds 1 --repetitions 1 --threads 1 \

@@ -39,7 +39,7 @@ pub trait Crashed: Sync + Sized {
     fn fill(&self, key: u64);
     /// Draws a key and an operation.
     fn draw(random: &mut Random) -> (u64, Self::Call);
-    /// Buddies the operation.
+    /// Runs the operation.
     fn run(&self, key: u64, call: Self::Call) -> <Self::Call as Sequential>::Answer;
     /// Checks that the map is sound and counts right.
     fn verify(&self);

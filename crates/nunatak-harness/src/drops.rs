@@ -102,7 +102,7 @@ impl Hash for Tracked {
     }
 }
 
-/// Buddies random operations of one thread on few keys.
+/// Runs random operations of one thread on few keys.
 fn operate<M: ConcurrentMap<Tracked, Tracked>>(
     map: &M,
     ledger: &Ledger,

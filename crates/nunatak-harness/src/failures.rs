@@ -55,7 +55,7 @@ impl Fuse {
     }
 }
 
-/// Buddies `f`. Returns `None` if a fuse burnt meanwhile; other panics continue.
+/// Runs `f`. Returns `None` if a fuse burnt meanwhile; other panics continue.
 pub fn catch<R>(f: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(value) => Some(value),

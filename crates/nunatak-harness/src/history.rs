@@ -121,7 +121,7 @@ impl<'c, C: Sequential> Recorder<'c, C> {
         Self { clock, thread, operations: Vec::new() }
     }
 
-    /// Buddies operations on keys at once, in any order, and records the answers. There are as many
+    /// Runs operations on keys at once, in any order, and records the answers. There are as many
     /// answers as calls.
     ///
     /// If `run` panics, the operations are recorded as never returned.

@@ -115,7 +115,7 @@ fn table(operations: &[Operation]) -> String {
     })
 }
 
-/// Buddies and records a random operation or batch.
+/// Runs and records a random operation or batch.
 fn operate<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(
     map: &M,
     recorder: &mut Recorder<'_>,
@@ -156,7 +156,7 @@ fn one<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(map: &M, key: &K, call: Cal
     }
 }
 
-/// Buddies a batch on all keys. Each of its operations takes effect between the batch's call and its
+/// Runs a batch on all keys. Each of its operations takes effect between the batch's call and its
 /// return.
 fn operate_batch<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(
     map: &M,

@@ -22,7 +22,7 @@ fn short_operations_in_persistent_memory<M: Crashable>() {
 
 fn short_operations_in_the_page_cache<M: Crashable>() {
     let actions = short_operations_after_a_sync();
-    // ShadowPages of pages are torn in too many ways for all of them.
+    // Copies of pages are torn in too many ways for all of them.
     let look = Thoroughness { images: 12, ..EVERY_IMAGE };
     let images = crash_history::<M>(&actions, Persistency::Pages, look);
     assert!(images > 100, "{images}");

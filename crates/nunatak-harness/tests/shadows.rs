@@ -174,7 +174,7 @@ fn small_records<S: nunatak::hash::Hashing>(
     builder.growth_factor(2).transfer_chunk(1).build_shadow_records(Global).expect("valid options")
 }
 
-/// Buddies a check on both maps, with every distribution of hashes.
+/// Runs a check on both maps, with every distribution of hashes.
 fn on_all(check: impl Fn(&dyn Shadowing)) {
     for distribution in Distribution::ALL {
         check(&small(TestHasher::new(distribution)));

@@ -148,7 +148,7 @@ mod stress {
         super::durable::run();
     }
 
-    /// Buddies each task in a thread of its own.
+    /// Runs each task in a thread of its own.
     pub(super) fn run_threads<T>(
         tasks: &mut [T],
         thread: extern "C" fn(*mut c_void) -> *mut c_void,

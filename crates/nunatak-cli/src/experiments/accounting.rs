@@ -8,6 +8,7 @@
 
 use super::figure::Figure;
 use super::measure::check;
+use crate::named::Named as _;
 use crate::settings::Settings;
 use crate::targets::MapName;
 use crate::threads::CheckFailed;
@@ -117,7 +118,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
         figure.note("Reads are counted if the command is built with --features accounting.");
     }
     let asked = |names: [&str; 2]| {
-        settings.maps.iter().map(|map: &MapName| map.name()).any(|name| names.contains(&name))
+        settings.maps.iter().map(|map: &MapName| map.name()).any(|name| names.contains(&&*name))
     };
     let failed = |error: Error| CheckFailed(error.to_string());
     let options = &settings.options.accounting;

@@ -85,7 +85,7 @@ pub(crate) fn measure(request: &Request) -> Result<Vec<Option<f64>>, CheckFailed
     let (key, value) = (request.key_bytes, request.value_bytes);
     match request.phases.map {
         MapName::Turbo => measure_subject(request, || RamBlobs::new(key, value)),
-        #[cfg(target_os = "linux")]
+        #[cfg(durable)]
         MapName::TurboFile => {
             measure_subject(request, || super::subjects::FiledBlobs::new(key, value))
         }

@@ -1,7 +1,7 @@
 //! Experiments beside the workloads: those that vary a parameter, take a map of this project
 //! only or one of other keys and values, or run an application.
 
-#[cfg(target_os = "linux")]
+#[cfg(durable)]
 pub(crate) mod accounting;
 pub(crate) mod blobs;
 pub(crate) mod duplicates;
@@ -25,6 +25,7 @@ mod timeline;
 mod turns;
 mod window;
 
+use crate::named::Named as _;
 use crate::settings::Settings;
 use crate::threads::CheckFailed;
 use clap::{Args, ValueEnum};
@@ -74,7 +75,7 @@ pub(crate) enum Experiment {
     /// Inserts, searches and removals of keys with many values.
     Duplicates,
     /// Cache lines and blocks that operations of durable maps read, write and flush.
-    #[cfg(target_os = "linux")]
+    #[cfg(durable)]
     Accounting,
 }
 
@@ -87,24 +88,13 @@ pub(crate) struct Options {
     pub(crate) blobs: blobs::BlobsOptions,
     #[command(flatten)]
     pub(crate) duplicates: duplicates::DuplicatesOptions,
-    #[cfg(target_os = "linux")]
+    #[cfg(durable)]
     #[command(flatten)]
     pub(crate) accounting: accounting::AccountingOptions,
 }
 
 impl Experiment {
-    pub(crate) fn name(self) -> String {
-        let value = self.to_possible_value();
-        value.map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
-    pub(crate) fn description(self) -> String {
-        let value = self.to_possible_value();
-        let help = value.and_then(|value| value.get_help().map(ToString::to_string));
-        help.unwrap_or_default()
-    }
-
-    /// Buddies it.
+    /// Runs it.
     pub(crate) fn run(self, settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
         let run = match self {
             Self::ValueSize => sizes::by_value,
@@ -126,7 +116,7 @@ impl Experiment {
             Self::Window => window::run,
             Self::Blobs => blobs::run,
             Self::Duplicates => duplicates::run,
-            #[cfg(target_os = "linux")]
+            #[cfg(durable)]
             Self::Accounting => accounting::run,
             Self::Growth => return Ok(self.named(growth::run(settings)?)),
         };

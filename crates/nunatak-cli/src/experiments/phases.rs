@@ -5,6 +5,7 @@ use super::figure::Figure;
 use super::measure::check;
 use super::subjects::{Scratch, Subject};
 use crate::machine::resident_bytes;
+use crate::named::Named as _;
 use crate::process::Request;
 use crate::settings::Settings;
 use crate::statistics::Summary;
@@ -33,7 +34,7 @@ impl Phases {
     pub(crate) fn of_maps(settings: &Settings, names: &[&str]) -> Result<Vec<Self>, CheckFailed> {
         let mut all = Vec::new();
         for &threads in &settings.threads {
-            for &map in settings.maps.iter().filter(|map| names.contains(&map.name())) {
+            for &map in settings.maps.iter().filter(|map| names.contains(&&*map.name())) {
                 let batched = map.is_own().then_some(Some(settings.batch));
                 let with = |batch| Self { map, threads, batch, time: settings.time };
                 all.extend([None].into_iter().chain(batched).map(with));

@@ -89,7 +89,7 @@ struct CreateArgs {
     map: Kind,
 }
 
-/// Buddies a function of a map with that of a kind.
+/// Runs a function of a map with that of a kind.
 macro_rules! of_kind {
     ($kind:expr, $run:ident($($argument:expr),*)) => {
         match $kind {

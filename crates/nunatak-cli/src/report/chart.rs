@@ -1,25 +1,11 @@
 //! Charts as inline SVG, coloured by the page's style sheet.
+//!
+//! They are drawn by hand: plotting libraries (plotters, poloto, charming) have no bars with
+//! whiskers, limits and remarks, and write colours instead of classes, so that no light and
+//! dark page could share a chart. The geometry below would be as long in their terms.
 
 use super::{PERCENTILES, nanoseconds};
-use std::fmt::{self, Display, Write as _};
-
-/// Text with the characters escaped that mean something in markup.
-pub(crate) struct Escaped<'a>(pub(crate) &'a str);
-
-impl Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                c => f.write_char(c)?,
-            }
-        }
-        Ok(())
-    }
-}
+use maud::{Markup, html};
 
 /// One bar.
 pub(crate) struct Bar {
@@ -47,7 +33,7 @@ pub(crate) struct Group {
     pub(crate) marks: Vec<Mark>,
 }
 
-pub(super) const WIDTH: f64 = 640.0;
+const WIDTH: f64 = 640.0;
 const LABELS: f64 = 134.0;
 const VALUES: f64 = 132.0;
 const PLOT: f64 = WIDTH - LABELS - VALUES;
@@ -60,58 +46,61 @@ const GAP: f64 = 12.0;
 /// named, so that the bars can still be told apart.
 const IN_SIGHT: f64 = 2.0;
 
+fn svg(title: &str, height: f64, content: &Markup) -> Markup {
+    html! {
+        svg role="img" viewBox=(format!("0 0 {WIDTH:.0} {height:.0}"))
+            xmlns="http://www.w3.org/2000/svg" { title { (title) } (content) }
+    }
+}
+
+fn px(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+fn line(class: &str, [x1, x2]: [f64; 2], [y1, y2]: [f64; 2]) -> Markup {
+    html! { line class=(class) x1=(px(x1)) x2=(px(x2)) y1=(px(y1)) y2=(px(y2)) {} }
+}
+
+fn text(class: &str, [x, y]: [f64; 2], anchor: &str, text: &str) -> Markup {
+    html! { text class=(class) x=(px(x)) y=(px(y)) text-anchor=(anchor) { (text) } }
+}
+
 /// Horizontal bars in groups, on one scale that begins at zero.
-pub(crate) fn bars(title: &str, groups: &[Group]) -> String {
+pub(crate) fn bars(title: &str, groups: &[Group]) -> Markup {
     let reach = |bar: &Bar| bar.spread.map_or(bar.value, |(_, max)| max.max(bar.value));
     let longest = groups.iter().flat_map(|group| &group.bars).map(reach).fold(0.0, f64::max);
     let in_sight = |mark: &&Mark| mark.value <= IN_SIGHT * longest;
     let marks = groups.iter().flat_map(|group| &group.marks).filter(in_sight);
     let highest = marks.map(|mark| mark.value).fold(longest, f64::max).max(f64::MIN_POSITIVE);
     let x = |value: f64| LABELS + value / highest * PLOT;
-    let heights = groups.iter().map(|group| TITLE + group.bars.len() as f64 * STEP + GAP);
-    let mut svg = open(title, WIDTH, heights.sum::<f64>() - GAP);
-    let mut top = 0.0;
-    for group in groups {
-        let bottom = top + TITLE + group.bars.len() as f64 * STEP;
-        let _ = write!(
-            svg,
-            r#"<text class="group" x="0" y="{:.1}">{}</text>"#,
-            top + 18.0,
-            Escaped(&group.title)
-        );
-        let _ = write!(
-            svg,
-            r#"<line class="axis" x1="{LABELS}" x2="{LABELS}" y1="{:.1}" y2="{bottom:.1}"/>"#,
-            top + TITLE - 3.0
-        );
-        let (near, far): (Vec<&Mark>, _) = group.marks.iter().partition(in_sight);
-        if !far.is_empty() {
-            let names: Vec<_> = far.iter().map(|mark| mark.label.as_str()).collect();
-            let _ = write!(
-                svg,
-                r#"<text class="limit-name" x="{WIDTH}" y="{:.1}" text-anchor="end">{} →</text>"#,
-                top + TITLE - 11.0,
-                Escaped(&names.join(", "))
-            );
+    let height = |group: &Group| TITLE + group.bars.len() as f64 * STEP + GAP;
+    let tops = groups.iter().scan(0.0, |next, group| {
+        let top = *next;
+        *next += height(group);
+        Some(top)
+    });
+    let content = html! {
+        @for (group, top) in groups.iter().zip(tops) {
+            @let (first, bottom) = (top + TITLE, top + height(group) - GAP);
+            @let (near, far): (Vec<&Mark>, Vec<&Mark>) = group.marks.iter().partition(in_sight);
+            (text("group", [0.0, top + 18.0], "start", &group.title))
+            (line("axis", [LABELS; 2], [first - 3.0, bottom]))
+            @if !far.is_empty() {
+                @let names: Vec<&str> = far.iter().map(|mark| mark.label.as_str()).collect();
+                @let names = format!("{} →", names.join(", "));
+                (text("limit-name", [WIDTH, first - 11.0], "end", &names))
+            }
+            @for mark in near {
+                (line("limit", [x(mark.value); 2], [first - 6.0, bottom]))
+                @let at = [x(mark.value), first - 11.0];
+                (text("limit-name", at, anchor(&group.marks, mark), &mark.label))
+            }
+            @for (at, bar) in group.bars.iter().enumerate() {
+                (draw_bar(bar, first + at as f64 * STEP, x))
+            }
         }
-        for mark in near {
-            let anchor = anchor(&group.marks, mark);
-            let at = x(mark.value);
-            let _ = write!(
-                svg,
-                r#"<line class="limit" x1="{at:.1}" x2="{at:.1}" y1="{:.1}" y2="{bottom:.1}"/><text class="limit-name" x="{at:.1}" y="{:.1}" text-anchor="{anchor}">{}</text>"#,
-                top + TITLE - 6.0,
-                top + TITLE - 11.0,
-                Escaped(&mark.label)
-            );
-        }
-        for (at, bar) in group.bars.iter().enumerate() {
-            draw_bar(&mut svg, bar, top + TITLE + at as f64 * STEP, x);
-        }
-        top = bottom + GAP;
-    }
-    svg.push_str("</svg>");
-    svg
+    };
+    svg(title, groups.iter().map(height).sum::<f64>() - GAP, &content)
 }
 
 /// Where a mark's name stands: names of two marks stand away from each other.
@@ -125,34 +114,61 @@ fn anchor(marks: &[Mark], mark: &Mark) -> &'static str {
     }
 }
 
-fn draw_bar(svg: &mut String, bar: &Bar, top: f64, x: impl Fn(f64) -> f64) {
+fn draw_bar(bar: &Bar, top: f64, x: impl Fn(f64) -> f64) -> Markup {
     let class = if bar.own { "own" } else { "peer" };
     let (middle, end) = (top + BAR / 2.0, x(bar.value));
-    let _ = write!(
-        svg,
-        r#"<text class="name {class}" x="{:.1}" y="{:.1}" text-anchor="end">{}</text><rect class="bar {class}" x="{LABELS}" y="{top:.1}" width="{:.1}" height="{BAR}" rx="2.5"/>"#,
-        LABELS - 8.0,
-        middle + 4.5,
-        Escaped(&bar.label),
-        (end - LABELS).max(1.0)
-    );
-    if let Some((min, max)) = bar.spread {
-        let _ = write!(
-            svg,
-            r#"<line class="spread" x1="{:.1}" x2="{:.1}" y1="{middle:.1}" y2="{middle:.1}"/>"#,
-            x(min),
-            x(max)
-        );
+    let from = bar.spread.map_or(end, |(_, max)| x(max).max(end)) + 6.0;
+    html! {
+        (text(&format!("name {class}"), [LABELS - 8.0, middle + 4.5], "end", &bar.label))
+        rect class={ "bar " (class) } x=(LABELS) y=(px(top)) width=(px((end - LABELS).max(1.0)))
+            height=(BAR) rx="2.5" {}
+        @if let Some((min, max)) = bar.spread { (line("spread", [x(min), x(max)], [middle; 2])) }
+        text class={ "value " (class) } x=(px(from)) y=(px(middle + 4.5)) {
+            (bar.text) tspan class="remark" dx="6" { (bar.remark) }
+        }
     }
-    let from = bar.spread.map_or(end, |(_, max)| x(max).max(end));
-    let _ = write!(
-        svg,
-        r#"<text class="value {class}" x="{:.1}" y="{:.1}">{}<tspan class="remark" dx="6">{}</tspan></text>"#,
-        from + 6.0,
-        middle + 4.5,
-        Escaped(&bar.text),
-        Escaped(&bar.remark)
-    );
+}
+
+/// A curve with a dot at each of its points.
+pub(crate) struct Curve {
+    /// Its colour, as a number of the style sheet's.
+    pub(crate) colour: usize,
+    /// Parts of the width and of the height, from below, and what is said of the point.
+    pub(crate) points: Vec<([f64; 2], String)>,
+}
+
+/// What is written at a part of the width or of the height.
+pub(crate) type Tick = (f64, String);
+
+/// Curves, with marks below and grid lines beside.
+pub(crate) fn curves(title: &str, below: &[Tick], beside: &[Tick], curves: &[Curve]) -> Markup {
+    const HEIGHT: f64 = 320.0;
+    const LEFT: f64 = 64.0;
+    const RIGHT: f64 = 24.0;
+    const TOP: f64 = 12.0;
+    const BOTTOM: f64 = 34.0;
+    let x = |part: f64| LEFT + part * (WIDTH - LEFT - RIGHT);
+    let y = |part: f64| TOP + (1.0 - part) * (HEIGHT - TOP - BOTTOM);
+    let content = html! {
+        @for (part, name) in beside {
+            (line("grid", [LEFT, WIDTH], [y(*part); 2]))
+            (text("tick", [LEFT - 8.0, y(*part) + 4.0], "end", name))
+        }
+        @for (part, name) in below {
+            (text("tick", [x(*part), HEIGHT - 10.0], "middle", name))
+        }
+        @for Curve { colour, points } in curves {
+            @let at = |[part, height]: &[f64; 2]| format!("{},{}", px(x(*part)), px(y(*height)));
+            @let path: Vec<String> = points.iter().map(|(point, _)| at(point)).collect();
+            polyline class={ "line c" (colour) } points=(path.join(" ")) {}
+            @for ([part, height], said) in points {
+                circle class={ "dot c" (colour) } cx=(px(x(*part))) cy=(px(y(*height))) r="3.5" {
+                    title { (said) }
+                }
+            }
+        }
+    };
+    svg(title, HEIGHT, &content)
 }
 
 /// A map's latencies at the [`PERCENTILES`].
@@ -164,55 +180,24 @@ pub(crate) struct Line {
 }
 
 /// Lines over percentiles, on a logarithmic scale.
-pub(crate) fn latencies(title: &str, lines: &[Line]) -> String {
-    const HEIGHT: f64 = 320.0;
-    const LEFT: f64 = 64.0;
-    const RIGHT: f64 = 24.0;
-    const TOP: f64 = 12.0;
-    const BOTTOM: f64 = 34.0;
+pub(crate) fn latencies(title: &str, lines: &[Line]) -> Markup {
     let all = lines.iter().flat_map(|line| line.latencies).map(|ns| ns.max(1.0).log10());
     let (low, high) = all.fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(v), high.max(v)));
     let (low, high) = (low.floor(), high.ceil().max(low.floor() + 1.0));
-    let y = |ns: f64| TOP + (high - ns.max(1.0).log10()) / (high - low) * (HEIGHT - TOP - BOTTOM);
-    let x = |at: usize| {
-        LEFT + 20.0 + at as f64 / (PERCENTILES.len() - 1) as f64 * (WIDTH - LEFT - RIGHT - 20.0)
+    let height = |ns: f64| (ns.max(1.0).log10() - low) / (high - low);
+    // Not at the edge, where the grid is named.
+    let part = |at: usize| 0.04 + 0.96 * at as f64 / (PERCENTILES.len() - 1) as f64;
+    let powers = (low as i32..=high as i32).map(|exponent| 10f64.powi(exponent));
+    let beside: Vec<Tick> = powers.map(|ns| (height(ns), round_time(ns))).collect();
+    let names = PERCENTILES.iter().enumerate();
+    let below: Vec<Tick> = names.map(|(at, name)| (part(at), (*name).to_owned())).collect();
+    let curve = |line: &Line| {
+        let points = line.latencies.iter().zip(PERCENTILES).enumerate().map(|(at, (&ns, name))| {
+            ([part(at), height(ns)], format!("{} {name}: {}", line.label, nanoseconds(ns)))
+        });
+        Curve { colour: line.colour, points: points.collect() }
     };
-    let mut svg = open(title, WIDTH, HEIGHT);
-    for exponent in low as i32..=high as i32 {
-        let (ns, at) = (10f64.powi(exponent), y(10f64.powi(exponent)));
-        let _ = write!(
-            svg,
-            r#"<line class="grid" x1="{LEFT}" x2="{WIDTH}" y1="{at:.1}" y2="{at:.1}"/><text class="tick" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
-            LEFT - 8.0,
-            at + 4.0,
-            round_time(ns)
-        );
-    }
-    for (at, name) in PERCENTILES.iter().enumerate() {
-        let _ = write!(
-            svg,
-            r#"<text class="tick" x="{:.1}" y="{:.1}" text-anchor="middle">{name}</text>"#,
-            x(at),
-            HEIGHT - 10.0
-        );
-    }
-    for line in lines {
-        let points = line.latencies.iter().enumerate().map(|(at, &ns)| (x(at), y(ns), ns));
-        let path: Vec<_> = points.clone().map(|(x, y, _)| format!("{x:.1},{y:.1}")).collect();
-        let _ =
-            write!(svg, r#"<polyline class="line c{}" points="{}"/>"#, line.colour, path.join(" "));
-        for ((x, y, ns), name) in points.zip(PERCENTILES) {
-            let _ = write!(
-                svg,
-                r#"<circle class="dot c{}" cx="{x:.1}" cy="{y:.1}" r="3.5"><title>{} {name}: {}</title></circle>"#,
-                line.colour,
-                Escaped(&line.label),
-                nanoseconds(ns)
-            );
-        }
-    }
-    svg.push_str("</svg>");
-    svg
+    curves(title, &below, &beside, &lines.iter().map(curve).collect::<Vec<_>>())
 }
 
 /// A power of ten without decimals.
@@ -223,13 +208,6 @@ fn round_time(ns: f64) -> String {
         ns if ns >= 1e3 => format!("{:.0} µs", ns / 1e3),
         ns => format!("{ns:.0} ns"),
     }
-}
-
-pub(super) fn open(title: &str, width: f64, height: f64) -> String {
-    format!(
-        r#"<svg role="img" viewBox="0 0 {width:.0} {height:.0}" xmlns="http://www.w3.org/2000/svg"><title>{}</title>"#,
-        Escaped(title)
-    )
 }
 
 #[cfg(test)]
@@ -247,6 +225,7 @@ mod tests {
         };
         let marks = vec![Mark { label: "reads".to_owned(), value: mark }];
         bars("title", &[Group { title: "1 thread".to_owned(), bars: vec![bar], marks }])
+            .into_string()
     }
 
     #[test]
@@ -254,10 +233,5 @@ mod tests {
         let (near, far) = (chart(20.0), chart(200.0));
         assert!(near.contains(r#"class="limit""#) && near.contains(">reads<"));
         assert!(!far.contains(r#"class="limit""#) && far.contains(">reads →<"));
-    }
-
-    #[test]
-    fn markup_in_text_is_escaped() {
-        assert_eq!(Escaped("<a & \"b\">").to_string(), "&lt;a &amp; &quot;b&quot;&gt;");
     }
 }

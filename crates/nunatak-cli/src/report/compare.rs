@@ -1,6 +1,7 @@
 //! Rows of this project's maps against those of the best other one.
 
 use super::{Report, Row};
+use crate::named::Named as _;
 use crate::targets::MapName;
 use clap::ValueEnum as _;
 

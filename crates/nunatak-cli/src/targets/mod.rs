@@ -5,7 +5,7 @@
 //! Everything is generic, so that the compiler sees through the adapter.
 
 mod dashmap;
-#[cfg(target_os = "linux")]
+#[cfg(durable)]
 mod file;
 mod flurry;
 mod nunatak;
@@ -15,7 +15,7 @@ mod sharded;
 mod stores;
 
 pub(crate) use self::dashmap::{Dashmap, DashmapWords};
-#[cfg(target_os = "linux")]
+#[cfg(durable)]
 pub(crate) use self::file::Filed;
 pub(crate) use self::flurry::{Flurry, FlurryWords};
 pub(crate) use self::nunatak::{Full, Numbers, OfShards, Strategies, Words};
@@ -24,6 +24,7 @@ pub(crate) use self::scc::{Scc, SccWords};
 pub(crate) use self::sharded::{Sharded, ShardedWords, Shards};
 pub(crate) use self::stores::Stored;
 
+use crate::named::Named as _;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -131,28 +132,28 @@ pub(crate) trait WordTarget: Sync + Sized {
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize,
 )]
 pub(crate) enum MapName {
-    /// `nunatak::DlhtMap`, and `DlhtBoxedMap` for words.
+    /// nunatak::DlhtMap, and nunatak::DlhtBoxedMap for words.
     Nunatak,
-    /// `nunatak::IcebergMap`, and `IcebergBoxedMap` for words.
+    /// nunatak::IcebergMap, and nunatak::IcebergBoxedMap for words.
     Iceberg,
-    /// `nunatak::PeaMap`, and `PeaBoxedMap` for words.
+    /// nunatak::PeaMap, and nunatak::PeaBoxedMap for words.
     Pea,
-    /// `nunatak::TurboMap`, and `TurboBoxedMap` for words.
+    /// nunatak::TurboMap, and nunatak::TurboBoxedMap for words.
     Turbo,
-    /// `dashmap::DashMap`.
+    /// dashmap::DashMap.
     Dashmap,
-    /// `papaya::HashMap`.
+    /// papaya::HashMap, a pin an operation.
     Papaya,
-    /// `scc::HashMap`.
+    /// scc::HashMap.
     Scc,
-    /// `flurry::HashMap`.
+    /// flurry::HashMap, a pin an operation.
     Flurry,
-    /// 256 shards of `RwLock<hashbrown::HashMap>`.
+    /// 256 shards of `parking_lot::RwLock<hashbrown::HashMap>`.
     Sharded,
-    /// `nunatak::IcebergMap` that fills 95 % of its slots.
+    /// nunatak::IcebergMap that fills 95 % of its slots.
     #[value(name = "iceberg-95")]
     Iceberg95,
-    /// The same with blocks of 64 and 6 slots.
+    /// The same with blocks of 64 and 6 slots instead of 64 and 8.
     #[value(name = "iceberg-64x6")]
     Iceberg64x6,
     /// The same with blocks of 64 and 4 slots.
@@ -167,7 +168,7 @@ pub(crate) enum MapName {
     /// The same with blocks of 32 and 4 slots.
     #[value(name = "iceberg-32x4")]
     Iceberg32x4,
-    /// `nunatak::PeaMap` by single hashing alone.
+    /// nunatak::PeaMap by single hashing alone.
     PeaSingle,
     /// The same by two choices alone.
     PeaTwoChoice,
@@ -175,36 +176,38 @@ pub(crate) enum MapName {
     PeaStash,
     /// The same by single hashing, then two choices.
     PeaNoStash,
-    /// `nunatak::TurboMap` of 65,536 shards.
+    /// nunatak::TurboMap of 65,536 shards.
     #[value(name = "turbo-64k")]
     Turbo64k,
-    /// `nunatak::durable::IcebergMap` in a file.
-    #[cfg(target_os = "linux")]
+    /// nunatak::durable::IcebergMap; an operation survives the process.
+    #[cfg(durable)]
     #[value(name = "iceberg-file")]
     IcebergFile,
-    /// The same with a journal of 64 MiB, for syncs.
-    #[cfg(target_os = "linux")]
+    /// The same with a journal of 64 MiB.
+    #[cfg(durable)]
     #[value(name = "iceberg-journal")]
     IcebergJournal,
-    /// The same in huge pages.
-    #[cfg(target_os = "linux")]
+    /// The same in huge pages, if the file system has them.
+    #[cfg(durable)]
     #[value(name = "iceberg-file-huge")]
     IcebergHugePages,
-    /// `nunatak::durable::PeaMap` in a file.
-    #[cfg(target_os = "linux")]
+    /// nunatak::durable::PeaMap; an operation survives the process.
+    #[cfg(durable)]
     PeaFile,
-    /// `nunatak::durable::TurboMap` in a file.
-    #[cfg(target_os = "linux")]
+    /// nunatak::durable::TurboMap; an operation survives the process.
+    #[cfg(durable)]
     TurboFile,
-    /// LMDB by `heed`.
+    /// LMDB by heed, a transaction an operation, not synced, stored to the mapped file; an
+    /// operation survives the process.
     Lmdb,
-    /// `redb`.
+    /// redb, a transaction an operation, of durability None; an operation is lost with the
+    /// process.
     Redb,
-    /// `fjall`.
+    /// fjall, puts that do not look first; an operation survives the process.
     Fjall,
-    /// `sled`.
+    /// sled 0.34; an operation of the last half second may be lost.
     Sled,
-    /// `rocksdb`.
+    /// RocksDB, puts that do not look first; an operation survives the process.
     #[cfg(feature = "rocksdb")]
     Rocksdb,
 }
@@ -223,120 +226,22 @@ impl MapName {
         Self::Sharded,
     ];
 
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Nunatak => "nunatak",
-            Self::Iceberg => "iceberg",
-            Self::Pea => "pea",
-            Self::Turbo => "turbo",
-            Self::Dashmap => "dashmap",
-            Self::Papaya => "papaya",
-            Self::Scc => "scc",
-            Self::Flurry => "flurry",
-            Self::Sharded => "sharded",
-            Self::Iceberg95 => "iceberg-95",
-            Self::Iceberg64x6 => "iceberg-64x6",
-            Self::Iceberg64x4 => "iceberg-64x4",
-            Self::Iceberg32x8 => "iceberg-32x8",
-            Self::Iceberg32x6 => "iceberg-32x6",
-            Self::Iceberg32x4 => "iceberg-32x4",
-            Self::PeaSingle => "pea-single",
-            Self::PeaTwoChoice => "pea-two-choice",
-            Self::PeaStash => "pea-stash",
-            Self::PeaNoStash => "pea-no-stash",
-            Self::Turbo64k => "turbo-64k",
-            #[cfg(target_os = "linux")]
-            Self::PeaFile => "pea-file",
-            #[cfg(target_os = "linux")]
-            Self::TurboFile => "turbo-file",
-            #[cfg(target_os = "linux")]
-            Self::IcebergFile => "iceberg-file",
-            #[cfg(target_os = "linux")]
-            Self::IcebergJournal => "iceberg-journal",
-            #[cfg(target_os = "linux")]
-            Self::IcebergHugePages => "iceberg-file-huge",
-            Self::Lmdb => "lmdb",
-            Self::Redb => "redb",
-            Self::Fjall => "fjall",
-            Self::Sled => "sled",
-            #[cfg(feature = "rocksdb")]
-            Self::Rocksdb => "rocksdb",
-        }
-    }
-
     /// Whether its items outlast the process.
     pub(crate) fn is_durable(self) -> bool {
-        match self {
-            #[cfg(target_os = "linux")]
-            Self::IcebergFile | Self::IcebergJournal | Self::IcebergHugePages => true,
-            #[cfg(target_os = "linux")]
-            Self::PeaFile | Self::TurboFile => true,
-            #[cfg(feature = "rocksdb")]
-            Self::Rocksdb => true,
-            Self::Lmdb | Self::Redb | Self::Fjall | Self::Sled => true,
-            _ => false,
-        }
+        let name = self.name();
+        name.contains("-file")
+            || ["iceberg-journal", "lmdb", "redb", "fjall", "sled", "rocksdb"].contains(&&*name)
     }
 
     /// Whether it is a map of this project.
     pub(crate) fn is_own(self) -> bool {
-        self == Self::Nunatak
-            || ["iceberg", "pea", "turbo"].iter().any(|own| self.name().starts_with(own))
-    }
-
-    pub(crate) const fn description(self) -> &'static str {
-        match self {
-            Self::Nunatak => "nunatak::DlhtMap, and nunatak::DlhtBoxedMap for words",
-            Self::Iceberg => "nunatak::IcebergMap, and nunatak::IcebergBoxedMap for words",
-            Self::Pea => "nunatak::PeaMap, and nunatak::PeaBoxedMap for words",
-            Self::Turbo => "nunatak::TurboMap, and nunatak::TurboBoxedMap for words",
-            Self::Dashmap => "dashmap::DashMap",
-            Self::Papaya => "papaya::HashMap, a pin an operation",
-            Self::Scc => "scc::HashMap",
-            Self::Flurry => "flurry::HashMap, a pin an operation",
-            Self::Sharded => "256 shards of parking_lot::RwLock<hashbrown::HashMap>",
-            Self::Iceberg95 => "nunatak::IcebergMap that fills 95 % of its slots",
-            Self::Iceberg64x6 => "the same with blocks of 64 and 6 slots instead of 64 and 8",
-            Self::Iceberg64x4 => "the same with blocks of 64 and 4 slots",
-            Self::Iceberg32x8 => "the same with blocks of 32 and 8 slots",
-            Self::Iceberg32x6 => "the same with blocks of 32 and 6 slots",
-            Self::Iceberg32x4 => "the same with blocks of 32 and 4 slots",
-            Self::PeaSingle => "nunatak::PeaMap by single hashing alone",
-            Self::PeaTwoChoice => "the same by two choices alone",
-            Self::PeaStash => "the same by two choices with a stash alone",
-            Self::PeaNoStash => "the same by single hashing, then two choices",
-            Self::Turbo64k => "nunatak::TurboMap of 65,536 shards",
-            #[cfg(target_os = "linux")]
-            Self::IcebergJournal => "the same with a journal of 64 MiB",
-            #[cfg(target_os = "linux")]
-            Self::IcebergHugePages => "the same in huge pages, if the file system has them",
-            #[cfg(target_os = "linux")]
-            Self::PeaFile => "nunatak::durable::PeaMap; an operation survives the process",
-            #[cfg(target_os = "linux")]
-            Self::TurboFile => "nunatak::durable::TurboMap; an operation survives the process",
-            #[cfg(target_os = "linux")]
-            Self::IcebergFile => "nunatak::durable::IcebergMap; an operation survives the process",
-            Self::Lmdb => {
-                "LMDB by heed, a transaction an operation, not synced, stored to the mapped \
-                 file; an operation survives the process"
-            }
-            Self::Redb => {
-                "redb, a transaction an operation, of durability None; an operation is lost \
-                 with the process"
-            }
-            Self::Fjall => "fjall, puts that do not look first; an operation survives the process",
-            Self::Sled => "sled 0.34; an operation of the last half second may be lost",
-            #[cfg(feature = "rocksdb")]
-            Self::Rocksdb => {
-                "RocksDB, puts that do not look first; an operation survives the process"
-            }
-        }
+        ["nunatak", "iceberg", "pea", "turbo"].iter().any(|own| self.name().starts_with(own))
     }
 }
 
 impl fmt::Display for MapName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(&self.name())
     }
 }
 
@@ -344,7 +249,7 @@ impl fmt::Display for MapName {
 /// `$Words` for that of words. Durable maps have none: who asks for it asks first.
 macro_rules! with_target {
     ($name:expr, $Map:ident, $Words:ident => $body:expr) => {{
-        #[cfg(target_os = "linux")]
+        #[cfg(durable)]
         use ::nunatak::durable::InFile;
         use ::nunatak::{Blocks, Dlht, Iceberg, Pea, Turbo};
         use $crate::targets::{self, MapName};
@@ -393,19 +298,16 @@ macro_rules! with_target {
             MapName::PeaTwoChoice => of_strategies!(1, 1),
             MapName::PeaStash => of_strategies!(2, 2),
             MapName::PeaNoStash => of_strategies!(0, 1),
-            #[cfg(target_os = "linux")]
+            #[cfg(durable)]
             MapName::IcebergFile | MapName::IcebergJournal | MapName::IcebergHugePages => {
                 body!(targets::Filed<InFile<Iceberg>>, targets::ShardedWords)
             }
-            #[cfg(target_os = "linux")]
+            #[cfg(durable)]
             MapName::PeaFile => body!(targets::Filed<InFile<Pea>>, targets::ShardedWords),
-            #[cfg(target_os = "linux")]
+            #[cfg(durable)]
             MapName::TurboFile => body!(targets::Filed<InFile<Turbo>>, targets::ShardedWords),
-            MapName::Lmdb | MapName::Redb | MapName::Fjall | MapName::Sled => {
-                body!(targets::Stored, targets::ShardedWords)
-            }
-            #[cfg(feature = "rocksdb")]
-            MapName::Rocksdb => body!(targets::Stored, targets::ShardedWords),
+            // The stores.
+            _ => body!(targets::Stored, targets::ShardedWords),
         }
     }};
 }
@@ -457,7 +359,7 @@ mod tests {
     fn every_adapter_behaves() {
         for &name in MapName::value_variants() {
             with_target!(name, Map, Words => {
-                let tells = !matches!(name.name(), "lmdb" | "fjall" | "rocksdb");
+                let tells = !matches!(&*name.name(), "lmdb" | "fjall" | "rocksdb");
                 behaves(&Map::empty(name), tells);
                 behaves(&Map::with_capacity(name, 1000), tells);
                 if name.is_durable() {

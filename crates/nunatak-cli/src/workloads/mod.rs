@@ -14,6 +14,7 @@ pub(crate) mod synced;
 pub(crate) mod words;
 
 use crate::keys::CHECKED_BITS;
+use crate::named::Named as _;
 use crate::settings::Popularity;
 use crate::threads::CheckFailed;
 use clap::ValueEnum;
@@ -26,45 +27,43 @@ const BLOCK: u64 = 1024;
 /// A workload that can be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub(crate) enum Workload {
-    /// Insert distinct keys into a map that was made large enough.
+    /// Distinct keys into a map that was made large enough.
     Insert,
-    /// Insert distinct keys into an empty map that grows.
+    /// Distinct keys into an empty map that grows as it fills.
     Grow,
-    /// Get present keys.
+    /// Lookups of random keys that are present.
     GetHit,
-    /// Get absent keys.
+    /// Lookups of random keys that are absent.
     GetMiss,
-    /// Insert an absent key, then delete it.
+    /// Insert of an absent key, then delete of that key.
     Insdel,
-    /// Delete every key of a full map.
+    /// Deletes of every key of a full map.
     Delete,
-    /// Insert distinct keys into a map that was made large enough, in steps of 5 % of
-    /// its items: speed against space.
+    /// Distinct keys into a map that was made large enough, by how full it is.
     Fill,
-    /// Half gets, half updates of present keys.
+    /// Half lookups, half updates of present keys.
     PutHeavy,
-    /// YCSB's load into a map that doubles twice, then A, B and C.
+    /// YCSB on a map that doubles twice while it is loaded.
     YcsbLoad,
-    /// YCSB A: 50 % gets, 50 % updates; uniform and Zipf.
+    /// 50 % lookups, 50 % updates.
     YcsbA,
-    /// YCSB B: 95 % gets, 5 % updates; uniform and Zipf.
+    /// 95 % lookups, 5 % updates.
     YcsbB,
-    /// YCSB C: gets only; uniform and Zipf.
+    /// Lookups only.
     YcsbC,
-    /// YCSB F: 50 % gets, 50 % atomic read-modify-writes; uniform and Zipf.
+    /// 50 % lookups, 50 % atomic read-modify-writes.
     YcsbF,
-    /// Percentiles of single inserts and gets while the map grows from empty.
+    /// Time of single operations while the map grows from empty.
     Latency,
-    /// Bytes per item, pre-sized and grown.
+    /// Resident bytes per item of 16 bytes.
     Space,
-    /// The shares of the items in each level of a map that has levels.
+    /// Shares of the items in levels 1, 2 and 3.
     Levels,
-    /// Insert new keys in transactions of 1000, each durable before the next; durable
-    /// maps only.
+    /// New keys, a thousand at a time, durable before the next thousand.
     Synced,
-    /// Open a map that was closed, at three sizes; durable maps only.
+    /// Opening of a map that was closed, by how many items it has.
     Recovery,
-    /// Count the words of text files.
+    /// Occurrences of every word in real text, checked.
     Words,
 }
 
@@ -72,59 +71,11 @@ impl Workload {
     /// The workloads of the bare command.
     pub(crate) const CORE: [Self; 6] =
         [Self::Insert, Self::Grow, Self::GetHit, Self::GetMiss, Self::Insdel, Self::Words];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Insert => "insert",
-            Self::Grow => "grow",
-            Self::GetHit => "get-hit",
-            Self::GetMiss => "get-miss",
-            Self::Insdel => "insdel",
-            Self::Delete => "delete",
-            Self::Fill => "fill",
-            Self::PutHeavy => "put-heavy",
-            Self::YcsbLoad => "ycsb-load",
-            Self::YcsbA => "ycsb-a",
-            Self::YcsbB => "ycsb-b",
-            Self::YcsbC => "ycsb-c",
-            Self::YcsbF => "ycsb-f",
-            Self::Latency => "latency",
-            Self::Space => "space",
-            Self::Levels => "levels",
-            Self::Synced => "synced",
-            Self::Recovery => "recovery",
-            Self::Words => "words",
-        }
-    }
-
-    pub(crate) const fn description(self) -> &'static str {
-        match self {
-            Self::Insert => "Distinct keys into a map that was made large enough",
-            Self::Grow => "Distinct keys into an empty map that grows as it fills",
-            Self::GetHit => "Lookups of random keys that are present",
-            Self::GetMiss => "Lookups of random keys that are absent",
-            Self::Insdel => "Insert of an absent key, then delete of that key",
-            Self::Delete => "Deletes of every key of a full map",
-            Self::Fill => "Distinct keys into a map that was made large enough, by how full it is",
-            Self::YcsbLoad => "YCSB on a map that doubles twice while it is loaded",
-            Self::PutHeavy => "Half lookups, half updates of present keys",
-            Self::YcsbA => "50 % lookups, 50 % updates",
-            Self::YcsbB => "95 % lookups, 5 % updates",
-            Self::YcsbC => "Lookups only",
-            Self::YcsbF => "50 % lookups, 50 % atomic read-modify-writes",
-            Self::Latency => "Time of single operations while the map grows from empty",
-            Self::Space => "Resident bytes per item of 16 bytes",
-            Self::Levels => "Shares of the items in levels 1, 2 and 3",
-            Self::Synced => "New keys, a thousand at a time, durable before the next thousand",
-            Self::Recovery => "Opening of a map that was closed, by how many items it has",
-            Self::Words => "Occurrences of every word in real text, checked",
-        }
-    }
 }
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(&self.name())
     }
 }
 
@@ -191,7 +142,7 @@ impl Operation {
 
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.workload.name())?;
+        f.write_str(&self.workload.name())?;
         f.write_str(match self.variant {
             Variant::Filled(percent) => return write!(f, "/{percent:02}"),
             Variant::Items(items) => return write!(f, "/{items}"),

@@ -33,7 +33,7 @@ thread_local! {
 /// The largest depth of hooks within hooks.
 pub const DEEPEST: usize = 2;
 
-/// Buddies this thread's hook, unless hooks are nested too deep.
+/// Runs this thread's hook, unless hooks are nested too deep.
 ///
 /// ```
 /// use nunatak_harness::hostile::hooks::{Event, fire};

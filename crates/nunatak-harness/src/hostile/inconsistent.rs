@@ -55,7 +55,7 @@ fn grow_and_shrink(map: &dyn Victim) {
     drop(map.iterate());
 }
 
-/// Buddies a random operation, now and then on all keys.
+/// Runs a random operation, now and then on all keys.
 pub(super) fn operate(map: &dyn Victim, random: &mut Random, round: usize) {
     let key = random.below(KEYS);
     if round % 400 == 399 {

@@ -12,7 +12,7 @@ use std::thread;
 
 type Boxed<D> = BoxedMap<u64, Witness, RandomState, D>;
 
-/// Buddies `collect` repeatedly on other threads while `run` runs. Usually there are more threads than
+/// Runs `collect` repeatedly on other threads while `run` runs. Usually there are more threads than
 /// processors, so that each is descheduled anywhere now and then.
 fn beside(collect: impl Fn() + Sync, run: impl FnOnce()) {
     struct Ends<'e>(&'e AtomicBool);

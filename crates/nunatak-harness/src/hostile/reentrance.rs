@@ -46,7 +46,7 @@ fn meddling<H: Handle>(handle: H, count: Count, salt: u64, from: u64, budget: u6
     })
 }
 
-/// Buddies one thread's operations on keys of its own, while its hooks meddle with other keys. Each
+/// Runs one thread's operations on keys of its own, while its hooks meddle with other keys. Each
 /// operation does what it does without hooks.
 fn keys_of_ones_own<H: Handle>(handle: &H, seed: u64) {
     let (map, count) = (handle.victim(), Count::default());

@@ -34,10 +34,10 @@ pub trait Victim {
     fn get(&self, key: u64) -> Option<u64>;
     /// Removes the key.
     fn remove(&self, key: u64);
-    /// Buddies every operation that takes a closure; each call of it is an event. In the end the key
+    /// Runs every operation that takes a closure; each call of it is an event. In the end the key
     /// is present.
     fn decide(&self, key: u64);
-    /// Buddies every kind of batch. In the end all keys are present.
+    /// Runs every kind of batch. In the end all keys are present.
     fn batch(&self, keys: &[u64]);
     /// Returns all keys.
     fn iterate(&self) -> Vec<u64>;

@@ -41,7 +41,7 @@ fn patience() -> Duration {
     Duration::from_secs(seconds.unwrap_or(60))
 }
 
-/// Buddies `check` in a thread, and waits while it makes progress.
+/// Runs `check` in a thread, and waits while it makes progress.
 ///
 /// ```
 /// nunatak_harness::hostile::watch::watched(|| assert_eq!(1 + 1, 2));
@@ -76,7 +76,7 @@ pub fn watched(check: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Buddies `check` in a process of its own, which runs the test of this name in the present program. A
+/// Runs `check` in a process of its own, which runs the test of this name in the present program. A
 /// crash of that process becomes a panic of this one.
 ///
 /// # Panics

@@ -117,7 +117,7 @@ fn operate<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(
     balance[number as usize] += i64::from(put);
 }
 
-/// Buddies a batch whose operations depend on each other.
+/// Runs a batch whose operations depend on each other.
 fn operate_batch<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(
     map: &M,
     key: K,

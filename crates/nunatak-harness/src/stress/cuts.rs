@@ -84,7 +84,7 @@ where
     });
 }
 
-/// Buddies the writers, a thread that makes the map grow and shrink, and one that calls `look`
+/// Runs the writers, a thread that makes the map grow and shrink, and one that calls `look`
 /// repeatedly.
 fn write_and<K, V, M>(map: &M, done: &[AtomicU64; WRITERS], rounds: u64, look: impl Fn() + Sync)
 where

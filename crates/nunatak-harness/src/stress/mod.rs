@@ -13,7 +13,7 @@ use nunatak::ConcurrentMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Buddies `work` on so many threads, all from the same moment, each with its number. Returns the
+/// Runs `work` on so many threads, all from the same moment, each with its number. Returns the
 /// results.
 ///
 /// # Panics
@@ -43,9 +43,9 @@ pub fn together<R: Send>(threads: usize, work: impl Fn(usize) -> R + Sync) -> Ve
 
 /// Counts threads during whose work others continue.
 #[derive(Debug)]
-pub(crate) struct Running(AtomicUsize);
+pub(crate) struct Run(AtomicUsize);
 
-impl Running {
+impl Run {
     pub(crate) fn new(threads: usize) -> Self {
         Self(AtomicUsize::new(threads))
     }
@@ -56,13 +56,13 @@ impl Running {
 
     /// Counts a thread as running until the guard is dropped, also by a panic.
     pub(crate) fn one(&self) -> impl Drop {
-        struct BuddyExtent<'r>(&'r AtomicUsize);
-        impl Drop for BuddyExtent<'_> {
+        struct Run<'r>(&'r AtomicUsize);
+        impl Drop for Run<'_> {
             fn drop(&mut self) {
                 self.0.fetch_sub(1, Ordering::SeqCst);
             }
         }
-        BuddyExtent(&self.0)
+        Run(&self.0)
     }
 }
 

@@ -175,7 +175,7 @@ fn scale(hash: u64, bins: usize) -> usize {
     ((u128::from(hash) * bins as u128) >> 64) as usize
 }
 
-/// HashCodec of words that are hashes already (boxed entries).
+/// The codec of words that are hashes already (boxed entries).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct IdentityCodec;
 
@@ -202,7 +202,7 @@ impl HashCodec for IdentityCodec {
     }
 }
 
-/// HashCodec of words that are keys. They are hashed with the caller's hasher, or permuted if that
+/// The codec of words that are keys. They are hashed with the caller's hasher, or permuted if that
 /// is the default one: a permuted word is as good a hash, takes less time, and stands for the word
 /// in the slot.
 pub struct WordCodec<S> {
@@ -323,7 +323,7 @@ impl<S: BuildHasher + Send + Sync + 'static> HashCodec for WordCodec<S> {
     }
 }
 
-/// HashCodec of words that are keys, by the remainder.
+/// The codec of words that are keys, by the remainder.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ModuloCodec;
 

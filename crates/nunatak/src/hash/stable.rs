@@ -5,7 +5,7 @@ use super::permutation::Permutation;
 use super::{Hashing, RandomState};
 use crate::error::Error;
 
-/// HashCodec of words that are keys in files: they are permuted by numbers that the file keeps.
+/// The codec of words that are keys in files: they are permuted by numbers that the file keeps.
 #[derive(Debug, Clone, Copy)]
 pub struct StableCodec(Permutation);
 

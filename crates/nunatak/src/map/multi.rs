@@ -442,7 +442,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> Extend<(K, V)> for PeaMultiMap<K, V, S
     }
 }
 
-/// ShadowPages all pairs, and frees the map before the first is yielded.
+/// Copies all pairs, and frees the map before the first is yielded.
 impl<K: InlineKey, V: Inline, S: Hashing> IntoIterator for PeaMultiMap<K, V, S> {
     type Item = (K, V);
     type IntoIter = std::vec::IntoIter<(K, V)>;

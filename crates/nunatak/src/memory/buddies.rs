@@ -36,7 +36,7 @@ pub(crate) struct Buddies {
     pub(crate) len: usize,
     /// The largest number of elements so far.
     pub(crate) ever: usize,
-    /// Buddies that were given back in this epoch or an earlier one are known to no operation.
+    /// Extents that were given back in this epoch or an earlier one are known to no operation.
     ended: u64,
 }
 

@@ -276,7 +276,7 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         self.persist()
     }
 
-    /// Buddies a function while no page is copied.
+    /// Runs a function while no page is copied.
     fn while_nothing_moves<R>(&self, run: impl FnOnce() -> R) -> R {
         run()
     }

@@ -1,6 +1,6 @@
 //! Where the bytes of a table live.
 //!
-//! A table asks a [`Memory`] for a [`Region`]: a reserved_array of address space that is reserved once and
+//! A table asks a [`Memory`] for a [`Region`]: a reserved array of address space that is reserved once and
 //! committed from its beginning. So it grows and shrinks in place, and its base never moves. The
 //! heap is anonymous memory with huge pages. A durable table stores through its medium.
 //!
@@ -118,7 +118,7 @@ pub trait Memory: Send + Sync {
     fn reserve(&self, bytes: usize) -> Result<Self::Region, Error>;
 }
 
-/// A reserved_array of address space, committed from its beginning.
+/// A reserved array of address space, committed from its beginning.
 ///
 /// ```
 /// use nunatak::memory::{Heap, Memory, Region};

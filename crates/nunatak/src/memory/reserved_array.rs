@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //! 1. The region is committed for `len` elements of `T`, and its base is aligned for `T`.
-//! 2. Elements that were committed once stay accessible until the reserved_array is dropped, also after it
+//! 2. Elements that were committed once stay accessible until the reserved array is dropped, also after it
 //!    has shrunk: operations that have not learned of a shrink may access them.
 //! 3. All zero bytes are a valid `T` ([`Zeroed`]), so fresh memory needs no initialisation.
 //!    Elements that were given up and taken again read as zero or as before.
@@ -84,20 +84,20 @@ mod backing {
         elements: PhantomData<T>,
     }
 
-    // SAFETY: the reserved_array owns its elements, like a boxed slice.
+    // SAFETY: the reserved array owns its elements, like a boxed slice.
     unsafe impl<T: Send, M: Medium> Send for ReservedArray<T, M> {}
     // SAFETY: it hands out shared references only, like a boxed slice.
     unsafe impl<T: Sync, M: Medium> Sync for ReservedArray<T, M> {}
 
     impl<T: Zeroed> ReservedArray<T> {
-        /// Makes `len` elements; the reserved_array can grow to `most`.
+        /// Makes `len` elements; the reserved array can grow to `most`.
         pub(crate) fn new(len: usize, most: usize) -> Result<Self, Error> {
             Self::within(&Heap, Part::Front, len, most)
         }
     }
 
     impl<T: Zeroed, M: Medium> ReservedArray<T, M> {
-        /// Makes `len` elements in a part of a medium; the reserved_array can grow to `most`.
+        /// Makes `len` elements in a part of a medium; the reserved array can grow to `most`.
         pub(crate) fn within(
             medium: &M,
             part: Part,

@@ -173,7 +173,7 @@ pub(crate) fn current_if_any() -> usize {
     local::number()
 }
 
-/// Buddies a function with this thread's number, which the thread keeps meanwhile.
+/// Runs a function with this thread's number, which the thread keeps meanwhile.
 #[inline(always)]
 pub(crate) fn with<R>(run: impl FnOnce(usize) -> R) -> R {
     let number = local::number();

@@ -1,8 +1,8 @@
-//! ShadowPages words that other threads may be storing meanwhile.
+//! Copies words that other threads may be storing meanwhile.
 
 use super::{AtomicU64, DATA};
 
-/// ShadowPages words, each as it was at some instant, to uninitialised memory for as many. ShadowPages
+/// Copies words, each as it was at some instant, to uninitialised memory for as many. ShadowPages
 /// vectors of two words if `whole` says that the processor loads such a pair at once, as
 /// [`pairs_load_whole`](super::pairs_load_whole) tells.
 ///
@@ -29,7 +29,7 @@ mod lines {
     /// lines 2.4, without prefetches 2.3; one word at a time 1.2.
     const AHEAD: usize = 64 * LINE;
 
-    /// ShadowPages words from the first one up to some line, and returns their number.
+    /// Copies words from the first one up to some line, and returns their number.
     ///
     /// # Safety
     /// As of [`copy_words`](super::copy_words); the processor has AVX if `whole` says so.
@@ -55,7 +55,7 @@ mod lines {
         copied
     }
 
-    /// ShadowPages eight words by four loads, each of 16 aligned bytes: one access on every
+    /// Copies eight words by four loads, each of 16 aligned bytes: one access on every
     /// processor with AVX.
     ///
     /// # Safety
@@ -88,7 +88,7 @@ mod lines {
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan)))))]
 mod lines {
-    /// ShadowPages nothing: words are copied one by one.
+    /// Copies nothing: words are copied one by one.
     ///
     /// # Safety
     /// None is needed.

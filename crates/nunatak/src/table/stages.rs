@@ -97,7 +97,7 @@ pub trait Iteration: Sized {
     }
 }
 
-/// ShadowPages all pairs as of one moment.
+/// Copies all pairs as of one moment.
 pub trait Snapshots {
     /// Yields the pairs of a cut.
     type Snapshot: Iterator<Item = (u64, u64)> + 'static;

@@ -123,7 +123,7 @@ impl Content for Fixed {
     }
 }
 
-/// Buddies all operations on an empty map that gets `count` entries; drops it with some left.
+/// Runs all operations on an empty map that gets `count` entries; drops it with some left.
 pub(crate) fn all<C: Content, M: ConcurrentMap<C::Key, C::Value>>(map: M, count: u32) {
     single::<C, M>(&map, count);
     batches::<C, M>(&map, count);

@@ -15,7 +15,7 @@ fn name(n: u32) -> String {
     format!("a key of some length: {n}")
 }
 
-/// Buddies all checks. No value is left after the map.
+/// Runs all checks. No value is left after the map.
 pub(crate) fn all<D: Design>(map: Map<D>) {
     let value = Arc::new(7);
     guards(&map, &value);

@@ -14,7 +14,7 @@ use std::thread;
 const THREADS: u32 = 3;
 const KEYS: u32 = 6;
 
-/// Buddies `step` by some threads, `rounds` times each, with different numbers.
+/// Runs `step` by some threads, `rounds` times each, with different numbers.
 fn run(rounds: u32, step: impl Fn(u32, u32) + Sync) {
     thread::scope(|scope| {
         for thread in 0..THREADS {

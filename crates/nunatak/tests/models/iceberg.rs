@@ -8,7 +8,7 @@ use crate::models::{self, Model, spawn};
 pub(crate) use chosen::Chosen;
 use std::sync::Arc;
 
-/// Buddies the other `check` with at most as many preemptions as there is time for.
+/// Runs the other `check` with at most as many preemptions as there is time for.
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     models::check(preemptions.min(crate::MOST_PREEMPTIONS), model);
 }

@@ -9,7 +9,7 @@ static LEFT_OUT: RwLock<()> = RwLock::new(());
 
 pub(crate) type Model = (&'static str, fn());
 
-/// Buddies a model on every interleaving with at most so many preemptions.
+/// Runs a model on every interleaving with at most so many preemptions.
 pub(crate) fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);

@@ -55,7 +55,7 @@ where
     ]
 }
 
-/// Buddies all scenarios.
+/// Runs all scenarios.
 pub(crate) fn every_scenario_holds(scenarios: &[Scenario]) {
     let _nothing = LEFT_OUT.read().unwrap_or_else(PoisonError::into_inner);
     for &(name, schedules, scenario) in scenarios {

@@ -92,7 +92,7 @@ pub(crate) fn measure(request: &Request) -> Result<Vec<Option<f64>>, CheckFailed
     type Sharded = Vectors<Shards<u64, Vec<u64>>>;
     match request.phases.map {
         MapName::Pea => measure_subject(request, RamMulti::new),
-        #[cfg(target_os = "linux")]
+        #[cfg(durable)]
         MapName::PeaFile => measure_subject(request, super::subjects::FiledMulti::new),
         MapName::Dashmap => measure_subject(request, Dashmap::new),
         MapName::Scc => measure_subject(request, Scc::new),

@@ -34,7 +34,7 @@ trait Oltp: Sync + Sized {
 
     fn prefetch(&self, transaction: &Self::Transaction);
 
-    /// Buddies it: false if it met another one and has done nothing.
+    /// Runs it: false if it met another one and has done nothing.
     fn run(&self, transaction: &Self::Transaction, done: &mut Self::Done) -> bool;
 
     /// Whether all rows agree with what all threads have done.

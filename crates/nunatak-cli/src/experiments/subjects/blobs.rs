@@ -7,7 +7,7 @@ use nunatak::TurboBlobMap;
 /// In RAM.
 pub(crate) type RamBlobs = Blobs<TurboBlobMap<Hasher>, ()>;
 /// In a file, never synced.
-#[cfg(target_os = "linux")]
+#[cfg(durable)]
 pub(crate) type FiledBlobs = Blobs<nunatak::durable::TurboBlobMap, tempfile::TempDir>;
 
 /// A map, and what goes with it.
@@ -25,7 +25,7 @@ impl RamBlobs {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(durable)]
 impl FiledBlobs {
     pub(crate) fn new(key_bytes: usize, value_bytes: usize) -> Self {
         let directory = tempfile::tempdir().expect(WORKS);
@@ -98,5 +98,5 @@ impl<M, D> Blobs<M, D> {
 }
 
 impl_subject!(RamBlobs, std::convert::identity);
-#[cfg(target_os = "linux")]
+#[cfg(durable)]
 impl_subject!(FiledBlobs, |removed: Result<_, nunatak::Error>| removed.expect(WORKS));

@@ -6,10 +6,10 @@ mod multi;
 mod peers;
 mod records;
 
-#[cfg(target_os = "linux")]
+#[cfg(durable)]
 pub(crate) use blobs::FiledBlobs;
 pub(crate) use blobs::RamBlobs;
-#[cfg(target_os = "linux")]
+#[cfg(durable)]
 pub(crate) use multi::FiledMulti;
 pub(crate) use multi::{RamMulti, Vectors};
 pub(crate) use peers::{Boxed, Peer};

@@ -7,28 +7,27 @@ use nunatak::PeaMultiMap;
 /// In RAM.
 pub(crate) type RamMulti = Multi<PeaMultiMap<u64, u64, Hasher>, ()>;
 /// In a file that goes with it.
-#[cfg(target_os = "linux")]
+#[cfg(durable)]
 pub(crate) type FiledMulti = Multi<nunatak::durable::PeaMultiMap<u64, u64>, tempfile::TempDir>;
 
 /// A map, and what goes with it.
 pub(crate) struct Multi<M, D> {
     map: M,
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there are no files"))]
-    directory: D,
+    _directory: D,
 }
 
 impl RamMulti {
     pub(crate) fn new() -> Self {
-        Self { map: PeaMultiMap::new(), directory: () }
+        Self { map: PeaMultiMap::new(), _directory: () }
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(durable)]
 impl FiledMulti {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().expect(super::WORKS);
         let map = nunatak::durable::PeaMultiMap::create(directory.path().join("map"));
-        Self { map: map.expect(super::WORKS), directory }
+        Self { map: map.expect(super::WORKS), _directory: directory }
     }
 }
 
@@ -90,17 +89,17 @@ macro_rules! impl_subject {
 }
 
 impl_subject!(RamMulti, std::convert::identity);
-#[cfg(target_os = "linux")]
+#[cfg(durable)]
 impl_subject!(
     FiledMulti,
     |change: Result<_, nunatak::Error>| change.expect(super::WORKS),
     fn reopen(self) -> (Self, Option<f64>) {
-        let Self { map, directory } = self;
+        let Self { map, _directory: directory } = self;
         map.close().expect(super::WORKS);
         let begin = std::time::Instant::now();
         let map = nunatak::durable::PeaMultiMap::open(directory.path().join("map"));
         let milliseconds = begin.elapsed().as_secs_f64() * 1e3;
-        (Self { map: map.expect(super::WORKS), directory }, Some(milliseconds))
+        (Self { map: map.expect(super::WORKS), _directory: directory }, Some(milliseconds))
     }
 );
 

@@ -57,7 +57,7 @@ pub(in crate::map) fn find_many<T: KeyTest>(
     }
 }
 
-/// Buddies `each` for the changes of a batch, in order, until it returns false. Slots and entries have
+/// Runs `each` for the changes of a batch, in order, until it returns false. Slots and entries have
 /// been fetched before, and, if `INSERTS`, free slots for the keys.
 pub(in crate::map) fn for_each_fetched<const INSERTS: bool>(
     table: &impl PairTable,

@@ -18,7 +18,7 @@ fn prefetch_entry<K, V>(word: u64) {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
-    /// Buddies `each` for every key of a batch, in order, after the lines of its slot and its entry
+    /// Runs `each` for every key of a batch, in order, after the lines of its slot and its entry
     /// have been fetched.
     fn for_each_fetched<'k, const INSERTS: bool>(
         &self,

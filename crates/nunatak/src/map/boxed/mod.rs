@@ -248,7 +248,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         BoxedGuard::new(self, self.guard())
     }
 
-    /// Buddies `f` on the key's value, in place, under a guard.
+    /// Runs `f` on the key's value, in place, under a guard.
     ///
     /// `f` may change a value that is `Sync`, such as an atomic counter. The entry may be removed
     /// or replaced before `f` ends, or between the lookup and `f`. Then `f` changes an entry that
@@ -528,7 +528,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         }
     }
 
-    /// Buddies `f` on the key's value, or on the result of `make`, which is stored first, if the key
+    /// Runs `f` on the key's value, or on the result of `make`, which is stored first, if the key
     /// is absent.
     ///
     /// `make` runs at most once. Its value is dropped if another thread stored one meanwhile.

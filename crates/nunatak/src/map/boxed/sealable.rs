@@ -109,7 +109,7 @@ impl<V> Sealable<V> {
         Some(Use(&self.word))
     }
 
-    /// Buddies `f` on the value, unless it is sealed. While `f` runs the value can't be sealed.
+    /// Runs `f` on the value, unless it is sealed. While `f` runs the value can't be sealed.
     ///
     /// Costs two atomic read-modify-writes of a word beside the value. Never waits. Other
     /// threads may use the value at the same time, and `f` may use it again. A panic of `f`

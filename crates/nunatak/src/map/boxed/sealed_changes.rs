@@ -25,7 +25,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, Sealable<V>, S, D> 
         }
     }
 
-    /// Buddies `f` on the key's value, in place, and returns the result of `f`; `None` if the key is
+    /// Runs `f` on the key's value, in place, and returns the result of `f`; `None` if the key is
     /// absent.
     ///
     /// As [`get_with`](Self::get_with), but [`remove_sealed_if`](Self::remove_sealed_if) and
@@ -63,7 +63,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, Sealable<V>, S, D> 
         }
     }
 
-    /// Buddies `f` on the key's value, in place, or on the result of `make`, which is stored first, if
+    /// Runs `f` on the key's value, in place, or on the result of `make`, which is stored first, if
     /// the key is absent.
     ///
     /// As [`modify`](Self::modify). `make` runs at most once. Its value is dropped if another

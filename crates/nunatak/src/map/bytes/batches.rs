@@ -47,7 +47,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         );
     }
 
-    /// Buddies `each` for every key of a batch, in order, after the lines of its slot and its entry
+    /// Runs `each` for every key of a batch, in order, after the lines of its slot and its entry
     /// have been fetched.
     pub(super) fn for_each_fetched<'k, const INSERTS: bool>(
         &self,

@@ -28,7 +28,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         self.table.iter().map(move |pair| self.entry(&guard, pair))
     }
 
-    /// ShadowPages the entry of a slot that was read under a guard.
+    /// Copies the entry of a slot that was read under a guard.
     fn entry(&self, guard: &GuardPin<'_>, (word, value_word): (u64, u64)) -> (OwnedKey<E>, Bytes) {
         // SAFETY: read under the guard (R3).
         let found = unsafe { self.entries.found(word, value_word) };

@@ -224,7 +224,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         ByteGuard::new(self, self.guard())
     }
 
-    /// Buddies `f` on the key's value, without a copy.
+    /// Runs `f` on the key's value, without a copy.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -328,7 +328,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         Ok(before.map(|word| self.take_out(&guard, word)))
     }
 
-    /// ShadowPages the value of a word that the caller took out of its slot, and retires its entry.
+    /// Copies the value of a word that the caller took out of its slot, and retires its entry.
     pub(super) fn take_out(&self, guard: &GuardPin<'_>, word: u64) -> Vec<u8> {
         let value = E::copy(self.value(guard, word));
         self.retire(word);

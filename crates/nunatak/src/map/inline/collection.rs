@@ -151,7 +151,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S> + Unshadowed> Extend<
     }
 }
 
-/// ShadowPages all entries, and frees the map before the first is yielded.
+/// Copies all entries, and frees the map before the first is yielded.
 impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> IntoIterator for InlineMap<K, V, S, D> {
     type Item = (K, V);
     type IntoIter = std::vec::IntoIter<(K, V)>;

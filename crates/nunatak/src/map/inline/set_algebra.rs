@@ -154,7 +154,7 @@ impl<K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> InlineSet<K, S, D>
     }
 }
 
-/// ShadowPages all keys, and frees the set before the first is yielded.
+/// Copies all keys, and frees the set before the first is yielded.
 impl<K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> IntoIterator for InlineSet<K, S, D> {
     type Item = K;
     type IntoIter = std::vec::IntoIter<K>;

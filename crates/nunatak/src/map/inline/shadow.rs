@@ -206,7 +206,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
         ended.map(|()| executed)
     }
 
-    /// Buddies `each` for every key, in order, until it fails or returns false. The bins of later keys
+    /// Runs `each` for every key, in order, until it fails or returns false. The bins of later keys
     /// are prefetched meanwhile.
     fn in_order(
         &self,

@@ -21,7 +21,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Paged {
     durable: Durable,
-    /// ShadowPages of pages, if the medium itself has no order.
+    /// Copies of pages, if the medium itself has no order.
     copies: Option<Arc<ShadowPages>>,
 }
 

@@ -285,7 +285,7 @@ impl ShadowPages {
         self.pool.backing.store(address, version.0, store);
     }
 
-    /// ShadowPages a page for changes in this epoch, unless another thread has copied it.
+    /// Copies a page for changes in this epoch, unless another thread has copied it.
     #[cold]
     pub(super) fn copy(&self, versions: &Versions, word: &AtomicU64) -> Result<(), Error> {
         if self.pool.backing.is_read_only() {
@@ -542,7 +542,7 @@ impl ShadowPages {
         Ok(())
     }
 
-    /// Buddies a function while no page is copied. So a reader of an old page can wait for the copies.
+    /// Runs a function while no page is copied. So a reader of an old page can wait for the copies.
     pub(super) fn while_nothing_moves<R>(&self, run: impl FnOnce() -> R) -> R {
         let _held = self.state.lock();
         run()

@@ -30,7 +30,7 @@ impl Pool {
         self.barrier_with(end)
     }
 
-    /// Buddies a barrier. The caller makes sure that no transaction is written meanwhile.
+    /// Runs a barrier. The caller makes sure that no transaction is written meanwhile.
     fn barrier_with(&self, end: Option<MutexGuard<'_, End>>) -> Result<(), Error> {
         self.check()?;
         if let Some(journal) = self.journal.get() {

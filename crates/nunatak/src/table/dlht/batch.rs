@@ -111,7 +111,7 @@ impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// Buddies `step` for every operation of a batch, in order, with its hash,
+    /// Runs `step` for every operation of a batch, in order, with its hash,
     /// fetching the bins of later ones meanwhile. When a step must wait, it is
     /// tried again after this thread has left the table for a moment.
     #[inline(always)]

@@ -30,7 +30,7 @@ pub(super) struct Index {
     pub(super) overflow: Mutex<Overflow>,
     /// Half buckets that were taken when the index became the root.
     pub(super) links_at_birth: AtomicUsize,
-    /// Whether one load reads a pair of words, see [`look`](super::probe::look).
+    /// Whether one load reads a pair of words, see [`probe`](super::probe::probe).
     pub(super) pairs_load_whole: bool,
     /// Whether the processor has AVX-512F.
     pub(super) has_avx512: bool,

@@ -59,12 +59,12 @@ impl Overflow {
         self.bins.get(&bin).filter(|delegated| !delegated.moved)
     }
 
-    /// ShadowPages a bin's pairs; `None` if they have been taken.
+    /// Copies a bin's pairs; `None` if they have been taken.
     pub(super) fn pairs(&self, bin: usize) -> Option<Vec<(u64, u64)>> {
         self.present(bin).map(|delegated| delegated.pairs.clone())
     }
 
-    /// ShadowPages the pairs that a snapshot kept here.
+    /// Copies the pairs that a snapshot kept here.
     pub(super) fn kept_pairs(&self, bin: usize) -> Vec<(u64, u64)> {
         self.bins.get(&bin).map(|delegated| delegated.pairs.clone()).unwrap_or_default()
     }

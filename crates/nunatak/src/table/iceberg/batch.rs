@@ -85,7 +85,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Batches for Table<P, B, M> {
 }
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
-    /// Buddies `step` for every operation of a batch, in order, while the lines of later
+    /// Runs `step` for every operation of a batch, in order, while the lines of later
     /// ones are fetched.
     #[inline(always)]
     fn for_each_fetched<const CHANGES: bool>(

@@ -458,7 +458,7 @@ impl<B> Front<B, crate::memory::Heap> {
     }
 }
 
-/// Makes a piece of a reserved_array resident, if it has so many; otherwise the number that
+/// Makes a piece of a reserved array resident, if it has so many; otherwise the number that
 /// the piece has among those of the next.
 pub(super) fn populate<T: Zeroed, M: Medium>(
     reserved_array: &ReservedArray<T, M>,

@@ -90,7 +90,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> PairIter<'_, P, B, M> {
         }
     }
 
-    /// ShadowPages the pairs of a block, all at one moment, since a key may be taken out
+    /// Copies the pairs of a block, all at one moment, since a key may be taken out
     /// and put into another slot.
     fn copy(&mut self, block: usize) {
         let table = self.table;

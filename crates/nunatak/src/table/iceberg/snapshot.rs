@@ -28,7 +28,7 @@ impl Copy {
         Self { halves: Mutex::new([const { Vec::new() }; 2]) }
     }
 
-    /// ShadowPages the slots of a block that is locked.
+    /// Copies the slots of a block that is locked.
     pub(super) fn push<'s>(&self, half: usize, slots: impl Iterator<Item = &'s AtomicPair>) {
         // Relaxed: under the block's lock.
         let pairs = slots

@@ -73,7 +73,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Batches for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// Buddies `step` for every operation of a batch, in order, while the lines of later
+    /// Runs `step` for every operation of a batch, in order, while the lines of later
     /// ones are fetched.
     #[inline(always)]
     fn for_each_fetched<'t, const CHANGES: bool>(

@@ -56,7 +56,7 @@ pub(super) struct Found<'t> {
 #[derive(Debug)]
 pub(super) struct Directories {
     current: AtomicPtr<Directory>,
-    /// By their depths. LockedBuckets by who changes the structure. No boxes: who reads the current
+    /// By their depths. Held by who changes the structure. No boxes: who reads the current
     /// one knows it by its address, and a box that is moved claims to be the only one.
     all: Mutex<Vec<Option<Arc<Directory>>>>,
 }

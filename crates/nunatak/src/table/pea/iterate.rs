@@ -36,7 +36,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Iteration for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// ShadowPages the pairs, by their words, of the segment that a hash is in, from that
+    /// Copies the pairs, by their words, of the segment that a hash is in, from that
     /// hash on; where the hashes behind it begin.
     pub(super) fn read_segment(&self, from: u64, pairs: &mut Vec<(u64, u64)>) -> Option<u64> {
         loop {

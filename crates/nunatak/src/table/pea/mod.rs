@@ -155,7 +155,7 @@ pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     pairs_load_whole: bool,
     /// Who wants that nobody changes anything, and the snapshot that is being taken.
     cut: Cut,
-    /// LockedBuckets by who takes a snapshot or merges.
+    /// Held by who takes a snapshot or merges.
     exclusive: Mutex<()>,
     splits: split::Counts,
     restoring: RecoveryProgress,

@@ -1,6 +1,6 @@
 //! Segments: tables of buckets, each of which is split by itself.
 //!
-//! All segments are in one reserved_array of addresses, by their numbers, so that the system
+//! All segments are in one reserved array of addresses, by their numbers, so that the system
 //! can back them by huge pages; so are their stash buckets, two for each.
 //!
 //! Invariants
@@ -8,7 +8,7 @@
 //!    ended that may have known it; its generation is another one then, so that who has
 //!    read of it without being counted as an operation finds out.
 //! 2. A segment that is given out is empty.
-//! 3. The lowest numbers are given out first, so that the end of the reserved_array can be given
+//! 3. The lowest numbers are given out first, so that the end of the reserved array can be given
 //!    back to the system.
 //! 4. Of a table of duplicate keys and of a durable one, buckets are locked by their
 //!    groups' versions, and stash buckets by one of their own; of another, by the bit in

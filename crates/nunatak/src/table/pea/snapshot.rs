@@ -37,7 +37,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Snapshots for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// ShadowPages the segment of a hash for the cut that is being taken, unless somebody has. The
+    /// Copies the segment of a hash for the cut that is being taken, unless somebody has. The
     /// caller is in an operation, and holds no lock.
     #[inline(always)]
     pub(super) fn copy_before_change(&self, found: Found<'_>, hash: u64) {

@@ -94,7 +94,7 @@ impl Cut {
         }
     }
 
-    /// Buddies something while nobody changes anything. The caller is in no operation.
+    /// Runs something while nobody changes anything. The caller is in no operation.
     pub(in crate::table) fn frozen<R>(&self, run: impl FnOnce() -> R) -> R {
         // Release: before the barrier that `retire_tag` is.
         self.freezing.fetch_add(1, Ordering::Release);

@@ -29,7 +29,7 @@ pub struct Recovery {
     pub items: usize,
     /// Keys that a resize had yet to move, and that were moved now.
     pub moved: usize,
-    /// ShadowPages of keys that were dropped.
+    /// Copies of keys that were dropped.
     pub dropped: usize,
 }
 

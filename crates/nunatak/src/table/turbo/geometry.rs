@@ -84,7 +84,7 @@ impl Descriptor {
         Some(BuddyExtent { first: (self.0 & FIRST) as usize, size: size as u32 - 1 })
     }
 
-    /// Whether the extent that the shard had at an earlier time is its run still, and was so in
+    /// Whether the extent that the shard had at an earlier time is its extent still, and was so in
     /// between.
     #[inline(always)]
     pub(super) fn has_extent_of(self, earlier: Self) -> bool {

@@ -3,7 +3,7 @@
 //!
 //! # The picture
 //! The highest bits of a hash tell its [shard](shards), the next ones its bucket in the
-//! shard's [run](crate::memory::BuddyExtent) of buckets. A key is stored in the first free slot from there on, in
+//! shard's [extent](crate::memory::BuddyExtent) of buckets. A key is stored in the first free slot from there on, in
 //! its scope of sixteen buckets. When there is none, the shard's pairs are [stored
 //! anew](rehash) in twice as many buckets; so who inserts waits for one shard at most.
 //!
@@ -156,7 +156,7 @@ pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     pairs_load_whole: bool,
     /// Who wants that nobody changes anything, and the snapshot that is being taken.
     cut: Cut,
-    /// ShardGuard by who takes a snapshot or makes the table smaller.
+    /// Held by who takes a snapshot or makes the table smaller.
     exclusive: Mutex<()>,
     happened: rehash::Happened,
     restoring: RecoveryProgress,
@@ -223,7 +223,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         held
     }
 
-    /// Buddies a change to a shard, of which it is told some hash, under its lock.
+    /// Runs a change to a shard, of which it is told some hash, under its lock.
     fn change_shard<R>(
         &self,
         number: usize,

@@ -1,7 +1,7 @@
 //! Shards: small tables of buckets side by side, each with a lock for who changes it.
 //!
-//! The buckets of all shards are in one reserved_array of addresses, so that the system can back
-//! them by huge pages; a shard's are a [run](crate::memory::BuddyExtent) of them.
+//! The buckets of all shards are in one reserved array of addresses, so that the system can back
+//! them by huge pages; a shard's are an [extent](crate::memory::BuddyExtent) of them.
 //!
 //! Invariants
 //! 1. Who holds the lock of a shard is the only one to store anything in its buckets, its

@@ -22,7 +22,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Snapshots for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// ShadowPages a shard, which is locked, for the cut that is being taken, unless somebody
+    /// Copies a shard, which is locked, for the cut that is being taken, unless somebody
     /// has. The caller is in an operation.
     #[inline(always)]
     pub(super) fn copy_before_change(&self, held: &ShardGuard<'_>, hash: u64) {
@@ -40,7 +40,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         held.shard.set_copied(number);
     }
 
-    /// ShadowPages the pairs, by their words, of a shard, which is locked and which some hash is
+    /// Copies the pairs, by their words, of a shard, which is locked and which some hash is
     /// of.
     pub(super) fn read_shard(&self, held: &ShardGuard<'_>, hash: u64, pairs: &mut Vec<(u64, u64)>) {
         let half = (hash >> 63) as usize;

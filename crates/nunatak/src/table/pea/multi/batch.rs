@@ -31,7 +31,7 @@ struct Ahead<'t> {
 }
 
 impl<P: HashCodec, M: Medium> Table<P, M> {
-    /// Buddies `step` for every key of a batch, in order, while the lines of later ones are fetched.
+    /// Runs `step` for every key of a batch, in order, while the lines of later ones are fetched.
     #[inline(always)]
     fn for_each_key<'t, const CHANGES: bool>(
         &'t self,

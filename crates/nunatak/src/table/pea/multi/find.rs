@@ -125,7 +125,7 @@ impl Visitor for Any {
     }
 }
 
-/// ShadowPages all values.
+/// Copies all values.
 #[derive(Debug)]
 pub(in crate::table::pea) struct Copy<'v, V> {
     to: &'v mut Vec<V>,

@@ -127,7 +127,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         result
     }
 
-    /// Buddies a change after an attempt that came to nothing: again if other locks are needed, in
+    /// Runs a change after an attempt that came to nothing: again if other locks are needed, in
     /// another order, or if it says that there is no room: then with more.
     ///
     /// # Errors

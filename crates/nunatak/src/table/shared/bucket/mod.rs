@@ -21,7 +21,7 @@ use core::fmt::Debug;
 
 #[cfg(not(any(loom, shuttle)))]
 use crate::memory::Zeroed as Element;
-/// What a reserved_array of a model checker holds.
+/// What a reserved array of a model checker holds.
 #[cfg(any(loom, shuttle))]
 pub(crate) trait Element: crate::memory::Zeroed + crate::memory::Released {}
 #[cfg(any(loom, shuttle))]

@@ -3,7 +3,7 @@
 //! Invariants
 //! 1. A segment has a type while any of its buffers is in use; of the others it lists those
 //!    that are free.
-//! 2. The lowest segments are used first, so that the end of the reserved_array can be given back
+//! 2. The lowest segments are used first, so that the end of the reserved array can be given back
 //!    to the system.
 //! 3. After a crash nobody knows which buffers are in use before all segments of buckets
 //!    were looked at: until then the *old* segments, all that there were before, have marks

@@ -140,7 +140,7 @@ impl<M: Medium> Values<M> {
         self.chain(pointer, || true).for_each(|buffer| self.give_back(buffer));
     }
 
-    /// ShadowPages the values of a buffer to one of another type, but for one, in whose place
+    /// Copies the values of a buffer to one of another type, but for one, in whose place
     /// the last one is.
     fn copy_to(
         &self,
