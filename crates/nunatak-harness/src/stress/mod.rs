@@ -43,9 +43,9 @@ pub fn together<R: Send>(threads: usize, work: impl Fn(usize) -> R + Sync) -> Ve
 
 /// Counts threads during whose work others continue.
 #[derive(Debug)]
-pub(crate) struct Run(AtomicUsize);
+pub(crate) struct Running(AtomicUsize);
 
-impl Run {
+impl Running {
     pub(crate) fn new(threads: usize) -> Self {
         Self(AtomicUsize::new(threads))
     }
