@@ -218,7 +218,7 @@ impl<M: Medium, L: Layout> Segments<M, L> {
     }
 
     /// An empty segment.
-    pub(super) fn take(&self) -> Result<Fresh, Error> {
+    pub(super) fn allocate(&self) -> Result<Fresh, Error> {
         let mut numbers = self.numbers.lock();
         // Few, since asking is not for nothing; and of this thread's own operation it is
         // known that it changes none.

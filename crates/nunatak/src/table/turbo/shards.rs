@@ -253,12 +253,12 @@ impl<M: Medium, L: Layout> Shards<M, L> {
     }
 
     /// Empty buckets that nobody else knows.
-    pub(super) fn take(&self, size: u32) -> Result<BuddyExtent, Error> {
+    pub(super) fn allocate(&self, size: u32) -> Result<BuddyExtent, Error> {
         // So that a full disk costs nothing. And pages for the descriptor and the rest.
         self.medium.has_room((size_of::<L>() << size) + (2 << 12))?;
         let mut extents = self.extents.lock();
         let room = |len| if M::IS_DURABLE { len } else { room::<L>(len) };
-        let (extent, is_used) = extents.take(size, |len| self.buckets.grow(room(len)))?;
+        let (extent, is_used) = extents.allocate(size, |len| self.buckets.grow(room(len)))?;
         drop(extents);
         let emptied = if is_used { self.empty(extent) } else { Ok(()) };
         let ready = emptied.and_then(|()| self.make_extent_writable(extent));

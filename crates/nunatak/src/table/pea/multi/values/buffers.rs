@@ -55,7 +55,7 @@ pub(super) struct Old {
 impl<M: Medium> Values<M> {
     /// An empty buffer, behind another one if it is a chain's. The link is durable with
     /// the first value.
-    pub(super) fn take(&self, kind: usize, link: u64) -> Result<Pointer, Error> {
+    pub(super) fn allocate(&self, kind: usize, link: u64) -> Result<Pointer, Error> {
         let mut state = self.state.lock();
         let State { segments, free, with_room, .. } = &mut *state;
         let number = match with_room[kind].first() {
