@@ -26,17 +26,17 @@ use std::fmt::Debug;
 /// What a map holds, or should hold, of each key.
 pub type Held<M> = BTreeMap<u64, <M as Kind>::Value>;
 
-/// A kind of durable map that is crashed: what is done to it, and what it should hold then.
+/// A kind of durable map to crash: its actions, and the contents that they lead to.
 pub trait Kind: Sync + Sized + Debug {
-    /// An operation of a history.
+    /// An action of a history.
     type Action: Copy + PartialEq + Debug + Sync;
-    /// What a key has.
+    /// The value, or all values, of a key.
     type Value: Clone + PartialEq + Debug;
 
-    /// The operation after which all that was done survives a power cut.
+    /// The action that makes all earlier actions survive a power cut.
     const SYNC: Self::Action;
-    /// Whether a power cut leaves a map in the page cache as it was at one instant, that of
-    /// the last sync: not each key as it was at some instant since.
+    /// Whether a power cut leaves a map in the page cache as the last sync left it. If not,
+    /// each key has a value that it had at the last sync or since.
     const ONE_INSTANT: bool;
     /// How many images of a moment are looked at, at most.
     const IMAGES: u64 = u64::MAX;
@@ -44,13 +44,13 @@ pub trait Kind: Sync + Sized + Debug {
     /// not looked at everywhere, and at what becomes of images that are used.
     const SELDOMER: usize = 1;
 
-    /// A new map.
+    /// Creates an empty map.
     ///
     /// # Errors
     /// Those of the map.
     fn create_in(simulation: &Simulation, options: &Options) -> Result<Self, Error>;
 
-    /// The map that an image has.
+    /// Opens the map of an image.
     ///
     /// # Errors
     /// Those of the map.
@@ -59,31 +59,31 @@ pub trait Kind: Sync + Sized + Debug {
     /// Whether the map had been closed when it was opened.
     fn was_closed(&self) -> bool;
 
-    /// Does it.
+    /// Runs an action on the map.
     ///
     /// # Panics
     /// If the map refuses it.
     fn run(&self, action: Self::Action);
 
-    /// What an operation makes of the contents.
+    /// Applies an action to the contents.
     fn apply(action: Self::Action, contents: &mut Held<Self>);
 
-    /// Whether a power cut takes back nothing that was done before the operation.
+    /// Whether all earlier actions survive a power cut when this one has returned.
     fn syncs(action: Self::Action) -> bool;
 
-    /// What the map holds, by all ways to ask.
+    /// Returns the contents of the map, read in every way that the map has.
     ///
     /// # Panics
-    /// If they differ.
+    /// If two ways differ.
     fn held(&self) -> Held<Self>;
 
-    /// So many operations at random.
+    /// Draws a history of random actions.
     fn random_history(seed: u64, actions: usize) -> Vec<Self::Action>;
 
-    /// Takes out all that the map holds, which should be this.
+    /// Removes all entries of the map, which must hold these contents.
     ///
     /// # Panics
-    /// If it holds something else, or something comes back.
+    /// If the map holds something else, or an entry comes back.
     fn take_out(&self, contents: Held<Self>);
 }
 

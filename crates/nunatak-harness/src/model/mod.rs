@@ -1,5 +1,5 @@
-//! Random sequences of operations, done to a map and to a model of it, whose correctness is
-//! plain to see. What the operations are, and what they do, is the [`Model`]'s.
+//! Random sequences of operations on a map and on a model of it, which is so simple that it is
+//! plainly correct. A [`Model`] defines the operations of one kind of map.
 
 mod multi;
 mod single;
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::fmt::Debug;
 
-/// A model of maps of one kind, and what is done to both.
+/// A model of the maps of one kind, and the operations on both.
 pub(crate) trait Model<M>: Default {
     /// An operation.
     type Step: Clone + Debug;
@@ -26,13 +26,13 @@ pub(crate) trait Model<M>: Default {
     /// Draws an operation.
     fn step() -> impl Strategy<Value = Self::Step>;
 
-    /// Does the step to both.
+    /// Runs the step on the map and on the model.
     ///
     /// # Panics
     /// If they disagree.
     fn apply(&mut self, map: &M, step: &Self::Step);
 
-    /// Compares all that they hold.
+    /// Compares the contents of the map with the model.
     ///
     /// # Panics
     /// If they disagree.
@@ -41,8 +41,8 @@ pub(crate) trait Model<M>: Default {
 
 const CAPACITIES: [usize; 7] = [0, 1, 7, 64, 100, 1000, 10_000];
 
-/// Fails with the shortest sequence of steps that it finds to fail. A map is built with room
-/// for so many entries, if it is told.
+/// Runs random sequences, and fails with the shortest one that it finds to fail. `build` is
+/// told for how many entries to make room, or nothing.
 pub(crate) fn check_cases<D: Model<M>, M>(
     cases: u32,
     steps: usize,
