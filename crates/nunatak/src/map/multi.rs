@@ -3,7 +3,6 @@
 use crate::entry::{Inline, InlineKey};
 use crate::error::{BatchError, Error};
 use crate::hash::{Hashing, RandomState};
-use crate::map::designs::pea::PeaBuilder;
 use crate::map::interface::whole_map;
 use crate::memory::{Heap, Medium, MemoryUsage};
 use crate::table::PairTable;
@@ -45,53 +44,6 @@ use core::marker::PhantomData;
 pub struct PeaMultiMap<K, V, S: Hashing = RandomState, M: Medium = Heap> {
     pub(crate) table: Table<S::HashCodec, M>,
     entries: PhantomData<(K, V)>,
-}
-
-impl<K: InlineKey, V: Inline> PeaMultiMap<K, V> {
-    /// Returns a builder for a map that differs from the default.
-    ///
-    /// ```
-    /// # use nunatak::PeaMultiMap;
-    /// let map: PeaMultiMap<u64, u64> =
-    ///     PeaMultiMap::<u64, u64>::builder().capacity(10).build_multi()?;
-    /// # assert!(map.is_empty());
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn builder() -> PeaBuilder {
-        PeaBuilder::default()
-    }
-}
-
-impl<K: InlineKey, V: Inline, S: Hashing + Default> PeaMultiMap<K, V, S> {
-    /// Makes an empty map of two segments.
-    ///
-    /// # Panics
-    /// If memory for it is refused.
-    ///
-    /// ```
-    /// # use nunatak::PeaMultiMap;
-    /// assert!(PeaMultiMap::<u64, u64>::new().is_empty());
-    /// ```
-    pub fn new() -> Self {
-        Self::with_capacity(0)
-    }
-
-    /// Makes an empty map with room for `capacity` values.
-    ///
-    /// # Panics
-    /// If memory is refused; see [`PeaBuilder::build_multi`].
-    ///
-    /// ```
-    /// # use nunatak::PeaMultiMap;
-    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::with_capacity(100_000);
-    /// # assert!(map.is_empty());
-    /// ```
-    pub fn with_capacity(capacity: usize) -> Self {
-        match PeaBuilder::<S>::default().capacity(capacity).build_multi() {
-            Ok(map) => map,
-            Err(error) => panic!("{error}"),
-        }
-    }
 }
 
 #[allow(private_bounds, reason = "media are internal: in RAM it is the default")]

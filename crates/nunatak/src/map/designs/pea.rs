@@ -309,3 +309,50 @@ impl<K: InlineKey, V: Inline> PeaMap<K, V> {
         PeaBuilder::default()
     }
 }
+
+impl<K: InlineKey, V: Inline> PeaMultiMap<K, V> {
+    /// Returns a builder for a map that differs from the default.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> =
+    ///     PeaMultiMap::<u64, u64>::builder().capacity(10).build_multi()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn builder() -> PeaBuilder {
+        PeaBuilder::default()
+    }
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing + Default> PeaMultiMap<K, V, S> {
+    /// Makes an empty map of two segments.
+    ///
+    /// # Panics
+    /// If memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// assert!(PeaMultiMap::<u64, u64>::new().is_empty());
+    /// ```
+    pub fn new() -> Self {
+        Self::with_capacity(0)
+    }
+
+    /// Makes an empty map with room for `capacity` values.
+    ///
+    /// # Panics
+    /// If memory is refused; see [`PeaBuilder::build_multi`].
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::with_capacity(100_000);
+    /// # assert!(map.is_empty());
+    /// ```
+    pub fn with_capacity(capacity: usize) -> Self {
+        match PeaBuilder::<S>::default().capacity(capacity).build_multi() {
+            Ok(map) => map,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

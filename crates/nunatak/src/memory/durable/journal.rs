@@ -251,6 +251,14 @@ impl Journal {
     }
 }
 
+/// The journal of a file that is being opened.
+#[derive(Debug, Default)]
+pub(super) struct Repeat {
+    pub(super) records: Vec<Record>,
+    /// The number of the transaction behind the last one.
+    pub(super) next: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

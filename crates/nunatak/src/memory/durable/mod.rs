@@ -37,3 +37,6 @@ pub(crate) use region::Durable;
 /// The unit of mapping and of extents: the largest page of any system, so that every system can map
 /// the file.
 pub(crate) const PAGE: usize = 64 << 10;
+
+/// Huge pages begin at multiples of this.
+const ALIGNMENT: usize = 2 << 20;

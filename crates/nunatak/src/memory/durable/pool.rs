@@ -10,13 +10,11 @@
 //!    back. Pages that are given back read as zero when a part gets them again, also after a crash:
 //!    a barrier lies in between.
 
-use super::PAGE;
 use super::backing::{Backing, error_of};
 use super::extents::{Extent, Table};
 use super::header::{self, Description, Kind, Page};
-use super::journal::Journal;
-use super::region::ALIGNMENT;
-use super::sync::Repeat;
+use super::journal::{Journal, Repeat};
+use super::{ALIGNMENT, PAGE};
 use crate::error::{Error, FileError};
 use crate::memory::Part;
 use crate::seeded::{Bug, seeded};

@@ -1,8 +1,8 @@
 //! A table's access to a pool: the medium of its stores, and its parts, which grow.
 
-use super::PAGE;
 use super::extents::Extent;
 use super::pool::Pool;
+use super::{ALIGNMENT, PAGE};
 use crate::error::Error;
 use crate::memory::medium::replace_second;
 use crate::memory::{Medium, MemoryUsage, Part, Region};
@@ -13,9 +13,6 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicUsize;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::sync::Arc;
-
-/// Huge pages begin at multiples of this.
-pub(super) const ALIGNMENT: usize = 2 << 20;
 
 /// The medium of a table in a pool.
 #[derive(Debug)]

@@ -7,21 +7,13 @@
 use super::PAGE;
 use super::backing::error_of;
 use super::extents::Extent;
-use super::journal::{self, End, Journal, Record, SECTOR};
+use super::journal::{self, End, Journal, Record, Repeat, SECTOR};
 use super::pool::Pool;
 use crate::error::{Error, FileError};
 use crate::memory::Part;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicU64, MutexGuard, Ordering};
 use rustix::mm::{MapFlags, ProtFlags};
-
-/// The journal of a file that is being opened.
-#[derive(Debug, Default)]
-pub(super) struct Repeat {
-    records: Vec<Record>,
-    /// The number of the transaction behind the last one.
-    pub(super) next: u64,
-}
 
 impl Pool {
     /// Makes all earlier stores durable.
