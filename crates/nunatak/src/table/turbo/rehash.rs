@@ -29,8 +29,9 @@ pub(super) struct Happened {
     pub(super) shrunk: AtomicUsize,
 }
 
-/// How many times the slots that its keys need a shard may have. Beyond this, keys without room go
-/// to chains: otherwise hashes that agree in many bits could make a shard as large as memory.
+/// The most slots of a shard, as a multiple of the slots that its keys need. Beyond this, keys
+/// without room go to chains: otherwise hashes that agree in many bits could make a shard as large
+/// as memory.
 const SPARSE: usize = 32;
 
 /// The largest share of slots in use after a shard is made to fit its keys.
