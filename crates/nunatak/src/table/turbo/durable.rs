@@ -3,8 +3,8 @@
 //!
 //! **What is durable**: slots, and one word for each shard that says its extent of buckets. All
 //! else follows from these: fingerprints and flags from the slots, free buckets from the
-//! descriptors. In the paper a tag array, two bitmaps, a sequence number and two descriptors for
-//! each shard with a version are durable besides. So an insert or an update writes two lines back
+//! descriptors. In the paper, a tag array, two bitmaps, a sequence number and two versioned
+//! descriptors for each shard are durable, too. So an insert or an update writes two lines back
 //! there, and one here.
 //!
 //! ```text

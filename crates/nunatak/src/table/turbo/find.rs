@@ -135,7 +135,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
 
     #[cold]
     fn find_in_chain<T: KeyTest>(&self, hash: u64, tag: u64, test: &T) -> Option<u64> {
-        // Tests a copy, since the caller's code must not run under the lock.
+        // Tests a copy, since no code of the caller's runs under a lock (R7).
         self.chains.of(hash, tag).into_iter().find(|&second| test.accepts(second))
     }
 

@@ -4,8 +4,8 @@
 //! # The picture
 //! The highest bits of a hash select its [shard](shards). The next bits select a bucket in the
 //! shard's [extent](crate::memory::BuddyExtent) of buckets. A key is stored in the first free slot
-//! from this bucket on, in its scope of sixteen buckets. If the scope is full, a [rehash](rehash)
-//! stores the shard's pairs in twice as many buckets. So an insert waits for one shard at most.
+//! from this bucket on, in its scope of sixteen buckets. If the scope is full, the shard is
+//! [rehashed](rehash) into twice as many buckets. So an insert waits for one shard at most.
 //!
 //! # The protocol
 //! **A key is present exactly while a slot of its scope, in the extent that its shard's
@@ -25,7 +25,7 @@
 //! search even if no key has passed it. It keeps one slot of each bucket free for updates. Here the
 //! flag ends a search earlier, and a slot that becomes free in a bucket that no search passes is as
 //! good as new. A value is one word, which is replaced in place, atomically for readers and for a
-//! power cut. [`durable`] says what a table in a file does besides.
+//! power cut. [`durable`] says what a table in a file does in addition.
 //!
 //! # Invariants
 //! 1. The invariants of the [buckets](crate::table::shared::bucket), of [`shards`] and of
