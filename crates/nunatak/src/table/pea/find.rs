@@ -108,7 +108,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let find_in = |bucket: &L| self.find_in(bucket, bucket.header(), (hash, tag), test);
         let in_second = || find_in(self.segments.bucket(segment, second_bucket(hash, mask)));
         let in_stash = || self.segments.stash(segment).into_iter().find_map(find_in);
-        // Tests a copy, since the caller's code must not run under the lock.
+        // Tests a copy, since no code of the caller's runs under a lock (R7).
         let in_chain =
             || self.chains.of(hash, tag).into_iter().find(|&second| test.accepts(second));
         None.or_else(|| if header.has(Flag::Second) { in_second() } else { None })
