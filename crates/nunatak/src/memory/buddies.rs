@@ -36,7 +36,7 @@ pub(crate) struct Buddies {
     pub(crate) len: usize,
     /// The largest number of elements so far.
     pub(crate) ever: usize,
-    /// Extents that were given back in this epoch or an earlier one are known to no operation.
+    /// No operation knows extents that were given back in this epoch or an earlier one.
     ended: u64,
 }
 
