@@ -10,7 +10,7 @@ use crate::table::KeyTest;
 use crate::table::shared::bucket::{Flag, Header, Layout, find_in};
 use crate::table::stages::Lookups;
 
-/// The flag of a bucket that some key's search goes on behind.
+/// The flag of a *passed* bucket: some key's search goes on behind it.
 pub(super) const PASSED: Flag = Flag::Second;
 
 impl<P: HashCodec, M: Medium, L: Layout> Lookups for Table<P, M, L> {

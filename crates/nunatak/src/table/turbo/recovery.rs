@@ -67,8 +67,8 @@ impl<P: HashCodec> Table<P, Paged> {
         Ok(table)
     }
 
-    /// Opens the table of a medium. Each shard that a crash left is restored at its first use. The
-    /// finder learns what slots name.
+    /// Opens the table of a medium. After a crash a shard is restored at its first use. The finder
+    /// learns what slots name.
     pub(crate) fn open(
         medium: Paged,
         codec: P,
