@@ -33,8 +33,8 @@ impl Directory {
         Entry(self.entries[place].load(Ordering::Acquire))
     }
 
-    /// Stores an entry in all places of its segment. The segment holds the keys that agree with
-    /// `hash` in the entry's depth.
+    /// Stores an entry in all places of its segment: the places that agree with `hash` in as many
+    /// of the highest bits as the entry's depth.
     pub(super) fn publish(&self, hash: u64, entry: Entry) {
         let shift = self.depth - entry.depth();
         let first = place(hash, self.depth) >> shift << shift;

@@ -108,7 +108,7 @@ impl<P: HashCodec> Table<P, Paged> {
         Ok(table)
     }
 
-    /// Opens the table of a medium. Each segment that a crash left is restored at its first use.
+    /// Opens the table of a medium. After a crash a segment is restored at its first use.
     pub(crate) fn open(medium: Paged, codec: P, config: Config) -> Result<(Self, Recovery), Error> {
         let was_closed = begin_to_open(&medium)?;
         let mut table = Self::within(medium, codec, config, 1)?;

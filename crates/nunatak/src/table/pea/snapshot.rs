@@ -54,7 +54,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     fn copy(&self, found: Found<'_>, hash: u64, number: u64) {
         let segment = found.entry.segment();
         self.segments.lock(segment);
-        // Otherwise the caller notices, too.
+        // If the entry has changed, the caller notices, too.
         if self.directories.is_still(found) {
             self.copy_locked(found.entry, hash, number);
         }

@@ -147,7 +147,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let segment = found.entry.segment();
         let part = (hash, found.entry.depth());
         if P::runs_callers_code() {
-            // Before the lock, so that only tags stored until then need a hash under it.
+            // Before the lock, so that only tags stored in between lack a hash under the lock.
             let tags: Vec<u64> = self.tags(segment).collect();
             if self.directories.is_still(found) && !hashes.has_all::<P>(part, tags.into_iter()) {
                 return Ok(Err(Unhashed));
