@@ -30,7 +30,6 @@ enum Attempt {
     NoRoom,
 }
 
-/// The place of a key.
 #[derive(Clone, Copy)]
 enum Place {
     First(usize),
@@ -80,8 +79,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     /// Makes one attempt, which is enough for nearly all operations. A function of its own, since a
-    /// loop needs more values than there are registers. (Replacing values in a batch, in the
-    /// caches: 382 instructions and 44 million a second in the loop, 271 and 60 here.)
+    /// loop needs more values than there are registers (`docs/measurements.md`).
     #[inline(always)]
     fn run_once<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
         &self,
@@ -256,8 +254,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         self.change_found(buckets, request, found)
     }
 
-    /// Returns the slot and the value word of a key in a bucket. Returns an error with a value word
-    /// if it is not known whether this is the key's.
+    /// Returns the slot and the value word of a key in a bucket; as an error, a value word that may
+    /// be the key's.
     #[inline(always)]
     fn slot_of<T: KeyTest, F>(
         &self,
@@ -270,7 +268,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     /// Finds a key behind its first bucket, by this bucket's header. Returns its place and value
-    /// word. Returns an error with a value word if it is not known whether this is the key's.
+    /// word; as an error, a value word that may be the key's.
     #[inline(never)]
     fn place_behind<T: KeyTest, F>(
         &self,
@@ -303,7 +301,6 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(None)
     }
 
-    /// Locks a stash bucket.
     fn held_stash(&self, segment: usize, at: usize) -> HeldStash<'_, M, L> {
         HeldStash::lock(&self.segments, segment, at)
     }

@@ -44,7 +44,6 @@ impl Strategy {
     }
 }
 
-/// An entry of the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry(pub(super) u64);
 
@@ -63,7 +62,6 @@ impl Entry {
         (self.0 >> 16) as u32 as usize
     }
 
-    /// Returns the local depth.
     pub(super) fn depth(self) -> u32 {
         (self.0 >> 8) as u32 & 0xFF
     }

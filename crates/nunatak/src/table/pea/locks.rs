@@ -82,7 +82,6 @@ impl<'t, M: Medium, L: Layout> Buckets<'t, M, L> {
         }
     }
 
-    /// Makes the first bucket writable.
     #[inline(always)]
     pub(super) fn open_first(&mut self) -> Result<(), NoRoom> {
         self.open(self.first_place())
@@ -127,7 +126,6 @@ impl<M: Medium, L: Layout> Drop for Second<'_, M, L> {
     }
 }
 
-/// A locked stash bucket.
 pub(super) struct HeldStash<'t, M: Medium, L: Layout> {
     segments: &'t Segments<M, L>,
     segment: usize,

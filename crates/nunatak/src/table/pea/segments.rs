@@ -205,7 +205,6 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         self.version_at(segment, bucket / GROUP)
     }
 
-    /// Returns the version of a segment's stash.
     pub(super) fn stash_version(&self, segment: usize) -> &Version {
         self.version_at(segment, versions_of(self.per_segment) - 1).1
     }
@@ -218,7 +217,6 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         }
     }
 
-    /// Takes an empty segment.
     pub(super) fn take(&self) -> Result<Fresh, Error> {
         let mut numbers = self.numbers.lock();
         // Looks at few segments, since asking is expensive. The thread's own operation does not
@@ -275,7 +273,6 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         Ok(())
     }
 
-    /// Returns the bytes of a segment.
     pub(super) fn bytes(&self) -> usize {
         // Two pages more, for the rest of a page of its stash and of its descriptor.
         self.per_segment * size_of::<L>() + (2 << 12)
@@ -323,7 +320,6 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         (0..STASH).try_for_each(|at| self.stash.make_writable(segment * STASH + at))
     }
 
-    /// Makes the descriptor of a segment writable.
     pub(super) fn make_descriptor_writable(&self, segment: usize) -> Result<(), Error> {
         match &self.descriptors {
             Some(descriptors) => descriptors.make_writable(place_of(segment)),
@@ -331,7 +327,6 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         }
     }
 
-    /// Returns the descriptor of a segment of a durable table.
     pub(super) fn descriptor(&self, segment: usize) -> Option<&AtomicPair> {
         self.descriptors.as_ref().map(|descriptors| descriptors.at(place_of(segment)))
     }
@@ -342,7 +337,6 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         self.descriptors.as_ref().map(|descriptors| descriptors.at(0))
     }
 
-    /// Makes this record writable.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(super) fn make_record_writable(&self) -> Result<(), Error> {
         self.descriptors.as_ref().map_or(Ok(()), |descriptors| descriptors.make_writable(0))
@@ -417,7 +411,6 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         }
     }
 
-    /// Locks a stash bucket.
     pub(super) fn lock_stash(&self, segment: usize, at: usize) {
         if M::IS_DURABLE {
             self.stash_version(segment).lock();

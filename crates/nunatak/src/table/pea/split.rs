@@ -20,11 +20,9 @@ use crate::table::stages::{Figures, Resizing};
 /// What has happened to segments. Statistics of the paper, counted and read relaxed.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// Splits.
     pub(super) splits: AtomicUsize,
     /// Splits after which some new segment needs more than single hashing.
     pub(super) crowded: AtomicUsize,
-    /// Merges.
     pub(super) merges: AtomicUsize,
 }
 
@@ -132,7 +130,6 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Iterates over the tags of a segment.
     fn tags(&self, segment: usize) -> impl Iterator<Item = u64> {
         let items = move |bucket: &L| bucket.items(self.marking()).collect::<Vec<_>>();
         self.segments.all(segment).flat_map(items).map(|item| item.tag)

@@ -28,7 +28,6 @@ enum Attempt {
     Unhashed,
 }
 
-/// The place of a key.
 #[derive(Clone, Copy)]
 enum Place {
     /// The bucket, and the slot in it.
@@ -310,8 +309,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Searched::Absent { end, free }
     }
 
-    /// Returns the slot and the value word of a key in a bucket. Returns an error with a value word
-    /// if it is not known whether this is the key's.
+    /// Returns the slot and the value word of a key in a bucket; as an error, a value word that may
+    /// be the key's.
     #[inline(always)]
     fn slot_of<T: KeyTest, F>(
         &self,

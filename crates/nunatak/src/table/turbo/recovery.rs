@@ -54,7 +54,6 @@ impl Config {
 }
 
 impl<P: HashCodec> Table<P, Paged> {
-    /// Returns the options of a table for `capacity` pairs.
     pub(crate) fn config_for(config: Config, capacity: usize) -> Result<Config, Error> {
         Ok(config.made_for(capacity, Self::SLOTS)?.0)
     }

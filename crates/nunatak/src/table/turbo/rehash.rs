@@ -21,11 +21,9 @@ use crate::table::stages::{Figures, Resizing};
 /// What has happened to shards. Statistics, counted and read relaxed.
 #[derive(Debug, Default)]
 pub(super) struct Happened {
-    /// Shards that became larger.
     pub(super) grown: AtomicUsize,
     /// Shards that lost their tombstones and kept their size.
     pub(super) collected: AtomicUsize,
-    /// Shards that became smaller.
     pub(super) shrunk: AtomicUsize,
 }
 
@@ -40,7 +38,6 @@ const FITTING: f64 = 0.75;
 /// A shard is made smaller if less than one slot of this many is in use.
 const EMPTY: usize = 8;
 
-/// Returns the size of a shard for `keys` keys, in buckets of `slots` slots.
 fn fitting(keys: usize, slots: usize) -> u32 {
     let buckets = (keys as f64 / (slots as f64 * FITTING)).ceil().max(1.0);
     (buckets as usize).next_power_of_two().ilog2()

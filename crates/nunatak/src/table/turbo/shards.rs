@@ -119,7 +119,6 @@ impl Shard {
         Counts::of(self.counts.load(Ordering::Relaxed))
     }
 
-    /// Stores the counts. The caller holds the lock.
     #[inline(always)]
     pub(super) fn set_counts(&self, counts: Counts) {
         // Relaxed: the lock orders it.
@@ -192,7 +191,6 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         self.all.len()
     }
 
-    /// Returns the number of a hash's shard.
     #[inline(always)]
     pub(super) fn number(&self, hash: u64) -> usize {
         (hash >> (64 - self.bits)) as usize
@@ -235,7 +233,6 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         self.bucket(self.place(extent, hash, 0))
     }
 
-    /// Iterates over the buckets of an extent.
     pub(super) fn all(&self, extent: BuddyExtent) -> impl Iterator<Item = &L> {
         (extent.first..extent.first + extent.len()).map(|at| self.bucket(at))
     }

@@ -11,7 +11,6 @@ use crate::table::pea::multi::log::Location;
 use crate::table::pea::multi::values::{Left, Pointer};
 use crate::table::shared::bucket::Layout;
 
-/// An item in the chains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::table::pea) struct Chained {
     pub(in crate::table::pea) hash: u64,
@@ -201,7 +200,6 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         Ok(false)
     }
 
-    /// Removes an item from the chains.
     pub(super) fn forget_chained(&self, chained: Chained) -> Result<(), Interrupted> {
         let (hash, pair) = self.filed(chained);
         self.chains.remove(hash, pair).map_err(|_| Interrupted::NoRoom)

@@ -10,8 +10,8 @@ use crate::table::pea::multi::log::Location;
 use crate::table::pea::multi::values::Pointer;
 use crate::table::shared::bucket::{Bucket, Header, Item, Layout, Marking, SLOTS};
 
-/// The fewest values that get a buffer. The paper combines any two, so 32 bytes become 272. Then
-/// the average utility is 0.44 to 0.41, by skew, instead of 0.48 to 0.47.
+/// The fewest values that get a buffer. The paper combines any two, so 32 bytes become 272, and the
+/// average utility is less (`docs/measurements.md`).
 const LEAST: usize = if cfg!(any(loom, shuttle)) { 2 } else { 4 };
 
 impl<P: HashCodec, M: Medium> Table<P, M> {

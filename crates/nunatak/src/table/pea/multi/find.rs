@@ -39,7 +39,6 @@ pub(in crate::table::pea) trait Visitor {
     }
 }
 
-/// Counts values.
 #[derive(Debug, Default)]
 pub(in crate::table::pea) struct Count(usize);
 
@@ -68,7 +67,6 @@ impl Visitor for Count {
     }
 }
 
-/// Looks for one value.
 #[derive(Debug)]
 pub(in crate::table::pea) struct Contains {
     value: u64,
@@ -125,7 +123,6 @@ impl Visitor for Any {
     }
 }
 
-/// Copies all values.
 #[derive(Debug)]
 pub(in crate::table::pea) struct Copy<'v, V> {
     to: &'v mut Vec<V>,

@@ -108,7 +108,6 @@ impl<'t, M: Medium> LockedBuckets<'t, M> {
         self.segments.version(self.segment(), self.place(At::Second))
     }
 
-    /// Locks the second bucket, too.
     pub(super) fn lock_second(&mut self) -> Result<(), Interrupted> {
         let ((first, _), (second, version)) = (self.first_version(), self.second_version());
         if self.has_second || first == second {
@@ -155,7 +154,6 @@ impl<'t, M: Medium> LockedBuckets<'t, M> {
         Ok(())
     }
 
-    /// Returns the location of a word of a slot.
     pub(super) fn location(&self, at: At, slot: usize, word: usize) -> Location {
         let (segment, per_segment) = (self.segment(), self.segments.per_segment);
         match at {

@@ -179,7 +179,6 @@ impl<M: Medium> Values<M> {
         })
     }
 
-    /// Returns the number of values.
     pub(in crate::table::pea) fn count(
         &self,
         pointer: Pointer,
@@ -214,7 +213,6 @@ impl<M: Medium> Values<M> {
         }
     }
 
-    /// Visits all values.
     pub(in crate::table::pea) fn each(
         &self,
         pointer: Pointer,
