@@ -1,9 +1,9 @@
-//! Names for conditions that stand in many places.
+//! Aliases of conditions for compilation.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     cfg_aliases::cfg_aliases! {
-        // There are maps in files.
+        // Durable maps need Linux.
         durable: { target_os = "linux" },
     }
 }

@@ -1,16 +1,16 @@
-//! The names of what can be chosen, and what it is: as the command line has them.
+//! Names and descriptions of workloads, experiments and maps, taken from the command line.
 
 use clap::ValueEnum;
 
-/// What can be chosen on the command line. (All of it is shown there.)
+/// A type whose values are chosen on the command line.
 pub(crate) trait Named: ValueEnum {
-    /// Its name, on the command line and in reports.
+    /// Returns the name, which reports have, too.
     fn name(&self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// What it is, without a full stop.
+    /// Returns the help text, without a full stop.
     fn description(&self) -> String {
         let value = self.to_possible_value();
         let help = value.and_then(|value| value.get_help().map(ToString::to_string));

@@ -1,5 +1,5 @@
-//! Measurements in processes of their own, which see neither memory that an earlier map left
-//! to the allocator nor miss memory that is used again.
+//! Measurements in processes of their own. A process sees its own memory only, and none that
+//! an earlier map left to the allocator.
 
 use crate::experiments::{blobs, duplicates};
 use crate::threads::CheckFailed;
@@ -11,7 +11,7 @@ use std::process::Command;
 /// The subcommand that starts such a process.
 pub(crate) const SUBCOMMAND: &str = "measure";
 
-/// What a process is asked to measure.
+/// The request to a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Request {
     Space(space::Request),

@@ -31,8 +31,6 @@ pub mod crashable;
 pub mod crashed_histories;
 #[cfg(target_os = "linux")]
 pub mod crashes;
-#[cfg(target_os = "linux")]
-pub mod crashes_multi;
 pub mod drops;
 pub mod effort;
 pub mod failures;
@@ -49,7 +47,6 @@ mod random;
 pub mod record;
 mod reference;
 mod sample;
-mod steps;
 pub mod stress;
 mod subject;
 mod suite;

@@ -1,13 +1,13 @@
 //! What a map must pass in which a key has any number of values.
 
 use crate::effort::scaled;
-use crate::history::{Clock, Operation, Recorder, Sequential};
-use crate::linearizability::{Verdict, check};
+use crate::history::{Clock, Recorder, Sequential};
+use crate::model::{Multi, check_cases};
 use crate::random::Random;
+use crate::record::check_rounds;
 use crate::stress::{Running, together};
 use nunatak::PeaMultiMap;
 use nunatak::hash::Hashing;
-use std::collections::BTreeMap;
 
 /// A map of keys with any number of values.
 pub trait MultiMap: Sync {
@@ -124,7 +124,7 @@ impl MultiMap for nunatak::durable::PeaMultiMap<u64, u64> {
     impl_multi_map!(done);
 }
 
-fn sorted(mut values: Vec<u64>) -> Vec<u64> {
+pub(crate) fn sorted(mut values: Vec<u64>) -> Vec<u64> {
     values.sort_unstable();
     values
 }
@@ -135,106 +135,7 @@ fn sorted(mut values: Vec<u64>) -> Vec<u64> {
 /// # Panics
 /// If the map is wrong.
 pub fn behaves_like_vectors<M: MultiMap>(build: impl Fn() -> M) {
-    for round in 0..scaled(12) as u64 {
-        let map = build();
-        let mut model: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-        let mut random = Random::new(round);
-        for step in 0..6000_u64 {
-            step_of_both(&map, &mut model, &mut random, step);
-            if step % 1500 == 1499 {
-                compare(&map, &model);
-                if step % 3000 == 2999 {
-                    map.shrink();
-                    compare(&map, &model);
-                }
-            }
-        }
-    }
-}
-
-/// A few keys have most of the values.
-fn some_key(random: &mut Random) -> u64 {
-    match random.below(4) {
-        0 => random.below(3),
-        1 => 10 + random.below(30),
-        _ => (100 + random.below(1500)) << (random.below(2) * 40),
-    }
-}
-
-fn step_of_both<M: MultiMap>(
-    map: &M,
-    model: &mut BTreeMap<u64, Vec<u64>>,
-    random: &mut Random,
-    step: u64,
-) {
-    let key = some_key(random);
-    let value = random.below(1 << 20);
-    match random.below(16) {
-        0..=6 => {
-            map.insert(key, value);
-            model.entry(key).or_default().push(value);
-        }
-        7 => {
-            let pairs: Vec<(u64, u64)> =
-                (0..random.below(80)).map(|n| (some_key(random), step << 8 | n)).collect();
-            map.insert_many(&pairs);
-            pairs.iter().for_each(|&(key, value)| model.entry(key).or_default().push(value));
-        }
-        8..=10 => {
-            // Mostly one that is there.
-            let values = model.entry(key).or_default();
-            let at = random.below(values.len() as u64 + 1) as usize;
-            let (value, is_there) = match values.get(at) {
-                Some(&value) => (value, true),
-                None => (value, values.contains(&value)),
-            };
-            assert_eq!(map.remove_one(key, value), is_there);
-            if let Some(at) = values.iter().position(|&of| of == value) {
-                values.swap_remove(at);
-            }
-        }
-        11 if random.once_in(4) => {
-            let values = model.remove(&key).unwrap_or_default();
-            if random.once_in(2) {
-                assert_eq!(map.remove_all(key), values.len());
-            } else {
-                assert_eq!(sorted(map.drain(key)), sorted(values));
-            }
-        }
-        12 => {
-            let is_there = model.get(&key).is_some_and(|values| values.contains(&value));
-            assert_eq!(map.contains_pair(key, value), is_there);
-            if let Some(&value) = model.get(&key).and_then(|values| values.first()) {
-                assert!(map.contains_pair(key, value));
-            }
-        }
-        13 => {
-            let keys: Vec<u64> = (0..random.below(80)).map(|_| some_key(random)).collect();
-            for (key, values) in keys.iter().zip(map.all_of_many(&keys)) {
-                assert_eq!(sorted(values), sorted(model.get(key).cloned().unwrap_or_default()));
-            }
-        }
-        _ => {
-            let values = model.get(&key).cloned().unwrap_or_default();
-            assert_eq!(map.count(key), values.len());
-            assert!(map.get(key).map_or(values.is_empty(), |value| values.contains(&value)));
-            assert_eq!(sorted(map.all(key)), sorted(values));
-        }
-    }
-}
-
-fn compare<M: MultiMap>(map: &M, model: &BTreeMap<u64, Vec<u64>>) {
-    let pairs = model.iter().flat_map(|(&key, values)| values.iter().map(move |&v| (key, v)));
-    let mut expected: Vec<(u64, u64)> = pairs.collect();
-    expected.sort_unstable();
-    for mut found in [map.pairs(), map.cut()] {
-        found.sort_unstable();
-        assert_eq!(found, expected);
-    }
-    assert_eq!(map.len(), expected.len());
-    for (&key, values) in model {
-        assert_eq!(sorted(map.all(key)), sorted(values.clone()));
-    }
+    check_cases::<Multi, _>(24, 6000, |_| build());
 }
 
 /// What is asked of a key with any number of values.
@@ -318,8 +219,7 @@ impl MultiCall {
 /// If one is not, with its operations.
 pub fn histories_are_linearizable<M: MultiMap>(build: impl Fn() -> M) {
     let rounds = scaled(300);
-    let mut unknown = 0;
-    for round in 0..rounds as u64 {
+    check_rounds(rounds, rounds / 20, |round| {
         let map = &build();
         let threads = 3;
         let (clock, running) = (Clock::default(), Running::new(threads));
@@ -339,19 +239,8 @@ pub fn histories_are_linearizable<M: MultiMap>(build: impl Fn() -> M) {
             }
             recorder.into_operations()
         });
-        match check(&histories.concat(), 200_000) {
-            Verdict::Linearizable => {}
-            Verdict::Unknown { .. } => unknown += 1,
-            Verdict::NotLinearizable { key, operations } => {
-                let lines: Vec<String> = operations
-                    .iter()
-                    .map(|operation: &Operation<_>| format!("{operation:?}"))
-                    .collect();
-                panic!("round {round}: key {key} is not linearizable:\n{}", lines.join("\n"));
-            }
-        }
-    }
-    assert!(unknown <= rounds / 20, "{unknown} of {rounds} histories are too hard to check");
+        histories.concat()
+    });
 }
 
 impl MultiCall {

@@ -3,7 +3,7 @@
 use crate::effort::scaled;
 use crate::failures::{Fuse, catch};
 use crate::hashers::{Distribution, TestHasher};
-use crate::history::{Answer, Call, Clock, Operation, Recorder};
+use crate::history::{Answer, Call, Clock, Operation, Recorder, Sequential};
 use crate::linearizability::{Verdict, check};
 use crate::random::Random;
 use crate::sample::Sample;
@@ -30,7 +30,8 @@ pub fn histories_are_linearizable<K: Sample, V: Sample, S: Subject<K, V>>(subjec
 where
     S::Map: Sync,
 {
-    check_rounds(scaled(400), |round| {
+    let rounds = scaled(400);
+    check_rounds(rounds, rounds / 100, |round| {
         let map = &subject.adversarial();
         let threads = 3 + (round % 2) as usize;
         let (clock, running) = (Clock::default(), Running::new(threads));
@@ -66,7 +67,8 @@ where
     S: HashedSubject<K, V>,
     S::Map: Sync,
 {
-    check_rounds(scaled(300), |round| {
+    let rounds = scaled(300);
+    check_rounds(rounds, rounds / 100, |round| {
         let fuse = Fuse::default();
         let hasher = TestHasher::with_fuse(Distribution::Even, fuse.clone());
         let map = &subject.build_hashed(hasher);
@@ -88,7 +90,12 @@ where
     });
 }
 
-fn check_rounds(rounds: usize, run: impl Fn(u64) -> Vec<Operation>) {
+/// Checks the histories of so many rounds, of which so many may be too hard to check.
+pub(crate) fn check_rounds<C: Sequential>(
+    rounds: usize,
+    too_hard: usize,
+    run: impl Fn(u64) -> Vec<Operation<C>>,
+) {
     let mut unknown = 0;
     for round in 0..rounds as u64 {
         match check(&run(round), BUDGET) {
@@ -99,10 +106,10 @@ fn check_rounds(rounds: usize, run: impl Fn(u64) -> Vec<Operation>) {
             }
         }
     }
-    assert!(unknown <= rounds / 100, "{unknown} of {rounds} histories are too hard to check");
+    assert!(unknown <= too_hard, "{unknown} of {rounds} histories are too hard to check");
 }
 
-fn table(operations: &[Operation]) -> String {
+fn table<C: Sequential>(operations: &[Operation<C>]) -> String {
     operations.iter().fold(String::new(), |mut lines, operation| {
         let Operation { thread, call, invoked, returned, .. } = operation;
         let _ = match returned {

@@ -7,7 +7,7 @@ use nunatak::durable::{
 use nunatak::{Blocks, Error, Iceberg};
 use nunatak_harness::Random;
 use nunatak_harness::crashable::Crashable;
-use nunatak_harness::crashes_multi::{MultiAction, MultiContents, contents_of};
+use nunatak_harness::crashes::{MultiAction, MultiContents, contents_of_multi};
 use nunatak_harness::effort::scaled;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -125,7 +125,7 @@ impl Victim for Multi {
     }
 
     fn contents(&self) -> MultiContents {
-        contents_of(&self.0)
+        contents_of_multi(&self.0)
     }
 }
 

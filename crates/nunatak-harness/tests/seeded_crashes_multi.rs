@@ -2,10 +2,12 @@
 //! test, since a bug is the whole process's.)
 #![cfg(all(nunatak_seeded_bugs, target_os = "linux"))]
 
+use nunatak::durable::PeaMultiMap;
 use nunatak::durable::Persistency::{self, Lines, Pages};
 use nunatak::seeded::{Bug, seed};
-use nunatak_harness::crashes::Thoroughness;
-use nunatak_harness::crashes_multi::{MultiAction, crash_multi, multi_history, one_of_each};
+use nunatak_harness::crashes::{
+    MultiAction, Thoroughness, crash_history, multi_history, one_of_each,
+};
 use std::panic::catch_unwind;
 
 const LOOK: Thoroughness = Thoroughness { images: 12, second: 61, moments: 1, journal: 0 };
@@ -22,7 +24,9 @@ fn brief() -> Vec<MultiAction> {
 fn is_found(persistency: Persistency, bug: Bug) -> bool {
     let is_found_in = |actions: &[MultiAction]| {
         seed(Some(bug));
-        let found = catch_unwind(|| crash_multi(actions, persistency, LOOK)).is_err();
+        let found =
+            catch_unwind(|| crash_history::<PeaMultiMap<u64, u64>>(actions, persistency, LOOK))
+                .is_err();
         seed(None);
         found
     };

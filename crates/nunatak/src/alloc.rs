@@ -85,7 +85,7 @@ unsafe impl Allocator for Arena {
         if layout.align() > ALIGN {
             return Err(AllocError);
         }
-        let offset = self.0.spans.take(layout.size().max(1)).map_err(|_| AllocError)?;
+        let offset = self.0.spans.allocate(layout.size().max(1)).map_err(|_| AllocError)?;
         let place = NonNull::new(self.0.spans.address(offset)).ok_or(AllocError)?;
         Ok(NonNull::slice_from_raw_parts(place, layout.size()))
     }

@@ -22,24 +22,24 @@ use nunatak::durable::{
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of accounting")]
 pub(crate) struct AccountingOptions {
-    /// How many slots the map has, about. (The simulator keeps every store.)
+    /// Number of slots of the map, about. (The simulator keeps every store in memory.)
     #[arg(long, value_name = "SLOTS", default_value_t = 100_000,
           value_parser = value_parser!(u64).range(1000..1 << 24))]
     accounting_slots: u64,
-    /// How full the map is, in percents. A map of Pea Hash is seldom fuller than 85 before it
-    /// splits.
+    /// Load factors to count at, in percent. A map of Pea Hash seldom exceeds 85 before a
+    /// segment splits.
     #[arg(long, value_name = "PERCENTS", value_delimiter = ',',
           default_values_t = [25, 50, 75, 85, 90, 95], value_parser = value_parser!(u64).range(1..=95))]
     accounting_loads: Vec<u64>,
-    /// How many operations of each kind are counted.
+    /// Operations of each kind to count.
     #[arg(long, value_name = "OPERATIONS", default_value_t = 2000,
           value_parser = value_parser!(u64).range(1..))]
     accounting_operations: u64,
-    /// Also says how long an operation waits for a device at least, that takes so many
-    /// nanoseconds for a block of 256 bytes that is read. (Optane: 305.)
+    /// Nanoseconds that a device takes to read a block of 256 bytes (Optane: 305). Adds the
+    /// least time that an operation waits for the device.
     #[arg(long, value_name = "NANOSECONDS")]
     accounting_read_ns: Option<f64>,
-    /// And so many for a line that is written back. (Optane: 94.)
+    /// Nanoseconds that the device takes to write a line back (Optane: 94).
     #[arg(long, value_name = "NANOSECONDS")]
     accounting_write_ns: Option<f64>,
 }
@@ -54,7 +54,7 @@ struct Sums {
     written: Counts,
 }
 
-/// What one operation reads and touches.
+/// Runs an operation and adds the lines and blocks that it reads.
 #[cfg(feature = "accounting")]
 fn touched<R>(sums: &mut Sums, operation: impl FnOnce() -> R) -> R {
     let mut result = None;
@@ -168,11 +168,11 @@ struct Counted<'m> {
     load: Box<dyn Fn() -> f64 + 'm>,
     /// Fills the map with one key more.
     fill: Box<dyn Fn(u64) -> Result<(), Error> + 'm>,
-    /// What is done in turn, which leaves the map as it was: counted by a name, or not.
+    /// Operations in turn, with their names. Together they leave the map as it was.
     operations: Vec<(&'static str, Operation<'m>)>,
 }
 
-/// The name of what is not counted.
+/// The name of an operation that is not counted.
 const UNCOUNTED: &str = "";
 
 /// Adds a row for each operation, for each load that the map reaches.

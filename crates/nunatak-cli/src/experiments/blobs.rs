@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of blobs")]
 pub(crate) struct BlobsOptions {
-    /// How long a key is: 8 bytes at least.
+    /// Length of a key in bytes, at least 8.
     #[arg(long, value_name = "BYTES", default_value_t = 15, value_parser = at_least_a_word)]
     blobs_key_bytes: usize,
-    /// How long a value is: 8 bytes at least.
+    /// Length of a value in bytes, at least 8.
     #[arg(long, value_name = "BYTES", default_value_t = 15, value_parser = at_least_a_word)]
     blobs_value_bytes: usize,
 }
@@ -34,7 +34,7 @@ fn at_least_a_word(text: &str) -> Result<usize, String> {
     }
 }
 
-/// What a process is asked to measure.
+/// The request to a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Request {
     phases: Phases,

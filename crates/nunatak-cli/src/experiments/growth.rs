@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of growth")]
 pub(crate) struct GrowthOptions {
-    /// How often operations are measured on the way.
+    /// How many times the map stops growing to be measured.
     #[arg(long, value_name = "STEPS", default_value_t = 16, value_parser = value_parser!(u64).range(1..))]
     growth_steps: u64,
-    /// How many operations of each kind are measured each time.
+    /// Operations of each kind to measure at each step.
     #[arg(long, value_name = "OPERATIONS", default_value_t = 10_000,
           value_parser = value_parser!(u64).range(1..))]
     growth_operations: u64,
-    /// Inserts that take longer than so many microseconds count as resizes.
+    /// Shortest insert that counts as a resize, in microseconds.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
     growth_resize_us: u64,
 }

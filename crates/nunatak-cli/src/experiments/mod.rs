@@ -79,7 +79,7 @@ pub(crate) enum Experiment {
     Accounting,
 }
 
-/// What some of the experiments have options for that nothing else has.
+/// The options that belong to one experiment each.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
     #[command(flatten)]

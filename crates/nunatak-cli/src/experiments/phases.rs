@@ -29,8 +29,8 @@ pub(crate) struct Phases {
 }
 
 impl Phases {
-    /// For every number of threads, for every map that is asked for and has one of these
-    /// names, one by one and, if the map is of this project, in batches.
+    /// Lists what to measure: each number of threads with each chosen map of these names.
+    /// Maps of this project are measured twice: by single operations, and by batches.
     pub(crate) fn of_maps(settings: &Settings, names: &[&str]) -> Result<Vec<Self>, CheckFailed> {
         let mut all = Vec::new();
         for &threads in &settings.threads {
@@ -44,13 +44,14 @@ impl Phases {
         Ok(all)
     }
 
-    /// Where it stands in a figure: threads, map, operations.
+    /// The parameters of the row in a figure: threads, map, operations.
     pub(crate) fn at(&self) -> Vec<String> {
         let operations = if self.batch.is_some() { "batch" } else { "single" };
         vec![self.threads.to_string(), self.map.to_string(), operations.to_owned()]
     }
 
-    /// Millions of inserts a second of so many entries, of which so many replace no value.
+    /// Inserts entries and returns millions of inserts a second. `expected` of the values must
+    /// replace no other value.
     pub(crate) fn insert<S: Subject>(
         &self,
         subject: &S,
@@ -64,7 +65,8 @@ impl Phases {
         })
     }
 
-    /// Millions of deletes a second of so many keys, which have so many values.
+    /// Deletes keys and returns millions of deletes a second. The keys must have `expected`
+    /// values in all.
     pub(crate) fn delete<S: Subject>(
         &self,
         subject: &S,
@@ -78,7 +80,7 @@ impl Phases {
         })
     }
 
-    /// Does something to so many items, each once, whose results sum up to `expected`.
+    /// Runs an operation on each item once. The sum of the results must be `expected`.
     fn each<I: Send>(
         &self,
         items: u64,
@@ -108,8 +110,9 @@ impl Phases {
         Ok(rate)
     }
 
-    /// Millions of lookups a second, and how many values a lookup found. Each thread draws
-    /// keys, with a number that `counts` compares their values with.
+    /// Looks keys up and returns millions of lookups a second, and the mean number of values
+    /// that a lookup found. `draw` draws a key and a number; a value that is found counts if
+    /// `counts` accepts it for that number.
     pub(crate) fn look_up<S: Subject, D: FnMut() -> (u64, u64)>(
         &self,
         subject: &S,
@@ -153,17 +156,17 @@ impl Phases {
     }
 }
 
-/// What the process's memory has grown by since a look at it, for each of so many items.
+/// Returns by how many bytes an item the memory of the process has grown.
 pub(crate) fn bytes_per_item(before: Option<usize>, items: u64) -> Option<f64> {
     let grown = resident_bytes()?.saturating_sub(before?);
     Some(grown as f64 / items as f64)
 }
 
-/// Maps that are measured in processes of their own, one after the other and over again: the
-/// row that each is, and what its process is asked for.
+/// The rows of a figure that are measured in processes of their own: the parameters of each,
+/// and the request to its process.
 pub(crate) type Rows = Vec<(Vec<String>, Request)>;
 
-/// Adds a row of medians for each.
+/// Measures each row in turn, `repetitions` times, and adds the medians to the figure.
 pub(crate) fn measure_all(
     figure: &mut Figure,
     rows: &Rows,

@@ -137,6 +137,7 @@ pub(super) fn test<M: MapFile>(args: &CrashArgs) -> Done {
     if result.is_ok() {
         let _ = std::fs::remove_file(&path);
         let _ = std::fs::remove_file(counter(&path));
+        remove_unfinished(&path);
     }
     let operations = result?;
     println!(
@@ -144,6 +145,18 @@ pub(super) fn test<M: MapFile>(args: &CrashArgs) -> Done {
         args.rounds
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// Removes what processes have left that were killed while they created the map: hidden files
+/// that begin with its name.
+fn remove_unfinished(path: &Path) {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return };
+    let start = format!(".{}.", name.to_string_lossy());
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&start) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 fn kill_and_look<M: MapFile>(args: &CrashArgs, path: &Path) -> Result<u64, Failure> {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// How often the load factor is looked at while a map grows.
 const LOOKS: u64 = 4096;
 
-/// What the process is asked to measure.
+/// The request to a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Request {
     pub(crate) map: MapName,

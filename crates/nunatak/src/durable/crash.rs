@@ -1,6 +1,6 @@
 //! What a crash of a simulated file may leave.
 
-use super::simulation::Persistency;
+use super::persistency::Persistency;
 use crate::memory::durable::{Event, Recorder};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The thread of a durable map, which syncs at intervals and completes resizes.
 
-use super::handle::MapInFile;
+use super::content::MapInFile;
 use super::options::Durability;
 use super::table::FileTable;
 use crate::error::Error;

@@ -65,7 +65,9 @@
 //! The format has a version; a file of a later version is refused. A file can be used only on
 //! machines of the endianness that wrote it.
 
+mod blob_operations;
 mod blobs;
+mod content;
 mod crash;
 mod designs;
 mod handle;
@@ -76,6 +78,7 @@ mod multi;
 mod options;
 mod pairs;
 mod pea;
+mod persistency;
 mod session;
 mod simulation;
 mod table;
@@ -85,14 +88,16 @@ mod turbo;
 
 pub use crate::table::iceberg::Recovery;
 pub use blobs::{BlobsInFile, TurboBlobMap};
+pub use content::MapInFile;
 pub use crash::Crash;
 pub use designs::{DurableDesign, InFile};
-pub use handle::{FileMap, MapInFile};
+pub use handle::FileMap;
 pub use iceberg::IcebergMap;
 pub use kind::FileKind;
 pub use multi::PeaMultiMap;
 pub use options::{Durability, Options};
 pub use pairs::Map;
 pub use pea::PeaMap;
-pub use simulation::{Counts, Persistency, Simulation};
+pub use persistency::Persistency;
+pub use simulation::{Counts, Simulation};
 pub use turbo::TurboMap;

@@ -1,6 +1,7 @@
 //! [`PeaMultiMap`]: keys with any number of values, in a file.
 
-use super::handle::{FileMap, MapInFile};
+use super::content::MapInFile;
+use super::handle::FileMap;
 use super::options::Options;
 use super::pea::{self, File};
 use super::session::{PORTION, admit_new, check_batch};

@@ -1,7 +1,8 @@
 //! [`Map`]: keys and values of at most 8 bytes in a file.
 
+use super::content::MapInFile;
 use super::designs::{DurableDesign, InFile};
-use super::handle::{FileMap, MapInFile};
+use super::handle::FileMap;
 use super::options::Options;
 use super::session::{PORTION, admit_new, check_batch};
 use super::table::FileTable;

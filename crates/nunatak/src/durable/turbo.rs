@@ -1,9 +1,9 @@
 //! TurboHash in a file.
 
+use super::content::create_whole;
 use super::designs::{
     DurableDesign, InFile, check_bits, hash_for, hash_of, no_table_without_a_file, word_of_bits,
 };
-use super::handle::create_whole;
 use super::options::Options;
 use super::pairs::Map;
 use crate::error::Error;

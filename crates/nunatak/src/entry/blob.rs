@@ -211,7 +211,7 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> Entries for Blobs<S, M> 
     }
 
     fn store(&self, key: &[u8], value: &[u8]) -> Result<Unpublished<'_, Self>, Error> {
-        let word = self.store_at(key, value, |bytes| self.arena.take(bytes))?;
+        let word = self.store_at(key, value, |bytes| self.arena.allocate(bytes))?;
         // SAFETY: the place is ours alone.
         Ok(unsafe { Unpublished::new(self, word) })
     }
@@ -270,8 +270,8 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> Entries for Blobs<S, M> 
 #[allow(private_bounds, reason = "where bytes are is an internal matter")]
 impl<S, M: Medium> Blobs<S, M> {
     /// Makes places free that were given back in epochs that are durable by now.
-    pub(crate) fn settle(&self) {
-        self.arena.settle();
+    pub(crate) fn reuse_synced(&self) {
+        self.arena.reuse_synced();
     }
 
     /// Returns the counts and the taken places, for the next open of the file; `None` while they

@@ -41,9 +41,9 @@ macro_rules! whole_map {
 
     (@reserve $type:literal, $new:literal, $entries:literal, $field:ident, $stats:ty) => {
         #[doc = concat!("Makes room in the table for `additional` more ", $entries, ": inserting")]
-        /// them starts no resize, unless hashes are distributed badly, and never fails for that.
         /// them starts no resize, unless too many hashes collide by chance (inserts do not fail
         /// then).
+        ///
         /// # Errors
         /// If memory is refused; the map is as it was.
         ///

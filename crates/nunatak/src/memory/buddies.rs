@@ -4,7 +4,7 @@
 //! 1. An extent begins at a multiple of its length.
 //! 2. An extent that was given back is used again only after every operation that may know it has
 //!    ended.
-//! 3. The lowest fitting extent is taken first, so that the end can be given back to the system.
+//! 3. The lowest fitting extent is allocated first, so that the end can be given back to the system.
 
 use crate::error::Error;
 use crate::sync::operations_ended;
@@ -66,9 +66,9 @@ impl Buddies {
         Self { len, ever: len, ..Self::default() }
     }
 
-    /// Takes an extent of a size. Also returns whether the extent was used before. `grow` makes
+    /// Allocates an extent of a size. Also returns whether the extent was used before. `grow` makes
     /// room for a total number of elements.
-    pub(crate) fn take(
+    pub(crate) fn allocate(
         &mut self,
         size: u32,
         grow: impl FnOnce(usize) -> Result<(), Error>,
@@ -192,7 +192,7 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             if random >> 63 == 0 || taken.is_empty() {
                 let size = (random >> 50) as u32 % 6;
-                let (extent, _) = extents.take(size, |_| Ok(())).unwrap();
+                let (extent, _) = extents.allocate(size, |_| Ok(())).unwrap();
                 assert_eq!((extent.size, extent.first % extent.len()), (size, 0));
                 let is_apart = |other: &BuddyExtent| {
                     extent.first + extent.len() <= other.first
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!((extents.len, extents.free()), (13, 8));
         let mut taken = used.to_vec();
         for _ in 0..8 {
-            let (extent, is_used) = extents.take(0, |_| Ok(())).unwrap();
+            let (extent, is_used) = extents.allocate(0, |_| Ok(())).unwrap();
             let is_apart = |other: &BuddyExtent| {
                 !(other.first..other.first + other.len()).contains(&extent.first)
             };
@@ -230,7 +230,7 @@ mod tests {
             taken.push(extent);
         }
         assert_eq!(
-            extents.take(0, |_| Ok(())).unwrap(),
+            extents.allocate(0, |_| Ok(())).unwrap(),
             (BuddyExtent { first: 13, size: 0 }, false)
         );
         let refused = [
@@ -247,16 +247,19 @@ mod tests {
     #[test]
     fn what_has_no_room_takes_nothing() {
         let mut extents = Buddies::default();
-        extents.take(0, |_| Ok(())).unwrap();
-        let refused = extents.take(3, |_| Err(Error::CapacityOverflow));
+        extents.allocate(0, |_| Ok(())).unwrap();
+        let refused = extents.allocate(3, |_| Err(Error::CapacityOverflow));
         assert_eq!(refused, Err(Error::CapacityOverflow));
         assert_eq!((extents.len, extents.free()), (1, 0));
-        assert_eq!(extents.take(MOST_SIZE + 1, |_| Ok(())), Err(Error::CapacityOverflow));
+        assert_eq!(extents.allocate(MOST_SIZE + 1, |_| Ok(())), Err(Error::CapacityOverflow));
         assert_eq!(
-            extents.take(1, |_| Ok(())).unwrap(),
+            extents.allocate(1, |_| Ok(())).unwrap(),
             (BuddyExtent { first: 2, size: 1 }, false)
         );
         // The gap before the larger extent.
-        assert_eq!(extents.take(0, |_| Ok(())).unwrap(), (BuddyExtent { first: 1, size: 0 }, true));
+        assert_eq!(
+            extents.allocate(0, |_| Ok(())).unwrap(),
+            (BuddyExtent { first: 1, size: 0 }, true)
+        );
     }
 }

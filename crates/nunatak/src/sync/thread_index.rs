@@ -198,7 +198,7 @@ impl Hold {
     #[inline(always)]
     pub(crate) fn new() -> Self {
         if local::number() == NONE {
-            take();
+            take_number();
         }
         local::set_references(local::references().wrapping_add(1));
         Self { this_thread: PhantomData }
@@ -219,7 +219,7 @@ impl Drop for Hold {
 /// Takes a number, with the thread's own reference unless it has ended.
 #[cold]
 #[inline(never)]
-fn take() {
+fn take_number() {
     local::set_number(local::take_number());
     local::set_references(usize::from(local::announces_its_end()));
 }

@@ -26,12 +26,12 @@ pub(crate) struct DuplicatesOptions {
     #[arg(long, value_name = "SOURCE", value_delimiter = ',', value_parser = pairs::checked,
           default_values = ["wiki-talk", "cit-patents", "zipf-0", "zipf-0.8"])]
     duplicates_sources: Vec<String>,
-    /// Which part of a graph's nodes and edges.
+    /// Share of a graph's nodes and edges to generate.
     #[arg(long, value_name = "PART", default_value_t = 0.2)]
     duplicates_scale: f64,
 }
 
-/// What a process is asked to measure.
+/// The request to a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Request {
     phases: Phases,

@@ -10,7 +10,7 @@ pub(crate) type RamBlobs = Blobs<TurboBlobMap<Hasher>, ()>;
 #[cfg(durable)]
 pub(crate) type FiledBlobs = Blobs<nunatak::durable::TurboBlobMap, tempfile::TempDir>;
 
-/// A map, and what goes with it.
+/// A map, and the directory that it is in.
 pub(crate) struct Blobs<M, D> {
     map: M,
     key_bytes: usize,
@@ -34,7 +34,7 @@ impl FiledBlobs {
     }
 }
 
-/// How a map does it whose removals come to what `done` takes.
+/// Implements [`Subject`]; `$done` takes the result of a removal.
 macro_rules! impl_subject {
     ($map:ty, $done:expr) => {
         impl Subject for $map {

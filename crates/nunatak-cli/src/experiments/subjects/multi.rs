@@ -10,7 +10,7 @@ pub(crate) type RamMulti = Multi<PeaMultiMap<u64, u64, Hasher>, ()>;
 #[cfg(durable)]
 pub(crate) type FiledMulti = Multi<nunatak::durable::PeaMultiMap<u64, u64>, tempfile::TempDir>;
 
-/// A map, and what goes with it.
+/// A map, and the directory that it is in.
 pub(crate) struct Multi<M, D> {
     map: M,
     _directory: D,
@@ -36,7 +36,7 @@ fn show(copied: &[u64], mut look: impl FnMut(&[u8])) {
     copied.iter().for_each(|value| look(&value.to_ne_bytes()));
 }
 
-/// How a map does it whose changes come to what `done` takes.
+/// Implements [`Subject`]; `$done` takes the result of a change.
 macro_rules! impl_subject {
     ($map:ty, $done:expr $(, $($reopen:tt)+)?) => {
         impl Subject for $map {

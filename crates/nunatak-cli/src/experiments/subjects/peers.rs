@@ -13,10 +13,10 @@ pub(crate) type Boxed = Box<[u8]>;
 pub(crate) trait PeerKey:
     Borrow<Self::Borrowed> + Hash + Eq + Send + Sync + 'static
 {
-    /// What it is looked up by.
+    /// The form of the key that a lookup takes.
     type Borrowed: Hash + Eq + ?Sized;
 
-    /// The key of a number, of so many bytes if it is a byte string.
+    /// Makes the key of a number. A byte string has `bytes` bytes and is made in `buffer`.
     fn of<'b>(number: &'b u64, bytes: usize, buffer: &'b mut Vec<u8>) -> &'b Self::Borrowed;
 
     fn owned(key: &Self::Borrowed) -> Self;
@@ -55,7 +55,7 @@ pub(crate) struct Peer<K, M> {
     keys: PhantomData<K>,
 }
 
-/// How a map is made, and what it does with a key that is borrowed.
+/// Implements [`Subject`] by the calls of a library, for keys of both kinds.
 macro_rules! peer {
     (
         $library:ident,
@@ -93,7 +93,7 @@ macro_rules! peer {
     };
 }
 
-/// As the other libraries name it.
+/// Gives `DashMap` the name that the maps of the other libraries have.
 mod dashmap {
     pub(crate) use ::dashmap::DashMap as HashMap;
 }

@@ -130,7 +130,7 @@ impl<M: Medium> Arena<M> {
     }
 
     /// Takes a place for so many bytes.
-    pub(crate) fn take(&self, bytes: usize) -> Result<usize, Error> {
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<usize, Error> {
         self.take_before(bytes, usize::MAX)
     }
 
@@ -144,7 +144,7 @@ impl<M: Medium> Arena<M> {
             |classes: &[Class; CLASSES]| classes[class].partial.first().is_none_or(|&at| at >= end);
         if is_full(&self.shards[shard].lock()) {
             if M::IS_DURABLE {
-                self.settle();
+                self.reuse_synced();
             }
             self.take_over(shard, class, end);
         }
@@ -158,7 +158,7 @@ impl<M: Medium> Arena<M> {
         // Takes the lowest span, so that the highest spans become free.
         let taken = partial.first().copied().and_then(|at| {
             let span = spans.get_mut(&at)?;
-            let place = span.take(self.medium.epoch())?;
+            let place = span.reuse(self.medium.epoch())?;
             if span.is_full() {
                 partial.remove(&at);
             }
@@ -207,7 +207,7 @@ impl<M: Medium> Arena<M> {
 
     fn take_spans(&self, spans: usize) -> Result<usize, Error> {
         if M::IS_DURABLE {
-            self.settle();
+            self.reuse_synced();
         }
         let size = spans.checked_next_power_of_two().ok_or(Error::CapacityOverflow)?.ilog2();
         let run = self.take_run(size, Owner::Alone { spans })?;
@@ -222,7 +222,7 @@ impl<M: Medium> Arena<M> {
 
     fn take_run(&self, size: u32, owner: Owner) -> Result<BuddyExtent, Error> {
         let mut runs = self.runs.lock();
-        let (run, _) = runs.take(size, |len| {
+        let (run, _) = runs.allocate(size, |len| {
             let bytes = len.checked_mul(SPAN).ok_or(Error::CapacityOverflow)?;
             self.owners.grow(len)?;
             if bytes <= self.region.committed() { Ok(()) } else { self.commit(bytes) }
@@ -281,7 +281,7 @@ impl<M: Medium> Arena<M> {
     }
 
     /// Makes room where places were given back in epochs that are durable now.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn reuse_synced(&self) {
         // Before any lock: the medium takes a lock of its own.
         let settled = self.medium.settled();
         let mut free = Vec::new();
@@ -476,7 +476,7 @@ mod tests {
                     1..8 => (random >> 30) as usize % LARGEST,
                     _ => (random >> 30) as usize % 256,
                 };
-                let at = arena.take(bytes).unwrap();
+                let at = arena.allocate(bytes).unwrap();
                 let end = at + Arena::<Heap>::placed(bytes);
                 let before = taken.range(..end).next_back();
                 assert!(before.is_none_or(|(_, &end)| end <= at), "{at} overlaps another");
@@ -499,7 +499,7 @@ mod tests {
     #[test]
     fn what_a_thread_leaves_is_used_by_others() {
         let arena = Arena::new(&Heap, 1 << 30).unwrap();
-        let fill = || (0..8 * SPAN / 64).map(|_| arena.take(64).unwrap()).collect::<Vec<_>>();
+        let fill = || (0..8 * SPAN / 64).map(|_| arena.allocate(64).unwrap()).collect::<Vec<_>>();
         // While the first thread lives, the second one has another index, and so spans of its own.
         let turn = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {
@@ -524,18 +524,18 @@ mod tests {
     #[test]
     fn what_is_too_large_is_refused_and_takes_nothing() {
         let arena = Arena::new(&Heap, 1 << 20).unwrap();
-        assert!(arena.take(usize::MAX / 2).is_err() && arena.take(2 << 20).is_err());
+        assert!(arena.allocate(usize::MAX / 2).is_err() && arena.allocate(2 << 20).is_err());
         assert_eq!(arena.spans(), 0);
-        assert_eq!(arena.take(1 << 20), Ok(0));
-        assert!(arena.take(0).is_err());
+        assert_eq!(arena.allocate(1 << 20), Ok(0));
+        assert!(arena.allocate(0).is_err());
         arena.give_back(0);
-        assert_eq!(arena.take(0), Ok(0));
+        assert_eq!(arena.allocate(0), Ok(0));
     }
 
     #[test]
     fn sparse_spans_are_told() {
         let arena = Arena::new(&Heap, 1 << 30).unwrap();
-        let places: Vec<usize> = (0..3 * SPAN / 64).map(|_| arena.take(64).unwrap()).collect();
+        let places: Vec<usize> = (0..3 * SPAN / 64).map(|_| arena.allocate(64).unwrap()).collect();
         let (keep, give): (Vec<usize>, Vec<usize>) =
             places.iter().partition(|&at| at / 64 % 8 == 0);
         assert!(!keep.iter().any(|&at| arena.should_move(at)));

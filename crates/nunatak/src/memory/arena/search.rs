@@ -219,7 +219,7 @@ mod tests {
         let arena = Arena::new(&Heap, 1 << 30).unwrap();
         let sizes = [8, 100, 40_000, 16, 300_000, 1 << 20, 100, 8, 70_000];
         let taken = (0..900).map(|n| sizes[n % sizes.len()]).map(|bytes| {
-            let at = arena.take(bytes).unwrap();
+            let at = arena.allocate(bytes).unwrap();
             (at, bytes)
         });
         let (keep, give): (Vec<_>, Vec<_>) =
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(arena.spans(), spans);
         // No taken place is given out.
         for _ in 0..2000 {
-            let at = arena.take(100).unwrap();
+            let at = arena.allocate(100).unwrap();
             let is_apart = |&(other, bytes): &(usize, usize)| {
                 at + Arena::<Heap>::placed(100) <= other
                     || other + Arena::<Heap>::placed(bytes) <= at
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(again.to_words(), None);
         // Meanwhile places behind the old end are given out and given back.
         let old = arena.region.committed();
-        assert!((0..100).all(|_| again.take(8).unwrap() >= old));
+        assert!((0..100).all(|_| again.allocate(8).unwrap() >= old));
         again.end_search();
         is_known(&again, &taken, arena.spans() + 1);
     }

@@ -93,7 +93,7 @@ impl Span {
     }
 
     /// Takes a free place. `epoch` is zero in a medium without epochs.
-    pub(super) fn take(&mut self, epoch: u64) -> Option<usize> {
+    pub(super) fn reuse(&mut self, epoch: u64) -> Option<usize> {
         let at = self.taken.iter().position(|&word| word != !0)?;
         let bit = (!self.taken[at]).trailing_zeros() as usize;
         self.taken[at] |= 1 << bit;

@@ -230,7 +230,7 @@ impl Journal {
 
     /// Takes the noted granules with their present contents. Returns nothing if a transaction can't
     /// describe the changes.
-    pub(super) fn take(&self) -> Option<Vec<Record>> {
+    pub(super) fn drain(&self) -> Option<Vec<Record>> {
         let granules = self.changes.take()?;
         let regions = self.regions.lock();
         let record = |address: usize| {

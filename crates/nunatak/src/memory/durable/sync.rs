@@ -77,7 +77,7 @@ impl Pool {
         let Some(journal) = self.journal.get() else { return self.barrier() };
         let mut end = journal.end.lock();
         self.check()?;
-        match journal.take() {
+        match journal.drain() {
             Some(records) if records.is_empty() => Ok(()),
             Some(records) if journal::bytes_of(records.len()) <= journal.bytes - end.at => {
                 self.write_transaction(journal, &mut end, &records)

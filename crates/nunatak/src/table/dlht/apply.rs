@@ -194,7 +194,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                 match found {
                     Scan::Changed => Detour::Again,
                     Scan::Pending(slot) => {
-                        settle_pending(bin, header, slot, self.dead(at, index));
+                        clear_pending(bin, header, slot, self.dead(at, index));
                         Detour::Again
                     }
                     Scan::Hit { slot, number, second } => {
@@ -389,7 +389,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             }
             BinState::Special => match index.migration() {
                 Migrating::To(migration)
-                    if migration.is_cut() && self.settle(pin, index, migration, at) =>
+                    if migration.has_begun() && self.transfer_bin(pin, index, migration, at) =>
                 {
                     Detour::Again
                 }
@@ -423,7 +423,7 @@ fn publish<Y: Mode>(slot: &Slot, tag: u64) -> bool {
 /// Waits until a claimed and empty slot is published or given back, then kills
 /// it. Either way the bin is to be scanned again.
 #[cold]
-fn settle_pending(bin: &Bin, header: Header, slot: &Slot, dead: u64) {
+fn clear_pending(bin: &Bin, header: Header, slot: &Slot, dead: u64) {
     let mut backoff = Backoff::new();
     while backoff.is_spinning() {
         backoff.wait();

@@ -93,11 +93,11 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
         match index.migration() {
             Migrating::Starting => return Detour::Wait,
-            Migrating::To(migration) if !migration.is_cut() => return Detour::Wait,
+            Migrating::To(migration) if !migration.has_begun() => return Detour::Wait,
             Migrating::To(migration) => {
                 // One chunk, this operation's own bin, and on with the insert.
                 self.help(pin, index, migration);
-                return match self.settle(pin, index, migration, at) {
+                return match self.transfer_bin(pin, index, migration, at) {
                     true => Detour::Next(&migration.target),
                     false => Detour::Wait,
                 };

@@ -98,12 +98,12 @@ impl Migration {
         units != 0 && self.remaining.fetch_sub(units, Ordering::AcqRel) == units
     }
 
-    pub(super) fn is_cut(&self) -> bool {
+    pub(super) fn has_begun(&self) -> bool {
         // Acquire: pairs with the release of the cut.
         self.cut.load(Ordering::Acquire) == 1
     }
 
-    pub(super) fn cut(&self) {
+    pub(super) fn begin_transfer(&self) {
         // Release: all changes before the cut have ended.
         self.cut.store(1, Ordering::Release);
     }

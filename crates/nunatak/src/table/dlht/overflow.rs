@@ -45,7 +45,7 @@ impl Overflow {
 
     /// Takes a bin's pairs for a migration, or copies them if a snapshot is to
     /// find them here.
-    pub(super) fn take(&mut self, bin: usize, keeps: bool) -> Vec<(u64, u64)> {
+    pub(super) fn drain(&mut self, bin: usize, keeps: bool) -> Vec<(u64, u64)> {
         if !keeps {
             return self.bins.remove(&bin).unwrap_or_default().pairs;
         }
@@ -116,10 +116,10 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
 
     /// Moves a delegated bin that a snapshot has frozen, so that it can be changed: false if the
     /// cut is yet to come, or its hashes are to be asked for first.
-    fn settle_frozen(&self, pin: &OpPin<Y>, index: &Index, at: usize) -> bool {
+    fn transfer_frozen_bin(&self, pin: &OpPin<Y>, index: &Index, at: usize) -> bool {
         match index.migration() {
-            Migrating::To(migration) if migration.is_cut() => {
-                self.settle(pin, index, migration, at)
+            Migrating::To(migration) if migration.has_begun() => {
+                self.transfer_bin(pin, index, migration, at)
             }
             _ => false,
         }
@@ -137,7 +137,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         let mut overflow = index.overflow.lock();
         if overflow.frozen {
             drop(overflow);
-            return if self.settle_frozen(pin, index, at) { None } else { Some(Step::Wait) };
+            return if self.transfer_frozen_bin(pin, index, at) { None } else { Some(Step::Wait) };
         }
         let by = value.map(|value| (tag, value));
         overflow.replace(at, (self.hidden(at, index), tag), by).map(Step::Done)
@@ -173,7 +173,11 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             let mut overflow = index.overflow.lock();
             if overflow.frozen {
                 drop(overflow);
-                return if self.settle_frozen(pin, index, at) { None } else { Some(Step::Wait) };
+                return if self.transfer_frozen_bin(pin, index, at) {
+                    None
+                } else {
+                    Some(Step::Wait)
+                };
             }
             overflow.versions += 1;
             let version = overflow.versions;

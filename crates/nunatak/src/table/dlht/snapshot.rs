@@ -52,7 +52,7 @@ impl<P: HashCodec, Y: Mode> Snapshots for Table<P, Y> {
             }
         }
         if let Migrating::To(migration) = index.migration() {
-            migration.cut();
+            migration.begin_transfer();
         }
         self.complete_this(&index);
         self.free_retired_soon();

@@ -47,7 +47,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Moves one chunk; false if there is none left, or if it has to be
     /// [asked](crate::table::shared::hashes) for hashes first.
     pub(super) fn help(&self, pin: &OpPin<Y>, old: &Index, migration: &Migration) -> bool {
-        if !migration.is_cut() {
+        if !migration.has_begun() {
             return false;
         }
         let Some(chunk) = migration.take_chunk() else { return false };
@@ -60,7 +60,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
 
     /// Moves the unit of one bin, if nobody else does; false if it has to be asked for hashes
     /// first.
-    pub(super) fn settle(
+    pub(super) fn transfer_bin(
         &self,
         pin: &OpPin<Y>,
         old: &Index,
@@ -280,7 +280,7 @@ impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
         for &(at, header) in claimed.iter() {
             let links = old.bins.at(at).links.load(Ordering::Acquire);
             if links & DELEGATED != 0 {
-                let pairs = old.overflow.lock().take(at, migration.keeps);
+                let pairs = old.overflow.lock().drain(at, migration.keeps);
                 let captured_pair =
                     |(tag, second)| Captured { bin: at, slot: None, tag, second, target: 0 };
                 captured.extend(pairs.into_iter().map(captured_pair));

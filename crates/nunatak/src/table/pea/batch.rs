@@ -17,17 +17,17 @@ use crate::table::shared::prefetch_groups::StageDelays;
 use crate::table::stages::Batches;
 use crate::table::{Change, KeyTest};
 
-/// The lags of a lookup's stages: fetching the slot, fetching one in the second bucket, running.
-const LOOKUP_LAGS: StageDelays<3> = StageDelays { near: [2, 3, 4], far: [3, 5, 6] };
-/// The lags of a change's stages. It has no stage for the second bucket.
-const CHANGE_LAGS: StageDelays<3> = StageDelays { near: [2, 3, 3], far: [3, 5, 5] };
-const RING: usize = LOOKUP_LAGS.ring();
+/// The delays of a lookup's stages: fetching the slot, fetching one in the second bucket, running.
+const LOOKUP_DELAYS: StageDelays<3> = StageDelays { near: [2, 3, 4], far: [3, 5, 6] };
+/// The delays of a change's stages. It has no stage for the second bucket.
+const CHANGE_DELAYS: StageDelays<3> = StageDelays { near: [2, 3, 3], far: [3, 5, 5] };
+const RING: usize = LOOKUP_DELAYS.ring();
 /// More groups than there are between two stages.
 const GROUPS: usize = 4;
 
 const _: () = {
-    let StageDelays { near, far } = LOOKUP_LAGS;
-    assert!(near[1] - near[0] < GROUPS && far[1] - far[0] < GROUPS && CHANGE_LAGS.ring() <= RING);
+    let StageDelays { near, far } = LOOKUP_DELAYS;
+    assert!(near[1] - near[0] < GROUPS && far[1] - far[0] < GROUPS && CHANGE_DELAYS.ring() <= RING);
 };
 
 /// State of an operation before its turn.
@@ -86,7 +86,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let mut ring = [none; RING];
         // The lookups of each group whose keys seem to be in their second buckets.
         let mut behind = [0_u64; GROUPS];
-        let lags = if CHANGES { CHANGE_LAGS } else { LOOKUP_LAGS };
+        let lags = if CHANGES { CHANGE_DELAYS } else { LOOKUP_DELAYS };
         let (groups, [slot_lag, behind_lag, step_lag]) = lags.groups(count);
         for turn in groups.turns() {
             for at in groups.at(turn, 0) {

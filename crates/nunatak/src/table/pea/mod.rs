@@ -183,7 +183,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let strategy = table.config.strategies[0];
         for place in 0..1_u64 << depth {
             let hash = place << (64 - depth);
-            let fresh = table.segments.take()?;
+            let fresh = table.segments.allocate()?;
             if M::IS_DURABLE {
                 table.segments.make_descriptor_writable(fresh.number as usize)?;
                 table.describe(fresh, hash, depth);

@@ -217,7 +217,7 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         }
     }
 
-    pub(super) fn take(&self) -> Result<Fresh, Error> {
+    pub(super) fn allocate(&self) -> Result<Fresh, Error> {
         let mut numbers = self.numbers.lock();
         // Looks at few segments, since asking is expensive. The thread's own operation does not
         // count: it changes no free segment.

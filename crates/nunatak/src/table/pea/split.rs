@@ -169,13 +169,13 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         split
     }
 
-    /// Takes `count` empty segments, or none.
+    /// Allocates `count` empty segments, or none.
     fn take_children(&self, count: usize) -> Result<Vec<Child>, Error> {
         // Asks first, so that a full disk costs nothing.
         self.medium.has_room(count * self.segments.bytes())?;
         let mut children = Vec::with_capacity(count);
         for _ in 0..count {
-            let taken = self.segments.take().and_then(|fresh| {
+            let taken = self.segments.allocate().and_then(|fresh| {
                 children.push(Child::new(fresh, self.config.strategies[0]));
                 self.segments.populate(fresh)
             });

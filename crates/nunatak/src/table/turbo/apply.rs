@@ -279,7 +279,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Searched::Absent { end: 0, free }
     }
 
-    /// Searches behind the first bucket, which does not hold the key. Takes the first bucket's
+    /// Searches behind the first bucket, which does not hold the key. Gets the first bucket's
     /// header and free slot.
     #[inline(never)]
     fn search_behind<T: KeyTest, F>(

@@ -16,7 +16,7 @@ use crate::table::shared::prefetch_groups::StageDelays;
 use crate::table::stages::Batches;
 use crate::table::{Change, KeyTest};
 
-/// The lags of an operation's stages: fetching the header, fetching the slot, running.
+/// The delays of an operation's stages: fetching the header, fetching the slot, running.
 const DELAYS: StageDelays<3> = StageDelays { near: [1, 3, 4], far: [1, 4, 6] };
 const RING: usize = DELAYS.ring();
 /// Marks a shard without buckets, in place of the first bucket.

@@ -257,7 +257,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Result<(BuddyExtent, Counts), Error> {
         loop {
             let mut taken =
-                Taken { shards: &self.shards, extent: self.shards.take(size)?, is_kept: false };
+                Taken { shards: &self.shards, extent: self.shards.allocate(size)?, is_kept: false };
             let extent = taken.extent;
             let Some((counts, homeless)) = self.fill_extent(from, extent, hashes)? else {
                 size += 1;

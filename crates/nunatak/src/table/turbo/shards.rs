@@ -10,7 +10,7 @@
 //!    An extent that no descriptor names any more stays as it is until no thread can know it.
 //! 3. If a descriptor is the same before and after a thread reads the shard's extent, the shard had
 //!    this extent all the time: each descriptor has another generation.
-//! 4. In a medium of pages, a taken extent has its pages. A bucket is changed only after the
+//! 4. in a medium of pages, an allocated extent has its pages. A bucket is changed only after the
 //!    present operation made it writable.
 
 use super::geometry::{Descriptor, MOST_BUCKETS, bucket};
@@ -248,14 +248,14 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         bucket.pair(slot, whole)
     }
 
-    /// Takes an extent of empty buckets that no other thread knows.
-    pub(super) fn take(&self, size: u32) -> Result<BuddyExtent, Error> {
+    /// Allocates an extent of empty buckets that no other thread knows.
+    pub(super) fn allocate(&self, size: u32) -> Result<BuddyExtent, Error> {
         // Asks first, so that a full disk costs nothing. Two more pages are for the descriptor and
         // the rest.
         self.medium.has_room((size_of::<L>() << size) + (2 << 12))?;
         let mut extents = self.extents.lock();
         let room = |len| if M::IS_DURABLE { len } else { room::<L>(len) };
-        let (extent, is_used) = extents.take(size, |len| self.buckets.grow(room(len)))?;
+        let (extent, is_used) = extents.allocate(size, |len| self.buckets.grow(room(len)))?;
         drop(extents);
         let emptied = if is_used { self.empty(extent) } else { Ok(()) };
         let ready = emptied.and_then(|()| self.make_extent_writable(extent));

@@ -18,7 +18,7 @@ use crate::table::pea::multi::values::Pointer;
 use crate::table::shared::bucket::{Bucket, BucketHeader, Header, Layout};
 use crate::table::shared::prefetch_groups::StageDelays;
 
-/// The lags of an operation's stages: fetching the slots, fetching the buffer, running.
+/// The delays of an operation's stages: fetching the slots, fetching the buffer, running.
 const DELAYS: StageDelays<3> = StageDelays { near: [2, 3, 4], far: [3, 5, 7] };
 const RING: usize = DELAYS.ring();
 

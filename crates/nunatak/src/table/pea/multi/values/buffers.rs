@@ -52,9 +52,9 @@ pub(super) struct Old {
 }
 
 impl<M: Medium> Values<M> {
-    /// Takes an empty buffer. If it is for a chain, links it to the buffer before it. The link is
-    /// durable with the first value.
-    pub(super) fn take(&self, kind: usize, link: u64) -> Result<Pointer, Error> {
+    /// Allocates an empty buffer. If it is for a chain, links it to the buffer before it. The link
+    /// is durable with the first value.
+    pub(super) fn allocate(&self, kind: usize, link: u64) -> Result<Pointer, Error> {
         let mut state = self.state.lock();
         let State { segments, free, with_room, .. } = &mut *state;
         let number = match with_room[kind].first() {

@@ -28,7 +28,7 @@ impl<M: Medium> Values<M> {
     pub(in crate::table::pea) fn store(&self, values: &[u64]) -> Result<Pointer, Error> {
         let fits = |kind: &usize| values.len() <= self.capacity(*kind);
         let kind = (0..=self.last_kind()).find(fits).ok_or(Error::CapacityOverflow)?;
-        let pointer = self.take(kind, 0)?.with_count(values.len());
+        let pointer = self.allocate(kind, 0)?.with_count(values.len());
         self.fill(pointer, values.iter().copied())?;
         Ok(pointer)
     }
@@ -45,7 +45,7 @@ impl<M: Medium> Values<M> {
         }
         let kind = before.kind();
         let pointer = match kind == self.last_kind() {
-            true => self.take(kind, before.block() as u64 + 1)?,
+            true => self.allocate(kind, before.block() as u64 + 1)?,
             false => self.copy_to(kind + 1, before, None)?,
         };
         let appended = self.append_behind(pointer, value).inspect_err(|_| self.give_back(pointer));
@@ -149,7 +149,7 @@ impl<M: Medium> Values<M> {
         without: Option<usize>,
     ) -> Result<Pointer, Error> {
         let count = from.count() - usize::from(without.is_some());
-        let to = self.take(kind, 0)?.with_count(count);
+        let to = self.allocate(kind, 0)?.with_count(count);
         let value = |at| {
             let source = if without == Some(at) { from.count() - 1 } else { at };
             self.value(from, source).load(Ordering::Relaxed)

@@ -1,11 +1,13 @@
-//! One step of a sequence of operations, applied to a map and to a model of it.
+//! Maps of one value a key, whose model is `std::collections::HashMap`.
 
+use super::Model;
 use crate::sample::Sample;
 use nunatak::{BatchError, Compute, ConcurrentMap, Error, Op, Outcome, Request, Stop};
+use proptest::prelude::*;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
-/// An operation. Its numbers stand for keys and values.
+/// An operation, on keys and values that stand for these numbers.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Get(u64),
@@ -35,7 +37,7 @@ pub(crate) enum Step {
     Observe,
 }
 
-/// The size of a batch's output, compared with the needed size.
+/// How the output of a batch compares with what it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Room {
     Short(usize),
@@ -53,37 +55,166 @@ impl Room {
     }
 }
 
-/// The contents of outputs before a batch, to see what the batch wrote.
+/// What outputs hold before a batch, to see what the batch wrote.
 const UNTOUCHED: u64 = 0xDEAD;
 
-/// A map and the model that it must agree with.
-pub(crate) struct Pair<'m, K, V, M> {
-    map: &'m M,
+/// Keys that implementations may have taken for something else: markers,
+/// signs, what only high bits tell apart.
+const ADVERSARIAL_KEYS: [u64; 14] = [
+    0,
+    1,
+    2,
+    3,
+    u64::MAX,
+    u64::MAX - 1,
+    u64::MAX - 2,
+    1 << 63,
+    (1 << 63) - 1,
+    (1 << 63) + 1,
+    1 << 40,
+    2 << 40,
+    3 << 40,
+    4 << 40,
+];
+
+fn key() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        5 => 0..24_u64,
+        3 => prop::sample::select(&ADVERSARIAL_KEYS[..]),
+        1 => 0..3000_u64,
+    ]
+}
+
+fn value() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => 0..100_u64, 1 => any::<u64>()]
+}
+
+fn room() -> impl Strategy<Value = Room> {
+    prop_oneof![
+        6 => Just(Room::Exact),
+        1 => (1..4_usize).prop_map(Room::Spare),
+        1 => (1..4_usize).prop_map(Room::Short),
+    ]
+}
+
+/// Mostly short; sometimes so long that the table grows on the way.
+fn length() -> impl Strategy<Value = usize> {
+    prop_oneof![8 => 0..24_usize, 1 => 200..1500_usize]
+}
+
+fn keys() -> impl Strategy<Value = Vec<u64>> {
+    prop_oneof![
+        prop::collection::vec(key(), 0..24),
+        (0..1000_u64, length()).prop_map(|(first, n)| (first..first + n as u64).collect()),
+    ]
+}
+
+fn request() -> impl Strategy<Value = Request<u64, u64>> {
+    (key(), value(), 0..5).prop_map(|(key, value, kind)| match kind {
+        0 => Request::Get(key),
+        1 => Request::Insert(key, value),
+        2 => Request::TryInsert(key, value),
+        3 => Request::Update(key, value),
+        _ => Request::Remove(key),
+    })
+}
+
+fn decision() -> impl Strategy<Value = Compute<u64>> {
+    prop_oneof![
+        1 => Just(Compute::Keep),
+        2 => value().prop_map(Compute::Put),
+        1 => Just(Compute::Remove),
+    ]
+}
+
+fn one_key() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        key().prop_map(Step::Get),
+        key().prop_map(Step::ContainsKey),
+        (key(), value()).prop_map(|(key, value)| Step::Insert(key, value)),
+        (key(), value()).prop_map(|(key, value)| Step::TryInsert(key, value)),
+        (key(), value()).prop_map(|(key, value)| Step::Update(key, value)),
+        (key(), any::<bool>(), value()).prop_map(|(key, matching, new)| Step::CompareExchange {
+            key,
+            matching,
+            new
+        }),
+        (key(), prop::option::of(value())).prop_map(|(key, new)| Step::FetchUpdate { key, new }),
+        (key(), decision()).prop_map(|(key, decision)| Step::Compute { key, decision }),
+        (key(), value()).prop_map(|(key, value)| Step::GetOrInsertWith(key, value)),
+        key().prop_map(Step::Remove),
+        key().prop_map(Step::RemoveIfOdd),
+        key().prop_map(Step::Prefetch),
+    ]
+}
+
+/// Keys with values that differ.
+fn numbered() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    (keys(), value())
+        .prop_map(|(keys, first)| keys.into_iter().zip((first..=u64::MAX).chain(0..)).collect())
+}
+
+fn batch() -> impl Strategy<Value = Step> {
+    let stop = prop_oneof![Just(Stop::Never), Just(Stop::AtFirstFailure)];
+    prop_oneof![
+        (keys(), room()).prop_map(|(keys, room)| Step::GetMany { keys, room }),
+        (numbered(), room()).prop_map(|(entries, room)| Step::InsertMany { entries, room }),
+        (numbered(), room()).prop_map(|(entries, room)| Step::UpdateMany { entries, room }),
+        (keys(), room()).prop_map(|(keys, room)| Step::RemoveMany { keys, room }),
+        (prop::collection::vec(request(), 0..40), stop)
+            .prop_map(|(requests, stop)| Step::Execute { requests, stop }),
+    ]
+}
+
+fn whole() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => Just(Step::Iterate),
+        3 => Just(Step::Snapshot),
+        2 => (2..5_u64).prop_map(Step::RetainMultiplesOf),
+        1 => Just(Step::Clear),
+        1 => (0..3000_usize).prop_map(Step::Reserve),
+        1 => Just(Step::ReserveTooMuch),
+        2 => Just(Step::ShrinkToFit),
+        2 => Just(Step::Observe),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![12 => one_key(), 4 => batch(), 2 => whole()]
+}
+
+/// What a map must hold.
+pub(crate) struct Single<K, V> {
     model: HashMap<u64, u64>,
     types: PhantomData<(K, V)>,
 }
 
-impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
-    /// Makes a pair. The map must be empty.
-    pub(crate) fn new(map: &'m M) -> Self {
-        Self { map, model: HashMap::new(), types: PhantomData }
+impl<K, V> Default for Single<K, V> {
+    fn default() -> Self {
+        Self { model: HashMap::new(), types: PhantomData }
+    }
+}
+
+impl<K: Sample, V: Sample, M: ConcurrentMap<K, V>> Model<M> for Single<K, V> {
+    type Step = Step;
+
+    fn step() -> impl Strategy<Value = Step> {
+        step()
     }
 
-    /// Applies the step to both.
-    ///
-    /// # Panics
-    /// If they disagree.
-    pub(crate) fn apply(&mut self, step: &Step) {
+    fn apply(&mut self, map: &M, step: &Step) {
         match *step {
-            Step::Compute { key, decision } => self.compute(key, decision),
+            Step::Compute { key, decision } => self.compute(map, key, decision),
             Step::CompareExchange { .. } | Step::FetchUpdate { .. } | Step::RemoveIfOdd(_) => {
-                self.conditional(step);
+                self.conditional(map, step);
             }
             Step::GetMany { .. }
             | Step::InsertMany { .. }
             | Step::UpdateMany { .. }
-            | Step::RemoveMany { .. } => self.batch(step),
-            Step::Execute { ref requests, stop } => self.execute(requests, stop),
+            | Step::RemoveMany { .. } => {
+                self.batch(map, step);
+            }
+            Step::Execute { ref requests, stop } => self.execute(map, requests, stop),
             Step::Iterate
             | Step::Snapshot
             | Step::RetainMultiplesOf(_)
@@ -91,14 +222,20 @@ impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
             | Step::Reserve(_)
             | Step::ReserveTooMuch
             | Step::ShrinkToFit
-            | Step::Observe => self.whole(step),
-            _ => self.single(step),
+            | Step::Observe => self.whole(map, step),
+            _ => self.single(map, step),
         }
-        assert_eq!(self.map.len(), self.model.len(), "len");
+        assert_eq!(map.len(), self.model.len(), "len");
     }
 
-    fn single(&mut self, step: &Step) {
-        let Self { map, model, .. } = self;
+    fn compare(&self, map: &M) {
+        self.agrees(map.iter());
+    }
+}
+
+impl<K: Sample, V: Sample> Single<K, V> {
+    fn single<M: ConcurrentMap<K, V>>(&mut self, map: &M, step: &Step) {
+        let model = &mut self.model;
         match *step {
             Step::Get(key) => {
                 assert_eq!(map.get(&K::sample(key)), model.get(&key).copied().map(V::sample));
@@ -141,8 +278,8 @@ impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
         }
     }
 
-    fn conditional(&mut self, step: &Step) {
-        let Self { map, model, .. } = self;
+    fn conditional<M: ConcurrentMap<K, V>>(&mut self, map: &M, step: &Step) {
+        let model = &mut self.model;
         match *step {
             Step::CompareExchange { key, matching, new } => {
                 let present = model.get(&key).copied();
@@ -188,9 +325,9 @@ impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
         }
     }
 
-    fn compute(&mut self, key: u64, decision: Compute<u64>) {
+    fn compute<M: ConcurrentMap<K, V>>(&mut self, map: &M, key: u64, decision: Compute<u64>) {
         let present = self.model.get(&key).copied();
-        let got = self.map.compute(K::sample(key), |value| {
+        let got = map.compute(K::sample(key), |value| {
             assert_eq!(value.map(V::number), present, "the closure's argument");
             match decision {
                 Compute::Keep => Compute::Keep,
@@ -206,8 +343,7 @@ impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
         };
     }
 
-    fn batch(&mut self, step: &Step) {
-        let map = self.map;
+    fn batch<M: ConcurrentMap<K, V>>(&mut self, map: &M, step: &Step) {
         let samples = |keys: &[u64]| keys.iter().copied().map(K::sample).collect::<Vec<_>>();
         match step {
             Step::GetMany { keys, room } => {
@@ -256,7 +392,12 @@ impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
         }
     }
 
-    fn execute(&mut self, requests: &[Request<u64, u64>], stop: Stop) {
+    fn execute<M: ConcurrentMap<K, V>>(
+        &mut self,
+        map: &M,
+        requests: &[Request<u64, u64>],
+        stop: Stop,
+    ) {
         let mut batch: Vec<_> = requests.iter().map(|r| Op::new(sample_request(*r))).collect();
         let mut stopped = false;
         let mut executed = 0;
@@ -269,12 +410,11 @@ impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
             expected
                 .push(Op { request: sample_request(request), outcome: sample_outcome(outcome) });
         }
-        assert_eq!(self.map.execute(&mut batch, stop), executed, "how many were executed");
+        assert_eq!(map.execute(&mut batch, stop), executed, "how many were executed");
         assert_eq!(batch, expected);
     }
 
-    fn whole(&mut self, step: &Step) {
-        let map = self.map;
+    fn whole<M: ConcurrentMap<K, V>>(&mut self, map: &M, step: &Step) {
         match *step {
             Step::Iterate => self.agrees(map.iter()),
             Step::Snapshot => self.agrees(map.snapshot().expect("memory for a snapshot")),
@@ -300,8 +440,8 @@ impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
                 assert_eq!(map.is_empty(), self.model.is_empty());
                 let load = map.load_factor();
                 assert!((0.0..=1.0).contains(&load), "a load factor of {load}");
-                // Colliding keys may all be kept beside the slots, so entries don't imply a load;
-                // but a load implies entries.
+                // Keys that collide may all be kept beside the slots, so entries
+                // don't imply a load; but a load implies entries.
                 assert!(load == 0.0 || !self.model.is_empty(), "a load factor of {load}");
                 let usage = map.memory_usage();
                 assert!(usage.resident <= usage.mapped, "{usage:?}");
@@ -311,7 +451,7 @@ impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
         }
     }
 
-    /// Checks that these are the model's entries, each once.
+    /// Whether these are the model's entries, each once.
     fn agrees(&self, entries: impl Iterator<Item = (K, V)>) {
         let mut entries: Vec<_> =
             entries.map(|(key, value)| (key.number(), value.number())).collect();
@@ -322,7 +462,7 @@ impl<'m, K: Sample, V: Sample, M: ConcurrentMap<K, V>> Pair<'m, K, V, M> {
     }
 }
 
-/// Calls a batch, and compares all its results and outputs.
+/// Calls a batch and compares all that it returns and all that it writes.
 fn check_batch<V: Sample>(
     expected: &[Option<u64>],
     room: Room,
