@@ -4,7 +4,8 @@
 //! 1. An extent begins at a multiple of its length.
 //! 2. An extent that was given back is used again only after every operation that may know it has
 //!    ended.
-//! 3. The lowest fitting extent is allocated first, so that the end can be given back to the system.
+//! 3. The lowest fitting extent is allocated first, so that the end can be given back to the
+//!    system.
 
 use crate::error::Error;
 use crate::sync::operations_ended;

@@ -10,7 +10,7 @@
 //!    An extent that no descriptor names any more stays as it is until no thread can know it.
 //! 3. If a descriptor is the same before and after a thread reads the shard's extent, the shard had
 //!    this extent all the time: each descriptor has another generation.
-//! 4. in a medium of pages, an allocated extent has its pages. A bucket is changed only after the
+//! 4. In a medium of pages, an allocated extent has its pages. A bucket is changed only after the
 //!    present operation made it writable.
 
 use super::geometry::{Descriptor, MOST_BUCKETS, bucket};
