@@ -2,9 +2,10 @@
 //!
 //! Invariants
 //! 1. An extent begins at a multiple of its length.
-//! 2. An extent that was given back is used again only after all operations have ended that may know
-//!    it.
-//! 3. The lowest fitting run is taken first, so that the end can be given back to the system.
+//! 2. An extent that was given back is used again only after every operation that may know it has
+//!    ended.
+//! 3. The lowest fitting extent is allocated first, so that the end can be given back to the
+//!    system.
 
 use crate::error::Error;
 use crate::sync::operations_ended;
@@ -30,19 +31,19 @@ impl BuddyExtent {
 
 #[derive(Debug, Default)]
 pub(crate) struct Buddies {
-    /// Free runs by size: the first element, and the epoch in which the extent was given back.
+    /// Free extents by size: the first element, and the epoch in which the extent was given back.
     free: [BTreeMap<usize, u64>; MOST_SIZE as usize + 1],
     /// The number of elements, free ones included.
     pub(crate) len: usize,
     /// The largest number of elements so far.
     pub(crate) ever: usize,
-    /// Extents that were given back in this epoch or an earlier one are known to no operation.
+    /// No operation knows extents that were given back in this epoch or an earlier one.
     ended: u64,
 }
 
 impl Buddies {
-    /// Restores the extents of `len` elements of which `used` are in use. No operation knows the
-    /// others. Returns nothing if the runs are not valid.
+    /// Restores the extents of `len` elements, of which `used` are in use. No operation knows the
+    /// others. Returns nothing if the extents are not valid.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(crate) fn restore(len: usize, mut used: Vec<BuddyExtent>) -> Option<Self> {
         used.sort_by_key(|extent| extent.first);
@@ -60,14 +61,14 @@ impl Buddies {
         Some(extents)
     }
 
-    /// Makes extents of so many elements that are all in use.
+    /// Creates extents for `len` elements, all of which are in use.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(crate) fn all_used(len: usize) -> Self {
         Self { len, ever: len, ..Self::default() }
     }
 
-    /// Takes an extent of a size; also returns whether it was used before. `grow` makes room for so
-    /// many elements in all.
+    /// Allocates an extent of a size. Also returns whether the extent was used before. `grow` makes
+    /// room for a total number of elements.
     pub(crate) fn allocate(
         &mut self,
         size: u32,
@@ -76,8 +77,8 @@ impl Buddies {
         if size > MOST_SIZE {
             return Err(Error::CapacityOverflow);
         }
-        // Asking interrupts every processor of the process, so runs that are known to be free come
-        // first. (Asking less often makes tables two fifths larger, and slower by that.)
+        // `ask` interrupts every processor of the process, so extents that are known to be free
+        // come first. (Fewer calls of `ask` make tables two fifths larger, and slower by that.)
         let found = self.lowest(size).or_else(|| self.ask(size).then(|| self.lowest(size))?);
         let (first, was) = match found {
             Some(found) => found,
@@ -93,18 +94,18 @@ impl Buddies {
             }
         };
         let tag = self.free[was as usize].remove(&first).unwrap_or(0);
-        // Gives back the rest of a larger run.
+        // Gives back the rest of a larger extent.
         for half in size..was {
             self.free[half as usize].insert(first + (1 << half), tag);
         }
         Ok((BuddyExtent { first, size }, true))
     }
 
-    /// Finds the lowest run of a size or more that no operation knows any more; returns it with its
-    /// size.
+    /// Finds the lowest extent of a size or more that no operation knows any more. Returns it with
+    /// its size.
     fn lowest(&self, size: u32) -> Option<(usize, u32)> {
         let of_size = |size: u32| {
-            // Looks at a few only: many may have been given back lately.
+            // Looks at few extents only: many may have been given back lately.
             let mut free = self.free[size as usize].iter().take(8);
             let (&first, _) = free.find(|&(_, &tag)| tag <= self.ended)?;
             Some((first, size))
@@ -112,14 +113,15 @@ impl Buddies {
         (size..=MOST_SIZE).filter_map(of_size).min()
     }
 
-    /// Asks whether operations still know free extents of a size or more. Returns true if none does.
+    /// Asks whether operations still know free extents of a size or more. Returns true if no
+    /// operation does.
     fn ask(&mut self, size: u32) -> bool {
         let tags = self.free[size as usize..].iter().flat_map(|free| free.values().take(8));
         tags.copied().max().is_some_and(|newest| self.is_unknown(newest))
     }
 
-    /// Whether all operations have ended that may know an extent given back in epoch `tag`. Zero: no
-    /// operation knows the extent.
+    /// Returns whether every operation has ended that may know an extent given back in epoch `tag`.
+    /// No operation knows an extent of epoch zero.
     fn is_unknown(&mut self, tag: u64) -> bool {
         if tag > self.ended && operations_ended(tag, false) {
             self.ended = tag;
@@ -137,7 +139,7 @@ impl Buddies {
         }
     }
 
-    /// Gives back an extent that no operation can newly find. `tag` is the present epoch.
+    /// Gives back an extent that no further operation can find. `tag` is the present epoch.
     pub(crate) fn give_back(&mut self, extent: BuddyExtent, tag: u64) {
         let BuddyExtent { mut first, mut size } = extent;
         let mut tag = tag;
@@ -151,13 +153,13 @@ impl Buddies {
         self.free[size as usize].insert(first, tag);
     }
 
-    /// Whether a free run lies below an element.
+    /// Returns whether a free extent lies below an element.
     pub(crate) fn has_below(&mut self, size: u32, element: usize) -> bool {
         self.ask(size);
         self.lowest(size).is_some_and(|(first, _)| first < element)
     }
 
-    /// Removes the free runs at the end that no operation knows. Returns whether there were any.
+    /// Removes the free extents at the end that no operation knows. Returns whether there were any.
     pub(crate) fn trim(&mut self) -> bool {
         let before = self.len;
         loop {
@@ -172,7 +174,7 @@ impl Buddies {
         }
     }
 
-    /// Returns how many elements are free.
+    /// Returns the number of free elements.
     pub(crate) fn free(&self) -> usize {
         (0..).zip(&self.free).map(|(size, free)| free.len() << size).sum()
     }
@@ -255,7 +257,7 @@ mod tests {
             extents.allocate(1, |_| Ok(())).unwrap(),
             (BuddyExtent { first: 2, size: 1 }, false)
         );
-        // The gap before the larger run.
+        // The gap before the larger extent.
         assert_eq!(
             extents.allocate(0, |_| Ok(())).unwrap(),
             (BuddyExtent { first: 1, size: 0 }, true)

@@ -1,4 +1,4 @@
-//! Changing keys: one function that inserts, replaces and removes.
+//! Changes: one function inserts, replaces and removes.
 
 use super::Table;
 use super::directory::Found;
@@ -16,26 +16,25 @@ use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
 
-/// How an attempt under the lock of a key's first bucket ended.
+/// The result of an attempt under the lock of a key's first bucket.
 enum Attempt {
-    /// The value word before, and how many pairs more there are.
+    /// The value word from before, and the change of the number of pairs.
     Done(Option<u64>, i64),
-    /// This value word has the key's tag, and is not known to be the key's or not.
+    /// This value word has the key's tag. Whether the key is the same is not known yet.
     Unknown(u64),
-    /// The lock of the second bucket was not to be had in this order.
+    /// The attempt must be repeated with both buckets locked in order.
     InOrder,
-    /// There is no room under the segment's strategy.
+    /// The segment's strategy has no room.
     Full,
     /// There is no room for a copy of a page.
     NoRoom,
 }
 
-/// Where a key is.
 #[derive(Clone, Copy)]
 enum Place {
     First(usize),
     Second(usize),
-    /// Which bucket of it, and the slot.
+    /// The number of the stash bucket, and the slot.
     Stash(usize, usize),
     Chain,
 }
@@ -56,8 +55,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Changes for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// The same, of a key whose hash is known, and whose buckets are to be fetched or are
-    /// on their way: then `ahead` was its entry.
+    /// Applies a change to a key whose hash is known. Fetches its buckets if `FETCHES`; otherwise
+    /// they are on their way, and `ahead` was the key's entry.
     #[inline(always)]
     pub(super) fn apply_hashed<const FETCHES: bool, T: KeyTest>(
         &self,
@@ -79,9 +78,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// What nearly all operations are: one attempt, which succeeds. By itself, since a loop
-    /// keeps more than there are registers for. (Replacing values in a batch: 382
-    /// instructions, 44 million a second in the caches; so: 271, 60.)
+    /// Makes one attempt, which is enough for nearly all operations. A function of its own, since a
+    /// loop needs more values than there are registers (`docs/measurements.md`).
     #[inline(always)]
     fn run_once<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
         &self,
@@ -92,7 +90,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         if self.cut.is_frozen() {
             return None;
         }
-        // An entry that is the key's within the operation is of a segment that stays.
+        // If the entry is the key's within the operation, its segment is not reused meanwhile.
         let is_still = |found: &Found<'_>| self.directories.is_still(*found);
         let found = ahead.filter(is_still).unwrap_or_else(|| self.locate(request.hash));
         let buckets = self.lock_fetched::<FETCHES>(found, request.hash, false)?;
@@ -110,8 +108,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Locks the buckets of a key, which are fetched meanwhile, unless they are on their way; not
-    /// if its entry is another by then.
+    /// Locks the buckets of a key, and fetches them meanwhile if `FETCHES`. Returns nothing if the
+    /// key's entry has changed.
     #[inline(always)]
     fn lock_fetched<const FETCHES: bool>(
         &self,
@@ -121,7 +119,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Option<Buckets<'_, M, L>> {
         self.copy_before_change(found, hash);
         if FETCHES {
-            // Before the lock, behind which no load runs ahead.
+            // Before the lock, since no load runs ahead of it.
             self.prefetch_buckets(found, hash);
         }
         let buckets = self.lock_buckets(found, hash, both);
@@ -132,7 +130,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Some(buckets)
     }
 
-    /// After an attempt that came to nothing.
+    /// Tries again after a failed attempt.
     #[cold]
     #[inline(never)]
     fn run_again<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
@@ -168,7 +166,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 }
                 Attempt::Unknown(second) => return Err(Obstacle::Unknown(second)),
                 Attempt::InOrder => in_order = true,
-                // Without memory for a segment the key goes to a chain, which needs less.
+                // If a segment is refused memory, the key goes to a chain, which needs less.
                 Attempt::Full => {
                     is_refused = self.make_room(found, hash, &mut hashes).is_err();
                     if hashes.is_missing() {
@@ -206,7 +204,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Result<Attempt, NoRoom> {
         let header = buckets.first.header();
         let place = match self.slot_of((buckets.first, header), request, known) {
-            // Nearly all keys. By itself, since its place needs no decision then.
+            // The case of nearly all keys. A branch of its own, since the place is known in it.
             Ok(Some((slot, second))) => {
                 return self.change_found(buckets, request, (Place::First(slot), second));
             }
@@ -245,7 +243,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// The same of a key that is not in its first bucket.
+    /// Changes a key that is not in its first bucket.
     #[inline(never)]
     fn change_behind<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
@@ -256,8 +254,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         self.change_found(buckets, request, found)
     }
 
-    /// In which slot of a bucket a key is, and its value word; or one that is not known to be
-    /// its.
+    /// Returns the slot and the value word of a key in a bucket; as an error, a value word that may
+    /// be the key's.
     #[inline(always)]
     fn slot_of<T: KeyTest, F>(
         &self,
@@ -269,8 +267,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         known.slot_of::<T>(request.tag, header.matching(fingerprint(request.hash)), pair)
     }
 
-    /// Where a key is that is not in its first bucket, of which this is the header; its value
-    /// word; or one that is not known to be its.
+    /// Finds a key behind its first bucket, by this bucket's header. Returns its place and value
+    /// word; as an error, a value word that may be the key's.
     #[inline(never)]
     fn place_behind<T: KeyTest, F>(
         &self,
@@ -303,14 +301,13 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(None)
     }
 
-    /// Locks a bucket of the stash.
     fn held_stash(&self, segment: usize, at: usize) -> HeldStash<'_, M, L> {
         HeldStash::lock(&self.segments, segment, at)
     }
 
-    /// Whether a slot of a bucket that is locked holds the pair that was found there before. It
-    /// does, since the lock of the first bucket keeps others from the key, unless a hasher says
-    /// something else each time: then it leads to the key by way of another first bucket.
+    /// Returns whether a slot of a locked bucket still holds the pair that was found there. It does
+    /// unless the caller's hasher is inconsistent: the lock of the first bucket keeps other threads
+    /// from the key, but another hash leads to the key by another first bucket.
     #[inline(always)]
     fn still_holds<T, F>(
         &self,
@@ -327,11 +324,11 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         pair == (request.tag, second) && matching.any(|other| other == slot)
     }
 
-    /// Replaces a value; false if the second bucket can't be locked. The lock of the first bucket
-    /// is enough: it keeps others from the key, and nobody but a split, which locks all, moves
-    /// it. (Nor does a page move that somebody is changing: of a present epoch it has one place.)
-    /// But for a hasher of the caller's, which may say something else each time: then the other
-    /// bucket is locked, too.
+    /// Replaces a value. Returns false if the second bucket can't be locked, or if the pair has
+    /// gone. The lock of the first bucket is enough: it keeps other threads from the key, and only
+    /// a split moves the key, which locks all buckets. (A page that a thread is changing does not
+    /// move either: it has one place in the present epoch.) With the caller's hasher the other
+    /// bucket is locked, too, since the hasher may be inconsistent.
     #[inline(always)]
     fn replace<T, F>(
         &self,
@@ -374,7 +371,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         })
     }
 
-    /// Takes a key out; false if the second bucket can't be locked.
+    /// Removes a key. Returns false if the second bucket can't be locked, or if the pair has gone.
     #[inline(always)]
     fn remove<T, F>(
         &self,
@@ -412,8 +409,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(true)
     }
 
-    /// Stores a new key as a strategy says; in a chain if that finds no room, and a split
-    /// was refused or is not worth it.
+    /// Stores a new key by a strategy. Stores it in a chain if the last strategy has no room, and a
+    /// split was refused or is not worth it.
     #[inline(always)]
     fn insert(
         &self,
@@ -438,7 +435,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         bucket.persist(&self.medium, slot);
     }
 
-    /// The same if it is not as simple as that; the first bucket may be changed.
+    /// Stores a new key that needs more than a free slot by single hashing. The first bucket is
+    /// writable.
     #[inline(never)]
     fn insert_balanced(
         &self,
@@ -454,7 +452,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             let Some(locked) = buckets.lock_second() else { return Ok(Attempt::InOrder) };
             _second = locked;
             let of_second = buckets.second().header();
-            // Balanced: into the emptier one.
+            // Balances: chooses the bucket with more room.
             if of_second.free_slots() > buckets.first.header().free_slots()
                 && let Some(slot) = of_second.matching(0).next()
             {
@@ -484,7 +482,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
         if strategy == self.last_strategy() && (is_refused || self.is_degenerate(hash)) {
             buckets.first.set(medium, Flag::Chained);
-            // In RAM there is always room in chains; a durable map asks before.
+            // In RAM chains always have room. A durable map asks for room before.
             self.chains.push(hash, pair).map_err(|_| NoRoom)?;
             return Ok(Attempt::Done(None, 1));
         }

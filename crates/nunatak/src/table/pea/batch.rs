@@ -1,9 +1,9 @@
-//! Batches: the operations in order, the memory accesses overlapped. The paper has none.
+//! Batches: operations in order, with overlapping memory accesses. The paper has no batches.
 //!
-//! They go in [groups](crate::table::shared::prefetch_groups) through four stages: the first header of a key
-//! is fetched; when that has arrived, the slot that it tells of, or a free one; of a key that
-//! seems to be in its second bucket, the slot there; and the operation is executed. (A change has
-//! both headers fetched at once, and needs no third stage.)
+//! Operations go in [groups](crate::table::shared::prefetch_groups) through four stages. They fetch
+//! the header of the key's first bucket; fetch the slot that matches, or a free slot; fetch the
+//! slot of a key that seems to be in its second bucket; run the operation. (A change fetches both
+//! headers at once, and needs no third stage.)
 
 use super::Table;
 use super::directory::Found;
@@ -17,12 +17,12 @@ use crate::table::shared::prefetch_groups::StageDelays;
 use crate::table::stages::Batches;
 use crate::table::{Change, KeyTest};
 
-/// When a lookup's slot is fetched, one in the second bucket, and it is executed.
+/// The delays of a lookup's stages: fetching the slot, fetching one in the second bucket, running.
 const LOOKUP_DELAYS: StageDelays<3> = StageDelays { near: [2, 3, 4], far: [3, 5, 6] };
-/// The same of a change, which has no stage for the second bucket.
+/// The delays of a change's stages. It has no stage for the second bucket.
 const CHANGE_DELAYS: StageDelays<3> = StageDelays { near: [2, 3, 3], far: [3, 5, 5] };
 const RING: usize = LOOKUP_DELAYS.ring();
-/// More than there are between two stages.
+/// More groups than there are between two stages.
 const GROUPS: usize = 4;
 
 const _: () = {
@@ -30,11 +30,11 @@ const _: () = {
     assert!(near[1] - near[0] < GROUPS && far[1] - far[0] < GROUPS && CHANGE_DELAYS.ring() <= RING);
 };
 
-/// What is known of an operation before its turn.
+/// State of an operation before its turn.
 #[derive(Clone, Copy)]
 struct Ahead<'t> {
     hash: u64,
-    /// As it was when the bucket was fetched.
+    /// The entry when the bucket was fetched.
     found: Found<'t>,
 }
 
@@ -73,8 +73,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Batches for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// Runs `step` for every operation of a batch, in order, while the lines of later
-    /// ones are fetched.
+    /// Runs `step` for every operation of a batch, in order, while later operations' lines are
+    /// fetched.
     #[inline(always)]
     fn for_each_fetched<'t, const CHANGES: bool>(
         &'t self,
@@ -84,7 +84,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     ) {
         let none = Ahead { hash: 0, found: self.directories.find(0) };
         let mut ring = [none; RING];
-        // Of each group, the lookups whose keys seem to be in their second buckets.
+        // The lookups of each group whose keys seem to be in their second buckets.
         let mut behind = [0_u64; GROUPS];
         let lags = if CHANGES { CHANGE_DELAYS } else { LOOKUP_DELAYS };
         let (groups, [slot_lag, behind_lag, step_lag]) = lags.groups(count);
@@ -93,7 +93,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 let hash = self.codec.hash(word(at));
                 ring[at % RING] = Ahead { hash, found: self.locate(hash) };
             }
-            // By themselves, since these are the ones that wait for addresses of pages.
+            // A loop of its own, since these fetches wait for addresses of pages.
             for at in groups.at(turn, 0) {
                 let Ahead { hash, found } = ring[at % RING];
                 let address = |bucket| self.segments.address(found.entry.segment(), bucket);
@@ -130,8 +130,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Fetches the slot of a key; or, if it seems to be in its second bucket, that one's header,
-    /// and says so.
+    /// Fetches the slot of a key. If the key seems to be in its second bucket, fetches the header
+    /// of this bucket instead, and returns true.
     #[inline(always)]
     fn prefetch_slot(&self, Ahead { hash, found }: Ahead<'_>) -> bool {
         let (segment, mask) = (found.entry.segment(), self.mask());
@@ -147,7 +147,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         is_behind
     }
 
-    /// The same for a change: the slot that it will store to.
+    /// Fetches the slot that a change will store to.
     #[inline(always)]
     fn prefetch_slot_to_write(&self, Ahead { hash, found }: Ahead<'_>) {
         let (segment, mask) = (found.entry.segment(), self.mask());
@@ -172,7 +172,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Where a key is that does not seem to be in its first bucket, or would be stored.
+    /// Returns where a change will find or store a key that does not seem to be in its first
+    /// bucket.
     #[inline(always)]
     fn place_ahead<'t>(
         &'t self,
@@ -185,14 +186,14 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         if let Some(slot) = of_second.matching(fingerprint(hash)).next() {
             return (second, Some(slot));
         }
-        // As inserts choose.
+        // Chooses as inserts do.
         match of_second.free_slots() > of_first.free_slots() {
             true => (second, of_second.matching(0).next()),
             false => (first, of_first.matching(0).next()),
         }
     }
 
-    /// A lookup in a segment that may not be the key's any more.
+    /// Looks a key up in a segment that may not be the key's any more.
     #[inline(always)]
     fn find_ahead<T: KeyTest>(
         &self,
@@ -200,7 +201,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         tag: u64,
         test: &T,
     ) -> Option<u64> {
-        // What is in a file may be in another page by now, or not be durable.
+        // A page of a file may have moved by now, or not be durable.
         if !M::IS_DURABLE {
             let second = self.find_in_segment(found.entry.segment(), hash, tag, test);
             if self.is_still(found) {

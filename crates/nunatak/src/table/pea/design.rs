@@ -1,4 +1,4 @@
-//! How the maps choose Pea Hash.
+//! How maps choose Pea Hash.
 
 use super::{Config, Entry16, EntrySize, PeaStats, Table};
 use crate::error::Error;
@@ -8,7 +8,7 @@ use crate::table::{Design, HashesWith, Unshadowed};
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
 
-/// The design of [`PeaMap`](crate::PeaMap); `E` says how large its entries are.
+/// The design of [`PeaMap`](crate::PeaMap). `E` is the size of its entries.
 ///
 /// ```
 /// use nunatak::{InlineMap, Pea, PeaMap, RandomState};
@@ -35,7 +35,7 @@ impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> HashesWith<S> for Pea
 #[cfg(any(loom, shuttle))]
 pub use checked::CheckedPea;
 
-/// A design of model checkers.
+/// A design for model checkers.
 #[cfg(any(loom, shuttle))]
 mod checked {
     use super::*;

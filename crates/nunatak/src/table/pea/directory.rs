@@ -1,11 +1,11 @@
-//! The directory: which segment a key is in, by the highest bits of its hash.
+//! The directory: names the segment of a key, by the highest bits of the key's hash.
 //!
 //! Invariants
-//! 1. Only who holds the structure's lock writes entries or makes another directory the
+//! 1. Only the holder of the structure's lock writes entries, or makes another directory the
 //!    current one.
-//! 2. Directories live as long as the table, one of each depth; together they are less
-//!    than twice the largest. So readers need not say that they are here. Who reads an
-//!    entry of one that is not current any more finds out by asking again.
+//! 2. Directories live as long as the table, one of each depth. Together they are less than twice
+//!    the largest. So readers need no announcement. A reader of a directory that is not current any
+//!    more notices when it asks again.
 
 use super::geometry::{Entry, MOST_DEPTH, place};
 use crate::error::Error;
@@ -29,12 +29,12 @@ impl Directory {
     }
 
     pub(super) fn entry(&self, place: usize) -> Entry {
-        // Acquire: pairs with the release of who published the segment.
+        // Acquire: pairs with the release of the thread that published the segment.
         Entry(self.entries[place].load(Ordering::Acquire))
     }
 
-    /// Makes an entry that of all places of a hash's highest bits, as many of which count
-    /// as it says.
+    /// Stores an entry in all places of its segment: the places that agree with `hash` in as many
+    /// of the highest bits as the entry's depth.
     pub(super) fn publish(&self, hash: u64, entry: Entry) {
         let shift = self.depth - entry.depth();
         let first = place(hash, self.depth) >> shift << shift;
@@ -45,7 +45,7 @@ impl Directory {
     }
 }
 
-/// What an operation has found in the directory.
+/// The result of a look into the directory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found<'t> {
     directory: &'t Directory,
@@ -56,8 +56,8 @@ pub(super) struct Found<'t> {
 #[derive(Debug)]
 pub(super) struct Directories {
     current: AtomicPtr<Directory>,
-    /// By their depths. Held by who changes the structure. No boxes: who reads the current
-    /// one knows it by its address, and a box that is moved claims to be the only one.
+    /// The structure's lock: the directories by depth. `Arc`, not `Box`: readers use the current
+    /// directory by its address, and moving a box claims that no other reference exists.
     all: Mutex<Vec<Option<Arc<Directory>>>>,
 }
 
@@ -79,7 +79,7 @@ impl Directories {
 
     #[inline(always)]
     pub(super) fn current(&self) -> &Directory {
-        // Acquire: pairs with the release of who filled it.
+        // Acquire: pairs with the release of the thread that filled the directory.
         // SAFETY: directories live as long as the table (invariant 2).
         unsafe { &*self.current.load(Ordering::Acquire) }
     }
@@ -88,14 +88,15 @@ impl Directories {
     pub(super) fn find(&self, hash: u64) -> Found<'_> {
         let directory = self.current();
         let word = &directory.entries[place(hash, directory.depth)];
-        // Acquire: pairs with the release of who published the segment.
+        // Acquire: pairs with the release of the thread that published the segment.
         Found { directory, word, entry: Entry(word.load(Ordering::Acquire)) }
     }
 
-    /// Whether a key's entry is what it was. Loads before it must acquire.
+    /// Returns whether a key's entry is unchanged. Earlier loads must be ordered before, by an
+    /// acquire.
     #[inline(always)]
     pub(super) fn is_still(&self, found: Found<'_>) -> bool {
-        // Relaxed: who acts on a newer entry releases what it does.
+        // Relaxed: a thread that acts on a newer entry releases its own stores.
         core::ptr::eq(self.current.load(Ordering::Relaxed), found.directory)
             && found.word.load(Ordering::Relaxed) == found.entry.0
     }
@@ -110,7 +111,7 @@ impl Structure<'_> {
         self.directories.current()
     }
 
-    /// Makes the directory deeper, or as shallow as its segments allow.
+    /// Makes the directory deeper or shallower.
     pub(super) fn set_depth(&mut self, depth: u32) -> Result<(), Error> {
         let before = self.directories.current();
         if depth == before.depth {
@@ -129,11 +130,11 @@ impl Structure<'_> {
                 true => place >> (depth - before.depth),
                 false => place << (before.depth - depth),
             };
-            // Release: who knows this directory from when it was the current one before
-            // may read the entry before the pointer, and then find that it is again.
+            // Release: a reader may know this directory from an earlier time when it was current.
+            // It may load this entry before the pointer, and then find the directory current again.
             word.store(before.entry(of_before).0, Ordering::Release);
         }
-        // Release: with its entries.
+        // Release: publishes the entries, too.
         self.directories.current.store(Arc::as_ptr(next).cast_mut(), Ordering::Release);
         Ok(())
     }

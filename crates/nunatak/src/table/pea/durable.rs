@@ -1,11 +1,11 @@
-//! What a durable table does beyond one in RAM (section 3.4), in a medium whose stores
-//! are durable in their order.
+//! What a durable table does beyond a table in RAM (section 3.4). The medium makes stores durable
+//! in their order.
 //!
-//! **What is durable**: slots, and a descriptor of each segment. All else can be told from
-//! these: the directory from the descriptors, fingerprints, flags and strategies from the
-//! slots. So there is no second directory, no strategy in several entries, and a stash is
-//! as new as its segment; and a change writes the line of its slot and no other: 15 for
-//! the 15 slots of a bucket, where the paper has 27, or 18 if it moves entries.
+//! **What is durable**: slots, and a descriptor of each segment. All else follows from these: the
+//! directory from the descriptors; fingerprints, flags and strategies from the slots. So there is
+//! no second directory and no strategy in several entries, and each segment has its stash from the
+//! start. A change writes the line of its slot and no other line. So 15 inserts into a bucket write
+//! 15 lines; the paper writes 27, or 18 if entries move.
 //!
 //! ```text
 //! descriptor  63 … 24   23 … 16    15 … 8   7 … 0
@@ -13,22 +13,21 @@
 //!    second   the first hash                0: of none
 //! ```
 //!
-//! **Structural changes.** Segments that take the place of others are filled, and durable,
-//! before their descriptors say what they are; and these are before those of the others
-//! say that they are of nothing. So whenever the power fails, who covers a hash is either
-//! one segment, or several with the same pairs, at least one of which has all of them:
-//! the one of the smallest depth. Only then the directory changes, and nobody has stored
-//! anything in the new ones before.
+//! **Structural changes.** New segments are filled and durable before their descriptors say what
+//! they are. These descriptors are durable before the descriptors of the replaced segments are
+//! cleared. So after a power failure a hash belongs to one segment, or to several with the same
+//! pairs, and then the segment of the smallest depth has all of them. The directory changes only
+//! afterwards, so no thread has stored anything in the new segments before.
 //!
-//! **After a crash** each segment is looked at when somebody comes to it first: its
-//! fingerprints and flags are made anew, its pairs counted. So opening a table reads the
-//! descriptors alone. When a table is closed these say the strategies, and the first of
-//! all how many pairs there are; then headers are taken as they are.
+//! **After a crash** a segment is restored at its first use: its fingerprints and flags are built
+//! again, its pairs are counted. So opening a table reads only the descriptors. A table that is
+//! closed stores the strategies in the descriptors, and the number of pairs before the first one;
+//! then headers are valid as they are.
 //!
-//! **Reads.** What a read returns must not be taken back by a crash. Who changes a slot
-//! holds the lock of its key's first bucket until that is durable; so a reader that finds
-//! it locked makes what it has looked at durable itself. A fingerprint is cleared when
-//! the removal is durable: who finds none has seen nothing that a crash takes back.
+//! **Reads.** A crash must not take back what a read returned. The writer of a slot holds the lock
+//! of its key's first bucket until the slot is durable. So a reader that finds the lock held makes
+//! the slots that it has seen durable itself. A fingerprint is cleared after the removal is
+//! durable: a reader that finds no fingerprint has seen nothing that a crash takes back.
 
 use super::Table;
 #[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
@@ -44,22 +43,23 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
 use crate::table::shared::bucket::{Header, Layout};
 
-/// A descriptor of a segment that is of no hashes.
+/// The first word of a descriptor whose segment has no hashes.
 const NONE: u64 = 0;
-/// The lowest byte of one that is of some.
+/// The lowest byte of a descriptor whose segment has hashes.
 pub(super) const LIVE: u64 = 1;
 pub(super) const DEPTH_SHIFT: u32 = 8;
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// How many segments nobody has looked at since a crash.
+    /// Returns the number of segments that were not restored since a crash.
     pub(super) fn unrestored(&self) -> usize {
         if M::IS_DURABLE { self.restoring.left() } else { 0 }
     }
 
-    /// Says of a segment which hashes it is of: not durably before a fence.
+    /// Stores a segment's descriptor: which hashes it has. Durable after the next fence.
     pub(super) fn describe(&self, fresh: Fresh, hash: u64, depth: u32) {
         if let Some(descriptor) = self.segments.descriptor(fresh.number as usize) {
-            // Relaxed: read when the table is opened. One line, in this order.
+            // Relaxed: read when the table is opened. Both words are in one line, stored in this
+            // order.
             self.medium.store_second(descriptor, hash, Ordering::Relaxed);
             let first = u64::from(depth) << DEPTH_SHIFT | LIVE;
             self.medium.store_first(descriptor, first, Ordering::Release);
@@ -69,8 +69,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Makes segments that were filled and flushed, each with the first of its hashes, take
-    /// the place of others, durably.
+    /// Replaces parent segments by filled and flushed children, durably. Each child comes with its
+    /// lowest hash.
     pub(super) fn commit(&self, depth: u32, children: &[(u64, Child)], parents: &[usize]) {
         if !M::IS_DURABLE {
             return;
@@ -97,7 +97,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         forget();
     }
 
-    /// Makes what a read may have seen of a key durable, if somebody is changing it.
+    /// Makes what a read may have seen of a key durable, if a thread is changing the key.
     #[inline(always)]
     pub(super) fn persist_read(&self, segment: usize, hash: u64) {
         if M::IS_DURABLE
@@ -123,23 +123,22 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         self.medium.fence();
     }
 
-    /// Ends an epoch, so that pages that were replaced in it may be used again. The caller
-    /// is in no operation.
+    /// Ends an epoch, so that pages replaced in it can be reused. The caller is in no operation.
     #[cold]
     pub(super) fn make_room_for_copies(&self) {
-        // If it fails the medium says so, and copies nothing any more.
+        // If the sync fails, the medium reports it and copies no more pages.
         let _ = self.sync();
     }
 
-    /// All that was acknowledged before is durable after it, whatever the medium.
+    /// Makes all acknowledged changes durable, whatever the medium.
     pub(crate) fn sync(&self) -> Result<(), Error> {
         self.medium.sync(|begin| self.cut.frozen(begin))
     }
 
-    /// Gives pages that nobody needs back to the system.
+    /// Returns unused pages to the system.
     pub(super) fn release_pages(&self) -> Result<(), Error> {
         if M::IS_PAGED && !self.medium.is_read_only() {
-            // So that what is discarded is needed by no recovery.
+            // So that no recovery needs the discarded pages.
             self.sync()?;
             self.cut.frozen(|| -> Result<(), Error> {
                 self.segments.trim_maps()?;
@@ -157,7 +156,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     }
 }
 
-/// Media that no table is opened in.
+/// For media that no table is opened in.
 #[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) fn restore(&self, _found: Found<'_>, _hash: u64) {}

@@ -1,4 +1,4 @@
-//! Looking keys up.
+//! Lookups.
 
 use super::Table;
 use super::directory::Found;
@@ -13,9 +13,10 @@ use crate::table::shared::bucket::{Flag, Header, Layout, find_in};
 use crate::table::stages::Lookups;
 
 impl<P: HashCodec, M: Medium, L: Layout> Lookups for Table<P, M, L> {
-    /// The value word of a key. A hit touches the line of its bucket's header and that of
-    /// its slot, which may be the same; a miss the former, but for fingerprints that are
-    /// another key's; more of either if the segment is so full that keys are elsewhere.
+    /// Returns the value word of a key. A hit touches the lines of the bucket's header and of the
+    /// slot, which may be the header's. A miss touches the header's line, and the slots of other
+    /// keys with the same fingerprint. Both touch more if the segment is so full that keys are
+    /// elsewhere.
     #[inline(always)]
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
         let hash = self.codec.hash(word);
@@ -29,7 +30,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Lookups for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// The same, of a key whose bucket is to be fetched or is on its way.
+    /// Looks a key up by its hash and tag. Fetches its bucket if `FETCHES`; otherwise it is on its
+    /// way.
     #[inline(always)]
     pub(super) fn find_tag<const FETCHES: bool, T: KeyTest>(
         &self,
@@ -46,18 +48,18 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             }
             let second = self.find_in_segment(segment, hash, tag, test);
             self.persist_read(segment, hash);
-            // Nor does it count if a page may have been used for something else.
+            // The answer does not count either if a page may have been reused.
             if self.is_still(found) && self.medium.recycled() == recycled {
                 return second;
             }
         }
     }
 
-    /// Whether a key's segment is what it was before something was read of it, which does not
-    /// count if not.
+    /// Returns whether a key's entry is unchanged after the caller read from its segment. If not,
+    /// what the caller read does not count.
     #[inline(always)]
     pub(super) fn is_still(&self, found: Found<'_>) -> bool {
-        // Acquire: pairs with the releases of who published another entry.
+        // Acquire: pairs with the release of a thread that published another entry.
         fence(Ordering::Acquire);
         self.directories.is_still(found) || seeded(Bug::EntryNotAskedAgain)
     }
@@ -71,7 +73,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         test: &T,
     ) -> Option<u64> {
         let bucket = self.segments.bucket(segment, first_bucket(hash, self.mask()));
-        // Before the fingerprints: who finds no flag finds the key here, if anywhere.
+        // Before the fingerprints: if this header has no flag, the key is here or absent.
         let header = bucket.header();
         match self.find_in(bucket, header, (hash, tag), test) {
             None if header.has_no_flag() => None,
@@ -80,7 +82,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// A key of a bucket whose header was loaded.
+    /// Looks for a key in a bucket whose header was loaded.
     #[inline(always)]
     fn find_in<T: KeyTest>(
         &self,
@@ -93,7 +95,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         find_in(bucket, header, (fingerprint(hash), tag), test, pair)
     }
 
-    /// The rest of a lookup, for a key that is not in its first bucket.
+    /// Looks for a key behind its first bucket.
     fn find_elsewhere<T: KeyTest>(
         &self,
         segment: usize,
@@ -106,7 +108,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let find_in = |bucket: &L| self.find_in(bucket, bucket.header(), (hash, tag), test);
         let in_second = || find_in(self.segments.bucket(segment, second_bucket(hash, mask)));
         let in_stash = || self.segments.stash(segment).into_iter().find_map(find_in);
-        // Of a copy, since the caller's code must not run under the lock.
+        // Tests a copy, since no code of the caller's runs under a lock (R7).
         let in_chain =
             || self.chains.of(hash, tag).into_iter().find(|&second| test.accepts(second));
         None.or_else(|| if header.has(Flag::Second) { in_second() } else { None })
@@ -124,7 +126,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Fetches all of a bucket: its header, and what that tells too late where to look.
+    /// Fetches all lines of a bucket, since the header tells too late which slot is needed.
     #[inline(always)]
     pub(super) fn prefetch_bucket<const CHANGES: bool>(&self, segment: usize, place: usize) {
         let first = self.segments.address(segment, place).cast::<u8>();
@@ -134,7 +136,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Fetches the line that every operation on a key looks at first.
+    /// Fetches the first line that every operation on a key needs.
     #[inline(always)]
     pub(super) fn prefetch_hash(&self, hash: u64) {
         let segment = self.locate(hash).entry.segment();

@@ -1,4 +1,4 @@
-//! Every bit of a hash: where a key may be.
+//! The bits of a hash and of a directory entry: where a key may be.
 //!
 //! ```text
 //! hash     63 … 34          33 … 18      17 … 10       9 … 0
@@ -7,30 +7,30 @@
 //!          | generation     | segment    | depth       | strategy |
 //! ```
 //!
-//! Bit 7 of an entry says that nobody has looked at the segment since a crash.
+//! Bit 7 of an entry says that the segment was not restored since a crash.
 //!
-//! A directory of depth G goes by the highest G bits of the hash, a segment of local
-//! depth L holds the keys that agree in the highest L of them. The highest bit is the
-//! half that a slot does not store (see `HashCodec`), so no directory is of depth zero.
+//! A directory of depth G uses the highest G bits of the hash. A segment of local depth L holds the
+//! keys that agree in the highest L bits. The highest bit is the half that a slot does not store
+//! (see `HashCodec`), so the depth is never zero.
 
 const BUCKET_SHIFT: u32 = 18;
 const FINGERPRINT_SHIFT: u32 = 10;
 
-/// The deepest that a directory can be.
+/// The largest depth of a directory.
 pub(super) const MOST_DEPTH: u32 = 30;
 
 const UNRESTORED: u64 = 1 << 7;
 
-/// How collisions in a segment are handled (section 3.2), each containing the one
-/// before it: what is stored by that is found by this.
+/// How a segment handles collisions (section 3.2). Each strategy contains the one before: it finds
+/// what the earlier strategy stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Strategy {
     /// A key is in its first bucket.
     Single = 0,
-    /// Or in its second one, whichever is emptier.
+    /// A key is in its first or its second bucket, whichever has more room.
     TwoChoice = 1,
-    /// Or in one of two buckets that a segment has for all its keys.
+    /// A key may also be in one of the segment's two stash buckets.
     Stash = 2,
 }
 
@@ -44,7 +44,6 @@ impl Strategy {
     }
 }
 
-/// An entry of the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry(pub(super) u64);
 
@@ -63,7 +62,6 @@ impl Entry {
         (self.0 >> 16) as u32 as usize
     }
 
-    /// The local depth.
     pub(super) fn depth(self) -> u32 {
         (self.0 >> 8) as u32 & 0xFF
     }
@@ -72,7 +70,7 @@ impl Entry {
         Strategy::of(self.0 & 0x7F)
     }
 
-    /// Whether fingerprints and flags of the segment are not to be trusted.
+    /// Returns whether the segment's fingerprints and flags are not valid yet.
     #[inline(always)]
     pub(super) fn is_unrestored(self) -> bool {
         self.0 & UNRESTORED != 0
@@ -88,26 +86,26 @@ impl Entry {
     }
 }
 
-/// The fingerprint of a hash, which is not zero.
+/// Returns the fingerprint of a hash, which is never zero.
 #[inline(always)]
 pub(super) fn fingerprint(hash: u64) -> u8 {
     let byte = (hash >> FINGERPRINT_SHIFT) as u8;
     byte.max(1)
 }
 
-/// The place in a directory of some depth.
+/// Returns the place of a hash in a directory of `depth`.
 #[inline(always)]
 pub(super) fn place(hash: u64, depth: u32) -> usize {
     (hash >> (64 - depth)) as usize
 }
 
-/// The first bucket of a hash, of as many as a mask says.
+/// Returns the first bucket of a hash. The mask is the number of the segment's last bucket.
 #[inline(always)]
 pub(super) fn first_bucket(hash: u64, mask: usize) -> usize {
     (hash >> BUCKET_SHIFT) as usize & mask
 }
 
-/// The second one, which is another.
+/// Returns the second bucket of a hash, which differs from the first.
 #[inline(always)]
 pub(super) fn second_bucket(hash: u64, mask: usize) -> usize {
     let first = first_bucket(hash, mask);

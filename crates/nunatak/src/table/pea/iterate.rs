@@ -1,8 +1,8 @@
 //! Weakly consistent iteration, in the order of the hashes' highest bits.
 //!
-//! A segment's pairs are copied while it is locked, all at once; the next segment is the
-//! one that holds what comes behind it by then, whatever was split or merged meanwhile.
-//! So no key is yielded twice, and one that stays present is yielded.
+//! The pairs of a locked segment are copied at once. The next segment is the one that holds the
+//! following hashes by then, whatever was split or merged meanwhile. So no key comes twice, and a
+//! key that stays present comes once.
 
 use super::Table;
 use super::geometry::Entry;
@@ -18,9 +18,9 @@ use crate::table::stages::Iteration;
 #[derive(Debug)]
 pub struct PairIter<'t, P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     table: &'t Table<P, M, L>,
-    /// Where the hashes begin that have not been looked at.
+    /// The first hash that was not read yet.
     next: Option<u64>,
-    /// Words and values, to be yielded.
+    /// Words and values that are still to be returned.
     buffer: Vec<(u64, u64)>,
 }
 
@@ -36,8 +36,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Iteration for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// Copies the pairs, by their words, of the segment that a hash is in, from that
-    /// hash on; where the hashes behind it begin.
+    /// Copies the pairs of the segment of a hash, with their words, from this hash on. Returns the
+    /// first hash behind the segment.
     pub(super) fn read_segment(&self, from: u64, pairs: &mut Vec<(u64, u64)>) -> Option<u64> {
         loop {
             let pin = OpPin::<Shared>::new();
@@ -59,8 +59,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Leaves the pairs out that have been yielded, as hashes say; which are asked for when
-    /// nothing is held. The pairs from `start` on are of these tags, so many of each.
+    /// Leaves out pairs that were read before, as their hashes tell. Hashes are computed while the
+    /// thread holds no lock. The pairs from `start` on have these tags, so many pairs for each.
     fn keep_from(
         &self,
         from: u64,
@@ -68,7 +68,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         start: usize,
         pairs: &mut Vec<(u64, u64)>,
     ) {
-        // Out of the caller's buffer: if the hasher panics the segment is read again.
+        // Takes them out of the caller's buffer first: if the hasher panics, the segment is read
+        // again.
         let read = pairs.split_off(start);
         let (mut rest, mut kept) = (read.as_slice(), Vec::new());
         for &(tag, count) in tags {
@@ -78,16 +79,16 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 kept.extend_from_slice(of_tag);
             }
         }
-        // Those of chains were looked at already.
+        // The pairs of chains were selected already.
         pairs.append(&mut kept);
         pairs.extend_from_slice(rest);
     }
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// The same of a segment that is locked. If a part of it may have been looked at, pairs of
-    /// that are copied, too: then it tells the tags of the first ones, and how many pairs there
-    /// are of each.
+    /// Copies the pairs of a locked segment. If a part of the segment was read before, copies the
+    /// pairs of this part, too. Then also appends the tags of the pairs in buckets, with the number
+    /// of pairs for each.
     pub(super) fn read_locked(
         &self,
         entry: Entry,
@@ -103,7 +104,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             for item in bucket.items(self.marking()) {
                 let start = pairs.len();
                 self.push_pairs(self.decoder.word(item.tag, half), item, pairs);
-                // After a merge a part of the segment may have been looked at.
+                // After a merge a part of the segment may have been read before.
                 if first != from {
                     tags.push((item.tag, pairs.len() - start));
                 }
@@ -122,7 +123,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         next
     }
 
-    /// Of a pointer all values.
+    /// Appends the pair of an item, or all pairs of a pointer.
     fn push_pairs(&self, word: u64, item: Item, pairs: &mut Vec<(u64, u64)>) {
         match &self.duplicates {
             Some(duplicates) if item.is_pointer => {

@@ -1,9 +1,10 @@
-//! The two buckets of a key while it is changed, and their locks.
+//! The two buckets of a key during a change, and their locks.
 //!
 //! Invariants
-//! 1. The first one's lock is the key's: who holds it is the only one to change the key. The
-//!    second one's is for who stores or removes something there.
-//! 2. Locks are waited for in the order of the buckets; one that is out of order is only tried.
+//! 1. The first bucket's lock is the key's lock: only its holder changes the key. The second
+//!    bucket's lock is for threads that store or remove a pair there.
+//! 2. A thread waits for locks in the order of the buckets. It only tries a lock against this
+//!    order.
 
 use super::Table;
 use super::directory::Found;
@@ -13,7 +14,7 @@ use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::table::shared::bucket::Layout;
 
-/// The buckets of a key, of which the first is locked, and the second if it says so.
+/// The buckets of a key. The first is locked; the second is locked if `has_second`.
 pub(super) struct Buckets<'t, M: Medium, L: Layout> {
     segments: &'t Segments<M, L>,
     pub(super) segment: usize,
@@ -46,13 +47,15 @@ impl<'t, M: Medium, L: Layout> Buckets<'t, M, L> {
         second_bucket(self.hash, self.mask())
     }
 
-    /// Where it is at present: of a durable table its page may have been copied.
+    /// Returns the second bucket at its present address: in a durable table its page may have been
+    /// copied.
     #[inline(always)]
     pub(super) fn second(&self) -> &'t L {
         self.segments.bucket(self.segment, self.second_place())
     }
 
-    /// Locks the second bucket, too, if that can be.
+    /// Locks the second bucket, too. Returns nothing if its lock comes first in the order and is
+    /// taken.
     pub(super) fn lock_second(&self) -> Option<Second<'t, M, L>> {
         let (segments, segment) = (self.segments, self.segment);
         let (first, second) = (self.first_place(), self.second_place());
@@ -79,7 +82,6 @@ impl<'t, M: Medium, L: Layout> Buckets<'t, M, L> {
         }
     }
 
-    /// Sees to it that the first bucket may be changed.
     #[inline(always)]
     pub(super) fn open_first(&mut self) -> Result<(), NoRoom> {
         self.open(self.first_place())
@@ -108,8 +110,8 @@ impl<'t, M: Medium, L: Layout> Buckets<'t, M, L> {
     }
 }
 
-/// The right to change the second bucket, too; its lock, if it has one of its own and that was
-/// not held.
+/// The right to change the second bucket. Unlocks it if it has a lock of its own that was taken for
+/// this.
 pub(super) struct Second<'t, M: Medium, L: Layout> {
     segments: &'t Segments<M, L>,
     segment: usize,
@@ -124,7 +126,6 @@ impl<M: Medium, L: Layout> Drop for Second<'_, M, L> {
     }
 }
 
-/// A bucket of a segment's stash, which is locked.
 pub(super) struct HeldStash<'t, M: Medium, L: Layout> {
     segments: &'t Segments<M, L>,
     segment: usize,
@@ -144,7 +145,7 @@ impl<M: Medium, L: Layout> Drop for HeldStash<'_, M, L> {
     }
 }
 
-/// What was to be changed is in a page of which there is no room for a copy.
+/// There is no room for a copy of the page that the change needs.
 pub(super) struct NoRoom;
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
@@ -167,11 +168,11 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
         let at_first = || self.segments.bucket(segment, first);
         let first = if M::IS_DURABLE {
-            // The lock is not in the bucket, which may be somewhere else until that is held.
+            // The lock is not in the bucket, whose address may change until the lock is held.
             self.segments.lock_bucket(segment, first);
             at_first()
         } else {
-            // The bucket's address once, for both.
+            // Computes the bucket's address once, for both uses.
             let bucket = at_first();
             bucket.lock();
             bucket

@@ -1,18 +1,18 @@
-//! Pea Hash: extendible hashing whose segments handle collisions the more thoroughly
-//! the fuller they are (Liu and Chen, SIGMOD '23), in RAM.
+//! Pea Hash (Liu and Chen, SIGMOD '23), in RAM: extendible hashing. The fuller a segment is, the
+//! more places its keys may be in.
 //!
 //! # The picture
-//! The [directory](directory) names a segment for each value of a hash's highest bits.
-//! A [segment](segments) is a table of [buckets](crate::table::shared::bucket) of 256 bytes. In a new one a
-//! key has one bucket; when that is full, the segment's [strategy](geometry::Strategy)
-//! becomes two choices, then a stash of two more buckets, and then the segment is split
-//! into four. No pair is moved for that but by the split.
+//! The [directory](directory) names a segment for each value of a hash's highest bits. A
+//! [segment](segments) is a table of [buckets](crate::table::shared::bucket) of 256 bytes. In a new
+//! segment a key has one bucket. When this bucket is full, the segment's
+//! [strategy](geometry::Strategy) becomes two choices, then a stash of two more buckets. After that
+//! the segment is split into four. Of these steps only the split moves pairs.
 //!
 //! # Where to look
-//! | rooms | what they have |
+//! | modules | contents |
 //! |---|---|
 //! | `find`, `apply`, `batch` | operations on unique keys; [`locks`]: the two buckets of a key |
-//! | `directory`, `segments`, `geometry` | where a key belongs; the memory of it |
+//! | `directory`, `segments`, `geometry` | where a key belongs; the memory of segments |
 //! | `split` | splits and merges of segments |
 //! | `iterate`, `snapshot`, `stats` | all pairs; figures |
 //! | `durable`, `recovery`, `verify` | tables in files |
@@ -23,31 +23,29 @@
 //! the directory names, holds its tag, or its chain holds it.** Fingerprints are hints
 //! that never miss it.
 //!
-//! - *Get*: the header of the first bucket; each slot that matches, by one load of both
-//!   words; the second bucket, the stash and the chains only if a flag of the first
-//!   bucket says that a key of it may be there. What was found counts if the directory's
-//!   entry is what it was. It writes nothing and waits for nobody.
-//! - *Changes* hold the lock of the key's first bucket for their whole length, and that
-//!   of another bucket while they change it. Each lock is followed by a look at the
-//!   entry: if that has changed, the segment may not be the key's any more.
-//! - *Split*: all buckets are locked; all pairs are stored in four new segments; then
-//!   the entries are changed. Readers go on in the old segment, which stays as it is
-//!   until nobody can know it.
+//! - *Get*: load the header of the first bucket, and each slot that matches, by one load of both
+//!   words. Look into the second bucket, the stash and the chains only if a flag of the first
+//!   bucket says so. The answer counts if the directory's entry is unchanged. A get writes nothing
+//!   and waits for no other thread, unless it must look into the chains, which are under locks.
+//! - *Changes* hold the lock of the key's first bucket all the time. After locking it they read the
+//!   entry again: if it has changed, the segment may not be the key's any more. They lock another
+//!   bucket while they store or remove a pair there.
+//! - *Split*: lock all buckets, store all pairs in four new segments, then change the entries.
+//!   Readers go on in the old segment, which stays as it is until no thread can know it.
 //!
-//! The paper locks 256 buckets at once, validates readers by bitmaps and fingerprints
-//! that are loaded one after the other, and asks the strategy for where to look. Flags
-//! in the first bucket's header tell more with less: a miss of a key looks into its
-//! second bucket only if one of its neighbours is there.
+//! The paper locks 256 buckets at once, and validates readers by bitmaps and fingerprints, in
+//! separate loads. Its readers look wherever the strategy allows. The flags here are more precise:
+//! a miss looks into the second bucket only if a neighbour of the key is there.
 //!
 //! # Invariants
-//! 1. Those of [`bucket`](crate::table::shared::bucket), [`segments`] and [`directory`].
-//! 2. A lock of a first bucket is good for changes to a key only if the entry read after
-//!    the locking is the one by which the bucket was computed.
-//! 3. Locks are taken in this order: buckets of a segment (ascending, stash last), or a
-//!    bucket against the order if it is to be had at once; the structure's lock; a shard
-//!    of chains. No code of the caller runs under any.
-//! 4. Pairs are stored in a segment that the directory names, or in a new one that
-//!    nobody else knows.
+//! 1. The invariants of [`bucket`](crate::table::shared::bucket), [`segments`] and [`directory`].
+//! 2. The lock of a first bucket is good for changes to a key only if the entry read after the
+//!    locking is the entry that gave the bucket.
+//! 3. Locks are taken in this order: buckets of a segment (ascending, stash last), or a bucket
+//!    against the order if its lock is free; the structure's lock; a shard of chains. No code of
+//!    the caller's runs under a lock.
+//! 4. Pairs are stored in a segment that the directory names, or in a new segment that no other
+//!    thread knows.
 
 mod apply;
 mod batch;
@@ -96,13 +94,13 @@ use segments::Segments;
 /// The constants that the paper varies.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
-    /// Buckets of a segment: a power of two. The paper: 2048, which are 512 KiB.
+    /// Buckets of a segment: a power of two. The paper has 2048, which are 512 KiB.
     pub(crate) buckets: usize,
-    /// The strategies that a segment goes through, each containing the one before.
+    /// The strategies that a segment goes through. Each contains the one before.
     pub(crate) strategies: Vec<Strategy>,
-    /// Into how many segments one is split: two or four.
+    /// The number of segments that a split makes: two or four.
     pub(crate) split_into: usize,
-    /// Whether a key may have more values than one.
+    /// Whether a key may have several values.
     pub(crate) duplicates: bool,
 }
 
@@ -134,10 +132,10 @@ impl Config {
     }
 }
 
-/// How full a table is that was made for so many pairs: single hashing holds them.
+/// The load that a capacity is planned for: single hashing holds it.
 const FILLED: f64 = 0.36;
 
-/// The table: pairs of words, found by the first.
+/// The table: pairs of words, found by the first word.
 #[derive(Debug)]
 pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     medium: M,
@@ -148,14 +146,14 @@ pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     chains: Chains<M>,
     decoder: Decoder,
     config: Config,
-    /// Of a table in which keys may have many values.
+    /// For tables in which keys may have several values.
     duplicates: Option<Duplicates<M>>,
-    /// The depth that the table does not go below.
+    /// The smallest depth of the directory.
     least_depth: u32,
     pairs_load_whole: bool,
-    /// Who wants that nobody changes anything, and the snapshot that is being taken.
+    /// The requests that no thread changes anything, and the snapshot that is being taken.
     cut: Cut,
-    /// Held by who takes a snapshot or merges.
+    /// The thread that takes a snapshot or merges holds this lock.
     exclusive: Mutex<()>,
     splits: split::Counts,
     restoring: RecoveryProgress,
@@ -168,7 +166,7 @@ impl<P: HashCodec, L: Layout> Table<P, Heap, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// A table in a medium that holds nothing.
+    /// Creates a table in an empty medium.
     pub(crate) fn new_in(
         medium: M,
         codec: P,
@@ -197,7 +195,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(table)
     }
 
-    /// A table of what a medium holds, whose directory names nothing.
+    /// Makes the parts of a table. The medium may hold data; the directory names no segment yet.
     fn within(medium: M, codec: P, config: Config, depth: u32) -> Result<Self, Error> {
         const { assert!(L::IS_DURABLE || !M::IS_DURABLE, "the layout is made for RAM") };
         if !double_word_cas_is_lock_free() {
@@ -236,13 +234,13 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         found
     }
 
-    /// The last bucket of a segment.
+    /// Returns the number of a segment's last bucket.
     #[inline(always)]
     fn mask(&self) -> usize {
         self.segments.per_segment - 1
     }
 
-    /// How slots of the table say that they hold pointers, if any do.
+    /// Returns how slots of the table mark pointers.
     #[inline(always)]
     fn marking(&self) -> Marking {
         match M::IS_DURABLE && self.duplicates.is_some() {
@@ -251,8 +249,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// The segments that the directory names, each once, with the highest bits of its
-    /// keys.
+    /// Visits each segment that the directory names once, with the lowest hash of its keys.
+    /// Restores all segments first.
     fn each_segment(&self, visit: impl FnMut(u64, geometry::Entry)) {
         if M::IS_DURABLE {
             self.restore_all();
@@ -260,7 +258,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         self.each_entry(visit);
     }
 
-    /// As [`each_segment`](Self::each_segment), looked at since a crash or not.
+    /// Does the same as [`each_segment`](Self::each_segment), but restores nothing.
     fn each_entry(&self, mut visit: impl FnMut(u64, geometry::Entry)) {
         let mut hash = 0_u64;
         loop {

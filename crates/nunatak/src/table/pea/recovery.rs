@@ -1,7 +1,7 @@
-//! Opening tables in durable memory; see [`durable`](super::durable).
+//! Opens tables in durable memory; see [`durable`](super::durable).
 //!
-//! Loads of descriptors and slots are relaxed: no map has the table yet, or the lock of
-//! the structure keeps all others from a segment that nobody has looked at.
+//! Loads of descriptors and slots are relaxed: either no map has the table yet, or the structure's
+//! lock keeps other threads from an unrestored segment.
 
 use super::directory::Found;
 use super::durable::{DEPTH_SHIFT, LIVE};
@@ -26,10 +26,10 @@ use crate::table::shared::paged::{PagedTable, begin_to_open, has_first_room};
 use crate::table::shared::recovery_progress::RecoveryProgress;
 
 const STRATEGY_SHIFT: u32 = 16;
-/// In the place of a strategy: nobody has looked at the segment since a crash.
+/// In place of a strategy: the segment was not restored since a crash.
 const UNKNOWN: u64 = 0xFF;
 
-/// What a descriptor says.
+/// The contents of a descriptor.
 #[derive(Debug, Clone, Copy)]
 struct Described {
     segment: usize,
@@ -39,7 +39,7 @@ struct Described {
 }
 
 impl Described {
-    /// Nothing if it is of a segment of no hashes.
+    /// Reads a descriptor. Returns nothing if its segment has no hashes.
     fn of(segment: usize, first: u64, hash: u64) -> Result<Option<Self>, Error> {
         let corrupt = Err(FileError::Corrupt { what: "a segment is of no hashes" }.into());
         let depth = (first >> DEPTH_SHIFT) as u8 as u32;
@@ -65,8 +65,8 @@ impl Described {
     }
 }
 
-/// Of segments that cover the same hashes those of the smallest depth, which have all
-/// pairs, in their order; and the others.
+/// Chooses, of segments that cover the same hashes, the segment of the smallest depth, which has
+/// all pairs. Returns the chosen segments by their hashes, and the other segments.
 fn choose(mut all: Vec<Described>) -> Result<(Vec<Described>, Vec<Described>), Error> {
     all.sort_by_key(|one| (one.hash, one.depth, one.segment));
     if seeded(Bug::ShallowestNotTaken) {
@@ -75,7 +75,8 @@ fn choose(mut all: Vec<Described>) -> Result<(Vec<Described>, Vec<Described>), E
     let (mut chosen, mut others): (Vec<Described>, Vec<Described>) = Default::default();
     for one in all {
         match chosen.last() {
-            // By their order it begins earlier and is as wide at least.
+            // By the order, the last one begins at the same hash or earlier and is at least as
+            // wide.
             Some(last) if last.last() >= one.hash => others.push(one),
             _ => chosen.push(one),
         }
@@ -94,7 +95,7 @@ fn choose(mut all: Vec<Described>) -> Result<(Vec<Described>, Vec<Described>), E
 }
 
 impl<P: HashCodec> Table<P, Paged> {
-    /// A table in a medium that holds nothing.
+    /// Creates a table in an empty medium.
     pub(crate) fn create(
         medium: Paged,
         codec: P,
@@ -107,7 +108,7 @@ impl<P: HashCodec> Table<P, Paged> {
         Ok(table)
     }
 
-    /// The table that a medium holds, as far as it is certain that it does.
+    /// Opens the table of a medium. After a crash a segment is restored at its first use.
     pub(crate) fn open(medium: Paged, codec: P, config: Config) -> Result<(Self, Recovery), Error> {
         let was_closed = begin_to_open(&medium)?;
         let mut table = Self::within(medium, codec, config, 1)?;
@@ -125,10 +126,10 @@ impl<P: HashCodec> Table<P, Paged> {
             table.forget(segment.segment)?;
         }
         if table.medium.was_cut() && !table.medium.is_read_only() {
-            // Those of a new table may have come after its last sync.
+            // A new table may have got segments after its last sync.
             table.populate()?;
         }
-        // Buffers that chains name are not known before these.
+        // The chains count as one item, since they may name buffers, too.
         table.restoring.begin(1);
         recovery.dropped = table.restore_chains();
         table.end_one();
@@ -136,8 +137,8 @@ impl<P: HashCodec> Table<P, Paged> {
         Ok((table, recovery))
     }
 
-    /// Makes the directory; the segments that others have taken the place of, or never
-    /// did.
+    /// Builds the directory. Returns the segments that were replaced, or that never replaced their
+    /// parent.
     fn find_segments(&mut self, was_closed: bool) -> Result<Vec<Described>, Error> {
         let (described, held) = self.segments.held();
         let mut all = Vec::new();
@@ -152,7 +153,7 @@ impl<P: HashCodec> Table<P, Paged> {
         if named > held && self.medium.has_fences() {
             return Err(FileError::Corrupt { what: "a segment is not in the file" }.into());
         }
-        // Whatever else there is may hold what came to nothing.
+        // Other segments in the file may hold the rest of interrupted changes.
         let len = named.max(held.min(described));
         let mut used = vec![false; len];
         chosen.iter().for_each(|one| used[one.segment] = true);
@@ -174,7 +175,7 @@ impl<P: HashCodec> Table<P, Paged> {
         Ok(others)
     }
 
-    /// Says durably that a segment is of no hashes.
+    /// Clears a segment's descriptor, durably.
     fn forget(&self, segment: usize) -> Result<(), Error> {
         self.segments.make_descriptor_writable(segment)?;
         if let Some(descriptor) = self.segments.descriptor(segment) {
@@ -185,8 +186,8 @@ impl<P: HashCodec> Table<P, Paged> {
         Ok(())
     }
 
-    /// Learns which value buffers are in use, if there are any and the file says it; false
-    /// if it does not.
+    /// Learns which value buffers are in use, if the table has any and the file says it. Returns
+    /// false if the file does not.
     fn find_buffers(&self, was_closed: bool) -> Result<bool, Error> {
         let Some(Duplicates { values, log: Some(log) }) = &self.duplicates else { return Ok(true) };
         values.find_segments()?;
@@ -194,7 +195,7 @@ impl<P: HashCodec> Table<P, Paged> {
         Ok(saved.is_some_and(|words| values.learn(&words)))
     }
 
-    /// Does what the log says again.
+    /// Repeats the changes in the log.
     fn repeat_log(&self) -> Result<(), Error> {
         let Some(log) = self.duplicates.as_ref().and_then(|d| d.log.as_ref()) else {
             return Ok(());
@@ -240,8 +241,8 @@ impl<P: HashCodec> Table<P, Paged> {
         }
     }
 
-    /// Learns of what is in chains; how much of it is dropped: what is nothing, and of
-    /// unique keys those that are in segments, too.
+    /// Restores the chains. Returns the number of dropped pairs: pairs that are not valid, and, if
+    /// keys are unique, pairs that are also in a segment.
     fn restore_chains(&self) -> usize {
         self.chains.restore_or_drop(|half, (word, second)| {
             let tag = self.marking().tag(word);
@@ -252,7 +253,7 @@ impl<P: HashCodec> Table<P, Paged> {
                     let is_found = || self.find_tag::<true, _>(hash, tag, &ByWord).is_some();
                     self.codec.is_tag(tag) && !is_found()
                 }
-                // What a closed file has said of buffers is known already.
+                // A closed file may have said already that the buffer is in use.
                 Some(of) => {
                     let pointer = Pointer(second);
                     !is_pointer || of.values.mark(pointer) || of.values.blocks(pointer).is_some()
@@ -273,8 +274,7 @@ impl<P: HashCodec> Table<P, Paged> {
         })
     }
 
-    /// Has pages for all that the segments in use may hold, so that no insert is refused
-    /// one.
+    /// Allocates all pages that the segments in use may need, so that no insert is refused a page.
     pub(crate) fn populate(&self) -> Result<(), Error> {
         let log = self.duplicates.as_ref().and_then(|duplicates| duplicates.log.as_ref());
         let _pin = self.cut.enter();
@@ -328,13 +328,13 @@ impl<P: HashCodec> PagedTable for Table<P, Paged> {
         result?;
         if let Some(Duplicates { values, log: Some(log) }) = &self.duplicates {
             let words = values.to_words();
-            // If they find no room all buffers are looked for again.
+            // If the words have no room, the next open looks for all buffers again.
             self.with_room(|| log.save(words.as_deref()))
                 .or_else(|_| self.with_room(|| log.save(None)))?;
         }
         self.with_room(|| self.segments.make_record_writable())?;
         if let Some(record) = self.segments.record() {
-            // Chains are counted when they are found again.
+            // Opening the table counts the chains.
             let chained = self.all_chained();
             let chained = chained.map(|one| self.pairs_of(one.is_pointer, one.value_word));
             let pairs = self.counted().saturating_sub(chained.sum());
@@ -345,7 +345,7 @@ impl<P: HashCodec> PagedTable for Table<P, Paged> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// Makes the headers of all segments anew that nobody has looked at since a crash.
+    /// Restores all segments that were not restored since a crash.
     pub(super) fn restore_all(&self) {
         if self.unrestored() > 0 {
             let mut entries = Vec::new();
@@ -356,7 +356,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Makes the headers of a segment anew, unless somebody else has.
+    /// Restores the headers of a segment, unless another thread has.
     #[cold]
     pub(super) fn restore(&self, found: Found<'_>, hash: u64) {
         let structure = self.directories.change();
@@ -365,7 +365,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
         let depth = found.entry.depth();
         let hash = hash >> (64 - depth) << (64 - depth);
-        // In place, whatever the epoch: headers count only if the table was closed.
+        // In place, in any epoch: headers count only if the table was closed.
         let (pairs, strategy) =
             self.medium.while_nothing_moves(|| self.restore_headers(found.entry, hash));
         let number = found.entry.segment() as u32;
@@ -377,7 +377,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         self.end_one();
     }
 
-    /// Something has been looked at that had to be: if it was the last, all is known.
+    /// Counts one restored item. After the last one the search for buffers ends.
     fn end_one(&self) {
         if self.restoring.end_one()
             && let Some(duplicates) = &self.duplicates
@@ -387,7 +387,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// How many pairs a slot or a place in the chains is.
+    /// Returns the number of pairs of a slot, in a bucket or in the chains.
     fn pairs_of(&self, is_pointer: bool, second: u64) -> usize {
         match &self.duplicates {
             Some(duplicates) if is_pointer => duplicates.values.count(Pointer(second), || true),
@@ -395,8 +395,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Makes the headers of a segment anew; how many pairs are in it, and by which
-    /// strategy.
+    /// Builds the headers of a segment again. Returns the number of its pairs, and its strategy.
     fn restore_headers(&self, entry: Entry, prefix: u64) -> (usize, Strategy) {
         let (segment, mask, half) = (entry.segment(), self.mask(), (prefix >> 63) as usize);
         let per_segment = self.segments.per_segment;
@@ -419,7 +418,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                     at if at == first => Strategy::Single,
                     at if at == second => Strategy::TwoChoice,
                     at if at >= per_segment && !seeded(Bug::StashNotRestored) => Strategy::Stash,
-                    // Of a file that somebody has damaged.
+                    // A damaged file may hold such a pair.
                     _ => continue,
                 };
                 flags[first] |= match needed {
@@ -444,7 +443,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             bucket.restore(&self.medium, &fingerprints, flags);
         };
         self.segments.all(segment).zip(headers).for_each(restore);
-        // One of those that the table uses, which contains it.
+        // The first strategy of the table that contains the needed one.
         let strategies = &self.config.strategies;
         let used = strategies.iter().copied().find(|&used| used >= strategy);
         (pairs, used.unwrap_or(self.last_strategy()))

@@ -1,18 +1,18 @@
-//! Segments: tables of buckets, each of which is split by itself.
+//! Segments: tables of buckets, which are split one at a time.
 //!
-//! All segments are in one reserved array of addresses, by their numbers, so that the system
-//! can back them by huge pages; so are their stash buckets, two for each.
+//! All segments are in one reserved array of addresses, by their numbers, so that the system can
+//! use huge pages. Their stash buckets, two for each, are in another such array.
 //!
 //! Invariants
-//! 1. A segment that was given back is not given out again before every operation has
-//!    ended that may have known it; its generation is another one then, so that who has
-//!    read of it without being counted as an operation finds out.
+//! 1. A segment that was given back is not given out again before every operation has ended that
+//!    may have known it. Its generation has changed by then, so a reader without an announced
+//!    operation notices.
 //! 2. A segment that is given out is empty.
 //! 3. The lowest numbers are given out first, so that the end of the reserved array can be given
 //!    back to the system.
-//! 4. Of a table of duplicate keys and of a durable one, buckets are locked by their
-//!    groups' versions, and stash buckets by one of their own; of another, by the bit in
-//!    their headers.
+//! 4. With duplicate keys, and in durable tables, a bucket is locked by the version of its group,
+//!    and a segment's stash buckets by one version. In other tables the lock is the bit in the
+//!    bucket's header.
 
 use super::geometry::{Entry, Strategy};
 use super::multi::version::Version;
@@ -23,10 +23,10 @@ use crate::sync::{AtomicPair, AtomicU64, Mutex, Ordering, operations_ended, reti
 use crate::table::shared::bucket::{Bucket, Layout};
 use std::collections::BTreeMap;
 
-/// The stash buckets of a segment.
+/// The number of a segment's stash buckets.
 pub(super) const STASH: usize = 2;
 
-/// How many neighbouring buckets have a version together.
+/// The number of neighbouring buckets that share a version.
 const GROUP: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 
 #[derive(Debug)]
@@ -34,9 +34,9 @@ pub(super) struct Segments<M: Medium, L: Layout = Bucket> {
     medium: M,
     buckets: ReservedArray<L, M>,
     stash: ReservedArray<L, M>,
-    /// Of a table of duplicate keys, and of a durable one.
+    /// For tables of duplicate keys, and for durable tables.
     versions: Option<ReservedArray<Version>>,
-    /// Of a durable table, what each segment is: see [`durable`](super::durable).
+    /// The descriptors of a durable table's segments: see [`durable`](super::durable).
     descriptors: Option<ReservedArray<AtomicPair, M>>,
     /// The last cut that has a copy of each segment.
     copied: ReservedArray<AtomicU64>,
@@ -50,15 +50,15 @@ pub(super) struct Segments<M: Medium, L: Layout = Bucket> {
 /// Which segments are in use.
 #[derive(Debug, Default)]
 struct Numbers {
-    /// By their numbers, with the tags of when they were given back.
+    /// Free segments by number, with the epochs in which they were given back.
     free: BTreeMap<u32, u64>,
-    /// How many there is memory for.
+    /// The number of segments that there is memory for.
     len: usize,
-    /// Of all that there ever were.
+    /// The generations of all segments so far.
     generations: Vec<u16>,
 }
 
-/// A segment that nobody else knows yet.
+/// A segment that no other thread knows yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fresh {
     pub(super) number: u32,
@@ -72,8 +72,8 @@ impl Fresh {
 }
 
 impl<M: Medium, L: Layout> Segments<M, L> {
-    /// Those that a medium holds, of so many buckets each, in as many addresses as the
-    /// machine could need; of duplicate keys or not.
+    /// Creates the segments, of `per_segment` buckets each, in as many addresses as the machine
+    /// could need. The medium may hold some already.
     pub(super) fn new(medium: &M, per_segment: usize, duplicates: bool) -> Result<Self, Error> {
         debug_assert!(per_segment.is_power_of_two() && per_segment >= 2);
         let bytes = (per_segment + STASH) * size_of::<L>();
@@ -112,8 +112,8 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         }
     }
 
-    /// Whether there are addresses for the segments of a whole directory of this depth: asked
-    /// before any of them takes memory.
+    /// Returns an error if there are not enough addresses for all segments of a directory of this
+    /// depth. Callers ask before any segment takes memory.
     pub(super) fn check_depth(&self, depth: u32) -> Result<(), Error> {
         if 1 << depth > self.most as u64 { Err(Error::CapacityOverflow) } else { Ok(()) }
     }
@@ -123,14 +123,14 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         self.buckets.at(segment * self.per_segment + bucket)
     }
 
-    /// What is in a slot: see [`Layout::pair`].
+    /// Loads a slot: see [`Layout::pair`].
     #[inline(always)]
     pub(super) fn pair(&self, bucket: &L, slot: usize, whole: bool) -> (u64, u64) {
         self.look_at(bucket, slot);
         bucket.pair(slot, whole)
     }
 
-    /// Of a bucket the line of its header is counted, and that of a slot.
+    /// Counts the lines of the bucket's header and of the slot.
     #[inline(always)]
     fn look_at(&self, bucket: &L, slot: usize) {
         #[cfg(any(test, feature = "accounting"))]
@@ -150,13 +150,13 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         core::array::from_fn(|at| self.stash.at(segment * STASH + at))
     }
 
-    /// All buckets of a segment, in the order in which they are locked.
+    /// Iterates over all buckets of a segment, in locking order.
     pub(super) fn all(&self, segment: usize) -> impl Iterator<Item = &L> + Clone {
         let buckets = (0..self.per_segment).map(move |bucket| self.bucket(segment, bucket));
         buckets.chain(self.stash(segment))
     }
 
-    /// One of them, by its place in that order.
+    /// Returns a bucket by its place in this order.
     pub(super) fn any(&self, segment: usize, at: usize) -> &L {
         match at.checked_sub(self.per_segment) {
             None => self.bucket(segment, at),
@@ -164,19 +164,20 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         }
     }
 
-    /// Whether a cut has a copy of a segment.
+    /// Returns whether cut `number` has a copy of a segment.
     pub(super) fn is_copied(&self, segment: usize, number: u64) -> bool {
-        // Acquire: what was read for the copy was read before.
+        // Acquire: the loads of the copy came before.
         self.copied.at(segment).load(Ordering::Acquire) == number
     }
 
-    /// The caller has locked the segment, or nobody else knows it.
+    /// Notes that cut `number` has a copy of a segment. The caller has locked the segment, or no
+    /// other thread knows it.
     pub(super) fn set_copied(&self, segment: usize, number: u64) {
         // Release: after the copy.
         self.copied.at(segment).store(number, Ordering::Release);
     }
 
-    /// Keeps everybody from changing a segment. For readers that is nothing.
+    /// Locks all buckets of a segment. Readers do not notice.
     pub(super) fn lock(&self, segment: usize) {
         match self.versions(segment) {
             Some(versions) => versions.for_each(Version::hold_still),
@@ -191,20 +192,19 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         }
     }
 
-    /// All versions of a segment, in the order in which they are locked.
+    /// Iterates over the versions of a segment, in locking order.
     fn versions(&self, segment: usize) -> Option<impl Iterator<Item = &Version>> {
         let count = versions_of(self.per_segment);
         let versions = self.versions.as_ref()?;
         Some((0..count).map(move |at| versions.at(segment * count + at)))
     }
 
-    /// The version of a bucket's group, and its number in the segment.
+    /// Returns the version of a bucket's group, and the group's number in the segment.
     #[inline(always)]
     pub(super) fn version(&self, segment: usize, bucket: usize) -> (usize, &Version) {
         self.version_at(segment, bucket / GROUP)
     }
 
-    /// The version of a segment's stash.
     pub(super) fn stash_version(&self, segment: usize) -> &Version {
         self.version_at(segment, versions_of(self.per_segment) - 1).1
     }
@@ -217,11 +217,10 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         }
     }
 
-    /// An empty segment.
     pub(super) fn allocate(&self) -> Result<Fresh, Error> {
         let mut numbers = self.numbers.lock();
-        // Few, since asking is not for nothing; and of this thread's own operation it is
-        // known that it changes none.
+        // Looks at few segments, since asking is expensive. The thread's own operation does not
+        // count: it changes no free segment.
         let mut free = numbers.free.iter().take(4);
         let unknown = free.find(|&(_, &tag)| operations_ended(tag, false));
         let number = match unknown.map(|(&number, _)| number) {
@@ -259,7 +258,7 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         emptied.inspect_err(|_| self.give_back([number])).map(|()| fresh)
     }
 
-    /// Empties a segment that nobody else knows.
+    /// Empties a segment that no other thread knows.
     pub(super) fn empty(&self, segment: usize) -> Result<(), Error> {
         let first = segment * self.per_segment;
         let is_discarded = self.buckets.discard(first..first + self.per_segment);
@@ -274,14 +273,13 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         Ok(())
     }
 
-    /// How many bytes a segment fills.
     pub(super) fn bytes(&self) -> usize {
-        // And the rest of a page, for its stash and its descriptor each.
+        // Two pages more, for the rest of a page of its stash and of its descriptor.
         self.per_segment * size_of::<L>() + (2 << 12)
     }
 
-    /// Makes a segment that nobody else knows yet resident, so that nobody waits for
-    /// pages while pairs are moved there, and none is wanting.
+    /// Makes a new segment resident, so that moving pairs there does not wait for pages or run out
+    /// of them.
     pub(super) fn populate(&self, fresh: Fresh) -> Result<(), Error> {
         let segment = fresh.number as usize;
         for bucket in self.first_of_pages() {
@@ -297,7 +295,7 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         self.make_descriptor_writable(segment)
     }
 
-    /// Has pages for all that a segment in use may hold.
+    /// Allocates the pages of a segment in use.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(super) fn make_present(&self, segment: usize) -> Result<(), Error> {
         for bucket in self.first_of_pages() {
@@ -306,13 +304,13 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         (0..STASH).try_for_each(|at| self.stash.make_present(segment * STASH + at))
     }
 
-    /// A bucket of each page of a segment.
+    /// Iterates over the first bucket of each page of a segment.
     fn first_of_pages(&self) -> impl Iterator<Item = usize> + use<M, L> {
         let page = if cfg!(any(loom, shuttle)) { 1 } else { 4096 / size_of::<L>() };
         (0..self.per_segment).step_by(page)
     }
 
-    /// Sees to it that a bucket may be changed. Its address may be another one then.
+    /// Makes a bucket writable. This may change its address.
     #[inline(always)]
     pub(super) fn make_writable(&self, segment: usize, bucket: usize) -> Result<(), Error> {
         self.buckets.make_writable(segment * self.per_segment + bucket)
@@ -322,7 +320,6 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         (0..STASH).try_for_each(|at| self.stash.make_writable(segment * STASH + at))
     }
 
-    /// Sees to it that it may be said what a segment is.
     pub(super) fn make_descriptor_writable(&self, segment: usize) -> Result<(), Error> {
         match &self.descriptors {
             Some(descriptors) => descriptors.make_writable(place_of(segment)),
@@ -330,25 +327,22 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         }
     }
 
-    /// The descriptor of a segment of a durable table.
     pub(super) fn descriptor(&self, segment: usize) -> Option<&AtomicPair> {
         self.descriptors.as_ref().map(|descriptors| descriptors.at(place_of(segment)))
     }
 
-    /// What a durable table says of itself when it is closed.
+    /// Returns the record that a durable table stores when it is closed.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(super) fn record(&self) -> Option<&AtomicPair> {
         self.descriptors.as_ref().map(|descriptors| descriptors.at(0))
     }
 
-    /// Sees to it that it may be changed.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(super) fn make_record_writable(&self) -> Result<(), Error> {
         self.descriptors.as_ref().map_or(Ok(()), |descriptors| descriptors.make_writable(0))
     }
 
-    /// Learns of segments that a medium holds: as many as it is said, of which some are
-    /// in use.
+    /// Learns of `len` segments of a medium, and which of them are in use.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(super) fn restore(&self, len: usize, used: &[bool]) -> Result<(), Error> {
         self.buckets.grow(len * self.per_segment)?;
@@ -361,19 +355,19 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         numbers.len = len;
         numbers.generations = vec![0; len];
         let is_free = |&number: &usize| !used.get(number).copied().unwrap_or(false);
-        // Nobody knows any of them.
+        // No operation knows any of them.
         numbers.free = (0..len).filter(is_free).map(|number| (number as u32, 0)).collect();
         Ok(())
     }
 
-    /// How many segments there are pages for.
+    /// Returns the number of segments that there are pages for.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(super) fn len(&self) -> usize {
         self.numbers.lock().len
     }
 
-    /// For how many segments a medium holds descriptors, and for how many buckets. (Those
-    /// in which nothing was stored yet may have no pages.)
+    /// Returns for how many segments the medium holds descriptors, and for how many it holds
+    /// buckets. (Buckets that were never written may have no pages.)
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(super) fn held(&self) -> (usize, usize) {
         let of_descriptors =
@@ -382,10 +376,10 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         (of_descriptors.min(self.most), of_buckets.min(self.stash.len() / STASH))
     }
 
-    /// Starts to make all of a segment durable.
+    /// Starts to make a segment durable.
     pub(super) fn flush(&self, segment: usize) {
         if M::IS_DURABLE {
-            // Bucket by bucket, since they may be in different pages.
+            // Flushes bucket by bucket, since they may be in different pages.
             self.all(segment).for_each(|bucket| self.medium.flush(bucket, 1));
         }
     }
@@ -417,7 +411,6 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         }
     }
 
-    /// Locks one of the stash's buckets.
     pub(super) fn lock_stash(&self, segment: usize, at: usize) {
         if M::IS_DURABLE {
             self.stash_version(segment).lock();
@@ -434,21 +427,21 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         }
     }
 
-    /// Whether two buckets have one lock.
+    /// Returns whether two buckets share a lock.
     #[inline(always)]
     pub(super) fn share_lock(&self, one: usize, other: usize) -> bool {
         M::IS_DURABLE && one / GROUP == other / GROUP
     }
 
-    /// Takes segments back that nobody comes to know any more.
+    /// Takes back segments that no further operation can find.
     pub(super) fn give_back(&self, segments: impl IntoIterator<Item = usize>) {
         let tag = retire_tag();
         let mut numbers = self.numbers.lock();
         numbers.free.extend(segments.into_iter().map(|segment| (segment as u32, tag)));
     }
 
-    /// Gives the memory of the last segments back to the system, if they are free and
-    /// nobody knows them any more.
+    /// Returns the memory of the last segments to the system, if they are free and no operation
+    /// knows them any more.
     pub(super) fn trim(&self) {
         let mut numbers = self.numbers.lock();
         let before = numbers.len;
@@ -466,13 +459,13 @@ impl<M: Medium, L: Layout> Segments<M, L> {
                 descriptors.shrink(place_of(numbers.len));
             }
             if let Some(versions) = &self.versions {
-                // Their numbers begin again, but the generation is another one.
+                // Versions of new segments start at zero again, but the generation differs.
                 versions.shrink(numbers.len * versions_of(self.per_segment));
             }
         }
     }
 
-    /// Gives what is known of pages behind the last segment back.
+    /// Gives back what the medium knows of pages behind the last segment.
     pub(super) fn trim_maps(&self) -> Result<(), Error> {
         self.buckets.trim_map()?;
         self.stash.trim_map()?;
@@ -489,7 +482,7 @@ impl<M: Medium, L: Layout> Segments<M, L> {
 }
 
 impl<M: Medium> Segments<M> {
-    /// A slot that is looked at.
+    /// Returns a slot, and counts its lines.
     #[inline(always)]
     pub(super) fn slot<'b>(&self, bucket: &'b Bucket, slot: usize) -> &'b AtomicPair {
         self.look_at(bucket, slot);
@@ -497,13 +490,13 @@ impl<M: Medium> Segments<M> {
     }
 }
 
-/// Where the descriptor of a segment is, behind what a table says of itself.
+/// Returns the place of a segment's descriptor. The table's own record comes first.
 fn place_of(segment: usize) -> usize {
     segment + 1
 }
 
-/// For how many segments there shall be memory if so many are needed: the system finds
-/// and clears two MiB at once if it may, and of a large table that is little.
+/// Returns how many segments to reserve memory for if `needed` are needed. The system can find and
+/// clear two MiB at once, which is little for a large table.
 pub(super) fn room(needed: usize, bytes: usize) -> usize {
     const PIECE: usize = 2 << 20;
     if needed * bytes < 4 * PIECE {
@@ -512,7 +505,7 @@ pub(super) fn room(needed: usize, bytes: usize) -> usize {
     needed.next_multiple_of((PIECE / bytes).max(1))
 }
 
-/// How many versions a segment of so many buckets has: the last is the stash's.
+/// Returns the number of versions of a segment. The last one is the stash's.
 #[inline(always)]
 fn versions_of(per_segment: usize) -> usize {
     per_segment.div_ceil(GROUP) + 1
@@ -520,7 +513,7 @@ fn versions_of(per_segment: usize) -> usize {
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 impl Segments<crate::memory::durable::Paged> {
-    /// An error if it is said of pages that they are where none are.
+    /// Returns an error if a map names pages that are not in the file.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.buckets.region().check()?;
         self.stash.region().check()?;

@@ -1,7 +1,7 @@
 //! What a [cut](crate::table::shared::cut) of the table copies: segments.
 //!
-//! One is copied when all of its buckets are locked, before somebody locks one of them to
-//! change it; those that a split makes of it are copied with it.
+//! A segment is copied under the locks of all its buckets, before a thread locks one of them for a
+//! change. The segments that a split makes of a copied segment count as copied.
 
 use super::Table;
 use super::directory::Found;
@@ -19,7 +19,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Snapshots for Table<P, M, L> {
     type Snapshot = PairSnapshot;
 
     fn snapshot(&self) -> Result<PairSnapshot, Error> {
-        // Which keeps others from merging, too.
+        // This lock keeps merges out, too.
         let _held = self.exclusive.lock();
         self.cut.take(self.len(), || {
             let number = self.cut.number();
@@ -37,8 +37,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Snapshots for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// Copies the segment of a hash for the cut that is being taken, unless somebody has. The
-    /// caller is in an operation, and holds no lock.
+    /// Copies the segment of a hash for the present cut, unless the cut has a copy. The caller is
+    /// in an operation and holds no lock.
     #[inline(always)]
     pub(super) fn copy_before_change(&self, found: Found<'_>, hash: u64) {
         let number = self.cut.number();
@@ -54,14 +54,14 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     fn copy(&self, found: Found<'_>, hash: u64, number: u64) {
         let segment = found.entry.segment();
         self.segments.lock(segment);
-        // If not, the caller finds out, too.
+        // If the entry has changed, the caller notices, too.
         if self.directories.is_still(found) {
             self.copy_locked(found.entry, hash, number);
         }
         self.segments.unlock(segment);
     }
 
-    /// The same of a segment that is locked, if a cut is being taken.
+    /// Copies a locked segment, if a cut is being taken.
     pub(super) fn copy_locked(&self, entry: Entry, hash: u64, number: u64) {
         let segment = entry.segment();
         if number == 0 || self.segments.is_copied(segment, number) {
@@ -69,7 +69,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
         let first = hash >> (64 - entry.depth()) << (64 - entry.depth());
         let mut pairs = Vec::new();
-        // From its first hash on: all of it, of which no hashes are asked for.
+        // Reads all of the segment, from its first hash on, which needs no hashes of keys.
         self.read_locked(entry, first, &mut pairs, &mut Vec::new());
         self.cut.add(&pairs);
         self.segments.set_copied(segment, number);

@@ -1,5 +1,5 @@
-//! When a segment's strategy does not find room any more: the next strategy, or a split
-//! (section 3.2); and merges, which the paper does not have.
+//! When a segment's strategy has no more room: the next strategy, or a split (section 3.2). Also
+//! merges, which the paper does not have.
 
 use super::Table;
 use super::directory::Found;
@@ -17,25 +17,22 @@ use crate::table::shared::bucket::{Flag, Header, Item, Layout};
 use crate::table::shared::rehashed::{Rehashed, Unhashed};
 use crate::table::stages::{Figures, Resizing};
 
-/// What has happened to segments, for the statistics of the paper: counted and read
-/// relaxed.
+/// What has happened to segments. Statistics of the paper, counted and read relaxed.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// Splits.
     pub(super) splits: AtomicUsize,
-    /// Splits after which not all new segments hash singly.
+    /// Splits after which some new segment needs more than single hashing.
     pub(super) crowded: AtomicUsize,
-    /// Merges.
     pub(super) merges: AtomicUsize,
 }
 
-/// A directory may have so many times the segments that its pairs need, before more
-/// pairs of one segment go to chains instead: hashes that agree in many bits could
-/// otherwise make it as large as memory.
+/// The most entries of a directory, as a multiple of the segments that its pairs need. Beyond this,
+/// pairs without room go to chains: otherwise hashes that agree in many bits could make the
+/// directory as large as memory.
 const SPARSE: usize = 64;
 
 impl<P: HashCodec, M: Medium, L: Layout> Resizing for Table<P, M, L> {
-    /// Splits segments until so many pairs more find room by single hashing.
+    /// Splits segments until single hashing has room for `additional` more pairs.
     fn reserve(&self, additional: usize) -> Result<(), Error> {
         let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
         let per_segment = (self.segments.per_segment * L::SLOTS) as f64 * super::FILLED;
@@ -47,7 +44,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Resizing for Table<P, M, L> {
         self.segments.check_depth(depth)?;
         let (mut hash, mut hashes) = (0_u64, Rehashed::default());
         loop {
-            // So that no segment is used for something else before it is locked.
+            // Announced, so that the segment is not reused before it is locked.
             let pin = self.cut.enter();
             let found = self.locate(hash);
             let entry = found.entry;
@@ -66,8 +63,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Resizing for Table<P, M, L> {
         }
     }
 
-    /// Merges neighbours that fit one segment by single hashing, as long as there are
-    /// any, and makes the directory as shallow as they allow.
+    /// Merges neighbours that fit one segment by single hashing, and makes the directory as shallow
+    /// as the segments allow.
     fn shrink_to_fit(&self) -> Result<(), Error> {
         let held = &mut Some(self.exclusive.lock());
         let mut hash = 0_u64;
@@ -75,7 +72,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Resizing for Table<P, M, L> {
             let depth = self.locate(hash).entry.depth();
             let width = 1_u64 << (64 - depth);
             if depth > self.least_depth && hash & width == 0 && self.merge(hash, held)? {
-                // What has become of it may fit its other neighbour.
+                // The merged segment may fit its other neighbour.
                 let depth = depth - 1;
                 hash &= !(1_u64 << (64 - depth));
                 continue;
@@ -98,18 +95,18 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         self.config.strategies[self.config.strategies.len() - 1]
     }
 
-    /// Whether splitting the segment of a hash is not worth a deeper directory.
+    /// Returns whether splitting the segment of a hash is not worth a deeper directory.
     pub(super) fn is_degenerate(&self, hash: u64) -> bool {
         let depth = self.locate(hash).entry.depth() + self.config.split_into.ilog2();
         let quarter = self.segments.per_segment * L::SLOTS / 4;
-        // Of what was not looked at since a crash nobody knows how much it holds.
+        // An unrestored segment has an unknown number of pairs, so it counts as one needed segment.
         let needed = self.counted() / quarter + self.unrestored() + 1;
         depth > MOST_DEPTH || 1_usize << depth > SPARSE * needed.next_power_of_two()
     }
 
-    /// Gives the segment of a hash the next strategy, or splits it, unless somebody else
-    /// has; an error if there is no memory for that. The caller holds no lock, and
-    /// [asks](Rehashed::learn) for hashes if they are missing then.
+    /// Gives the segment of a hash the next strategy or splits it, unless another thread has.
+    /// Returns an error if memory is refused. The caller holds no lock, and
+    /// [learns](Rehashed::learn) missing hashes afterwards.
     #[cold]
     pub(super) fn make_room(
         &self,
@@ -128,12 +125,11 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 }
                 Ok(())
             }
-            // If it is not split the caller asks, and tries again.
+            // If hashes are missing, the caller learns them and tries again.
             None => self.split(found, hash, hashes).map(|_| ()),
         }
     }
 
-    /// The tags of a segment.
     fn tags(&self, segment: usize) -> impl Iterator<Item = u64> {
         let items = move |bucket: &L| bucket.items(self.marking()).collect::<Vec<_>>();
         self.segments.all(segment).flat_map(items).map(|item| item.tag)
@@ -148,13 +144,13 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let segment = found.entry.segment();
         let part = (hash, found.entry.depth());
         if P::runs_callers_code() {
-            // Before the lock, so that only what changes until then has to be asked for again.
+            // Before the lock, so that only tags stored in between lack a hash under the lock.
             let tags: Vec<u64> = self.tags(segment).collect();
             if self.directories.is_still(found) && !hashes.has_all::<P>(part, tags.into_iter()) {
                 return Ok(Err(Unhashed));
             }
         }
-        // Before the lock: to get memory takes as long as to move the pairs.
+        // Before the lock, since getting memory takes as long as moving the pairs.
         let children = self.take_children(self.config.split_into)?;
         self.segments
             .make_descriptor_writable(segment)
@@ -173,9 +169,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         split
     }
 
-    /// Empty segments, as many as are asked for, or none.
+    /// Allocates `count` empty segments, or none.
     fn take_children(&self, count: usize) -> Result<Vec<Child>, Error> {
-        // So that a full disk costs nothing.
+        // Asks first, so that a full disk costs nothing.
         self.medium.has_room(count * self.segments.bytes())?;
         let mut children = Vec::with_capacity(count);
         for _ in 0..count {
@@ -188,7 +184,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(children)
     }
 
-    /// Gives segments back that nobody came to know.
+    /// Gives back segments that were never published.
     fn drop_children(&self, children: &[Child]) {
         self.segments.give_back(children.iter().map(|child| child.fresh.number as usize));
     }
@@ -219,8 +215,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(())
     }
 
-    /// Makes segments that were filled, each with the first of its hashes, those of their
-    /// keys, in the place of others, which are locked. If it fails nothing has changed.
+    /// Publishes the filled child segments in the directory, replacing their locked parents. Each
+    /// child comes with its lowest hash. If this fails, nothing has changed.
     fn publish(
         &self,
         depth: u32,
@@ -229,7 +225,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Result<(), Error> {
         let number = self.cut.number();
         for (_, child) in &children {
-            // As what they are made of was.
+            // A cut that has a copy of the parents has a copy of the children.
             self.segments.set_copied(child.fresh.number as usize, number);
             self.segments.flush(child.fresh.number as usize);
         }
@@ -250,8 +246,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(())
     }
 
-    /// Stores all pairs of a segment, which is locked, in others that nobody else knows;
-    /// which value buffers were made for that.
+    /// Stores all pairs of a locked segment in new segments that no other thread knows. Returns the
+    /// value buffers that were made.
     fn fill(
         &self,
         children: &mut [Child],
@@ -268,9 +264,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(made)
     }
 
-    /// Stores all pairs of a segment, which is locked, in others that nobody else knows;
-    /// false if one finds no room there, which can be only because they were stored in
-    /// another order before. Tells of the value buffers that were made.
+    /// Stores all pairs of a locked segment in new segments, by the simplest strategies. Returns
+    /// false if a pair finds no room, which is possible only because the pairs were inserted in
+    /// another order. Appends the value buffers that were made.
     #[must_use]
     fn move_to(
         &self,
@@ -280,7 +276,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         child_of: impl Fn(u64) -> usize,
         made: &mut Vec<Pointer>,
     ) -> bool {
-        // Those of a bucket are stored when the places of the next one's are on their way.
+        // Stores the items of one bucket while the places of the next bucket's items are fetched.
         let (mut waiting, mut next) = (Vec::with_capacity(L::SLOTS), Vec::with_capacity(L::SLOTS));
         let mut is_stored = true;
         for bucket in self.segments.all(segment) {
@@ -300,7 +296,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         for (child, hash, item) in waiting {
             is_stored &= self.store_in(&mut children[child], hash, item, made);
         }
-        // What is in chains stays there.
+        // Pairs in chains stay there.
         for bucket in 0..self.segments.per_segment {
             let flags = self.segments.bucket(segment, bucket).flags() & Flag::Chained as u64;
             if flags != 0 && !seeded(Bug::ChainedNotInherited) {
@@ -313,8 +309,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         is_stored
     }
 
-    /// Stores all pairs of a segment, which is locked, in others that nobody else knows,
-    /// each in the bucket that it was in, where it finds room whatever else there is.
+    /// Stores all pairs of a locked segment in new segments, each in its former bucket, which
+    /// always has room.
     fn move_as_it_is(
         &self,
         children: &mut [Child],
@@ -324,7 +320,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Result<(), Error> {
         for child in children.iter() {
             let emptied = self.segments.empty(child.fresh.number as usize);
-            // Its pages may be others now.
+            // Emptying may have moved its pages.
             let ready = emptied.and_then(|()| self.segments.populate(child.fresh));
             ready.inspect_err(|_| self.drop_children(children))?;
         }
@@ -344,15 +340,15 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(())
     }
 
-    /// Gives value buffers back whose pointers nobody came to know.
+    /// Gives back value buffers whose pointers were never published.
     fn free_buffers(&self, made: &[Pointer]) {
         if let Some(duplicates) = &self.duplicates {
             made.iter().for_each(|&pointer| duplicates.values.free(pointer));
         }
     }
 
-    /// Stores a pair in a segment that nobody else knows, by the simplest strategy that
-    /// finds room; whether there is any.
+    /// Stores a pair in a segment that no other thread knows, by the simplest strategy with room.
+    /// Returns whether there was room.
     #[must_use]
     fn store_in(&self, child: &mut Child, hash: u64, item: Item, made: &mut Vec<Pointer>) -> bool {
         let (segment, mask) = (child.fresh.number as usize, self.mask());
@@ -388,18 +384,18 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         false
     }
 
-    /// Asks the caller's hasher, for which the lock that keeps snapshots out is let go: the
-    /// hasher may take one.
+    /// Learns hashes from the caller's hasher. Releases the lock that keeps snapshots out
+    /// meanwhile, since the hasher may take a snapshot.
     fn ask_exclusively<'t>(&'t self, held: &mut Option<MutexGuard<'t, ()>>, hashes: &mut Rehashed) {
         *held = None;
         hashes.learn(&self.codec);
         *held = Some(self.exclusive.lock());
     }
 
-    /// Moves segments to the lowest numbers, and gives the memory of the others back.
+    /// Moves segments to the lowest numbers, and returns the memory of the others.
     fn compact<'t>(&'t self, held: &mut Option<MutexGuard<'t, ()>>) -> Result<(), Error> {
         loop {
-            // What was given back is free when nobody knows it any more.
+            // Segments that were given back are free once no operation knows them.
             let tag = retire_tag();
             let mut backoff = Backoff::new();
             while !operations_ended(tag, false) {
@@ -423,7 +419,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Moves a segment to a lower number, if there is one; whether it did.
+    /// Moves a segment to a lower number, if one is free. Returns whether it did.
     fn move_down<'t>(
         &'t self,
         hash: u64,
@@ -468,7 +464,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         moved
     }
 
-    /// Moves all pairs of a segment, which is locked, to one that nobody else knows.
+    /// Moves all pairs of a locked segment to a new segment.
     fn move_locked(
         &self,
         mut children: Vec<Child>,
@@ -482,8 +478,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         published.inspect_err(|_| self.free_buffers(&made))
     }
 
-    /// Merges a segment with the one behind it, if both are of the same depth and few
-    /// pairs are in them; whether it did.
+    /// Merges a segment with the next one, if both have the same depth and few pairs. Returns
+    /// whether it did.
     fn merge<'t>(
         &'t self,
         hash: u64,

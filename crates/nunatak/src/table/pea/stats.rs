@@ -1,4 +1,4 @@
-//! The quantities that the paper reports of a table (sections 4.2 and 4.3).
+//! The quantities that the paper reports (sections 4.2 and 4.3).
 
 use super::Table;
 use super::segments::STASH;
@@ -34,11 +34,11 @@ pub struct PeaStats {
     pub load_factor: f64,
     /// Entries in stash buckets.
     pub stashed: usize,
-    /// Entries in chains, since too many hashes agree in too many bits.
+    /// Entries in chains, because many hashes agree in many bits.
     pub chained: usize,
     /// Splits so far.
     pub splits: usize,
-    /// Splits after which not every new segment hashed singly.
+    /// Splits after which some new segment needed more than single hashing.
     pub crowded_splits: usize,
     /// Merges so far.
     pub merges: usize,
@@ -90,14 +90,13 @@ impl<P: HashCodec, M: Medium, L: Layout> Figures for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// How many pairs there are, but for those of segments that nobody has looked at since
-    /// a crash.
+    /// Returns the number of pairs, without the segments that were not restored since a crash.
     pub(super) fn counted(&self) -> usize {
-        // Concurrent counting may show a removal before its insert.
+        // A concurrent count may include a removal without its insert.
         self.registry.added().cast_signed().max(0) as usize
     }
 
-    /// The slots of all segments, stash included.
+    /// Returns the number of slots of all segments, stash included.
     pub(super) fn slots(&self) -> usize {
         let mut segments = 0;
         self.each_entry(|_, _| segments += 1);

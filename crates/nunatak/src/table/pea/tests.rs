@@ -1,5 +1,4 @@
-//! The figures of the paper that hold on any machine, and what the table does at its
-//! edges.
+//! The figures of the paper that do not depend on the machine, and edge cases.
 
 use super::{Config, PeaStats, Strategy, Table};
 use crate::hash::{HashCodec as _, WordCodec};
@@ -14,7 +13,7 @@ fn words(config: Config, capacity: usize) -> Words {
     seeded(config, capacity, 1)
 }
 
-/// A table whose figures are the same whenever they are looked at.
+/// Creates a table whose figures are the same in each run.
 fn seeded(config: Config, capacity: usize, seed: u64) -> Words {
     Table::new(WordCodec::new(FixedState::with_seed(seed)), config, capacity).unwrap()
 }
@@ -27,14 +26,13 @@ fn of(strategies: &[Strategy]) -> Config {
     Config { strategies: strategies.to_vec(), ..Config::default() }
 }
 
-/// The load of all slots of a segment's buckets at which something happens to it, as a
-/// mean over some segments.
+/// Returns the mean load of a segment's buckets at which an event happens.
 fn load_at(rounds: u32, config: &Config, happens: impl Fn(&PeaStats) -> bool) -> f64 {
     let loads = (0..rounds).map(|round| {
         let table = seeded(config.clone(), 0, u64::from(round));
         let of_first = |word: &u64| table.codec.hash(*word) >> 63 == 0;
         let mut count = 0;
-        // Dense words would be spread more evenly than chance does it.
+        // Dense words would spread more evenly than chance does.
         let random = |number: u64| FixedState::with_seed(round.into()).hash_one(number);
         (0..).map(random).filter(of_first).find(|&word| {
             put(&table, word);
@@ -46,10 +44,9 @@ fn load_at(rounds: u32, config: &Config, happens: impl Fn(&PeaStats) -> bool) ->
     loads.sum::<f64>() / f64::from(rounds)
 }
 
-/// At which loads single hashing, 2-choice hashing and the stash give up: simulated
-/// 0.389, 0.874 and 0.921 of all slots, pure 2-choice at 0.879, with a stash at 0.925.
-/// (Over many segments the first is 0.382 with a standard deviation of 0.042: that is
-/// why there are so many rounds, and always the same.)
+/// The loads at which strategies give up, of all slots. Simulated: single hashing 0.389, 2-choice
+/// hashing 0.874, stash 0.921; from the start 2-choice 0.879, stash 0.925. (Over many segments the
+/// first is 0.382 with a standard deviation of 0.042: hence the many rounds with fixed seeds.)
 #[test]
 fn strategies_give_up_at_the_loads_of_the_paper() {
     use Strategy::{Single, Stash, TwoChoice};
@@ -74,10 +71,10 @@ fn strategies_give_up_at_the_loads_of_the_paper() {
     }
 }
 
-/// Figure 4(f): about half of the memory is used on average, of the slots 92 % at most.
-/// Simulated 0.485 (of all bytes, headers included, as 2.2.2 defines it) and 0.915 over
-/// 12.5 million inserts from 8 segments; and of the splits at most 0.6 % leave single
-/// hashing, by 3.2 of the paper.
+/// Figure 4(f): about half of the memory is used on average, and 92 % of the slots at most.
+/// Simulated over 12.5 million inserts from 8 segments: 0.485 of all bytes, headers included (as
+/// 2.2.2 defines it), and 0.915 of the slots. By 3.2 of the paper at most 0.6 % of the splits leave
+/// single hashing.
 #[test]
 fn half_of_the_memory_is_used_on_average() {
     let table = words(Config::default(), 8 * 2048 * 15 * 30 / 100);
@@ -131,8 +128,8 @@ fn an_emptied_table_is_as_small_as_a_new_one() {
     }
 }
 
-/// A key that is in the stash is found there by an insert, too, when its bucket has room
-/// again: otherwise it would be there twice.
+/// An insert finds a key in the stash, even if the key's bucket has room again. Otherwise the key
+/// would be stored twice.
 #[test]
 fn a_stashed_key_is_not_stored_twice() {
     let table = words(Config { buckets: 2, ..Config::default() }, 0);
@@ -140,7 +137,7 @@ fn a_stashed_key_is_not_stored_twice() {
     words.clone().for_each(|word| assert_eq!(put(&table, word), None));
     assert!(table.stats().stashed > 0);
     let remove = |word: u64| table.apply(word, &ByWord, None, |_| Change::Remove);
-    // Half of them make room; of the others none is inserted again.
+    // Removing half of the keys makes room; no other key is stored again.
     words.clone().step_by(2).for_each(|word| assert_eq!(remove(word), Some(!word)));
     words.clone().skip(1).step_by(2).for_each(|word| assert_eq!(put(&table, word), Some(!word)));
     assert_eq!(table.len(), 1000);
@@ -153,7 +150,7 @@ fn a_stashed_key_is_not_stored_twice() {
 #[cfg(all(target_os = "linux", not(miri)))]
 type InPages = Table<crate::hash::StableCodec, crate::memory::durable::Paged>;
 
-/// A table whose pages are copied before they are changed.
+/// Creates a table whose pages are copied before a change.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn in_pages(config: Config) -> InPages {
     use crate::hash::{StableCodec, StableHash};
@@ -166,15 +163,14 @@ fn in_pages(config: Config) -> InPages {
     Table::create(medium, codec, config, 0).unwrap()
 }
 
-/// Of pages that were given out again while somebody read them nothing counts.
+/// A read does not count if its page was reused meanwhile.
 #[cfg(all(target_os = "linux", not(miri)))]
 #[test]
 fn a_read_of_a_page_that_is_used_again_does_not_count() {
     use crate::table::{Change, KeyTest};
     use core::cell::Cell;
 
-    /// Accepts what it is asked the second time, and lets pages be copied and given out
-    /// again before.
+    /// Accepts the value at the second call. The first call lets pages be copied and reused.
     struct Meddling<'t>(&'t InPages, Cell<bool>);
 
     impl KeyTest for Meddling<'_> {
@@ -198,8 +194,8 @@ fn a_read_of_a_page_that_is_used_again_does_not_count() {
     assert_eq!(table.find(1, &Meddling(&table, Cell::new(false))), Some(10));
 }
 
-/// Who has locked a bucket sees it where it is by then, and not where it was before
-/// somebody else has copied its page and changed it.
+/// After locking a bucket, a thread uses its present address, even if another thread has copied and
+/// changed its page before.
 #[cfg(all(target_os = "linux", not(miri)))]
 #[test]
 fn a_bucket_is_looked_for_when_it_is_locked() {
@@ -210,8 +206,8 @@ fn a_bucket_is_looked_for_when_it_is_locked() {
         let hash = table.codec.hash(word);
         (hash >> 63, first_bucket(hash, mask), second_bucket(hash, mask))
     };
-    // The second bucket of one and the first of the other are in a page, and have a lock,
-    // that the first bucket of the one is not in.
+    // The second bucket of `one` and the first bucket of `other` share a page and a lock. The first
+    // bucket of `one` has another page and another lock.
     let is_one = |&word: &u64| matches!(places(word), (0, 0..16, 16..));
     let is_other = |&word: &u64| matches!(places(word), (0, 16.., _));
     let (one, other) = ((0..).find(is_one).unwrap(), (0..).find(is_other).unwrap());
@@ -226,7 +222,7 @@ fn a_bucket_is_looked_for_when_it_is_locked() {
     buckets.unlock();
 }
 
-/// The same of values in a page that another key's are in, too, whose lock is another one.
+/// Values do not count if their page was reused meanwhile, by another key with another lock.
 #[cfg(all(target_os = "linux", not(miri)))]
 #[test]
 fn values_of_a_page_that_is_used_again_do_not_count() {
@@ -235,7 +231,7 @@ fn values_of_a_page_that_is_used_again_do_not_count() {
     use super::multi::values::{Pointer, Values};
     use crate::memory::Medium;
 
-    /// Lets the page be copied and given out again before it looks for the first time.
+    /// Lets the page be copied and reused before the first look at it.
     struct Meddling<'t> {
         table: &'t InPages,
         other: u64,

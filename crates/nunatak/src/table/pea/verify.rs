@@ -1,4 +1,4 @@
-//! Looking whether all of a durable table is as it should be.
+//! Checks a durable table.
 
 use super::Table;
 use super::geometry::{Entry, fingerprint, first_bucket, second_bucket};
@@ -13,7 +13,7 @@ use crate::table::shared::files::{IsPair, NO_PAIR, ensure, verify_pair};
 use std::collections::BTreeSet;
 
 impl<P: HashCodec> Table<P, Paged> {
-    /// Looks at every slot: how many pairs there are. Changes wait, segment by segment.
+    /// Checks every slot, and returns the number of pairs. Changes wait, one segment at a time.
     pub(crate) fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error> {
         self.segments.check()?;
         self.chains.slots().check()?;
@@ -47,7 +47,7 @@ impl<P: HashCodec> Table<P, Paged> {
             let in_use: usize = duplicates.values.stats().1.into_iter().sum();
             ensure(buffers.len() == in_use, "a value buffer is no key's")?;
         }
-        // Of a file that was closed it is what the file says.
+        // After a clean close this count is the file's.
         ensure(pairs == self.counted(), "there are more or fewer pairs than is said")?;
         Ok(pairs)
     }
@@ -93,7 +93,7 @@ impl<P: HashCodec> Table<P, Paged> {
         Ok(pairs)
     }
 
-    /// Whether a key is in one slot only.
+    /// Checks that a key is in one slot only.
     fn verify_once(&self, segment: usize, hash: u64, tag: u64) -> Result<(), Error> {
         let places = [first_bucket(hash, self.mask()), second_bucket(hash, self.mask())];
         let buckets = places.map(|place| self.segments.bucket(segment, place)).into_iter();
@@ -106,7 +106,7 @@ impl<P: HashCodec> Table<P, Paged> {
         ensure(is_once, "a key is in a segment twice")
     }
 
-    /// Looks at what a slot holds of a key; how many pairs that are.
+    /// Checks an item of a key, and returns the number of its pairs.
     fn verify_item(
         &self,
         hash: u64,

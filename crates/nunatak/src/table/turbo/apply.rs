@@ -1,4 +1,4 @@
-//! Changing keys: one function that inserts, replaces and removes.
+//! Changes: one function inserts, replaces and removes.
 
 use super::Table;
 use super::find::PASSED;
@@ -16,38 +16,37 @@ use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
 
-/// How an attempt under the lock of a key's shard ended.
+/// The result of an attempt under the lock of a key's shard.
 enum Attempt {
-    /// The value word before, and how many pairs more there are.
+    /// The value word from before, and the change of the number of pairs.
     Done(Option<u64>, i64),
-    /// This value word has the key's tag, and is not known to be the key's or not.
+    /// This value word has the key's tag. Whether the key is the same is not known yet.
     Unknown(u64),
     /// There is no room for a copy of a page.
     NoRoom,
-    /// The shard is to be stored anew, for which hashes are to be asked for.
+    /// The shard must be rehashed, which needs hashes from the caller's hasher.
     Unhashed,
 }
 
-/// Where a key is.
 #[derive(Clone, Copy)]
 enum Place {
-    /// In which bucket, and in which slot.
+    /// The bucket, and the slot in it.
     Slot(usize, usize),
     Chain,
 }
 
-/// What a search under the lock has found.
+/// The result of a search under the lock.
 enum Searched {
-    /// The key, and its value word.
+    /// The place of the key, and its value word.
     Found(Place, u64),
-    /// It is absent: at which distance from its first bucket its search ends; and the first
-    /// free slot on the way, by its bucket of all and its number in that.
+    /// The key is absent. `end` is the distance from its first bucket to the bucket that ends the
+    /// search. `free` is the first free slot on the way: the bucket's number, and the slot in it.
     Absent { end: usize, free: Option<(usize, usize)> },
-    /// Something with the key's tag that is not known to be the key's or not.
+    /// A value word with the key's tag. Whether the key is the same is not known yet.
     Unknown(u64),
 }
 
-/// A shard that is locked, and its buckets.
+/// A locked shard, and the descriptor that it gets when it is unlocked.
 pub(super) struct ShardGuard<'t> {
     pub(super) shard: &'t Shard,
     pub(super) descriptor: Descriptor,
@@ -76,8 +75,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Changes for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// The same, of a key whose hash is known, and whose bucket is to be fetched or is on
-    /// its way.
+    /// Applies a change to a key whose hash is known. Fetches its bucket if `FETCHES`; otherwise it
+    /// is on its way.
     #[inline(always)]
     pub(super) fn apply_hashed<const FETCHES: bool, T: KeyTest>(
         &self,
@@ -98,8 +97,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// What nearly all operations are: one attempt, which succeeds. By itself, as that of Pea
-    /// Hash.
+    /// Makes one attempt, which is enough for nearly all operations. A function of its own, as in
+    /// Pea Hash.
     #[inline(always)]
     fn run_once<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
         &self,
@@ -121,18 +120,18 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Locks the shard of a hash; its bucket is fetched meanwhile, unless it is on its way.
+    /// Locks the shard of a hash. Fetches its bucket meanwhile if `FETCHES`.
     #[inline(always)]
     fn hold_fetched<const FETCHES: bool>(&self, hash: u64) -> ShardGuard<'_> {
-        // Before the lock, behind which no load runs ahead. (Loom knows the last access
-        // to a word alone: a load before the locking hides those of others from it.)
+        // Before the lock, since no load runs ahead of it. (Loom remembers only the last access to
+        // a word: a load before the locking would hide the loads of other threads from it.)
         if FETCHES && !cfg!(loom) {
             self.prefetch_home::<true>(hash);
         }
         self.hold(hash)
     }
 
-    /// Ends a change: counts the pairs that it has brought or taken, and lets the shard go.
+    /// Ends a change: counts added or removed pairs, and unlocks the shard.
     #[inline(always)]
     fn end(&self, mut held: ShardGuard<'_>, pin: OpPin<Shared>, hash: u64, added: i64) {
         if added != 0 {
@@ -149,9 +148,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         self.collect_asking(hash);
     }
 
-    /// Collects the garbage of a shard, for which the caller's hasher is asked. The operation has
-    /// taken effect: if the hasher panics now, the memory stays, and the caller hears of it when
-    /// it hashes the next key.
+    /// Collects the garbage of a shard, which needs the caller's hasher. The operation has taken
+    /// effect already. If the hasher panics now, the garbage stays and the caller does not see the
+    /// panic.
     #[cold]
     fn collect_asking(&self, hash: u64) {
         let collect = || {
@@ -162,7 +161,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let _ = std::panic::catch_unwind(core::panic::AssertUnwindSafe(collect));
     }
 
-    /// After an attempt that came to nothing.
+    /// Tries again after a failed attempt.
     #[cold]
     #[inline(never)]
     fn run_again<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
@@ -256,8 +255,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         })
     }
 
-    /// Looks for a key on its way through an extent, and for a slot that it may have: in its first
-    /// bucket, where nearly all are.
+    /// Searches an extent for a key and for a free slot. This part looks at the first bucket, where
+    /// nearly all keys are.
     #[inline(always)]
     fn search<T: KeyTest, F>(
         &self,
@@ -280,8 +279,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Searched::Absent { end: 0, free }
     }
 
-    /// The same behind the first bucket, in which the key is not, and which has this header and
-    /// this free slot.
+    /// Searches behind the first bucket, which does not hold the key. Gets the first bucket's
+    /// header and free slot.
     #[inline(never)]
     fn search_behind<T: KeyTest, F>(
         &self,
@@ -310,8 +309,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Searched::Absent { end, free }
     }
 
-    /// In which slot of a bucket a key is, and its value word; or one that is not known to be
-    /// its.
+    /// Returns the slot and the value word of a key in a bucket; as an error, a value word that may
+    /// be the key's.
     #[inline(always)]
     fn slot_of<T: KeyTest, F>(
         &self,
@@ -338,7 +337,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         })
     }
 
-    /// Replaces a value, where it is: one word.
+    /// Replaces a value in place: one word.
     #[inline(always)]
     fn replace<T, F>(
         &self,
@@ -361,8 +360,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(())
     }
 
-    /// Takes a key out. Its slot is free again; if others are behind its bucket, they stay
-    /// on their way.
+    /// Removes a key, which frees its slot. Flags stay, so keys behind its bucket are still found.
     #[inline(always)]
     fn remove<T, F>(
         &self,
@@ -376,7 +374,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 let bucket = self.shards.bucket(at);
                 bucket.clear(&self.medium, slot);
                 let mut counts = held.shard.counts();
-                // Of a damaged file counts may be wrong.
+                // Counts of a damaged file may be wrong.
                 counts.live = counts.live.saturating_sub(1);
                 counts.tombstones += u32::from(bucket.header().has(PASSED));
                 held.shard.set_counts(counts);
@@ -389,9 +387,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(())
     }
 
-    /// Stores a new key on its way: in the first free slot; if there is none, behind the
-    /// buckets where its search ended before, which must know; whether there is room in
-    /// its scope. The caller holds the lock of the shard, or has the extent for itself.
+    /// Stores a new key in the first free slot of its scope. If this slot is behind the bucket that
+    /// ended the search, sets the flag of each bucket that is newly passed. Returns whether there
+    /// was room. The caller holds the shard's lock.
     #[inline(always)]
     fn insert(
         &self,
@@ -407,7 +405,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(stored.is_some())
     }
 
-    /// Makes what was stored in a bucket's slot durable.
+    /// Makes a stored slot durable.
     #[inline(always)]
     pub(super) fn persist(&self, stored: Option<(usize, usize)>) {
         if let Some((at, slot)) = stored {
@@ -415,7 +413,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// The same, of an extent whose counts are not published; not durably. Where it is.
+    /// Stores a new key in an extent, not durably, and updates the caller's counts. Returns the
+    /// place of the key, if there was room.
     #[inline(always)]
     fn insert_in(
         &self,
@@ -436,7 +435,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 let Some((distance, slot)) = free else { return Ok(None) };
                 (end..distance).try_for_each(|passed| self.shards.make_writable(place(passed)))?;
                 if !seeded(Bug::WayUnmarked) {
-                    // Before the pair: who is on the way finds it.
+                    // Before the pair, so that every search on the way finds it.
                     (end..distance).for_each(|passed| bucket_at(passed).set(&self.medium, PASSED));
                 }
                 (place(distance), slot)
@@ -445,15 +444,15 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         self.shards.make_writable(at)?;
         let bucket = self.shards.bucket(at);
         counts.live += 1;
-        // Of a damaged file counts may be wrong.
+        // Counts of a damaged file may be wrong.
         counts.tombstones =
             counts.tombstones.saturating_sub(u32::from(bucket.header().has(PASSED)));
         bucket.put(&self.medium, slot, fingerprint(hash), pair);
         Ok(Some((at, slot)))
     }
 
-    /// Stores a key that is not there in an extent that nobody else knows, or whose shard the
-    /// caller has locked, not durably; where it is, if there is room in its scope.
+    /// Stores an absent key, not durably. No other thread knows the extent, or the caller has
+    /// locked its shard. Returns the place of the key, if there was room in its scope.
     pub(super) fn store(
         &self,
         extent: BuddyExtent,

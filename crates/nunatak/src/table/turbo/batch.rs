@@ -1,8 +1,8 @@
-//! Batches: the operations in order, the memory accesses overlapped. The paper has none.
+//! Batches: operations in order, with overlapping memory accesses. The paper has no batches.
 //!
-//! They go in [groups](crate::table::shared::prefetch_groups) through four stages: a shard's descriptor is
-//! fetched; when that has arrived, the header of a key's bucket; the slot that it tells of, or
-//! a free one; and the operation is executed.
+//! Operations go in [groups](crate::table::shared::prefetch_groups) through four stages. They fetch
+//! the shard's descriptor; fetch the header of the key's bucket; fetch the slot that matches, or a
+//! free slot; run the operation.
 
 use super::Table;
 use super::find::PASSED;
@@ -16,24 +16,24 @@ use crate::table::shared::prefetch_groups::StageDelays;
 use crate::table::stages::Batches;
 use crate::table::{Change, KeyTest};
 
-/// When an operation's header is fetched, its slot, and it is executed.
+/// The delays of an operation's stages: fetching the header, fetching the slot, running.
 const DELAYS: StageDelays<3> = StageDelays { near: [1, 3, 4], far: [1, 4, 6] };
 const RING: usize = DELAYS.ring();
-/// The first bucket of a shard that has none.
+/// Marks a shard without buckets, in place of the first bucket.
 const NONE: usize = usize::MAX;
-/// The slot of a key of whose fingerprint there is none.
+/// Marks a key whose fingerprint no slot has.
 const NO_SLOT: u32 = u32::MAX;
 
-/// What is known of an operation before its turn.
+/// State of an operation before its turn.
 #[derive(Clone, Copy)]
 struct Ahead<'s> {
     hash: u64,
     shard: &'s Shard,
-    /// As it was when the bucket was fetched.
+    /// The descriptor when the bucket was fetched.
     descriptor: Descriptor,
-    /// The first bucket by that.
+    /// The first bucket by this descriptor.
     bucket: usize,
-    /// A slot of that which has the key's fingerprint.
+    /// A slot of this bucket that has the key's fingerprint.
     slot: u32,
 }
 
@@ -71,8 +71,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Batches for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// Runs `step` for every operation of a batch, in order, while the lines of later
-    /// ones are fetched.
+    /// Runs `step` for every operation of a batch, in order, while later operations' lines are
+    /// fetched.
     #[inline(always)]
     fn for_each_fetched<'s, const CHANGES: bool>(
         &'s self,
@@ -105,7 +105,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 ahead.bucket =
                     extent.map_or(NONE, |extent| self.shards.place(extent, ahead.hash, 0));
             }
-            // By themselves, since these are the ones that wait for addresses of pages.
+            // A loop of its own, since these fetches wait for addresses of pages.
             for at in groups.at(turn, header_lag) {
                 let bucket = ring[at % RING].bucket;
                 if bucket != NONE {
@@ -135,7 +135,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let slot = header.matching(fingerprint(hash)).next();
         ahead.slot = slot.map_or(NO_SLOT, |slot| slot as u32);
         if slot.is_none() && header.has(PASSED) {
-            // Mostly the next one, which is round the end of a shard seldom.
+            // This is mostly the next bucket: the scope seldom wraps round the shard's end.
             let next = self.shards.address(at + 1);
             return if CHANGES { prefetch_to_write(next) } else { prefetch(next) };
         }
@@ -145,11 +145,11 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// A lookup whose bucket is known by a descriptor that may not be its shard's any more.
+    /// Looks a key up by a descriptor that may be out of date.
     #[inline(always)]
     fn find_ahead<T: KeyTest>(&self, ahead: Ahead<'_>, tag: u64, test: &T) -> Option<u64> {
         let Ahead { hash, shard, descriptor, bucket, slot } = ahead;
-        // What is in a file may be in another page by now, or not be durable.
+        // A page of a file may have moved by now, or not be durable.
         let Some(extent) = descriptor.extent().filter(|_| !M::IS_DURABLE) else {
             return self.find_tag::<false, _>(hash, tag, test);
         };

@@ -1,4 +1,4 @@
-//! How the maps choose TurboHash.
+//! How maps choose TurboHash.
 
 use super::{Config, Table, TurboStats};
 use crate::error::Error;
@@ -9,7 +9,7 @@ use crate::table::{Design, HashesWith, Unshadowed};
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
 
-/// The design of [`TurboMap`](crate::TurboMap); `E` says how large its entries are.
+/// The design of [`TurboMap`](crate::TurboMap). `E` is the size of its entries.
 ///
 /// ```
 /// use nunatak::{InlineMap, RandomState, Turbo, TurboMap};
@@ -36,7 +36,7 @@ impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> HashesWith<S> for Tur
 #[cfg(any(loom, shuttle))]
 pub use checked::CheckedTurbo;
 
-/// A design of model checkers.
+/// A design for model checkers.
 #[cfg(any(loom, shuttle))]
 mod checked {
     use super::*;

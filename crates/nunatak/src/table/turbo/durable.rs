@@ -1,11 +1,11 @@
-//! What a durable table does beyond one in RAM (sections 3.3 to 3.7), in a medium whose
-//! stores are durable in their order.
+//! What a durable table does beyond a table in RAM (sections 3.3 to 3.7). The medium makes stores
+//! durable in their order.
 //!
-//! **What is durable**: slots, and a descriptor of each shard: one word, which says its run of
-//! buckets. All else can be told from these: fingerprints and flags from the slots, and which
-//! buckets are free from the descriptors. The paper has a tag array, two bitmaps and a
-//! sequence number that are durable besides, and two descriptors of a shard with a version;
-//! so an insert or an update writes two lines back there, and one here.
+//! **What is durable**: slots, and one word for each shard that says its extent of buckets. All
+//! else follows from these: fingerprints and flags from the slots, free buckets from the
+//! descriptors. In the paper, a tag array, two bitmaps, a sequence number and two versioned
+//! descriptors for each shard are durable, too. So an insert or an update writes two lines back
+//! there, and one here.
 //!
 //! ```text
 //! descriptor  63  62 … 58       57 … 34   33 … 0
@@ -13,23 +13,23 @@
 //!    second   of a table that was closed: free slots that searches go past, pairs
 //! ```
 //!
-//! **A value is replaced where it is**, by a store of eight bytes, and no slot is kept free
-//! for it: a power cut leaves the old one or the new one.
+//! **Values are replaced in place**, by a store of eight bytes. No slot is kept free for that: a
+//! power cut leaves the old value or the new one.
 //!
 //! **Rehash.** The new extent is durable before the descriptor names it, by one store of eight
-//! bytes; and that is durable before the old run is given back. So there is nothing to be
-//! undone or repeated: an extent that no descriptor names is free.
+//! bytes. This store is durable before the old extent is given back. So recovery undoes and repeats
+//! nothing: an extent that no descriptor names is free.
 //!
-//! **After a crash** each shard is looked at when somebody comes to it first, under its lock:
-//! its fingerprints and flags are made anew, its pairs counted. So opening a table reads the
-//! descriptors alone. When a table is closed these say the counts; then headers are taken as
-//! they are. What is in chains of a shard whose slots have it, too, was stored there by a
-//! rehash that came to nothing, and is dropped.
+//! **After a crash** a shard is restored at its first use, under its lock: its fingerprints and
+//! flags are built again, its pairs are counted. So opening a table reads only the descriptors. A
+//! table that is closed stores the counts in the descriptors; then headers are valid as they are. A
+//! pair that is in a slot and also in a chain is the rest of an interrupted rehash; recovery drops
+//! it from the chain.
 //!
-//! **Reads.** What a read returns must not be taken back by a crash. Who changes a slot holds
-//! the lock of its shard until that is durable; so a reader that finds it locked makes what
-//! it has looked at durable itself. A fingerprint is cleared when the removal is durable:
-//! who finds none has seen nothing that a crash takes back.
+//! **Reads.** A crash must not take back what a read returned. The writer of a slot holds the
+//! shard's lock until the slot is durable. So a reader that finds the lock held makes the slots
+//! that it has seen durable itself. A fingerprint is cleared after the removal is durable: a reader
+//! that finds no fingerprint has seen nothing that a crash takes back.
 
 use super::Table;
 #[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
@@ -44,7 +44,7 @@ use crate::sync::Ordering;
 use crate::table::shared::bucket::{Header, Layout};
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// Makes an extent that was filled that of a shard, durably.
+    /// Makes a filled extent the shard's extent, durably.
     pub(super) fn commit(&self, number: usize, extent: Option<BuddyExtent>) {
         let Some(durable) = self.shards.durable(number) else { return };
         if let Some(extent) = extent
@@ -55,7 +55,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         if !seeded(Bug::RunUnfenced) {
             self.medium.fence();
         }
-        // Release: as of everything that is stored in a medium.
+        // Release: as every store to a medium.
         self.medium.store_first(durable, Descriptor::word(extent), Ordering::Release);
         if !seeded(Bug::DescriptorUnflushed) {
             self.medium.flush(durable, 1);
@@ -65,8 +65,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Makes what a read may have seen of a key durable, if somebody is changing its shard,
-    /// whose descriptor this is now.
+    /// Makes what a read may have seen of a key durable, if a thread is changing the key's shard.
+    /// `descriptor` is the shard's present one.
     #[inline(always)]
     pub(super) fn persist_read(&self, descriptor: Descriptor, hash: u64) {
         if M::IS_DURABLE
@@ -94,23 +94,22 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         self.medium.fence();
     }
 
-    /// Ends an epoch, so that pages that were replaced in it may be used again. The caller
-    /// is in no operation.
+    /// Ends an epoch, so that pages replaced in it can be reused. The caller is in no operation.
     #[cold]
     pub(super) fn make_room_for_copies(&self) {
-        // If it fails the medium says so, and copies nothing any more.
+        // If the sync fails, the medium reports it and copies no more pages.
         let _ = self.sync();
     }
 
-    /// All that was acknowledged before is durable after it, whatever the medium.
+    /// Makes all acknowledged changes durable, whatever the medium.
     pub(crate) fn sync(&self) -> Result<(), Error> {
         self.medium.sync(|begin| self.cut.frozen(begin))
     }
 
-    /// Gives pages that nobody needs back to the system.
+    /// Returns unused pages to the system.
     pub(super) fn release_pages(&self) -> Result<(), Error> {
         if M::IS_PAGED && !self.medium.is_read_only() {
-            // So that what is discarded is needed by no recovery.
+            // So that no recovery needs the discarded pages.
             self.sync()?;
             self.cut.frozen(|| -> Result<(), Error> {
                 self.shards.trim_map()?;
@@ -124,7 +123,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     }
 }
 
-/// Media that no table is opened in.
+/// For media that no table is opened in.
 #[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) fn restore(&self, _held: &mut ShardGuard<'_>, _hash: u64) {}

@@ -1,4 +1,4 @@
-//! Looking keys up.
+//! Lookups.
 
 use super::Table;
 use super::geometry::{Descriptor, fingerprint};
@@ -10,14 +10,14 @@ use crate::table::KeyTest;
 use crate::table::shared::bucket::{Flag, Header, Layout, find_in};
 use crate::table::stages::Lookups;
 
-/// A flag of a bucket: some key's search goes on behind it.
+/// The flag of a *passed* bucket: some key's search goes on behind it.
 pub(super) const PASSED: Flag = Flag::Second;
 
 impl<P: HashCodec, M: Medium, L: Layout> Lookups for Table<P, M, L> {
-    /// The value word of a key. A hit touches the line of its shard's descriptor, that of
-    /// the header of its bucket and that of its slot, which may be the same; a miss the
-    /// first two, but for fingerprints that are another key's; more headers if keys that
-    /// found no room are behind the bucket.
+    /// Returns the value word of a key. A hit touches the lines of the shard's descriptor, of the
+    /// bucket's header and of the slot, which may be the header's. A miss touches the first two,
+    /// and the slots of other keys with the same fingerprint. Keys behind their full bucket cost
+    /// further headers.
     #[inline(always)]
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
         let hash = self.codec.hash(word);
@@ -31,7 +31,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Lookups for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// The same, of a key whose bucket is to be fetched or is on its way.
+    /// Looks a key up by its hash and tag. Fetches its bucket if `FETCHES`; otherwise it is on its
+    /// way.
     #[inline(always)]
     pub(super) fn find_tag<const FETCHES: bool, T: KeyTest>(
         &self,
@@ -59,7 +60,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             };
             let now = shard.descriptor_after();
             self.persist_read(now, hash);
-            // Nor does it count if a page may have been used for something else.
+            // The answer does not count either if a page may have been reused.
             if now.has_extent_of(descriptor) && self.medium.recycled() == recycled {
                 return second;
             }
@@ -77,7 +78,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         self.find_from(self.shards.place(extent, hash, 0), extent, (hash, tag), test)
     }
 
-    /// A lookup by a key's first bucket, and by the extent that it is in.
+    /// Looks a key up from its first bucket on.
     #[inline(always)]
     pub(super) fn find_from<T: KeyTest>(
         &self,
@@ -87,7 +88,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         test: &T,
     ) -> Option<u64> {
         let bucket = self.shards.bucket(first);
-        // Before the fingerprints: who finds no flag finds the key here, if anywhere.
+        // Before the fingerprints: if this header has no flag, the key is here or absent.
         let header = bucket.header();
         match self.find_in(bucket, header, (hash, tag), test) {
             None if header.has_no_flag() => None,
@@ -96,7 +97,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// A key of a bucket whose header was loaded.
+    /// Looks for a key in a bucket whose header was loaded.
     #[inline(always)]
     fn find_in<T: KeyTest>(
         &self,
@@ -109,7 +110,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         find_in(bucket, header, (fingerprint(hash), tag), test, pair)
     }
 
-    /// The rest of a lookup, for a key that is not in its first bucket.
+    /// Looks for a key behind its first bucket.
     fn find_behind<T: KeyTest>(
         &self,
         extent: BuddyExtent,
@@ -134,18 +135,18 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
 
     #[cold]
     fn find_in_chain<T: KeyTest>(&self, hash: u64, tag: u64, test: &T) -> Option<u64> {
-        // Of a copy, since the caller's code must not run under the lock.
+        // Tests a copy, since no code of the caller's runs under a lock (R7).
         self.chains.of(hash, tag).into_iter().find(|&second| test.accepts(second))
     }
 
-    /// How many buckets a key of an extent may be in.
+    /// Returns the number of buckets that a key of an extent may be in.
     #[inline(always)]
     pub(super) fn scope(&self, extent: BuddyExtent) -> usize {
         self.config.scope.min(extent.len())
     }
 
-    /// Fetches the bucket that an operation looks at first, by a descriptor that may not be
-    /// its shard's any more; which shard that is, and its descriptor.
+    /// Fetches the first bucket of a hash, by a descriptor that may be out of date. Returns the
+    /// shard and this descriptor.
     #[inline(always)]
     pub(super) fn prefetch_home<const CHANGES: bool>(&self, hash: u64) -> (&Shard, Descriptor) {
         let shard = self.shards.of(hash);
@@ -156,7 +157,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         (shard, descriptor)
     }
 
-    /// Fetches all of a bucket: its header, and what that tells too late where to look.
+    /// Fetches all lines of a bucket, since the header tells too late which slot is needed.
     #[inline(always)]
     pub(super) fn prefetch_bucket<const CHANGES: bool>(&self, at: usize) {
         let first = self.shards.address(at).cast::<u8>();

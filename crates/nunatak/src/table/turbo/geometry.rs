@@ -1,4 +1,4 @@
-//! Every bit of a hash and of a descriptor: where a key may be.
+//! The bits of a hash and of a descriptor: where a key may be.
 //!
 //! ```text
 //! hash         63 … 64-s   …              17 … 10       9 … 0
@@ -7,11 +7,11 @@
 //!              | lock | size: log2+1 | generation | first bucket |
 //! ```
 //!
-//! One of a durable table that nobody has looked at since a crash has no size, and the first
-//! bucket 1.
+//! In a durable table, the descriptor of a shard that was not restored since a crash has no size,
+//! and 1 as its first bucket.
 //!
-//! A shard of 2^k buckets goes by the k bits behind those that tell the shard, so that a
-//! bucket's keys come to two neighbours when it is twice as large.
+//! A shard of 2^k buckets uses the k bits behind the bits that select the shard. So the keys of one
+//! bucket go to two neighbours when the shard doubles.
 
 use crate::memory::BuddyExtent;
 use crate::seeded::{Bug, seeded};
@@ -31,50 +31,50 @@ pub(super) const MOST_BUCKETS: usize = 1 << GENERATION_SHIFT;
 /// The most shards that a table may have.
 pub(super) const MOST_SHARDS: usize = 1 << 20;
 
-/// The bucket of an extent that is so far behind that of a hash, round the end of the extent; of a
-/// table of two to `shards` shards.
+/// Returns the bucket that is `distance` buckets behind the bucket of a hash, wrapping at the end
+/// of the extent. The table has two to the power of `shards` shards.
 #[inline(always)]
 pub(super) fn bucket(extent: BuddyExtent, hash: u64, shards: u32, distance: usize) -> usize {
-    // In two shifts, since a shard may have one bucket.
+    // Shifts twice, since a shard may have one bucket.
     let home = ((hash << shards) >> 1 >> (63 - extent.size)) as usize;
     if distance == 0 {
-        // As everywhere else, but in fewer instructions, since it is often known.
+        // The result of the general case in fewer instructions, since the distance is often known.
         return extent.first + home;
     }
     extent.first + ((home + distance) & (extent.len() - 1))
 }
 
-/// Where the buckets of a shard are, and whether it is locked.
+/// A shard's buckets, and whether the shard is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Descriptor(pub(super) u64);
 
 impl Descriptor {
-    /// That of a shard of which nothing but its durable word is known.
+    /// The descriptor of a shard that was not restored since a crash.
     #[cfg_attr(
         any(not(target_os = "linux"), loom, shuttle, miri),
         allow(dead_code, reason = "no table is opened there")
     )]
     pub(super) const UNRESTORED: Self = Self(1);
 
-    /// Whether it is that, locked or not.
+    /// Returns whether this is [`UNRESTORED`](Self::UNRESTORED), locked or not.
     #[inline(always)]
     pub(super) fn is_unrestored(self) -> bool {
         self.0 & (SIZE | FIRST) == Self::UNRESTORED.0
     }
 
-    /// What is durable of one with these buckets.
+    /// Returns the durable word of a descriptor with these buckets.
     pub(super) fn word(extent: Option<BuddyExtent>) -> u64 {
         extent.map_or(0, |extent| u64::from(extent.size + 1) << SIZE_SHIFT | extent.first as u64)
     }
 
-    /// The one that a durable word is of; nothing if it is of none.
+    /// Returns the descriptor of a durable word, or nothing if the word is not valid.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     pub(super) fn of_word(word: u64) -> Option<Self> {
         let is_sound = word & (SIZE | FIRST) == word && !Self(word).is_unrestored();
         (is_sound && (word == 0 || word & SIZE != 0)).then_some(Self(word))
     }
 
-    /// The buckets, if there are any.
+    /// Returns the buckets, if there are any.
     #[inline(always)]
     pub(super) fn extent(self) -> Option<BuddyExtent> {
         let size = (self.0 & SIZE) >> SIZE_SHIFT;
@@ -84,14 +84,13 @@ impl Descriptor {
         Some(BuddyExtent { first: (self.0 & FIRST) as usize, size: size as u32 - 1 })
     }
 
-    /// Whether the extent that the shard had at an earlier time is its extent still, and was so in
-    /// between.
+    /// Returns whether the shard has had the same extent since it had an earlier descriptor.
     #[inline(always)]
     pub(super) fn has_extent_of(self, earlier: Self) -> bool {
         self.unlocked() == earlier.unlocked() || seeded(Bug::DescriptorNotAskedAgain)
     }
 
-    /// The next one of a shard, locked as this is.
+    /// Returns the shard's next descriptor, with the same lock bit.
     pub(super) fn with(self, extent: Option<BuddyExtent>) -> Self {
         let generation = (self.0 & GENERATION).wrapping_add(1 << GENERATION_SHIFT) & GENERATION;
         Self(self.0 & LOCK | generation | Self::word(extent))
@@ -113,7 +112,7 @@ impl Descriptor {
     }
 }
 
-/// The fingerprint of a hash, which is not zero.
+/// Returns the fingerprint of a hash, which is never zero.
 #[inline(always)]
 pub(super) fn fingerprint(hash: u64) -> u8 {
     ((hash >> FINGERPRINT_SHIFT) as u8).max(1)

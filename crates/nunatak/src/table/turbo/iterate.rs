@@ -1,5 +1,5 @@
-//! Weakly consistent iteration: shard by shard, each as it is at one moment. A key stays in
-//! its shard, so that no key comes twice.
+//! Weakly consistent iteration, shard by shard, each as of one moment. A key stays in its shard, so
+//! no key comes twice.
 
 use super::Table;
 use crate::hash::HashCodec;
@@ -12,7 +12,7 @@ use crate::table::stages::Iteration;
 pub struct PairIter<'t, P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     table: &'t Table<P, M, L>,
     next: usize,
-    /// Words and values, to be yielded.
+    /// Words and values that are still to be returned.
     buffer: Vec<(u64, u64)>,
 }
 
@@ -39,7 +39,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Iterator for PairIter<'_, P, M, L> {
             if *next == table.shards.len() {
                 return None;
             }
-            // One without buckets holds nothing, unless memory was refused.
+            // A shard without buckets is empty, unless memory was refused.
             let descriptor = table.shards.shard(*next).descriptor();
             let may_hold = descriptor.extent().is_some() || descriptor.is_unrestored();
             if may_hold || table.chains.len() > 0 {

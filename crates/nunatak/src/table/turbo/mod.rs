@@ -1,39 +1,41 @@
-//! TurboHash: many small tables, in each of which a key is in its bucket or in one of the
-//! next ones, and a search ends where no key has gone on (Zhao et al., SYSTOR '23), in RAM.
+//! TurboHash (Zhao et al., SYSTOR '23), in RAM: many small tables. A key is in its bucket or in one
+//! of the next ones, and a search ends at the first bucket that no key has passed.
 //!
 //! # The picture
-//! The highest bits of a hash tell its [shard](shards), the next ones its bucket in the
-//! shard's [extent](crate::memory::BuddyExtent) of buckets. A key is stored in the first free slot from there on, in
-//! its scope of sixteen buckets. When there is none, the shard's pairs are [stored
-//! anew](rehash) in twice as many buckets; so who inserts waits for one shard at most.
+//! The highest bits of a hash select its [shard](shards). The next bits select a bucket in the
+//! shard's [extent](crate::memory::BuddyExtent) of buckets. A key is stored in the first free slot
+//! from this bucket on, in its scope of sixteen buckets. If the scope is full, the shard is
+//! [rehashed](rehash) into twice as many buckets. So an insert waits for one shard at most.
 //!
 //! # The protocol
 //! **A key is present exactly while a slot of its scope, in the extent that its shard's
 //! descriptor names, holds its tag, or its chain holds it.** Fingerprints are hints that
 //! never miss it.
 //!
-//! - *Get*: the header of the first bucket; each slot that matches; the next bucket only
-//!   if the header's flag says that some key has gone on behind it. What was found counts
-//!   if the descriptor is what it was. It writes nothing and waits for nobody.
-//! - *Changes* hold the shard's lock, which is a bit of its descriptor: one locked
-//!   instruction, on a line that is in the cache.
-//! - *Rehash*: all pairs are stored in an extent that nobody else knows; then the descriptor
-//!   is changed. Readers go on in the extent before, which stays as it is until nobody can
-//!   know it.
+//! - *Get*: load the header of the first bucket, and each slot that matches. Go on to the next
+//!   bucket only if the header's flag says that some key has passed this bucket. The answer counts
+//!   if the descriptor is unchanged. A get writes nothing and waits for no other thread, unless it
+//!   must look into the chains, which are under locks.
+//! - *Changes* hold the shard's lock, which is a bit of its descriptor: one locked instruction, on
+//!   a line that is in the cache.
+//! - *Rehash*: store all pairs in an extent that no other thread knows, then change the descriptor.
+//!   Readers go on in the old extent, which stays as it is until no thread can know it.
 //!
-//! The paper ends a search at a bucket two slots of which were never used, whether or not
-//! any key has gone on behind a full one, and keeps one slot of each bucket free for
-//! updates. Here the flag ends it earlier, a slot that was freed where no search goes on is
-//! as new, and a value is one word, which is replaced where it is, atomically for readers
-//! and for a power cut. What a table in a file does besides says [`durable`].
+//! The paper ends a search at a bucket that has two never-used slots, so a full bucket extends a
+//! search even if no key has passed it. It keeps one slot of each bucket free for updates. Here the
+//! flag ends a search earlier, and a slot that becomes free in a bucket that no search passes is as
+//! good as new. A value is one word, which is replaced in place, atomically for readers and for a
+//! power cut. [`durable`] says what a table in a file does in addition.
 //!
 //! # Invariants
-//! 1. Those of the [buckets](crate::table::shared::bucket), [`shards`] and [`memory::runs`](crate::memory).
-//! 2. Between the bucket of a key's hash and the one that it is in, all buckets have the
-//!    flag [`PASSED`](find), which is set before the key is stored and stays as long as
-//!    the extent is the shard's.
-//! 3. Locks are taken in this order: one shard's (of a shard, never two); that of the runs;
-//!    a shard of chains; that of a snapshot's pairs. No code of the caller runs under any.
+//! 1. The invariants of the [buckets](crate::table::shared::bucket), of [`shards`] and of
+//!    [`memory::buddies`](crate::memory).
+//! 2. All buckets between the bucket of a key's hash and the bucket that holds the key have the
+//!    flag [`PASSED`](find). The flag is set before the key is stored, and stays as long as the
+//!    extent is the shard's.
+//! 3. Locks are taken in this order: the lock of one shard (never of two); the lock of the extents;
+//!    the lock of a shard of chains; the lock of a snapshot's pairs. No code of the caller's runs
+//!    under a lock.
 
 mod apply;
 mod batch;
@@ -75,15 +77,14 @@ use shards::Shards;
 /// The constants that the paper varies.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
-    /// How many shards: a power of two, or as many as the capacity suggests.
+    /// The number of shards: a power of two. Without it the capacity decides.
     pub(crate) shards: Option<usize>,
-    /// In how many buckets a key may be.
+    /// The number of buckets that a key may be in.
     pub(crate) scope: usize,
-    /// Which share of a shard's slots may be free in buckets that searches go on behind,
-    /// before the shard is cleared of them.
+    /// The share of a shard's slots that may be tombstones (free slots in passed buckets) before
+    /// the shard is cleared of them.
     pub(crate) tombstones: f64,
-    /// The logarithm of the buckets that a shard has first, which follows from the
-    /// capacity.
+    /// The logarithm of a shard's first number of buckets, which follows from the capacity.
     first_size: u32,
 }
 
@@ -94,14 +95,14 @@ impl Default for Config {
     }
 }
 
-/// How many shards a table has of which nobody says anything.
+/// The number of shards of a table without a capacity.
 const SHARDS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 1024 };
 
-/// How many one for a small or a large capacity has, all of which have buckets.
+/// The fewest and the most shards that a capacity suggests. All of these shards have buckets.
 const FEW_SHARDS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 256 };
 const MANY_SHARDS: usize = 1 << 14;
 
-/// For how many pairs of its capacity a table has a shard.
+/// The pairs of capacity for each shard.
 const PER_SHARD: usize = 4096;
 
 impl Config {
@@ -114,14 +115,15 @@ impl Config {
         if !(1..=1 << 12).contains(scope) {
             return invalid("scope", "from 1 to 4096");
         }
-        // Also of what is not a number.
+        // This also refuses NaN.
         if !(0.01..=1.0).contains(tombstones) {
             return invalid("tombstones", "a share from 0.01 to 1");
         }
         Ok(())
     }
 
-    /// What a table for so many pairs has, in buckets of so many slots; and how many shards.
+    /// Completes the options for `capacity` pairs in buckets of `slots` slots. Also returns the
+    /// number of shards.
     pub(crate) fn made_for(
         mut self,
         capacity: usize,
@@ -140,10 +142,10 @@ impl Config {
     }
 }
 
-/// The lock that keeps snapshots out, which is let go while the caller's hasher is asked.
+/// The lock that keeps snapshots out. It is released while the caller's hasher runs.
 type Exclusive<'t> = Option<MutexGuard<'t, ()>>;
 
-/// The table: pairs of words, found by the first.
+/// The table: pairs of words, found by the first word.
 #[derive(Debug)]
 pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     medium: M,
@@ -154,13 +156,13 @@ pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     decoder: Decoder,
     config: Config,
     pairs_load_whole: bool,
-    /// Who wants that nobody changes anything, and the snapshot that is being taken.
+    /// The requests that no thread changes anything, and the snapshot that is being taken.
     cut: Cut,
-    /// Held by who takes a snapshot or makes the table smaller.
+    /// The thread that takes a snapshot or shrinks the table holds this lock.
     exclusive: Mutex<()>,
     happened: rehash::Happened,
     restoring: RecoveryProgress,
-    /// Who is to know what slots name, if that was not known when the table was opened.
+    /// Learns what slots name, if the file did not say so when the table was opened.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     finder: Option<std::sync::Arc<dyn crate::memory::Finder>>,
 }
@@ -172,7 +174,7 @@ impl<P: HashCodec, L: Layout> Table<P, Heap, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// A table in a medium that holds nothing.
+    /// Creates a table in an empty medium.
     pub(crate) fn new_in(
         medium: M,
         codec: P,
@@ -188,7 +190,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(table)
     }
 
-    /// A table of so many shards of which a medium may hold something.
+    /// Makes the parts of a table with `shards` shards. The medium may hold data already.
     fn within(medium: M, codec: P, config: Config, shards: usize) -> Result<Self, Error> {
         const { assert!(L::IS_DURABLE || !M::IS_DURABLE, "the layout is made for RAM") };
         if !double_word_cas_is_lock_free() {
@@ -212,7 +214,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         })
     }
 
-    /// Keeps everybody from changing the shard of a hash, all of which is known then.
+    /// Locks the shard of a hash, and restores it first if no thread has since a crash.
     #[inline(always)]
     fn hold(&self, hash: u64) -> ShardGuard<'_> {
         let shard = self.shards.of(hash);
@@ -223,7 +225,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         held
     }
 
-    /// Runs a change to a shard, of which it is told some hash, under its lock.
+    /// Runs a change to a shard under its lock. The change gets the lowest hash of the shard.
     fn change_shard<R>(
         &self,
         number: usize,
@@ -236,8 +238,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         change(&mut held, hash)
     }
 
-    /// The same with the hashes of its keys, which are asked for while nothing is held, nor
-    /// the lock that keeps snapshots out: the caller's hasher may take one.
+    /// Runs a change to a shard under its lock, as [`change_shard`](Self::change_shard) does, with
+    /// the hashes of its keys. The caller's hasher computes them while the thread holds no lock.
+    /// This includes the lock that keeps snapshots out, since the hasher may take a snapshot.
     fn change_hashed<'t, R>(
         &'t self,
         number: usize,

@@ -1,7 +1,7 @@
-//! Opening tables in durable memory; see [`durable`](super::durable).
+//! Opens tables in durable memory; see [`durable`](super::durable).
 //!
-//! Loads of descriptors and slots are relaxed: no map has the table yet, or the lock of the
-//! shard keeps all others from it.
+//! Loads of descriptors and slots are relaxed: either no map has the table yet, or the shard's lock
+//! keeps other threads away.
 
 use super::apply::ShardGuard;
 use super::find::PASSED;
@@ -23,7 +23,7 @@ use crate::table::shared::paged::{PagedTable, begin_to_open, has_first_room};
 use crate::table::shared::recovery_progress::RecoveryProgress;
 use std::sync::Arc;
 
-/// In the place of counts: nobody has looked at the shard since a crash.
+/// In place of counts: the shard was not restored since a crash.
 const UNKNOWN: u64 = u64::MAX;
 
 fn corrupt(what: &'static str) -> Error {
@@ -31,13 +31,13 @@ fn corrupt(what: &'static str) -> Error {
 }
 
 impl Config {
-    /// The words by which a file says the constants.
+    /// Returns the words that store the options in a file.
     pub(crate) fn to_words(&self) -> [u64; 4] {
         let shards = self.shards.unwrap_or(0) as u64;
         [shards, self.scope as u64, self.tombstones.to_bits(), u64::from(self.first_size)]
     }
 
-    /// The constants that a file says.
+    /// Returns the options of a file's words.
     pub(crate) fn of_words(words: [u64; 4]) -> Result<Self, Error> {
         let word = |at: usize| usize::try_from(words[at]).unwrap_or(MOST_SHARDS + 1);
         let config = Self {
@@ -54,12 +54,11 @@ impl Config {
 }
 
 impl<P: HashCodec> Table<P, Paged> {
-    /// What a table for so many pairs has.
     pub(crate) fn config_for(config: Config, capacity: usize) -> Result<Config, Error> {
         Ok(config.made_for(capacity, Self::SLOTS)?.0)
     }
 
-    /// A table in a medium that holds nothing.
+    /// Creates a table in an empty medium.
     pub(crate) fn create(medium: Paged, codec: P, config: Config) -> Result<Self, Error> {
         medium.end_recovery()?;
         let table = Self::new_in(medium, codec, config, 0)?;
@@ -67,8 +66,8 @@ impl<P: HashCodec> Table<P, Paged> {
         Ok(table)
     }
 
-    /// The table that a medium holds, as far as it is certain that it does. Somebody may have
-    /// to know what its slots name.
+    /// Opens the table of a medium. After a crash a shard is restored at its first use. The finder
+    /// learns what slots name.
     pub(crate) fn open(
         medium: Paged,
         codec: P,
@@ -83,7 +82,7 @@ impl<P: HashCodec> Table<P, Paged> {
         table.finder = finder;
         table.registry.count::<Shared>(known as i64);
         let mut recovery = Recovery { was_closed, items: known, ..Recovery::default() };
-        // What chains name is not known before these.
+        // The chains count as one item, since they may name places of the finder, too.
         table.restoring.begin(1);
         recovery.dropped = table.restore_chains();
         table.end_one();
@@ -91,8 +90,8 @@ impl<P: HashCodec> Table<P, Paged> {
         Ok((table, recovery))
     }
 
-    /// Learns where the shards' buckets are, and, of a table that was closed, what is known of
-    /// them; how many pairs are known to be in them.
+    /// Learns the shards' extents, and their counts if the table was closed. Returns the number of
+    /// pairs in shards with known counts.
     fn find_runs(&self, was_closed: bool) -> Result<usize, Error> {
         if self.shards.described() < self.shards.len() {
             return Err(corrupt("a shard has no descriptor"));
@@ -125,12 +124,12 @@ impl<P: HashCodec> Table<P, Paged> {
         Ok(pairs)
     }
 
-    /// Learns of what is in chains; how much of it is dropped: what is nothing, and what is
-    /// in the shards, too.
+    /// Restores the chains. Returns the number of dropped pairs: pairs that are not valid, and
+    /// pairs that are also in a shard.
     fn restore_chains(&self) -> usize {
         self.chains.restore_or_drop(|half, (tag, second)| {
             let hash = self.codec.hash_of_tag(tag, half);
-            // The very pair: of another key the tag may be the same.
+            // Compares the value too: another key may have the same tag.
             let is_it = ByEntry(|other| other == second);
             let is_there = || self.find_tag::<true, _>(hash, tag, &is_it).is_some();
             if !self.codec.is_tag(tag) || is_there() || !self.is_found(second) {
@@ -192,13 +191,13 @@ impl<P: HashCodec> PagedTable for Table<P, Paged> {
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) const SLOTS: usize = L::SLOTS;
 
-    /// The buckets that a shard's durable descriptor names.
+    /// Returns the extent that a shard's durable descriptor names.
     fn durable_run(&self, number: usize) -> Option<BuddyExtent> {
         let word = self.shards.durable(number)?.load_first(Relaxed);
         Descriptor::of_word(word)?.extent()
     }
 
-    /// Makes the headers of all shards anew that nobody has looked at since a crash.
+    /// Restores all shards that were not restored since a crash.
     pub(super) fn restore_all(&self) {
         if self.restoring.left() > 0 {
             (0..self.shards.len())
@@ -207,13 +206,13 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Makes the headers of a shard anew, which is locked and which some hash is of.
+    /// Restores the headers of a locked shard. `hash` is any hash of the shard.
     #[cold]
     pub(super) fn restore(&self, held: &mut ShardGuard<'_>, hash: u64) {
         let number = self.shards.number(hash);
         let extent = self.durable_run(number);
         let counts = match extent {
-            // In place, whatever the epoch: headers count only if the table was closed.
+            // In place, in any epoch: headers count only if the table was closed.
             Some(extent) => self.medium.while_nothing_moves(|| self.restore_headers(extent, hash)),
             None => Counts::default(),
         };
@@ -225,7 +224,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         self.end_one();
     }
 
-    /// Something has been looked at that had to be: if it was the last, all is known.
+    /// Counts one restored item. After the last one the search ends.
     fn end_one(&self) {
         if self.restoring.end_one()
             && let Some(finder) = &self.finder
@@ -234,14 +233,13 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Tells who has to know it what a slot holds; whether it may.
+    /// Tells the finder what a slot holds. Returns whether the slot may hold it.
     fn is_found(&self, second: u64) -> bool {
         let is_found = |finder: &Arc<dyn Finder>| seeded(Bug::BlobsNotFound) || finder.find(second);
         self.finder.as_ref().is_none_or(is_found)
     }
 
-    /// Looks at shards that nobody has looked at since a crash, if there are any, until so many
-    /// pairs were found.
+    /// Restores shards until they hold `pairs` pairs more, or until every shard is restored.
     pub(crate) fn restore_some(&self, pairs: usize) {
         let enough = self.restoring.found() + pairs;
         for number in 0..self.shards.len() {
@@ -254,7 +252,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Makes the headers of an extent anew, which is that of a hash; what is in it.
+    /// Builds the headers of a shard's extent again, and returns its counts. `hash` is any hash of
+    /// the shard.
     fn restore_headers(&self, extent: BuddyExtent, hash: u64) -> Counts {
         let (number, half) = (self.shards.number(hash), (hash >> 63) as usize);
         let mask = extent.len() - 1;
@@ -271,7 +270,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 let home = self.shards.place(extent, hash, 0) - extent.first;
                 let distance = at.wrapping_sub(home) & mask;
                 if self.shards.number(hash) != number || distance >= self.scope(extent) {
-                    // Of a file that somebody has damaged.
+                    // A damaged file may hold such a pair.
                     continue;
                 }
                 if !self.is_found(second) {

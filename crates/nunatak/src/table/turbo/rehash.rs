@@ -1,9 +1,8 @@
-//! What becomes of a shard when a key finds no room in its scope, or when too much of it
-//! is free: its pairs are stored in other buckets, more of them, as many or fewer (sections
-//! 3.5 and 4.6).
+//! Rehashes: store a shard's pairs in another extent, which is larger, as large or smaller
+//! (sections 3.5 and 4.6). The reason is a key without room in its scope, or too many free slots.
 //!
-//! Readers go on in the buckets before, which stay as they are; nobody else can change the
-//! shard meanwhile, and nobody waits who changes another one.
+//! Readers go on in the old extent, which stays as it is. Changes to this shard wait meanwhile;
+//! changes to other shards do not.
 
 use super::Exclusive;
 use super::Table;
@@ -19,46 +18,43 @@ use crate::table::shared::bucket::{Flag, Header, Layout, Marking};
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::{Figures, Resizing};
 
-/// What has happened to shards: counted and read relaxed, statistics.
+/// What has happened to shards. Statistics, counted and read relaxed.
 #[derive(Debug, Default)]
 pub(super) struct Happened {
-    /// Those that became larger.
     pub(super) grown: AtomicUsize,
-    /// Those that kept their size, and lost their tombstones.
+    /// Shards that lost their tombstones and kept their size.
     pub(super) collected: AtomicUsize,
-    /// Those that became smaller.
     pub(super) shrunk: AtomicUsize,
 }
 
-/// A shard may have so many times the slots that its keys need, before those that find no
-/// room go to chains instead: hashes that agree in many bits could otherwise make it as
-/// large as memory.
+/// The most slots of a shard, as a multiple of the slots that its keys need. Beyond this, keys
+/// without room go to chains: otherwise hashes that agree in many bits could make a shard as large
+/// as memory.
 const SPARSE: usize = 32;
 
-/// The share of a shard's slots that its keys take at most when it is made to fit them.
+/// The largest share of slots in use after a shard is made to fit its keys.
 const FITTING: f64 = 0.75;
 
-/// A shard is made smaller when less than this share of its slots are taken.
+/// A shard is made smaller if less than one slot of this many is in use.
 const EMPTY: usize = 8;
 
-/// The size of a shard for so many keys, of buckets of so many slots.
 fn fitting(keys: usize, slots: usize) -> u32 {
     let buckets = (keys as f64 / (slots as f64 * FITTING)).ceil().max(1.0);
     (buckets as usize).next_power_of_two().ilog2()
 }
 
-/// The size of each of so many shards for so many pairs in all.
+/// Returns the size of each shard for `pairs` pairs in the whole table.
 pub(super) fn size_for(pairs: usize, shards: usize, slots: usize) -> Result<u32, Error> {
-    // Some shards have more than others.
+    // Some shards have more pairs than others.
     let mean = pairs as f64 / shards as f64;
     let size = fitting((mean + 4.0 * mean.sqrt()).ceil() as usize, slots);
     if size > MOST_SIZE { Err(Error::CapacityOverflow) } else { Ok(size) }
 }
 
-/// A pair that finds no room in an extent, and its hash.
+/// A pair without room in an extent, and its hash.
 type Homeless = (u64, (u64, u64));
 
-/// Buckets that are given back unless they are kept.
+/// An extent that is given back unless it is kept.
 struct Taken<'t, M: Medium, L: Layout> {
     shards: &'t Shards<M, L>,
     extent: BuddyExtent,
@@ -78,8 +74,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Resizing for Table<P, M, L> {
         self.reserve(additional)
     }
 
-    /// Makes all shards as small as their pairs allow, and gives back memory that is not
-    /// needed.
+    /// Makes all shards as small as their pairs allow, and returns unused memory.
     fn shrink_to_fit(&self) -> Result<(), Error> {
         let exclusive = &mut Some(self.exclusive.lock());
         for number in 0..self.shards.len() {
@@ -87,7 +82,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Resizing for Table<P, M, L> {
                 let Some(extent) = held.descriptor.extent() else { return Ok(()) };
                 let Counts { live, tombstones } = held.shard.counts();
                 if live == 0 {
-                    // Those in chains are found without buckets.
+                    // Pairs in chains are found without buckets.
                     return self.rehash(held, None, hash, hashes);
                 }
                 let size = fitting(live as usize, L::SLOTS).min(extent.size);
@@ -103,7 +98,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Resizing for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// Makes shards larger until so many pairs more find room.
+    /// Makes shards larger until there is room for `additional` more pairs.
     pub(crate) fn reserve(&self, additional: usize) -> Result<(), Error> {
         let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
         let size = size_for(all, self.shards.len(), L::SLOTS)?;
@@ -119,7 +114,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(())
     }
 
-    /// Whether the hashes of a shard's keys, which is locked and which a hash is of, are known.
+    /// Returns whether the hashes of all keys of a locked shard are known. `hash` is any hash of
+    /// the shard.
     #[inline(always)]
     pub(super) fn is_hashed(
         &self,
@@ -138,8 +134,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         hashes.has_all::<P>((hash, self.shards.bits), all.map(|item| item.tag))
     }
 
-    /// Stores a key for which there is no room in a shard, which is locked, when the shard
-    /// is larger; in a chain if that does not help, or if there is no memory for it.
+    /// Makes a locked shard larger and stores a key in it. Stores the key in a chain if a larger
+    /// shard does not help, or if memory is refused.
     #[cold]
     pub(super) fn insert_in_larger(
         &self,
@@ -168,19 +164,19 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Stores a key in a chain. Its shard is locked. (One without buckets needs none to say
-    /// so: who finds none looks into the chains.)
+    /// Stores a key in a chain. Its shard is locked. (A shard without buckets needs no flag: a
+    /// lookup that finds no buckets looks into the chains.)
     fn chain(&self, held: &ShardGuard<'_>, hash: u64, pair: (u64, u64)) -> Result<(), Error> {
         if let Some(extent) = held.descriptor.extent() {
             self.shards.make_writable(self.shards.place(extent, hash, 0))?;
-            // Before the pair: who looks for it finds it.
+            // Before the pair, so that lookups find it.
             self.shards.home(extent, hash).set(&self.medium, Flag::Chained);
         }
-        // In RAM there is always room in chains; a durable map asks before.
+        // In RAM chains always have room. A durable map asks for room before.
         self.chains.push(hash, pair).map_err(|_| FileError::Full.into())
     }
 
-    /// Whether a shard, which is locked, has many free slots or many tombstones.
+    /// Returns whether a locked shard has many free slots or many tombstones.
     #[inline(always)]
     pub(super) fn has_garbage(&self, held: &ShardGuard<'_>) -> bool {
         let Some(extent) = held.descriptor.extent() else { return false };
@@ -190,8 +186,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         is_empty || f64::from(tombstones) > self.config.tombstones * slots as f64
     }
 
-    /// Makes a shard, which is locked, as small as its keys allow, or clears it of
-    /// tombstones, if it has many free slots or many of these.
+    /// Makes a locked shard as small as its keys allow, or clears it of tombstones, if it has many
+    /// free slots or many tombstones.
     #[inline(always)]
     pub(super) fn collect_garbage(&self, held: &mut ShardGuard<'_>, hash: u64, hashes: &Rehashed) {
         if self.has_garbage(held)
@@ -201,7 +197,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Without memory for it the shard stays as it is.
+    /// Rehashes the shard. If memory is refused, the shard stays as it is.
     #[cold]
     fn make_fit(
         &self,
@@ -210,7 +206,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         hash: u64,
         hashes: &Rehashed,
     ) {
-        // To half of that load, so that the next keys find room.
+        // Fills at most half of the fitting load, so that the next keys find room.
         let fitting = fitting(2 * held.shard.counts().live as usize, L::SLOTS);
         let size = fitting.max(self.config.first_size).min(extent.size);
         if self.rehash(held, Some(size), hash, hashes).is_ok() {
@@ -220,10 +216,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Stores all pairs of a shard, which is locked and which some hash is of, in other
-    /// buckets, more than a size says if they do not fit these; or gives its buckets back
-    /// if none are asked for and none are needed. If there is no memory for that, the shard
-    /// is as it was.
+    /// Stores all pairs of a locked shard in another extent of `size`, or of a larger size if they
+    /// do not fit. Without a size, only gives the shard's buckets back, which hold no pairs. `hash`
+    /// is any hash of the shard. If memory is refused, the shard stays as it was.
     pub(super) fn rehash(
         &self,
         held: &mut ShardGuard<'_>,
@@ -244,7 +239,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         self.commit(number, extent);
         held.descriptor = held.descriptor.with(extent);
         held.shard.set_counts(counts);
-        // Before the buckets are given back, which may be used for something else then.
+        // Before the old extent is given back, since it may be reused then.
         held.shard.publish(held.descriptor);
         if let Some(before) = before {
             self.shards.give_back(before);
@@ -252,8 +247,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(())
     }
 
-    /// Stores the pairs of an extent in a new one of a size, or of the next size in which all
-    /// find room; in chains those that find none however large it is.
+    /// Stores the pairs of an extent in a new extent of `size`, or of the next size in which they
+    /// all find room. Pairs that find room in no reasonable size go to chains.
     fn fill(
         &self,
         from: Option<BuddyExtent>,
@@ -275,14 +270,15 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Stores pairs of an extent that nobody else knows yet in chains, or none of them. (If the
-    /// power fails before it is known they are where they were, too, and count there.)
+    /// Stores all homeless pairs in chains, or none of them. No other thread knows the extent yet.
+    /// (If the power fails before the extent is published, the pairs are still in their old slots,
+    /// which count.)
     fn chain_all(&self, extent: BuddyExtent, homeless: &[Homeless]) -> Result<(), Error> {
         for (at, &(hash, pair)) in homeless.iter().enumerate() {
             self.shards.home(extent, hash).set(&self.medium, Flag::Chained);
             if self.chains.push(hash, pair).is_err() {
                 for &(hash, pair) in &homeless[..at] {
-                    // What this operation has stored can be changed by it.
+                    // This operation can remove what it has stored.
                     let _ = self.chains.remove(hash, pair);
                 }
                 return Err(FileError::Full.into());
@@ -291,8 +287,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(())
     }
 
-    /// The same for an extent that nobody else knows; the pairs that find no room, with their
-    /// hashes, or nothing if they would in a larger one.
+    /// Stores the pairs of an extent in a new extent that no other thread knows. Returns the
+    /// counts, and the pairs without room. Returns nothing if a larger extent would have room.
     fn fill_extent(
         &self,
         from: Option<BuddyExtent>,
@@ -315,12 +311,13 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         Ok(Some((counts, homeless)))
     }
 
-    /// Whether a shard of a size would be larger than so many keys are worth.
+    /// Returns whether a shard of `size` would be too large for `keys` keys.
     fn is_sparse(&self, size: u32, keys: u32) -> bool {
         size > MOST_SIZE || (L::SLOTS << size) > SPARSE * (keys as usize + L::SLOTS)
     }
 
-    /// What is in chains stays there: each bucket that a key of it may have must know.
+    /// Sets the flag for chains: pairs in chains stay there, so each bucket that may be their first
+    /// needs it.
     fn inherit_chained(&self, from: Option<BuddyExtent>, extent: BuddyExtent) {
         let Some(from) = from else {
             if self.chains.len() > 0 {
@@ -342,8 +339,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Moves shards to lower addresses as long as there are any free, and gives the memory
-    /// behind them back.
+    /// Moves shards to lower addresses while there are free extents, and returns the memory behind
+    /// them.
     fn move_down<'t>(&'t self, exclusive: &mut Exclusive<'t>) -> Result<(), Error> {
         loop {
             self.shards.trim();

@@ -1,17 +1,17 @@
-//! Shards: small tables of buckets side by side, each with a lock for who changes it.
+//! Shards: small tables of neighbouring buckets. Each shard has a lock for changes.
 //!
-//! The buckets of all shards are in one reserved array of addresses, so that the system can back
-//! them by huge pages; a shard's are an [extent](crate::memory::BuddyExtent) of them.
+//! The buckets of all shards are in one reserved array of addresses, so that the system can use
+//! huge pages. A shard's buckets are an [extent](crate::memory::BuddyExtent) of the array.
 //!
 //! Invariants
-//! 1. Who holds the lock of a shard is the only one to store anything in its buckets, its
-//!    counts and its descriptors, but for the lock's bit.
-//! 2. An extent that a descriptor names holds all pairs of its shard, but for those in chains.
-//!    One that it does not name any more is left as it is until nobody can know it.
-//! 3. A descriptor that was read before and after something was read in its run had that
-//!    run in between: each has another generation.
-//! 4. In a medium of pages, those of an extent that was taken are there; and nothing is stored
-//!    in a bucket that was not made writable in the present operation.
+//! 1. Only the holder of a shard's lock stores anything in the shard's buckets, counts and
+//!    descriptors, other than the lock's bit.
+//! 2. An extent that a descriptor names holds all pairs of its shard, except the pairs in chains.
+//!    An extent that no descriptor names any more stays as it is until no thread can know it.
+//! 3. If a descriptor is the same before and after a thread reads the shard's extent, the shard had
+//!    this extent all the time: each descriptor has another generation.
+//! 4. In a medium of pages, an allocated extent has its pages. A bucket is changed only after the
+//!    present operation made it writable.
 
 use super::geometry::{Descriptor, MOST_BUCKETS, bucket};
 use crate::error::Error;
@@ -26,19 +26,18 @@ use crate::table::shared::bucket::Layout;
 #[repr(C, align(32))]
 pub(super) struct Shard {
     descriptor: AtomicU64,
-    /// Who holds the lock loads and stores it; for others it is a hint.
+    /// The holder of the lock loads and stores the counts. For other threads they are a hint.
     counts: AtomicU64,
-    /// The last snapshot that has a copy of the shard; as the counts.
+    /// The last snapshot that has a copy of the shard. The same holds as for the counts.
     copied: AtomicU64,
 }
 
-/// What is known of a shard's slots.
+/// The counts of a shard's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counts {
-    /// How many hold pairs.
+    /// The number of slots that hold pairs.
     pub(super) live: u32,
-    /// How many are free in buckets that searches go on behind: what the paper calls
-    /// deleted.
+    /// The number of free slots in passed buckets. The paper calls them deleted.
     pub(super) tombstones: u32,
 }
 
@@ -55,28 +54,28 @@ impl Counts {
 impl Shard {
     #[inline(always)]
     pub(super) fn descriptor(&self) -> Descriptor {
-        // Acquire: pairs with the release of who filled the extent.
+        // Acquire: pairs with the release of the thread that filled the extent.
         Descriptor(self.descriptor.load(Ordering::Acquire))
     }
 
-    /// What the descriptor is after what was read of its run.
+    /// Loads the descriptor again after the caller read from the extent.
     #[inline(always)]
     pub(super) fn descriptor_after(&self) -> Descriptor {
-        // Acquire: pairs with the releases of who has published another run, so that what was
-        // read of one that is not the shard's any more is told by its descriptor.
+        // Acquire: pairs with the release of a thread that published another extent. So if the
+        // caller read from an extent that was not the shard's any more, the descriptor tells.
         fence(Ordering::Acquire);
-        // Relaxed: who acts on a newer run releases what it does.
+        // Relaxed: a thread that acts on a newer extent releases its own stores.
         Descriptor(self.descriptor.load(Ordering::Relaxed))
     }
 
     #[inline(always)]
     fn try_lock(&self) -> Option<Descriptor> {
-        // Acquire: pairs with the unlocking.
+        // Acquire: pairs with `unlock`.
         let before = self.descriptor.fetch_or(Descriptor::lock_bit(), Ordering::Acquire);
         (!Descriptor(before).is_locked()).then_some(Descriptor(before))
     }
 
-    /// Keeps everybody from changing the shard; what it was then.
+    /// Locks the shard. Returns its descriptor from before.
     #[inline(always)]
     pub(super) fn lock(&self) -> Descriptor {
         let mut backoff = Backoff::new();
@@ -91,23 +90,23 @@ impl Shard {
         }
     }
 
-    /// Lets others change the shard, whose descriptor is this one from now on.
+    /// Unlocks the shard, and makes this its descriptor.
     #[inline(always)]
     pub(super) fn unlock(&self, descriptor: Descriptor) {
         self.set(descriptor.unlocked());
     }
 
-    /// Makes known where the shard's buckets are, and keeps the lock.
+    /// Publishes where the shard's buckets are. Keeps the lock.
     pub(super) fn publish(&self, descriptor: Descriptor) {
         self.set(Descriptor(descriptor.0 | Descriptor::lock_bit()));
     }
 
-    /// The caller holds the lock.
+    /// Stores the descriptor. The caller holds the lock.
     #[inline(always)]
     fn set(&self, descriptor: Descriptor) {
-        // Release: who locks it next sees what was done, who reads the extent what is in it.
-        // As in the front yard of IcebergHT: loom does not know that what others have
-        // stored since the locking they stored in its place.
+        // Release: the next holder of the lock sees what was done, and readers of the extent see
+        // its contents. As in the front yard of IcebergHT: loom does not know that other threads'
+        // stores since the locking came before this one.
         #[cfg(loom)]
         self.descriptor.swap(descriptor.0, Ordering::Release);
         #[cfg(not(loom))]
@@ -116,26 +115,25 @@ impl Shard {
 
     #[inline(always)]
     pub(super) fn counts(&self) -> Counts {
-        // Relaxed: by the lock, or a hint.
+        // Relaxed: the lock orders it, or it is a hint.
         Counts::of(self.counts.load(Ordering::Relaxed))
     }
 
-    /// The caller holds the lock.
     #[inline(always)]
     pub(super) fn set_counts(&self, counts: Counts) {
-        // Relaxed: by the lock.
+        // Relaxed: the lock orders it.
         self.counts.store(counts.word(), Ordering::Relaxed);
     }
 
-    /// Whether a snapshot has a copy of the shard. The caller holds the lock.
+    /// Returns whether snapshot `number` has a copy of the shard. The caller holds the lock.
     pub(super) fn is_copied(&self, number: u64) -> bool {
-        // Relaxed: by the lock.
+        // Relaxed: the lock orders it.
         self.copied.load(Ordering::Relaxed) == number
     }
 
-    /// The caller holds the lock.
+    /// Notes that snapshot `number` has a copy of the shard. The caller holds the lock.
     pub(super) fn set_copied(&self, number: u64) {
-        // Relaxed: by the lock.
+        // Relaxed: the lock orders it.
         self.copied.store(number, Ordering::Relaxed);
     }
 }
@@ -144,20 +142,20 @@ impl Shard {
 pub(super) struct Shards<M: Medium, L: Layout> {
     medium: M,
     all: Box<[Shard]>,
-    /// The logarithm of how many there are.
+    /// The logarithm of the number of shards.
     pub(super) bits: u32,
     buckets: ReservedArray<L, M>,
-    /// Of a durable table: see [`durable`](super::durable).
+    /// The descriptors of a durable table: see [`durable`](super::durable).
     descriptors: Option<ReservedArray<AtomicPair, M>>,
     extents: Mutex<Buddies>,
-    /// How many buckets there are addresses for.
+    /// The number of buckets that there are addresses for.
     most: usize,
     _addresses: Addresses,
 }
 
 impl<M: Medium, L: Layout> Shards<M, L> {
-    /// As many as a power of two, without buckets but for those that a medium holds, in as
-    /// many addresses as the machine could need.
+    /// Creates `count` shards, a power of two, in as many addresses as the machine could need. Only
+    /// buckets in the medium exist already.
     pub(super) fn new(medium: &M, count: usize) -> Result<Self, Error> {
         debug_assert!(count.is_power_of_two() && count > 1);
         let mut all = Vec::new();
@@ -193,7 +191,6 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         self.all.len()
     }
 
-    /// The number of the shard of a hash.
     #[inline(always)]
     pub(super) fn number(&self, hash: u64) -> usize {
         (hash >> (64 - self.bits)) as usize
@@ -219,32 +216,31 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         self.buckets.address(at)
     }
 
-    /// The bucket of an extent that is so far behind that of a hash.
+    /// Returns the bucket that is `distance` buckets behind the bucket of a hash.
     #[inline(always)]
     pub(super) fn place(&self, extent: BuddyExtent, hash: u64, distance: usize) -> usize {
         bucket(extent, hash, self.bits, distance)
     }
 
-    /// Whether there are addresses for so large an extent of every shard: asked before any of them
-    /// takes memory.
+    /// Returns an error if there are not enough addresses to give every shard an extent of this
+    /// size. `reserve` asks before any shard takes memory.
     pub(super) fn check_size(&self, size: u32) -> Result<(), Error> {
         if self.all.len() > self.most >> size { Err(Error::CapacityOverflow) } else { Ok(()) }
     }
 
-    /// The bucket of an extent that a key is in if there is room.
+    /// Returns the first bucket of a key in an extent.
     pub(super) fn home(&self, extent: BuddyExtent, hash: u64) -> &L {
         self.bucket(self.place(extent, hash, 0))
     }
 
-    /// All buckets of an extent.
     pub(super) fn all(&self, extent: BuddyExtent) -> impl Iterator<Item = &L> {
         (extent.first..extent.first + extent.len()).map(|at| self.bucket(at))
     }
 
-    /// What is in a slot: see [`Layout::pair`].
+    /// Loads a slot: see [`Layout::pair`].
     #[inline(always)]
     pub(super) fn pair(&self, bucket: &L, slot: usize, whole: bool) -> (u64, u64) {
-        // Of a bucket the line of its header is counted, and that of a slot.
+        // Counts the lines of the bucket's header and of the slot.
         #[cfg(any(test, feature = "accounting"))]
         for address in bucket.addresses(slot) {
             crate::memory::touched::record(address.addr(), M::IS_DURABLE);
@@ -252,9 +248,10 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         bucket.pair(slot, whole)
     }
 
-    /// Empty buckets that nobody else knows.
+    /// Allocates an extent of empty buckets that no other thread knows.
     pub(super) fn allocate(&self, size: u32) -> Result<BuddyExtent, Error> {
-        // So that a full disk costs nothing. And pages for the descriptor and the rest.
+        // Asks first, so that a full disk costs nothing. Two more pages are for the descriptor and
+        // the rest.
         self.medium.has_room((size_of::<L>() << size) + (2 << 12))?;
         let mut extents = self.extents.lock();
         let room = |len| if M::IS_DURABLE { len } else { room::<L>(len) };
@@ -274,13 +271,13 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         Ok(())
     }
 
-    /// Sees to it that a bucket may be changed. Its address may be another one then.
+    /// Makes a bucket writable. This may change its address.
     #[inline(always)]
     pub(super) fn make_writable(&self, at: usize) -> Result<(), Error> {
         self.buckets.make_writable(at)
     }
 
-    /// Sees to it that all buckets of an extent may be changed, and have pages.
+    /// Makes all buckets of an extent writable, so that they have pages.
     fn make_extent_writable(&self, extent: BuddyExtent) -> Result<(), Error> {
         if !M::IS_PAGED {
             return Ok(());
@@ -288,26 +285,27 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         first_of_pages::<L>(extent).try_for_each(|at| self.make_writable(at))
     }
 
-    /// Starts to make all of an extent durable.
+    /// Starts to make an extent durable.
     pub(super) fn flush(&self, extent: BuddyExtent) {
         if M::IS_DURABLE {
-            // Bucket by bucket, since they may be in different pages.
+            // Flushes bucket by bucket, since they may be in different pages.
             self.all(extent).for_each(|bucket| self.medium.flush(bucket, 1));
         }
     }
 
-    /// What is durable of a shard: its buckets, and, if the table was closed, its counts.
+    /// Returns the durable descriptor of a shard: its buckets, and, if the table was closed, its
+    /// counts.
     pub(super) fn durable(&self, number: usize) -> Option<&AtomicPair> {
         self.descriptors.as_ref().map(|descriptors| descriptors.at(number))
     }
 
-    /// Sees to it that this may be changed.
+    /// Makes the durable descriptor of a shard writable.
     pub(super) fn make_durable_writable(&self, number: usize) -> Result<(), Error> {
         let descriptors = self.descriptors.as_ref();
         descriptors.map_or(Ok(()), |descriptors| descriptors.make_writable(number))
     }
 
-    /// Has room for the descriptors of all shards, of a new table that is durable.
+    /// Allocates the descriptors of all shards of a new durable table.
     pub(super) fn make_descriptors(&self) -> Result<(), Error> {
         let Some(descriptors) = &self.descriptors else { return Ok(()) };
         descriptors.grow(self.len())?;
@@ -315,19 +313,19 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         (0..self.len()).step_by(of_page).try_for_each(|number| descriptors.make_writable(number))
     }
 
-    /// Takes buckets back that nobody comes to know any more.
+    /// Takes back an extent that no further operation can find.
     pub(super) fn give_back(&self, extent: BuddyExtent) {
         let tag = retire_tag();
         self.extents.lock().give_back(extent, tag);
     }
 
-    /// Whether an extent of a size is to be had before a bucket.
+    /// Returns whether a free extent of the same size lies below an extent.
     pub(super) fn has_below(&self, extent: BuddyExtent) -> bool {
         self.extents.lock().has_below(extent.size, extent.first)
     }
 
-    /// Waits until what was given back can be used again, and gives the memory of the last
-    /// buckets back to the system if they are free.
+    /// Waits until the extents that were given back can be used again. Then returns the memory of
+    /// free buckets at the end to the system.
     pub(super) fn trim(&self) {
         let tag = retire_tag();
         let mut backoff = Backoff::new();
@@ -340,7 +338,7 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         }
     }
 
-    /// Gives what is known of pages behind the last bucket back.
+    /// Gives back what the medium knows of pages behind the last bucket.
     pub(super) fn trim_map(&self) -> Result<(), Error> {
         self.buckets.trim_map()
     }
@@ -355,12 +353,12 @@ impl<M: Medium, L: Layout> Shards<M, L> {
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 impl<M: Medium, L: Layout> Shards<M, L> {
-    /// For how many shards a medium holds descriptors.
+    /// Returns the number of shards that the medium holds descriptors for.
     pub(super) fn described(&self) -> usize {
         self.descriptors.as_ref().map_or(0, ReservedArray::len)
     }
 
-    /// Learns which buckets of a medium are in use; whether that can be.
+    /// Learns which extents are in use. Returns false if they are not valid.
     pub(super) fn restore(&self, used: Vec<BuddyExtent>) -> bool {
         match Buddies::restore(self.buckets.len(), used) {
             Some(extents) => {
@@ -371,7 +369,7 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         }
     }
 
-    /// Makes known what a shard's descriptor and counts are, before anybody has the table.
+    /// Sets a shard's descriptor and counts. No other thread has the table yet.
     pub(super) fn set(&self, number: usize, descriptor: Descriptor, counts: Counts) {
         self.shard(number).set_counts(counts);
         self.shard(number).set(descriptor);
@@ -380,21 +378,21 @@ impl<M: Medium, L: Layout> Shards<M, L> {
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 impl<L: Layout> Shards<crate::memory::durable::Paged, L> {
-    /// An error if it is said of pages that they are where none are.
+    /// Returns an error if a map names pages that are not in the file.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.buckets.region().check()?;
         self.descriptors.as_ref().map_or(Ok(()), |descriptors| descriptors.region().check())
     }
 }
 
-/// A bucket of each page of an extent.
+/// Iterates over the first bucket of each page of an extent.
 fn first_of_pages<L>(extent: BuddyExtent) -> impl Iterator<Item = usize> {
     let page = if cfg!(any(loom, shuttle)) { 1 } else { 4096 / size_of::<L>() };
     (extent.first..extent.first + extent.len()).step_by(page)
 }
 
-/// For how many buckets there shall be memory if so many are needed: the system finds and
-/// clears two MiB at once if it may, and of a large table that is little.
+/// Returns how many buckets to reserve memory for if `needed` are needed. The system can find and
+/// clear two MiB at once, which is little for a large table.
 fn room<L>(needed: usize) -> usize {
     const PIECE: usize = 2 << 20;
     let bytes = needed * size_of::<L>();

@@ -22,8 +22,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Snapshots for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// Copies a shard, which is locked, for the cut that is being taken, unless somebody
-    /// has. The caller is in an operation.
+    /// Copies a locked shard for the present cut, unless the cut has a copy. The caller is in an
+    /// operation.
     #[inline(always)]
     pub(super) fn copy_before_change(&self, held: &ShardGuard<'_>, hash: u64) {
         let number = self.cut.number();
@@ -40,8 +40,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         held.shard.set_copied(number);
     }
 
-    /// Copies the pairs, by their words, of a shard, which is locked and which some hash is
-    /// of.
+    /// Copies the pairs of a locked shard, with their words. `hash` is any hash of the shard.
     pub(super) fn read_shard(&self, held: &ShardGuard<'_>, hash: u64, pairs: &mut Vec<(u64, u64)>) {
         let half = (hash >> 63) as usize;
         let extent = held.descriptor.extent();

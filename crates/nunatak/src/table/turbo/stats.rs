@@ -1,4 +1,4 @@
-//! The quantities that the paper reports of a table (sections 4.5 to 4.7).
+//! The quantities that the paper reports (sections 4.5 to 4.7).
 
 use super::Table;
 use super::find::PASSED;
@@ -31,15 +31,15 @@ pub struct TurboStats {
     pub slots: usize,
     /// The share of the slots that hold an entry.
     pub load_factor: f64,
-    /// Free slots in buckets that searches go on behind: what the paper calls deleted.
+    /// Free slots in passed buckets. The paper calls them deleted.
     pub tombstones: usize,
-    /// By how many buckets behind their first one entries are: how many there are of each.
+    /// How many entries are 0, 1, 2, … buckets behind their first bucket.
     pub distances: Vec<usize>,
-    /// Of the searches for absent keys, which share looks at one bucket, at two, and so on.
+    /// Which share of the searches for absent keys looks at 1, 2, 3, … buckets.
     pub probes: Vec<f64>,
-    /// The mean of how many they look at.
+    /// The mean number of buckets that a search for an absent key looks at.
     pub mean_probes: f64,
-    /// Entries in chains, since too many hashes agree in too many bits.
+    /// Entries in chains, because many hashes agree in many bits.
     pub chained: usize,
     /// How often a shard became larger.
     pub grown: usize,
@@ -67,7 +67,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Figures for Table<P, M, L> {
         self.medium.usage() + self.shards.usage() + self.chains.usage()
     }
 
-    /// Looks at every slot. Changes to a shard wait while it is looked at.
+    /// Looks at every slot. Changes wait, one shard at a time.
     fn stats(&self) -> TurboStats {
         let (mut buckets, mut tombstones) = (0, 0);
         let (mut distances, mut ends) = (Vec::new(), Vec::new());
@@ -103,14 +103,13 @@ impl<P: HashCodec, M: Medium, L: Layout> Figures for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// How many pairs there are, but for those of shards that nobody has looked at since a
-    /// crash.
+    /// Returns the number of pairs, without the shards that were not restored since a crash.
     pub(super) fn counted(&self) -> usize {
-        // Concurrent counting may show a removal before its insert.
+        // A concurrent count may include a removal without its insert.
         self.registry.added().cast_signed().max(0) as usize
     }
 
-    /// The slots of all shards.
+    /// Returns the number of slots of all shards.
     pub(super) fn slots(&self) -> usize {
         let extents =
             (0..self.shards.len()).filter_map(|n| self.shards.shard(n).descriptor().extent());

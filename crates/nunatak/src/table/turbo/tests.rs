@@ -1,8 +1,8 @@
-//! The figures of the paper that hold on any machine, and what the table does at its edges.
+//! The figures of the paper that do not depend on the machine, and edge cases.
 //!
-//! The paper counts 13 slots of a bucket, of which it has 14; here all of 15 are used. Its
-//! searches end at a bucket that was never full, here where no key has gone on. So shards
-//! are fuller before they grow, and searches are shorter.
+//! The paper counts 13 of a bucket's 14 slots; here all 15 are used. A search ends there at a
+//! bucket that was never full, and here at a bucket that no key has passed. So shards are fuller
+//! before they grow, and searches are shorter.
 
 use super::{Config, Table, TurboStats};
 use crate::hash::{HashCodec as _, WordCodec};
@@ -14,8 +14,8 @@ use foldhash::fast::FixedState;
 
 type Words = Table<WordCodec<FixedState>>;
 
-/// A table whose figures are the same whenever they are looked at, of shards of two to the
-/// power of `size` buckets.
+/// Creates a table whose figures are the same in each run, with shards of two to the power of
+/// `size` buckets.
 fn words(shards: usize, size: u32, config: Config, seed: u64) -> Words {
     let config = Config { shards: Some(shards), first_size: size, ..config };
     Table::new(WordCodec::new(FixedState::with_seed(seed)), config, 0).unwrap()
@@ -29,12 +29,12 @@ fn remove(table: &Words, word: u64) -> Option<u64> {
     table.apply(word, &ByWord, None, |_| Change::Remove)
 }
 
-/// Dense words would be spread more evenly than chance does it.
+/// Returns random words. Dense words would spread more evenly than chance does.
 fn random(seed: u64) -> impl Iterator<Item = u64> {
     (0_u64..).map(move |number| FixedState::with_seed(!seed).hash_one(number))
 }
 
-/// The load of a shard's slots at which it finds no room for a key, as a mean.
+/// Returns the mean load at which a shard first has no room for a key.
 fn load_at_first_failure(size: u32, scope: usize, rounds: u64) -> f64 {
     let loads = (0..rounds).map(|seed| {
         let table = words(2, size, Config { scope, ..Config::default() }, seed);
@@ -50,12 +50,12 @@ fn load_at_first_failure(size: u32, scope: usize, rounds: u64) -> f64 {
     loads.sum::<f64>() / rounds as f64
 }
 
-/// As many keys of one bucket as there are slots in its scope: they are found by who changes
-/// them, too, in the last one.
+/// Inserts as many keys of one bucket as its scope has slots. Changes find all of them, even in the
+/// last bucket.
 #[test]
 fn keys_are_changed_up_to_the_end_of_their_scope() {
     let table = words(2, 6, Config::default(), 0);
-    // The fifth of the first shard's 64.
+    // Bucket 5 of the first shard's 64.
     let is_of_bucket = |word: &u64| table.codec.hash(*word) >> 57 == 5;
     let keys: Vec<u64> = random(0).filter(is_of_bucket).take(15 * 16).collect();
     assert!(keys.iter().all(|&key| put(&table, key).is_none()));
@@ -65,8 +65,8 @@ fn keys_are_changed_up_to_the_end_of_their_scope() {
     assert_eq!(table.len(), 0);
 }
 
-/// Table 1 and figure 10. Simulated for the paper's buckets, over their 13 slots, in shards
-/// of 1 K, 8 K and 64 K buckets; what is expected here was measured.
+/// Table 1 and figure 10. The paper's loads were simulated for its buckets with 13 slots, in shards
+/// of 1 K, 8 K and 64 K buckets. The expected loads were measured here.
 #[test]
 fn shards_are_fuller_than_the_papers_before_they_grow() {
     for (scope, of_paper, expected) in [
@@ -83,10 +83,10 @@ fn shards_are_fuller_than_the_papers_before_they_grow() {
     }
 }
 
-/// Figures 11 and 12: in how many buckets an absent key is looked for at a load of 0.8, by
-/// the paper 1.34, simulated 1.70; after all keys were removed and others came, by the paper
-/// 6.13, simulated in shards of 64 buckets with the first slot that is free 2.65; and after
-/// garbage collection as before.
+/// Figures 11 and 12: how many buckets a search for an absent key looks at, at a load of 0.8.
+/// Filled: 1.34 by the paper, simulated 1.70. After all keys were replaced by others: 6.13 by the
+/// paper, simulated 2.65 in shards of 64 buckets that use the first free slot. After garbage
+/// collection: as filled.
 #[test]
 fn searches_for_absent_keys_are_shorter_than_the_papers() {
     for (shards, size) in [(2, 13), (1024, 6)] {
@@ -103,12 +103,12 @@ fn searches_for_absent_keys_are_shorter_than_the_papers() {
         assert!((filled - 1.41).abs() < 0.05, "{filled}");
         random(1).take(count).for_each(|word| assert!(remove(&table, word).is_some()));
         let emptied = probes("emptied");
-        // Flags stay, but where a shard that was doubled became smaller.
+        // Flags stay, except where a doubled shard became smaller.
         assert!((emptied - filled).abs() < 0.01, "{emptied}");
         random(1).skip(count).take(count).for_each(|word| assert_eq!(put(&table, word), None));
         let reloaded = probes("filled again");
         assert!(reloaded > filled && reloaded <= 2.65, "{reloaded}");
-        // Of the small ones some have more keys than others.
+        // Some small shards have more keys than others.
         let grown = table.happened.grown.load(Relaxed);
         assert!(grown <= shards / 8, "{grown} shards were stored anew meanwhile");
         table.shrink_to_fit().unwrap();
@@ -118,7 +118,7 @@ fn searches_for_absent_keys_are_shorter_than_the_papers() {
     }
 }
 
-/// What the default does of itself: keys that come and go do not make searches longer.
+/// By default, keys that come and go do not make searches longer.
 #[test]
 fn garbage_is_collected_in_time() {
     let table = words(64, 6, Config::default(), 2);
@@ -133,16 +133,16 @@ fn garbage_is_collected_in_time() {
     assert!(stats.mean_probes < 1.6, "{}", stats.mean_probes);
 }
 
-/// Figure 10: 120 million keys come to 64 K shards of 16 buckets, here to 1 K as many for
-/// each: four times a shard is doubled, the load is 0.86 at most and 0.52 to 0.57 at least
-/// (simulated, over 13 slots).
+/// Figure 10: the paper inserts 120 million keys into 64 K shards of 16 buckets. Here 1 K shards
+/// get as many keys each. A shard doubles four times; the load is 0.86 at most and 0.52 to 0.57 at
+/// least (simulated, with 13 slots).
 #[test]
 fn the_load_goes_up_and_down_as_in_the_paper() {
     let table = words(1024, 4, Config::default(), 3);
     let mut loads = Vec::new();
     for (at, word) in random(3).take(120_000_000 / 64).enumerate() {
         put(&table, word);
-        // From where the first shards are doubled.
+        // Counts from the first doubled shards on.
         if at % 16_384 == 0 && at > 150_000 {
             loads.push(table.load_factor());
         }
@@ -155,7 +155,7 @@ fn the_load_goes_up_and_down_as_in_the_paper() {
     assert!((0.84..=0.88).contains(&most) && (0.50..=0.57).contains(&least), "{least} {most}");
 }
 
-/// Of durable memory a change writes one block, and of any a hit reads a header and a slot.
+/// A change writes one block of durable memory. A hit reads a header and a slot in any memory.
 #[test]
 fn operations_touch_one_block() {
     let table = words(64, 8, Config::default(), 4);
@@ -171,7 +171,7 @@ fn operations_touch_one_block() {
     assert!((1.5..1.7).contains(&hit) && miss < 1.1, "a hit {hit}, a miss {miss}");
 }
 
-/// A slot that becomes free where no search goes on is no tombstone.
+/// A slot that becomes free in a bucket that no key has passed is no tombstone.
 #[test]
 fn slots_of_buckets_that_nobody_passed_are_as_new() {
     let table = words(2, 10, Config::default(), 5);
@@ -182,7 +182,7 @@ fn slots_of_buckets_that_nobody_passed_are_as_new() {
     assert!((table.stats().mean_probes - 1.0).abs() < 1e-9);
 }
 
-/// The hash of a word, as often as it may be asked for; then a panic.
+/// Hashes words, and panics after a number of calls.
 #[derive(Clone)]
 struct Asked(FixedState, std::sync::Arc<core::sync::atomic::AtomicUsize>);
 
@@ -190,15 +190,15 @@ impl core::hash::BuildHasher for Asked {
     type Hasher = <FixedState as core::hash::BuildHasher>::Hasher;
 
     fn build_hasher(&self) -> Self::Hasher {
-        // Relaxed: of one thread.
+        // Relaxed: only one thread.
         let before = self.1.fetch_sub(1, core::sync::atomic::Ordering::Relaxed);
         assert!(before > 0, "asked too often");
         self.0.build_hasher()
     }
 }
 
-/// A removal has taken effect and is counted when the hasher panics while its shard is to be
-/// stored anew: the caller gets the value, and the shard is as it was, and not locked.
+/// A removal has taken effect and is counted when the hasher panics during the rehash. The caller
+/// gets the value; the shard is unchanged and not locked.
 #[test]
 fn a_hasher_that_panics_after_a_removal_leaves_the_shard_as_it_was() {
     let allowed = std::sync::Arc::new(core::sync::atomic::AtomicUsize::new(usize::MAX / 2));
@@ -212,10 +212,10 @@ fn a_hasher_that_panics_after_a_removal_leaves_the_shard_as_it_was() {
     }
     let mut panics = 0;
     for (at, &word) in words.iter().enumerate() {
-        // One for the removal itself.
+        // One call for the removal itself.
         set(1);
         let removed = table.apply(word, &ByWord, None, |_| Change::Remove);
-        // It counts down beyond zero when it panics.
+        // The counter wraps below zero before a panic.
         panics += usize::from(allowed.load(core::sync::atomic::Ordering::Relaxed) != 0);
         set(usize::MAX / 2);
         assert_eq!(removed, Some(!word));
@@ -225,7 +225,7 @@ fn a_hasher_that_panics_after_a_removal_leaves_the_shard_as_it_was() {
     assert_eq!(table.stats().len, 0);
 }
 
-/// Two hashes for all words, so that what finds no room in a shard's scope goes to chains.
+/// Gives all words one of two hashes, so that keys without room in their scope go to chains.
 struct TwoHashes;
 
 impl core::hash::BuildHasher for TwoHashes {
@@ -250,7 +250,8 @@ impl core::hash::Hasher for LowestBit {
     }
 }
 
-/// Keys in chains are found when their shard has no buckets, and when it gets its first again.
+/// Lookups find keys in chains while their shard has no buckets, and after it has its first extent
+/// again.
 #[test]
 fn keys_in_chains_are_found_after_their_shard_was_emptied() {
     let config = Config { shards: Some(2), ..Config::default() };

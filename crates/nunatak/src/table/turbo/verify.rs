@@ -1,4 +1,4 @@
-//! Looking whether all of a durable table is as it should be.
+//! Checks a durable table.
 
 use super::Table;
 use super::apply::ShardGuard;
@@ -13,7 +13,7 @@ use crate::table::shared::bucket::{Header, Layout};
 use crate::table::shared::files::{IsPair, ensure, verify_pair};
 
 impl<P: HashCodec> Table<P, Paged> {
-    /// Looks at every slot: how many pairs there are. Changes wait, shard by shard.
+    /// Checks every slot, and returns the number of pairs. Changes wait, one shard at a time.
     pub(crate) fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error> {
         self.shards.check()?;
         self.chains.slots().check()?;
@@ -32,7 +32,7 @@ impl<P: HashCodec> Table<P, Paged> {
         Ok(pairs + self.chains.len())
     }
 
-    /// Looks at all slots of a shard, which is locked; how many pairs they hold.
+    /// Checks all slots of a locked shard, and returns the number of their pairs.
     fn verify_shard(
         &self,
         held: &ShardGuard<'_>,
@@ -67,8 +67,8 @@ impl<P: HashCodec> Table<P, Paged> {
         Ok(counts.live as usize)
     }
 
-    /// Whether a key's search comes to its bucket, and to it alone. (Of words that are no keys
-    /// others may have the same tag, and another value.)
+    /// Checks that a key's search reaches its slot, and no other slot with the key. (If words are
+    /// not keys, other keys may have the same tag with another value.)
     fn verify_way(
         &self,
         extent: BuddyExtent,

@@ -1,8 +1,8 @@
-//! Batches over keys: the operations in order, the memory accesses overlapped.
+//! Batches over keys: operations in order, with overlapping memory accesses.
 //!
-//! They go in [groups](crate::table::shared::prefetch_groups) through four stages: a key's version and the headers
-//! of its buckets are fetched; the slots that these tell of; the buffer that a slot points to; and
-//! the operation is executed.
+//! Operations go in [groups](crate::table::shared::prefetch_groups) through four stages. They fetch
+//! the key's version and the headers of its buckets; fetch the slots that match; fetch the buffer
+//! that a slot points to; run the operation.
 
 use super::find::Count;
 use crate::entry::Inline;
@@ -18,20 +18,20 @@ use crate::table::pea::multi::values::Pointer;
 use crate::table::shared::bucket::{Bucket, BucketHeader, Header, Layout};
 use crate::table::shared::prefetch_groups::StageDelays;
 
-/// When an operation's slots are fetched, its buffer, and it is executed.
+/// The delays of an operation's stages: fetching the slots, fetching the buffer, running.
 const DELAYS: StageDelays<3> = StageDelays { near: [2, 3, 4], far: [3, 5, 7] };
 const RING: usize = DELAYS.ring();
 
-/// What is known of an operation before its turn.
+/// State of an operation before its turn.
 #[derive(Clone, Copy)]
 struct Ahead<'t> {
     hash: u64,
-    /// As it was when the headers were fetched.
+    /// The entry when the headers were fetched.
     found: Found<'t>,
 }
 
 impl<P: HashCodec, M: Medium> Table<P, M> {
-    /// Runs `step` for every key of a batch, in order, while the lines of later ones are fetched.
+    /// Runs `step` for every key of a batch, in order, while later keys' lines are fetched.
     #[inline(always)]
     fn for_each_key<'t, const CHANGES: bool>(
         &'t self,
@@ -67,7 +67,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         }
     }
 
-    /// The buckets that a key may be in, but for the stash.
+    /// Iterates over the buckets that a key may be in, without the stash.
     #[inline(always)]
     fn places(&self, Ahead { hash, found }: Ahead<'_>) -> impl Iterator<Item = usize> {
         let mask = self.mask();
@@ -81,7 +81,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         self.places(ahead).map(bucket).map(|bucket| (bucket, bucket.header()))
     }
 
-    /// Fetches the slots that may be a key's; for a change the first of them, or one that is free.
+    /// Fetches the slots that may be a key's. For a change fetches only the first, or a free slot.
     #[inline(always)]
     fn prefetch_slots<const CHANGES: bool>(&self, ahead: Ahead<'_>) {
         for (bucket, header) in self.buckets(ahead) {
@@ -108,13 +108,13 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
             let pointer = Pointer(slot_of_key.load_second(Ordering::Relaxed));
             let values = self.values();
             if M::IS_PAGED && !values.is_mapped(pointer) {
-                // It is looked for by its page, of which there is none.
+                // The pointer is not valid: the page that `address` would look up may not exist.
                 continue;
             }
             if CHANGES {
                 prefetch_to_write(values.end(pointer));
             } else {
-                // The rest is fetched while it is copied.
+                // Copying fetches the rest.
                 let (first, lines) = values.lines(pointer);
                 (0..lines.min(8)).for_each(|line| prefetch(first.wrapping_add(line * 64)));
             }
@@ -124,7 +124,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
     /// Stores values of keys, in order.
     ///
     /// # Errors
-    /// As [`insert_value`](Self::insert_value), of any of them.
+    /// As of [`insert_value`](Self::insert_value), if any insert fails.
     pub(crate) fn insert_values(
         &self,
         count: usize,
@@ -143,7 +143,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         result
     }
 
-    /// Appends all values of each key, and says after each how many there are.
+    /// Appends all values of each key. After each key tells how many values `to` has.
     pub(crate) fn copy_values_of<V: Inline>(
         &self,
         count: usize,
@@ -157,7 +157,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         });
     }
 
-    /// How many values each key has.
+    /// Returns the number of values of each key.
     pub(crate) fn count_values_of(
         &self,
         count: usize,
@@ -171,7 +171,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         });
     }
 
-    /// Takes all values of each key out, and says how many there were.
+    /// Removes all values of each key, and tells how many there were.
     pub(crate) fn remove_values_of(
         &self,
         count: usize,

@@ -1,7 +1,7 @@
-//! Values of keys whose buckets have no room: in the chains.
+//! Values in chains, of keys whose buckets have no room.
 //!
-//! Pointers are filed there under another hash than values: the lowest bit tells them apart,
-//! whatever it is of the key's. (In a durable table their words do so as well.)
+//! Chains file pointers and values under different hashes: the lowest bit says which they are,
+//! instead of the key's bit. (In a durable table the words say it, too.)
 
 use super::{Interrupted, LockedBuckets};
 use crate::hash::HashCodec;
@@ -11,7 +11,6 @@ use crate::table::pea::multi::log::Location;
 use crate::table::pea::multi::values::{Left, Pointer};
 use crate::table::shared::bucket::Layout;
 
-/// What is in the chains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::table::pea) struct Chained {
     pub(in crate::table::pea) hash: u64,
@@ -22,15 +21,15 @@ pub(in crate::table::pea) struct Chained {
 }
 
 impl Chained {
-    /// Under which hash it is filed.
+    /// Returns the hash that the item is filed under.
     fn filed(&self) -> u64 {
         self.hash & !1 | u64::from(self.is_pointer)
     }
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// Iterates over every value of every key. Of hashes the lowest bit is left out if keys may
-    /// have several values.
+    /// Iterates over every item in the chains. If keys may have several values, clears the lowest
+    /// bit of the hashes.
     pub(in crate::table::pea) fn all_chained(&self) -> impl Iterator<Item = Chained> {
         let pointer_bit = u64::from(self.duplicates.is_some());
         self.chains.all().into_iter().map(move |(filed, (word, value_word))| Chained {
@@ -43,12 +42,12 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium> Table<P, M> {
-    /// What is stored of something in the chains.
+    /// Returns the pair that the chains store for an item.
     fn pair(&self, chained: Chained) -> (u64, u64) {
         (self.marking().word(chained.tag, chained.is_pointer), chained.value_word)
     }
 
-    /// Under which hash something is filed, and what is stored of it.
+    /// Returns the hash that an item is filed under, and its pair.
     pub(in crate::table::pea) fn filed(&self, chained: Chained) -> (u64, (u64, u64)) {
         let filed = match self.duplicates {
             Some(_) => chained.filed(),
@@ -57,7 +56,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         (filed, self.pair(chained))
     }
 
-    /// All of a key, values first.
+    /// Iterates over the items of a key, values first.
     pub(super) fn chained_of(&self, hash: u64, tag: u64) -> impl Iterator<Item = Chained> {
         [false, true].into_iter().flat_map(move |is_pointer| {
             let of = move |value_word| Chained { hash, tag, value_word, is_pointer };
@@ -66,7 +65,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         })
     }
 
-    /// Puts a value into the chains: behind others of its key, if it has any there.
+    /// Stores a value in the chains, together with other values of its key there.
     pub(super) fn push_chained(
         &self,
         held: &mut LockedBuckets<'_, M>,
@@ -85,7 +84,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         if !has_pointer && before.len() == usize::from(!has_only_pointers) {
             let values: Vec<u64> =
                 before.iter().map(|value| value.value_word).chain([value]).collect();
-            // What is refused memory stays as it is.
+            // If memory is refused, the values stay as they are.
             if let Ok(pointer) = self.values().store(&values) {
                 let pointer = of(pointer.0, true);
                 return match before.first() {
@@ -94,7 +93,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
                 };
             }
         }
-        // In RAM there is always room in chains; a durable map asks before.
+        // In RAM chains always have room. A durable map asks for room before.
         match has_only_pointers {
             true => Err(Interrupted::Refused),
             false => self.push(of(value, false)),
@@ -111,7 +110,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         })
     }
 
-    /// Makes something else of what is in the chains, and stores another word with it.
+    /// Replaces an item in the chains, and stores another word with it.
     fn change_chained(
         &self,
         held: &mut LockedBuckets<'_, M>,
@@ -155,16 +154,16 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         Ok(())
     }
 
-    /// Gives a buffer back that a pointer was to name.
+    /// Gives back a buffer whose pointer was not published.
     fn take_back(&self, from: Chained, to: Pointer) {
         match from.is_pointer {
-            // Only the last one, if it is another.
+            // Gives back only the last buffer, if it is a new one.
             true => self.values().replaced(to, Pointer(from.value_word)),
             false => self.values().free(to),
         }
     }
 
-    /// Takes a value out of the chains, if it is there.
+    /// Removes a value from the chains. Returns whether it was there.
     pub(super) fn remove_chained(
         &self,
         held: &mut LockedBuckets<'_, M>,
@@ -201,13 +200,12 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         Ok(false)
     }
 
-    /// Takes something out of the chains.
     pub(super) fn forget_chained(&self, chained: Chained) -> Result<(), Interrupted> {
         let (hash, pair) = self.filed(chained);
         self.chains.remove(hash, pair).map_err(|_| Interrupted::NoRoom)
     }
 
-    /// Sees to it that the word of a value that is taken out may be stored to.
+    /// Makes the word of the hole writable.
     pub(super) fn open_hole(&self, hole: Option<(usize, u64)>) -> Result<(), Interrupted> {
         match hole {
             Some((word, _)) => self.values().open(word).map_err(|_| Interrupted::NoRoom),

@@ -1,4 +1,4 @@
-//! Bucket compaction: the values of a key become one slot.
+//! Bucket compaction: replaces the values of a key by one slot with a pointer.
 
 use super::{At, Interrupted, LockedBuckets};
 use crate::hash::HashCodec;
@@ -10,13 +10,13 @@ use crate::table::pea::multi::log::Location;
 use crate::table::pea::multi::values::Pointer;
 use crate::table::shared::bucket::{Bucket, Header, Item, Layout, Marking, SLOTS};
 
-/// How many values of a key are worth a buffer. The paper takes any two, which makes 32
-/// bytes 272: the average utility is 0.44 to 0.41 then, by skew, instead of 0.48 to 0.47.
+/// The fewest values that get a buffer. The paper combines any two, so 32 bytes become 272, and the
+/// average utility is less (`docs/measurements.md`).
 const LEAST: usize = if cfg!(any(loom, shuttle)) { 2 } else { 4 };
 
 impl<P: HashCodec, M: Medium> Table<P, M> {
-    /// Gives keys that have several values in a bucket buffers; whether there is more
-    /// room then. The bucket may be changed.
+    /// Moves the values of keys that have several in a bucket to buffers. Returns whether that made
+    /// room. The bucket is writable.
     #[cold]
     pub(super) fn compact_held(
         &self,
@@ -43,7 +43,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// The same for a bucket that nobody else has; which buffers were made.
+    /// Compacts a bucket that no other thread knows. Appends the buffers that were made.
     #[cold]
     pub(in crate::table::pea) fn compact_new(
         &self,
@@ -58,7 +58,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
         self.compact_by_tag(bucket, |pointer, slots, words| {
             made.push(pointer);
-            // Relaxed: nobody else has it, and all of it is flushed later.
+            // Relaxed: no other thread knows the bucket, and all of it is flushed later.
             let store = |slot: usize, word| {
                 self.medium.store_first(bucket.slot(slot), word, Ordering::Relaxed);
             };
@@ -68,9 +68,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         })
     }
 
-    /// Puts the values of each key that has so many of them in slots into a buffer: it is
-    /// `commit`ted with its pointer, the slots of which the first becomes the pointer, and
-    /// the words of that.
+    /// Moves the values of each key with [`LEAST`] or more in slots to a buffer. `commit` gets the
+    /// buffer's pointer, the slots, the first of which shall hold the pointer, and this slot's
+    /// words.
     fn compact_by_tag(
         &self,
         bucket: &Bucket,
@@ -88,7 +88,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             }
             let values: Vec<u64> = of_key.iter().map(|(_, item)| item.value_word).collect();
             let slots: Vec<usize> = of_key.iter().map(|&(slot, _)| slot).collect();
-            // What is refused memory stays where it is.
+            // If memory is refused, the values stay where they are.
             let Ok(pointer) = self.values().store(&values) else { continue };
             commit(pointer, &slots, (marking.word(of_key[0].1.tag, true), pointer.0));
             slots[1..].iter().for_each(|&slot| bucket.forget(&self.medium, slot));
@@ -99,14 +99,14 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
 
     fn compact_by_place(&self, bucket: &Bucket, made: &mut Vec<Pointer>) -> bool {
         let mut items: Vec<Item> = bucket.items(Marking::Place).collect();
-        // Those of a key side by side, and its pointer before its values.
+        // Sorts the items of a key side by side, its pointer before its values.
         items.sort_by_key(|item| (item.tag, !item.is_pointer));
         let mut kept = Vec::with_capacity(items.len());
         for of_key in items.chunk_by(|a, b| a.tag == b.tag) {
             let first = of_key[0];
             let values: Vec<u64> =
                 of_key.iter().filter(|item| !item.is_pointer).map(|item| item.value_word).collect();
-            // What is refused memory stays where it is.
+            // If memory is refused, the values stay where they are.
             let pointer = match first.is_pointer {
                 false if values.len() < LEAST => None,
                 false => self.values().store(&values).ok(),

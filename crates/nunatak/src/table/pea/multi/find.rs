@@ -1,4 +1,4 @@
-//! Looking at the values of keys.
+//! Lookups of the values of keys.
 
 use super::{At, LockedBuckets};
 use crate::entry::Inline;
@@ -15,17 +15,17 @@ use crate::table::pea::multi::version::Version;
 use crate::table::shared::bucket::{Bucket, BucketHeader, Flag, Header, Layout};
 use core::any::TypeId;
 
-/// After so many attempts a reader takes the locks.
+/// The number of attempts before a reader takes the locks.
 const ATTEMPTS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
 
-/// What a reader does with what it finds.
+/// A reader's part: what it does with the values of a key.
 pub(in crate::table::pea) trait Visitor {
-    /// What was seen so far does not count.
+    /// Forgets the values so far.
     fn start(&mut self);
 
     fn value(&mut self, value: u64);
 
-    /// Values in buffers, which may change meanwhile; see [`Values::each`].
+    /// Reads values in buffers, which may change meanwhile; see [`Values::each`].
     fn buffer<M: Medium>(
         &mut self,
         values: &Values<M>,
@@ -33,13 +33,12 @@ pub(in crate::table::pea) trait Visitor {
         is_still: impl Fn() -> bool,
     );
 
-    /// Whether it has seen enough.
+    /// Returns whether the visitor needs no more values.
     fn is_done(&self) -> bool {
         false
     }
 }
 
-/// Counts values.
 #[derive(Debug, Default)]
 pub(in crate::table::pea) struct Count(usize);
 
@@ -68,7 +67,6 @@ impl Visitor for Count {
     }
 }
 
-/// Looks whether one of the values is this one.
 #[derive(Debug)]
 pub(in crate::table::pea) struct Contains {
     value: u64,
@@ -98,7 +96,7 @@ impl Visitor for Contains {
     }
 }
 
-/// Takes the value that it comes to first.
+/// Takes the first value that it sees.
 #[derive(Debug, Default)]
 pub(in crate::table::pea) struct Any(Option<u64>);
 
@@ -125,19 +123,18 @@ impl Visitor for Any {
     }
 }
 
-/// Copies all values.
 #[derive(Debug)]
 pub(in crate::table::pea) struct Copy<'v, V> {
     to: &'v mut Vec<V>,
-    /// What was there before.
+    /// The length of `to` before.
     kept: usize,
     pairs_load_whole: bool,
 }
 
 impl<V: Inline> Copy<'_, V> {
-    /// Whether a value is its word.
+    /// Returns whether a value is stored as its word.
     fn is_word() -> bool {
-        // Known when the code is compiled.
+        // The compiler knows the result.
         let value = TypeId::of::<V>();
         value == TypeId::of::<u64>() || value == TypeId::of::<i64>()
     }
@@ -159,15 +156,16 @@ impl<V: Inline> Visitor for Copy<'_, V> {
         is_still: impl Fn() -> bool,
     ) {
         values.each_piece(pointer, is_still, |words| {
-            // Lines of words, and how far ahead they are fetched.
+            // Words of a line, and the prefetch distance.
             const LINE: usize = 8;
             const AHEAD: usize = 24 * LINE;
             words.iter().take(AHEAD).step_by(LINE).for_each(prefetch_word);
             self.to.reserve(words.len());
             if Self::is_word() {
                 let len = self.to.len();
-                // SAFETY: there is room for all of them, as was just seen to; any word is
-                // a value, of the same size and alignment.
+                // SAFETY: `reserve` in this block made room for all of them. A `V` is a `u64` or an
+                // `i64` (`is_word`), so any word is a value, of the same size and alignment.
+                // `pairs_load_whole` is what this processor can do.
                 unsafe {
                     let to = self.to.as_mut_ptr().add(len).cast();
                     copy_words(words, to, self.pairs_load_whole);
@@ -190,7 +188,7 @@ fn prefetch_word(word: &AtomicU64) {
 }
 
 impl<P: HashCodec, M: Medium> Table<P, M> {
-    /// How many values a key has.
+    /// Returns the number of values of a key.
     #[inline]
     pub(crate) fn count_values(&self, word: u64) -> usize {
         let mut count = Count::default();
@@ -198,7 +196,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         count.total()
     }
 
-    /// Whether a key has a value.
+    /// Returns whether a key has a value.
     #[inline]
     pub(crate) fn contains_value(&self, word: u64, value: u64) -> bool {
         let mut contains = Contains { value, is_found: false };
@@ -206,7 +204,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         contains.is_found
     }
 
-    /// One of the values of a key.
+    /// Returns one of the values of a key.
     #[inline]
     pub(crate) fn any_value(&self, word: u64) -> Option<u64> {
         let mut any = Any::default();
@@ -214,7 +212,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         any.0
     }
 
-    /// Appends all values of a key; how many they are.
+    /// Appends all values of a key. Returns their number.
     #[inline]
     pub(crate) fn copy_values<V: Inline>(&self, word: u64, to: &mut Vec<V>) -> usize {
         let kept = to.len();
@@ -222,8 +220,8 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         to.len() - kept
     }
 
-    /// The same, of a key whose hash is known, and whose buckets are to be fetched or are
-    /// on their way.
+    /// Appends all values of a key whose hash is known. Fetches its buckets if `FETCHES`; otherwise
+    /// they are on their way.
     #[inline]
     pub(super) fn copy_hashed<const FETCHES: bool, V: Inline>(
         &self,
@@ -235,9 +233,9 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         self.visit::<FETCHES>(hash, word, &mut Copy { kept: to.len(), to, pairs_load_whole });
     }
 
-    /// Shows a visitor the values that a key has at one moment. It touches the lines of
-    /// the version, the header and the slots of its first bucket, those of its others if
-    /// flags say so, and those of its value buffer.
+    /// Shows a visitor the values that a key has at one moment. Touches the lines of the version,
+    /// the header and the slots of the first bucket; of other buckets if flags say so; and of the
+    /// value buffers.
     #[inline(always)]
     pub(in crate::table::pea) fn visit<const FETCHES: bool>(
         &self,
@@ -269,8 +267,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
             self.prefetch_bucket::<false>(segment, place);
         }
         if FETCHES && found.entry.strategy() > Strategy::Single {
-            // Most keys of such a segment have a neighbour there, which is all that the
-            // flag tells.
+            // In most first buckets of such a segment the flag is set, if only for another key.
             self.prefetch_bucket::<false>(segment, second_bucket(hash, self.mask()));
         }
         let (_, version) = self.segments.version(segment, place);
@@ -283,9 +280,9 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
             return self.visit_elsewhere(found, (hash, tag), seen, visitor)
                 && self.medium.recycled() == recycled;
         }
-        // Pairs with the release fence of who has locked the version since.
+        // Pairs with the release fence of a thread that has locked the version since.
         fence(Ordering::Acquire);
-        // (Nor may a page have been used for something else.)
+        // The answer does not count either if a page may have been reused.
         (version.is_same(number) || seeded(Bug::VersionNotAskedAgain))
             && self.directories.is_still(found)
             && self.medium.recycled() == recycled
@@ -375,7 +372,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         }
     }
 
-    /// Waits for changes, and keeps them out.
+    /// Reads under the locks, which keep changes out.
     #[cold]
     fn visit_locked(&self, hash: u64, tag: u64, visitor: &mut impl Visitor) {
         let mut backoff = Backoff::new();
@@ -403,7 +400,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         visitor.start();
         let key = (held.hash, held.tag);
         let header = held.first.header();
-        // The locks are held: nothing changes.
+        // The locks are held, so nothing changes.
         let (_, version) = held.first_version();
         let number = version.held();
         let mut look = |bucket: &Bucket| {

@@ -1,4 +1,4 @@
-//! Giving keys another value.
+//! Inserts of values.
 
 use super::{At, Interrupted, LockedBuckets, STASHES};
 use crate::error::Error;
@@ -12,17 +12,17 @@ use crate::table::pea::multi::values::Pointer;
 use crate::table::shared::bucket::{Flag, Header, Layout, Marking};
 
 impl<P: HashCodec, M: Medium> Table<P, M> {
-    /// Stores another value of a key.
+    /// Stores one more value of a key.
     ///
     /// # Errors
-    /// If there is no room in a file. In RAM there always is: in chains.
+    /// If a file has no room. In RAM the chains always have room.
     #[inline]
     pub(crate) fn insert_value(&self, word: u64, value: u64) -> Result<(), Error> {
         self.insert_hashed::<true>(None, (self.codec.hash(word), word), value)
     }
 
-    /// The same, of a key whose hash is known, and whose buckets are to be fetched or are
-    /// on their way: then `ahead` was its entry.
+    /// Stores a value of a key whose hash is known. Fetches its buckets if `FETCHES`; otherwise
+    /// they are on their way, and `ahead` was the key's entry.
     #[inline(always)]
     pub(super) fn insert_hashed<const FETCHES: bool>(
         &self,
@@ -45,8 +45,8 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         Ok(())
     }
 
-    /// Stores a value where most are: in the first bucket, or in the buffer that its key has
-    /// there; false if it needs more than that.
+    /// Stores a value in the first bucket, or in the buffer that the key has there, as most inserts
+    /// do. Returns false if this is not possible.
     #[inline(always)]
     fn insert_in_first(
         &self,
@@ -65,7 +65,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         Ok(is_single && self.put_value(held, At::First, value))
     }
 
-    /// Stores a value in any case; `None` if there is no room under the segment's strategy.
+    /// Stores a value anywhere. Returns `None` if the segment's strategy has no room.
     #[inline(never)]
     fn insert_held(
         &self,
@@ -115,7 +115,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         Ok(None)
     }
 
-    /// The pointer that a key has in a bucket, if it has one.
+    /// Returns the slot and the pointer of a key in a bucket, if it has one there.
     #[inline(always)]
     fn pointer_in(&self, held: &LockedBuckets<'_, M>, at: At) -> Option<(usize, Pointer)> {
         let bucket = held.bucket(at);
@@ -137,7 +137,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         bucket.persist_value(&self.medium, slot);
     }
 
-    /// Puts a value into the buffer of its key, if that has one in the bucket.
+    /// Appends a value to the key's buffer, if the bucket has a pointer to one.
     fn append(
         &self,
         held: &mut LockedBuckets<'_, M>,
@@ -146,15 +146,14 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
     ) -> Result<bool, Interrupted> {
         let Some((slot, pointer)) = self.pointer_in(held, at) else { return Ok(false) };
         held.open(at)?;
-        // Without memory for a larger buffer it is stored somewhere else.
+        // If a larger buffer is refused memory, the value is stored elsewhere.
         let Ok(appended) = self.values().append(pointer, value) else { return Ok(false) };
         self.replace_pointer(held, (at, slot), appended);
         self.values().replaced(pointer, appended);
         Ok(true)
     }
 
-    /// Stores a value in a slot, if there is one or compaction makes one. The bucket may
-    /// be changed.
+    /// Stores a value in a slot, or in a buffer that compaction made. The bucket is writable.
     fn add(
         &self,
         held: &mut LockedBuckets<'_, M>,
@@ -166,7 +165,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
                 && (self.append(held, at, value)? || self.put_value(held, at, value)))
     }
 
-    /// Stores a value in a slot, if there is one.
+    /// Stores a value in a free slot, if there is one.
     #[inline(always)]
     fn put_value(&self, held: &LockedBuckets<'_, M>, at: At, value: u64) -> bool {
         let (bucket, marking, tag) = (held.bucket(at), self.marking(), held.tag);

@@ -1,10 +1,10 @@
-//! A key of a table of duplicate keys while its values are changed, and the locks of its buckets.
+//! The locks of a key's buckets while its values are changed, in a table of duplicate keys.
 //!
 //! Invariants
-//! 1. The version of the first bucket is the key's lock: who holds it is the only one to change
-//!    the key. What is stored or removed in another bucket is so under that one's, too.
-//! 2. Locks are waited for in the order of the versions, that of the stash at the end; one that
-//!    is out of order is only tried.
+//! 1. The version of the first bucket is the key's lock: only its holder changes the key. A value
+//!    is stored in or removed from another bucket under this bucket's version, too.
+//! 2. A thread waits for locks in the order of the versions, the stash last. It only tries a lock
+//!    against this order.
 
 use crate::memory::Medium;
 use crate::table::pea::directory::Found;
@@ -14,7 +14,7 @@ use crate::table::pea::multi::version::Version;
 use crate::table::pea::segments::{STASH, Segments};
 use crate::table::shared::bucket::Bucket;
 
-/// Which of a key's buckets.
+/// One of a key's buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum At {
     First,
@@ -25,31 +25,32 @@ pub(super) enum At {
 /// The buckets of a segment's stash.
 pub(super) const STASHES: [At; STASH] = [At::Stash(0), At::Stash(1)];
 
-/// Why an attempt has come to nothing, and is made again.
+/// Why an attempt failed and is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Interrupted {
-    /// The lock of another bucket was not to be had in this order.
+    /// The lock of another bucket is taken, and comes first in the order.
     OutOfOrder,
     /// There is no room for a copy of a page.
     NoRoom,
-    /// There is no memory for a buffer, and nowhere else to put a value.
+    /// There is no memory for a buffer, and no other place for the value.
     Refused,
 }
 
-/// A key, and the locks of its buckets: always that of the first.
+/// A key, and the locks of its buckets. The first one is always held.
 pub(super) struct LockedBuckets<'t, M: Medium> {
     segments: &'t Segments<M>,
     pub(super) hash: u64,
     pub(super) tag: u64,
     pub(super) found: Found<'t>,
-    /// Of a durable table it may have been somewhere else before it was locked, or opened.
+    /// In a durable table its address may have been another before it was locked or opened.
     pub(super) first: &'t Bucket,
     has_second: bool,
     has_stash: bool,
 }
 
 impl<'t, M: Medium> LockedBuckets<'t, M> {
-    /// Locks a key, with its second bucket if that comes first and is asked for.
+    /// Locks the first bucket of a key. If `both`, locks the second bucket first if that comes
+    /// first in the order.
     #[inline(always)]
     pub(super) fn lock(
         segments: &'t Segments<M>,
@@ -107,7 +108,6 @@ impl<'t, M: Medium> LockedBuckets<'t, M> {
         self.segments.version(self.segment(), self.place(At::Second))
     }
 
-    /// Locks the second bucket, too.
     pub(super) fn lock_second(&mut self) -> Result<(), Interrupted> {
         let ((first, _), (second, version)) = (self.first_version(), self.second_version());
         if self.has_second || first == second {
@@ -122,7 +122,7 @@ impl<'t, M: Medium> LockedBuckets<'t, M> {
         Ok(())
     }
 
-    /// Locks the stash of the key's segment, which comes last.
+    /// Locks the stash of the key's segment, which is last in the order.
     pub(super) fn lock_stash(&mut self) {
         if !self.has_stash {
             self.segments.stash_version(self.segment()).lock();
@@ -139,7 +139,7 @@ impl<'t, M: Medium> LockedBuckets<'t, M> {
         }
     }
 
-    /// Sees to it that a bucket may be changed, whose lock is held.
+    /// Makes a bucket writable. The caller holds its lock.
     #[inline(always)]
     pub(super) fn open(&mut self, at: At) -> Result<(), Interrupted> {
         if M::IS_PAGED {
@@ -154,7 +154,6 @@ impl<'t, M: Medium> LockedBuckets<'t, M> {
         Ok(())
     }
 
-    /// Where a word of a slot is.
     pub(super) fn location(&self, at: At, slot: usize, word: usize) -> Location {
         let (segment, per_segment) = (self.segment(), self.segments.per_segment);
         match at {

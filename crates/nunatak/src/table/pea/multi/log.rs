@@ -1,9 +1,9 @@
-//! Changes of several words that a crash leaves done or not done: a redo log.
+//! A redo log, which makes changes of several words crash-atomic.
 //!
-//! Most changes of a durable table are one store. The others are written down first:
-//! when what is to be stored where is durable, it is stored; when that is durable, the log
-//! is emptied; and then only the locks of all that was changed are let go. So what the log
-//! says when a table is opened can be done again, whatever of it was done before.
+//! Most changes of a durable table are one store. For other changes, first the words and their
+//! places become durable in the log. Then the words are stored. When they are durable, the log is
+//! emptied, and only then the locks of the changed words are released. So recovery can repeat what
+//! the log says, whatever part of it was done before.
 //!
 //! ```text
 //! record   how many words, 0        as many words as fit one cache line are written
@@ -13,16 +13,15 @@
 //!          | part    | number of the word in it |
 //! ```
 //!
-//! There are a few records, so that threads seldom wait for each other. Behind them is
-//! what the table says of its value buffers when it is closed: a number of words, and the
-//! words.
+//! There are a few records, so that threads seldom wait for each other. Behind them is what a
+//! closed table says of its value buffers: a number of words, and the words.
 //!
 //! Invariants
-//! 1. A record is filled by who holds its lock, and empty when that is let go.
-//! 2. Who fills one holds the locks of all that it changes.
+//! 1. The holder of a record's lock fills the record. It is empty when the lock is released.
+//! 2. The thread that fills a record holds the locks of all words that the record names.
 //!
-//! Words are stored relaxed: they are read when the table is opened. Their order is that
-//! of the flushes and fences, or of the program.
+//! Words are stored relaxed: they are read when the table is opened. Their order is the order of
+//! the flushes and fences, or of the program.
 
 use crate::error::Error;
 use crate::memory::{Medium, Part, ReservedArray};
@@ -32,37 +31,37 @@ use crate::table::shared::bucket::SLOTS;
 
 const RECORDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 
-/// Pairs of a record: a page.
+/// Pairs of a record, which is a page.
 const PAIRS: usize = if cfg!(any(loom, shuttle)) { 64 } else { 256 };
 
-/// How many changes a record has room for.
+/// The most words of a record.
 pub(in crate::table::pea) const MOST: usize = PAIRS - 1;
 
-/// How many share a cache line with their number.
+/// The words that share a cache line with the number of words.
 const IN_LINE: usize = 3;
 
-/// The words of what is said of buffers that there are addresses for.
+/// The words about buffers that there are addresses for.
 const MOST_SAVED: usize = if cfg!(any(loom, shuttle)) { 2 } else { 1 << 28 };
 
 const PART_SHIFT: u32 = 56;
 
-/// Words of a bucket, with its header.
+/// Words of a bucket, header included.
 const BUCKET_WORDS: usize = 2 + 2 * SLOTS;
 
-/// Where a word of a durable table is.
+/// The place of a word of a durable table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::table::pea) struct Place(u64);
 
-/// What the word at a place is.
+/// The meaning of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::table::pea) enum Location {
-    /// The first or second word of a slot of a bucket, by the number of that.
+    /// The first or second word of a slot in a bucket, by the bucket's number.
     Bucket { bucket: usize, slot: usize, word: usize },
-    /// As of a bucket of a stash.
+    /// The same in a stash bucket.
     Stash { bucket: usize, slot: usize, word: usize },
-    /// Of a slot of the chains.
+    /// A word of a slot in the chains.
     Chain { slot: usize, word: usize },
-    /// Of a value buffer.
+    /// A word of a value buffer.
     Value(usize),
 }
 
@@ -106,7 +105,7 @@ impl Place {
     }
 }
 
-/// A word that is to be stored.
+/// A word to be stored, and its place.
 pub(in crate::table::pea) type Store = (Place, u64);
 
 #[derive(Debug)]
@@ -124,13 +123,13 @@ impl<M: Medium> Log<M> {
         Ok(Self { medium: medium.clone(), pairs, locks })
     }
 
-    /// Sees to it that the record for a hash may be written to.
+    /// Makes the record for a hash writable.
     pub(in crate::table::pea) fn make_writable(&self, hash: u64) -> Result<(), Error> {
         self.pairs.make_writable(hash as usize % RECORDS * PAIRS)
     }
 
-    /// Does what stores the words, which makes them durable, so that a crash leaves all of
-    /// them stored or none. At most [`MOST`].
+    /// Runs `store`, which stores the words and makes them durable, so that a crash leaves all of
+    /// them stored or none. At most [`MOST`] words.
     pub(in crate::table::pea) fn run(&self, hash: u64, stores: &[Store], store: impl FnOnce()) {
         debug_assert!((1..=MOST).contains(&stores.len()));
         let record = hash as usize % RECORDS;
@@ -153,9 +152,9 @@ impl<M: Medium> Log<M> {
         }
     }
 
-    /// Says durably how many words a record has.
+    /// Stores the number of words of a record, durably.
     fn say(&self, count: &AtomicPair, words: u64, is_late: bool) {
-        // Release: behind the words, for whoever looks at what a killed process leaves.
+        // Release: after the words, for a reader of what a killed process leaves.
         self.medium.store_first(count, words, Release);
         self.medium.flush(count, 1);
         if !is_late {
@@ -167,7 +166,7 @@ impl<M: Medium> Log<M> {
         self.pairs.usage()
     }
 
-    /// Gives what is known of pages behind the last one back.
+    /// Gives back what the medium knows of pages behind the last record.
     pub(in crate::table::pea) fn trim_map(&self) -> Result<(), Error> {
         self.pairs.trim_map()
     }
@@ -175,7 +174,7 @@ impl<M: Medium> Log<M> {
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 impl<M: Medium> Log<M> {
-    /// The words that a crash has kept from being stored, perhaps, record by record.
+    /// Returns the words of each record, which a crash may have kept from being stored.
     pub(in crate::table::pea) fn records(&self) -> Vec<Vec<Store>> {
         let record = |first: usize| {
             let count = self.pairs.at(first).load_first(Relaxed) as usize;
@@ -185,12 +184,12 @@ impl<M: Medium> Log<M> {
         (0..RECORDS).map(|number| record(number * PAIRS)).collect()
     }
 
-    /// Has pages for all records, so that no change is refused one.
+    /// Allocates the pages of all records, so that no change is refused one.
     pub(in crate::table::pea) fn make_present(&self) -> Result<(), Error> {
         (0..=RECORDS).try_for_each(|record| self.pairs.make_present(record * PAIRS))
     }
 
-    /// Empties all records, whose words are durable.
+    /// Empties all records. Their words are durable.
     pub(in crate::table::pea) fn empty(&self) -> Result<(), Error> {
         for first in (0..RECORDS).map(|number| number * PAIRS) {
             if self.pairs.at(first).load_first(Relaxed) != 0 {
@@ -201,12 +200,12 @@ impl<M: Medium> Log<M> {
         Ok(())
     }
 
-    /// Keeps words for the next one who opens the table, or says that there are none.
+    /// Saves words for the next open of the table, or saves that there are none.
     pub(in crate::table::pea) fn save(&self, words: Option<&[u64]>) -> Result<(), Error> {
         crate::memory::save(&self.medium, &self.pairs, RECORDS * PAIRS, words)
     }
 
-    /// The words that were kept, if any were.
+    /// Returns the saved words, if there are any.
     pub(in crate::table::pea) fn saved(&self) -> Option<Vec<u64>> {
         crate::memory::saved(&self.pairs, RECORDS * PAIRS)
     }
@@ -214,7 +213,7 @@ impl<M: Medium> Log<M> {
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 impl Log<crate::memory::durable::Paged> {
-    /// An error if it is said of pages that they are where none are.
+    /// Returns an error if a map names pages that are not in the file.
     pub(in crate::table::pea) fn check(&self) -> Result<(), Error> {
         self.pairs.region().check()
     }

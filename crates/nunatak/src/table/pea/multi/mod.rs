@@ -1,23 +1,22 @@
 //! Duplicate keys: buckets that adapt to how many values their keys have (section 3.3).
 //!
-//! A value of a key is in a slot like that of a unique key, as long as there is room.
-//! When a bucket is full, keys that have several values in it get a value buffer each
-//! ([`values`]), and one slot that points to it, before all slots that
-//! hold values. When the buffer has a single value left, that is in a slot again.
+//! A value of a key is in a slot, like the value of a unique key, while there is room. When a
+//! bucket is full, keys with several values in it get a value buffer each ([`values`]), and one
+//! slot that points to it. In RAM pointers come before values in a bucket. The last value that is
+//! left in a buffer goes back to a slot.
 //!
 //! # The protocol
-//! A change to a key holds the version of its first bucket's group, and those of all
-//! other buckets that it changes; a reader asks the versions of all buckets that it has
-//! looked at. So it returns what the key had at one moment, which is that of its last
-//! first look at a version. After some attempts it takes the locks itself, so that
-//! changes can't hold it up for ever.
+//! A change to a key holds the version of its first bucket's group, and the versions of all other
+//! buckets that it changes. A reader validates the versions of all buckets that it has read. So it
+//! returns the key's values as of one moment: when it loaded the last of these versions. After some
+//! attempts the reader takes the locks, so that changes cannot starve it.
 //!
-//! A key may have a pointer in each of its buckets, and values in slots besides: an
-//! insert looks for a pointer only where it would store the value. In the chains it has one
-//! pointer or one value, unless there was no memory for a buffer.
+//! A key may have a pointer in each of its buckets, and values in slots, too: an insert looks for a
+//! pointer only where it would store the value. In the chains a key has one pointer or one value,
+//! unless memory for a buffer was refused.
 //!
-//! In a durable table a change is durable when its locks are let go; so what a reader
-//! returns is, too. A change of several words goes through the [log].
+//! In a durable table a change is durable before its locks are released, so what a reader returns
+//! is durable, too. A change of several words goes through the [log].
 
 mod batch;
 mod chained;
@@ -50,11 +49,11 @@ use locks::{At, Interrupted, LockedBuckets, STASHES};
 use log::Log;
 use values::Values;
 
-/// What a table of duplicate keys has besides.
+/// The additional parts of a table of duplicate keys.
 #[derive(Debug)]
 pub(super) struct Duplicates<M: Medium> {
     pub(super) values: Values<M>,
-    /// Of a durable table.
+    /// For durable tables.
     pub(super) log: Option<Log<M>>,
 }
 
@@ -84,9 +83,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium> Table<P, M> {
-    /// What nearly all changes to a key are: one attempt under the lock of its first bucket, which
-    /// succeeds. By itself, as those of unique keys are; after it come [others](Self::change_again).
-    /// `ahead` was the key's entry, if its buckets are on their way already.
+    /// Makes one attempt under the lock of the key's first bucket, which is enough for nearly all
+    /// changes. A function of its own, as for unique keys; [`change_again`](Self::change_again)
+    /// makes further attempts. `ahead` was the key's entry, if its buckets are on their way.
     #[inline(always)]
     fn change_once<R, const FETCHES: bool>(
         &self,
@@ -98,20 +97,20 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         if self.cut.is_frozen() {
             return None;
         }
-        // An entry that is the key's within the operation is of a segment that stays.
+        // If the entry is the key's within the operation, its segment is not reused meanwhile.
         let is_still = |found: &Found<'_>| self.directories.is_still(*found);
         let found = ahead.filter(is_still).unwrap_or_else(|| self.locate(hash));
         self.copy_before_change(found, hash);
         if FETCHES {
-            // Before the lock, behind which no load runs ahead.
+            // Before the lock, since no load runs ahead of it.
             self.prefetch_buckets(found, hash);
         }
         let key = (hash, self.codec.tag(word, hash));
         self.change_locked(found, key, false, attempt)?.ok().flatten()
     }
 
-    /// One attempt under the lock of a key's first bucket, or of both; none if its entry is
-    /// another by then.
+    /// Makes one attempt under the lock of a key's first bucket, or of both buckets. Returns
+    /// nothing if the key's entry has changed.
     #[inline(always)]
     fn change_locked<R>(
         &self,
@@ -127,11 +126,11 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         result
     }
 
-    /// Runs a change after an attempt that came to nothing: again if other locks are needed, in
-    /// another order, or if it says that there is no room: then with more.
+    /// Repeats a change after a failed attempt, until it succeeds: with locks in order, or with
+    /// more room.
     ///
     /// # Errors
-    /// If there is none to be had, which can be in files only.
+    /// If there is no more room, which is possible in files only.
     #[cold]
     #[inline(never)]
     fn change_again<R>(

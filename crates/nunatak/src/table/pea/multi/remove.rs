@@ -1,4 +1,4 @@
-//! Taking values of keys out.
+//! Removals of values.
 
 use super::chained::Chained;
 use super::{At, Interrupted, LockedBuckets, STASHES};
@@ -13,15 +13,15 @@ use crate::table::pea::multi::log::Location;
 use crate::table::pea::multi::values::{Left, Pointer, Removal, Values};
 use crate::table::shared::bucket::{Flag, Header, Item, Layout, Marking};
 
-/// What becomes of values that are taken out.
+/// Takes the values that are removed.
 trait Receiver {
     fn value(&mut self, value: u64);
 
-    /// Those of a key's buffers; how many they are.
+    /// Takes the values of a key's buffers. Returns their number.
     fn buffer<M: Medium>(&mut self, values: &Values<M>, pointer: Pointer) -> usize;
 }
 
-/// Nobody asks for the values.
+/// Drops the values.
 struct Uncopied;
 
 impl Receiver for Uncopied {
@@ -45,13 +45,13 @@ impl Receiver for Vec<u64> {
 }
 
 impl<P: HashCodec, M: Medium> Table<P, M> {
-    /// Takes one value of a key out that is equal to this one, if there is one.
+    /// Removes one value of a key that equals `value`. Returns whether there was one.
     pub(crate) fn remove_value(&self, word: u64, value: u64) -> bool {
         let key = (self.codec.hash(word), word);
         let remove = |held: &mut LockedBuckets<'_, M>| self.remove_held(held, value).map(Some);
         let is_removed = match self.change_once::<_, true>(None, key, remove) {
             Some(is_removed) => is_removed,
-            // Nothing is refused that takes something out.
+            // A removal is never refused.
             None => self.change_again(key, |held, _| remove(held)).unwrap_or(false),
         };
         if is_removed {
@@ -120,7 +120,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         Ok(false)
     }
 
-    /// Takes a value out of the buffer of a pointer. All may be changed.
+    /// Removes a value from a pointer's buffer. All its places are writable.
     fn take_from(
         &self,
         held: &LockedBuckets<'_, M>,
@@ -161,13 +161,13 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         }
     }
 
-    /// Takes all values of a key out; how many there were.
+    /// Removes all values of a key. Returns their number.
     pub(crate) fn remove_values(&self, word: u64) -> usize {
         self.remove_hashed::<true>(None, (self.codec.hash(word), word))
     }
 
-    /// The same, of a key whose hash is known, and whose buckets are to be fetched or are
-    /// on their way: then `ahead` was its entry.
+    /// Removes all values of a key whose hash is known. Fetches its buckets if `FETCHES`; otherwise
+    /// they are on their way, and `ahead` was the key's entry.
     #[inline(always)]
     pub(super) fn remove_hashed<const FETCHES: bool>(
         &self,
@@ -177,14 +177,14 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         self.take_values::<FETCHES>(ahead, key, &mut Uncopied)
     }
 
-    /// Takes all values of a key out, and returns them.
+    /// Removes all values of a key, and returns them.
     pub(crate) fn drain_values(&self, word: u64) -> Vec<u64> {
         let mut drained = Vec::new();
         self.take_values::<true>(None, (self.codec.hash(word), word), &mut drained);
         drained
     }
 
-    /// Takes all values of a key out, and shows them to a receiver; how many there were.
+    /// Removes all values of a key, and shows them to a receiver. Returns their number.
     #[inline(always)]
     fn take_values<const FETCHES: bool>(
         &self,
@@ -200,7 +200,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         });
         let removed = match removed {
             Some(removed) => removed,
-            // Nothing is refused that takes something out.
+            // A removal is never refused.
             None => {
                 self.change_again(key, |held, _| self.take_all(held, to).map(Some)).unwrap_or(0)
             }
@@ -211,12 +211,12 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         removed
     }
 
-    /// Takes all that a bucket in RAM holds of a key.
+    /// Removes all that a bucket in RAM holds of a key.
     #[inline(always)]
     fn take_in(&self, held: &LockedBuckets<'_, M>, at: At, to: &mut impl Receiver) -> usize {
         let bucket = held.bucket(at);
         let mut count = 0;
-        // From the last slot: what takes the place of a pointer comes from behind it.
+        // From the last slot on: the item that replaces a pointer comes from a later slot.
         for slot in bucket.header().matching(fingerprint(held.hash)).rev() {
             let item = bucket.item(Marking::Place, slot);
             if item.tag != held.tag {
@@ -232,7 +232,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         count
     }
 
-    /// Shows a receiver what was taken out, and gives its buffers back; how many values it was.
+    /// Shows removed values to a receiver, and gives their buffers back. Returns their number.
     #[inline(always)]
     fn hand_over(&self, second: u64, is_pointer: bool, to: &mut impl Receiver) -> usize {
         if !is_pointer {
@@ -246,7 +246,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         count
     }
 
-    /// Takes all values of a key out that may be in more than its first bucket, or durably.
+    /// Removes all values of a key that may be in several buckets, or durably.
     #[inline(never)]
     fn take_all(
         &self,
@@ -286,7 +286,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         Ok(count)
     }
 
-    /// Appends what a bucket holds of a key.
+    /// Appends the items of a key in a bucket.
     fn add_items(&self, held: &LockedBuckets<'_, M>, at: At, items: &mut Vec<(At, usize, Item)>) {
         let bucket = held.bucket(at);
         let slots = bucket.header().matching(fingerprint(held.hash));
@@ -294,7 +294,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         items.extend(of_bucket.filter(|(_, _, item)| item.tag == held.tag));
     }
 
-    /// Takes all of a key out of its buckets and out of the chains, durably and at once.
+    /// Clears all items of a key in its buckets and the chains, durably and crash-atomically.
     fn clear_all(
         &self,
         held: &mut LockedBuckets<'_, M>,

@@ -1,4 +1,4 @@
-//! What a table of duplicate keys looks like inside.
+//! Figures of a table of duplicate keys.
 
 use crate::hash::HashCodec;
 use crate::memory::Medium;
@@ -19,9 +19,9 @@ use crate::table::stages::Figures;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct PeaMultiStats {
-    /// Of the table: what slots hold are values and pointers.
+    /// The table's figures. Its slots hold values and pointers.
     pub table: PeaStats,
-    /// Keys that have a pointer to a value buffer, once for each bucket that it is in.
+    /// Pointers to value buffers. A key may have one in each of its buckets.
     pub pointers: usize,
     /// Values in buffers.
     pub buffered: usize,

@@ -1,4 +1,4 @@
-//! Storing several words, durably if the table is, and whole whatever crashes.
+//! Stores of several words, crash-atomic in durable tables.
 
 use super::{Interrupted, LockedBuckets};
 use crate::hash::HashCodec;
@@ -17,7 +17,7 @@ enum Word<'t> {
 }
 
 impl<P: HashCodec, M: Medium> Table<P, M> {
-    /// The word at a location that is one.
+    /// Returns the word at a location, which must be valid.
     fn word_at(&self, location: Location) -> Word<'_> {
         let of = |slot, word| if word == 0 { Word::First(slot) } else { Word::Second(slot) };
         match location {
@@ -40,7 +40,8 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
     /// Stores words, and makes them durable.
     pub(in crate::table::pea) fn store_words(&self, stores: &[(Location, u64)]) {
         for &(location, word) in stores {
-            // Release: of slots, with what they point to. Relaxed: of values, before that.
+            // Release for slots, which publishes the values that they point to. Relaxed for values,
+            // which are stored before.
             match self.word_at(location) {
                 Word::First(slot) => self.medium.store_first(slot, word, Ordering::Release),
                 Word::Second(slot) => self.medium.store_second(slot, word, Ordering::Release),
@@ -56,7 +57,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
                     }
                     Word::Value(value) => core::ptr::from_ref(value).cast(),
                 };
-                // Those of a line are side by side.
+                // Words of one line follow each other in `stores`.
                 let line = address.addr() / 64;
                 if last.replace(line) != Some(line) {
                     self.medium.flush(address, size_of::<u64>());
@@ -66,9 +67,9 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         }
     }
 
-    /// Stores words that a key's locks protect, so that a crash leaves all of them stored
-    /// or none. (More than a record of the log holds are stored by as many at a time:
-    /// values in chains for want of memory.)
+    /// Stores words that a key's locks protect, so that a crash leaves all of them stored or none.
+    /// (If there are more than a record of the log holds, stores a record's worth at a time: values
+    /// in chains because memory was refused.)
     pub(super) fn store_at_once(&self, hash: u64, stores: &[(Location, u64)]) {
         match &self.duplicates().log {
             Some(log) if stores.len() > 1 => {
@@ -82,7 +83,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         }
     }
 
-    /// Sees to it that [`store_at_once`](Self::store_at_once) can write down what it does.
+    /// Makes the log writable for [`store_at_once`](Self::store_at_once).
     pub(super) fn open_log(&self, held: &LockedBuckets<'_, M>) -> Result<(), Interrupted> {
         match &self.duplicates().log {
             Some(log) => log.make_writable(held.hash).map_err(|_| Interrupted::NoRoom),

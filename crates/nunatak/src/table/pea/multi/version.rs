@@ -1,18 +1,18 @@
-//! Locks by which readers find out that somebody has written: a number that is odd
-//! while the lock is held, and another one after that.
+//! Locks by which readers notice changes: a number that is odd while the lock is held, and that is
+//! different afterwards.
 //!
-//! Who only wants that nobody writes holds the lock still: for readers that is nothing.
+//! A thread that only keeps writers out holds the lock still. Readers do not notice.
 
 use crate::memory::Zeroed;
 use crate::sync::{AtomicU64, Backoff, Ordering, fence};
 
-/// Whether the lock is held by somebody who does not write.
+/// The bit of a lock that is held still.
 const STILL: u64 = 1 << 63;
 
 #[derive(Debug, Default)]
 pub(in crate::table::pea) struct Version(AtomicU64);
 
-// SAFETY: zero bytes are zero words; there is nothing to drop.
+// SAFETY: zero bytes are a valid `AtomicU64`, and there is nothing to drop.
 unsafe impl Zeroed for Version {
     #[cfg(any(loom, shuttle))]
     fn zeroed() -> Self {
@@ -42,30 +42,30 @@ impl Version {
         if number & (STILL | 1) != 0 {
             return false;
         }
-        // Acquire: pairs with the unlocking.
+        // Acquire: pairs with `unlock` and `let_go`.
         let locked =
             self.0.compare_exchange(number, number + 1, Ordering::Acquire, Ordering::Relaxed);
-        // Who reads something that is stored from here on, and then asks, finds the odd
-        // number or a later one.
+        // Pairs with the acquire fence of readers: a reader that sees a store from here on finds
+        // the odd number or a later one.
         fence(Ordering::Release);
         locked.is_ok()
     }
 
     #[inline(always)]
     pub(in crate::table::pea) fn unlock(&self) {
-        // Relaxed: nobody else changes it meanwhile. Release: with all that was stored.
+        // Relaxed: only the holder changes the number. Release: publishes the holder's stores.
         let number = self.0.load(Ordering::Relaxed);
         debug_assert!(number & 1 != 0);
         self.0.store(number + 1, Ordering::Release);
     }
 
-    /// Keeps everybody from writing, and reads on.
+    /// Keeps writers out. Readers go on.
     pub(in crate::table::pea) fn hold_still(&self) {
         let mut backoff = Backoff::new();
         loop {
             // Relaxed: only a hint.
             let number = self.0.load(Ordering::Relaxed);
-            // Acquire: pairs with the unlocking.
+            // Acquire: pairs with `unlock` and `let_go`.
             if number & (STILL | 1) == 0
                 && self
                     .0
@@ -79,36 +79,36 @@ impl Version {
     }
 
     pub(in crate::table::pea) fn let_go(&self) {
-        // Relaxed: nobody else changes it meanwhile. Release: who locks it next sees what
-        // was read before.
+        // Relaxed: only the holder changes the number. Release: the next holder's stores come after
+        // this thread's loads.
         self.0.store(self.0.load(Ordering::Relaxed) & !STILL, Ordering::Release);
     }
 
-    /// The number, if nobody writes.
+    /// Returns the number, unless a writer holds the lock.
     #[inline(always)]
     pub(in crate::table::pea) fn begin(&self) -> Option<u64> {
-        // Acquire: what was stored before the last unlocking is seen.
+        // Acquire: sees all stores before the last `unlock`.
         let number = self.0.load(Ordering::Acquire) & !STILL;
         (number & 1 == 0).then_some(number)
     }
 
-    /// Whether somebody writes. What the caller has read was read before, by acquiring.
+    /// Returns whether a writer holds the lock. The caller's loads came before, and acquire.
     #[inline(always)]
     pub(in crate::table::pea) fn is_locked(&self) -> bool {
-        // Acquire: what who has unlocked it made durable is.
+        // Acquire: pairs with `unlock`, before which the writer made its stores durable.
         self.0.load(Ordering::Acquire) & 1 != 0
     }
 
-    /// The number while the caller holds the lock.
+    /// Returns the number. The caller holds the lock.
     pub(in crate::table::pea) fn held(&self) -> u64 {
-        // Relaxed: nobody else changes it.
+        // Relaxed: no other thread changes it.
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody has written since. An acquire fence comes before.
+    /// Returns whether no thread has written since. The caller has an acquire fence before.
     #[inline(always)]
     pub(in crate::table::pea) fn is_same(&self, number: u64) -> bool {
-        // Relaxed: by the fence.
+        // Relaxed: the fence orders it.
         self.0.load(Ordering::Relaxed) & !STILL == number
     }
 }

@@ -1,14 +1,13 @@
-//! Which buffers are in use.
+//! Value buffers: which are in use.
 //!
 //! Invariants
-//! 1. A segment has a type while any of its buffers is in use; of the others it lists those
-//!    that are free.
+//! 1. A segment has a type while any of its buffers is in use, and lists its free buffers.
 //! 2. The lowest segments are used first, so that the end of the reserved array can be given back
 //!    to the system.
-//! 3. After a crash nobody knows which buffers are in use before all segments of buckets
-//!    were looked at: until then the *old* segments, all that there were before, have marks
-//!    of those that were found, and none of the others is given out.
-//! 4. Locks are taken in this order: the state, those of the medium, the old segments.
+//! 3. After a crash it is not known which buffers are in use until all segments of buckets were
+//!    restored. Until then *old* segments, all that are in the file, mark the buffers that were
+//!    found. No buffer of an old segment is given out.
+//! 4. Locks are taken in this order: the state, the locks of the medium, the old segments.
 
 use super::{Pointer, Values, WORDS};
 use crate::error::Error;
@@ -20,11 +19,11 @@ use std::collections::BTreeSet;
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) segments: Vec<Segment>,
-    /// Segments that are not used at all.
+    /// Unused segments.
     pub(super) free: BTreeSet<usize>,
-    /// Of each type, the segments that have a free buffer.
+    /// For each type, the segments with a free buffer.
     pub(super) with_room: Vec<BTreeSet<usize>>,
-    /// How many segments are old.
+    /// The number of old segments.
     pub(super) old: usize,
 }
 
@@ -38,23 +37,23 @@ impl State {
 pub(super) struct Segment {
     pub(super) kind: usize,
     pub(super) used: usize,
-    /// Buffers that are free, by their numbers.
+    /// The numbers of the free buffers.
     pub(super) free: Vec<u16>,
 }
 
-/// A segment of which it is not known which buffers are in use, but for some.
+/// A segment of which only some used buffers are known.
 #[derive(Debug, Default)]
 pub(super) struct Old {
-    /// Of those that were found.
+    /// The type of the buffers that were found.
     pub(super) kind: usize,
     pub(super) used: usize,
-    /// A bit for each.
+    /// A bit for each buffer.
     pub(super) marks: Vec<u64>,
 }
 
 impl<M: Medium> Values<M> {
-    /// An empty buffer, behind another one if it is a chain's. The link is durable with
-    /// the first value.
+    /// Allocates an empty buffer. If it is for a chain, links it to the buffer before it. The link
+    /// is durable with the first value.
     pub(super) fn allocate(&self, kind: usize, link: u64) -> Result<Pointer, Error> {
         let mut state = self.state.lock();
         let State { segments, free, with_room, .. } = &mut *state;
@@ -92,14 +91,14 @@ impl<M: Medium> Values<M> {
             let linked = self.words.make_writable(block * WORDS);
             linked.inspect_err(|_| self.give_back(pointer))?;
             let word = self.words.at(block * WORDS);
-            // Relaxed: before the release of the pointer or of the lock.
+            // Relaxed: the release of the pointer or of the lock comes later.
             self.medium.store_word(word, link, Ordering::Relaxed);
             self.medium.flush(word, 1);
         }
         Ok(pointer)
     }
 
-    /// Takes a buffer back that no pointer names any more.
+    /// Takes back a buffer that no pointer names any more.
     pub(super) fn give_back(&self, pointer: Pointer) {
         let number = pointer.block() / self.per_segment;
         let buffer = (pointer.block() % self.per_segment) >> pointer.kind();
@@ -108,7 +107,7 @@ impl<M: Medium> Values<M> {
         }
         let mut state = self.state.lock();
         let State { segments, free, with_room, .. } = &mut *state;
-        // In a damaged file it may be none.
+        // In a damaged file the pointer may name no buffer.
         let is_its = |segment: &&mut Segment| segment.used > 0 && segment.kind == pointer.kind();
         let Some(segment) = segments.get_mut(number).filter(is_its) else {
             debug_assert!(M::IS_DURABLE);
@@ -126,7 +125,7 @@ impl<M: Medium> Values<M> {
         }
     }
 
-    /// Takes a buffer back that is of an old segment, if it is.
+    /// Unmarks a buffer of an old segment. Returns false if its segment is not old.
     pub(super) fn unmark(&self, number: usize, buffer: usize) -> bool {
         let mut old = self.old.lock();
         let Some(segment) = old.get_mut(number) else { return false };
@@ -138,8 +137,8 @@ impl<M: Medium> Values<M> {
         true
     }
 
-    /// Gives the pages of a segment up in which nothing is: nobody comes to them but readers
-    /// who ask afterwards whether pages were given out again.
+    /// Gives up the pages of an empty segment. Only late readers use it, and they ask afterwards
+    /// whether pages were reused.
     pub(super) fn discard(&self, number: usize) {
         let words = self.per_segment * WORDS;
         if M::IS_PAGED && !self.medium.is_read_only() {
@@ -147,7 +146,7 @@ impl<M: Medium> Values<M> {
         }
     }
 
-    /// Gives the memory of the last segments back to the system, if they are free.
+    /// Returns the memory of the last segments to the system, if they are free.
     pub(in crate::table::pea) fn trim(&self) {
         let mut state = self.state.lock();
         let before = state.segments.len();
@@ -162,7 +161,7 @@ impl<M: Medium> Values<M> {
         }
     }
 
-    /// How many segments there are, and of each type how many buffers are in use.
+    /// Returns the number of segments in use, and of buffers in use by type.
     pub(in crate::table::pea) fn stats(&self) -> (usize, Vec<usize>) {
         let state = self.state.lock();
         let mut buffers = vec![0; self.last_kind() + 1];

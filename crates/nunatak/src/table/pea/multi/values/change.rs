@@ -1,4 +1,4 @@
-//! Changing the values of a key, by who holds the lock of the bucket of its pointer.
+//! Changes to the values of a key. The caller holds the lock of the pointer's bucket.
 
 use super::{PAGE_WORDS, Pointer, Values, WORDS};
 use crate::error::Error;
@@ -6,7 +6,7 @@ use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
 
-/// What is left when a value was taken out.
+/// The rest after a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::table::pea) enum Left {
     Many(Pointer),
@@ -14,17 +14,17 @@ pub(in crate::table::pea) enum Left {
     Nothing,
 }
 
-/// What is to be done to take a value out.
+/// The stores that a removal needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::table::pea) struct Removal {
-    /// The word to be stored first, by its number: that of the last value.
+    /// The word to store first, by its number, and the last value, which fills this hole.
     pub(in crate::table::pea) hole: Option<(usize, u64)>,
     /// What the pointer becomes.
     pub(in crate::table::pea) left: Left,
 }
 
 impl<M: Medium> Values<M> {
-    /// Puts values of slots into a buffer of their own, durably.
+    /// Stores values in a new buffer, durably.
     pub(in crate::table::pea) fn store(&self, values: &[u64]) -> Result<Pointer, Error> {
         let fits = |kind: &usize| values.len() <= self.capacity(*kind);
         let kind = (0..=self.last_kind()).find(fits).ok_or(Error::CapacityOverflow)?;
@@ -33,8 +33,8 @@ impl<M: Medium> Values<M> {
         Ok(pointer)
     }
 
-    /// Puts another value behind those of a key, durably. If it is in another buffer then,
-    /// the one before is given back by [`replaced`](Self::replaced).
+    /// Appends a value to a key's buffer, durably. If the returned pointer names another buffer,
+    /// the caller gives the old one back by [`replaced`](Self::replaced).
     pub(in crate::table::pea) fn append(
         &self,
         before: Pointer,
@@ -55,7 +55,7 @@ impl<M: Medium> Values<M> {
         }
     }
 
-    /// The same if its buffer has room.
+    /// Appends a value if the buffer has room.
     #[inline(always)]
     pub(in crate::table::pea) fn append_behind(
         &self,
@@ -64,7 +64,7 @@ impl<M: Medium> Values<M> {
     ) -> Result<Option<Pointer>, Error> {
         let count = before.count();
         if M::IS_DURABLE && !self.is_mapped(before) {
-            // Of a file that somebody has damaged.
+            // A pointer of a damaged file.
             return Err(Error::CapacityOverflow);
         }
         if count >= self.capacity(before.kind()) {
@@ -72,13 +72,13 @@ impl<M: Medium> Values<M> {
         }
         let place = self.place(before, count);
         self.words.make_writable(place)?;
-        // Relaxed: before the release of the pointer or of the lock.
+        // Relaxed: the release of the pointer or of the lock comes later.
         self.medium.store_word(self.words.at(place), value, Ordering::Relaxed);
         self.persist(place, 1);
         Ok(Some(before.with_count(count + 1)))
     }
 
-    /// In which of a key's buffers a value is, and where there.
+    /// Finds a value in a key's buffers. Returns the buffer and the place in it.
     pub(in crate::table::pea) fn locate(
         &self,
         pointer: Pointer,
@@ -88,8 +88,8 @@ impl<M: Medium> Values<M> {
         buffers.find_map(|buffer| Some((buffer, self.find(buffer, value)?)))
     }
 
-    /// What is to be done to take a value out that was [located](Self::locate); a single one
-    /// is left in its buffer if it must be.
+    /// Plans the removal of a [located](Self::locate) value. If `keeps_one`, a single value stays
+    /// in its buffer.
     pub(in crate::table::pea) fn plan_removal(
         &self,
         pointer: Pointer,
@@ -124,8 +124,8 @@ impl<M: Medium> Values<M> {
         Removal { hole, left }
     }
 
-    /// Gives the buffer of a pointer back whose place another one has taken, unless it is
-    /// the same, or behind the other in a chain.
+    /// Gives back a replaced pointer's buffer, unless the new pointer names it or has it in its
+    /// chain.
     pub(in crate::table::pea) fn replaced(&self, before: Pointer, by: Pointer) {
         let is_kept = by.block() == before.block()
             || self.before(by).is_some_and(|full| full.block() == before.block());
@@ -136,12 +136,12 @@ impl<M: Medium> Values<M> {
 
     /// Gives all buffers of a key back.
     pub(in crate::table::pea) fn free(&self, pointer: Pointer) {
-        // (Each of them says which one is before it when it is come to.)
+        // The iterator loads the link of each buffer before it returns the buffer.
         self.chain(pointer, || true).for_each(|buffer| self.give_back(buffer));
     }
 
-    /// Copies the values of a buffer to one of another type, but for one, in whose place
-    /// the last one is.
+    /// Copies the values of a buffer to a buffer of another type. Leaves one value out if asked;
+    /// the last value takes its place.
     fn copy_to(
         &self,
         kind: usize,
@@ -158,8 +158,8 @@ impl<M: Medium> Values<M> {
         Ok(to)
     }
 
-    /// Stores all values of a buffer that nobody else knows, durably. If that can't be, the
-    /// buffer is given back.
+    /// Stores all values of a buffer that no other thread knows, durably. Gives the buffer back if
+    /// this fails.
     fn fill(&self, buffer: Pointer, values: impl Iterator<Item = u64>) -> Result<(), Error> {
         let (first, end) = (buffer.block() * WORDS, self.place(buffer, buffer.count()));
         let pages = first / PAGE_WORDS..end.div_ceil(PAGE_WORDS);
@@ -167,19 +167,19 @@ impl<M: Medium> Values<M> {
         let ready = words.try_for_each(|word| self.words.make_writable(word));
         ready.inspect_err(|_| self.give_back(buffer))?;
         for (place, value) in (self.place(buffer, 0)..).zip(values) {
-            // Relaxed: before the release of the pointer or of the lock.
+            // Relaxed: the release of the pointer or of the lock comes later.
             self.medium.store_word(self.words.at(place), value, Ordering::Relaxed);
         }
         self.persist(first, end - first);
         Ok(())
     }
 
-    /// Sees to it that the word of a value may be stored to.
+    /// Makes the word of a value writable.
     pub(in crate::table::pea) fn open(&self, word: usize) -> Result<(), Error> {
         self.words.make_writable(word)
     }
 
-    /// Makes words durable, before what names them.
+    /// Makes words durable, before a pointer names them.
     fn persist(&self, first: usize, count: usize) {
         if M::IS_DURABLE {
             let mut next = first;

@@ -1,7 +1,7 @@
-//! Which buffers of a file are in use.
+//! Value buffers of a file: which are in use.
 //!
-//! A table that is closed says it. After a crash the buffers are those that pointers name,
-//! which is known when all segments of buckets were looked at.
+//! A closed table says it. After a crash they are the buffers that pointers name, which is known
+//! after all segments of buckets were restored.
 
 use super::buffers::{Old, Segment, State};
 use super::{Pointer, Values, WORDS};
@@ -9,18 +9,18 @@ use crate::error::Error;
 use crate::memory::Medium;
 use std::collections::BTreeSet;
 
-/// In the place of what is said of a segment: none of its buffers is in use.
+/// In place of the words of a segment: the segment is unused.
 const FREE: u64 = u64::MAX;
 
 const KIND_SHIFT: u32 = 32;
 
 impl<M: Medium> Values<M> {
-    /// How many words of buffers there are pages for.
+    /// Returns the number of words that there are pages for.
     pub(in crate::table::pea) fn words(&self) -> usize {
         self.words.len()
     }
 
-    /// Learns of the segments that a medium holds, of whose buffers nothing is known.
+    /// Learns of the medium's segments. Which buffers are in use is not known yet.
     pub(in crate::table::pea) fn find_segments(&self) -> Result<(), Error> {
         let words = self.per_segment * WORDS;
         let len = self.words.len().div_ceil(words).min(self.most);
@@ -36,7 +36,7 @@ impl<M: Medium> Values<M> {
         *self.old.lock() = segments;
     }
 
-    /// Learns that the buffers of a pointer are in use; false if they can't be.
+    /// Marks the buffers of a pointer as used. Returns false if the pointer is not valid.
     pub(in crate::table::pea) fn mark(&self, pointer: Pointer) -> bool {
         let mut old = self.old.lock();
         let mut marked = Vec::new();
@@ -75,12 +75,12 @@ impl<M: Medium> Values<M> {
         true
     }
 
-    /// The segment of a buffer, and its block there.
+    /// Returns the segment of a buffer, and the buffer's first block in it.
     fn split(&self, buffer: Pointer) -> (usize, usize) {
         (buffer.block() / self.per_segment, buffer.block() % self.per_segment)
     }
 
-    /// All buffers that are in use have been found.
+    /// Ends the search: all buffers in use were found.
     pub(in crate::table::pea) fn end_search(&self) {
         let mut state = self.state.lock();
         let old = core::mem::take(&mut *self.old.lock());
@@ -103,8 +103,8 @@ impl<M: Medium> Values<M> {
         }
     }
 
-    /// The blocks that the buffers of a pointer begin with; none if it is to no buffer, or to
-    /// one of another type than its segment.
+    /// Returns the first blocks of a pointer's buffers. Returns nothing if the pointer is not
+    /// valid, or if a buffer's type is not its segment's.
     pub(in crate::table::pea) fn blocks(&self, pointer: Pointer) -> Option<Vec<usize>> {
         let is_sound = |buffer: &Pointer| {
             let (number, block) = self.split(*buffer);
@@ -127,7 +127,7 @@ impl<M: Medium> Values<M> {
         Some(blocks.into_iter().collect())
     }
 
-    /// Words that say which buffers are in use; none if that is not known.
+    /// Returns words that say which buffers are in use. Returns nothing if this is not known.
     pub(in crate::table::pea) fn to_words(&self) -> Option<Vec<u64>> {
         let state = self.state.lock();
         if state.old > 0 {
@@ -151,7 +151,7 @@ impl<M: Medium> Values<M> {
         Some(words)
     }
 
-    /// Learns which buffers are in use of words that say it; false if they don't.
+    /// Learns from words which buffers are in use. Returns false if the words are not valid.
     pub(in crate::table::pea) fn learn(&self, words: &[u64]) -> bool {
         let mut rest = words.iter().copied();
         let mut segments = Vec::new();
@@ -172,7 +172,7 @@ impl<M: Medium> Values<M> {
             }
             segments.push(Old { kind, used, marks });
         }
-        // There may be pages for more, in which nothing is.
+        // There may be pages for further segments, which are unused.
         let len = segments.len().max(self.state.lock().old);
         segments.resize_with(len, Old::default);
         if len > self.most || self.words.grow(len * self.per_segment * WORDS).is_err() {

@@ -1,10 +1,9 @@
 //! Value buffers: the values of keys that have many (section 3.3).
 //!
-//! A value segment is as large as a segment of buckets, and divided into buffers of one
-//! type: those of type k are 2^k blocks of 256 bytes. The values of a key are in one
-//! buffer, and move to one twice as large when it is full. The last type is a whole
-//! segment, of which a key may have any number: each but the first one names the one
-//! before it in its first word.
+//! A value segment is as large as a segment of buckets, and is divided into buffers of one type. A
+//! buffer of type k is 2^k blocks of 256 bytes. The values of a key are in one buffer, and move to
+//! a buffer twice as large when it is full. A buffer of the last type is a whole segment. A key may
+//! have any number of these, in a chain: the first word of each names the buffer before it.
 //!
 //! ```text
 //! pointer   63 … 59   58 … 38              37 … 0
@@ -12,15 +11,15 @@
 //! ```
 //!
 //! Invariants
-//! 1. Who holds the lock of the bucket that a pointer is in is the only one to change
-//!    its buffer. Readers copy it meanwhile, as far as it is mapped, and ask the bucket's
-//!    version afterwards whether that counts.
-//! 2. A pointer's buffer is full up to the number of values that the pointer says, and
-//!    never empty; those before it in a chain are full.
-//! 3. A buffer is given back when no pointer names it any more, durably.
+//! 1. Only the holder of the lock of a pointer's bucket (in chains: of the key's first bucket)
+//!    changes the pointer's buffer. Readers copy the buffer meanwhile, as far as it is mapped. They
+//!    validate the bucket's version afterwards.
+//! 2. A pointer's buffer holds as many values as the pointer says, and at least one. The buffers
+//!    before it in a chain are full.
+//! 3. A buffer is given back only after no pointer names it any more, durably.
 //!
-//! Words are stored relaxed: what publishes them is the release of the pointer, or of the
-//! lock. Who has the lock loads them relaxed; readers validate what they have loaded.
+//! Words are stored relaxed: the release of the pointer or of the lock publishes them. The holder
+//! of the lock loads them relaxed; readers validate what they have loaded.
 
 mod buffers;
 mod change;
@@ -42,10 +41,10 @@ const BLOCK_BYTES: usize = WORDS * size_of::<u64>();
 const BLOCK_BITS: u32 = 38;
 const COUNT_BITS: u32 = 21;
 
-/// Words that are side by side in every medium.
+/// Neighbouring words in every medium.
 const PAGE_WORDS: usize = 4096 / size_of::<u64>();
 
-/// The values of a key: where they are, and how many of them.
+/// Where the values of a key are, and their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::table::pea) struct Pointer(pub(in crate::table::pea) u64);
 
@@ -76,7 +75,7 @@ impl Pointer {
 #[derive(Debug)]
 pub(in crate::table::pea) struct Values<M: Medium = Heap> {
     medium: M,
-    /// Of all blocks.
+    /// The words of all blocks.
     words: ReservedArray<AtomicU64, M>,
     /// Blocks of a segment: a power of two.
     per_segment: usize,
@@ -110,37 +109,37 @@ impl<M: Medium> Values<M> {
         })
     }
 
-    /// The type of whole segments, which are chained.
+    /// Returns the type of whole segments, which form chains.
     fn last_kind(&self) -> usize {
         self.per_segment.ilog2() as usize
     }
 
-    /// The first word of a buffer that holds a value.
+    /// Returns the first word of a buffer that holds a value.
     fn first_word(&self, kind: usize) -> usize {
         usize::from(kind == self.last_kind())
     }
 
-    /// How many values a buffer of a type holds.
+    /// Returns the number of values that a buffer of a type has room for.
     fn capacity(&self, kind: usize) -> usize {
         (WORDS << kind) - self.first_word(kind)
     }
 
-    /// The number of the word of a value.
+    /// Returns the number of a value's word.
     fn place(&self, pointer: Pointer, at: usize) -> usize {
         pointer.block() * WORDS + self.first_word(pointer.kind()) + at
     }
 
-    /// The word of a value, by its number.
+    /// Returns the word of a value, by its number.
     pub(in crate::table::pea) fn word(&self, place: usize) -> &AtomicU64 {
         self.words.at(place)
     }
 
-    /// The place of a value.
+    /// Returns the word of a value, by its buffer and its place there.
     fn value(&self, pointer: Pointer, at: usize) -> &AtomicU64 {
         self.words.at(self.place(pointer, at))
     }
 
-    /// The full buffer before one of a chain.
+    /// Returns the full buffer before a buffer of a chain.
     fn before(&self, pointer: Pointer) -> Option<Pointer> {
         if pointer.kind() != self.last_kind() {
             return None;
@@ -154,15 +153,15 @@ impl<M: Medium> Values<M> {
         ((link - 1) & ((1 << BLOCK_BITS) - 1)) as usize
     }
 
-    /// Whether a pointer that may be nonsense can be followed.
+    /// Returns whether a pointer that may be invalid can be followed.
     pub(in crate::table::pea) fn is_mapped(&self, pointer: Pointer) -> bool {
         pointer.kind() <= self.last_kind()
             && (pointer.block() + (1 << pointer.kind())) * WORDS <= self.words.len()
             && pointer.count() <= self.capacity(pointer.kind())
     }
 
-    /// The buffers of a key, which may change meanwhile: it is asked from time to time
-    /// whether to go on.
+    /// Iterates over the buffers of a key, which may change meanwhile. Asks `is_still` before each
+    /// further buffer.
     fn chain(&self, last: Pointer, is_still: impl Fn() -> bool) -> impl Iterator<Item = Pointer> {
         let is_sound = move |pointer: &Pointer| self.is_mapped(*pointer);
         let mut next = Some(last).filter(is_sound);
@@ -171,7 +170,7 @@ impl<M: Medium> Values<M> {
             let current = next?;
             count += 1;
             let goes_on = |pointer: &Pointer| {
-                // No more than there are: in a damaged file they may lead back.
+                // Bounds the length: in a damaged file a chain may lead back to itself.
                 let is_chain = count <= self.words.len() / (self.per_segment * WORDS);
                 is_chain && is_sound(pointer) && is_still()
             };
@@ -180,7 +179,6 @@ impl<M: Medium> Values<M> {
         })
     }
 
-    /// How many values there are.
     pub(in crate::table::pea) fn count(
         &self,
         pointer: Pointer,
@@ -189,7 +187,7 @@ impl<M: Medium> Values<M> {
         self.chain(pointer, is_still).map(Pointer::count).sum()
     }
 
-    /// The words of a buffer that hold values, as far as they are side by side.
+    /// Iterates over the words of a buffer that hold values, in slices of neighbours.
     #[inline(always)]
     fn pieces(&self, buffer: Pointer) -> impl Iterator<Item = &[AtomicU64]> {
         let most = if M::IS_PAGED { PAGE_WORDS } else { usize::MAX };
@@ -202,7 +200,7 @@ impl<M: Medium> Values<M> {
         })
     }
 
-    /// All values, piece by piece, those of the last buffer first if there are more.
+    /// Visits all values in slices, the last buffer of a chain first.
     #[inline(always)]
     pub(in crate::table::pea) fn each_piece(
         &self,
@@ -215,7 +213,6 @@ impl<M: Medium> Values<M> {
         }
     }
 
-    /// All values.
     pub(in crate::table::pea) fn each(
         &self,
         pointer: Pointer,
@@ -227,7 +224,7 @@ impl<M: Medium> Values<M> {
         });
     }
 
-    /// Whether a value is one of a key's.
+    /// Returns whether a key has a value.
     pub(in crate::table::pea) fn contains(
         &self,
         pointer: Pointer,
@@ -237,7 +234,7 @@ impl<M: Medium> Values<M> {
         self.chain(pointer, is_still).any(|buffer| self.find(buffer, value).is_some())
     }
 
-    /// The value that was stored last.
+    /// Returns the value that was stored last.
     pub(in crate::table::pea) fn newest(&self, pointer: Pointer) -> Option<u64> {
         let last = pointer.count().checked_sub(1).filter(|_| self.is_mapped(pointer))?;
         Some(self.value(pointer, last).load(DATA))
@@ -253,14 +250,13 @@ impl<M: Medium> Values<M> {
         })
     }
 
-    /// Of the lines that a reader of a buffer comes to first the addresses, side by side,
-    /// and how many they are at most.
+    /// Returns the address of a buffer's first line, and the number of lines that hold values.
     pub(in crate::table::pea) fn lines(&self, pointer: Pointer) -> (*const u8, usize) {
         let bytes = (self.first_word(pointer.kind()) + pointer.count()) * size_of::<u64>();
         (self.words.address(pointer.block() * WORDS).cast(), bytes.div_ceil(64))
     }
 
-    /// The line that the next value is stored in.
+    /// Returns the address where the next value will be stored.
     pub(in crate::table::pea) fn end(&self, pointer: Pointer) -> *const u8 {
         let last = self.capacity(pointer.kind()) - 1;
         self.words.address(self.place(pointer, pointer.count().min(last))).cast()
@@ -270,7 +266,7 @@ impl<M: Medium> Values<M> {
         self.words.usage()
     }
 
-    /// Gives what is known of pages behind the last segment back.
+    /// Gives back what the medium knows of pages behind the last segment.
     pub(in crate::table::pea) fn trim_map(&self) -> Result<(), Error> {
         self.words.trim_map()
     }
@@ -278,7 +274,7 @@ impl<M: Medium> Values<M> {
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 impl Values<crate::memory::durable::Paged> {
-    /// An error if it is said of pages that they are where none are.
+    /// Returns an error if a map names pages that are not in the file.
     pub(in crate::table::pea) fn check(&self) -> Result<(), Error> {
         self.words.region().check()
     }
@@ -296,7 +292,7 @@ mod tests {
         all
     }
 
-    /// Takes a value out as who has the pointer does.
+    /// Removes a value as the holder of the pointer does.
     fn remove(values: &Values, pointer: Pointer, value: u64) -> Option<Left> {
         let found = values.locate(pointer, value)?;
         let Removal { hole, left } = values.plan_removal(pointer, found, false);
@@ -316,7 +312,7 @@ mod tests {
         appended
     }
 
-    /// Segments of eight blocks: types of 32, 64, 128 and chained 255 values.
+    /// Segments of eight blocks: types of 32, 64 and 128 values, and chained buffers of 255.
     #[test]
     fn buffers_grow_and_shrink_with_what_they_hold() {
         let values = Values::new(&Heap, 8).unwrap();
@@ -361,13 +357,13 @@ mod tests {
         odd.for_each(|(n, &pointer)| assert_eq!(all(&values, pointer), [n as u64; 40]));
     }
 
-    /// As a reader may find it that comes too late.
+    /// A reader that comes too late may find such pointers.
     #[test]
     fn nonsense_is_not_followed() {
         let values = Values::new(&Heap, 8).unwrap();
         values.store(&[1, 2, 3]).unwrap();
         for nonsense in [u64::MAX, 0, 1 << 59, 3 << 59 | 255 << 38, 7 << 38] {
-            // A chain may lead back to itself, until somebody asks.
+            // A chain may lead back to itself, until `is_still` ends the loop.
             let asked = core::cell::Cell::new(0);
             let is_still = || asked.replace(asked.get() + 1) < 10;
             values.each(Pointer(nonsense), is_still, |_| ());
