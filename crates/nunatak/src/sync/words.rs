@@ -2,7 +2,7 @@
 
 use super::{AtomicU64, DATA};
 
-/// Copies words, each as it was at some instant, to uninitialised memory for as many. ShadowPages
+/// Copies words, each as it was at some instant, to uninitialised memory for as many. Copies
 /// vectors of two words if `whole` says that the processor loads such a pair at once, as
 /// [`pairs_load_whole`](super::pairs_load_whole) tells.
 ///
