@@ -9,7 +9,7 @@ compile_error!("Nunatak needs a processor of 64 bits: tables reserve addresses b
 #[cfg(feature = "accounting")]
 pub mod accounting;
 pub mod alloc;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 pub mod durable;
 pub mod entry;
 mod error;
@@ -42,12 +42,12 @@ pub use table::dlht::DlhtStats;
 pub use table::iceberg::{BlockSizes, Blocks, IcebergStats, SlotHandle};
 pub use table::pea::{Entry8, Entry12, Entry16, EntrySize, PeaMultiStats, PeaStats, Strategy};
 /// A durable medium for model checkers.
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub type CheckedMedium = memory::Checked<true>;
 /// Reclamation by itself, for model checkers.
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub use sync::model as reclamation;
 pub use table::turbo::TurboStats;
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub use table::{CheckedIceberg, CheckedPea, CheckedTurbo};
 pub use table::{Design, Dlht, DlhtShadows, HashesWith, Iceberg, Pea, Turbo, Unshadowed};

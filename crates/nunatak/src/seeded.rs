@@ -7,10 +7,7 @@
 #[repr(usize)]
 #[allow(missing_docs, reason = "each is described where it is consulted")]
 #[cfg_attr(not(nunatak_seeded_bugs), allow(unreachable_pub))]
-#[cfg_attr(
-    any(not(target_os = "linux"), loom, shuttle, miri),
-    allow(dead_code, reason = "some are of files, which are not there")
-)]
+#[cfg_attr(not(durable), allow(dead_code, reason = "some are of files, which are not there"))]
 pub enum Bug {
     HitWithoutHeaderRecheck = 1,
     MissWithoutHeaderRecheck,

@@ -1,6 +1,6 @@
 //! Files of durable maps of byte strings: their contents, damage, refusals of the system, and what
 //! operations write.
-#![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
+#![cfg(all(target_os = "linux", not(modelled)))]
 
 mod temporary;
 

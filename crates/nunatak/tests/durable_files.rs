@@ -1,5 +1,5 @@
 //! Files of durable maps: their contents, damage, and refusals of the system.
-#![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
+#![cfg(all(target_os = "linux", not(modelled)))]
 
 use nunatak::durable::{Durability, IcebergMap, Options, Persistency, Simulation};
 use nunatak::{Blocks, Error, FileError};

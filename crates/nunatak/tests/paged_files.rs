@@ -1,6 +1,6 @@
 //! Files of durable maps that rest on the order of their stores, Pea Hash and TurboHash: damage,
 //! refusals of the system, and their consequences.
-#![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
+#![cfg(all(target_os = "linux", not(modelled)))]
 
 mod temporary;
 

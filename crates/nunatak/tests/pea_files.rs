@@ -1,5 +1,5 @@
 //! Files of durable maps of Pea Hash: their contents, and what operations write.
-#![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
+#![cfg(all(target_os = "linux", not(modelled)))]
 
 mod temporary;
 

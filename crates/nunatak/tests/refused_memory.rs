@@ -1,6 +1,6 @@
 //! Maps to which the system gives no memory to grow. A process of its own, since the limit holds
 //! for the process.
-#![cfg(all(target_os = "linux", not(any(loom, shuttle))))]
+#![cfg(all(target_os = "linux", not(modelled)))]
 
 use nunatak::{DlhtMap, IcebergMap, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap};
 

@@ -1,5 +1,5 @@
 //! An entry is removed once, and its memory is free when `clear` and `retain` return.
-#![cfg(not(any(loom, shuttle)))]
+#![cfg(not(modelled))]
 
 use nunatak::alloc::Global;
 use nunatak::entry::{Entries, Format, InPlace, Plain, VARIABLE};

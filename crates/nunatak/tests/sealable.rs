@@ -1,5 +1,5 @@
 //! Values change in place while other threads remove their entries: no change is lost.
-#![cfg(not(any(loom, shuttle)))]
+#![cfg(not(modelled))]
 
 use nunatak::{
     BoxedMap, Dlht, DlhtBoxedMap, HashesWith, Iceberg, Pea, RandomState, Sealable, Turbo,

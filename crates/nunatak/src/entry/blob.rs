@@ -266,7 +266,7 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> Entries for Blobs<S, M> 
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 #[allow(private_bounds, reason = "where bytes are is an internal matter")]
 impl<S, M: Medium> Blobs<S, M> {
     /// Makes places free that were given back in epochs that are durable by now.
@@ -323,7 +323,7 @@ impl<S, M: Medium> Blobs<S, M> {
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 impl<S: Send + Sync, M: Medium> crate::memory::Finder for Blobs<S, M> {
     fn find(&self, word: u64) -> bool {
         if !self.is_sound(word) {
@@ -342,7 +342,7 @@ impl<S: Send + Sync, M: Medium> crate::memory::Finder for Blobs<S, M> {
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 fn checksum(words: &[u64]) -> u64 {
     let mut hasher = crc32fast::Hasher::new();
     words.iter().for_each(|word| hasher.update(&word.to_ne_bytes()));

@@ -53,7 +53,7 @@ pub trait HashCodec: Send + Sync + 'static {
     fn hash_of_tag(&self, tag: u64, half: usize) -> u64;
 
     /// Whether a word in a file can be a tag.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     fn is_tag(&self, tag: u64) -> bool {
         tag != 0
     }
@@ -126,7 +126,7 @@ pub(crate) fn with_half(tag: u64, half: usize) -> u64 {
 }
 
 impl Decoder {
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn of_permutation(permutation: &Permutation) -> Self {
         Self(Code::Permuted(permutation.inverse()))
     }
@@ -428,7 +428,7 @@ mod tests {
                 keeps_the_invariants(&WordCodec::new(RandomState::default()), word, 2 * half, k);
                 keeps_the_invariants(&WordCodec::new(Constant), word, 2 * half, k);
                 keeps_the_invariants(&ModuloCodec, word, 2 * half, k);
-                #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+                #[cfg(durable)]
                 {
                     use crate::hash::StableCodec;
                     let stable = StableCodec::new(StableCodec::draw());

@@ -8,22 +8,22 @@
 //! A codec also says what a slot stores for a word: a tag that is never zero and never the tag
 //! of dead slots, although every word is a possible key.
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 mod bytes;
 mod codec;
 mod permutation;
 mod shared;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 mod stable;
 mod state;
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 pub use bytes::StableBytes;
 pub(crate) use codec::{Decoder, HashCodec, IdentityCodec, ModuloCodec, WordCodec, with_half};
 pub(crate) use shared::RecordCodec;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 pub(crate) use stable::StableCodec;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 pub use stable::StableHash;
 pub use state::{Hashing, Modulo, RandomState};
 

@@ -46,12 +46,12 @@ impl Permutation {
     }
 
     /// Makes the permutation of two odd numbers.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn of([first, second]: [u64; 2]) -> Self {
         Self { first: first | 1, second: second | 1 }
     }
 
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn multipliers(&self) -> [u64; 2] {
         [self.first, self.second]
     }

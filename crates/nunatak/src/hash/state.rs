@@ -35,7 +35,7 @@ pub struct Modulo;
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Modulo {}
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     impl Sealed for crate::hash::StableHash {}
     impl<S: core::hash::BuildHasher> Sealed for S {}
 }

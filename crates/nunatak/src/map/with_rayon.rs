@@ -137,7 +137,7 @@ where
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::{DlhtBoxedMap, DlhtMap, DlhtSet};

@@ -164,7 +164,7 @@ where
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use crate::{DlhtBoxedMap, DlhtMap, DlhtSet, PeaMultiMap};
 

@@ -15,7 +15,7 @@ impl Addresses {
     /// Returns how many bytes of addresses a new table may reserve: more than the machine has
     /// memory, but a small part of what is left, so that thousands of tables find some.
     pub(crate) fn share() -> u64 {
-        if cfg!(any(loom, shuttle)) {
+        if cfg!(modelled) {
             return 1 << 11;
         }
         // Miri allocates reserved memory, and goes through all of it when it is freed: room for a

@@ -44,7 +44,7 @@ pub(crate) struct Buddies {
 impl Buddies {
     /// Restores the extents of `len` elements, of which `used` are in use. No operation knows the
     /// others. Returns nothing if the extents are not valid.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(crate) fn restore(len: usize, mut used: Vec<BuddyExtent>) -> Option<Self> {
         used.sort_by_key(|extent| extent.first);
         let mut extents = Self { len, ever: len, ..Self::default() };
@@ -62,7 +62,7 @@ impl Buddies {
     }
 
     /// Creates extents for `len` elements, all of which are in use.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(crate) fn all_used(len: usize) -> Self {
         Self { len, ever: len, ..Self::default() }
     }
@@ -180,7 +180,7 @@ impl Buddies {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
 

@@ -16,10 +16,7 @@ use core::fmt::Debug;
 
 /// Parts of a medium, each of which grows by itself. The numbers are written to files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(
-    any(not(target_os = "linux"), loom, shuttle, miri),
-    allow(dead_code, reason = "there are no files")
-)]
+#[cfg_attr(not(durable), allow(dead_code, reason = "there are no files"))]
 pub enum Part {
     /// Slots of the first level.
     Front = 1,
@@ -46,7 +43,7 @@ pub enum Part {
     LogMap = 15,
 }
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 impl Part {
     /// The part that says where the pages of this part are.
     pub(crate) fn map(self) -> Self {
@@ -64,7 +61,7 @@ impl Part {
 
 /// A medium for slots.
 #[cfg_attr(
-    any(loom, shuttle),
+    modelled,
     allow(private_interfaces, reason = "the trait is sealed: its module is private")
 )]
 pub trait Medium: Clone + Debug + Send + Sync + 'static {
@@ -75,7 +72,7 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
     const IS_PAGED: bool = false;
 
     /// The bytes of a part.
-    #[cfg(not(any(loom, shuttle)))]
+    #[cfg(not(modelled))]
     type Region: Region + Debug;
 
     /// Bytes that never move.
@@ -117,11 +114,11 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
     }
 
     /// Reserves addresses for so many bytes of a part, and maps the bytes that it has already.
-    #[cfg(not(any(loom, shuttle)))]
+    #[cfg(not(modelled))]
     fn region(&self, part: Part, bytes: usize) -> Result<Self::Region, Error>;
 
     /// Returns the address of a byte in a region that begins at `base`.
-    #[cfg(not(any(loom, shuttle)))]
+    #[cfg(not(modelled))]
     #[inline(always)]
     fn address(region: &Self::Region, base: *const u8, offset: usize) -> *const u8 {
         let _ = region;
@@ -132,7 +129,7 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// If there is no room for a copy of the page.
-    #[cfg(not(any(loom, shuttle)))]
+    #[cfg(not(modelled))]
     #[inline(always)]
     fn make_writable(region: &Self::Region, offset: usize) -> Result<(), Error> {
         let _ = (region, offset);
@@ -143,7 +140,7 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// If there is no room for the page.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     fn make_present(region: &Self::Region, offset: usize) -> Result<(), Error> {
         let _ = (region, offset);
         Ok(())
@@ -161,7 +158,7 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
 
     /// Gives whole pages of a region back; they read as zero afterwards. Returns whether the medium
     /// can.
-    #[cfg(not(any(loom, shuttle)))]
+    #[cfg(not(modelled))]
     fn discard(region: &Self::Region, bytes: core::ops::Range<usize>) -> bool {
         let _ = (region, bytes);
         false
@@ -172,7 +169,7 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// If the system refuses memory.
-    #[cfg(not(any(loom, shuttle)))]
+    #[cfg(not(modelled))]
     fn trim(region: &Self::Region) -> Result<(), Error> {
         let _ = region;
         Ok(())
@@ -314,10 +311,10 @@ impl Medium for Heap {
         self.reserve(bytes)
     }
 
-    #[cfg(not(any(loom, shuttle)))]
+    #[cfg(not(modelled))]
     type Region = HeapRegion;
 
-    #[cfg(not(any(loom, shuttle)))]
+    #[cfg(not(modelled))]
     fn region(&self, _part: Part, bytes: usize) -> Result<HeapRegion, Error> {
         self.reserve(bytes)
     }
@@ -342,11 +339,11 @@ impl Medium for Heap {
 }
 
 /// Durable media for model checkers. The models check only the order of stores.
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 #[derive(Debug, Clone, Copy)]
 pub struct Checked<const ORDERED: bool>;
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 impl<const ORDERED: bool> Medium for Checked<ORDERED> {
     const IS_DURABLE: bool = true;
 

@@ -13,13 +13,13 @@
 mod addresses;
 mod arena;
 mod buddies;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 pub(crate) mod durable;
 mod heap;
 mod medium;
 pub(crate) mod prefetch;
 mod reserved_array;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 mod saved;
 mod slab;
 #[cfg(any(test, feature = "accounting"))]
@@ -30,13 +30,13 @@ pub(crate) use arena::Arena;
 pub use arena::BlobStats;
 pub(crate) use buddies::{Buddies, BuddyExtent, MOST_SIZE};
 pub use heap::{Heap, HeapRegion};
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub(crate) use medium::Checked;
 pub(crate) use medium::{Medium, Part};
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub(crate) use reserved_array::Released;
 pub(crate) use reserved_array::ReservedArray;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 pub(crate) use saved::{Saved, save, saved};
 pub(crate) use slab::{Slab, Zeroed};
 
@@ -51,7 +51,7 @@ use core::ptr::NonNull;
 pub const ALIGNMENT: usize = 64;
 
 /// Learns after a crash which words of a table name places in the finder's own memory.
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 pub(crate) trait Finder: core::fmt::Debug + Send + Sync {
     /// Learns of a word in a slot. Returns false if the word can't be valid; the slot then counts
     /// as empty.

@@ -15,7 +15,7 @@ use crate::sync::{AtomicPair, AtomicU8, AtomicU64};
 
 // SAFETY: zero bytes are zero words; there is nothing to drop.
 unsafe impl Zeroed for AtomicU64 {
-    #[cfg(any(loom, shuttle))]
+    #[cfg(modelled)]
     fn zeroed() -> Self {
         Self::new(0)
     }
@@ -23,7 +23,7 @@ unsafe impl Zeroed for AtomicU64 {
 
 // SAFETY: as above.
 unsafe impl Zeroed for AtomicU8 {
-    #[cfg(any(loom, shuttle))]
+    #[cfg(modelled)]
     fn zeroed() -> Self {
         Self::new(0)
     }
@@ -31,19 +31,19 @@ unsafe impl Zeroed for AtomicU8 {
 
 // SAFETY: as above.
 unsafe impl Zeroed for AtomicPair {
-    #[cfg(any(loom, shuttle))]
+    #[cfg(modelled)]
     fn zeroed() -> Self {
         Self::default()
     }
 }
 
 /// Elements whose pages were released.
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub(crate) trait Released {
     fn release(&self);
 }
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 mod released {
     use super::Released;
     use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Ordering};
@@ -68,7 +68,7 @@ mod released {
     }
 }
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(modelled))]
 mod backing {
     use super::{Error, MemoryUsage, Zeroed};
     use crate::memory::{ALIGNMENT, Heap, Medium, Part, Region};
@@ -227,7 +227,7 @@ mod backing {
     }
 }
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 mod backing {
     use super::{Error, MemoryUsage, Released, Zeroed};
     use crate::memory::{Heap, Medium, Part};
@@ -319,7 +319,7 @@ mod backing {
 
 pub(crate) use backing::ReservedArray;
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::sync::Ordering::Relaxed;

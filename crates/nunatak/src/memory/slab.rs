@@ -17,11 +17,11 @@ use crate::error::Error;
 /// Both must hold, and `zeroed` must return that value.
 pub(crate) unsafe trait Zeroed: Sized {
     /// Returns the value whose bytes are all zero.
-    #[cfg(any(loom, shuttle))]
+    #[cfg(modelled)]
     fn zeroed() -> Self;
 }
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(modelled))]
 mod backing {
     use super::{Error, MemoryUsage, Zeroed};
     use crate::memory::{ALIGNMENT, Heap, HeapRegion, Memory, Region};
@@ -102,7 +102,7 @@ mod backing {
     }
 }
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 mod backing {
     use super::{Error, MemoryUsage, Zeroed};
 

@@ -20,7 +20,7 @@ impl Backoff {
         loom::thread::yield_now();
         #[cfg(shuttle)]
         shuttle::thread::yield_now();
-        #[cfg(not(any(loom, shuttle)))]
+        #[cfg(not(modelled))]
         if self.is_spinning() {
             for _ in 0..1 << self.rounds {
                 core::hint::spin_loop();
@@ -33,6 +33,6 @@ impl Backoff {
 
     /// Whether the wait has been so short that the other thread was probably not descheduled.
     pub(crate) fn is_spinning(&self) -> bool {
-        self.rounds <= Self::SPINS && !cfg!(any(loom, shuttle))
+        self.rounds <= Self::SPINS && !cfg!(modelled)
     }
 }

@@ -5,7 +5,7 @@ mod backoff;
 mod barrier;
 mod counts;
 mod mode;
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub mod model;
 mod operation;
 mod pair;
@@ -22,7 +22,7 @@ pub(crate) use pair::{AtomicPair, double_word_cas_is_lock_free, pairs_load_whole
 pub(crate) use registry::{GuardPin, Limbo, Registry};
 pub(crate) use words::copy_words;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(modelled))]
 pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
@@ -33,9 +33,9 @@ pub(crate) use shuttle::sync::atomic::{
 
 #[cfg(loom)]
 pub(crate) use loom::sync::MutexGuard;
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub(crate) use mutex::Mutex;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(modelled))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::MutexGuard;
@@ -45,7 +45,7 @@ pub(crate) use shuttle::sync::MutexGuard;
 pub(crate) const DATA: Ordering =
     if cfg!(nunatak_tsan) { Ordering::Acquire } else { Ordering::Relaxed };
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 mod mutex {
     #[cfg(loom)]
     use loom::sync as checked;

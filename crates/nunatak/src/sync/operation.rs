@@ -22,10 +22,10 @@
 use super::Mode;
 use core::marker::PhantomData;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(modelled))]
 pub(super) use real::{announce, announce_fast, begin_epoch, ended, withdraw, withdraw_fast};
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub(super) use checked::{announce, announce_fast, begin_epoch, ended, withdraw, withdraw_fast};
 
 /// While this pin lives, no memory of a table that its thread can reach is freed.
@@ -88,7 +88,7 @@ pub(crate) fn operations_ended(tag: u64, own: bool) -> bool {
     ended(tag, own)
 }
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(modelled))]
 mod real {
     use crate::sync::{barrier, pairs_load_whole};
     use core::ptr;
@@ -225,7 +225,7 @@ mod real {
 }
 
 /// For model checkers: the words are in a list that each check makes anew.
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 mod checked {
     use crate::seeded::{Bug, seeded};
     use crate::sync::{AtomicU64, Ordering, barrier, thread_index};
@@ -291,7 +291,7 @@ mod checked {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::sync::Shared;

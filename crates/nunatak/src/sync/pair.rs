@@ -321,7 +321,7 @@ mod interpreted {
 }
 
 /// Returns the two words as the 128-bit number that memory holds.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(modelled))]
 #[inline(always)]
 fn join((first, second): (u64, u64)) -> u128 {
     if cfg!(target_endian = "little") {
@@ -349,7 +349,7 @@ pub(crate) fn pairs_load_whole() -> bool {
 /// When Loom looks for steps to exchange, it remembers only the last access to a location. So a
 /// thread that loads before it stores hides the other thread's load. A relaxed increment of another
 /// counter before each access orders nothing, and makes all of them exchangeable.
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 mod checked {
     use crate::sync::{AtomicUsize, Ordering};
     use std::sync::Mutex;
@@ -447,14 +447,14 @@ mod checked {
     }
 }
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub(crate) use checked::{AtomicPair, double_word_cas_is_lock_free};
 #[cfg(miri)]
 pub(crate) use interpreted::{AtomicPair, double_word_cas_is_lock_free};
 #[cfg(not(any(loom, shuttle, miri)))]
 pub(crate) use real::{AtomicPair, double_word_cas_is_lock_free};
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::AtomicPair;
     use core::sync::atomic::Ordering::Relaxed;

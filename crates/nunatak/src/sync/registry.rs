@@ -33,7 +33,7 @@ const FENCED: u64 = 1 << 15;
 const EPOCH: u64 = 1 << 16;
 /// Records come in blocks of 8, 16, 32, …; no machine has 2^30 threads.
 /// (Models have few threads, and look at each record.)
-const FIRST_BLOCK: usize = if cfg!(any(loom, shuttle)) { 4 } else { 8 };
+const FIRST_BLOCK: usize = if cfg!(modelled) { 4 } else { 8 };
 const BLOCKS: usize = 27;
 
 /// A thread's state in one map. Two cache lines apart from the next record, since processors fetch
@@ -259,9 +259,9 @@ impl Registry {
 impl Drop for Registry {
     fn drop(&mut self) {
         for (block, records) in self.blocks.iter_mut().enumerate() {
-            #[cfg(not(any(loom, shuttle)))]
+            #[cfg(not(modelled))]
             let records = *records.get_mut();
-            #[cfg(any(loom, shuttle))]
+            #[cfg(modelled)]
             let records = records.load(Ordering::Relaxed);
             if !records.is_null() {
                 free_block(records, block);
@@ -328,7 +328,7 @@ impl Drop for GuardPin<'_> {
 }
 
 /// Several, so that threads seldom wait for each other to retire.
-const SHARDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
+const SHARDS: usize = if cfg!(modelled) { 1 } else { 8 };
 
 /// Entries that were unlinked and may still be read under guards.
 #[derive(Debug)]
@@ -400,7 +400,7 @@ impl<T> Limbo<T> {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::sync::Shared;

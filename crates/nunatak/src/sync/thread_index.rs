@@ -21,7 +21,7 @@ use core::marker::PhantomData;
 /// Larger than any number.
 const NONE: usize = usize::MAX;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(modelled))]
 mod local {
     use super::{NONE, thread_ends};
     use core::cell::Cell;
@@ -100,7 +100,7 @@ mod local {
 }
 
 /// For model checkers, in which the model ends a thread.
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 mod local {
     use super::NONE;
     use crate::sync::{AtomicUsize, Ordering};
@@ -246,13 +246,13 @@ fn thread_ends() {
 }
 
 /// For models: does what the destruction of a thread's thread-locals does.
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub(crate) fn end_thread() {
     local::set_ended();
     thread_ends();
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
 

@@ -18,7 +18,7 @@ pub(crate) unsafe fn copy_words(from: &[AtomicU64], to: *mut u64, whole: bool) {
     }
 }
 
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+#[cfg(x86_64_assembly)]
 mod lines {
     use super::{AtomicU64, DATA};
     use crate::memory::prefetch::prefetch;
@@ -86,7 +86,7 @@ mod lines {
     }
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan)))))]
+#[cfg(not(x86_64_assembly))]
 mod lines {
     /// Copies nothing: words are copied one by one.
     ///
@@ -98,7 +98,7 @@ mod lines {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
 

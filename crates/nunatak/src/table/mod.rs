@@ -9,18 +9,18 @@ pub(crate) mod iceberg;
 pub(crate) mod pea;
 mod shared;
 mod stages;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests;
 pub(crate) mod turbo;
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 pub(crate) use shared::paged;
 
 pub use dlht::{Dlht, DlhtShadows};
 pub use iceberg::Iceberg;
 pub use pea::Pea;
 pub use turbo::Turbo;
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub use {iceberg::CheckedIceberg, pea::CheckedPea, turbo::CheckedTurbo};
 
 use crate::error::Error;
@@ -30,7 +30,7 @@ use crate::sync::{GuardPin, Registry};
 
 /// In how many bytes of addresses a file is mapped whose pages are copied: more than a
 /// table takes.
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 pub(crate) fn file_addresses() -> usize {
     let share = crate::memory::Addresses::share() as usize;
     (share + share / 4).next_multiple_of(1 << 20)

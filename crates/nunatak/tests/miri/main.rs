@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Slots hold addresses as integers with exposed provenance, so provenance must be permissive.
-#![cfg(not(any(loom, shuttle)))]
+#![cfg(not(modelled))]
 
 mod bytes;
 mod operations;

@@ -85,7 +85,7 @@ pub(in crate::map) fn for_each_fetched<const INSERTS: bool>(
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::hash::IdentityCodec;

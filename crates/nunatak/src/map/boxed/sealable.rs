@@ -235,7 +235,7 @@ impl<V: fmt::Debug> fmt::Debug for Sealable<V> {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -270,7 +270,7 @@ impl<E: Entries<Naming = Named>, D: Design> ByteMap<E, D> {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
 

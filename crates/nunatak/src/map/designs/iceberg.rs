@@ -339,7 +339,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, B: BlockSizes> BoxedGuard<'_, K, V, S, Ice
     }
 }
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 impl<K, V, S, B, const ORDERED: bool> InlineMap<K, V, S, crate::table::CheckedIceberg<B, ORDERED>>
 where
     K: InlineKey,

@@ -208,7 +208,7 @@ impl<S> PeaBuilder<S> {
     ///
     /// # Errors
     /// As [`build`](Self::build).
-    #[cfg(any(loom, shuttle))]
+    #[cfg(modelled)]
     pub fn build_checked<K: InlineKey, V: Inline>(
         self,
     ) -> Result<InlineMap<K, V, S, crate::table::CheckedPea>, Error>
@@ -223,7 +223,7 @@ impl<S> PeaBuilder<S> {
     ///
     /// # Errors
     /// As [`build`](Self::build).
-    #[cfg(any(loom, shuttle))]
+    #[cfg(modelled)]
     pub fn build_checked_multi<K: InlineKey, V: Inline>(
         self,
     ) -> Result<PeaMultiMap<K, V, S, crate::CheckedMedium>, Error>

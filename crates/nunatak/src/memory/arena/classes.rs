@@ -38,7 +38,7 @@ pub(super) fn size_of_class(class: usize) -> usize {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
 

@@ -19,7 +19,7 @@
 //!    changes under the lock of the shard that has the span.
 
 mod classes;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 mod search;
 mod spans;
 
@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) const SPAN: usize = 64 << 10;
 
 /// Several, so that threads seldom wait for each other.
-const SHARDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
+const SHARDS: usize = if cfg!(modelled) { 1 } else { 8 };
 
 /// The contents of a blob map's arena.
 ///
@@ -298,7 +298,7 @@ impl<M: Medium> Arena<M> {
             self.waiting_bytes.fetch_sub(self.bytes_at(offset), Ordering::Relaxed);
             self.free(offset);
         }
-        #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+        #[cfg(durable)]
         self.settle_search(settled);
     }
 
@@ -366,7 +366,7 @@ impl<M: Medium> Arena<M> {
     }
 
     /// Whether the place of so many bytes at an offset is taken.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(crate) fn has(&self, offset: usize, bytes: usize) -> bool {
         let at = offset / SPAN;
         match self.owner(at) {
@@ -457,7 +457,7 @@ impl<M: Medium> Arena<M> {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::classes::LARGEST;
     use super::*;

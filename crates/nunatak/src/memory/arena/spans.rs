@@ -43,10 +43,7 @@ impl Owner {
 
 /// How far the search for taken places has come.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(
-    any(not(target_os = "linux"), loom, shuttle, miri),
-    allow(dead_code, reason = "there are no files")
-)]
+#[cfg_attr(not(durable), allow(dead_code, reason = "there are no files"))]
 pub(super) enum Search {
     /// All taken places are known.
     #[default]
@@ -128,7 +125,7 @@ impl Span {
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 impl Span {
     /// Takes this place. Returns false if it is taken or does not exist.
     pub(super) fn take_at(&mut self, place: usize) -> bool {

@@ -30,7 +30,7 @@ const SLOT_BITS: u64 = 0x15;
 impl Tags {
     #[inline(always)]
     fn of(index: &Index, bin: &Bin, tag: u64) -> Self {
-        #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+        #[cfg(x86_64_assembly)]
         if index.has_avx512 {
             // SAFETY: the processor has the instructions.
             return unsafe { Self::by_one_load(bin, tag) };
@@ -50,7 +50,7 @@ impl Tags {
     ///
     /// # Safety
     /// The processor has AVX-512F.
-    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+    #[cfg(x86_64_assembly)]
     #[inline(always)]
     unsafe fn by_one_load(bin: &Bin, tag: u64) -> Self {
         let (equal, zero): (u64, u64);

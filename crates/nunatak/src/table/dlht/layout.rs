@@ -43,7 +43,7 @@ pub(super) struct HalfBucket {
     pub(super) slots: [Slot; 2],
 }
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(modelled))]
 const _: () = {
     assert!(size_of::<Bin>() == 64 && align_of::<Bin>() == 64);
     assert!(size_of::<HalfBucket>() == 32 && align_of::<HalfBucket>() == 32);
@@ -52,7 +52,7 @@ const _: () = {
 
 // SAFETY: only atomic integers, for which zero bytes are zero, without drop.
 unsafe impl Zeroed for Bin {
-    #[cfg(any(loom, shuttle))]
+    #[cfg(modelled)]
     fn zeroed() -> Self {
         Self::default()
     }
@@ -60,7 +60,7 @@ unsafe impl Zeroed for Bin {
 
 // SAFETY: as for bins.
 unsafe impl Zeroed for HalfBucket {
-    #[cfg(any(loom, shuttle))]
+    #[cfg(modelled)]
     fn zeroed() -> Self {
         Self::default()
     }

@@ -85,7 +85,7 @@ mod retired;
 mod shadow;
 mod snapshot;
 mod stats;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests;
 mod transfer;
 

@@ -40,7 +40,7 @@ impl Probe {
     }
 }
 
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+#[cfg(x86_64_assembly)]
 mod by_vectors {
     use super::{Bin, Header, Probe};
     use crate::sync::{Ordering, fence};
@@ -130,7 +130,7 @@ mod by_vectors {
     }
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan)))))]
+#[cfg(not(x86_64_assembly))]
 mod by_words {
     use super::super::find::still;
     use super::{Bin, Header, Probe};
@@ -177,16 +177,16 @@ mod by_words {
     }
 }
 
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+#[cfg(x86_64_assembly)]
 use by_vectors::HeaderWord;
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+#[cfg(x86_64_assembly)]
 pub(super) use by_vectors::probe;
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan)))))]
+#[cfg(not(x86_64_assembly))]
 use by_words::HeaderWord;
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan)))))]
+#[cfg(not(x86_64_assembly))]
 pub(super) use by_words::probe;
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::sync::{Ordering::Relaxed, pairs_load_whole};

@@ -50,7 +50,7 @@ impl<P: HashCodec, Y: Mode> Guards for Table<P, Y> {
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Long enough for other threads to be scheduled, too short to be noticed.
-    const FREEING_ROUNDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 1000 };
+    const FREEING_ROUNDS: usize = if cfg!(modelled) { 1 } else { 1000 };
 
     #[inline(always)]
     pub(super) fn free_retired_if_any(&self) {

@@ -391,7 +391,7 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
     }
 
     /// The slots that there is memory for behind so many blocks.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn slots_behind(&self, blocks: usize) -> impl Iterator<Item = &AtomicPair> {
         (blocks * B::BACK..self.slots.len()).map(|at| self.slots.at(at))
     }
@@ -405,7 +405,7 @@ impl<B> Back<B, crate::memory::Heap> {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::super::geometry::Blocks;
     use super::*;

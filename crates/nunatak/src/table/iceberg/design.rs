@@ -37,11 +37,11 @@ where
 {
 }
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub use checked::CheckedIceberg;
 
 /// A design of model checkers.
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 mod checked {
     use super::*;
 

@@ -165,7 +165,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         drop(self.complete());
     }
 
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     /// All that was acknowledged before is durable after it, whatever the medium.
     pub(crate) fn sync(&self) -> Result<(), Error> {
         if !matches!(self.state().phase(), Phase::Doubled | Phase::Halved) {
@@ -179,20 +179,20 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
     }
 
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     /// Whether a resize waits for a barrier.
     pub(crate) fn has_leftovers(&self) -> bool {
         matches!(self.state().phase(), Phase::Doubled | Phase::Halved)
     }
 
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     /// Whether it has to be asked whether there is room.
     #[inline(always)]
     pub(crate) fn is_tight(&self) -> bool {
         self.chains.slots().is_tight()
     }
 
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     /// An error if the map is so full that a key might find no room.
     pub(crate) fn has_room(&self) -> Result<(), Error> {
         self.chains.slots().has_room()

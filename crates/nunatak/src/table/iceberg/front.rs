@@ -31,7 +31,7 @@ pub(super) struct Front<B, M: Medium> {
     slots: ReservedArray<AtomicPair, M>,
     /// The mark of the last resize or snapshot that a block has been settled in.
     settled: ReservedArray<AtomicU8>,
-    #[cfg(not(any(loom, shuttle)))]
+    #[cfg(not(modelled))]
     level: crate::simd::Level,
     /// Whether one instruction compares all fingerprints of a line.
     has_avx512: bool,
@@ -44,11 +44,11 @@ pub(super) struct Front<B, M: Medium> {
 }
 
 /// All bits but those that are lent.
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+#[cfg(x86_64_assembly)]
 #[repr(align(64))]
 struct Line([u64; 8]);
 
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+#[cfg(x86_64_assembly)]
 static ALL_BUT_LENT: Line = {
     let mut line = Line([u64::MAX; 8]);
     line.0[7] = !(LOCK | OVERFLOWED);
@@ -197,7 +197,7 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
             words: ReservedArray::new(words.0, words.1)?,
             slots: ReservedArray::within(medium, Part::Front, slots.0, slots.1)?,
             settled: ReservedArray::new(blocks, most)?,
-            #[cfg(not(any(loom, shuttle)))]
+            #[cfg(not(modelled))]
             level: crate::simd::Level::detect(),
             has_avx512: B::FRONT == 64 && has_avx512() && pairs_load_whole(),
             pairs_load_whole: pairs_load_whole(),
@@ -255,13 +255,13 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
     pub(super) fn matching_fast(&self, block: usize, fingerprint: u8) -> u64 {
         #[cfg(any(test, feature = "accounting"))]
         let _ = self.words.at(block * Self::WORDS);
-        #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+        #[cfg(x86_64_assembly)]
         {
             // SAFETY: the block is the table's, and the caller knows that the processor
             // has AVX-512BW.
             unsafe { matching_of_line(self.line_address(block), fingerprint) }
         }
-        #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan)))))]
+        #[cfg(not(x86_64_assembly))]
         self.matching_of_words(block, fingerprint)
     }
 
@@ -292,7 +292,7 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
     pub(super) fn matching(&self, block: usize, fingerprint: u8) -> u64 {
         #[cfg(any(test, feature = "accounting"))]
         let _ = self.words.at(block * Self::WORDS);
-        #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+        #[cfg(x86_64_assembly)]
         if self.has_avx512 {
             // SAFETY: the block is the table's, and the processor has AVX-512BW.
             return unsafe { matching_of_line(self.line_address(block), fingerprint) };
@@ -319,12 +319,12 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         matches & !(0b11 << first_lending) | lending << first_lending
     }
 
-    #[cfg(not(any(loom, shuttle)))]
+    #[cfg(not(modelled))]
     fn matches(&self, words: &[u64], fingerprint: u8) -> u64 {
         crate::simd::match_byte_in(self.level, words, fingerprint)
     }
 
-    #[cfg(any(loom, shuttle))]
+    #[cfg(modelled)]
     fn matches(&self, words: &[u64], fingerprint: u8) -> u64 {
         crate::simd::match_byte_in(crate::simd::Level::PORTABLE, words, fingerprint)
     }
@@ -425,7 +425,7 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
     }
 
     /// Stores the fingerprints of a block whose pairs were found.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn restore(&self, block: usize, fingerprints: &[u8; 64]) {
         for (at, bytes) in fingerprints.chunks_exact(8).take(Self::WORDS).enumerate() {
             let word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
@@ -436,7 +436,7 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
     }
 
     /// As [`mark_overflowed`](Self::mark_overflowed), by threads that hold no lock.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn restore_overflowed(&self, block: usize) {
         if !self.is_overflowed(block) {
             self.lock_word(block).fetch_or(OVERFLOWED, Ordering::Relaxed);
@@ -444,7 +444,7 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
     }
 
     /// The slots that there is memory for behind so many blocks.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn slots_behind(&self, blocks: usize) -> impl Iterator<Item = &AtomicPair> {
         (blocks * B::FRONT..self.slots.len()).map(|at| self.slots.at(at))
     }
@@ -498,7 +498,7 @@ pub(super) fn first_from(slots: u64, slot: u32) -> usize {
 ///
 /// # Safety
 /// `line` is 64 readable bytes, aligned to them; the processor has AVX-512BW.
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, nunatak_tsan))))]
+#[cfg(x86_64_assembly)]
 #[inline(always)]
 unsafe fn matching_of_line(line: *const AtomicU64, fingerprint: u8) -> u64 {
     let matches: u64;
@@ -528,7 +528,7 @@ unsafe fn matching_of_line(line: *const AtomicU64, fingerprint: u8) -> u64 {
     matches
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::super::geometry::Blocks;
     use super::*;

@@ -122,7 +122,7 @@ impl State {
     }
 
     /// The state of a table that is opened.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn of_root(root: u64) -> Option<(Phase, u64)> {
         let state = Self(root);
         let phase = state.phase();

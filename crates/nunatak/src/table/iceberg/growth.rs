@@ -13,7 +13,7 @@ use crate::sync::{AtomicUsize, Backoff, MutexGuard, Ordering, operations_ended, 
 use crate::table::stages::{Figures, Resizing};
 
 /// After how many inserts a thread looks whether the table is full. A power of two.
-pub(super) const CHECKED_EVERY: u64 = if cfg!(any(loom, shuttle)) { 1 } else { 32 };
+pub(super) const CHECKED_EVERY: u64 = if cfg!(modelled) { 1 } else { 32 };
 
 /// What is left to be done of a resize or a snapshot.
 #[derive(Debug)]

@@ -57,7 +57,7 @@ mod back;
 mod batch;
 mod design;
 mod durable;
-#[cfg(all(test, target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(all(test, durable))]
 mod durable_tests;
 mod find;
 mod front;
@@ -65,25 +65,25 @@ mod geometry;
 mod growth;
 mod handle;
 mod iterate;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 mod recovery;
 mod settle;
 mod snapshot;
 mod stats;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 mod verify;
 mod yard;
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub use design::CheckedIceberg;
 pub use design::Iceberg;
 pub use geometry::{BlockSizes, Blocks};
 pub use handle::SlotHandle;
 pub use stats::IcebergStats;
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 pub use crate::table::shared::Recovery;
 
 use crate::error::Error;
@@ -150,7 +150,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B> {
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// An empty table in a medium of a model checker.
-    #[cfg(any(loom, shuttle))]
+    #[cfg(modelled)]
     pub(crate) fn checked(
         medium: M,
         codec: P,

@@ -32,11 +32,11 @@ impl<E: EntrySize> Design for Pea<E> {
 impl<E: EntrySize> Unshadowed for Pea<E> {}
 impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> HashesWith<S> for Pea<E> {}
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub use checked::CheckedPea;
 
 /// A design for model checkers.
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 mod checked {
     use super::*;
 

@@ -30,7 +30,7 @@
 //! durable: a reader that finds no fingerprint has seen nothing that a crash takes back.
 
 use super::Table;
-#[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
+#[cfg(not(durable))]
 use super::directory::Found;
 use super::geometry::{fingerprint, first_bucket, second_bucket};
 use super::multi::log::Log;
@@ -157,7 +157,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
 }
 
 /// For media that no table is opened in.
-#[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
+#[cfg(not(durable))]
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) fn restore(&self, _found: Found<'_>, _hash: u64) {}
 

@@ -76,7 +76,7 @@ impl Entry {
         self.0 & UNRESTORED != 0
     }
 
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn unrestored(self) -> Self {
         Self(self.0 | UNRESTORED)
     }

@@ -57,18 +57,18 @@ mod geometry;
 mod iterate;
 mod locks;
 mod multi;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 mod recovery;
 mod segments;
 mod snapshot;
 mod split;
 mod stats;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 mod verify;
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub use design::CheckedPea;
 pub use design::Pea;
 pub use geometry::Strategy;
@@ -107,7 +107,7 @@ pub(crate) struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            buckets: if cfg!(any(loom, shuttle)) { 2 } else { 2048 },
+            buckets: if cfg!(modelled) { 2 } else { 2048 },
             strategies: vec![S::Single, S::TwoChoice, S::Stash],
             split_into: 4,
             duplicates: false,

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 pub(super) const STASH: usize = 2;
 
 /// The number of neighbouring buckets that share a version.
-const GROUP: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
+const GROUP: usize = if cfg!(modelled) { 1 } else { 16 };
 
 #[derive(Debug)]
 pub(super) struct Segments<M: Medium, L: Layout = Bucket> {
@@ -296,7 +296,7 @@ impl<M: Medium, L: Layout> Segments<M, L> {
     }
 
     /// Allocates the pages of a segment in use.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn make_present(&self, segment: usize) -> Result<(), Error> {
         for bucket in self.first_of_pages() {
             self.buckets.make_present(segment * self.per_segment + bucket)?;
@@ -306,7 +306,7 @@ impl<M: Medium, L: Layout> Segments<M, L> {
 
     /// Iterates over the first bucket of each page of a segment.
     fn first_of_pages(&self) -> impl Iterator<Item = usize> + use<M, L> {
-        let page = if cfg!(any(loom, shuttle)) { 1 } else { 4096 / size_of::<L>() };
+        let page = if cfg!(modelled) { 1 } else { 4096 / size_of::<L>() };
         (0..self.per_segment).step_by(page)
     }
 
@@ -332,18 +332,18 @@ impl<M: Medium, L: Layout> Segments<M, L> {
     }
 
     /// Returns the record that a durable table stores when it is closed.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn record(&self) -> Option<&AtomicPair> {
         self.descriptors.as_ref().map(|descriptors| descriptors.at(0))
     }
 
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn make_record_writable(&self) -> Result<(), Error> {
         self.descriptors.as_ref().map_or(Ok(()), |descriptors| descriptors.make_writable(0))
     }
 
     /// Learns of `len` segments of a medium, and which of them are in use.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn restore(&self, len: usize, used: &[bool]) -> Result<(), Error> {
         self.buckets.grow(len * self.per_segment)?;
         self.stash.grow(len * STASH)?;
@@ -361,14 +361,14 @@ impl<M: Medium, L: Layout> Segments<M, L> {
     }
 
     /// Returns the number of segments that there are pages for.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn len(&self) -> usize {
         self.numbers.lock().len
     }
 
     /// Returns for how many segments the medium holds descriptors, and for how many it holds
     /// buckets. (Buckets that were never written may have no pages.)
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn held(&self) -> (usize, usize) {
         let of_descriptors =
             self.descriptors.as_ref().map_or(0, ReservedArray::len).saturating_sub(1);
@@ -511,7 +511,7 @@ fn versions_of(per_segment: usize) -> usize {
     per_segment.div_ceil(GROUP) + 1
 }
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 impl Segments<crate::memory::durable::Paged> {
     /// Returns an error if a map names pages that are not in the file.
     pub(super) fn check(&self) -> Result<(), Error> {

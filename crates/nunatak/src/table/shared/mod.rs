@@ -13,15 +13,15 @@ pub(in crate::table) mod attempts;
 pub(in crate::table) mod bucket;
 pub(in crate::table) mod chains;
 pub(in crate::table) mod cut;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 pub(in crate::table) mod files;
 pub(in crate::table) mod hashes;
 pub(in crate::table) mod memoised_key_test;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 pub(crate) mod paged;
 pub(in crate::table) mod prefetch_groups;
 pub(in crate::table) mod recovery_progress;
 pub(in crate::table) mod rehashed;
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 pub use files::Recovery;

@@ -7,7 +7,7 @@ use crate::sync::{AtomicUsize, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct RecoveryProgress {
     left: AtomicUsize,
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     found: AtomicUsize,
 }
 
@@ -19,7 +19,7 @@ impl RecoveryProgress {
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 impl RecoveryProgress {
     /// So many more are to be looked at.
     pub(in crate::table) fn begin(&self, pieces: usize) {

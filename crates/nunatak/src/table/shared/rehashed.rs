@@ -81,7 +81,7 @@ impl Rehashed {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::hash::WordCodec;

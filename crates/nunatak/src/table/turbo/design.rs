@@ -33,11 +33,11 @@ impl<E: EntrySize> Design for Turbo<E> {
 impl<E: EntrySize> Unshadowed for Turbo<E> {}
 impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> HashesWith<S> for Turbo<E> {}
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub use checked::CheckedTurbo;
 
 /// A design for model checkers.
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 mod checked {
     use super::*;
 

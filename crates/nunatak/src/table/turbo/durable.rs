@@ -32,7 +32,7 @@
 //! that finds no fingerprint has seen nothing that a crash takes back.
 
 use super::Table;
-#[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
+#[cfg(not(durable))]
 use super::apply::ShardGuard;
 use super::find::PASSED;
 use super::geometry::{Descriptor, fingerprint};
@@ -124,7 +124,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
 }
 
 /// For media that no table is opened in.
-#[cfg(any(not(target_os = "linux"), loom, shuttle, miri))]
+#[cfg(not(durable))]
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) fn restore(&self, _held: &mut ShardGuard<'_>, _hash: u64) {}
 

@@ -50,10 +50,7 @@ pub(super) struct Descriptor(pub(super) u64);
 
 impl Descriptor {
     /// The descriptor of a shard that was not restored since a crash.
-    #[cfg_attr(
-        any(not(target_os = "linux"), loom, shuttle, miri),
-        allow(dead_code, reason = "no table is opened there")
-    )]
+    #[cfg_attr(not(durable), allow(dead_code, reason = "no table is opened there"))]
     pub(super) const UNRESTORED: Self = Self(1);
 
     /// Returns whether this is [`UNRESTORED`](Self::UNRESTORED), locked or not.
@@ -68,7 +65,7 @@ impl Descriptor {
     }
 
     /// Returns the descriptor of a durable word, or nothing if the word is not valid.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(super) fn of_word(word: u64) -> Option<Self> {
         let is_sound = word & (SIZE | FIRST) == word && !Self(word).is_unrestored();
         (is_sound && (word == 0 || word & SIZE != 0)).then_some(Self(word))

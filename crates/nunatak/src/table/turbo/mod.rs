@@ -44,18 +44,18 @@ mod durable;
 mod find;
 mod geometry;
 mod iterate;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 mod recovery;
 mod rehash;
 mod shards;
 mod snapshot;
 mod stats;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 mod verify;
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub use design::CheckedTurbo;
 pub use design::Turbo;
 pub use stats::TurboStats;
@@ -90,16 +90,16 @@ pub(crate) struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let scope = if cfg!(any(loom, shuttle)) { 2 } else { 16 };
+        let scope = if cfg!(modelled) { 2 } else { 16 };
         Self { shards: None, scope, tombstones: 0.1, first_size: 0 }
     }
 }
 
 /// The number of shards of a table without a capacity.
-const SHARDS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 1024 };
+const SHARDS: usize = if cfg!(modelled) { 2 } else { 1024 };
 
 /// The fewest and the most shards that a capacity suggests. All of these shards have buckets.
-const FEW_SHARDS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 256 };
+const FEW_SHARDS: usize = if cfg!(modelled) { 2 } else { 256 };
 const MANY_SHARDS: usize = 1 << 14;
 
 /// The pairs of capacity for each shard.
@@ -163,7 +163,7 @@ pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     happened: rehash::Happened,
     restoring: RecoveryProgress,
     /// Learns what slots name, if the file did not say so when the table was opened.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     finder: Option<std::sync::Arc<dyn crate::memory::Finder>>,
 }
 
@@ -208,7 +208,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             exclusive: Mutex::new(()),
             happened: rehash::Happened::default(),
             restoring: RecoveryProgress::default(),
-            #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+            #[cfg(durable)]
             finder: None,
             medium,
         })

@@ -351,7 +351,7 @@ impl<M: Medium, L: Layout> Shards<M, L> {
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 impl<M: Medium, L: Layout> Shards<M, L> {
     /// Returns the number of shards that the medium holds descriptors for.
     pub(super) fn described(&self) -> usize {
@@ -376,7 +376,7 @@ impl<M: Medium, L: Layout> Shards<M, L> {
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 impl<L: Layout> Shards<crate::memory::durable::Paged, L> {
     /// Returns an error if a map names pages that are not in the file.
     pub(super) fn check(&self) -> Result<(), Error> {
@@ -387,7 +387,7 @@ impl<L: Layout> Shards<crate::memory::durable::Paged, L> {
 
 /// Iterates over the first bucket of each page of an extent.
 fn first_of_pages<L>(extent: BuddyExtent) -> impl Iterator<Item = usize> {
-    let page = if cfg!(any(loom, shuttle)) { 1 } else { 4096 / size_of::<L>() };
+    let page = if cfg!(modelled) { 1 } else { 4096 / size_of::<L>() };
     (extent.first..extent.first + extent.len()).step_by(page)
 }
 
@@ -396,7 +396,7 @@ fn first_of_pages<L>(extent: BuddyExtent) -> impl Iterator<Item = usize> {
 fn room<L>(needed: usize) -> usize {
     const PIECE: usize = 2 << 20;
     let bytes = needed * size_of::<L>();
-    if cfg!(any(loom, shuttle)) || bytes < 4 * PIECE {
+    if cfg!(modelled) || bytes < 4 * PIECE {
         return needed;
     }
     bytes.next_multiple_of(PIECE) / size_of::<L>()

@@ -12,7 +12,7 @@ use crate::table::shared::bucket::{Bucket, Header, Item, Layout, Marking, SLOTS}
 
 /// The fewest values that get a buffer. The paper combines any two, so 32 bytes become 272, and the
 /// average utility is less (`docs/measurements.md`).
-const LEAST: usize = if cfg!(any(loom, shuttle)) { 2 } else { 4 };
+const LEAST: usize = if cfg!(modelled) { 2 } else { 4 };
 
 impl<P: HashCodec, M: Medium> Table<P, M> {
     /// Moves the values of keys that have several in a bucket to buffers. Returns whether that made

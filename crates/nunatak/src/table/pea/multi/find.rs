@@ -16,7 +16,7 @@ use crate::table::shared::bucket::{Bucket, BucketHeader, Flag, Header, Layout};
 use core::any::TypeId;
 
 /// The number of attempts before a reader takes the locks.
-const ATTEMPTS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
+const ATTEMPTS: usize = if cfg!(modelled) { 2 } else { 64 };
 
 /// A reader's part: what it does with the values of a key.
 pub(in crate::table::pea) trait Visitor {

@@ -29,10 +29,10 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, Mutex, Ordering::Relaxed, Ordering::Release};
 use crate::table::shared::bucket::SLOTS;
 
-const RECORDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
+const RECORDS: usize = if cfg!(modelled) { 1 } else { 16 };
 
 /// Pairs of a record, which is a page.
-const PAIRS: usize = if cfg!(any(loom, shuttle)) { 64 } else { 256 };
+const PAIRS: usize = if cfg!(modelled) { 64 } else { 256 };
 
 /// The most words of a record.
 pub(in crate::table::pea) const MOST: usize = PAIRS - 1;
@@ -41,7 +41,7 @@ pub(in crate::table::pea) const MOST: usize = PAIRS - 1;
 const IN_LINE: usize = 3;
 
 /// The words about buffers that there are addresses for.
-const MOST_SAVED: usize = if cfg!(any(loom, shuttle)) { 2 } else { 1 << 28 };
+const MOST_SAVED: usize = if cfg!(modelled) { 2 } else { 1 << 28 };
 
 const PART_SHIFT: u32 = 56;
 
@@ -84,7 +84,7 @@ impl Place {
         }
     }
 
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(in crate::table::pea) fn location(self) -> Option<Location> {
         let number = (self.0 & ((1 << PART_SHIFT) - 1)) as usize;
         let (bucket, rest) = (number / BUCKET_WORDS, number % BUCKET_WORDS);
@@ -172,7 +172,7 @@ impl<M: Medium> Log<M> {
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 impl<M: Medium> Log<M> {
     /// Returns the words of each record, which a crash may have kept from being stored.
     pub(in crate::table::pea) fn records(&self) -> Vec<Vec<Store>> {
@@ -211,7 +211,7 @@ impl<M: Medium> Log<M> {
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 impl Log<crate::memory::durable::Paged> {
     /// Returns an error if a map names pages that are not in the file.
     pub(in crate::table::pea) fn check(&self) -> Result<(), Error> {
@@ -219,7 +219,7 @@ impl Log<crate::memory::durable::Paged> {
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(all(test, durable))]
 mod tests {
     use super::*;
 

@@ -32,7 +32,7 @@ pub(super) mod values;
 pub(super) mod version;
 
 pub(super) use chained::Chained;
-#[cfg(all(test, target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(all(test, durable))]
 pub(super) use find::Visitor;
 pub use stats::PeaMultiStats;
 

@@ -14,13 +14,13 @@ pub(in crate::table::pea) struct Version(AtomicU64);
 
 // SAFETY: zero bytes are a valid `AtomicU64`, and there is nothing to drop.
 unsafe impl Zeroed for Version {
-    #[cfg(any(loom, shuttle))]
+    #[cfg(modelled)]
     fn zeroed() -> Self {
         Self::default()
     }
 }
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 impl crate::memory::Released for Version {
     fn release(&self) {
         self.0.store(0, Ordering::Relaxed);
@@ -113,7 +113,7 @@ impl Version {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
 

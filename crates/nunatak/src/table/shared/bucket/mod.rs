@@ -19,12 +19,12 @@ use crate::sync::{AtomicPair, AtomicU64, Ordering};
 use crate::table::KeyTest;
 use core::fmt::Debug;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(modelled))]
 use crate::memory::Zeroed as Element;
 /// What a reserved array of a model checker holds.
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 pub(crate) trait Element: crate::memory::Zeroed + crate::memory::Released {}
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 impl<T: crate::memory::Zeroed + crate::memory::Released> Element for T {}
 
 const FLAGS_SHIFT: u32 = 56;
@@ -179,7 +179,7 @@ pub trait Layout: Element + Debug + Send + Sync + Sized + 'static {
     fn add_flags<M: Medium>(&self, medium: &M, flags: u64);
 
     /// Gives a bucket that nobody else has the header of these fingerprints and flags.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     fn restore<M: Medium>(&self, _medium: &M, _fingerprints: &[u8], _flags: u64) {
         unreachable!("nothing in RAM is found after a crash")
     }

@@ -41,7 +41,7 @@ const VERSION_SHIFT: u32 = 24;
 const VERSION: u64 = 0xFFFF_FFFF << VERSION_SHIFT;
 
 const fn slots(slots: usize) -> usize {
-    if cfg!(any(loom, shuttle)) { 3 } else { slots }
+    if cfg!(modelled) { 3 } else { slots }
 }
 
 const SLOTS_12: usize = slots(19);
@@ -216,7 +216,7 @@ impl Default for Bucket8 {
 
 // SAFETY: zero bytes are zero words; there is nothing to drop.
 unsafe impl Zeroed for Bucket12 {
-    #[cfg(any(loom, shuttle))]
+    #[cfg(modelled)]
     fn zeroed() -> Self {
         Self::default()
     }
@@ -224,20 +224,20 @@ unsafe impl Zeroed for Bucket12 {
 
 // SAFETY: zero bytes are zero words; there is nothing to drop.
 unsafe impl Zeroed for Bucket8 {
-    #[cfg(any(loom, shuttle))]
+    #[cfg(modelled)]
     fn zeroed() -> Self {
         Self::default()
     }
 }
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 impl crate::memory::Released for Bucket12 {
     fn release(&self) {
         self.empty(&Heap);
     }
 }
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 impl crate::memory::Released for Bucket8 {
     fn release(&self) {
         self.empty(&Heap);
@@ -423,10 +423,10 @@ impl Layout for Bucket8 {
     }
 }
 
-const _: () = assert!(cfg!(any(loom, shuttle)) || size_of::<Bucket12>() == 256);
-const _: () = assert!(cfg!(any(loom, shuttle)) || size_of::<Bucket8>() == 256);
+const _: () = assert!(cfg!(modelled) || size_of::<Bucket12>() == 256);
+const _: () = assert!(cfg!(modelled) || size_of::<Bucket8>() == 256);
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
 

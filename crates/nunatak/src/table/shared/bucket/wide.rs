@@ -33,7 +33,7 @@ use crate::simd::BitIter;
 use crate::sync::{AtomicPair, AtomicU64, Backoff, Ordering};
 
 /// The slots of a bucket.
-pub(in crate::table) const SLOTS: usize = if cfg!(any(loom, shuttle)) { 3 } else { 15 };
+pub(in crate::table) const SLOTS: usize = if cfg!(modelled) { 3 } else { 15 };
 
 const POINTERS_SHIFT: u32 = FLAGS_SHIFT + 3;
 const POINTERS: u64 = 15 << POINTERS_SHIFT;
@@ -47,13 +47,13 @@ pub struct Bucket {
 
 // SAFETY: zero bytes are zero words; there is nothing to drop.
 unsafe impl Zeroed for Bucket {
-    #[cfg(any(loom, shuttle))]
+    #[cfg(modelled)]
     fn zeroed() -> Self {
         Self::default()
     }
 }
 
-#[cfg(any(loom, shuttle))]
+#[cfg(modelled)]
 impl crate::memory::Released for Bucket {
     fn release(&self) {
         self.empty(&Heap);
@@ -269,7 +269,7 @@ impl Layout for Bucket {
         self.set_words(medium, [0, 0]);
     }
 
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     fn restore<M: Medium>(&self, medium: &M, fingerprints: &[u8], flags: u64) {
         let mut words = [0, flags & ALL_FLAGS];
         for (slot, &fingerprint) in fingerprints.iter().enumerate() {
@@ -379,9 +379,9 @@ impl Bucket {
     }
 }
 
-const _: () = assert!(cfg!(any(loom, shuttle)) || size_of::<Bucket>() == 256);
+const _: () = assert!(cfg!(modelled) || size_of::<Bucket>() == 256);
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
 

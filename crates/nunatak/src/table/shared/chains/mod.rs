@@ -23,7 +23,7 @@ use crate::sync::{AtomicUsize, Mutex, Ordering};
 use hashbrown::HashTable;
 use slots::{NoRoom, Slots};
 
-const SHARDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 64 };
+const SHARDS: usize = if cfg!(modelled) { 1 } else { 64 };
 
 #[derive(Debug, Clone, Copy)]
 struct Item {
@@ -84,7 +84,7 @@ impl<M: Medium> Chains<M> {
 
     /// Learns of what is in slots already. `accept` is asked of each item by its half of the hashes
     /// and its words, and tells as what it is filed; `refuse` hears of the other slots.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(in crate::table) fn restore(
         &self,
         mut accept: impl FnMut(usize, (u64, u64)) -> Option<(u64, (u64, u64))>,
@@ -104,7 +104,7 @@ impl<M: Medium> Chains<M> {
     }
 
     /// As [`restore`](Self::restore), and empties the other slots; how many those were.
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(in crate::table) fn restore_or_drop(
         &self,
         accept: impl FnMut(usize, (u64, u64)) -> Option<(u64, (u64, u64))>,

@@ -28,11 +28,11 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub(in crate::table) struct NoRoom;
 
 /// The slots that there are from the start.
-const FIRST: usize = if cfg!(any(loom, shuttle)) { 16 } else { 4096 };
+const FIRST: usize = if cfg!(modelled) { 16 } else { 4096 };
 /// All that there are addresses for.
-const MOST: usize = if cfg!(any(loom, shuttle)) { 64 } else { 1 << 32 };
+const MOST: usize = if cfg!(modelled) { 64 } else { 1 << 32 };
 /// How many are kept free for operations that are under way when the medium is full.
-pub(in crate::table) const MARGIN: usize = if cfg!(any(loom, shuttle)) { 4 } else { 1024 };
+pub(in crate::table) const MARGIN: usize = if cfg!(modelled) { 4 } else { 1024 };
 
 #[derive(Debug)]
 pub(in crate::table) struct Slots<M: Medium> {
@@ -68,7 +68,7 @@ impl<M: Medium> Slots<M> {
         self.slots.as_ref().map_or(0, ReservedArray::len)
     }
 
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     pub(in crate::table) fn pair(&self, slot: usize) -> (u64, u64) {
         self.slots.as_ref().map_or((0, 0), |slots| {
             let slot = slots.at(slot);
@@ -120,7 +120,7 @@ impl<M: Medium> Slots<M> {
         Ok(())
     }
 
-    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    #[cfg(durable)]
     /// Whether [`has_room`](Self::has_room) said no the last time that it was asked,
     /// as it is whenever few are left.
     #[inline(always)]
@@ -142,7 +142,7 @@ impl<M: Medium> Slots<M> {
         }
         slots.grow(more)?;
         // So that none of them is refused room later.
-        const PAGE: usize = if cfg!(any(loom, shuttle)) { 1 } else { 256 };
+        const PAGE: usize = if cfg!(modelled) { 1 } else { 256 };
         let ready = (len..more).step_by(PAGE).try_for_each(|slot| slots.make_writable(slot));
         if ready.is_err() {
             slots.shrink(len);
@@ -240,7 +240,7 @@ impl<M: Medium> Slots<M> {
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 impl Slots<crate::memory::durable::Paged> {
     /// An error if it is said of pages that they are where none are.
     pub(in crate::table) fn check(&self) -> Result<(), Error> {

@@ -23,7 +23,7 @@
 
 mod buffers;
 mod change;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 mod found;
 
 pub(in crate::table::pea) use change::{Left, Removal};
@@ -35,7 +35,7 @@ use crate::sync::{AtomicU64, DATA, Mutex};
 use buffers::{Old, State};
 
 /// Words of a block.
-const WORDS: usize = if cfg!(any(loom, shuttle)) { 4 } else { 32 };
+const WORDS: usize = if cfg!(modelled) { 4 } else { 32 };
 
 const BLOCK_BYTES: usize = WORDS * size_of::<u64>();
 const BLOCK_BITS: u32 = 38;
@@ -272,7 +272,7 @@ impl<M: Medium> Values<M> {
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(durable)]
 impl Values<crate::memory::durable::Paged> {
     /// Returns an error if a map names pages that are not in the file.
     pub(in crate::table::pea) fn check(&self) -> Result<(), Error> {
@@ -280,7 +280,7 @@ impl Values<crate::memory::durable::Paged> {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::sync::Ordering::Relaxed;
