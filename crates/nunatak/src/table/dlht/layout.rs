@@ -108,11 +108,11 @@ pub(super) const fn link_of_slot(slot: usize) -> usize {
 pub(super) enum BinState {
     /// Operations take place in this bin.
     Open,
-    /// One thread is copying the bin to the next index. Hits are still true.
+    /// One thread is moving the bin's pairs. Hits are still true.
     InTransfer,
     /// The next index has the bin's keys.
     Moved,
-    /// A snapshot waits for its cut, or the bin is delegated to the overflow.
+    /// A snapshot has marked the bin, or the bin is delegated to the overflow.
     Special,
 }
 
