@@ -248,8 +248,8 @@ pub trait Design: Sized + 'static {
 )]
 pub trait HashesWith<S: Hashing>: Design {}
 
-/// A design whose keys are never hidden, so that an insert is never refused for a hidden key and
-/// returns no more than the value that it replaced: any but [`DlhtShadows`]. (The trait has no
+/// A design whose keys are never hidden: every design except [`DlhtShadows`]. So an insert is never
+/// refused for a hidden key, and returns only the value that it replaced. (The trait has no
 /// parameter, so no other crate can implement it for [`DlhtShadows`].)
 ///
 /// ```

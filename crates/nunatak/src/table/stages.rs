@@ -130,7 +130,7 @@ pub trait Figures {
 
 /// Keeps memory that a reader may still use.
 pub trait Guards {
-    /// Returns the registry of guards on what value words point to.
+    /// Returns the registry of the guards that protect the entries behind value words.
     fn registry(&self) -> &Registry;
 
     /// Frees the table's own memory that no thread can reach any more.

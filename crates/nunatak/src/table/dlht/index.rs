@@ -3,9 +3,9 @@
 //! Each group of [`GROUP_BINS`] bins has its own half buckets. Second links are taken from the top,
 //! first and third links from the bottom. So a second link never straddles two cache lines.
 //!
-//! Invariant 1: the migration pointer is null, [`STARTING`], or came from a box. Only the thread
-//! that claimed the migration replaces `STARTING`. A published migration stays until the index is
-//! dropped.
+//! Invariants
+//! 1. The migration pointer is null, [`STARTING`], or came from a box. Only the thread that claimed
+//!    the migration replaces `STARTING`. A published migration stays until the index is dropped.
 
 use super::layout::{
     Bin, HalfBucket, LINK_HALVES, LINK_STARTS, MAX_GROUP_HALVES, PRIMARY_SLOTS, Slot, link,

@@ -20,7 +20,8 @@ pub(super) struct Migration {
     chunk: usize,
     /// The number of units that have not moved.
     remaining: AtomicUsize,
-    /// The parts of chunks that threads have left unmoved because a hash was missing.
+    /// The parts of chunks that threads have left unmoved: a hash was missing, or the thread
+    /// panicked.
     leftovers: Mutex<Vec<Range<usize>>>,
     leftover_count: AtomicUsize,
     /// Whether old bins keep their pairs, for a snapshot to read.

@@ -142,7 +142,7 @@ pub struct Table<P: HashCodec, Y: Mode> {
 
 // SAFETY: every shared field is atomic, locked or never changed; `PhantomData` holds no value.
 unsafe impl<P: HashCodec> Sync for Table<P, crate::sync::Shared> {}
-// SAFETY: as above.
+// SAFETY: as for `Shared`: every shared field is atomic, locked or never changed.
 unsafe impl<P: HashCodec> Sync for Table<P, crate::sync::Shadowing> {}
 // SAFETY: the table owns everything that it points to, in either mode.
 unsafe impl<P: HashCodec, Y: Mode> Send for Table<P, Y> {}

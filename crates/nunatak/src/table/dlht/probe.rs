@@ -147,7 +147,7 @@ mod by_words {
         }
     }
 
-    /// Looks for a tag as above, by loads of one word.
+    /// Looks for a tag like the vector version, by loads of one word.
     ///
     /// # Safety
     /// This version has no requirement.

@@ -7,7 +7,7 @@ use crate::memory::MemoryUsage;
 use crate::sync::{Mode, Ordering};
 use crate::table::stages::{Figures, Guards};
 
-/// What a [`DlhtMap`](crate::DlhtMap) looks like inside (sections 3.1, 5.1.5).
+/// Figures about the inside of a [`DlhtMap`](crate::DlhtMap) (sections 3.1, 5.1.5).
 ///
 /// ```
 /// use nunatak::DlhtMap;

@@ -7,7 +7,7 @@ use crate::hash::HashCodec;
 use crate::memory::{Medium, MemoryUsage};
 use crate::table::stages::Figures;
 
-/// What an [`IcebergMap`](crate::IcebergMap) looks like inside.
+/// Figures about the inside of an [`IcebergMap`](crate::IcebergMap).
 ///
 /// ```
 /// use nunatak::IcebergMap;

@@ -3,7 +3,7 @@
 use crate::error::{Error, FileError};
 use crate::table::{ByEntry, PairTable};
 
-/// What opening a durable map has found and done.
+/// The findings and repairs of the opening of a durable map.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();

@@ -23,7 +23,8 @@ pub trait PagedTable: Send + Sync {
     /// Checks every slot. Returns the number of pairs.
     #[doc(hidden)]
     fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error>;
-    /// Stores what the next opening of the table needs. No thread changes the table any more.
+    /// Stores the data that the next opening of the table needs. No thread changes the table any
+    /// more.
     #[doc(hidden)]
     fn close(&self) -> Result<(), Error>;
 
