@@ -40,10 +40,6 @@ pub(super) struct Request<'r, T, F> {
 }
 
 impl<P: HashCodec, Y: Mode> Changes for Table<P, Y> {
-    /// Changes a key by its value word, or inserts it. Returns the value word that was present when
-    /// the operation took effect. `change` must depend on its argument only; it may be called more
-    /// than once.
-    ///
     /// Needs two atomic read-modify-writes for an insert or a removal, one for a replacement, on
     /// one or two cache lines.
     #[inline(always)]

@@ -1,8 +1,7 @@
 //! Batches: operations in order, with overlapping memory accesses (section 3.3).
 //!
 //! The paper prefetches all bins of a batch and then executes it. Here the prefetches run a fixed
-//! distance ahead of the execution, so the number of lines on their way stays constant. (Zen 4: 95
-//! M compare-and-swaps a second with this sliding window; 53–72 M in fixed batches.) A second,
+//! distance ahead of the execution, so the number of lines on their way stays constant. A second,
 //! closer window fetches the first link of the bins that have one.
 
 use super::apply::Request;
@@ -58,7 +57,6 @@ impl Window {
 }
 
 impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
-    /// Looks up many keys.
     #[inline(always)]
     fn find_many<T: KeyTest>(
         &self,
@@ -74,8 +72,6 @@ impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
         });
     }
 
-    /// Applies many changes. Each operation has a value word to insert if its key is absent, and a
-    /// change for a present key. `done` may end the batch by returning false.
     #[inline(always)]
     fn apply_many<T: KeyTest>(
         &self,

@@ -2,8 +2,7 @@
 //!
 //! This is the protocol of [`apply`](super::apply) without the parts that a bin of one bucket does
 //! not need, and without a branch on the slot. Such a branch waits until the bin arrives from
-//! memory. It is mispredicted every second time, and then the next operation starts late. (2^23
-//! items, one thread, inserts of absent keys: 16 M/s; 11.6 M/s with a loop over the claimed slots.)
+//! memory. It is mispredicted every second time, and then the next operation starts late.
 
 use super::Table;
 use super::apply::Claimed;

@@ -114,7 +114,6 @@ impl Index {
         self.bins.at_offset(P::offset(hash, self.bins.bytes(), size_of::<Bin>()))
     }
 
-    /// Returns the address of a hash's bin.
     #[inline(always)]
     pub(super) fn bin_address_of<P: HashCodec>(&self, hash: u64) -> *const Bin {
         self.bins.address_at_offset(P::offset(hash, self.bins.bytes(), size_of::<Bin>()))

@@ -14,9 +14,9 @@
 //!
 //! A bin holds 15 keys: slots 0–2 in the bin itself, 3–4 in a half bucket (the first link), 5–8 in
 //! two half buckets (the second), 9–14 in three (the third). The paper's links are one and two
-//! whole buckets. A first link of half a bucket serves the many bins that need one or two slots
-//! more: the same memory for links lasts until 71 % of all slots are taken instead of 60 %. A link
-//! is the number of its first half bucket in the bin's group, counted from one; zero is no link.
+//! whole buckets; here the same memory for links lasts longer, since most bins with a link need one
+//! or two slots of it. A link is the number of its first half bucket in the bin's group, counted
+//! from one; zero is no link.
 
 use crate::memory::Zeroed;
 use crate::sync::{AtomicPair, AtomicU64};
@@ -180,7 +180,6 @@ impl Header {
         (self.0 & Self::CLAIMED).count_ones() as usize
     }
 
-    /// Returns the first free slot.
     #[inline(always)]
     pub(super) const fn first_free(self) -> Option<usize> {
         let free = !self.0 & Self::CLAIMED;

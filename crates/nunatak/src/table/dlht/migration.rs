@@ -52,7 +52,6 @@ impl Migration {
         }
     }
 
-    /// Yields the old bins of a unit.
     pub(super) fn bins_of<P: HashCodec>(&self, unit: usize) -> impl Iterator<Item = usize> {
         let feeders = self.feeders;
         let units = self.units;
@@ -60,7 +59,6 @@ impl Migration {
             .map(move |j| if feeders == 1 { unit } else { P::child(unit, units, feeders, j) })
     }
 
-    /// Returns the unit of an old bin.
     pub(super) fn unit_of<P: HashCodec>(&self, bin: usize) -> usize {
         if self.feeders == 1 { bin } else { P::parent(bin, self.units, self.feeders) }
     }

@@ -31,10 +31,6 @@
 //!   inserts look at it. A commit is a double-word compare-and-swap to (tag, value); an abort is
 //!   one to (empty, tag), as in a delete.
 //!
-//! The paper publishes by the header (TryInsert, then Valid). Publishing by the slot costs as many
-//! atomic instructions, and avoids two weak points: a put that succeeds on a slot not yet inserted,
-//! and the wait for that insert. The dead word replaces the paper's transfer keys.
-//!
 //! # Invariants
 //! 1. A claim succeeds only if no slot of the bin was claimed since the scan that found the key
 //!    absent. At the end of that scan all earlier claims are published, dead or given back. So a

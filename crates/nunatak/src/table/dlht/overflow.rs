@@ -88,7 +88,6 @@ impl Overflow {
         self.frozen = true;
     }
 
-    /// Returns the number of pairs.
     pub(super) fn len(&self) -> usize {
         self.bins.values().filter(|bin| !bin.moved).map(|bin| bin.pairs.len()).sum()
     }

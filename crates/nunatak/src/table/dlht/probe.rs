@@ -1,10 +1,8 @@
 //! One probe of the first bucket of a bin, all of it at once.
 //!
 //! Lookups that miss the cache overlap as far as the processor finds room for the instructions
-//! behind a load that waits. It finds less room for instructions with a result in an integer
-//! register. So a probe consists of vector instructions and leaves two integers. (A bare loop: 24.2
-//! million lookups a second in this form; 21.3 if the header check loads and compares two more
-//! integers.)
+//! behind a load that waits. Results in integer registers take more room. So a probe consists of
+//! vector instructions and leaves two integers (figures in `docs/measurements.md`).
 //!
 //! Invariants
 //! 1. The pair of a [`Probe::ONE`] was published with the tag, in a claimed slot, while the header

@@ -181,7 +181,6 @@ impl<B: BlockSizes, M: Medium> Yard<8> for Back<B, M> {
         Self::empties(self.word(block)).next()
     }
 
-    /// Puts a pair into an empty slot. The caller holds the lock.
     fn put(&self, block: usize, slot: usize, fingerprint: u8, pair: (u64, u64)) {
         self.set_fingerprint(block, slot, fingerprint);
         self.put_pair(block, slot, pair);

@@ -42,7 +42,6 @@ pub(super) struct Ahead {
 }
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Batches for Table<P, B, M> {
-    /// Looks up many keys.
     #[inline(always)]
     fn find_many<T: KeyTest>(
         &self,
@@ -63,7 +62,6 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Batches for Table<P, B, M> {
         );
     }
 
-    /// Applies many changes.
     #[inline(always)]
     fn apply_many<T: KeyTest>(
         &self,

@@ -114,7 +114,6 @@ impl<B: BlockSizes, M: Medium> Yard<64> for Front<B, M> {
         self.settled.at(block).store(mark, Ordering::Release);
     }
 
-    /// Returns whether a key of the block may be behind it. Without the lock the answer is a hint.
     #[inline(always)]
     fn is_overflowed(&self, block: usize) -> bool {
         self.lock_word(block).load(Ordering::Relaxed) & OVERFLOWED != 0
@@ -148,7 +147,6 @@ impl<B: BlockSizes, M: Medium> Yard<64> for Front<B, M> {
         (free != 0).then(|| free.trailing_zeros() as usize)
     }
 
-    /// Puts a pair into an empty slot. The caller holds the lock.
     #[inline(always)]
     fn put(&self, block: usize, slot: usize, fingerprint: u8, pair: (u64, u64)) {
         if M::IS_DURABLE {
@@ -163,7 +161,6 @@ impl<B: BlockSizes, M: Medium> Yard<64> for Front<B, M> {
         }
     }
 
-    /// Puts pairs, each with its slot and fingerprint, into empty slots. The caller holds the lock.
     fn put_all(&self, block: usize, pairs: impl Iterator<Item = (usize, u8, (u64, u64))> + Clone) {
         if !M::IS_DURABLE {
             return pairs.for_each(|(slot, fingerprint, pair)| {

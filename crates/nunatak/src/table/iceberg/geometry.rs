@@ -298,7 +298,6 @@ impl<B: BlockSizes> Geometry<B> {
         (blocks.div_ceil(rows).next_multiple_of(2).max(2), rows as u64)
     }
 
-    /// Returns the block of a hash.
     #[inline(always)]
     pub(super) fn block(&self, hash: u64, mask: u64) -> usize {
         let column = ((u128::from(hash) * u128::from(self.columns)) >> 64) as u64;

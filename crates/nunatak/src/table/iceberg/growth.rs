@@ -199,9 +199,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     }
 
     /// Makes a piece of the memory for a table of twice the size resident; when no piece is left,
-    /// starts the doubling. Otherwise the first changes to new blocks would wait for the system
-    /// again and again: one change touches nine pages. One huge page takes 0.1 ms, or 5 ms if a
-    /// hypervisor must find it. The table gets a few parts of ten thousand fuller meanwhile.
+    /// starts the doubling. Otherwise the first changes to new blocks would wait for the system:
+    /// each touches nine pages.
     fn prepare_doubling(&self, state: State) -> Result<(), Error> {
         self.commit(2 * state.rows())?;
         let blocks = self.geometry.blocks(state.mask());

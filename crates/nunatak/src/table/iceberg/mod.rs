@@ -26,10 +26,8 @@
 //!   the block is marked as settled. Readers look at the old place of a key before the new one.
 //!   When the last block is settled, the state says so.
 //!
-//! The paper locks the whole table at the moment of a doubling, since threads that knew different
-//! sizes would lock different blocks for one key. Here no thread waits. A holder of the old block's
-//! lock may change the key: the block is not settled, and no other thread may change a key of that
-//! block before it is.
+//! The paper locks the whole table at the moment of a doubling. Here no thread waits: a holder of
+//! the old block's lock may change the key, since no other thread may before the block is settled.
 //!
 //! # Invariants
 //! 1. The invariants of [`front`] and [`back`] about locks and fingerprints.

@@ -1,22 +1,18 @@
-//! The operations of a batch, in groups. Each group goes through some stages. A stage finds the
-//! lines that the stage before has fetched, because other groups run in between.
+//! The operations of a batch, in groups (see `docs/batches.md`). Each group goes through some
+//! stages. A stage finds the lines that the stage before has fetched, because other groups run in
+//! between.
 //!
 //! A prefetch whose page address is not cached does not retire before that address arrives. One
 //! such prefetch among the hundred instructions of an operation holds all of them up; a row of such
-//! prefetches waits side by side. (Gets of TurboHash, 2^22 items in 128 MiB: 79 million a second in
-//! groups of 16, 76 in groups of 8, 77 in groups of 32; 70 with the same stages for single
-//! operations.)
+//! prefetches waits side by side.
 //!
 //! # Prefetch distance
 //! A fetched line must still be in the first-level cache at its turn. Headers of buckets of 256
-//! bytes use a quarter of its sets. On Zen 4, with 32 KiB, the distance that is best elsewhere is
-//! too far. (Pea Hash inserts, 2^22 items: 28 million a second at that distance, 37 in groups of
-//! 8.)
+//! bytes use a quarter of its sets, so a cache of 32 KiB needs a shorter distance.
 //!
-//! The first-level cache also limits the lines on their way. (A bare loop of random reads: 97
-//! million lines a second; 194 million if they are prefetched into the second level.) So DLHT,
-//! whose bins are one line each, prefetches into the second level. Buckets of four lines gain
-//! nothing by it: such prefetches do nothing if all are for the same line of four.
+//! The first-level cache also limits the lines on their way; the second level allows twice as many.
+//! So there DLHT, whose bins are one line each, prefetches into the second level. Buckets of four
+//! lines gain nothing by it: such prefetches do nothing if all are for the same line of four.
 
 use crate::memory::prefetch::{prefetch, prefetch_to_second_level};
 use core::ops::Range;
@@ -30,7 +26,6 @@ pub(in crate::table) enum PrefetchDistance {
 }
 
 impl PrefetchDistance {
-    /// Returns the distance for this machine.
     pub(in crate::table) fn here() -> Self {
         static HERE: OnceLock<PrefetchDistance> = OnceLock::new();
         *HERE.get_or_init(|| match first_level_bytes() {
@@ -107,12 +102,10 @@ impl<const STAGES: usize> StageDelays<STAGES> {
     }
 }
 
-/// The groups of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::table) struct Groups {
     count: usize,
     group: usize,
-    /// The delay of the last stage.
     last: usize,
 }
 

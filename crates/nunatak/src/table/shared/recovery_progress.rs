@@ -12,7 +12,6 @@ pub(crate) struct RecoveryProgress {
 }
 
 impl RecoveryProgress {
-    /// Returns how many pieces are left.
     #[inline(always)]
     pub(in crate::table) fn left(&self) -> usize {
         self.left.load(Ordering::Relaxed)
@@ -21,17 +20,14 @@ impl RecoveryProgress {
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 impl RecoveryProgress {
-    /// Adds pieces to recover.
     pub(in crate::table) fn begin(&self, pieces: usize) {
         self.left.fetch_add(pieces, Ordering::Relaxed);
     }
 
-    /// Adds pairs that were found.
     pub(in crate::table) fn add(&self, pairs: usize) {
         self.found.fetch_add(pairs, Ordering::Relaxed);
     }
 
-    /// Returns how many pairs were found in all.
     pub(in crate::table) fn found(&self) -> usize {
         self.found.load(Ordering::Relaxed)
     }

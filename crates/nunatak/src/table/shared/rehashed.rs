@@ -52,7 +52,6 @@ impl Rehashed {
         missing.is_empty()
     }
 
-    /// Returns whether hashes are missing.
     pub(in crate::table) fn is_missing(&self) -> bool {
         self.0.as_ref().is_some_and(|lists| !lists.missing.is_empty())
     }

@@ -2,17 +2,16 @@
 //! 2.4).
 //!
 //! A key's place here does not depend on the table's size, so items do not move in a resize. Few
-//! keys of IcebergHT come here while a table is filled: one of a million and a half at 95 % of all
-//! slots, four of a thousand with the smallest blocks. One of a hundred and fifty comes here when
-//! keys come and go at the load at which the table grows. All keys of colliding hashes do. So the
-//! items are in hash tables, in shards under locks, with 33 bytes a place.
+//! keys come here: one of a hundred and fifty when keys come and go at the highest load, and keys
+//! of colliding hashes. So the items are in hash tables, in shards under locks, with 33 bytes a
+//! place.
 //!
 //! In a durable table, items are also in [slots](slots::Slots). They enter the hash tables after
 //! that, so an item that a lookup finds is durable.
 //!
-//! In IcebergHT, the chains of a key are changed only by the holder of its front block's lock, or
-//! by a thread that settles one of its back blocks before any change to the key. So the holder may
-//! read the chains, decide, and change them. The caller's code never runs under a shard's lock.
+//! In IcebergHT, only the holder of a key's front lock changes the key's chains, or a thread that
+//! settles one of its back blocks before any change to the key. So the holder may read the chains,
+//! decide, and change them. The caller's code never runs under a shard's lock.
 
 mod slots;
 
@@ -62,7 +61,6 @@ impl<M: Medium> Chains<M> {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Returns the slots of a durable table's items.
     pub(in crate::table) fn slots(&self) -> &Slots<M> {
         &self.slots
     }

@@ -62,7 +62,6 @@ impl<M: Medium> Slots<M> {
         })
     }
 
-    /// Returns the number of slots.
     pub(in crate::table) fn len(&self) -> usize {
         self.slots.as_ref().map_or(0, ReservedArray::len)
     }
@@ -80,13 +79,11 @@ impl<M: Medium> Slots<M> {
         self.slots.as_ref().map(|slots| slots.at(slot))
     }
 
-    /// Makes a slot writable.
     pub(in crate::table) fn make_writable(&self, slot: u32) -> Result<(), NoRoom> {
         let slots = self.slots.as_ref();
         slots.map_or(Ok(()), |slots| slots.make_writable(slot as usize).map_err(|_| NoRoom))
     }
 
-    /// Adds a slot to the free slots.
     pub(in crate::table) fn add_free(&self, slot: usize) {
         self.free[slot % 2].lock().push(slot as u32);
     }
