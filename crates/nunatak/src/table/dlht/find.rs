@@ -141,15 +141,15 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     }
 
     /// Returns the value word of the only match in the first bucket, or the miss in a bin without
-    /// links. No branch depends on the slot number: the processor would mispredict it every second
-    /// time, and start the next lookup late.
+    /// links. A branch on the slot would be mispredicted every second time, and delay the next
+    /// lookup.
     #[inline(always)]
     fn look_in_first_bucket(&self, index: &Index, hash: u64, word: u64) -> Option<Option<u64>> {
         let tag = self.codec.tag(word, hash);
         // SAFETY: the callers have checked that one load reads a pair (`pairs_load_whole`, or a
         // fast pin).
         let probe = unsafe { probe(index.bin_of::<P>(hash), tag) };
-        // These branches do not depend on the slot; the processor predicts them nearly always.
+        // These branches do not depend on the slot and are nearly always predicted.
         if probe.is(Probe::ONE) {
             return Some(Some(probe.second));
         }
@@ -213,7 +213,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     }
 }
 
-/// Returns whether a bin's header is unchanged, so that all words read since its first load belong
+/// Returns whether a header is unchanged, so that all words read since its first load belong
 /// together.
 #[inline(always)]
 pub(super) fn still(bin: &Bin, header: Header, bug: Bug) -> bool {

@@ -41,8 +41,7 @@ pub(super) struct Index {
     migration: AtomicPtr<Migration>,
 }
 
-/// How many half buckets of a group are taken: from the bottom (low 32 bits) and from the top (high
-/// 32 bits).
+/// The half buckets of a group that are taken: low 32 bits from the bottom, high 32 from the top.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct LinkCursor(AtomicU64);
@@ -89,7 +88,7 @@ impl Index {
         })
     }
 
-    /// Returns the number of all slots: three in each bin, two in each half bucket.
+    /// Returns the number of slots: three a bin, two a half bucket.
     pub(super) fn slots(&self) -> usize {
         self.bins.len() * PRIMARY_SLOTS + self.halves.len() * 2
     }
@@ -108,7 +107,7 @@ impl Index {
         (self.cursors.iter().map(taken).sum(), self.halves.len())
     }
 
-    /// Returns the bin of a hash: the bin number [`HashCodec::place`] returns.
+    /// Returns the bin of a hash; its number is [`HashCodec::place`].
     #[inline(always)]
     pub(super) fn bin_of<P: HashCodec>(&self, hash: u64) -> &Bin {
         self.bins.at_offset(P::offset(hash, self.bins.bytes(), size_of::<Bin>()))
@@ -134,8 +133,7 @@ impl Index {
         &self.halves.at(group + half).slots[within % 2]
     }
 
-    /// Returns the next address to prefetch after the bin: its first link, or the bin itself if it
-    /// has no link.
+    /// Returns the next address to prefetch: the bin's first link, or the bin if it has no link.
     #[inline(always)]
     pub(super) fn next_line(&self, at: usize, bin: &Bin) -> *const u8 {
         // Relaxed: a hint. An outdated link word only prefetches a line in vain.
@@ -145,8 +143,8 @@ impl Index {
         if first == 0 { ptr::from_ref(bin).cast() } else { line }
     }
 
-    /// Makes sure that a slot's link is set, and returns the link word. Returns `None` if no half
-    /// buckets are left.
+    /// Sets a slot's link if need be, and returns the link word; `None` if no half buckets are
+    /// left.
     pub(super) fn ensure_link(&self, at: usize, bin: &Bin, slot: usize) -> Option<u64> {
         // Acquire: pairs with the release below.
         let mut links = bin.links.load(Ordering::Acquire);
@@ -196,8 +194,8 @@ impl Index {
         }
     }
 
-    /// Undoes the last taking, for a thread that lost the race to chain. If another thread has
-    /// taken half buckets since, these stay unused until the next generation.
+    /// Undoes the last taking after a lost race to chain. If another thread has taken half buckets
+    /// since, the given ones stay unused until the next generation.
     fn give_back(&self, group: usize, which: usize, half: u64) {
         let (cursor, count) = (&self.cursors[group].0, LINK_HALVES[which]);
         let taken = cursor.load(Ordering::Relaxed);
@@ -225,8 +223,7 @@ impl Index {
         }
     }
 
-    /// Claims the right to start the migration of this index. Returns false if another thread has
-    /// it.
+    /// Claims the right to start the migration. Returns false if another thread has it.
     pub(super) fn claim_migration(&self) -> bool {
         // Relaxed: the claim publishes nothing.
         self.migration

@@ -118,7 +118,8 @@ impl Iterator for PairSnapshot {
             let (at, index) = (self.bin, &*self.index);
             self.bin += 1;
             let bin = index.bins.at(at);
-            // Relaxed: the bin has not changed since the cut, which the caller's thread made.
+            // Relaxed: links and claimed slots have not changed since the cut, which came before
+            // this snapshot.
             let links = bin.links.load(Ordering::Relaxed);
             let (half, decoder) = ((self.half_of)(at, index.bins.len()), self.decoder);
             let word = |(tag, second)| (decoder.word(tag, half), second);

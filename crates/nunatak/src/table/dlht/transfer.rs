@@ -261,10 +261,9 @@ impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
                             break;
                         }
                     }
-                    // The thread that holds the bin moves it, delegates it, or gives it back if a
-                    // hash is missing.
+                    // Its owner moves it, delegates it, or gives it back if a hash is missing.
                     BinState::InTransfer => backoff.wait(),
-                    // The first bin of a unit is claimed first. So if this bin has moved, the unit
+                    // The first bin of a unit is claimed first: if this one has moved, the unit
                     // has.
                     BinState::Moved => return false,
                 }

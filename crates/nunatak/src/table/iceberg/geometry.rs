@@ -176,7 +176,7 @@ impl State {
         self.is_moving() || self.phase() == Phase::Copying
     }
 
-    /// Returns the mask (rows less one) of the size whose blocks hold pairs that a resize has left.
+    /// Returns the rows less one of the size whose blocks hold pairs that a resize has left.
     pub(super) fn mask_of_leftovers(self) -> Option<u64> {
         match self.phase() {
             Phase::Doubling | Phase::Doubled => Some(self.mask() >> 1),
