@@ -15,8 +15,8 @@
 //!   order. Both values were the key's since then.
 //! - The slots behind the rows are cleared before rows can be added.
 //!
-//! All loads are relaxed: no map has the table yet, and a thread of a scan reads only stores that
-//! ended before it was started.
+//! All loads are relaxed: no map has the table yet. Each thread reads only stores from before its
+//! start, or of threads that have ended.
 
 use super::back::Back;
 use super::geometry::{
