@@ -1,8 +1,8 @@
-//! The algorithms over 16-byte slots of two words, and what they have in common.
+//! The algorithms over slots of two words, and the interface that they share.
 //!
-//! A table stores pairs of words, found by the first. Public maps are generic over
-//! a [`Design`], so that each method is written once, and compile to what a map
-//! written for one table would be.
+//! A table stores pairs of words, found by the first word. Public maps are generic over a
+//! [`Design`], so each method is written once, and compiles to the same code as in a map written
+//! for one table.
 
 pub(crate) mod dlht;
 pub(crate) mod iceberg;
@@ -28,40 +28,40 @@ use crate::hash::{HashCodec, Hashing};
 use crate::memory::{Medium, MemoryUsage};
 use crate::sync::{GuardPin, Registry};
 
-/// In how many bytes of addresses a file is mapped whose pages are copied: more than a
-/// table takes.
+/// Returns the bytes of addresses for mapping a file whose pages are copied: more than a table
+/// takes.
 #[cfg(durable)]
 pub(crate) fn file_addresses() -> usize {
     let share = crate::memory::Addresses::share() as usize;
     (share + share / 4).next_multiple_of(1 << 20)
 }
 
-/// What tells a key from another whose word is the same.
+/// A test that tells a key from another key with the same word.
 pub trait KeyTest {
-    /// Whether the word is the key, so that there is nothing to test.
+    /// Whether the word is the key, so that no test is needed.
     const BY_WORD: bool;
 
-    /// Whether a test runs code of the caller's, which may panic, wait, and use the map: a
-    /// table asks it while it holds nothing and no operation is announced.
+    /// Whether a test runs the caller's code, which may panic, wait, and use the map. A table runs
+    /// such a test while the thread holds nothing and has announced no operation.
     const RUNS_CALLERS_CODE: bool = false;
 
-    /// Whether the entry behind a value word is the key's.
+    /// Returns whether the entry behind a value word is the key's.
     fn accepts(&self, value_word: u64) -> bool;
 
-    /// Whether a hidden key of this word is the key; `None` if that is not settled yet.
+    /// Returns whether a hidden key of this word is the key; `None` if that is not settled yet.
     fn is_hidden(&self) -> Option<bool> {
         Some(true)
     }
 
-    /// Whether it was asked for what it does not know: then what came of its answers counts for
-    /// nothing.
+    /// Returns whether the test was asked about a value word that it does not know. Then results
+    /// that rest on its answers are void.
     #[inline(always)]
     fn has_unknown(&self) -> bool {
         false
     }
 }
 
-/// A key can't be inserted, since it is hidden.
+/// The error of an insert whose key is hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shadowed;
 
@@ -71,7 +71,7 @@ impl From<Shadowed> for Error {
     }
 }
 
-/// The word is the key.
+/// The test for words that are the keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ByWord;
 
@@ -84,7 +84,7 @@ impl KeyTest for ByWord {
     }
 }
 
-/// The word is a hash, and the caller looks behind the value word.
+/// The test for words that are hashes: a function compares the entry behind the value word.
 #[derive(Clone, Copy)]
 pub(crate) struct ByEntry<F>(pub(crate) F);
 
@@ -96,7 +96,7 @@ impl<F: Fn(u64) -> bool> KeyTest for ByEntry<F> {
     }
 }
 
-/// The same, where looking behind the value word runs code of the caller's: its `Eq`.
+/// As [`ByEntry`], for a function that runs the caller's code: its `Eq`.
 #[derive(Clone, Copy)]
 pub(crate) struct ByCaller<F>(pub(crate) F);
 
@@ -109,7 +109,7 @@ impl<F: Fn(u64) -> bool> KeyTest for ByCaller<F> {
     }
 }
 
-/// What shall become of a key that is present.
+/// The change of a present key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     Keep,
@@ -117,11 +117,11 @@ pub enum Change {
     Remove,
 }
 
-/// A table of pairs of words that any number of threads may use: all [stages] at once.
-/// The stages say what each method does.
+/// A table of pairs of words that any number of threads may use: all [stages] at once. The stages
+/// say what each method does.
 ///
-/// Operations on one word are linearizable. A word is present once, but for
-/// words of which a [`KeyTest`] knows more keys than one.
+/// Operations on one word are linearizable. A word is present once, except for words that a
+/// [`KeyTest`] divides among several keys.
 #[allow(private_interfaces, reason = "the trait is sealed: its module is private")]
 pub trait PairTable: Send + Sized {
     type Stats: core::fmt::Debug + Clone;
@@ -217,14 +217,14 @@ pub trait Design: Sized + 'static {
     /// ```
     type Stats: core::fmt::Debug + Clone;
 
-    /// Of how many bits a key's word may be, and a value's.
+    /// The highest number of bits of a key's word, and of a value's.
     #[doc(hidden)]
     const WORD_BITS: (u32, u32) = (64, 64);
 
     #[doc(hidden)]
     type Table<P: HashCodec>: PairTable<Stats = Self::Stats>;
 
-    /// Where byte strings are.
+    /// The medium of byte strings.
     #[doc(hidden)]
     type Medium: Medium;
 
@@ -248,8 +248,8 @@ pub trait Design: Sized + 'static {
 )]
 pub trait HashesWith<S: Hashing>: Design {}
 
-/// A design whose keys are never hidden, so that an insert is never refused for a hidden key and
-/// returns no more than the value that it replaced: any but [`DlhtShadows`]. (The trait has no
+/// A design whose keys are never hidden: every design except [`DlhtShadows`]. So an insert is never
+/// refused for a hidden key, and returns only the value that it replaced. (The trait has no
 /// parameter, so no other crate can implement it for [`DlhtShadows`].)
 ///
 /// ```

@@ -1,6 +1,7 @@
-//! What a table does, in stages. A table implements each stage in the file that has its code.
+//! The operations of a table, in stages. A table implements each stage in the file that has its
+//! code.
 //!
-//! The maps see one trait, [`PairTable`], which every type that implements all stages has.
+//! The maps use one trait, [`PairTable`], which every type with all stages implements.
 
 use super::{Change, KeyTest, PairTable, Shadowed};
 use crate::error::Error;
@@ -12,9 +13,9 @@ pub trait Lookups {
     /// Returns the value word of a key.
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64>;
 
-    /// The same under a guard of the table's registry, which keeps what a lookup reads as
-    /// well as an operation of its own. (The test by value: who looks no further than the
-    /// first bucket then has no use for it in memory.)
+    /// Returns the value word of a key, under a guard of the table's registry. The guard keeps the
+    /// memory that the lookup reads, as an announcement does. (The test is taken by value: a lookup
+    /// that ends in the first bucket then needs no memory for it.)
     #[inline(always)]
     fn find_guarded<T: KeyTest + Copy>(
         &self,
@@ -25,15 +26,15 @@ pub trait Lookups {
         self.find(word, &test)
     }
 
-    /// Prefetches what an operation on a word looks at first.
+    /// Prefetches the line that an operation on a word reads first.
     fn prefetch(&self, word: u64);
 }
 
 /// Changes single keys.
 pub trait Changes {
-    /// Changes a key by its value word, or inserts it, and returns the value
-    /// word that was present when the operation took effect. `change` must
-    /// depend on its argument only; it may be called more than once.
+    /// Changes a key by its value word, or inserts it. Returns the value word that was present when
+    /// the operation took effect. `change` must depend on its argument only; it may be called more
+    /// than once.
     fn apply<T: KeyTest>(
         &self,
         word: u64,
@@ -42,8 +43,8 @@ pub trait Changes {
         change: impl Fn(u64) -> Change,
     ) -> Option<u64>;
 
-    /// [`apply`](Self::apply) in a table whose keys may be hidden. Only what would insert its
-    /// key can find it so.
+    /// As [`apply`](Self::apply), in a table whose keys may be hidden. Fails only if the change
+    /// would insert a key that is hidden.
     fn apply_unless_shadowed<T: KeyTest>(
         &self,
         word: u64,
@@ -66,9 +67,8 @@ pub trait Batches {
         found: impl FnMut(usize, Option<u64>),
     );
 
-    /// Applies many changes, in order: of each operation the value word to
-    /// insert if its key is absent, and what becomes of it if it is present.
-    /// `done` may end the batch by returning false.
+    /// Applies many changes, in order. Each operation has a value word to insert if its key is
+    /// absent, and a change for a present key. `done` may end the batch by returning false.
     fn apply_many<T: KeyTest>(
         &self,
         count: usize,
@@ -80,18 +80,18 @@ pub trait Batches {
     );
 }
 
-/// Yields all pairs while others change them.
+/// Yields all pairs while other threads change them.
 pub trait Iteration: Sized {
-    /// Yields every pair that is present throughout once, others at most once.
+    /// Yields every pair once that is present throughout, and other pairs at most once.
     type Iter<'t>: Iterator<Item = (u64, u64)>
     where
         Self: 't;
 
-    /// Returns an iterator over all pairs, weakly consistent.
+    /// Returns a weakly consistent iterator over all pairs.
     fn iter(&self) -> Self::Iter<'_>;
 
-    /// Tells every value word of a table that nobody else has any more, without the caller's
-    /// hasher where that can be done.
+    /// Passes every value word to `each`, in a table that no other thread uses any more. Runs the
+    /// caller's hasher only where a table cannot avoid it.
     fn for_each_left(&mut self, each: impl FnMut(u64)) {
         self.iter().map(|(_, value_word)| value_word).for_each(each);
     }
@@ -106,7 +106,7 @@ pub trait Snapshots {
     fn snapshot(&self) -> Result<Self::Snapshot, Error>;
 }
 
-/// Makes the table larger and smaller at the caller's wish.
+/// Grows and shrinks the table at the caller's request.
 pub trait Resizing {
     fn reserve(&self, additional: usize) -> Result<(), Error>;
 
@@ -128,9 +128,9 @@ pub trait Figures {
     fn stats(&self) -> Self::Stats;
 }
 
-/// Keeps memory that a reader may still see.
+/// Keeps memory that a reader may still use.
 pub trait Guards {
-    /// Returns the registry of guards on what value words point to.
+    /// Returns the registry of the guards that protect the entries behind value words.
     fn registry(&self) -> &Registry;
 
     /// Frees the table's own memory that no thread can reach any more.

@@ -1,4 +1,4 @@
-//! Changing keys: one function that inserts, puts and deletes.
+//! Changes of keys: one function that inserts, puts and deletes.
 
 use super::find::{Scan, Sought, scan, still};
 use super::index::{Index, Migrating};
@@ -11,14 +11,14 @@ use crate::table::shared::memoised_key_test::{KeyTestAnswers, MemoisedKeyTest};
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest, Shadowed};
 
-/// What became of a claim.
+/// The result of a claim.
 pub(super) enum Claimed {
     Published,
-    /// Something else happened in the bin: to be scanned again.
+    /// Another change came first: the bin must be scanned again.
     Lost,
 }
 
-/// How to go on after something was in the way.
+/// How to continue after an obstacle.
 pub(super) enum Detour<'i> {
     Again,
     Next(&'i Index),
@@ -26,26 +26,22 @@ pub(super) enum Detour<'i> {
     Wait,
 }
 
-/// An operation on one key: what becomes of it if it is present, and the value
-/// word to insert if it is not.
+/// An operation on one key: the change of a present key, and the value word to insert for an absent
+/// one.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'r, T, F> {
     pub(super) hash: u64,
     pub(super) tag: u64,
     pub(super) test: &'r T,
     pub(super) fresh: Option<u64>,
-    /// Whether it is inserted hidden.
+    /// Whether the key is inserted hidden.
     pub(super) hides: bool,
     pub(super) change: &'r F,
 }
 
 impl<P: HashCodec, Y: Mode> Changes for Table<P, Y> {
-    /// Changes a key by its value word, or inserts it, and returns the value
-    /// word that was present when the operation took effect. `change` must
-    /// depend on its argument only; it may be called more than once.
-    ///
-    /// Two atomic read-modify-writes for an insert or a removal, one for a
-    /// replacement, on one or two cache lines.
+    /// Needs two atomic read-modify-writes for an insert or a removal, one for a replacement, on
+    /// one or two cache lines.
     #[inline(always)]
     fn apply<T: KeyTest>(
         &self,
@@ -73,7 +69,7 @@ impl<P: HashCodec, Y: Mode> Changes for Table<P, Y> {
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// The same, of a key that may be hidden if it would be inserted.
+    /// Applies a change like `apply`. Fails if the change would insert a key that is hidden.
     #[inline(always)]
     pub(crate) fn apply_unless_shadowed<T: KeyTest>(
         &self,
@@ -94,7 +90,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// In the first bucket, if that is enough.
+    /// Performs the operation in the first bucket, if that is enough.
     #[inline(always)]
     fn apply_fast<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
@@ -106,8 +102,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             return None;
         }
         // Acquire: pairs with the release that publishes an index.
-        // SAFETY: as in `root`: the operation is announced, or the table
-        // belongs to this thread.
+        // SAFETY: invariant 7 of the table: the operation is announced, or the table belongs to
+        // this thread.
         let index = unsafe { &*self.root.load(Ordering::Acquire) };
         let done = self.apply_in_first_bucket(index, (hash, tag), test, fresh, change);
         drop(pin);
@@ -117,8 +113,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         done
     }
 
-    /// The same of a test that runs the caller's code: attempts use what it has said, and it is
-    /// asked between them.
+    /// Applies a change whose test runs the caller's code. The attempts use the test's known
+    /// answers; the test is asked between attempts (R7).
     fn apply_asking<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         request: &Request<'_, T, F>,
@@ -186,8 +182,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                     match request.test.is_hidden() {
                         Some(true) => return Step::Done(Err(Shadowed)),
                         None => return Step::Wait,
-                        // Another key of this word, unless the key has been shown before it
-                        // was asked for: then it is found now.
+                        // The hidden key is another key of this word, or the key was shown before
+                        // the test was asked. In the second case this scan finds it.
                         Some(false) => found = probe(),
                     }
                 }
@@ -235,7 +231,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// Changes the pair of a slot, unless it changes first.
+    /// Changes the pair of a slot. Returns `None` if the pair has changed first.
     #[inline(always)]
     pub(super) fn change(
         &self,
@@ -271,7 +267,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         Some(second)
     }
 
-    /// The insert of a key that the scan of `header` did not find.
+    /// Inserts a key that the scan of `header` did not find.
     #[inline(always)]
     fn insert_absent<'p>(
         &'p self,
@@ -296,8 +292,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// Claims a free slot of a bin in which the key was not found, by changing the
-    /// header from one to the other, and publishes the pair in it.
+    /// Claims a free slot of a bin in which the key was not found, by changing `header` to
+    /// `claimed`. Then publishes the pair in the slot.
     #[inline(always)]
     pub(super) fn claim(
         &self,
@@ -307,14 +303,14 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         slot: &Slot,
         pair: (u64, u64),
     ) -> Claimed {
-        // Acquire: the claimant of a slot sees what its last owner left there.
-        // Release: who finds a slot claimed finds the link that it is behind. What is in the slot
-        // is published later.
+        // Acquire: the claimant of a slot sees the words that its last owner left. Release: a
+        // thread that finds a slot claimed finds the link that leads to it. The slot's words are
+        // published later.
         let order = if seeded(Bug::ClaimBeforeLink) { Ordering::Acquire } else { Ordering::AcqRel };
         if Y::cas(&bin.header, header.0, claimed.0, order).is_err() {
             return Claimed::Lost;
         }
-        // Who reads of the stores below finds the claim in the header.
+        // A reader that sees one of the stores below finds the claim in the header.
         fence(Ordering::Release);
         if !seeded(Bug::PublishBeforeValue) {
             slot.store_second(pair.1, Ordering::Relaxed);
@@ -326,7 +322,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             self.registry.count::<Y>(1);
             return Claimed::Published;
         }
-        // Killed, or a dead word was left there: invariant 3.
+        // The insert was killed, or a dead word was left in the slot: invariant 3.
         if !seeded(Bug::ShadowedResidue) {
             slot.store_first(0, Ordering::Relaxed);
         }
@@ -334,13 +330,12 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         Claimed::Lost
     }
 
-    /// Makes a claimed slot free. In a bin that is being moved, or has been,
-    /// there is nothing to be freed.
+    /// Frees a claimed slot. Does nothing in a bin that is being moved or has moved.
     #[inline(always)]
     pub(super) fn give_back(&self, bin: &Bin, number: usize) {
         let mut header = Header(bin.header.load(Ordering::Relaxed));
         while matches!(header.state(), BinState::Open | BinState::Special) {
-            // Release: the next claimant finds the slot's key word empty.
+            // Release: the next claimant finds the slot's tag word empty.
             let mut free = header.with_free(number);
             if seeded(Bug::FreeWithoutVersion) {
                 free = free.with_version_before();
@@ -352,7 +347,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// What to do about a bin that is not open.
+    /// Chooses how to continue at a bin that is not open.
     #[cold]
     pub(super) fn detour<'p>(
         &'p self,
@@ -375,10 +370,10 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                 let Migrating::To(migration) = index.migration() else {
                     unreachable!("a bin has moved and there is no migration")
                 };
-                // Whoever changes something during a migration moves a chunk,
-                // so that it ends soon after it began.
+                // Each change during a migration moves a chunk, so that the migration ends soon.
                 self.help(pin, index, migration);
-                // Nobody else asks for what the chunk lacks: an operation that is done does not.
+                // Only a waiting operation asks for the hashes that the chunk lacks; an operation
+                // that is done does not.
                 if self.hashes.are_wanted::<P>() {
                     return Detour::Wait;
                 }
@@ -399,7 +394,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     }
 }
 
-/// Makes the key of a claimed and empty slot present.
+/// Publishes a tag in a claimed and empty slot. Returns false if the slot is not empty any more.
 #[inline(always)]
 fn publish<Y: Mode>(slot: &Slot, tag: u64) -> bool {
     if !Y::SHARED {
@@ -420,8 +415,8 @@ fn publish<Y: Mode>(slot: &Slot, tag: u64) -> bool {
     slot.compare_exchange_first(0, tag)
 }
 
-/// Waits until a claimed and empty slot is published or given back, then kills
-/// it. Either way the bin is to be scanned again.
+/// Waits until a claimed and empty slot is published or given back; kills the pending insert if
+/// that takes too long. In every case the bin must be scanned again.
 #[cold]
 fn clear_pending(bin: &Bin, header: Header, slot: &Slot, dead: u64) {
     let mut backoff = Backoff::new();
@@ -432,7 +427,7 @@ fn clear_pending(bin: &Bin, header: Header, slot: &Slot, dead: u64) {
             return;
         }
     }
-    // Its claimant was stopped between two instructions. It will find the dead
-    // word and start again.
+    // The claimant was stopped between two instructions. It will find the dead word and start
+    // again.
     slot.compare_exchange_first(0, dead);
 }

@@ -1,12 +1,8 @@
-//! Batches: the operations in order, the memory accesses overlapped
-//! (section 3.3).
+//! Batches: operations in order, with overlapping memory accesses (section 3.3).
 //!
-//! The paper prefetches all bins of a batch and then executes it. Here the
-//! prefetches run a fixed distance ahead of the execution, so that a batch of
-//! any size keeps the same number of lines under way: Zen 4 gives 95 M
-//! compare-and-swaps a second with a sliding window, and 53–72 M in fixed
-//! batches. A second window, closer, fetches the first link of the bins that
-//! have one.
+//! The paper prefetches all bins of a batch and then executes it. Here the prefetches run a fixed
+//! distance ahead of the execution, so the number of lines on their way stays constant. A second,
+//! closer window fetches the first link of the bins that have one.
 
 use super::apply::Request;
 use super::index::Index;
@@ -17,22 +13,22 @@ use crate::table::shared::prefetch_groups::PrefetchDistance;
 use crate::table::stages::Batches;
 use crate::table::{Change, KeyTest, Shadowed};
 
-/// How far ahead of its execution an operation's bin is fetched, and its link. (Into the
-/// second-level cache if that is near, which has room for twice as many.)
+/// The prefetch distances of a bin and of its link, in operations. (`NEAR` fetches into the
+/// second-level cache, which has room for twice as many lines.)
 const NEAR: (usize, usize) = (64, 16);
 const FAR: (usize, usize) = (96, 32);
-/// A power of two above the distance.
+/// A power of two above the distances.
 const RING: usize = 128;
 const _: () = assert!(NEAR.0 < RING && FAR.0 < RING && RING.is_power_of_two());
-/// After so many operations a batch lets others free old indexes.
+/// The number of operations after which a batch lets other threads free old indexes.
 const PINNED: usize = 1024;
 
-/// The operations whose bins are under way.
+/// The operations whose bins are being fetched.
 struct Window {
     hashes: [u64; RING],
     reach: PrefetchDistance,
-    /// If the hasher is the caller's: the hashes of the operations from the first one on, which
-    /// were asked for before anything was announced.
+    /// If the hasher is the caller's: the number of the first operation and the hashes from it on.
+    /// They were asked for before anything was announced.
     asked: (usize, Vec<u64>),
 }
 
@@ -61,7 +57,6 @@ impl Window {
 }
 
 impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
-    /// Looks up many keys.
     #[inline(always)]
     fn find_many<T: KeyTest>(
         &self,
@@ -77,9 +72,6 @@ impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
         });
     }
 
-    /// Applies many changes: of each operation the value word to insert if its
-    /// key is absent, and what becomes of it if it is present. `done` may end
-    /// the batch by returning false.
     #[inline(always)]
     fn apply_many<T: KeyTest>(
         &self,
@@ -111,9 +103,9 @@ impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// Runs `step` for every operation of a batch, in order, with its hash,
-    /// fetching the bins of later ones meanwhile. When a step must wait, it is
-    /// tried again after this thread has left the table for a moment.
+    /// Runs `step` for every operation of a batch, in order, with its hash, and fetches the bins of
+    /// later operations meanwhile. A step that must wait is tried again after this thread has ended
+    /// its announcement for a moment.
     #[inline(always)]
     fn for_each_fetched(
         &self,
@@ -133,7 +125,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             let last = count.min(done + PINNED);
             self.repeat(|pin| {
                 let index = self.root(pin);
-                // Not further than hashes were asked for, however often this is repeated.
+                // However often this is repeated, it goes no further than the hashes that were
+                // asked for.
                 let end = if P::runs_callers_code() { last } else { count.min(done + PINNED) };
                 for at in done..end.min(done + bin_distance) {
                     window.fetch_bin(self, index, at, word(at));

@@ -1,4 +1,4 @@
-//! Looking keys up.
+//! Lookups of single keys.
 
 use super::Table;
 use super::index::{Index, Migrating};
@@ -12,49 +12,49 @@ use crate::table::KeyTest;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, MemoisedKeyTest};
 use crate::table::stages::Lookups;
 
-/// What a scan of a bin came to.
+/// The result of a scan of a bin.
 pub(super) enum Scan<'i> {
-    /// The key, in this slot, with this value while the header was unchanged.
+    /// This slot holds the key, and held this value while the header was unchanged.
     Hit { slot: &'i Slot, number: usize, second: u64 },
-    /// In none of the claimed slots. Only true if the header is unchanged.
+    /// No claimed slot holds the key. True only if the header is unchanged.
     Miss,
-    /// In none of the claimed slots, but this one may be about to become it.
+    /// No claimed slot holds the key, but a pending insert may store it in this slot.
     Pending(&'i Slot),
-    /// Hidden in one of the claimed slots. Only true if the header is unchanged.
+    /// This claimed slot holds the key, hidden. True only if the header is unchanged.
     Hidden(&'i Slot, usize),
     /// The header has changed meanwhile.
     Changed,
 }
 
 impl<P: HashCodec, Y: Mode> Lookups for Table<P, Y> {
-    /// The value word of a key. Touches one cache line if the key's bin has no
-    /// links, and writes none that other threads use.
+    /// Returns the value word of a key. Touches one cache line if the key's bin has no links.
+    /// Writes no line that other threads use.
     #[inline(always)]
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
         let hash = self.codec.hash(word);
         let pin = if Y::SHARED { FastPin::new() } else { None };
         if pin.is_some() || !Y::SHARED {
             // Acquire: pairs with the release that publishes an index.
-            // SAFETY: as in `root`: the operation is announced, or the table
-            // belongs to this thread.
+            // SAFETY: invariant 7 of the table: the operation is announced, or the table belongs to
+            // this thread.
             let index = unsafe { &*self.root.load(Ordering::Acquire) };
-            // A pin is fast only where pairs are loaded whole.
+            // A fast pin exists only where one load reads a pair.
             let first = match Y::SHARED || index.pairs_load_whole {
                 true => self.look_in_first_bucket(index, hash, word),
                 false => None,
             };
-            // Before the key is tested, which may run the caller's code: a guard keeps what the
-            // value word points to, and nothing of the index is touched any more.
+            // Ends the announcement before the key test, which may run the caller's code. A guard
+            // keeps the entry behind the value word, and the index is not touched any more.
             drop(pin);
             if let Some(found) = Self::tested(first, test) {
                 return found;
             }
         }
-        // From the start, so that the common case has nothing to save for it.
+        // Starts again, so that the common path has no state to save.
         self.find_slowly(word, test)
     }
 
-    /// The same under a guard of this table, which is announced already.
+    /// Looks a key up like `find`, under a guard of this table that is announced already.
     #[inline(always)]
     fn find_guarded<T: KeyTest + Copy>(
         &self,
@@ -65,9 +65,9 @@ impl<P: HashCodec, Y: Mode> Lookups for Table<P, Y> {
         debug_assert!(guard.is_of(&self.registry));
         let hash = self.codec.hash(word);
         // Acquire: pairs with the release that publishes an index.
-        // SAFETY: (R2, R7) an index that was at the root while a guard was announced outlives it, but
-        // for what this thread does itself, in a key's test, and then it is not touched again
-        // (invariant 7).
+        // SAFETY: R2, R7 and invariant 7 of the table: an index that was at the root while a guard
+        // was announced outlives the guard, unless this thread itself frees it during a key test.
+        // After a key test the index is not touched again.
         let index = unsafe { &*self.root.load(Ordering::Acquire) };
         let first = match index.pairs_load_whole {
             true => self.look_in_first_bucket(index, hash, word),
@@ -88,8 +88,8 @@ impl<P: HashCodec, Y: Mode> Lookups for Table<P, Y> {
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// What was found in the first bucket, if it is the key's. If it is another key's of this
-    /// word, the key may be anywhere.
+    /// Returns the result of the first bucket if it is final. If another key of the same word was
+    /// found, returns `None`: the key may be elsewhere.
     #[inline(always)]
     fn tested<T: KeyTest>(first: Option<Option<u64>>, test: &T) -> Option<Option<u64>> {
         match first {
@@ -98,7 +98,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// By value: see [`PairTable::find_guarded`](crate::table::PairTable::find_guarded).
+    /// Takes the test by value: see
+    /// [`PairTable::find_guarded`](crate::table::PairTable::find_guarded).
     #[inline(never)]
     fn find_copied<T: KeyTest + Copy>(&self, word: u64, test: T) -> Option<u64> {
         self.find_slowly(word, &test)
@@ -115,13 +116,13 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             drop(pin);
             match answering.unknown() {
                 None => return found,
-                // While nothing is held and nothing announced.
+                // Asks the test while this thread holds nothing and has announced nothing.
                 Some(second) => known.insert(second, test.accepts(second)),
             }
         }
     }
 
-    /// For a test that runs no code of the caller's: an operation is announced.
+    /// Looks a key up while an operation is announced. The test must run no code of the caller's.
     #[inline(always)]
     pub(super) fn find_at<T: KeyTest>(
         &self,
@@ -139,16 +140,16 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         self.find_anywhere(index, hash, word, test)
     }
 
-    /// What has the word in the first bucket, or the miss in a bin without links, without
-    /// a branch that depends on which slot it is: such a branch is mispredicted
-    /// every second time, and keeps the processor from starting the next lookup.
+    /// Returns the value word of the only match in the first bucket, or the miss in a bin without
+    /// links. A branch on the slot would be mispredicted every second time, and delay the next
+    /// lookup.
     #[inline(always)]
     fn look_in_first_bucket(&self, index: &Index, hash: u64, word: u64) -> Option<Option<u64>> {
         let tag = self.codec.tag(word, hash);
-        // SAFETY: the processor is asked before anyone comes here.
+        // SAFETY: the callers have checked that one load reads a pair (`pairs_load_whole`, or a
+        // fast pin).
         let probe = unsafe { probe(index.bin_of::<P>(hash), tag) };
-        // Some other branch than on the slot: this one is nearly always taken
-        // or nearly never.
+        // These branches do not depend on the slot and are nearly always predicted.
         if probe.is(Probe::ONE) {
             return Some(Some(probe.second));
         }
@@ -158,7 +159,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         None
     }
 
-    /// The lookup in full: all slots, all states, the next index.
+    /// Looks a key up in all slots, all states of the bin, the next index and the overflow.
     #[inline(never)]
     fn find_anywhere<T: KeyTest>(
         &self,
@@ -172,7 +173,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         loop {
             let at = self.place(hash, index);
             let bin = index.bins.at(at);
-            // Acquire: as above; and a bin that moved is whole in the next index.
+            // Acquire: the slots are at least as new as the header. If the bin has moved, the next
+            // index has all of its keys.
             let header = Header(bin.header.load(if seeded(Bug::MovedRelaxed) {
                 Ordering::Relaxed
             } else {
@@ -190,7 +192,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             }
             match header.state() {
                 BinState::Open => return None,
-                // Keys vanish from the bin before they are in the next one.
+                // The mover takes keys out of the bin before it stores them in the next index.
                 BinState::InTransfer if !seeded(Bug::MissDuringTransfer) => backoff.wait(),
                 BinState::Special if bin.links.load(Ordering::Acquire) & DELEGATED != 0 => {
                     if let Some(found) = self.find_in_overflow(index, at, tag, test) {
@@ -202,7 +204,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// Where the bins of an index move to.
+    /// Returns the index that the bins of an index move to.
     pub(super) fn successor<'i>(&self, index: &'i Index) -> &'i Index {
         match index.migration() {
             Migrating::To(migration) => &migration.target,
@@ -211,25 +213,25 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     }
 }
 
-/// Whether a header is what it was when it was loaded first, so that all that
-/// was read since belongs together.
+/// Returns whether a header is unchanged, so that all words read since its first load belong
+/// together.
 #[inline(always)]
 pub(super) fn still(bin: &Bin, header: Header, bug: Bug) -> bool {
     if !seeded(Bug::HeaderRecheckRelaxed) {
-        // Pairs with the release fence between a claim and the stores to the
-        // slot: who has read of them finds the claim.
+        // Pairs with the release fence between a claim and the stores to the slot: a reader that
+        // has seen one of these stores finds the claim.
         fence(Ordering::Acquire);
     }
     seeded(bug) || bin.header.load(Ordering::Relaxed) == header.0
 }
 
-/// What a scan takes notice of beside a key that is present.
+/// What a scan looks for besides a present key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sought {
-    /// Claimed slots that are empty: the same look must find a slot not to be the key and
-    /// not about to become it.
+    /// Whether claimed slots that are empty count: one look at a slot must show that it neither
+    /// holds the key nor is about to.
     pub(super) pending: bool,
-    /// The word that hides keys, if a hidden one counts; zero if not.
+    /// The hidden word if a hidden key counts; zero if not.
     pub(super) hidden: u64,
 }
 
@@ -237,8 +239,8 @@ impl Sought {
     pub(super) const PRESENT: Self = Self { pending: false, hidden: 0 };
 }
 
-/// Looks for a key in the claimed slots. A value is validated before it is
-/// tested, so that a test may follow it to an entry.
+/// Looks for a key in the claimed slots. The header is checked before the value word is tested, so
+/// that the test may follow the word to an entry.
 #[inline(always)]
 pub(super) fn scan<'i, T: KeyTest>(
     index: &'i Index,
@@ -249,20 +251,20 @@ pub(super) fn scan<'i, T: KeyTest>(
     test: &T,
     sought: Sought,
 ) -> Scan<'i> {
-    // Acquire: pairs with the release that chains a link; a slot that the
-    // header shows claimed was chained before.
+    // Acquire: pairs with the release that chains a link. The link of a claimed slot was chained
+    // before the claim.
     let links = if header.has_linked_slots() { bin.links.load(Ordering::Acquire) } else { 0 };
     let (mut pending, mut hidden) = (None, None);
     for number in header.claimed(0) {
         let slot = index.slot(at, bin, links, number);
-        // Acquire: pairs with the publication.
+        // Acquire: pairs with the publication of the tag.
         let first = slot.load_first(Ordering::Acquire);
         if sought.pending && first == 0 {
             pending = Some(slot);
         }
         if sought.hidden != 0 && first == sought.hidden {
-            // Acquire: if it is a value that was shown with it, the first word shows so, which is
-            // loaded after it (relaxed).
+            // Acquire: if this is the value of a commit, the load of the tag word below (relaxed)
+            // shows the commit.
             let second = slot.load_second(Ordering::Acquire);
             if second == tag {
                 hidden = Some((slot, number));

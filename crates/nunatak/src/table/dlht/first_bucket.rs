@@ -1,11 +1,8 @@
-//! Changing a key whose bin has one bucket: most changes of most maps.
+//! Changes of a key whose bin has one bucket: most changes of most maps.
 //!
-//! It is the protocol of [`apply`](super::apply) with everything left out that
-//! a bin of one bucket does not need, and without a branch that depends on which
-//! slot it is. Such a branch waits for the bin to arrive from memory, and when it
-//! was predicted wrongly, every second time, nothing of the next operation has
-//! been started meanwhile. (Measured on 2^23 items, one thread: inserts of absent
-//! keys 11.6 M/s with a loop over the claimed slots, 16 M/s so.)
+//! This is the protocol of [`apply`](super::apply) without the parts that a bin of one bucket does
+//! not need, and without a branch on the slot. Such a branch waits until the bin arrives from
+//! memory. It is mispredicted every second time, and then the next operation starts late.
 
 use super::Table;
 use super::apply::Claimed;
@@ -17,10 +14,10 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{DATA, Mode, Ordering};
 use crate::table::{Change, KeyTest};
 
-/// One look at the tags of a bin's first bucket. Each slot is its bit of the
+/// The result of one look at the tags of a bin's first bucket. A slot is shown by its bit in the
 /// header: 0, 2 or 4.
 struct Tags {
-    /// The slots that hold the tag that was looked for.
+    /// The slots that hold the tag.
     holding: u64,
     empty: u64,
 }
@@ -32,12 +29,11 @@ impl Tags {
     fn of(index: &Index, bin: &Bin, tag: u64) -> Self {
         #[cfg(x86_64_assembly)]
         if index.has_avx512 {
-            // SAFETY: the processor has the instructions.
+            // SAFETY: `has_avx512` was set from the processor's own answer.
             return unsafe { Self::by_one_load(bin, tag) };
         }
         let _ = index.has_avx512;
-        // Acquire: pairs with the publication, so that a value is at least as
-        // new as its key.
+        // Acquire: pairs with the publication, so that a value is at least as new as its tag.
         let tags = [0, 1, 2].map(|slot: usize| bin.slots[slot].load_first(Ordering::Acquire));
         let bits = |is: [bool; PRIMARY_SLOTS]| {
             u64::from(is[0]) | u64::from(is[1]) << 2 | u64::from(is[2]) << 4
@@ -45,8 +41,8 @@ impl Tags {
         Self { holding: bits(tags.map(|other| other == tag)), empty: bits(tags.map(|t| t == 0)) }
     }
 
-    /// Six instructions instead of thirty: as many operations are under way at
-    /// a time as fit into the processor's window of instructions.
+    /// Compares all tags by one load: six instructions instead of thirty. More operations then fit
+    /// into the processor's window of instructions.
     ///
     /// # Safety
     /// The processor has AVX-512F.
@@ -54,12 +50,11 @@ impl Tags {
     #[inline(always)]
     unsafe fn by_one_load(bin: &Bin, tag: u64) -> Self {
         let (equal, zero): (u64, u64);
-        // No processor splits such a load into pieces that are no whole words,
-        // which is all that is needed: the words are compared each by itself, and
-        // a value is loaded after it. x86 keeps loads in order, so that this one
-        // acquires.
-        // SAFETY: reads the 64 aligned bytes of the bin and changes no flags; the
-        // caller promises the instructions.
+        // No processor splits such a load into pieces smaller than a word. Whole words suffice:
+        // each word is compared by itself, and a value is loaded afterwards. x86 keeps loads in
+        // order, so this load acquires.
+        // SAFETY: the block reads the 64 aligned bytes of the bin and changes no flags. The caller
+        // promises AVX-512F.
         unsafe {
             core::arch::asm!(
                 "vpbroadcastq zmm16, {tag}",
@@ -72,7 +67,7 @@ impl Tags {
                 tag = in(reg) tag,
                 equal = lateout(reg) equal,
                 zero = lateout(reg) zero,
-                // Registers that other code does not use unless it is told to.
+                // The compiler uses these registers for nothing else unless it is told to.
                 out("zmm16") _,
                 out("zmm17") _,
                 out("k1") _,
@@ -80,28 +75,28 @@ impl Tags {
                 options(nostack, readonly, preserves_flags),
             );
         }
-        // No instruction, but to the compiler the block above only reads, as a relaxed load does,
-        // so that a value could be read before its tag.
+        // The fence is no instruction. But the compiler could move the load of a value before the
+        // block above, which only reads, as a relaxed load does.
         crate::sync::fence(Ordering::Acquire);
         // The words are header, links, tag, value, tag, value, tag, value.
         Self { holding: equal >> 2 & SLOT_BITS, empty: zero >> 2 & SLOT_BITS }
     }
 }
 
-/// The slot of the lowest bit that is set.
+/// Returns the slot of the lowest bit that is set.
 ///
 /// # Safety
-/// One of `SLOT_BITS` is set, and nothing below.
+/// `bits` is not zero, and its lowest bit is one of `SLOT_BITS`.
 #[inline(always)]
 unsafe fn lowest_slot(bin: &Bin, bits: u64) -> (usize, &Slot) {
     let number = bits.trailing_zeros() as usize / 2;
-    // SAFETY: the caller's promise: 0, 1 or 2.
+    // SAFETY: by the caller's promise the number is 0, 1 or 2.
     (number, unsafe { bin.slots.get_unchecked(number) })
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// An operation as `apply` does it; `None`, and nothing done, if that
-    /// takes more than a look at the first bucket.
+    /// Performs an operation as `apply` does. Returns `None`, and has done nothing, if the first
+    /// bucket is not enough.
     #[inline(always)]
     pub(super) fn apply_in_first_bucket<T: KeyTest>(
         &self,
@@ -119,7 +114,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
         let tags = Tags::of(index, bin, tag);
         if tags.holding != 0 {
-            // SAFETY: one of the bits is set.
+            // SAFETY: `holding` is a part of `SLOT_BITS`, and not zero.
             let (number, slot) = unsafe { lowest_slot(bin, tags.holding) };
             let second = slot.load_second(DATA);
             if !still(bin, header, Bug::HitWithoutHeaderRecheck) || !test.accepts(second) {
@@ -133,7 +128,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         let Some(value) = fresh else {
             return still(bin, header, Bug::MissWithoutHeaderRecheck).then_some(None);
         };
-        // The key may be hidden, which takes a look at values.
+        // The key may be hidden, which only a look at the values shows.
         if Y::SHADOWS {
             return None;
         }
@@ -144,7 +139,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         if free == 0 {
             return None;
         }
-        // SAFETY: one of the bits is set.
+        // SAFETY: `free` is a part of `SLOT_BITS`, and not zero.
         let (number, slot) = unsafe { lowest_slot(bin, free) };
         let claimed = Header(header.0 | (free & free.wrapping_neg()));
         match self.claim(bin, (header, claimed), number, slot, (tag, value)) {

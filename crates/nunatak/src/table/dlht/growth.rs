@@ -1,4 +1,4 @@
-//! When to migrate, and to how many bins.
+//! The decision when to migrate, and to how many bins.
 
 use super::apply::Detour;
 use super::index::{Index, Migrating};
@@ -11,28 +11,27 @@ use crate::sync::{Mode, OpPin, Ordering};
 use crate::table::stages::Resizing;
 use std::sync::Arc;
 
-/// How many keys a bin is meant to hold when the caller names a capacity: three
-/// of four bins then have room in their first bucket, and links for all of the
-/// others are there even in an unlucky group.
+/// The planned number of keys in a bin when the caller names a capacity. Three of four bins then
+/// have room in their first bucket; even an unlucky group has links for all others.
 const PLANNED_KEYS_PER_BIN: f64 = 1.5;
-/// Below this an index that has no links left has lost them to deleted keys or
-/// to colliding ones, not to its load: at random it is 2.2 keys a bin.
+/// Below this an index without free links has lost them to deleted or colliding keys, not to its
+/// load: random keys use all links at 2.2 keys a bin.
 const CHURNED_KEYS_PER_BIN: f64 = 1.1;
 /// Below this a full bin is no accident of a random hash.
 const COLLIDING_KEYS_PER_BIN: f64 = 0.5;
 
-/// The bins of an index for so many keys: enough that a random hash
-/// does not run out of links.
+/// Returns the number of bins of an index for so many keys: enough that a random hash does not use
+/// all links.
 pub(super) fn bins_for(keys: usize) -> Result<usize, Error> {
-    // Small indexes have less luck: four standard deviations of slack.
+    // Small indexes vary more: four standard deviations of slack.
     let bins = keys as f64 / PLANNED_KEYS_PER_BIN;
     let bins = bins + 2.0 * bins.sqrt();
     // A bin is 64 bytes, and pointers are signed.
     if bins >= (isize::MAX as usize / 128) as f64 {
         return Err(Error::CapacityOverflow);
     }
-    // A power of two divides it, so that the index can shrink by one; a
-    // sixty-fourth of the bins is the price.
+    // A power of two divides the number of bins, so that the index can shrink by that factor. This
+    // costs at most a sixty-fourth of the bins.
     let bins = (bins as usize).max(2);
     Ok(bins.next_multiple_of((bins.next_power_of_two() / 64).max(2)))
 }
@@ -48,11 +47,11 @@ impl<P: HashCodec, Y: Mode> Resizing for Table<P, Y> {
         Ok(())
     }
 
-    /// Divides the bins by as much as the keys allow.
+    /// Divides the number of bins by as much as the number of keys allows.
     fn shrink_to_fit(&self) -> Result<(), Error> {
         while self.migrate_to(|bins| {
             let wanted = bins_for(self.keys()).unwrap_or(usize::MAX);
-            // A unit of the transfer is held by one thread, so it stays small.
+            // The factors are small, because one thread holds all bins of a unit.
             [8, 6, 5, 4, 3, 2]
                 .into_iter()
                 .find(|factor| bins.is_multiple_of(2 * factor) && bins / factor >= wanted)
@@ -64,7 +63,7 @@ impl<P: HashCodec, Y: Mode> Resizing for Table<P, Y> {
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// The factor of the paper (section 3.2.5): 8, 4, 2 by size.
+    /// Returns the factor of the paper (section 3.2.5): 8, 4 or 2, by size.
     fn growth_factor(&self, bins: usize) -> usize {
         self.config.growth_factor.unwrap_or(match bins {
             0..4096 => 8,
@@ -73,7 +72,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         })
     }
 
-    /// An insert found no free slot, or no link for it.
+    /// Makes room for an insert that found no free slot, or no link for it.
     #[cold]
     #[inline(never)]
     pub(super) fn make_room<'p>(
@@ -85,7 +84,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     ) -> Detour<'p> {
         let root = self.root(pin);
         if !core::ptr::eq(root, index) {
-            // This index is still being filled: that must end first.
+            // This index is still being filled: its migration must end first.
             return match root.migration() {
                 Migrating::To(migration) if self.help(pin, root, migration) => Detour::Again,
                 _ => Detour::Wait,
@@ -95,7 +94,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             Migrating::Starting => return Detour::Wait,
             Migrating::To(migration) if !migration.has_begun() => return Detour::Wait,
             Migrating::To(migration) => {
-                // One chunk, this operation's own bin, and on with the insert.
+                // Moves one chunk and this operation's own bin; then the insert continues.
                 self.help(pin, index, migration);
                 return match self.transfer_bin(pin, index, migration, at) {
                     true => Detour::Next(&migration.target),
@@ -112,9 +111,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         } else if is_full || keys_per_bin >= CHURNED_KEYS_PER_BIN {
             bins.checked_mul(self.growth_factor(bins))
         } else {
-            // Links are never taken off a bin, so deleted keys leave theirs
-            // behind; a copy has just those that are needed. If it would need
-            // them all again the keys collide.
+            // A bin keeps its links, so deleted keys leave theirs behind. A copy takes only the
+            // links that it needs. If it would need them all again, the keys collide.
             index.links_suffice_after_copy().then_some(bins)
         };
         let started = new_bins.is_some_and(|bins| self.start_migration(index, bins, false).is_ok());
@@ -124,7 +122,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         Detour::Again
     }
 
-    /// Starts a migration of the root; does nothing if there is one.
+    /// Starts a migration of the root. Returns false if the index has a migration already.
     pub(super) fn start_migration(
         &self,
         index: &Index,
@@ -148,7 +146,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// Ends the migration that is going on, if there is one.
+    /// Completes the current migration, if there is one.
     pub(super) fn complete_migration(&self) {
         self.repeat(|pin| {
             let root = self.root(pin);
@@ -156,7 +154,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                 Migrating::No => Step::Done(()),
                 Migrating::To(migration) => {
                     while self.help(pin, root, migration) {}
-                    // The last units may be in other threads' hands.
+                    // Other threads may hold the last units.
                     Step::Wait
                 }
                 Migrating::Starting => Step::Wait,
@@ -164,7 +162,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         });
     }
 
-    /// Migrates to a number of bins that `choose` names, by the present one.
+    /// Migrates to the number of bins that `choose` returns for the present number.
     fn migrate_to(&self, choose: impl Fn(usize) -> Option<usize>) -> Result<bool, Error> {
         loop {
             self.complete_migration();

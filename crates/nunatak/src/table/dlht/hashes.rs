@@ -1,4 +1,4 @@
-//! Which hashes a transfer to a larger index needs, if the hasher is the caller's: see
+//! Lists the hashes that a transfer to a larger index needs if the hasher is the caller's: see
 //! [`Hashes`](crate::table::shared::hashes).
 
 use super::index::Index;
@@ -11,8 +11,8 @@ use crate::table::shared::hashes::Key;
 use core::ops::Range;
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// Whether a transfer has the hashes that it needs for these units, but for keys that are
-    /// inserted meanwhile.
+    /// Returns whether the hashes for these units are known. Keys that are inserted meanwhile do
+    /// not count.
     pub(super) fn has_hashes(
         &self,
         old: &Index,
@@ -29,7 +29,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         self.hashes.want(keys.into_iter())
     }
 
-    /// Tells the tags of a bin, as far as nobody changes it.
+    /// Passes the tags of a bin to `each`. Misses tags that other threads store meanwhile.
     fn for_each_tag(&self, index: &Index, at: usize, mut each: impl FnMut(Key)) {
         let (bin, half) = (index.bins.at(at), P::half_of(at, index.bins.len()));
         let (dead, hidden) = (self.decoder.dead(half), self.decoder.hidden(half));
@@ -38,7 +38,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             first if first != 0 && first != dead => each((first, half)),
             _ => {}
         };
-        // Acquire: the slots are at least as new as the header, and links are chained.
+        // Acquire: the slots and the links are at least as new as the header.
         let header = Header(bin.header.load(Ordering::Acquire));
         let links = bin.links.load(Ordering::Acquire);
         if header.state() == BinState::Moved {
@@ -50,7 +50,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
         for number in header.claimed(0) {
             let slot = index.slot(at, bin, links, number);
-            // Relaxed: looked at again when the bin is held.
+            // Relaxed: the transfer checks the tags again when it holds the bin.
             tell((slot.load_first(Ordering::Relaxed), slot.load_second(Ordering::Relaxed)));
         }
     }

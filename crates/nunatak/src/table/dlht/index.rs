@@ -1,8 +1,11 @@
-//! An index: the bins of one generation, and the links they share.
+//! An index: the bins of one generation, and the links that they share.
 //!
-//! Links are handed out by group of [`GROUP_BINS`] bins, whole buckets from the
-//! top and half buckets from the bottom, so that a second link never straddles
-//! two cache lines.
+//! Each group of [`GROUP_BINS`] bins has its own half buckets. Second links are taken from the top,
+//! first and third links from the bottom. So a second link never straddles two cache lines.
+//!
+//! Invariants
+//! 1. The migration pointer is null, [`STARTING`], or came from a box. Only the thread that claimed
+//!    the migration replaces `STARTING`. A published migration stays until the index is dropped.
 
 use super::layout::{
     Bin, HalfBucket, LINK_HALVES, LINK_STARTS, MAX_GROUP_HALVES, PRIMARY_SLOTS, Slot, link,
@@ -16,9 +19,9 @@ use crate::memory::{MemoryUsage, Slab};
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, pairs_load_whole};
 use core::ptr;
 
-/// Bins that share links, so that a link fits 21 bits.
+/// The number of bins that share links, so that a link fits 21 bits.
 pub(super) const GROUP_BINS: usize = 1 << 22;
-/// Enough links that a tiny index is not full at its first collision.
+/// Enough links that the first collision does not fill a tiny index.
 const MIN_GROUP_HALVES: usize = 8;
 
 #[derive(Debug)]
@@ -28,9 +31,9 @@ pub(super) struct Index {
     halves_per_group: usize,
     cursors: Box<[LinkCursor]>,
     pub(super) overflow: Mutex<Overflow>,
-    /// Half buckets that were taken when the index became the root.
+    /// Half buckets that were taken when this index became the root.
     pub(super) links_at_birth: AtomicUsize,
-    /// Whether one load reads a pair of words, see [`probe`](super::probe::probe).
+    /// Whether one load reads a pair of words; see [`probe`](super::probe::probe).
     pub(super) pairs_load_whole: bool,
     /// Whether the processor has AVX-512F.
     pub(super) has_avx512: bool,
@@ -38,13 +41,12 @@ pub(super) struct Index {
     migration: AtomicPtr<Migration>,
 }
 
-/// How much of a group's half buckets is taken: low 32 bits from the bottom,
-/// high 32 from the top.
+/// The half buckets of a group that are taken: low 32 bits from the bottom, high 32 from the top.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct LinkCursor(AtomicU64);
 
-/// A migration that is being prepared.
+/// The migration pointer while a thread prepares the migration.
 const STARTING: *mut Migration = ptr::without_provenance_mut(1);
 
 fn has_avx512() -> bool {
@@ -58,7 +60,7 @@ fn has_avx512() -> bool {
     }
 }
 
-/// What an index says of its migration.
+/// The state of an index's migration.
 pub(super) enum Migrating<'i> {
     No,
     Starting,
@@ -66,7 +68,7 @@ pub(super) enum Migrating<'i> {
 }
 
 impl Index {
-    /// `bins` must be even; `bins / bins_per_link` buckets' worth of links.
+    /// Makes an index of `bins` bins (an even number) with links of `bins / bins_per_link` buckets.
     pub(super) fn new(bins: usize, bins_per_link: usize) -> Result<Self, Error> {
         debug_assert!(bins >= 2 && bins.is_multiple_of(2));
         let groups = bins.div_ceil(GROUP_BINS);
@@ -86,7 +88,7 @@ impl Index {
         })
     }
 
-    /// All of its slots: three a bin, and two a half bucket.
+    /// Returns the number of slots: three a bin, two a half bucket.
     pub(super) fn slots(&self) -> usize {
         self.bins.len() * PRIMARY_SLOTS + self.halves.len() * 2
     }
@@ -95,7 +97,7 @@ impl Index {
         self.bins.usage() + self.halves.usage()
     }
 
-    /// How many half buckets are taken, of how many.
+    /// Returns how many half buckets are taken, and how many there are.
     pub(super) fn links_taken(&self) -> (usize, usize) {
         // Relaxed: a statistic.
         let taken = |cursor: &LinkCursor| {
@@ -105,19 +107,18 @@ impl Index {
         (self.cursors.iter().map(taken).sum(), self.halves.len())
     }
 
-    /// The bin of a hash, as [`HashCodec::place`] has it.
+    /// Returns the bin of a hash; its number is [`HashCodec::place`].
     #[inline(always)]
     pub(super) fn bin_of<P: HashCodec>(&self, hash: u64) -> &Bin {
         self.bins.at_offset(P::offset(hash, self.bins.bytes(), size_of::<Bin>()))
     }
 
-    /// The address of the bin of a hash.
     #[inline(always)]
     pub(super) fn bin_address_of<P: HashCodec>(&self, hash: u64) -> *const Bin {
         self.bins.address_at_offset(P::offset(hash, self.bins.bytes(), size_of::<Bin>()))
     }
 
-    /// The slot of a bin; its link must be set in `links`.
+    /// Returns a slot of a bin. The slot's link must be set in `links`.
     #[inline(always)]
     pub(super) fn slot<'i>(&'i self, at: usize, bin: &'i Bin, links: u64, slot: usize) -> &'i Slot {
         if slot < PRIMARY_SLOTS { &bin.slots[slot] } else { self.linked_slot(at, links, slot) }
@@ -132,18 +133,18 @@ impl Index {
         &self.halves.at(group + half).slots[within % 2]
     }
 
-    /// Where to look after the bin itself: its first link, or the bin again.
+    /// Returns the next address to prefetch: the bin's first link, or the bin if it has no link.
     #[inline(always)]
     pub(super) fn next_line(&self, at: usize, bin: &Bin) -> *const u8 {
-        // Relaxed: a hint. A torn view of it fetches a line in vain.
+        // Relaxed: a hint. An outdated link word only prefetches a line in vain.
         let first = link(bin.links.load(Ordering::Relaxed), 0) as usize;
         let group = at / GROUP_BINS * self.halves_per_group;
         let line = self.halves.address((group + first).wrapping_sub(1)).cast();
         if first == 0 { ptr::from_ref(bin).cast() } else { line }
     }
 
-    /// Makes sure that a slot's link is set; `None` if there are no half
-    /// buckets left.
+    /// Sets a slot's link if need be, and returns the link word; `None` if no half buckets are
+    /// left.
     pub(super) fn ensure_link(&self, at: usize, bin: &Bin, slot: usize) -> Option<u64> {
         // Acquire: pairs with the release below.
         let mut links = bin.links.load(Ordering::Acquire);
@@ -158,8 +159,8 @@ impl Index {
         let half = self.take_halves(group, which)?;
         loop {
             let chained = with_link(links, which, half);
-            // Release: whoever follows the link finds it whole. The slots
-            // behind it are zero since the index was made.
+            // Release: a thread that follows the link finds it whole. The slots behind it have been
+            // zero since the index was made.
             match bin.links.compare_exchange(links, chained, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(chained),
                 Err(newer) if link(newer, which) != 0 => {
@@ -185,7 +186,7 @@ impl Index {
             } else {
                 (taken + count, bottom)
             };
-            // Relaxed: it only divides the half buckets up.
+            // Relaxed: the cursor only divides the half buckets among threads.
             match cursor.compare_exchange_weak(taken, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Some(half + 1),
                 Err(newer) => taken = newer,
@@ -193,8 +194,8 @@ impl Index {
         }
     }
 
-    /// Undoes the last taking, for who lost the race to chain. If another has
-    /// taken some since, they stay unused until the next generation.
+    /// Undoes the last taking after a lost race to chain. If another thread has taken half buckets
+    /// since, the given ones stay unused until the next generation.
     fn give_back(&self, group: usize, which: usize, half: u64) {
         let (cursor, count) = (&self.cursors[group].0, LINK_HALVES[which]);
         let taken = cursor.load(Ordering::Relaxed);
@@ -210,19 +211,19 @@ impl Index {
     }
 
     pub(super) fn migration(&self) -> Migrating<'_> {
-        // Acquire: pairs with the release that publishes it.
+        // Acquire: pairs with the release in `set_migration`.
         let migration = self.migration.load(Ordering::Acquire);
         if migration.is_null() {
             Migrating::No
         } else if migration == STARTING {
             Migrating::Starting
         } else {
-            // SAFETY: published once, freed with the index only.
+            // SAFETY: invariant 1: the pointer came from a box, and lives as long as this index.
             Migrating::To(unsafe { &*migration })
         }
     }
 
-    /// Takes the right to start the migration of this index.
+    /// Claims the right to start the migration. Returns false if another thread has it.
     pub(super) fn claim_migration(&self) -> bool {
         // Relaxed: the claim publishes nothing.
         self.migration
@@ -233,7 +234,7 @@ impl Index {
     /// Publishes the migration, or takes the claim back.
     pub(super) fn set_migration(&self, migration: Option<Box<Migration>>) {
         let migration = migration.map_or(ptr::null_mut(), Box::into_raw);
-        // Release: whoever finds it finds the new index initialised.
+        // Release: a thread that finds the migration finds the new index initialised.
         self.migration.store(migration, Ordering::Release);
     }
 }
@@ -242,7 +243,8 @@ impl Drop for Index {
     fn drop(&mut self) {
         let migration = self.migration.load(Ordering::Relaxed);
         if !migration.is_null() && migration != STARTING {
-            // SAFETY: it came from a box, and nobody else refers to this index.
+            // SAFETY: invariant 1: the pointer came from a box. `&mut self` proves that no other
+            // thread uses it.
             drop(unsafe { Box::from_raw(migration) });
         }
     }

@@ -1,9 +1,9 @@
 //! Weakly consistent iteration.
 //!
-//! An iterator walks the bins of the index that was the root when it began,
-//! and holds it. Where a bin has moved it follows to the bins that have its
-//! keys now. Every key belongs to one bin of the first index, so none is
-//! yielded twice, and each is read where it is at that moment.
+//! An iterator walks the bins of the index that was the root when it began, and holds that index.
+//! Where a bin has moved, the iterator follows to the bins that have its keys now. Every key
+//! belongs to one bin of the first index, so no key is yielded twice, and each is read where it is
+//! at that moment.
 
 use super::Table;
 use super::find::still;
@@ -15,7 +15,7 @@ use crate::sync::{Backoff, Mode, Ordering};
 use crate::table::stages::Iteration;
 use std::sync::Arc;
 
-/// The pairs of a table. It holds the memory of the index it began with.
+/// The pairs of a table. The iterator holds the memory of the index with which it began.
 #[derive(Debug)]
 pub struct PairIter<'t, P: HashCodec, Y: Mode> {
     table: &'t Table<P, Y>,
@@ -34,8 +34,8 @@ impl<P: HashCodec, Y: Mode> Iteration for Table<P, Y> {
         PairIter { table: self, index: self.hold_root(), bin: 0, buffer: Vec::new() }
     }
 
-    /// Tells every value word of a table that nobody else has any more. A bin has moved as a
-    /// whole or not at all, so that nothing need be hashed.
+    /// Passes every value word to `each`, in a table that no other thread uses any more. Calls no
+    /// hasher, because a bin has moved as a whole or not at all.
     fn for_each_left(&mut self, mut each: impl FnMut(u64)) {
         let (pin, mut pairs) = (self.enter(), Vec::new());
         for index in self.generations(&pin) {
@@ -48,7 +48,7 @@ impl<P: HashCodec, Y: Mode> Iteration for Table<P, Y> {
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// Collects the pairs of a bin; false if it has moved.
+    /// Collects the pairs of a bin. Returns false if the bin has moved.
     fn read_bin(&self, index: &Index, at: usize, pairs: &mut Vec<(u64, u64)>) -> bool {
         let bin = index.bins.at(at);
         let half = P::half_of(at, index.bins.len());
@@ -58,7 +58,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         let mut backoff = Backoff::new();
         loop {
             pairs.truncate(start);
-            // Acquire: the slots are at least as new, and so is the next index.
+            // Acquire: the slots, and the next index, are at least as new as the header.
             let header = Header(bin.header.load(Ordering::Acquire));
             let links = bin.links.load(Ordering::Acquire);
             match header.state() {
@@ -79,10 +79,10 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             }
             for number in header.claimed(0) {
                 let slot = index.slot(at, bin, links, number);
-                // Acquire: pairs with the publication.
+                // Acquire: pairs with the publication of the tag.
                 let first = slot.load_first(Ordering::Acquire);
                 if first != 0 && first != dead && first != hidden {
-                    // Acquire: the entry behind it is at least as new.
+                    // Acquire: the entry behind the value word is at least as new.
                     pairs.push(word((first, slot.load_second(Ordering::Acquire))));
                 }
             }
@@ -94,16 +94,16 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
 
     /// Collects the pairs that belong to a bin of `index`, wherever they are.
     fn read_descendants(&self, index: &Index, at: usize, pairs: &mut Vec<(u64, u64)>) {
-        // One index after the other, each bin of it once: going down bin by bin
-        // would come to a bin that several have become by way of each of them,
-        // and the work would multiply with every growth and shrink.
+        // Walks one index after the other, and each bin of an index once. A recursion bin by bin
+        // would visit a merged bin by way of each of its old bins; the work would multiply with
+        // every growth and shrink.
         let mut passed: Vec<(&Index, Vec<usize>)> = Vec::new();
         let (mut index, mut bins) = (index, vec![at]);
         loop {
             let start = pairs.len();
             bins.retain(|&bin| !self.read_bin(index, bin, pairs));
-            // What came from a bin that had been read before was yielded there,
-            // or is another bin's.
+            // A pair whose key belongs to a bin that was read before was yielded there, or belongs
+            // to another bin.
             let mut found = pairs.split_off(start);
             found.retain(|&(word, _)| {
                 let hash = self.codec.hash(word);

@@ -12,19 +12,16 @@
 //!         | delegated | third      | second     | first       |
 //! ```
 //!
-//! A bin holds 15 keys: slots 0–2 in the bin itself, 3–4 in a half bucket (the
-//! first link), 5–8 in two half buckets (the second), 9–14 in three (the
-//! third). The paper's links are one and two whole buckets; a first link of
-//! half a bucket serves the many bins that need one or two slots more, so the
-//! same memory for links lasts until 71 % of all slots are taken instead of
-//! 60 %. A link is the number of its first half bucket in the bin's group,
-//! counted from one; zero is none.
+//! A bin holds 15 keys: slots 0–2 in the bin itself, 3–4 in a half bucket (the first link), 5–8 in
+//! two half buckets (the second), 9–14 in three (the third). The paper's links are one and two
+//! whole buckets; here the same memory for links lasts longer, since most bins with a link need one
+//! or two slots of it. A link is the number of its first half bucket in the bin's group, counted
+//! from one; zero is no link.
 
 use crate::memory::Zeroed;
 use crate::sync::{AtomicPair, AtomicU64};
 
-/// A slot: the key's tag, which is never zero (see `HashCodec`), and the value
-/// word.
+/// A slot: the key's tag, which is never zero (see `HashCodec`), and the value word.
 pub(super) type Slot = AtomicPair;
 
 /// A primary bucket.
@@ -36,7 +33,7 @@ pub(super) struct Bin {
     pub(super) slots: [Slot; PRIMARY_SLOTS],
 }
 
-/// The unit in which links are handed out.
+/// The unit of the memory for links.
 #[derive(Debug, Default)]
 #[repr(C, align(32))]
 pub(super) struct HalfBucket {
@@ -50,7 +47,7 @@ const _: () = {
     assert!(core::mem::offset_of!(Bin, slots) == 16);
 };
 
-// SAFETY: only atomic integers, for which zero bytes are zero, without drop.
+// SAFETY: a bin consists of atomic integers, for which zero bytes are valid. It needs no drop.
 unsafe impl Zeroed for Bin {
     #[cfg(modelled)]
     fn zeroed() -> Self {
@@ -58,7 +55,8 @@ unsafe impl Zeroed for Bin {
     }
 }
 
-// SAFETY: as for bins.
+// SAFETY: a half bucket consists of atomic integers, for which zero bytes are valid. It needs no
+// drop.
 unsafe impl Zeroed for HalfBucket {
     #[cfg(modelled)]
     fn zeroed() -> Self {
@@ -70,30 +68,30 @@ unsafe impl Zeroed for HalfBucket {
 pub(super) const PRIMARY_SLOTS: usize = 3;
 /// Slots in a bin with all of its links.
 pub(super) const SLOTS: usize = 15;
-/// The first slot of each link, and the end.
+/// The first slot of each link; the last element is the number of slots.
 pub(super) const LINK_STARTS: [usize; 4] = [3, 5, 9, 15];
-/// Half buckets of each link.
+/// The number of half buckets of each link.
 pub(super) const LINK_HALVES: [u64; 3] = [1, 2, 3];
 const LINK_BITS: u32 = 21;
 const LINK_MASK: u64 = (1 << LINK_BITS) - 1;
-/// How many half buckets a group's links can number.
+/// The highest number of half buckets in a group.
 pub(super) const MAX_GROUP_HALVES: u64 = LINK_MASK;
 
 /// In a link word: the bin's pairs are in the index's overflow.
 pub(super) const DELEGATED: u64 = 1 << 63;
 
-/// The number of a link's first half bucket, counted from one.
+/// Returns the number of a link's first half bucket, counted from one; zero if the link is not set.
 #[inline(always)]
 pub(super) const fn link(links: u64, which: usize) -> u64 {
     links >> (which as u32 * LINK_BITS) & LINK_MASK
 }
 
-/// The link word with a link set that was none.
+/// Sets a link, which must not be set yet, in a link word.
 pub(super) const fn with_link(links: u64, which: usize, half: u64) -> u64 {
     links | half << (which as u32 * LINK_BITS)
 }
 
-/// Which link a slot beyond the primary ones is in.
+/// Returns the link of a slot beyond the primary slots.
 #[inline(always)]
 pub(super) const fn link_of_slot(slot: usize) -> usize {
     if slot < LINK_STARTS[1] {
@@ -105,30 +103,30 @@ pub(super) const fn link_of_slot(slot: usize) -> usize {
     }
 }
 
-/// What a bin's header says of the bin.
+/// The state that a bin's header shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BinState {
-    /// Everything happens here.
+    /// Operations take place in this bin.
     Open,
-    /// One thread is copying it to the next index; hits are still true.
+    /// One thread is moving the bin's pairs. Hits are still true.
     InTransfer,
-    /// The next index has it.
+    /// The next index has the bin's keys.
     Moved,
-    /// A snapshot waits for its cut, or the bin is delegated to the overflow.
+    /// A snapshot has marked the bin, or the bin is delegated to the overflow.
     Special,
 }
 
-/// A bin's header: a version that the freeing of a slot and every change of the
-/// bin's state increment, that state, and whether each slot is claimed.
+/// A bin's header: a version, the bin's state, and whether each slot is claimed. The version is
+/// incremented when a slot is freed and when the state changes.
 ///
-/// Of the two bits of each slot the lower one says that it is claimed; the
-/// upper one is reserved for hidden entries and is zero.
+/// Each slot has two bits. The lower one says that the slot is claimed; the upper one is unused and
+/// zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header(pub(super) u64);
 
 impl Header {
     const STATE_SHIFT: u32 = 30;
-    /// The bits of the state: none in an open bin's.
+    /// The bits of the state. They are zero in the header of an open bin.
     pub(super) const STATE: u64 = 3 << Self::STATE_SHIFT;
     const VERSION: u64 = 1 << 32;
     const CLAIMED: u64 = 0x1555_5555;
@@ -148,7 +146,7 @@ impl Header {
         }
     }
 
-    /// The header with another state and the next version.
+    /// Returns the header with another state and the next version.
     pub(super) const fn with_state(self, state: BinState) -> Self {
         let code = match state {
             BinState::Open => 0,
@@ -160,13 +158,13 @@ impl Header {
         Self((slots | code << Self::STATE_SHIFT).wrapping_add(Self::VERSION))
     }
 
-    /// Whether any slot beyond the bin's first bucket is claimed.
+    /// Returns whether any slot beyond the bin's first bucket is claimed.
     #[inline(always)]
     pub(super) const fn has_linked_slots(self) -> bool {
         self.0 & Self::CLAIMED & !Self::PRIMARY != 0
     }
 
-    /// The numbers of the claimed slots from `first` on.
+    /// Yields the numbers of the claimed slots from `first` on.
     #[inline(always)]
     pub(super) fn claimed(self, first: usize) -> impl Iterator<Item = usize> {
         let mut bits = (self.0 & Self::CLAIMED) >> (2 * first) << (2 * first);
@@ -182,27 +180,26 @@ impl Header {
         (self.0 & Self::CLAIMED).count_ones() as usize
     }
 
-    /// The first slot that is free.
     #[inline(always)]
     pub(super) const fn first_free(self) -> Option<usize> {
         let free = !self.0 & Self::CLAIMED;
         if free == 0 { None } else { Some(free.trailing_zeros() as usize / 2) }
     }
 
-    /// The header with a free slot claimed. The version may stay: a header that
-    /// has been the same twice had that slot freed in between, which counts.
+    /// Returns the header with a free slot claimed. The version may stay: to become the same header
+    /// again, that slot must be freed, which changes the version.
     #[inline(always)]
     pub(super) const fn with_claimed(self, slot: usize) -> Self {
         Self(self.0 | 1 << (2 * slot))
     }
 
-    /// The header with a claimed slot free and the next version.
+    /// Returns the header with a claimed slot free and the next version.
     #[inline(always)]
     pub(super) const fn with_free(self, slot: usize) -> Self {
         Self((self.0 & !(1 << (2 * slot))).wrapping_add(Self::VERSION))
     }
 
-    /// The header with the version before: a seeded bug.
+    /// Returns the header with the version before: a seeded bug.
     pub(super) const fn with_version_before(self) -> Self {
         Self(self.0.wrapping_sub(Self::VERSION))
     }

@@ -1,7 +1,7 @@
-//! A migration: which bins go where, and how far it is.
+//! A migration: which bins go where, and how many have moved.
 //!
-//! The unit is what becomes of one old bin when growing, and what becomes one
-//! new bin when shrinking, so that every new bin has one writer.
+//! When an index grows, a unit is one old bin. When it shrinks, a unit is all old bins that become
+//! one new bin. So every new bin has one writer.
 
 use super::index::Index;
 use crate::hash::HashCodec;
@@ -12,25 +12,26 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Migration {
     pub(super) target: Arc<Index>,
-    /// How many units there are, and how many old bins feed each.
+    /// The number of units. `feeders` is the number of old bins in each.
     pub(super) units: usize,
     feeders: usize,
-    /// The next unit that nobody has taken, with its chunk.
+    /// The first unit that no thread has taken.
     cursor: AtomicUsize,
     chunk: usize,
-    /// Units that have not moved.
+    /// The number of units that have not moved.
     remaining: AtomicUsize,
-    /// What a thread that panicked left of its chunk.
+    /// The parts of chunks that threads have left unmoved: a hash was missing, or the thread
+    /// panicked.
     leftovers: Mutex<Vec<Range<usize>>>,
     leftover_count: AtomicUsize,
     /// Whether old bins keep their pairs, for a snapshot to read.
     pub(super) keeps: bool,
-    /// For a snapshot: whether every change has ended (1).
+    /// One if the snapshot has its cut: every earlier change has ended.
     cut: AtomicUsize,
 }
 
 impl Migration {
-    /// From an index of `old_bins` to `target`. One number of bins must be a
+    /// Makes a migration from an index of `old_bins` bins to `target`. One number of bins must be a
     /// multiple of the other.
     pub(super) fn new(old_bins: usize, target: Arc<Index>, chunk_bins: usize, keeps: bool) -> Self {
         let new_bins = target.bins.len();
@@ -51,7 +52,6 @@ impl Migration {
         }
     }
 
-    /// The old bins of a unit.
     pub(super) fn bins_of<P: HashCodec>(&self, unit: usize) -> impl Iterator<Item = usize> {
         let feeders = self.feeders;
         let units = self.units;
@@ -59,19 +59,18 @@ impl Migration {
             .map(move |j| if feeders == 1 { unit } else { P::child(unit, units, feeders, j) })
     }
 
-    /// The unit of an old bin.
     pub(super) fn unit_of<P: HashCodec>(&self, bin: usize) -> usize {
         if self.feeders == 1 { bin } else { P::parent(bin, self.units, self.feeders) }
     }
 
-    /// Whether a bin becomes several, which hashes divide.
+    /// Returns whether a bin becomes several bins. Then the hashes divide its keys.
     pub(super) fn grows(&self, old: &Index) -> bool {
         self.target.bins.len() > old.bins.len()
     }
 
     /// Takes the next chunk of units.
     pub(super) fn take_chunk(&self) -> Option<Range<usize>> {
-        // Relaxed, here and below: it only divides the units up.
+        // Relaxed, here and below: these words only divide the units among threads.
         if self.leftover_count.load(Ordering::Relaxed) != 0
             && let Some(range) = self.leftovers.lock().pop()
         {
@@ -85,21 +84,21 @@ impl Migration {
         (start < self.units).then(|| start..(start + self.chunk).min(self.units))
     }
 
-    /// Gives units back that were not moved.
+    /// Gives back units that were not moved.
     pub(super) fn leave(&self, range: Range<usize>) {
         self.leftovers.lock().push(range);
         self.leftover_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Reports units as moved; true for whoever moved the last.
+    /// Reports units as moved. Returns true to the thread that reports the last ones.
     pub(super) fn moved(&self, units: usize) -> bool {
-        // Release and acquire: whoever moved the last has seen all moves, and
-        // publishes them with the root.
+        // Release and acquire: the thread that reports last has seen all moves, and publishes them
+        // with the root.
         units != 0 && self.remaining.fetch_sub(units, Ordering::AcqRel) == units
     }
 
     pub(super) fn has_begun(&self) -> bool {
-        // Acquire: pairs with the release of the cut.
+        // Acquire: pairs with the release in `cut`.
         self.cut.load(Ordering::Acquire) == 1
     }
 

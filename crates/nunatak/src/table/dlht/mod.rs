@@ -1,72 +1,61 @@
-//! DLHT: bounded cache-line chaining, lock-free operations, parallel
-//! non-blocking growth (Katsarakis, Gavrielatos, Ntarmos, HPDC '24, section 3).
+//! DLHT: bounded cache-line chaining, lock-free operations, parallel non-blocking growth
+//! (Katsarakis, Gavrielatos, Ntarmos, HPDC '24, section 3).
 //!
 //! # The picture
-//! The root points to the current [`Index`](index::Index), an array of 64-byte
-//! bins (see [`layout`]). A key belongs to one bin. A bin's header counts
-//! changes and says which slots are claimed; a slot holds the key's tag, so made
-//! so that zero and one other word are no key of that bin, and the value word.
+//! The root points to the current [`Index`](index::Index), an array of 64-byte bins (see
+//! [`layout`]). A key belongs to one bin. A bin's header counts changes and says which slots are
+//! claimed. A slot holds the key's tag and the value word. Zero and two marker words (dead, hidden)
+//! are no tag of the bin.
 //!
 //! # The protocol
-//! **A key is present exactly if a slot of its bin holds its tag.** All
-//! operations take effect at an access to a slot; the header divides slots up
-//! and tells readers that something may have changed.
+//! **A key is present exactly if a slot of its bin holds its tag.** Every operation takes effect at
+//! an access to a slot. The header only divides the slots among inserts, and tells readers that
+//! something may have changed.
 //!
-//! - *Get*: header (acquire); the key words; the value of the one that matches;
-//!   acquire fence; header again. Unchanged: the answer, hit or miss, was true
-//!   at one instant. It writes nothing.
-//! - *Insert*: scan the claimed slots of header `h`. A key: done. A claimed slot
-//!   that is empty is another insert between its two steps (or a removal between
-//!   its two): wait a little, then kill it, by swapping the dead word in. No key:
-//!   claim a free slot by a compare-and-swap of `h` (which fails if anything was
-//!   claimed since), store the value, publish by a compare-and-swap of the key
-//!   word from empty. If that fails the insert was killed: clear the slot, give
-//!   it back, start again.
-//! - *Put*: double-word compare-and-swap of (key, old) to (key, new).
-//! - *Delete*: double-word compare-and-swap of (key, value) to (empty, value),
-//!   then give the slot back by a compare-and-swap of the header.
-//! - *Transfer* of a bin to the next index: header to `InTransfer`; every
-//!   claimed slot is swapped to dead, which captures its final pair or kills a
-//!   pending insert; the pairs are stored in bins that nobody else can reach
-//!   yet; header to `Moved`.
-//!
-//! - *Shadow insert*: an insert of the pair (hidden word, tag); the hidden word is no tag
-//!   either, so that nobody but inserts takes notice. To commit is a double-word
-//!   compare-and-swap to (tag, value), to abort one to (empty, tag) as by a delete.
-//!
-//! The paper publishes by the header (TryInsert, then Valid). Publishing by the
-//! slot costs as many atomic instructions, and removes what is fragile there: a
-//! Put that succeeded on a slot not yet inserted, and the wait for that insert.
-//! The transfer keys of the paper are the dead word here.
+//! - *Get*: load the header (acquire); compare the tags; load the value of the match; acquire
+//!   fence; load the header again. An unchanged header makes the answer, hit or miss, true at one
+//!   instant. A get writes nothing.
+//! - *Insert*: scan the claimed slots of header `h`. If one holds the key, the scan ends. A claimed
+//!   slot that is empty belongs to an insert between its two steps, or to a removal between its
+//!   two: wait a little, then kill it by swapping the dead word in. If the key is absent, claim a
+//!   free slot by a compare-and-swap of `h` (it fails if any slot was claimed since). Store the
+//!   value; publish by a compare-and-swap of the tag from empty. If that fails, the insert was
+//!   killed: clear the slot, give it back, start again.
+//! - *Put*: double-word compare-and-swap of (tag, old) to (tag, new).
+//! - *Delete*: double-word compare-and-swap of (tag, value) to (empty, value); then give the slot
+//!   back by a compare-and-swap of the header.
+//! - *Transfer* of a bin to the next index: set the state to `InTransfer`; swap every claimed slot
+//!   to dead, which captures its final pair or kills a pending insert; store the pairs in bins that
+//!   no other thread can reach yet; set the state to `Moved`.
+//! - *Shadow insert*: an insert of the pair (hidden word, tag). The hidden word is no tag, so only
+//!   inserts look at it. A commit is a double-word compare-and-swap to (tag, value); an abort is
+//!   one to (empty, tag), as in a delete.
 //!
 //! # Invariants
-//! 1. A claim succeeds only if nothing was claimed in the bin since the scan
-//!    that found the key absent, and all earlier claims are published, dead or
-//!    given back by the end of that scan: so a key is never in two slots.
-//! 2. Only the claimant of a slot writes its value before it is published; while
-//!    it is published, the pair changes by double-word compare-and-swap only.
-//! 3. A free slot's key word is empty or dead. (Dead is left behind when a
-//!    removal is taken for a pending insert; the next claimant clears it.)
-//! 4. A slot is given to another key only after a change of the version, so
-//!    a reader that saw one version saw one owner of each slot.
-//! 5. While a bin is `InTransfer` its header belongs to one thread.
-//! 6. A bin of the next index is reachable only once all bins that feed it are
-//!    `Moved` (release); until then it has one writer.
-//! 7. Only the index at the root may start a migration, and the root changes
-//!    when its last bin has moved. An index is freed when no operation that may
-//!    have read the root before is running, no guard of another thread that may
-//!    have done so is held, and no iterator or snapshot holds it. (A thread's own
-//!    guards are not in its way, nor is anything in the way of a table of one thread: no
-//!    index that was read is touched after code of the caller's has run.)
-//! 8. A bin whose keys outnumber its slots although the index is nearly empty
-//!    (their hashes collide), or for which no memory is left, is *delegated*:
-//!    its pairs live in the index's overflow, under a lock, until the next
-//!    migration.
-//! 9. Code of the caller's (a hasher, an `Eq`) runs while this thread holds no bin and no
-//!    lock and has no operation announced, and before the operation has taken effect: so it
-//!    may panic, wait, and use the map. Of one operation, a key has the hash that the hasher
-//!    said once; of one transfer, too, and a key's new bin is one of those that its old bin
-//!    becomes, whatever the hasher says.
+//! 1. A claim succeeds only if no slot of the bin was claimed since the scan that found the key
+//!    absent. At the end of that scan all earlier claims are published, dead or given back. So a
+//!    key is never in two slots.
+//! 2. Only the claimant of a slot writes its value before it is published. A published pair changes
+//!    by double-word compare-and-swap only.
+//! 3. The tag word of a free slot is empty or dead. (A removal that is taken for a pending insert
+//!    leaves a dead word; the next claimant clears it.)
+//! 4. A slot is given to another key only after a change of the version. So a reader that saw one
+//!    version saw one owner of each slot.
+//! 5. While a bin is `InTransfer`, its header belongs to one thread.
+//! 6. A bin of the next index is reachable only when all bins that feed it are `Moved` (release).
+//!    Until then it has one writer.
+//! 7. Only the index at the root may start a migration. The root changes when the last bin has
+//!    moved. An index is freed only when no operation that may have read the root before is
+//!    running, no other thread holds a guard that may have, and no iterator or snapshot holds the
+//!    index. (A thread's own guards delay nothing, and in a table of one thread nothing does: after
+//!    the caller's code has run, no index that was read before is touched.)
+//! 8. A bin is *delegated* if its keys outnumber its slots although the index is nearly empty
+//!    (their hashes collide), or if no memory is left. Its pairs are then in the index's overflow,
+//!    under a lock, until the next migration.
+//! 9. The caller's code (a hasher, an `Eq`) runs while this thread holds no bin and no lock, has no
+//!    operation announced, and before the operation has taken effect. So it may panic, wait, and
+//!    use the map. One operation, and one transfer, uses the hash that the hasher returned first. A
+//!    key's new bin is one of the bins that its old bin becomes, whatever the hasher returns.
 
 mod apply;
 mod batch;
@@ -111,9 +100,9 @@ pub(crate) struct Config {
     pub(crate) initial_bins: usize,
     /// How many bins there are for each whole link bucket.
     pub(crate) bins_per_link: usize,
-    /// By how much to multiply the bins when growing; by size if `None`.
+    /// The factor by which growth multiplies the bins; `None` chooses it by size.
     pub(crate) growth_factor: Option<usize>,
-    /// How many bins a thread moves before it goes on with its own work.
+    /// How many bins a thread moves before it continues its own work.
     pub(crate) chunk_bins: usize,
 }
 
@@ -123,20 +112,20 @@ impl Default for Config {
     }
 }
 
-/// An attempt of an operation.
+/// The result of an attempt of an operation.
 #[derive(Debug)]
 enum Step<T> {
     Done(T),
-    /// Another thread must act first, and may need this one to be outside.
+    /// Another thread must act first, and may need this thread to end its announcement.
     Wait,
 }
 
-/// The table: pairs of words, found by the first.
+/// A table of pairs of words, found by the first word.
 #[derive(Debug)]
 pub struct Table<P: HashCodec, Y: Mode> {
     root: AtomicPtr<Index>,
     decoder: Decoder,
-    /// How many indexes wait to be freed.
+    /// The length of `retired`: how many indexes wait to be freed.
     retired_count: AtomicUsize,
     codec: P,
     config: Config,
@@ -147,9 +136,9 @@ pub struct Table<P: HashCodec, Y: Mode> {
     mode: PhantomData<Y>,
 }
 
-// SAFETY: all shared state is atomic or locked; the marker type is no value.
+// SAFETY: every shared field is atomic, locked or never changed; `PhantomData` holds no value.
 unsafe impl<P: HashCodec> Sync for Table<P, crate::sync::Shared> {}
-// SAFETY: as above.
+// SAFETY: as for `Shared`: every shared field is atomic, locked or never changed.
 unsafe impl<P: HashCodec> Sync for Table<P, crate::sync::Shadowing> {}
 // SAFETY: the table owns everything that it points to, in either mode.
 unsafe impl<P: HashCodec, Y: Mode> Send for Table<P, Y> {}
@@ -183,18 +172,18 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     #[inline(always)]
     fn root<'p>(&'p self, _pin: &'p OpPin<Y>) -> &'p Index {
         // Acquire: pairs with the release that publishes an index.
-        // SAFETY: the root is never null, and an index that was at the root
-        // while an operation is announced outlives it (invariant 7).
+        // SAFETY: invariant 7: the root is never null, and an index that was at the root while an
+        // operation was announced outlives that operation.
         unsafe { &*self.root.load(Ordering::Acquire) }
     }
 
-    /// A share in the current index, which keeps it and its successors.
+    /// Returns a share of the current index. The share keeps that index and its successors.
     fn hold_root(&self) -> Arc<Index> {
         let _pin = self.enter();
-        // Acquire: as in `root`, whose reference may not touch the counts of the `Arc`.
+        // Acquire: as in `root`. A reference from `root` may not touch the counts of the `Arc`.
         let index = self.root.load(Ordering::Acquire).cast_const();
-        // SAFETY: the root came from an `Arc`, and the table's own share in it
-        // is given up only after this operation has ended (invariant 7).
+        // SAFETY: the root came from an `Arc`. By invariant 7 the table's own share is given up
+        // only after this operation has ended.
         unsafe {
             Arc::increment_strong_count(index);
             Arc::from_raw(index)
@@ -206,17 +195,17 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         P::place(hash, index.bins.len())
     }
 
-    /// The tag that marks the dead slots of a bin.
+    /// Returns the word that marks the dead slots of a bin.
     fn dead(&self, bin: usize, index: &Index) -> u64 {
         self.decoder.dead(P::half_of(bin, index.bins.len()))
     }
 
-    /// The word that marks the hidden keys of a bin.
+    /// Returns the word that marks the hidden keys of a bin.
     fn hidden(&self, bin: usize, index: &Index) -> u64 {
         self.decoder.hidden(P::half_of(bin, index.bins.len()))
     }
 
-    /// Repeats an attempt, leaving the table whenever it has to wait.
+    /// Repeats an attempt. Ends the announcement whenever the attempt must wait.
     #[inline(always)]
     fn repeat<T>(&self, mut attempt: impl FnMut(&OpPin<Y>) -> Step<T>) -> T {
         let mut backoff = Backoff::new();
@@ -228,21 +217,21 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                 return result;
             }
             drop(pin);
-            // Not after an attempt that is done: if the caller's hasher panicked then, the
-            // caller of the operation would take it for undone.
+            // Not after an attempt that is done: if the caller's hasher panicked then, the caller
+            // would take the operation for undone.
             if !self.hashes.ask(&self.codec) {
                 backoff.wait();
             }
         }
     }
 
-    /// How many keys have a slot, hidden ones among them.
+    /// Returns how many keys have a slot, including hidden keys.
     fn keys(&self) -> usize {
-        // Concurrent counting may show a removal before its insert.
+        // The counts are concurrent: a removal may be visible before its insert.
         self.registry.added().cast_signed().max(0) as usize
     }
 
-    /// The current index, and those that are being filled.
+    /// Yields the current index, and the indexes that are being filled.
     fn generations<'p>(&'p self, pin: &'p OpPin<Y>) -> impl Iterator<Item = &'p Index> {
         core::iter::successors(Some(self.root(pin)), |index| match index.migration() {
             index::Migrating::To(migration) => Some(&*migration.target),
@@ -254,8 +243,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
 impl<P: HashCodec, Y: Mode> Drop for Table<P, Y> {
     fn drop(&mut self) {
         let root = self.root.load(Ordering::Relaxed);
-        // SAFETY: the root came from `Arc::into_raw`, and with the table goes
-        // its share; no operation is running.
+        // SAFETY: the root came from `Arc::into_raw`, and this is the table's share. `&mut self`
+        // proves that no operation is running.
         drop(unsafe { Arc::from_raw(root.cast_const()) });
     }
 }

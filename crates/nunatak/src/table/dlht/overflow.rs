@@ -1,11 +1,10 @@
 //! Bins whose keys do not fit: their pairs, under a lock (invariant 8).
 //!
-//! A bin is delegated when more keys hash to it than it has slots although the
-//! index is nearly empty, so that growing would not help, or when there is no
-//! memory to grow into. Operations on it cost a lock and a look at all of its
-//! pairs; other bins are not affected. The caller's key test never runs under
-//! the lock: it looks at a copy, and the change is made only if the bin is
-//! still as it was copied.
+//! A bin is delegated when more keys hash to it than it has slots although the index is nearly
+//! empty, so that growth would not help, or when there is no memory for growth. Operations on it
+//! cost a lock and a look at all of its pairs; other bins are not affected. The caller's key test
+//! never runs under the lock: it tests a copy, and the change is made only if the bin is still as
+//! it was copied.
 
 use super::apply::Request;
 use super::index::{Index, Migrating};
@@ -18,9 +17,9 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(super) struct Overflow {
     bins: HashMap<usize, DelegatedBin>,
-    /// A snapshot waits for its cut: nothing may change.
+    /// A snapshot waits for its cut, so no pair may change.
     frozen: bool,
-    /// Never the same for two states of a bin.
+    /// The last version that was given to a bin. No two states of a bin have the same version.
     versions: u64,
 }
 
@@ -29,7 +28,7 @@ pub(super) struct Overflow {
 struct DelegatedBin {
     version: u64,
     pairs: Vec<(u64, u64)>,
-    /// Kept for a snapshot; the next index has it.
+    /// The pairs are kept for a snapshot; the next index has them.
     moved: bool,
 }
 
@@ -43,8 +42,7 @@ impl Overflow {
         self.bins.entry(bin).or_default().pairs.push(pair);
     }
 
-    /// Takes a bin's pairs for a migration, or copies them if a snapshot is to
-    /// find them here.
+    /// Takes a bin's pairs for a migration, or copies them if a snapshot needs them here.
     pub(super) fn drain(&mut self, bin: usize, keeps: bool) -> Vec<(u64, u64)> {
         if !keeps {
             return self.bins.remove(&bin).unwrap_or_default().pairs;
@@ -54,12 +52,12 @@ impl Overflow {
         delegated.pairs.clone()
     }
 
-    /// A bin whose pairs have not been taken.
+    /// Returns a bin whose pairs have not been taken.
     fn present(&self, bin: usize) -> Option<&DelegatedBin> {
         self.bins.get(&bin).filter(|delegated| !delegated.moved)
     }
 
-    /// Copies a bin's pairs; `None` if they have been taken.
+    /// Copies a bin's pairs. Returns `None` if they have been taken.
     pub(super) fn pairs(&self, bin: usize) -> Option<Vec<(u64, u64)>> {
         self.present(bin).map(|delegated| delegated.pairs.clone())
     }
@@ -69,8 +67,8 @@ impl Overflow {
         self.bins.get(&bin).map(|delegated| delegated.pairs.clone()).unwrap_or_default()
     }
 
-    /// Changes a pair of a bin, or takes it out; `None` if the bin's pairs have been taken,
-    /// false if it has no such pair.
+    /// Replaces or removes a pair of a bin. Returns `None` if the bin's pairs have been taken, and
+    /// `Some(false)` if the bin has no such pair.
     fn replace(&mut self, bin: usize, pair: (u64, u64), by: Option<(u64, u64)>) -> Option<bool> {
         self.versions += 1;
         let version = self.versions;
@@ -90,7 +88,6 @@ impl Overflow {
         self.frozen = true;
     }
 
-    /// How many pairs there are.
     pub(super) fn len(&self) -> usize {
         self.bins.values().filter(|bin| !bin.moved).map(|bin| bin.pairs.len()).sum()
     }
@@ -101,7 +98,7 @@ impl Overflow {
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// Looks a key up in a delegated bin; `None` if the bin has been moved.
+    /// Looks a key up in a delegated bin. Returns `None` if the bin has moved.
     pub(super) fn find_in_overflow<T: KeyTest>(
         &self,
         index: &Index,
@@ -114,8 +111,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         Some(hit.map(|&(_, second)| second))
     }
 
-    /// Moves a delegated bin that a snapshot has frozen, so that it can be changed: false if the
-    /// cut is yet to come, or its hashes are to be asked for first.
+    /// Moves a delegated bin that a snapshot has frozen, so that it can be changed. Returns false
+    /// if the cut is yet to come, or if hashes must be asked for first.
     fn transfer_frozen_bin(&self, pin: &OpPin<Y>, index: &Index, at: usize) -> bool {
         match index.migration() {
             Migrating::To(migration) if migration.has_begun() => {
@@ -125,7 +122,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// Shows or takes out a hidden key of a delegated bin; `None` if the bin has been moved.
+    /// Shows or removes a hidden key of a delegated bin. Returns `None` if the bin has moved.
     pub(super) fn unhide_in_overflow(
         &self,
         pin: &OpPin<Y>,
@@ -143,7 +140,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         overflow.replace(at, (self.hidden(at, index), tag), by).map(Step::Done)
     }
 
-    /// Applies a request to a delegated bin; `None` if the bin has been moved.
+    /// Applies a request to a delegated bin. Returns `None` if the bin has moved.
     #[cold]
     pub(super) fn apply_in_overflow<T: KeyTest, F: Fn(u64) -> Change>(
         &self,

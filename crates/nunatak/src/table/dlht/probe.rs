@@ -1,23 +1,21 @@
-//! One look at the first bucket of a bin, all of it at once.
+//! One probe of the first bucket of a bin, all of it at once.
 //!
 //! Lookups that miss the cache overlap as far as the processor finds room for the instructions
-//! that follow one that waits. It finds less for those with a result in an integer register,
-//! so that the look is made of vector instructions and leaves two integers. (In millions of
-//! lookups a second of a bare loop: 21.3 if two integers more are loaded, and compared, to see
-//! whether the header has changed; 24.2 in this form.)
+//! behind a load that waits. Results in integer registers take more room. So a probe consists of
+//! vector instructions and leaves two integers (figures in `docs/measurements.md`).
 //!
 //! Invariants
-//! 1. What is found as [`Probe::ONE`] was published with the tag, in a claimed slot, while
-//!    the header was that of an open bin; of [`Probe::NONE`] no pair of the bucket had the tag.
-//! 2. What is loaded after a look is at least as new as what it saw.
+//! 1. The pair of a [`Probe::ONE`] was published with the tag, in a claimed slot, while the header
+//!    was that of an open bin. At a [`Probe::NONE`] no pair of the bucket had the tag.
+//! 2. A word that is loaded after a probe is at least as new as the words that the probe saw.
 
 use super::layout::{Bin, Header};
 
-/// What a look came to.
+/// The result of a probe.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe {
     outcome: i32,
-    /// The value word, of [`Probe::ONE`].
+    /// The value word of [`Probe::ONE`].
     pub(super) second: u64,
     header: HeaderWord,
 }
@@ -25,7 +23,8 @@ pub(super) struct Probe {
 impl Probe {
     /// One pair has the tag.
     pub(super) const ONE: i32 = -1;
-    /// None has it. Several, or a header that is no open bin's or has changed: something else.
+    /// No pair has the tag. Any other value: several pairs have it, or the header has changed or is
+    /// not an open bin's.
     pub(super) const NONE: i32 = -1 << 16;
 
     #[inline(always)]
@@ -33,7 +32,7 @@ impl Probe {
         self.outcome == outcome
     }
 
-    /// The header before.
+    /// Returns the header as it was before the slots were loaded.
     #[inline(always)]
     pub(super) fn header(&self) -> Header {
         Header(self.header.word())
@@ -46,14 +45,14 @@ mod by_vectors {
     use crate::sync::{Ordering, fence};
     use core::arch::x86_64::__m128i;
 
-    /// In a vector, so that it is taken out only where it is asked for.
+    /// The header in a vector, so that only callers that need it take it out.
     #[derive(Debug, Clone, Copy)]
     pub(super) struct HeaderWord(__m128i);
 
     impl HeaderWord {
         #[inline(always)]
         pub(super) fn word(self) -> u64 {
-            // SAFETY: two words are as large and as valid as a vector of them.
+            // SAFETY: both types have 16 bytes, and every bit pattern is valid for both.
             let [word, _]: [u64; 2] = unsafe { core::mem::transmute(self.0) };
             word
         }
@@ -61,7 +60,7 @@ mod by_vectors {
 
     /// Looks for a tag, which is not zero.
     ///
-    /// Without a branch, and without an integer instruction that waits for memory but the last.
+    /// Has no branch. Only the last integer instructions wait for memory.
     ///
     /// # Safety
     /// [`pairs_load_whole`](crate::sync::pairs_load_whole) has returned true.
@@ -69,12 +68,12 @@ mod by_vectors {
     pub(in super::super) unsafe fn probe(bin: &Bin, tag: u64) -> Probe {
         let (outcome, second): (i32, u64);
         let header: __m128i;
-        // SAFETY: as above.
+        // SAFETY: both types have 16 bytes, and every bit pattern is valid for both.
         let state: __m128i = unsafe { core::mem::transmute([Header::STATE, 0]) };
-        // The processor keeps loads in order, and each of them is one access, of 16 aligned
-        // bytes on every processor with AVX.
-        // SAFETY: reads the 64 aligned bytes of the bin, changes no flags, and needs AVX, which
-        // the caller promises.
+        // The processor keeps loads in order. On every processor with AVX each of these loads is
+        // one access of 16 aligned bytes.
+        // SAFETY: the block reads the 64 aligned bytes of the bin, changes no flags, and needs AVX,
+        // which the caller promises.
         unsafe {
             core::arch::asm!(
                 "vmovq {header}, qword ptr [{bin}]",
@@ -87,7 +86,7 @@ mod by_vectors {
                 "vpcmpeqq {is_a}, {tags}, {a}",
                 "vpcmpeqq {is_b}, {tags}, {b}",
                 "vpcmpeqq {is_c}, {tags}, {c}",
-                // Whether the first words are equal decides for both.
+                // The comparison of the first words decides for both words of a pair.
                 "vpunpcklqdq {is_a}, {is_a}, {is_a}",
                 "vpunpcklqdq {is_b}, {is_b}, {is_b}",
                 "vpunpcklqdq {is_c}, {is_c}, {is_c}",
@@ -96,11 +95,10 @@ mod by_vectors {
                 "vpand {c}, {c}, {is_c}",
                 "vpor {a}, {a}, {b}",
                 "vpor {a}, {a}, {c}",
-                // Minus one for each that is equal,
+                // Minus one for each match in the lower half of `outcome`,
                 "vpaddq {is_a}, {is_a}, {is_b}",
                 "vpaddq {is_a}, {is_a}, {is_c}",
-                // and ones in the higher half if the header has not changed, nor has bits of a
-                // state.
+                // ones in the higher half if the header is unchanged and its state is open.
                 "vpandn {state}, {state}, {header}",
                 "vpcmpeqq {again}, {again}, {state}",
                 "vpblendw {is_a}, {is_a}, {again}, 2",
@@ -123,8 +121,8 @@ mod by_vectors {
                 options(nostack, readonly, preserves_flags),
             );
         }
-        // Acquire: invariant 2. No instruction here, but to the compiler the block above reads,
-        // and what the caller loads next could be read before it.
+        // Acquire: invariant 2. The fence is no instruction. But the compiler could move the
+        // caller's next load before the block above, which only reads.
         fence(Ordering::Acquire);
         Probe { outcome, second, header: HeaderWord(header) }
     }
@@ -147,25 +145,25 @@ mod by_words {
         }
     }
 
-    /// As above, by loads of one word.
+    /// Looks for a tag like the vector version, by loads of one word.
     ///
     /// # Safety
-    /// None is needed here.
+    /// This version has no requirement.
     #[inline(always)]
     pub(in super::super) unsafe fn probe(bin: &Bin, tag: u64) -> Probe {
         // Acquire: the slots are at least as new as the header.
         let header = Header(bin.header.load(Ordering::Acquire));
-        // Not by a branch on which pair it is: that is mispredicted every second
-        // time. Relaxed: the one that counts is loaded again.
+        // Selects without a branch: a branch on the slot is mispredicted every second time.
+        // Relaxed: the word that counts is loaded again.
         let is = [0, 1, 2].map(|at: usize| bin.slots[at].load_first(Ordering::Relaxed) == tag);
         let at = select_unpredictable(is[1], 1, 0);
         let at: usize = select_unpredictable(is[2], 2, at);
         let count: i32 = is.into_iter().map(i32::from).sum();
-        // Acquire: pairs with the publication, so that the second word is at least as
-        // new as the first.
+        // Acquire: pairs with the publication, so that the second word is at least as new as the
+        // first.
         let is_one = bin.slots[at].load_first(Ordering::Acquire) == tag && count == 1;
         let second = bin.slots[at].load_second(DATA);
-        // Of a pair that has changed it is not known whether it was the only one.
+        // If the pair has changed, it may not have been the only match.
         let is_told = count == 0 || is_one;
         let is_current = header.is_open() && still(bin, header, Bug::HitWithoutHeaderRecheck);
         let outcome = match count {
@@ -193,7 +191,7 @@ mod tests {
 
     #[test]
     fn one_is_told_from_none_and_from_several() {
-        // Three of the second one are one of it, modulo 2^64.
+        // Three times the second tag is that tag, modulo 2^64.
         for tag in [5, 1 << 63, u64::MAX] {
             for having in 0..8_u64 {
                 let bin = Bin::default();
@@ -207,7 +205,7 @@ mod tests {
                     if !pairs_load_whole() {
                         return;
                     }
-                    // SAFETY: as was asked.
+                    // SAFETY: `pairs_load_whole` has returned true above.
                     let probe = unsafe { probe(&bin, tag) };
                     assert_eq!(probe.is(Probe::ONE), having.count_ones() == 1, "{tag} {having}");
                     assert_eq!(probe.is(Probe::NONE), having == 0, "{tag} {having}");
@@ -219,7 +217,7 @@ mod tests {
                 }
                 for state in [1 << 30, 2 << 30, 3 << 30] {
                     bin.header.store(u64::MAX << 32 | state, Relaxed);
-                    // SAFETY: as was asked.
+                    // SAFETY: `pairs_load_whole` has returned true above.
                     let probe = unsafe { probe(&bin, tag) };
                     assert!(!probe.is(Probe::ONE) && !probe.is(Probe::NONE));
                 }
@@ -228,8 +226,8 @@ mod tests {
     }
 }
 
-/// A look of which every instruction is followed by a signal, whose handler is the other thread:
-/// real ones are too seldom between two of these loads.
+/// A probe in which a signal follows every instruction; the signal's handler plays the other
+/// thread. Real signals fall too seldom between two of these loads.
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 #[cfg(not(any(loom, shuttle, miri, nunatak_tsan)))]
 mod stepped {
@@ -242,14 +240,14 @@ mod stepped {
 
     static BIN: AtomicPtr<Bin> = AtomicPtr::new(core::ptr::null_mut());
     static STEPS: AtomicUsize = AtomicUsize::new(0);
-    /// After which step a transfer begins, and after which it is taken back.
+    /// The step after which a transfer begins, and the step after which it is taken back.
     static CHANGES: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
     const TAG: u64 = 7;
 
     extern "C" fn step(_signal: c_int) {
         let step = STEPS.fetch_add(1, Relaxed);
-        // SAFETY: it points to the bin of the test below, while steps are made.
+        // SAFETY: `BIN` points to the bin of `look_by_steps`, which lives while it makes steps.
         let bin = unsafe { &*BIN.load(Relaxed) };
         let header = Header(bin.header.load(Relaxed));
         if step == CHANGES[0].load(Relaxed) {
@@ -263,7 +261,7 @@ mod stepped {
         }
     }
 
-    /// What is found, and after how many steps.
+    /// Returns the result of the probe, and the number of its steps.
     fn look_by_steps(changes: [usize; 2]) -> (Probe, usize) {
         let mut bin = Bin::default();
         bin.slots[1].store_second(49, Relaxed);
@@ -271,8 +269,9 @@ mod stepped {
         BIN.store(&raw mut bin, Relaxed);
         STEPS.store(0, Relaxed);
         changes.iter().zip(&CHANGES).for_each(|(&step, change)| change.store(step, Relaxed));
-        // SAFETY: the processor was asked; the flag makes it trap after each instruction, which
-        // changes nothing but what the handler does, until it is cleared.
+        // SAFETY: the test has checked `pairs_load_whole`. The trap flag makes the processor trap
+        // after each instruction until the flag is cleared. Only the handler changes anything
+        // meanwhile.
         let probe = unsafe {
             core::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
             let probe = probe(&*BIN.load(Relaxed), TAG);
@@ -287,7 +286,7 @@ mod stepped {
         if !pairs_load_whole() {
             return;
         }
-        // SAFETY: the handler is one, and touches atomics only.
+        // SAFETY: `step` has a handler's signature, and touches atomics only.
         unsafe {
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = step as extern "C" fn(c_int) as usize;
@@ -304,7 +303,7 @@ mod stepped {
                 outcomes[usize::from(probe.is(Probe::ONE) && probe.second == 49)] += 1;
             }
         }
-        // Changes before the first load or after the last one are no reason to look again.
+        // Changes before the first load or after the last load do not invalidate the probe.
         assert!(outcomes.iter().all(|&count| count > 0), "{outcomes:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Freeing the indexes that were at the root.
+//! Reclamation of the indexes that were at the root.
 
 use super::Table;
 use super::index::Index;
@@ -12,9 +12,9 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Retired {
     pub(super) index: Arc<Index>,
-    /// The last epoch of operations that may have read it there.
+    /// The last epoch of operations that may have read the index at the root.
     pub(super) operations: u64,
-    /// The last epoch of guards that may have.
+    /// The last epoch of guards that may have read it there.
     pub(super) guards: u64,
 }
 
@@ -23,7 +23,7 @@ impl<P: HashCodec, Y: Mode> Guards for Table<P, Y> {
         &self.registry
     }
 
-    /// Frees the old indexes that nobody can reach any more.
+    /// Frees the old indexes that no thread can reach any more.
     #[cold]
     fn free_retired(&self) {
         let free: Vec<Arc<Index>> = {
@@ -43,7 +43,7 @@ impl<P: HashCodec, Y: Mode> Guards for Table<P, Y> {
             self.retired_count.store(retired.len(), Ordering::Relaxed);
             free
         };
-        // Outside of the lock, which others may wait for.
+        // Outside of the lock, for which other threads may wait.
         drop(free);
     }
 }
@@ -59,7 +59,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// Frees old indexes, but not each time, since it costs a barrier on all
+    /// Frees old indexes, but not at each call, since each attempt costs a barrier on all
     /// processors.
     #[cold]
     fn free_retired_seldom(&self) {
@@ -68,11 +68,10 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// Frees old indexes, waiting for the operations that were running when they
-    /// were retired: a few instructions, unless their thread is descheduled. If
-    /// this is called from within an operation (by a key's `Eq`, say) it waits
-    /// in vain, so it gives up. It does so at once if a guard outlasts a moment, which
-    /// may be held for long: then a later change frees them.
+    /// Frees old indexes, and waits for the operations that were running when they were retired: a
+    /// few instructions, unless a thread is descheduled. The wait is bounded, because an operation
+    /// of this thread itself would never end meanwhile. It ends early if other threads' guards
+    /// outlast a moment, since a guard may be held for long; then a later change frees the indexes.
     pub(crate) fn free_retired_soon(&self) {
         let mut backoff = Backoff::new();
         for _ in 0..Self::FREEING_ROUNDS {

@@ -1,9 +1,9 @@
-//! Keys that are inserted hidden, and shown or taken out later (section 3.2.2).
+//! Keys that are inserted hidden, and shown or removed later (section 3.2.2).
 //!
-//! The paper hides a key by a state in its bin's header, so that every operation must look at
-//! it. Here a hidden key is a pair of a word that is no tag and the key's tag: lookups, puts
-//! and deletes pass over it without knowing, and a transfer moves it as it moves others. Its
-//! value comes with the commit.
+//! The paper hides a key by a state in its bin's header, so every operation must look at it. Here a
+//! hidden key is a pair of a word that is no tag and the key's tag. Lookups, puts and deletes pass
+//! over it without knowing, and a transfer moves it like other pairs. Its value comes with the
+//! commit.
 
 use super::apply::{Detour, Request};
 use super::find::{Scan, Sought, scan, still};
@@ -16,8 +16,8 @@ use crate::sync::{Mode, OpPin, Ordering};
 use crate::table::{ByEntry, Change, KeyTest, Shadowed};
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// Inserts a key that nobody but inserts takes notice of; the value word that is present,
-    /// if one is.
+    /// Inserts a hidden key, which only inserts look at. Returns the value word of the key if it is
+    /// present.
     pub(crate) fn hide<T: KeyTest>(&self, word: u64, test: &T) -> Result<Option<u64>, Shadowed> {
         let hash = self.codec.hash(word);
         let tag = self.codec.tag(word, hash);
@@ -30,7 +30,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         Ok(before)
     }
 
-    /// Shows a hidden key with its value, or takes it out; false if there is none.
+    /// Shows a hidden key with its value, or removes it. Returns false if the key is not hidden.
     pub(crate) fn unhide(&self, word: u64, value: Option<u64>) -> bool {
         let hash = self.codec.hash(word);
         let tag = self.codec.tag(word, hash);
@@ -58,7 +58,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             // Acquire: the slots are at least as new as the header.
             let header = Header(bin.header.load(Ordering::Acquire));
             let detour = if header.is_open() {
-                // No key is looked for but a hidden one.
+                // The scan looks for the hidden key only.
                 let none = ByEntry(|_| false);
                 let sought = Sought { pending: false, hidden };
                 match scan(index, at, bin, header, tag, &none, sought) {
@@ -89,7 +89,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// Shows or takes out the hidden key of a slot, unless it is moved first.
+    /// Shows or removes the hidden key of a slot. Returns false if the key was moved first.
     fn unhide_slot(
         &self,
         bin: &Bin,

@@ -1,10 +1,10 @@
-//! A consistent cut of all pairs (section 3.4.4): a migration to an index of
-//! the same size that leaves the old one as it was at the cut.
+//! A consistent cut of all pairs (section 3.4.4): a migration to an index of the same size that
+//! leaves the old index as it was at the cut.
 //!
-//! First every bin is marked, after which it does not change: operations that
-//! would change it wait. Then whoever was inside before is waited for. That is
-//! the cut. From there on each bin is moved by the first operation that would
-//! change it, or by the thread that takes the snapshot; reads never wait.
+//! First every bin is marked; operations that would change a marked bin wait. Then the thread waits
+//! for the operations that began before. That moment is the cut. From there on each bin is moved by
+//! the first operation that would change it, or by the thread that takes the snapshot. Reads never
+//! wait.
 
 use super::index::{Index, Migrating};
 use super::layout::{BinState, DELEGATED, Header};
@@ -16,7 +16,7 @@ use crate::sync::{Backoff, Mode, Ordering, operations_ended, retire_tag};
 use crate::table::stages::Snapshots;
 use std::sync::Arc;
 
-/// The pairs of a cut. It holds the memory of the index that was cut.
+/// The pairs of a cut. The snapshot holds the memory of the old index.
 #[derive(Debug)]
 pub struct PairSnapshot {
     index: Arc<Index>,
@@ -33,8 +33,8 @@ impl<P: HashCodec, Y: Mode> Snapshots for Table<P, Y> {
         let index = loop {
             self.complete_migration();
             let index = self.hold_root();
-            // If another migration has started, or the root has changed and is
-            // claimed for ever, it is tried again.
+            // The claim fails if another migration has started, or if this index is not the root
+            // any more. Then it is tried again.
             if self.start_migration(&index, index.bins.len(), true)? {
                 break index;
             }
@@ -45,8 +45,8 @@ impl<P: HashCodec, Y: Mode> Snapshots for Table<P, Y> {
         if !seeded(Bug::SnapshotWithoutGrace) {
             let tag = retire_tag();
             let mut backoff = Backoff::new();
-            // Operations are short: none runs code of the caller's (invariant 9), which
-            // might wait for this thread.
+            // Operations are short: none runs the caller's code (invariant 9), which might wait for
+            // this thread.
             while !operations_ended(tag, false) {
                 backoff.wait();
             }
@@ -77,12 +77,12 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                 match header.state() {
                     BinState::Open => {
                         let marked = header.with_state(BinState::Special);
-                        // Relaxed: the wait that follows orders everything.
+                        // Relaxed: the wait that follows orders all accesses.
                         if Y::cas(&bin.header, header.0, marked.0, Ordering::Relaxed).is_ok() {
                             break;
                         }
                     }
-                    // It is being delegated.
+                    // Another thread is delegating the bin.
                     BinState::InTransfer => backoff.wait(),
                     BinState::Special | BinState::Moved => break,
                 }
@@ -90,7 +90,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// Waits until an index has moved, and helps.
+    /// Waits until an index has moved, and helps to move it.
     fn complete_this(&self, index: &Arc<Index>) {
         self.repeat(|pin| {
             if !core::ptr::eq(self.root(pin), Arc::as_ptr(index)) {
@@ -118,8 +118,8 @@ impl Iterator for PairSnapshot {
             let (at, index) = (self.bin, &*self.index);
             self.bin += 1;
             let bin = index.bins.at(at);
-            // Relaxed: nothing of it has changed since the cut, which this
-            // thread made.
+            // Relaxed: links and claimed slots have not changed since the cut, which came before
+            // this snapshot.
             let links = bin.links.load(Ordering::Relaxed);
             let (half, decoder) = ((self.half_of)(at, index.bins.len()), self.decoder);
             let word = |(tag, second)| (decoder.word(tag, half), second);

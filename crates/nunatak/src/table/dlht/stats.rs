@@ -7,7 +7,7 @@ use crate::memory::MemoryUsage;
 use crate::sync::{Mode, Ordering};
 use crate::table::stages::{Figures, Guards};
 
-/// What a [`DlhtMap`](crate::DlhtMap) looks like inside (sections 3.1, 5.1.5).
+/// Figures about the inside of a [`DlhtMap`](crate::DlhtMap) (sections 3.1, 5.1.5).
 ///
 /// ```
 /// use nunatak::DlhtMap;
@@ -19,22 +19,23 @@ use crate::table::stages::{Figures, Guards};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct DlhtStats {
-    /// Entries.
+    /// The number of entries.
     pub len: usize,
-    /// Bins of the current index, each of 64 bytes.
+    /// The bins of the current index, of 64 bytes each.
     pub bins: usize,
-    /// Link buckets of the current index, each of 64 bytes, taken or not.
+    /// The link buckets of the current index, of 64 bytes each, taken or not.
     pub link_buckets: usize,
-    /// Link buckets of them that are chained to bins; halves count.
+    /// The link buckets that are chained to bins. A half bucket counts 0.5.
     pub link_buckets_taken: f64,
-    /// All slots of the current index: three a bin, four a link bucket.
+    /// All slots of the current index: three in each bin, four in each link bucket.
     pub slots: usize,
-    /// The share of all slots that hold an entry, including those of an index
-    /// that is being filled.
+    /// The share of all slots that hold an entry, including the slots of an index that is being
+    /// filled.
     pub occupancy: f64,
-    /// How many bins hold 0, 1, … 15 entries.
+    /// The number of bins that hold 0, 1, … 15 entries.
     pub bins_by_entries: [usize; SLOTS + 1],
-    /// Bins whose keys collide so much that they are kept under a lock.
+    /// Bins whose pairs are in the overflow under a lock, because their keys collide or memory is
+    /// short.
     pub delegated_bins: usize,
     /// Indexes that are retired and not yet freed.
     pub retired_indexes: usize,
@@ -47,8 +48,8 @@ impl<P: HashCodec, Y: Mode> Figures for Table<P, Y> {
         self.keys().saturating_sub(if Y::SHADOWS { self.hidden_keys.sum(0) } else { 0 })
     }
 
-    /// The share of all slots that hold a key, in the current index and in the
-    /// one that is being filled. A delegated key has a slot of its own.
+    /// Returns the share of all slots that hold a key, in the current index and in the indexes that
+    /// are being filled. A delegated key has a slot of its own.
     fn load_factor(&self) -> f64 {
         let pin = self.enter();
         let slots: usize =
@@ -65,7 +66,7 @@ impl<P: HashCodec, Y: Mode> Figures for Table<P, Y> {
         self.retired.lock().iter().fold(usage, |usage, retired| usage + retired.index.usage())
     }
 
-    /// Looks at every bin.
+    /// Reads every bin.
     fn stats(&self) -> DlhtStats {
         let index = self.hold_root();
         let mut bins_by_entries = [0; SLOTS + 1];

@@ -1,5 +1,5 @@
-//! The figures of the paper that hold on any machine, and the states that the
-//! public interface does not show.
+//! The figures of the paper that hold on any machine, and the states that the public interface does
+//! not show.
 
 use super::layout::{BinState, Header};
 use super::{Config, Table};
@@ -19,8 +19,8 @@ fn put(table: &Words, word: u64, value: u64) -> Option<u64> {
     table.apply(word, &ByWord, Some(value), |_| Change::To(value))
 }
 
-/// The `i`th word of a sequence without order (a permutation of the words that
-/// has nothing in common with the default hash).
+/// Returns the `i`th word of a sequence without order: a permutation of the words that is unrelated
+/// to the default hash.
 fn random(i: u64) -> u64 {
     let mut word = i.wrapping_add(0x9E37_79B9_7F4A_7C15);
     for (shift, factor) in [(30, 0xBF58_476D_1CE4_E5B9), (27, 0x94D0_49BB_1331_11EB)] {
@@ -29,8 +29,8 @@ fn random(i: u64) -> u64 {
     word ^ word >> 31
 }
 
-/// Fills a table until it grows, and returns the share of its slots that were
-/// taken then: entries by three slots a bin and four a link bucket.
+/// Fills a table until it grows. Returns its keys per slot at that moment (three slots a bin, four
+/// a link bucket), and its keys per bin.
 fn occupancy_until_resize(bins: usize, bins_per_link: usize) -> (f64, f64) {
     let config = Config { initial_bins: bins, bins_per_link, ..Config::default() };
     let table = words(config, 0);
@@ -51,8 +51,8 @@ fn occupancy_exceeds_a_faithful_layout() {
     // and 54.0 % for one in eight; with a first link of half a bucket:
     for (bins_per_link, faithful, expected) in [(5, 0.598, 0.711), (8, 0.540, 0.649)] {
         for bins in [1 << 14, 1 << 18] {
-            // One table of a hundred grows before its links are used up, as a bin got its 16th
-            // key: the median of five is a table that did not.
+            // One table of a hundred grows before its links are used up, because a bin got its 16th
+            // key. The median of five is not such a table.
             let mut tables: Vec<_> =
                 (0..5).map(|_| occupancy_until_resize(bins, bins_per_link)).collect();
             tables.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -142,7 +142,7 @@ fn churn_at_constant_population_does_not_grow() {
 
 #[test]
 fn colliding_hashes_are_delegated_and_return() {
-    // Boxed entries, of which all have one hash: told apart by what is behind.
+    // Boxed entries with one hash; the key test tells them apart.
     let table: Table<IdentityCodec, Shared> =
         Table::new(IdentityCodec, Config::default(), 0).unwrap();
     let insert =
@@ -183,7 +183,7 @@ fn old_indexes_are_freed() {
     free_all();
     let held = table.iter();
     table.reserve(1_000_000).unwrap();
-    // The iterator holds the index itself; the table lets go of it.
+    // The iterator holds the index itself; the table gives its share up.
     free_all();
     assert_eq!(held.count(), 100_000);
 }
@@ -195,7 +195,7 @@ fn operations_and_guards_hold_old_indexes() {
     (0..1000).for_each(|key| {
         put(&table, key, key);
     });
-    // Operations of other tests may be under way, which end.
+    // Operations of other tests may be running; they will end.
     let is_freed = |rounds| {
         (0..rounds).any(|_| {
             table.free_retired();
@@ -207,7 +207,7 @@ fn operations_and_guards_hold_old_indexes() {
     let table = &table;
     let (taken, is_taken) = std::sync::mpsc::channel();
     let (done, is_done) = std::sync::mpsc::channel();
-    // It takes the sender, so that the thread ends if it panics.
+    // The closure takes the sender, so that the other thread ends if this one panics.
     std::thread::scope(move |scope| {
         scope.spawn(move || {
             let guard = table.registry.guard();
@@ -221,7 +221,7 @@ fn operations_and_guards_hold_old_indexes() {
         done.send(()).unwrap();
     });
     assert!(is_freed(MANY));
-    // One's own guard is not in one's way, one's own operation is.
+    // The thread's own guard does not delay the freeing; its own operation does.
     let guard = table.registry.guard();
     table.reserve(300_000).unwrap();
     assert!(is_freed(MANY));

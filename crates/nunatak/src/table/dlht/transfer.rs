@@ -13,16 +13,16 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy)]
 struct Captured {
     bin: usize,
-    /// Its slot, or `None` if the bin was delegated.
+    /// The pair's slot; `None` if the bin was delegated.
     slot: Option<usize>,
     tag: u64,
     second: u64,
-    /// Its new bin.
+    /// The pair's new bin.
     target: usize,
 }
 
 impl Captured {
-    /// What it is hashed by: of a hidden key the value is the tag.
+    /// Returns the tag by which the pair is hashed. The value word of a hidden key is its tag.
     fn key<P: HashCodec, Y: Mode>(&self, table: &Table<P, Y>, old: &Index) -> (u64, usize) {
         let half = P::half_of(self.bin, old.bins.len());
         let is_hidden =
@@ -31,21 +31,21 @@ impl Captured {
     }
 }
 
-/// What a thread needs to move unit after unit, and undoes if it lacks a hash.
+/// The state of a thread that moves units. It can undo the current unit if a hash is missing.
 struct Mover<'t, P: HashCodec, Y: Mode> {
     table: &'t Table<P, Y>,
     old: &'t Index,
     migration: &'t Migration,
     captured: Vec<Captured>,
     claimed: Vec<(usize, Header)>,
-    /// Units of the chunk that are not moved yet.
+    /// The units of the chunk that are not moved yet.
     left: core::ops::Range<usize>,
     moved: usize,
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// Moves one chunk; false if there is none left, or if it has to be
-    /// [asked](crate::table::shared::hashes) for hashes first.
+    /// Moves one chunk. Returns false if no chunk is left, or if the caller must first
+    /// [ask](crate::table::shared::hashes) for hashes.
     pub(super) fn help(&self, pin: &OpPin<Y>, old: &Index, migration: &Migration) -> bool {
         if !migration.has_begun() {
             return false;
@@ -58,8 +58,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         self.move_units(pin, old, migration, chunk)
     }
 
-    /// Moves the unit of one bin, if nobody else does; false if it has to be asked for hashes
-    /// first.
+    /// Moves the unit of one bin, unless another thread does. Returns false if the caller must
+    /// first ask for hashes.
     pub(super) fn transfer_bin(
         &self,
         pin: &OpPin<Y>,
@@ -96,29 +96,29 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         true
     }
 
-    /// The last bin has moved: the next index is the root.
+    /// Makes the next index the root, after the last bin has moved.
     fn finish(&self, old: &Index, migration: &Migration) {
         let (taken, _) = migration.target.links_taken();
         migration.target.links_at_birth.store(taken, Ordering::Relaxed);
         let target = Arc::into_raw(Arc::clone(&migration.target)).cast_mut();
-        // Release: whoever reads the root finds every bin moved. The pointer that was
-        // there, not one from the reference: that may not touch the counts of the `Arc`.
+        // Release: a thread that reads the root finds every bin moved. The swap returns the pointer
+        // that `Arc` made; one made from the reference may not touch the counts of the `Arc`.
         let root = self.root.swap(target, Ordering::Release);
         debug_assert!(core::ptr::eq(root, old));
         self.hashes.clear();
         let (operations, guards) = (retire_tag(), self.registry.retire_tag());
-        // SAFETY: the share in the old index that the root had, taken over by
-        // whoever replaced it there, which happens once for an index.
+        // SAFETY: invariant 7 of the table: the root changes once for each index, by the thread
+        // that moved the last bin. That thread takes over the root's share of the old index.
         let index = unsafe { Arc::from_raw(root.cast_const()) };
         let mut retired = self.retired.lock();
         retired.push(Retired { index, operations, guards });
         self.retired_count.store(retired.len(), Ordering::Relaxed);
     }
 
-    /// Stores a pair in a bin that nobody else can reach.
+    /// Stores a pair in a bin that no other thread can reach.
     fn store_unshared(&self, index: &Index, at: usize, pair: (u64, u64)) {
         let bin = index.bins.at(at);
-        // Relaxed, here and below: published with the old bins' `Moved`.
+        // Relaxed, here and below: the `Moved` state of the old bins publishes the words.
         let header = Header(bin.header.load(Ordering::Relaxed));
         let links = bin.links.load(Ordering::Relaxed);
         if links & DELEGATED != 0 {
@@ -129,7 +129,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             .first_free()
             .and_then(|number| index.ensure_link(at, bin, number).map(|links| (number, links)));
         let Some((number, links)) = room else {
-            // More keys than slots, or no link left: the bin starts delegated.
+            // The bin has more keys than slots, or no link is left: it starts delegated.
             let mut pairs: Vec<_> = header
                 .claimed(0)
                 .map(|number| {
@@ -152,8 +152,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         bin.header.store(header.with_claimed(number).0, Ordering::Relaxed);
     }
 
-    /// Moves a bin's pairs to the overflow (invariant 8), unless its header
-    /// has changed.
+    /// Moves a bin's pairs to the overflow (invariant 8). Does nothing if the header has changed.
     #[cold]
     pub(super) fn delegate(&self, index: &Index, at: usize, header: Header) {
         let bin = index.bins.at(at);
@@ -168,14 +167,13 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
         index.overflow.lock().delegate(at, pairs);
         bin.links.fetch_or(DELEGATED, Ordering::Relaxed);
-        // Release: whoever finds the state finds the links and the overflow.
+        // Release: a thread that finds the state finds the links and the overflow.
         bin.header.store(in_transfer.with_state(BinState::Special).0, Ordering::Release);
     }
 
-    /// Captures the pairs of a bin that is this thread's (invariant 5): swaps
-    /// the dead word in, so that no put or removal can succeed any more, and
-    /// kills pending inserts. With `keeps` nobody can be changing anything, and
-    /// the pairs stay.
+    /// Captures the pairs of a bin that belongs to this thread (invariant 5). Swaps the dead word
+    /// in, so that later puts and removals fail and pending inserts are killed. With `keeps` no
+    /// thread can be changing the bin, and the pairs stay.
     fn capture(
         &self,
         index: &Index,
@@ -198,7 +196,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     }
 }
 
-/// The final pair of a claimed slot, if it has one.
+/// Returns the final pair of a claimed slot, if it has one.
 fn capture_slot<Y: Mode>(slot: &Slot, dead: u64, keeps: bool) -> Option<(u64, u64)> {
     loop {
         // Acquire: pairs with the publication.
@@ -228,7 +226,7 @@ fn capture_slot<Y: Mode>(slot: &Slot, dead: u64, keeps: bool) -> Option<(u64, u6
 }
 
 impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
-    /// Moves the first unit that is left; false if a hash is to be asked for first.
+    /// Moves the first unit that is left. Returns false if a hash must be asked for first.
     fn move_unit(&mut self) -> bool {
         if self.claim() {
             self.capture();
@@ -243,7 +241,7 @@ impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
         true
     }
 
-    /// Makes all bins of the unit this thread's; false if it has moved.
+    /// Makes all bins of the unit this thread's. Returns false if the unit has moved.
     fn claim(&mut self) -> bool {
         self.claimed.clear();
         self.captured.clear();
@@ -251,23 +249,22 @@ impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
             let bin = self.old.bins.at(at);
             let mut backoff = Backoff::new();
             loop {
-                // Acquire: if another thread has moved it, an insert that found no room in it goes
-                // on in the next index.
+                // Acquire: if another thread has moved the bin, an insert that found no room in it
+                // continues in the next index.
                 let header = Header(bin.header.load(Ordering::Acquire));
                 match header.state() {
                     BinState::Open | BinState::Special => {
                         let mine = header.with_state(BinState::InTransfer);
-                        // Acquire: sees what earlier changes of the bin left.
+                        // Acquire: sees the words that earlier changes of the bin left.
                         if Y::cas(&bin.header, header.0, mine.0, Ordering::Acquire).is_ok() {
                             self.claimed.push((at, header));
                             break;
                         }
                     }
-                    // Whoever has it moves it, delegates it or, if a hasher
-                    // panics, gives it back.
+                    // Its owner moves it, delegates it, or gives it back if a hash is missing.
                     BinState::InTransfer => backoff.wait(),
-                    // The first bin of a unit is claimed first, so if this one
-                    // has moved the unit has.
+                    // The first bin of a unit is claimed first: if this one has moved, the unit
+                    // has.
                     BinState::Moved => return false,
                 }
             }
@@ -292,12 +289,12 @@ impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
         }
     }
 
-    /// Chooses the new bins of what was captured; false if one needs a hash that is not known,
-    /// of a key that came after hashes were asked for.
+    /// Chooses the new bins of the captured pairs. Returns false if a hash is not known: its key
+    /// came after the hashes were asked for.
     fn choose_targets(&mut self) -> bool {
         let Self { table, old, migration, captured, left, .. } = self;
         if !migration.grows(old) {
-            // One new bin, which a unit of as many old ones has the number of.
+            // The unit is one new bin, and has its number.
             captured.iter_mut().for_each(|pair| pair.target = left.start);
             return true;
         }
@@ -316,8 +313,8 @@ impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
                 return false;
             };
             let target = P::place(hash, to);
-            // Invariant 9: of a hasher that says something else each time a bin's keys stay
-            // among its own, where nobody else stores anything yet.
+            // Invariant 9: if the hasher contradicts itself, a key stays among the new bins of its
+            // old bin. No other thread stores in these bins yet.
             let is_child = P::parent(target, from, k) == pair.bin;
             pair.target = if is_child { target } else { P::child(pair.bin, from, k, 0) };
         }
@@ -328,7 +325,7 @@ impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
     fn copy(&mut self) {
         let moved = |(at, header): &(usize, Header)| {
             let moved = header.with_state(BinState::InTransfer).with_state(BinState::Moved);
-            // Release: whoever finds the state finds the pairs in the target.
+            // Release: a thread that finds the state finds the pairs in the target.
             let order =
                 if seeded(Bug::MovedRelaxed) { Ordering::Relaxed } else { Ordering::Release };
             self.old.bins.at(*at).header.store(moved.0, order);
@@ -347,7 +344,7 @@ impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
         self.captured.clear();
     }
 
-    /// Puts the unit in hand back as it was.
+    /// Puts the captured pairs of the current unit back, and opens its bins.
     fn put_back(&mut self) {
         if seeded(Bug::RollbackForgotten) {
             return;
@@ -356,8 +353,8 @@ impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
             if let Some(number) = pair.slot {
                 let bin = self.old.bins.at(pair.bin);
                 let links = bin.links.load(Ordering::Relaxed);
-                // The pair is still there, or dead: it is this thread's.
-                // Release: publishes the pair anew.
+                // The slot holds the pair still, or the dead word; it belongs to this thread.
+                // Release: publishes the pair again.
                 let slot = self.old.slot(pair.bin, bin, links, number);
                 slot.store_first(pair.tag, Ordering::Release);
             }
@@ -369,7 +366,7 @@ impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
                 self.old.overflow.lock().delegate(at, pairs);
             }
             let open = header.with_state(BinState::InTransfer).with_state(header.state());
-            // Release: whoever finds the bin open finds its pairs.
+            // Release: a thread that finds the bin open finds its pairs.
             self.old.bins.at(at).header.store(open.0, Ordering::Release);
         }
         self.captured.clear();
@@ -378,7 +375,7 @@ impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
 }
 
 impl<P: HashCodec, Y: Mode> Drop for Mover<'_, P, Y> {
-    /// Reports what was moved, and leaves the rest of the chunk to others.
+    /// Reports the moved units, and leaves the rest of the chunk to other threads.
     fn drop(&mut self) {
         if !self.left.is_empty() {
             self.migration.leave(self.left.clone());

@@ -1,4 +1,4 @@
-//! Changing keys: one function that inserts, puts and deletes (sections 3.2, 5.1).
+//! Changes of keys: one function that inserts, puts and deletes (sections 3.2, 5.1).
 
 use super::Table;
 use super::back::Back;
@@ -18,33 +18,32 @@ use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
 
-/// What an operation came to: the value word before, and how many pairs more there
-/// are.
+/// The result of an operation: the value word before, and the change in the number of pairs.
 type Done = (Option<u64>, i64);
 
-/// How an attempt under the lock of a key's front block ended.
+/// The result of an attempt under the lock of a key's front block.
 enum Attempt {
     Done(Done),
     /// The state has changed.
     Stale,
-    /// This value word has the key's hash, and is not known to be the key's or not.
+    /// This value word has the key's hash, and it is unknown whether it belongs to the key.
     Unknown(u64),
-    /// There is no room for the key, and none to be had.
+    /// The key finds no room, and the medium has no more.
     NoRoom,
     /// There will be room when a resize has ended.
     Crowded,
 }
 
-/// What became of a pair that was to be put behind its front block.
+/// The result of putting a pair behind its front block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
     Done,
-    /// Nothing: the state has changed.
+    /// Nothing was put: the state has changed.
     Stale,
-    /// Nothing: there is no room.
+    /// Nothing was put: there is no room.
     NoRoom,
-    /// Nothing: there is room in level 3 only, which gets too full, while others are
-    /// about to have some.
+    /// Nothing was put: only level 3 has room, and it gets too full. The other levels will have
+    /// room soon.
     Crowded,
 }
 
@@ -52,7 +51,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Changes for Table<P, B, M> {
     /// Changes a key by its value word, or inserts it; see
     /// [`PairTable::apply`](crate::table::PairTable::apply).
     ///
-    /// One atomic read-modify-write in the front yard, three in the back yard.
+    /// Needs one atomic read-modify-write in the front yard, three in the back yard.
     #[inline(always)]
     fn apply<T: KeyTest>(
         &self,
@@ -70,8 +69,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Changes for Table<P, B, M> {
             && let Some(pin) = FastPin::new()
         {
             let block = self.geometry.block(hash, state.mask());
-            // A locked instruction waits for what was stored before it, and what comes
-            // after waits for it: so all lines are asked for beforehand.
+            // A locked instruction waits for earlier stores, and later instructions wait for it. So
+            // all lines are prefetched before.
             prefetch_to_write(self.front.line_address(block));
             let preferred = preferred_slot::<B>(hash) as usize;
             prefetch_to_write(self.front.slot_address(block, preferred));
@@ -87,7 +86,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Changes for Table<P, B, M> {
 }
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
-    /// An operation of a batch, whose lines were fetched, and which touches no others.
+    /// Performs an operation of a batch. Its lines were prefetched, and it touches no others.
     #[inline(always)]
     pub(super) fn apply_fetched<T: KeyTest>(
         &self,
@@ -112,17 +111,16 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         self.apply_slowly(&request)
     }
 
-    /// An operation on a key that is its word, if nothing is in the way: neither a
-    /// resize nor another thread. The state may have been read before this operation
-    /// was announced.
+    /// Performs an operation on a key that is its word, unless a resize or another thread is in the
+    /// way. The state may have been loaded before this operation was announced.
     #[inline(always)]
     fn apply_at_once<const FETCHED: bool, T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         (state, block): (State, usize),
         request: &Request<'_, T, F>,
     ) -> Option<Done> {
-        // A block of an older state may be of no size that is in use, and may be locked
-        // only by who was waited for before it was given up.
+        // A block of an older state may be beyond the size in use. Only operations that the
+        // shrinking waits for may lock such a block.
         if self.state() != state || !self.front.try_lock(block) {
             return None;
         }
@@ -141,8 +139,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
     }
 
-    /// The slot of a front block that is locked in which the key is, if it is its
-    /// word.
+    /// Returns the slot and the value word of a key in a locked front block. The word must be the
+    /// key.
     #[inline(always)]
     fn find_locked<const FETCHED: bool, T: KeyTest, F>(
         &self,
@@ -151,8 +149,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     ) -> Option<(usize, u64)> {
         let preferred = preferred_slot::<B>(request.hash);
         let mut matching = self.front.matching_fast(block, fingerprint(request.hash));
-        // As in a lookup: if nothing matches, the preferred slot is loaded, or in a
-        // batch, which has not fetched that, one that is none.
+        // As in a lookup, a miss loads the preferred slot. A batch has not prefetched that slot,
+        // and loads one that is always empty.
         let mut slot = first_from(matching, preferred);
         let mut pair = self.front.slot_or_none(block, slot, !FETCHED || matching != 0);
         loop {
@@ -198,7 +196,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         request: &Request<'_, T, F>,
     ) -> Option<u64> {
         let &Request { hash, tag, .. } = request;
-        // A part of the resize that is under way in this state, which this thread is to do.
+        // A part of the resize in this state that this thread settles.
         let mut unit: Option<(State, usize)> = None;
         let look_up = |test: &Learning<'_, T>| {
             self.find_tag(hash, tag, test);
@@ -243,7 +241,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         })
     }
 
-    /// An attempt with the front block locked, which it unlocks.
+    /// Attempts an operation with the front block locked, and unlocks it.
     fn apply_under_lock<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         state: State,
@@ -276,8 +274,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         self.apply_behind(state, block, request, known)
     }
 
-    /// The rest of an attempt, for a key that is not in its front block, which is
-    /// locked and is unlocked.
+    /// Completes an attempt for a key that is not in its front block, which is locked. Unlocks the
+    /// block.
     #[inline(always)]
     fn apply_behind<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
@@ -314,7 +312,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         attempt
     }
 
-    /// Changes a key of the back yard or of level 3; nothing if it is in neither.
+    /// Changes a key in the back yard or in level 3. Returns `None` if neither has it.
     #[inline(always)]
     fn change_behind<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
@@ -337,9 +335,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                 return attempt;
             }
         }
-        // Pairs with the releases of settlers: of a state that began meanwhile they
-        // may have moved the key from a block that was looked at late to one that
-        // was looked at early.
+        // Pairs with the releases of settlers: under a state that began meanwhile they may have
+        // moved the key from a block that is searched late to one that was searched early.
         fence(Ordering::Acquire);
         let is_absent = self.is_still(state) || seeded(Bug::AbsentWithoutStateRecheck);
         if is_absent { None } else { Some(Attempt::Stale) }
@@ -381,7 +378,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                         Change::Keep => (Some(second), 0),
                         Change::To(new) => {
                             self.change_leftovers(state, request.hash, request.tag, Some(new));
-                            // No medium of this table copies pages.
+                            // This does not fail: no medium of this table copies pages.
                             let _ = self.chains.replace(request.hash, pair, new);
                             (Some(second), 0)
                         }
@@ -399,9 +396,9 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         None
     }
 
-    /// Changes a key that was found in the back yard. That it is there still is
-    /// sure once its block is locked under the same state: other changes to it wait
-    /// for the front block, and settlers would have made a newer state known.
+    /// Changes a key that was found in the back yard. It is still there if its block is locked
+    /// under the same state: other changes to it wait for the front block, and settlers would have
+    /// made a newer state known.
     fn change_back<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         state: State,
@@ -415,8 +412,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
         self.back.lock(block);
         let is_still = self.is_still(state) || seeded(Bug::BackLockWithoutStateRecheck);
-        // A hasher that says something else each time leads to the key by way of another front
-        // block, whose lock says nothing of this one.
+        // A hasher that contradicts itself reaches the key by way of another front block, whose
+        // lock does not protect this pair.
         let is_there = || {
             let whole = self.front.pairs_load_whole;
             let pair = self.back.slot(block, slot).load_whole(whole);
@@ -446,9 +443,9 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         Attempt::Done((Some(second), added))
     }
 
-    /// Puts a pair into the emptier of its blocks of the back yard, or into level 3.
-    /// The caller holds the lock of the key's front block, has found the key absent,
-    /// and has settled its blocks.
+    /// Puts a pair into the emptier of its blocks of the back yard, or into level 3. The caller
+    /// holds the lock of the key's front block, has found the key absent, and has settled its
+    /// blocks.
     #[inline(never)]
     pub(super) fn put_behind(
         &self,
@@ -470,7 +467,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             blocks
         };
         for block in order {
-            // In RAM one instruction does it, which sets the fingerprint besides.
+            // In RAM one instruction locks the block and sets the fingerprint.
             let slot = match M::IS_DURABLE {
                 true => self.back.lock_unused_slot(block),
                 false => self.back.lock_empty_slot(block, fingerprint),
@@ -491,7 +488,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
         self.mark_choices(state, hash);
         if !self.is_still(state) && !seeded(Bug::BackLockWithoutStateRecheck) {
-            // Whoever settles these blocks may have come before the marks.
+            // The settlers of these blocks may have come before the marks.
             return Put::Stale;
         }
         if self.chains.push(hash, pair).is_err() {

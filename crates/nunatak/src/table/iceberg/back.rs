@@ -1,18 +1,17 @@
-//! Level 2: small blocks of which every key has two; it goes to the emptier one
+//! Level 2, the back yard: small blocks. Every key has two of them and goes to the emptier one
 //! (section 2.3).
 //!
-//! A block's fingerprints are one word, from two of which a bit is taken: the
-//! lock, and a mark that a key that may be in this block went to level 3, because
-//! this block was full, too. The mark stays. Misses look into level 3 only if both
-//! of their blocks are marked, so that they do not touch it at all nearly always.
-//! (The paper reads the head of a list.)
+//! The fingerprints of a block are one word. Two of its bits are the lock, and a mark that a key of
+//! this block went to level 3 because this block was full, too. The mark stays. A miss looks into
+//! level 3 only if both of its blocks are marked, which is rare. (The paper reads the head of a
+//! list.)
 //!
 //! Invariants
-//! 1. Who holds a block's lock is the only one to write its fingerprints and
-//!    slots. It does so by atomic read-modify-writes, since anyone may set the
-//!    mark.
-//! 2. As in the front yard, a fingerprint is set before the tag and cleared after
-//!    it.
+//! 1. Only the holder of a block's lock writes its fingerprints and slots, by atomic
+//!    read-modify-writes, since any thread may set the mark.
+//! 2. As in the front yard, a fingerprint is set before the tag and cleared after it.
+//!
+//! The front yard's exception for pairs that a resize has left holds here, too.
 
 use super::front::populate;
 use super::geometry::{BlockSizes, back_fingerprint, choices};
@@ -26,12 +25,12 @@ use core::marker::PhantomData;
 
 const LOCK: u64 = 1 << 63;
 const OVERFLOWED: u64 = 1 << 55;
-/// One in every byte.
+/// The lowest bit of every byte.
 const ONES: u64 = u64::MAX / 0xFF;
 /// All but the highest bit of every byte.
 const LOW: u64 = ONES * 0x7F;
 
-/// The fingerprints of a block, at one moment.
+/// The fingerprints, the lock and the mark of a block, as they were loaded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Word(u64);
 
@@ -66,7 +65,7 @@ impl SlotsOfTwo {
     }
 }
 
-/// Which of the two blocks, and which slot of it.
+/// Yields the number of the block (0 or 1) and of its slot.
 impl Iterator for SlotsOfTwo {
     type Item = (usize, usize);
 
@@ -104,7 +103,7 @@ pub(super) struct Back<B, M: Medium> {
     sizes: PhantomData<B>,
 }
 
-/// The bits of a byte that are a slot's fingerprint.
+/// Returns the bits of a byte that hold a slot's fingerprint.
 #[inline(always)]
 fn bits_of(slot: usize) -> u64 {
     if slot >= 6 { 0x7F } else { 0xFF }
@@ -136,17 +135,17 @@ impl<B: BlockSizes, M: Medium> Yard<8> for Back<B, M> {
     }
 
     fn unlock(&self, block: usize) {
-        // Release: who locks next sees all that was done.
+        // Release: the next holder sees all earlier stores.
         self.words.at(block).fetch_and(!LOCK, Ordering::Release);
     }
 
     fn is_settled(&self, block: usize, mark: u8) -> bool {
-        // Acquire: pairs with the release of whoever settled it.
+        // Acquire: pairs with the release in `set_settled`.
         self.settled.at(block).load(Ordering::Acquire) == mark
     }
 
     fn set_settled(&self, block: usize, mark: u8) {
-        // Release: all of the block has been done.
+        // Release: the block is settled before.
         self.settled.at(block).store(mark, Ordering::Release);
     }
 
@@ -154,16 +153,16 @@ impl<B: BlockSizes, M: Medium> Yard<8> for Back<B, M> {
         self.word(block).is_overflowed()
     }
 
-    /// Says that a key of this block is in level 3, or will be. If a resize has
-    /// settled the block already, the caller sees its state from here on.
+    /// Marks that a key of this block is in level 3, or will be. If a resize has settled the block
+    /// already, the caller sees the newer state from here on.
     fn mark_overflowed(&self, block: usize) {
-        // Acquire: either whoever settles the block locks it after this and finds
-        // the mark, or this reads what that locking has released.
+        // Acquire: either the settler locks the block after this and finds the mark, or this reads
+        // what that locking has released.
         self.words.at(block).fetch_or(OVERFLOWED, Ordering::AcqRel);
     }
 
     fn is_tight(&self, _block: usize, _coming: usize) -> bool {
-        // What finds no room goes to chains, for which nothing need be settled.
+        // Keys that find no room go to chains, for which no block need be settled.
         false
     }
 
@@ -182,7 +181,6 @@ impl<B: BlockSizes, M: Medium> Yard<8> for Back<B, M> {
         Self::empties(self.word(block)).next()
     }
 
-    /// Puts a pair into an empty slot. The caller holds the lock.
     fn put(&self, block: usize, slot: usize, fingerprint: u8, pair: (u64, u64)) {
         self.set_fingerprint(block, slot, fingerprint);
         self.put_pair(block, slot, pair);
@@ -194,7 +192,7 @@ impl<B: BlockSizes, M: Medium> Yard<8> for Back<B, M> {
 }
 
 impl<B: BlockSizes, M: Medium> Back<B, M> {
-    /// The highest bits of the bytes that are slots.
+    /// The highest bits of the bytes that belong to slots.
     const VALID: u64 = (ONES << 7) >> (64 - 8 * B::BACK);
 
     pub(super) fn new(medium: &M, blocks: usize, most: usize) -> Result<Self, Error> {
@@ -214,7 +212,7 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
         self.settled.grow(blocks)
     }
 
-    /// As in the front yard.
+    /// Makes memory resident as in the front yard.
     pub(super) fn populate(&self, blocks: usize, piece: usize) -> Result<(), usize> {
         populate(&self.words, blocks, piece)
             .or_else(|piece| populate(&self.slots, blocks * B::BACK, piece))
@@ -224,7 +222,7 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
     pub(super) fn shrink(&self, blocks: usize) {
         for block in blocks..self.settled.len() {
             self.set_settled(block, 0);
-            // The marks of a size that is no more.
+            // The marks belong to the old size.
             self.words.at(block).fetch_and(!OVERFLOWED, Ordering::Relaxed);
         }
         self.words.shrink(blocks);
@@ -252,23 +250,22 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
         Word(self.words.at(block).load(Ordering::Acquire))
     }
 
-    /// The slots whose fingerprint is this one; the empty ones of zero.
+    /// Returns the slots with this fingerprint; fingerprint zero returns the empty slots.
     #[inline(always)]
     pub(super) fn matching(word: Word, fingerprint: u8) -> Slots {
         let difference = (word.0 ^ (ONES * u64::from(fingerprint))) & !(LOCK | OVERFLOWED);
-        // The highest bit of a byte is set unless all of it is zero; nothing
-        // carries.
+        // The highest bit of a byte is set unless the whole byte is zero. No addition carries.
         let unequal = ((difference & LOW) + LOW) | difference;
         Slots(!unequal & Self::VALID)
     }
 
-    /// As above, of two blocks.
+    /// Finds slots like `matching`, in two blocks.
     #[inline(always)]
     pub(super) fn matching_two(words: [Word; 2], fingerprint: u8) -> SlotsOfTwo {
         #[cfg(target_arch = "x86_64")]
         {
             use core::arch::x86_64::*;
-            // SAFETY: all of these are instructions that every such processor has.
+            // SAFETY: every x86-64 processor has SSE2, which all of these instructions are part of.
             let matches = unsafe {
                 let words = _mm_set_epi64x(words[1].0.cast_signed(), words[0].0.cast_signed());
                 let wanted = _mm_set1_epi64x((ONES * u64::from(fingerprint)).cast_signed());
@@ -281,7 +278,7 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
-            // The highest bits of eight bytes, gathered in one.
+            // Gathers the highest bits of eight bytes in one byte.
             let [first, second] = words.map(|word| {
                 let bits = Self::matching(word, fingerprint).0 >> 7;
                 (bits.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
@@ -294,8 +291,8 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
         Self::matching(word, 0)
     }
 
-    /// Locks a block and sets the fingerprint of an empty slot, which is returned;
-    /// nothing if there is none.
+    /// Locks a block and sets the fingerprint of an empty slot. Returns the slot, or `None` if no
+    /// slot is empty.
     pub(super) fn lock_empty_slot(&self, block: usize, fingerprint: u8) -> Option<usize> {
         let mut backoff = Backoff::new();
         let mut word = self.word(block);
@@ -321,8 +318,8 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
         }
     }
 
-    /// Locks a block that has a slot without a fingerprint and without a tag, which is
-    /// returned; nothing if there is none.
+    /// Locks a block that has a slot without a fingerprint and without a tag. Returns the slot;
+    /// without such a slot returns `None` and locks nothing.
     pub(super) fn lock_unused_slot(&self, block: usize) -> Option<usize> {
         if Self::empties(self.word(block)).count() == 0 {
             return None;
@@ -336,10 +333,9 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
         slot
     }
 
-    /// Clears the fingerprint of a slot whose tag is zero. The caller holds the
-    /// lock.
+    /// Clears the fingerprint of a slot. The caller holds the lock.
     pub(super) fn clear_fingerprint(&self, block: usize, slot: usize) {
-        // Release: who finds it cleared knows that its tag is.
+        // Release: a reader that finds the fingerprint cleared finds what was stored before.
         let cleared = !(bits_of(slot) << (slot * 8));
         self.words.at(block).fetch_and(cleared, Ordering::Release);
     }
@@ -351,8 +347,7 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
         self.words.at(block).fetch_or(set, Ordering::Relaxed);
     }
 
-    /// Puts a pair into a slot that has its fingerprint, or will get it. The caller
-    /// holds the lock.
+    /// Puts a pair into a slot that has its fingerprint. The caller holds the lock.
     pub(super) fn put_pair(&self, block: usize, slot: usize, pair: (u64, u64)) {
         put_pair(&self.medium, self.slot(block, slot), pair);
         self.flush(block, slot);
@@ -367,12 +362,12 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
         self.medium.fence();
     }
 
-    /// Starts to make a slot durable.
+    /// Begins to make a slot durable.
     pub(super) fn flush(&self, block: usize, slot: usize) {
         self.medium.flush(self.slot_address(block, slot), 1);
     }
 
-    /// As in the front yard.
+    /// Yields the slots that hold a tag but no fingerprint, as in the front yard.
     pub(super) fn leftovers(&self, block: usize) -> impl Iterator<Item = usize> {
         let tag = move |slot: &usize| self.slot(block, *slot).load_first(Ordering::Relaxed);
         Self::empties(self.word(block)).filter(move |slot| tag(slot) != 0)
@@ -383,14 +378,14 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
         if seeded(Bug::FingerprintClearedFirst) {
             self.clear_fingerprint(block, slot);
         }
-        // Release: who misses the key by it sees what happened before.
+        // Release: a reader that misses the key because of this store sees what happened before.
         self.medium.store_first(self.slot(block, slot), 0, Ordering::Release);
         self.flush(block, slot);
         self.medium.fence();
         self.clear_fingerprint(block, slot);
     }
 
-    /// The slots that there is memory for behind so many blocks.
+    /// Yields the slots, as far as memory is committed, behind the first `blocks` blocks.
     #[cfg(durable)]
     pub(super) fn slots_behind(&self, blocks: usize) -> impl Iterator<Item = &AtomicPair> {
         (blocks * B::BACK..self.slots.len()).map(|at| self.slots.at(at))

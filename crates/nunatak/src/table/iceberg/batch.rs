@@ -1,11 +1,10 @@
-//! Batches: the operations in order, the memory accesses overlapped. The paper has
-//! none.
+//! Batches: operations in order, with overlapping memory accesses. The paper has no batches.
 //!
-//! They go in [groups](crate::table::shared::prefetch_groups) through four stages: the fingerprints are fetched;
-//! when those have arrived, the slot that they tell of or the fingerprints of the back yard;
-//! then the slot there; and the operation is executed. So an operation finds its lines
-//! in the cache. What was looked at ahead is a hint: only a hit is good for itself,
-//! since a tag says whose it is.
+//! Operations go in [groups](crate::table::shared::prefetch_groups) through four stages. The first
+//! prefetches the fingerprints. The second prefetches the slot with a matching fingerprint, or the
+//! fingerprints of the back yard. The third prefetches the slot there. The last executes the
+//! operation, which finds its lines in the cache. The prefetched data are hints: only a hit counts
+//! by itself, since a tag belongs to its key.
 
 use super::Table;
 use super::back::Back;
@@ -20,8 +19,8 @@ use crate::table::stages::Batches;
 use crate::table::{Change, KeyTest};
 use core::hint::select_unpredictable;
 
-/// When an operation's slot is fetched, or the fingerprints of the back yard; its slot there; and
-/// it is executed.
+/// The delays of the stages: the slot or the fingerprints of the back yard; the slot there; the
+/// execution.
 const DELAYS: StageDelays<3> = StageDelays { near: [2, 3, 4], far: [2, 4, 5] };
 const RING: usize = DELAYS.ring();
 
@@ -29,21 +28,20 @@ const RING: usize = DELAYS.ring();
 #[derive(Clone, Copy)]
 pub(super) struct Ahead {
     pub(super) hash: u64,
-    /// The state under which the rest holds.
+    /// The state that gave the block and the slots.
     pub(super) state: State,
     pub(super) block: usize,
-    /// The slot that seems to be the key's, if `is_found`.
+    /// The slot that may be the key's, if `is_found`.
     pub(super) slot: u8,
     pub(super) is_found: bool,
-    /// Whether it would insert its key behind the block, which is full.
+    /// Whether the operation would insert its key behind the block, which is full.
     is_full: bool,
-    /// Whether its key seems to be behind the block or may go there, and where then.
+    /// Whether the key may be behind the block, or may go there; `behind` has the blocks.
     is_behind: bool,
     behind: [usize; 2],
 }
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Batches for Table<P, B, M> {
-    /// Looks up many keys.
     #[inline(always)]
     fn find_many<T: KeyTest>(
         &self,
@@ -64,7 +62,6 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Batches for Table<P, B, M> {
         );
     }
 
-    /// Applies many changes.
     #[inline(always)]
     fn apply_many<T: KeyTest>(
         &self,
@@ -85,8 +82,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Batches for Table<P, B, M> {
 }
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
-    /// Runs `step` for every operation of a batch, in order, while the lines of later
-    /// ones are fetched.
+    /// Runs `step` for every operation of a batch, in order, and fetches the lines of later
+    /// operations meanwhile.
     #[inline(always)]
     fn for_each_fetched<const CHANGES: bool>(
         &self,
@@ -114,7 +111,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                 ahead.state = self.state();
                 ahead.block = self.geometry.block(ahead.hash, ahead.state.mask());
             }
-            // By themselves, since these are the ones that wait for addresses of pages.
+            // In a loop of their own, since these prefetches wait for the addresses of pages.
             for at in groups.at(turn, 0) {
                 let line = self.front.line_address(ring[at % RING].block);
                 if CHANGES { prefetch_to_write(line) } else { prefetch(line) }
@@ -137,15 +134,15 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
     }
 
-    /// Fetches the slot of a fingerprint, or the words of the back yard if the key may
-    /// be there.
+    /// Fetches the slot with the fingerprint, or the words of the back yard if the key may be
+    /// there.
     #[inline(always)]
     fn fetch_slot<const CHANGES: bool>(&self, ahead: &mut Ahead) {
         let Ahead { hash, block, .. } = *ahead;
         let line = self.front.line_address(block);
         let matching = self.front.matching(block, fingerprint(hash));
         let slot = first_from(matching, preferred_slot::<B>(hash));
-        // If nothing matches, what is in the cache: a branch would be mispredicted for
+        // Without a match, fetches a line that is in the cache: a branch would be mispredicted for
         // one miss of four.
         let address =
             select_unpredictable(matching != 0, self.front.slot_address(block, slot).cast(), line);
@@ -162,7 +159,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
     }
 
-    /// Fetches the slot of its block that a new key will go to; false if there is none.
+    /// Fetches the empty slot of its block that a new key will go to. Returns false if there is
+    /// none.
     #[inline(always)]
     fn fetch_empty_slot(&self, ahead: &Ahead) -> bool {
         let empty = self.front.empty_for(ahead.block, fingerprint(ahead.hash));
@@ -171,8 +169,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         empty != 0
     }
 
-    /// Fetches the slots of the back yard that a key may be in, and the one that it
-    /// will go to.
+    /// Fetches the slots of the back yard that may hold the key, and the slot that it will go to.
     #[inline(always)]
     fn fetch_behind(&self, ahead: &Ahead) {
         let words = ahead.behind.map(|block| self.back.word(block));

@@ -8,8 +8,7 @@ use crate::table::{Design, HashesWith, Unshadowed};
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
 
-/// The design of [`IcebergMap`](crate::IcebergMap); `B` says how large its blocks
-/// are.
+/// The design of [`IcebergMap`](crate::IcebergMap). `B` is the size of its blocks.
 ///
 /// ```
 /// use nunatak::{Blocks, Iceberg, IcebergMap, InlineMap, RandomState};
@@ -40,12 +39,13 @@ where
 #[cfg(modelled)]
 pub use checked::CheckedIceberg;
 
-/// A design of model checkers.
+/// A design for model checkers.
 #[cfg(modelled)]
 mod checked {
     use super::*;
 
-    /// An [`Iceberg`](super::Iceberg) in a durable medium that is ordered or not, for model checkers.
+    /// An [`Iceberg`](super::Iceberg) in a durable medium that is ordered or not, for model
+    /// checkers.
     #[derive(Debug)]
     pub struct CheckedIceberg<B: BlockSizes, const ORDERED: bool>(PhantomData<B>);
 

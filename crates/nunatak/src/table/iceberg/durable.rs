@@ -1,23 +1,21 @@
-//! What a durable table does beyond one in RAM.
+//! The parts of a table that only a durable medium needs.
 //!
-//! **Reads.** What a read returns must not be taken back by a crash. What is stored is
-//! seen at once; whoever stores it holds the block's lock until it is durable. So a
-//! read that finds a block locked after it has read the slot makes the slot durable
-//! itself. (To give a pair its fingerprint only when it is durable is not enough, and
-//! wrong: the slot's last key may have left one that is the same to whoever has read
-//! it, so that one lookup finds the pair, and the next does not.)
+//! **Reads.** A crash must not take back a pair that a read has returned. A store is visible at
+//! once, and its thread holds the block's lock until the store is durable. So a read that finds the
+//! block locked after it has read the slot makes the slot durable itself. (It would be wrong to set
+//! a fingerprint only when its pair is durable. The slot's last key may have left an equal
+//! fingerprint, so one lookup would find the pair and the next would not.)
 //!
-//! **Moves.** Of a pair that is moved, the copy must be durable before the original is
-//! gone. In a medium that is ordered that takes a fence. In others it would take a
-//! barrier for every block; so the originals are left where they were, without a
-//! fingerprint, so that nobody finds them. One barrier follows when all blocks are
-//! settled (the phases `Doubled` and `Halved`), and then they are cleared. After a
-//! crash in between, a pair that is where it belongs is right, and one of the same key
-//! where it does not is what was left. Therefore whoever removes a key meanwhile
-//! clears what was left of it first; and whoever gives it a value gives that to what
-//! was left, too: a barrier may come before the removal, and then a crash that loses
-//! the removal of the one and not the clearing of the other must not go back behind
-//! it.
+//! **Moves.** The copy of a moved pair must be durable before the original is cleared. In an
+//! ordered medium that takes a fence. In other media it would take a barrier for every block. So
+//! there the originals stay in their slots without a fingerprint, and lookups do not find them:
+//! they are *leftovers*. When all blocks are settled (the phases `Doubled` and `Halved`), one
+//! barrier follows, and the leftovers are cleared. After a crash in between, a pair that is where
+//! its key belongs is right; a pair of the same key elsewhere is a leftover.
+//!
+//! Therefore a removal first clears the key's leftover, and an update gives its value to the
+//! leftover, too. A barrier may come before the removal. A crash that loses the removal of the
+//! pair, but not the clearing of the leftover, must not bring back an older value.
 
 use super::Table;
 use super::back::Back;
@@ -31,8 +29,8 @@ use crate::simd::BitIter;
 use crate::sync::Ordering;
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
-    /// Makes what a read has found in a slot of the front yard durable, if whoever
-    /// stored it may not have done so.
+    /// Makes a slot of the front yard durable that a read has found, if the thread that stored it
+    /// may not have done so yet.
     #[inline(always)]
     pub(super) fn persist_front(&self, block: usize, slot: usize) {
         if M::IS_DURABLE && self.front.is_locked(block) && !seeded(Bug::ReadUnpersisted) {
@@ -56,13 +54,13 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
     }
 
-    /// Whether pairs that are moved are left where they were, for a time.
+    /// Returns whether moved pairs are left in their old slots for a time.
     #[inline(always)]
     pub(super) fn leaves_pairs(&self) -> bool {
         M::IS_DURABLE && !self.medium.is_ordered() && !seeded(Bug::MovedAtOnce)
     }
 
-    /// The slots of a front block, which is locked, that look empty and are not.
+    /// Returns the slots of a locked front block that hold a leftover.
     #[inline(always)]
     pub(super) fn leftovers_of_front(&self, state: State, block: usize) -> u64 {
         let may_be_there = M::IS_DURABLE && state.mask_of_leftovers().is_some();
@@ -73,8 +71,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
     }
 
-    /// Clears what a resize has left of a key that is about to be removed, or gives it
-    /// the key's new value. The caller holds the lock of its front block.
+    /// Clears the leftover of a key that is about to be removed, or gives it the key's new value.
+    /// The caller holds the lock of the key's front block.
     #[inline(always)]
     pub(super) fn change_leftovers(&self, state: State, hash: u64, tag: u64, new: Option<u64>) {
         if self.leaves_pairs()
@@ -83,7 +81,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                 None => Bug::LeftoverOutlivesRemoval,
                 Some(_) => Bug::LeftoverOutlivesUpdate,
             })
-            // Which is seen if what is left has another value only.
+            // `BatchReadsLeftovers` shows only if a leftover has another value.
             && (new.is_none() || !seeded(Bug::BatchReadsLeftovers))
         {
             self.change_leftovers_at(mask, hash, tag, new);
@@ -92,8 +90,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
 
     #[cold]
     fn change_leftovers_at(&self, mask: u64, hash: u64, tag: u64, new: Option<u64>) {
-        // By compare-and-swap, since no lock of these blocks is held: whoever cleans
-        // up clears the same, and nobody stores in a slot that has a tag.
+        // By compare-and-swap, since these blocks are not locked. A cleaning thread clears the same
+        // slots, and no thread stores in a slot that has a tag.
         let change = |slot| match new {
             None => self.medium.clear_first(slot, tag),
             Some(second) => self.medium.replace_second(slot, tag, second),
@@ -109,8 +107,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
     }
 
-    /// Ends a resize whose blocks are all settled: when the copies are durable, what
-    /// was left is cleared. The caller holds the migration lock.
+    /// Ends a resize whose blocks are all settled: makes the copies durable, and clears the
+    /// leftovers. The caller holds the migration lock.
     pub(super) fn clean(&self) -> Result<(), Error> {
         let state = self.state();
         if !matches!(state.phase(), Phase::Doubled | Phase::Halved) {
@@ -124,8 +122,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         if state.phase() == Phase::Doubled {
             (0..smaller).for_each(|block| self.clean_block(block));
         } else {
-            // A later doubling takes what it finds there for its own. If these stores are
-            // lost, that is what keys had at the barrier, which is late enough.
+            // A later doubling takes the pairs in these blocks for its own. If these stores are
+            // lost, the pairs are as they were at the barrier, which is late enough.
             (smaller..2 * smaller).for_each(|block| self.clean_block(block));
         }
         self.medium.set_root(State::root(Phase::Stable, state.rows()));
@@ -134,7 +132,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     }
 
     fn clean_block(&self, block: usize) {
-        // Release: before the state that says that there are none.
+        // Release: before the state that says that no leftovers exist.
         let clear = |slot| self.medium.store_first(slot, 0, Ordering::Release);
         self.front.lock(block);
         for slot in BitIter::new(self.front.leftovers(block)) {
@@ -148,9 +146,9 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         self.back.unlock(block);
     }
 
-    /// Whether a key that finds room in level 3 only waits for what a resize has left in
-    /// the others: one of a hundred may go there, so that nobody waits for a barrier
-    /// unless keys come faster than the disk takes them.
+    /// Returns whether a key must wait that finds room in level 3 only, because leftovers take the
+    /// room in the other levels. One of 128 keys may go to level 3, so a key waits for a barrier
+    /// only if keys come faster than the disk takes them.
     pub(super) fn is_crowded(&self, state: State) -> bool {
         self.leaves_pairs()
             && matches!(state.phase(), Phase::Doubling | Phase::Doubled)
@@ -158,42 +156,42 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             && !self.medium.has_failed()
     }
 
-    /// Ends the resize that is under way. The caller holds no lock.
+    /// Ends the current resize. The caller holds no lock.
     #[cold]
     pub(super) fn wait_for_clean(&self) {
-        // If it fails the medium says so, and nobody waits any more.
+        // If this fails, the medium has failed, and no thread waits any more.
         drop(self.complete());
     }
 
     #[cfg(durable)]
-    /// All that was acknowledged before is durable after it, whatever the medium.
+    /// Makes everything durable that was acknowledged before, in any medium.
     pub(crate) fn sync(&self) -> Result<(), Error> {
         if !matches!(self.state().phase(), Phase::Doubled | Phase::Halved) {
             return self.medium.persist();
         }
         let _held = self.migrating.lock();
         match self.state().phase() {
-            // The barrier is part of it.
+            // The barrier is part of `clean`.
             Phase::Doubled | Phase::Halved => self.clean(),
             _ => self.medium.persist(),
         }
     }
 
     #[cfg(durable)]
-    /// Whether a resize waits for a barrier.
+    /// Returns whether a resize waits for a barrier.
     pub(crate) fn has_leftovers(&self) -> bool {
         matches!(self.state().phase(), Phase::Doubled | Phase::Halved)
     }
 
     #[cfg(durable)]
-    /// Whether it has to be asked whether there is room.
+    /// Returns whether [`has_room`](Self::has_room) must be called before a change.
     #[inline(always)]
     pub(crate) fn is_tight(&self) -> bool {
         self.chains.slots().is_tight()
     }
 
     #[cfg(durable)]
-    /// An error if the map is so full that a key might find no room.
+    /// Returns an error if the map is so full that a key might find no room.
     pub(crate) fn has_room(&self) -> Result<(), Error> {
         self.chains.slots().has_room()
     }

@@ -1,5 +1,5 @@
-//! The figures of durable tables that hold on any machine: how many lines of the file
-//! an operation reads.
+//! The figures of durable tables that hold on any machine: how many lines of the file an operation
+//! reads.
 
 use super::geometry::{Blocks, back_fingerprint, choices, fingerprint};
 use super::yard::Yard;
@@ -13,8 +13,7 @@ use std::sync::Arc;
 
 type Words = Table<StableCodec, Blocks, Durable>;
 
-/// A table in simulated persistent memory that holds as many words as a share of its
-/// slots.
+/// Makes a table in simulated persistent memory that holds as many words as a share of its slots.
 fn filled(capacity: usize, share: f64) -> (Words, u64) {
     let recorder = Arc::new(Recorder::default());
     let backing = Backing::simulated(&[], true, true, recorder).unwrap();
@@ -32,8 +31,8 @@ fn filled(capacity: usize, share: f64) -> (Words, u64) {
     (table, words)
 }
 
-/// Section 6: a positive query reads one line of persistent memory, a negative one
-/// none, but for fingerprints that are those of other keys.
+/// Section 6: a positive query reads one line of persistent memory. A negative query reads none,
+/// except for equal fingerprints of other keys.
 #[test]
 fn queries_read_as_few_durable_lines_as_promised() {
     let (table, words) = filled(1 << 15, 0.85);
@@ -65,7 +64,7 @@ fn queries_read_as_few_durable_lines_as_promised() {
     assert!((0.1..0.3).contains(&miss) && (0.1..0.3).contains(&batched_miss));
 }
 
-/// What is wrong with a table in which `damage` was done.
+/// Returns the complaint about a table in which `damage` was done.
 fn complaint(damage: impl FnOnce(&Words)) -> Option<&'static str> {
     let (table, words) = filled(1 << 12, 0.5);
     assert_eq!(table.verify(&|_, _| true), Ok(words as usize));
@@ -77,14 +76,14 @@ fn complaint(damage: impl FnOnce(&Words)) -> Option<&'static str> {
     }
 }
 
-/// A word that is not in the table, as its tag, its hash and the block of level 1 that is its.
+/// Returns the tag, the hash and the front block of a word that is not in the table.
 fn stranger(table: &Words, word: u64) -> (u64, u64, usize) {
     let word = 1 << 40 | word;
     let hash = table.codec.hash(word);
     (table.codec.tag(word, hash), hash, table.geometry.block(hash, table.state().mask()))
 }
 
-/// What a crash can't do, but a bit that flips can, is told by its name.
+/// `verify` names damage that a crash can't do, but a flipped bit can.
 #[test]
 fn verify_tells_what_is_wrong() {
     assert_eq!(complaint(|_| ()), None);

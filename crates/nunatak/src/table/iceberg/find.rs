@@ -1,4 +1,4 @@
-//! Looking keys up.
+//! Lookups of single keys.
 
 use super::Table;
 use super::back::Back;
@@ -15,9 +15,9 @@ use crate::table::KeyTest;
 use crate::table::stages::Lookups;
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Lookups for Table<P, B, M> {
-    /// The value word of a key. A hit in the front yard, which nine of ten are,
-    /// touches two cache lines; a miss one of the front yard and two of the back
-    /// yard's fingerprints, which are a hundred and fiftieth of the table.
+    /// Returns the value word of a key. A hit in the front yard (nine of ten hits) touches two
+    /// cache lines: fingerprints and slot. So does a miss. Behind a marked front block a lookup
+    /// also reads the words of two back blocks (the words of all are 1/150 of the table).
     #[inline(always)]
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
         self.find_hash(word, self.codec.hash(word), test)
@@ -43,12 +43,11 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             let preferred = preferred_slot::<B>(hash);
             prefetch(self.front.slot_address(block, preferred as usize));
             let matching = self.front.matching_fast(block, fingerprint(hash));
-            // Without a branch on what matches: it would be mispredicted every fourth
-            // time, and would wait for the line to arrive from memory. If nothing
-            // does, the slot that is loaded is the preferred one, whose line is on its
-            // way.
+            // Selects the slot without a branch on the match: it would be mispredicted every fourth
+            // time, after waiting for the line. Without a match this loads the preferred slot,
+            // whose line has been prefetched.
             let slot = first_from(matching, preferred);
-            // Of a durable table a miss reads no line of slots.
+            // In a durable table a miss reads no line of slots.
             let is_slot = !M::IS_DURABLE || matching != 0;
             let (first, second) = self.load_pair(self.front.slot_or_none(block, slot, is_slot));
             if first == tag && test.accepts(second) {
@@ -71,7 +70,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         self.find_anywhere(hash, tag, test)
     }
 
-    /// The lookup of a batch, whose lines are in the cache, and no others are touched.
+    /// Looks a key up in a batch: the lines are in the cache, and no other lines are touched.
     #[inline(always)]
     pub(super) fn find_fetched<T: KeyTest>(
         &self,
@@ -80,9 +79,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         test: &T,
     ) -> Option<u64> {
         let &Ahead { hash, state, block, .. } = ahead;
-        // A tag says whose it is, wherever it is and whatever the state is now; but that
-        // of a durable table may be what a resize has left, and older than what operations
-        // of this batch have read.
+        // A tag belongs to its key in every place and every state. But in a durable table a resize
+        // may have left the pair, and then it is older than pairs that this batch has read.
         let is_current = || self.state() == state || seeded(Bug::BatchReadsLeftovers);
         if state.is_fast_to_find() && (!M::IS_DURABLE || is_current()) {
             let slot = self.front.slot_or_none(block, usize::from(ahead.slot), ahead.is_found);
@@ -122,8 +120,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
     }
 
-    /// The lookup of a key that is not in its front block, in the back yard; `None`
-    /// if that is not enough to know.
+    /// Looks up a key in the back yard that is not in its front block. Returns `None` if the back
+    /// yard does not decide.
     #[inline(always)]
     fn find_behind<T: KeyTest>(
         &self,
@@ -147,11 +145,11 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         (!is_chained && self.is_still_after_miss(state)).then_some(None)
     }
 
-    /// The validation of a miss.
+    /// Returns whether a miss is valid.
     #[inline(always)]
     fn is_still_after_miss(&self, state: State) -> bool {
-        // Pairs with the releases of settlers: who has found a key gone from where
-        // it was finds the state under which it went.
+        // Pairs with the releases of settlers: a thread that found a key gone from its place finds
+        // the state in which it was moved.
         fence(Ordering::Acquire);
         self.is_still(state) || seeded(Bug::MissWithoutStateRecheck)
     }
@@ -179,7 +177,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         None
     }
 
-    /// The pair of a slot, where the short paths may be taken.
+    /// Loads the pair of a slot on the short paths.
     #[inline(always)]
     fn load(&self, block: usize, slot: usize) -> (u64, u64) {
         self.load_pair(self.front.slot(block, slot))
@@ -209,15 +207,14 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         })
     }
 
-    /// The lookup in full: both sizes, all levels.
+    /// Looks a key up in both sizes and all levels.
     #[inline(never)]
     fn find_anywhere<T: KeyTest>(&self, hash: u64, tag: u64, test: &T) -> Option<u64> {
         let fingerprint = fingerprint(hash);
         loop {
             let state = self.state();
-            // Where a key is stored before it is taken away elsewhere, the old
-            // place must be looked at first; and what leaves a level goes to a
-            // later one.
+            // A key is stored in the new place before it is cleared in the old one, so the old
+            // place is read first. A key that leaves a level goes to a later one.
             let masks = if seeded(Bug::NewPlaceBeforeOld) {
                 [state.mask(), state.mask_before()]
             } else {
@@ -247,8 +244,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
     }
 
-    /// Looks into level 3 if a block of either choice is marked, be it that of the
-    /// old size, whose mark the new one's may have yet to inherit.
+    /// Looks into level 3 if both choices have a marked block. The mark may be on the block of the
+    /// old size only, if the new block has not inherited it yet.
     fn find_in_chain<T: KeyTest>(
         &self,
         (hash, tag): (u64, u64),
@@ -260,7 +257,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         if is_marked != [true, true] {
             return None;
         }
-        // Of a copy, since the caller's code must not run under the lock.
+        // Tests a copy, since the caller's code must not run under the lock.
         self.chains.of(hash, tag).into_iter().find(|&second| test.accepts(second))
     }
 
@@ -269,7 +266,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         self.back.slot(block, slot).load_whole(self.front.pairs_load_whole)
     }
 
-    /// Fetches the line that every operation on a key looks at first.
+    /// Prefetches the line that every operation on a key reads first.
     #[inline(always)]
     pub(super) fn prefetch_hash(&self, hash: u64) {
         let block = self.geometry.block(hash, self.state().mask());

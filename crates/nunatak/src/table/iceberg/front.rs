@@ -1,15 +1,21 @@
-//! Level 1, the front yard: large blocks, with a line of fingerprints each that
-//! holds the block's lock.
+//! Level 1, the front yard: large blocks. Each has a line of fingerprints, which also holds the
+//! block's lock.
 //!
 //! Invariants
-//! 1. The highest bit of a block's last fingerprint byte is its lock; who holds it
-//!    is the only one to write fingerprints and slots of the block, and sets the
-//!    bit in whatever it stores there until it unlocks. That of the byte before is
-//!    set if a key of the block may be in the back yard or in a chain.
-//! 2. While a slot holds a tag its byte holds the tag's fingerprint: the
-//!    fingerprint is set before the tag and cleared after it. So a key is present
-//!    exactly from the store of its tag to the store of zero, whatever
-//!    fingerprints a reader has seen.
+//! 1. The highest bit of a block's last fingerprint byte is its lock. Only the holder writes
+//!    fingerprints and slots of the block, and its stores keep the bit set until it unlocks. The
+//!    highest bit of the byte before is set if a key of the block may be in the back yard or in a
+//!    chain.
+//! 2. While a slot holds a tag, its byte holds the tag's fingerprint: set before the tag, cleared
+//!    after it. So a key is present exactly from the store of its tag to the store of zero,
+//!    whatever fingerprints a reader has seen.
+//! 3. A block number comes from a state of the table. The memory of its blocks is committed before
+//!    the state is published, and stays accessible until the table is dropped (invariant 2 of
+//!    `ReservedArray`).
+//!
+//! Pairs that a resize has left in a durable table are an exception to 1 and 2: they have a tag and
+//! no fingerprint, and any thread may change them by compare-and-swap (see
+//! [`durable`](super::durable)).
 
 use super::geometry::{BlockSizes, fingerprint, needs_all_bits};
 use super::yard::Yard;
@@ -22,14 +28,14 @@ use core::marker::PhantomData;
 
 const LOCK: u64 = 1 << 63;
 const OVERFLOWED: u64 = 1 << 55;
-/// How many fingerprints, the last ones, lend their highest bit.
+/// How many fingerprints lend their highest bit: the last ones.
 const LENDING: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct Front<B, M: Medium> {
     words: ReservedArray<AtomicU64>,
     slots: ReservedArray<AtomicPair, M>,
-    /// The mark of the last resize or snapshot that a block has been settled in.
+    /// The mark of the last resize or snapshot that has settled a block.
     settled: ReservedArray<AtomicU8>,
     #[cfg(not(modelled))]
     level: crate::simd::Level,
@@ -37,13 +43,13 @@ pub(super) struct Front<B, M: Medium> {
     has_avx512: bool,
     /// Whether one load reads a pair.
     pub(super) pairs_load_whole: bool,
-    /// Holds no tag.
+    /// A pair that holds no tag.
     no_pair: AtomicPair,
     medium: M,
     sizes: PhantomData<B>,
 }
 
-/// All bits but those that are lent.
+/// A mask of all bits but the lent ones.
 #[cfg(x86_64_assembly)]
 #[repr(align(64))]
 struct Line([u64; 8]);
@@ -92,39 +98,36 @@ impl<B: BlockSizes, M: Medium> Yard<64> for Front<B, M> {
     #[inline(always)]
     fn unlock(&self, block: usize) {
         let word = self.lock_word(block);
-        // A plain store: invariant 1. What others set meanwhile is the lock's bit,
-        // which is theirs only if they found it clear.
-        // Release: who locks next sees all that was done.
+        // A plain store: by invariant 1 other threads can only set the lock's bit, and take the
+        // lock only if they found the bit clear. Release: the next holder sees all earlier stores.
         store_locked(word, word.load(Ordering::Relaxed) & !LOCK, Ordering::Release);
     }
 
     #[inline(always)]
     fn is_settled(&self, block: usize, mark: u8) -> bool {
-        // Acquire: pairs with the release of whoever settled it.
+        // Acquire: pairs with the release in `set_settled`.
         self.settled.at(block).load(Ordering::Acquire) == mark
     }
 
     fn set_settled(&self, block: usize, mark: u8) {
-        // Release: all of the block has been done.
+        // Release: the block is settled before.
         self.settled.at(block).store(mark, Ordering::Release);
     }
 
-    /// Whether a key of the block may be behind it. The caller holds the lock, or
-    /// takes the answer for a hint.
     #[inline(always)]
     fn is_overflowed(&self, block: usize) -> bool {
         self.lock_word(block).load(Ordering::Relaxed) & OVERFLOWED != 0
     }
 
-    /// Says that a key of the block is behind it. The caller holds the lock.
+    /// Marks that a key of the block is behind it. The caller holds the lock.
     fn mark_overflowed(&self, block: usize) {
         let word = self.lock_word(block);
-        // Relaxed: changes ask for it under the lock.
+        // Relaxed: changes read the mark under the lock.
         store_locked(word, word.load(Ordering::Relaxed) | OVERFLOWED, Ordering::Relaxed);
     }
 
     fn is_tight(&self, block: usize, coming: usize) -> bool {
-        // All but the last, which not every key may go to.
+        // Without the last slots, which not every key may use.
         coming > self.empty_for(block, 0x80).count_ones() as usize
     }
 
@@ -144,7 +147,6 @@ impl<B: BlockSizes, M: Medium> Yard<64> for Front<B, M> {
         (free != 0).then(|| free.trailing_zeros() as usize)
     }
 
-    /// Puts a pair into an empty slot. The caller holds the lock.
     #[inline(always)]
     fn put(&self, block: usize, slot: usize, fingerprint: u8, pair: (u64, u64)) {
         if M::IS_DURABLE {
@@ -159,16 +161,14 @@ impl<B: BlockSizes, M: Medium> Yard<64> for Front<B, M> {
         }
     }
 
-    /// Puts pairs into empty slots, of each its slot and its fingerprint. The caller
-    /// holds the lock.
     fn put_all(&self, block: usize, pairs: impl Iterator<Item = (usize, u8, (u64, u64))> + Clone) {
         if !M::IS_DURABLE {
             return pairs.for_each(|(slot, fingerprint, pair)| {
                 self.put(block, slot, fingerprint, pair);
             });
         }
-        // As in RAM, so that it is the tag by which a key is present. Who finds it sees
-        // that the block is locked, and makes the pair durable himself.
+        // As in RAM, so that the tag makes a key present. A reader that finds it sees the block
+        // locked, and makes the pair durable itself.
         for (slot, fingerprint, _) in pairs.clone() {
             self.set_fingerprint(block, slot, fingerprint);
         }
@@ -213,8 +213,8 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         self.settled.grow(blocks)
     }
 
-    /// Makes a piece of what a growth from `blocks` has brought resident; how many are
-    /// left if there are not so many.
+    /// Makes one piece of the growth from `blocks` resident. If it has fewer pieces, returns the
+    /// piece's number among the following ones.
     pub(super) fn populate(&self, blocks: usize, piece: usize) -> Result<(), usize> {
         populate(&self.words, blocks * Self::WORDS, piece)
             .or_else(|piece| populate(&self.slots, blocks * B::FRONT, piece))
@@ -224,7 +224,7 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
     pub(super) fn shrink(&self, blocks: usize) {
         for block in blocks..self.settled.len() {
             self.set_settled(block, 0);
-            // The mark of a size that is no more.
+            // The mark belongs to the old size.
             self.lock_word(block).fetch_and(!OVERFLOWED, Ordering::Relaxed);
         }
         self.words.shrink(blocks * Self::WORDS);
@@ -236,12 +236,12 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         self.words.usage() + self.slots.usage() + self.settled.usage()
     }
 
-    /// Whether the processor has what the short paths need.
+    /// Returns whether the processor supports the short paths.
     pub(super) fn is_fast(&self) -> bool {
         self.has_avx512 || cfg!(any(loom, shuttle, miri, nunatak_tsan))
     }
 
-    /// A slot, or one that is always empty and always in the cache; without a branch.
+    /// Returns a slot, or one that is always empty and always in the cache. Has no branch.
     #[inline(always)]
     pub(super) fn slot_or_none(&self, block: usize, slot: usize, is_slot: bool) -> &AtomicPair {
         #[cfg(any(test, feature = "accounting", loom, shuttle))]
@@ -250,22 +250,24 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         core::hint::select_unpredictable(is_slot, self.slot(block, slot), &self.no_pair)
     }
 
-    /// As [`matching`](Self::matching), where [`is_fast`](Self::is_fast) is known.
+    /// Finds slots like [`matching`](Self::matching), where [`is_fast`](Self::is_fast) returned
+    /// true.
     #[inline(always)]
     pub(super) fn matching_fast(&self, block: usize, fingerprint: u8) -> u64 {
         #[cfg(any(test, feature = "accounting"))]
         let _ = self.words.at(block * Self::WORDS);
         #[cfg(x86_64_assembly)]
         {
-            // SAFETY: the block is the table's, and the caller knows that the processor
-            // has AVX-512BW.
+            // SAFETY: invariant 3: the line of a block is readable. `is_fast` has returned true:
+            // the processor has AVX-512BW, and blocks have 64 slots, so the line is 64 aligned
+            // bytes.
             unsafe { matching_of_line(self.line_address(block), fingerprint) }
         }
         #[cfg(not(x86_64_assembly))]
         self.matching_of_words(block, fingerprint)
     }
 
-    /// The empty slots that a key of this fingerprint may go to.
+    /// Returns the empty slots for a key with this fingerprint.
     #[inline(always)]
     pub(super) fn empty_for(&self, block: usize, fingerprint: u8) -> u64 {
         let lent = (u64::from(needs_all_bits(fingerprint)) * 0b11) << (B::FRONT - LENDING);
@@ -287,32 +289,33 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         self.words.address(block * Self::WORDS)
     }
 
-    /// The slots whose fingerprint is this one; the empty ones of zero.
+    /// Returns the slots with this fingerprint; fingerprint zero returns the empty slots.
     #[inline(always)]
     pub(super) fn matching(&self, block: usize, fingerprint: u8) -> u64 {
         #[cfg(any(test, feature = "accounting"))]
         let _ = self.words.at(block * Self::WORDS);
         #[cfg(x86_64_assembly)]
         if self.has_avx512 {
-            // SAFETY: the block is the table's, and the processor has AVX-512BW.
+            // SAFETY: invariant 3: the line of a block is readable. `has_avx512` is true: the
+            // processor has AVX-512BW, and blocks have 64 slots, so the line is 64 aligned bytes.
             return unsafe { matching_of_line(self.line_address(block), fingerprint) };
         }
         let _ = self.has_avx512;
         self.matching_of_words(block, fingerprint)
     }
 
-    /// As above, by loads of words.
+    /// Finds slots like `matching`, by loads of words.
     #[inline]
     fn matching_of_words(&self, block: usize, fingerprint: u8) -> u64 {
         let words: [u64; 8] = core::array::from_fn(|at| match at < Self::WORDS {
-            // Acquire: pairs with the release of whoever cleared a fingerprint, so
-            // that what a miss has seen has happened.
+            // Acquire: pairs with the release that cleared a fingerprint, so that a miss sees what
+            // happened before.
             true => self.words.at(block * Self::WORDS + at).load(Ordering::Acquire),
             false => 0,
         });
         let last = Self::WORDS - 1;
         let matches = self.matches(&words[..Self::WORDS], fingerprint);
-        // The bytes that lend a bit again, without it.
+        // Compares the two lending bytes again, without the lent bit.
         let is = |shift: usize| (words[last] >> shift ^ u64::from(fingerprint)) & 0x7F == 0;
         let lending = u64::from(is(48)) | u64::from(is(56)) << 1;
         let first_lending = B::FRONT - LENDING;
@@ -340,14 +343,14 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         self.lock_word(block).fetch_or(LOCK, Ordering::Acquire) & LOCK == 0
     }
 
-    /// Whether somebody is changing the block.
+    /// Returns whether a thread holds the block's lock.
     #[inline(always)]
     pub(super) fn is_locked(&self, block: usize) -> bool {
-        // Relaxed: whoever has read what the holder stored reads this after it.
+        // Relaxed: a thread that has read a store of the holder reads this after it.
         self.lock_word(block).load(Ordering::Relaxed) & LOCK != 0
     }
 
-    /// Sets or clears (zero) a slot's fingerprint. The caller holds the lock.
+    /// Sets a slot's fingerprint; zero clears it. The caller holds the lock.
     #[inline(always)]
     pub(super) fn set_fingerprint(&self, block: usize, slot: usize, fingerprint: u8) {
         let lends = slot >= B::FRONT - LENDING && !seeded(Bug::FingerprintTakesLock);
@@ -356,15 +359,15 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         let word = self.words.at(block * Self::WORDS + slot / 8);
         let others = word.load(Ordering::Relaxed) & !(bits << shift);
         let new = others | (u64::from(fingerprint) & bits) << shift;
-        // Release: who finds a fingerprint cleared knows that its tag is.
+        // Release: a reader that finds a fingerprint cleared sees what was stored before.
         store_locked(word, new, Ordering::Release);
     }
 
     /// Replaces the value of a slot. The caller holds the lock.
     #[inline(always)]
     pub(super) fn replace(&self, block: usize, slot: usize, second: u64) {
-        // Release: what it points to is there. The tag stays, so readers have this
-        // value or the one before.
+        // Release: the memory that the value points to is visible. The tag stays, so readers find
+        // this value or the one before.
         self.medium.store_second(self.slot(block, slot), second, Ordering::Release);
         if !seeded(Bug::ReplaceUnflushed) {
             self.flush(block, slot);
@@ -380,7 +383,7 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         if seeded(Bug::FingerprintClearedFirst) {
             self.set_fingerprint(block, slot, 0);
         }
-        // Release: who misses the key by it sees what happened before.
+        // Release: a reader that misses the key because of this store sees what happened before.
         self.medium.store_first(self.slot(block, slot), 0, Ordering::Release);
         if !seeded(Bug::RemoveUnflushed) {
             self.flush(block, slot);
@@ -405,7 +408,7 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         slots.for_each(|slot| self.set_fingerprint(block, slot, 0));
     }
 
-    /// Starts to make a slot durable.
+    /// Begins to make a slot durable.
     #[inline(always)]
     pub(super) fn flush(&self, block: usize, slot: usize) {
         self.medium.flush(self.slot_address(block, slot), 1);
@@ -416,8 +419,8 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         self.medium.fence();
     }
 
-    /// The slots that hold a tag without being found: what was moved elsewhere and
-    /// stays until that is durable. The caller holds the lock.
+    /// Returns the slots that hold a tag but no fingerprint: pairs that were moved, and stay until
+    /// the copy is durable. The caller holds the lock.
     pub(super) fn leftovers(&self, block: usize) -> u64 {
         let is_left = |slot: &usize| self.slot(block, *slot).load_first(Ordering::Relaxed) != 0;
         let unused = crate::simd::BitIter::new(self.matching(block, 0));
@@ -430,12 +433,12 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         for (at, bytes) in fingerprints.chunks_exact(8).take(Self::WORDS).enumerate() {
             let word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
             let lent = if at == Self::WORDS - 1 { LOCK | OVERFLOWED } else { 0 };
-            // Relaxed: nobody else is there yet.
+            // Relaxed: no other thread uses the block yet.
             self.words.at(block * Self::WORDS + at).store(word & !lent, Ordering::Relaxed);
         }
     }
 
-    /// As [`mark_overflowed`](Self::mark_overflowed), by threads that hold no lock.
+    /// Marks a block like [`mark_overflowed`](Self::mark_overflowed), by threads that hold no lock.
     #[cfg(durable)]
     pub(super) fn restore_overflowed(&self, block: usize) {
         if !self.is_overflowed(block) {
@@ -443,7 +446,7 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         }
     }
 
-    /// The slots that there is memory for behind so many blocks.
+    /// Yields the slots, as far as memory is committed, behind the first `blocks` blocks.
     #[cfg(durable)]
     pub(super) fn slots_behind(&self, blocks: usize) -> impl Iterator<Item = &AtomicPair> {
         (blocks * B::FRONT..self.slots.len()).map(|at| self.slots.at(at))
@@ -458,8 +461,8 @@ impl<B> Front<B, crate::memory::Heap> {
     }
 }
 
-/// Makes a piece of a reserved array resident, if it has so many; otherwise the number that
-/// the piece has among those of the next.
+/// Makes a piece of a reserved array resident, if the array has so many pieces. Otherwise returns
+/// the piece's number among those of the next array.
 pub(super) fn populate<T: Zeroed, M: Medium>(
     reserved_array: &ReservedArray<T, M>,
     from: usize,
@@ -477,35 +480,35 @@ pub(super) fn populate<T: Zeroed, M: Medium>(
 /// Stores a word whose lock the caller holds.
 #[inline(always)]
 fn store_locked(word: &AtomicU64, new: u64, order: Ordering) {
-    // What others have stored since the locking they stored in its place: no
-    // processor has it after this. Loom takes that for possible.
+    // Since the locking, other threads have only set the lock's bit, which was set. So no processor
+    // holds another value here. Loom takes that for possible.
     #[cfg(loom)]
     word.swap(new, order);
     #[cfg(not(loom))]
     word.store(new, order);
 }
 
-/// The first slot of a mask at or after another, around the end; that one itself if
-/// there is none.
+/// Returns the first slot of a mask at or after `slot`, around the end; `slot` itself if the mask
+/// is empty.
 #[inline(always)]
 pub(super) fn first_from(slots: u64, slot: u32) -> usize {
     ((slots.rotate_right(slot).trailing_zeros() + slot) & 63) as usize
 }
 
-/// Which bytes of a line are `fingerprint`, not counting the lock's bit.
+/// Returns which bytes of a line equal `fingerprint`, without the two lent bits.
 ///
-/// Five instructions; by loads of words it is thirty and more.
+/// Five instructions; loads of words need thirty and more.
 ///
 /// # Safety
-/// `line` is 64 readable bytes, aligned to them; the processor has AVX-512BW.
+/// `line` is 64 readable bytes, aligned to 64. The processor has AVX-512BW.
 #[cfg(x86_64_assembly)]
 #[inline(always)]
 unsafe fn matching_of_line(line: *const AtomicU64, fingerprint: u8) -> u64 {
     let matches: u64;
-    // No processor splits such a load into pieces that are no whole words, and x86
-    // keeps loads in order, so that each word is read as by an acquiring load.
-    // SAFETY: reads the line and a constant, changes no flags; the caller promises
-    // the instructions.
+    // No processor splits such a load into pieces smaller than a word, and x86 keeps loads in
+    // order. So each word is read as by an acquiring load.
+    // SAFETY: the block reads the line and a constant, and changes no flags. The caller promises
+    // AVX-512BW.
     unsafe {
         core::arch::asm!(
             "vpbroadcastb zmm16, {fingerprint:e}",
@@ -516,14 +519,14 @@ unsafe fn matching_of_line(line: *const AtomicU64, fingerprint: u8) -> u64 {
             mask = in(reg) &raw const ALL_BUT_LENT,
             fingerprint = in(reg) u32::from(fingerprint),
             matches = lateout(reg) matches,
-            // Registers that other code does not use unless it is told to.
+            // The compiler uses these registers for nothing else unless it is told to.
             out("zmm16") _,
             out("k1") _,
             options(nostack, readonly, preserves_flags),
         );
     }
-    // No instruction, but to the compiler the block above only reads, as a relaxed load does, so
-    // that a slot could be read before its fingerprint.
+    // The fence is no instruction. But the compiler could move the load of a slot before the block
+    // above, which only reads, as a relaxed load does.
     crate::sync::fence(Ordering::Acquire);
     matches
 }

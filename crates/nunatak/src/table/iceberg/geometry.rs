@@ -1,4 +1,4 @@
-//! Every bit of a hash and every byte of a block: where a key may be.
+//! Every bit of a hash and every byte of a block: the places where a key may be.
 //!
 //! ```text
 //! hash     63      54 53        46 45                 10 9          0
@@ -9,19 +9,18 @@
 //!          | slow | generation | phase | rows - 1                |
 //! ```
 //!
-//! Blocks stand in rows of `columns` blocks; their number is any, that of rows a
-//! power of two. A doubling adds as many rows as there are, so a key's block
-//! stays or moves to the same column of the new half, as the paper's remainder
-//! does it (section 4), and the table can have any size to begin with.
+//! Blocks stand in rows of `columns` blocks. The number of columns is even; the number of rows is a
+//! power of two. A doubling adds as many rows as there are. So a key's block stays or moves to the
+//! same column of the new half, as with the paper's remainder (section 4), and a table can begin
+//! with any size.
 //!
-//! The back yard has as many blocks. A key has two of them, by hashes of its
-//! hash, in the same half of the columns as its block in the front yard: the half
-//! is the bit of the hash that a slot does not store (see `HashCodec`).
+//! The back yard has as many blocks. A key has two of them, by hashes of its hash, in the same half
+//! of the columns as its front block. The half is the bit of the hash that a slot does not store
+//! (see `HashCodec`).
 
 use core::marker::PhantomData;
 
-/// How many slots the blocks of the two yards have: 64 and 8, unless the map says
-/// otherwise (table 6 of the paper).
+/// The number of slots in the blocks of the two yards: 64 and 8 by default (table 6 of the paper).
 ///
 /// ```
 /// use nunatak::{Blocks, Iceberg, IcebergMap, RandomState};
@@ -35,23 +34,22 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The sizes of blocks that an [`IcebergMap`](crate::IcebergMap) can have: of the
-/// front yard 64 or 32 slots, of the back yard 8, 6 or 4. (Smaller ones are for
-/// model checkers.)
+/// The block sizes that an [`IcebergMap`](crate::IcebergMap) can have: 64 or 32 slots in the front
+/// yard, 8, 6 or 4 in the back yard. (Smaller ones are for model checkers.)
 ///
 /// ```
 /// use nunatak::{BlockSizes, Blocks};
 /// assert_eq!((<Blocks as BlockSizes>::FRONT, <Blocks as BlockSizes>::BACK), (64, 8));
 /// ```
 pub trait BlockSizes: sealed::Sealed + Send + Sync + 'static {
-    /// Slots of a block of the front yard, level 1.
+    /// The number of slots in a block of the front yard, level 1.
     ///
     /// ```
     /// # use nunatak::{BlockSizes, Blocks};
     /// assert_eq!(Blocks::<32, 4>::FRONT, 32);
     /// ```
     const FRONT: usize;
-    /// Slots of a block of level 2.
+    /// The number of slots in a block of the back yard, level 2.
     ///
     /// ```
     /// # use nunatak::{BlockSizes, Blocks};
@@ -72,38 +70,38 @@ macro_rules! block_sizes {
 
 block_sizes! { 64, 8; 64, 6; 64, 4; 32, 8; 32, 6; 32, 4; 8, 2; 8, 8; }
 
-/// What is going on in a table.
+/// The phase of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub(super) enum Phase {
     Stable = 0,
-    /// Changes wait, for a snapshot's cut.
+    /// Changes wait for a snapshot's cut.
     Freezing = 1,
-    /// Blocks are copied for a snapshot before they change.
+    /// Each block is copied for a snapshot before it changes.
     Copying = 2,
-    /// A doubling is over, but for what it has left where keys were.
+    /// A doubling is over, except for pairs that it has left in their old places.
     Doubled = 3,
     Doubling = 4,
     Halving = 5,
-    /// As after a doubling.
+    /// A halving is over, except for pairs that it has left.
     Halved = 6,
 }
 
-/// The size of a table and what is going on in it, in one word, which is never
-/// the same twice.
+/// The size and the phase of a table in one word. A generation makes a state differ from the 2^26
+/// states before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct State(pub(super) u64);
 
 const MASK_BITS: u32 = 34;
 const PHASE_BITS: u32 = 3;
 const PHASES: u64 = 7 << MASK_BITS;
-/// Of the phases in which keys move, and the one after a halving.
+/// A bit that the phases in which keys move have, and the phase after a halving.
 const MOVING: u64 = 4 << MASK_BITS;
-/// The processor lacks what the short paths need; asked together with the phase.
+/// The processor does not support the short paths. One test checks this bit and the phase.
 const SLOW: u64 = 1 << 63;
 const GENERATIONS: u64 = (1 << 26) - 1;
 
-/// The most rows that a state can tell of.
+/// The highest number of rows that a state can express.
 pub(super) const MOST_ROWS: u64 = 1 << MASK_BITS;
 
 impl State {
@@ -116,12 +114,12 @@ impl State {
         self.0 >> (MASK_BITS + PHASE_BITS) & GENERATIONS
     }
 
-    /// What a durable table remembers of its state.
+    /// Returns the root word of a durable table's state.
     pub(super) fn root(phase: Phase, rows: u64) -> u64 {
         (phase as u64) << MASK_BITS | (rows - 1)
     }
 
-    /// The state of a table that is opened.
+    /// Returns the phase and the rows of a root word, or `None` if the word is not valid.
     #[cfg(durable)]
     pub(super) fn of_root(root: u64) -> Option<(Phase, u64)> {
         let state = Self(root);
@@ -132,7 +130,7 @@ impl State {
         is_sound.then_some((phase, state.rows()))
     }
 
-    /// The next state: another phase, and after it or already so many rows.
+    /// Returns the next state: another phase, and the rows that it has or leads to.
     pub(super) fn next(self, phase: Phase, rows: u64) -> Self {
         let generation = (self.generation() + 1) & GENERATIONS;
         let generation = generation << (MASK_BITS + PHASE_BITS);
@@ -151,34 +149,34 @@ impl State {
         }
     }
 
-    /// Whether nothing is going on.
+    /// Returns whether no resize and no snapshot is under way.
     pub(super) fn is_stable(self) -> bool {
         self.0 & PHASES == 0
     }
 
-    /// Whether the short path of changes may be taken.
+    /// Returns whether changes may take the short path.
     #[inline(always)]
     pub(super) fn is_fast_to_change(self) -> bool {
         self.0 & (PHASES | SLOW) == 0
     }
 
-    /// Whether the short path of lookups may be taken.
+    /// Returns whether lookups may take the short path.
     #[inline(always)]
     pub(super) fn is_fast_to_find(self) -> bool {
         self.0 & (MOVING | SLOW) == 0
     }
 
-    /// Whether keys may be where they do not belong any more.
+    /// Returns whether keys may be in places where they do not belong any more.
     pub(super) fn is_moving(self) -> bool {
         matches!(self.phase(), Phase::Doubling | Phase::Halving)
     }
 
-    /// Whether blocks have to be settled.
+    /// Returns whether blocks must be settled.
     pub(super) fn is_settling(self) -> bool {
         self.is_moving() || self.phase() == Phase::Copying
     }
 
-    /// Rows less one of the size at which what keys have left behind is where it is.
+    /// Returns the rows less one of the size whose blocks hold pairs that a resize has left.
     pub(super) fn mask_of_leftovers(self) -> Option<u64> {
         match self.phase() {
             Phase::Doubling | Phase::Doubled => Some(self.mask() >> 1),
@@ -187,7 +185,7 @@ impl State {
         }
     }
 
-    /// Rows less one: of the size that a resize leads to.
+    /// Returns the rows less one. In a resize: of the size that it leads to.
     #[inline(always)]
     pub(super) fn mask(self) -> u64 {
         self.0 & (MOST_ROWS - 1)
@@ -197,7 +195,7 @@ impl State {
         self.mask() + 1
     }
 
-    /// Rows less one where keys that have not moved yet are.
+    /// Returns the rows less one of the size in which unmoved keys are.
     pub(super) fn mask_before(self) -> u64 {
         match self.phase() {
             Phase::Doubling => self.mask() >> 1,
@@ -206,8 +204,8 @@ impl State {
         }
     }
 
-    /// Rows less one of the smaller of both sizes: a block of that size and its
-    /// partner in the other half are settled together.
+    /// Returns the rows less one of the smaller of both sizes. A block of that size and its partner
+    /// in the other half are settled together.
     pub(super) fn smaller_mask(self) -> u64 {
         self.mask().min(self.mask_before())
     }
@@ -216,48 +214,47 @@ impl State {
         self.mask().max(self.mask_before())
     }
 
-    /// What blocks that are settled are marked with: never zero, which blocks
-    /// begin with, nor what the last 253 generations left.
+    /// Returns the mark of settled blocks. It is never zero, which new blocks have. It differs from
+    /// the marks of the last 253 generations; where the generation wraps around, of the last three.
     pub(super) fn settled_mark(self) -> u8 {
         (self.generation() % 255) as u8 + 1
     }
 }
 
-/// Where the bits of a row begin in a hash.
+/// The lowest bit of the row in a hash.
 const ROW_SHIFT: u32 = 10;
 const FINGERPRINT_SHIFT: u32 = 46;
 const HIGHEST: u64 = 1 << 63;
 
-/// The fingerprint of a hash, which is not zero (EMPTY): 255 values, of which one is
-/// twice as likely.
+/// Returns the fingerprint of a hash, which is never zero (EMPTY). One of its 255 values is twice
+/// as likely as the others.
 #[inline(always)]
 pub(super) fn fingerprint(hash: u64) -> u8 {
     let byte = (hash >> FINGERPRINT_SHIFT) as u8;
     byte + u8::from(byte == 0)
 }
 
-/// Whether a fingerprint is EMPTY without its highest bit, which the last two of
-/// a front block lend: a key of such a fingerprint does not go there.
+/// Returns whether a fingerprint would be EMPTY without its highest bit. Such a key does not go to
+/// the last two slots of a front block, which lend that bit.
 #[inline(always)]
 pub(super) fn needs_all_bits(fingerprint: u8) -> bool {
     fingerprint == 0x80
 }
 
-/// The fingerprint of a hash in the back yard, where two of eight lend their highest
-/// bit: it is not EMPTY without it.
+/// Returns the fingerprint of a hash in the back yard. It is not EMPTY without its highest bit,
+/// which two of eight slots lend.
 #[inline(always)]
 pub(super) fn back_fingerprint(hash: u64) -> u8 {
     let byte = fingerprint(hash);
     byte + u8::from(byte == 0x80)
 }
 
-/// The hashes of a key's two choices in the back yard (h1 and h2 of section 2.3),
-/// which have the highest bit of its own.
+/// Returns the hashes of a key's two choices in the back yard (h1 and h2 of section 2.3). They have
+/// the highest bit of the key's hash.
 #[inline(always)]
 pub(super) fn choices(hash: u64) -> [u64; 2] {
-    // Products of all bits, folded. One product with its halves exchanged is not
-    // enough: choices that depend on each other send a hundred times as many keys to
-    // level 3.
+    // Folds a product of all bits. One product with its halves exchanged is not enough: choices
+    // that depend on each other send a hundred times as many keys to level 3.
     let mixed = |factor: u64| {
         let product = u128::from(hash) * u128::from(factor);
         (product as u64 ^ (product >> 64) as u64) & !HIGHEST | hash & HIGHEST
@@ -265,27 +262,25 @@ pub(super) fn choices(hash: u64) -> [u64; 2] {
     [mixed(0x243F_6A88_85A3_08D3), mixed(0x1319_8A2E_0370_7345)]
 }
 
-/// Where the search for a free slot of a key's front block begins. Four of five
-/// keys find one in that line, even if the table is filled to 95 %, so that it is
-/// worth while to fetch the line together with the fingerprints; and a slot that
-/// matches is nearly always the key's if those from there on are looked at first.
+/// Returns the slot where the search for a free slot of a key's front block begins. Four of five
+/// keys find a free slot in that line, even at 95 % load. So the line is prefetched together with
+/// the fingerprints, and the matching slots from there on are nearly always the key's.
 #[inline(always)]
 pub(super) fn preferred_slot<B: BlockSizes>(hash: u64) -> u32 {
-    // A multiple of the slots of a line, by bits that a row has in tables of 2^30 rows.
+    // A multiple of the slots in a line. Only tables of 2^30 rows use these bits for the row.
     (hash >> 38) as u32 & (B::FRONT as u32 - 4)
 }
 
 /// The columns of a table.
 #[derive(Debug)]
 pub(super) struct Geometry<B> {
-    /// Even, so that half of the columns belong to the hashes whose highest bit is
-    /// not set.
+    /// An even number: half of the columns belong to hashes whose highest bit is not set.
     pub(super) columns: u64,
     sizes: PhantomData<B>,
 }
 
 impl<B: BlockSizes> Geometry<B> {
-    /// The slots of a pair of blocks, one of each yard.
+    /// The number of slots in a pair of blocks, one of each yard.
     pub(super) const SLOTS: usize = B::FRONT + B::BACK;
 
     pub(super) fn new(columns: usize) -> Self {
@@ -293,8 +288,8 @@ impl<B: BlockSizes> Geometry<B> {
         Self { columns: columns as u64, sizes: PhantomData }
     }
 
-    /// The columns and rows for so many blocks: at least so many, and at most a
-    /// sixty-fourth more.
+    /// Returns the columns and rows for at least `blocks` blocks, and at most about a thirty-second
+    /// more.
     pub(super) fn shape(blocks: usize) -> (usize, u64) {
         let mut rows = 1;
         while blocks.div_ceil(rows) > 128 {
@@ -303,7 +298,6 @@ impl<B: BlockSizes> Geometry<B> {
         (blocks.div_ceil(rows).next_multiple_of(2).max(2), rows as u64)
     }
 
-    /// The block of a hash.
     #[inline(always)]
     pub(super) fn block(&self, hash: u64, mask: u64) -> usize {
         let column = ((u128::from(hash) * u128::from(self.columns)) >> 64) as u64;
@@ -314,7 +308,7 @@ impl<B: BlockSizes> Geometry<B> {
         (self.columns * (mask + 1)) as usize
     }
 
-    /// The highest bit of the hashes that belong to a block.
+    /// Returns the highest bit of the hashes that belong to a block.
     #[inline]
     pub(super) fn half(&self, block: usize) -> usize {
         usize::from(block as u64 % self.columns >= self.columns / 2)
@@ -387,21 +381,20 @@ mod tests {
             [u64::from(fingerprint(hash)), block(hash), block(a), block(b)]
         };
         for (i, j) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
-            // Of two parts, four bits each: 256 cells, over keys that count.
+            // Four bits of each of two parts: 256 cells.
             let mut cells = [0_u32; 256];
             let keys = 1 << 18;
             for key in 0..keys {
                 let parts = parts(key);
-                // The half that all blocks of a key share is left out: the lowest
-                // bits of a column.
+                // The lowest bits of a column leave out the half, which all blocks of a key share.
                 cells[((parts[i] & 15) << 4 | (parts[j] & 15)) as usize] += 1;
             }
             let expected = f64::from(keys as u32) / 256.0;
             let even = i != 0;
             let chi: f64 =
                 cells.iter().map(|&n| (f64::from(n) - expected).powi(2) / expected).sum();
-            // 255 degrees of freedom: 400 is 6 standard deviations. Four values of
-            // the fingerprint are taken by others.
+            // 255 degrees of freedom: 400 is 6 standard deviations. The fingerprint is skipped: 1
+            // is twice as likely as other values, and 0 impossible.
             assert!(!even || chi < 400.0, "parts {i} and {j}: {chi}");
         }
     }

@@ -1,4 +1,4 @@
-//! When the table changes its size, and to what (sections 4 and 5.3).
+//! The decision when the table changes its size, and to which size (sections 4 and 5.3).
 
 use super::Table;
 use super::back::Back;
@@ -12,17 +12,17 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicUsize, Backoff, MutexGuard, Ordering, operations_ended, retire_tag};
 use crate::table::stages::{Figures, Resizing};
 
-/// After how many inserts a thread looks whether the table is full. A power of two.
+/// After how many inserts a thread checks whether the table is full. A power of two.
 pub(super) const CHECKED_EVERY: u64 = if cfg!(modelled) { 1 } else { 32 };
 
-/// What is left to be done of a resize or a snapshot.
+/// The work that is left in a resize or a snapshot.
 #[derive(Debug)]
 pub(super) struct Migration {
-    /// The next block that nobody has come to.
+    /// The next block that no thread has taken.
     cursor: AtomicUsize,
-    /// Blocks of both yards that are not settled.
+    /// The blocks of both yards that are not settled.
     remaining: AtomicUsize,
-    /// Pieces of the memory for the next doubling that are resident.
+    /// The pieces of the memory for the next doubling that are resident.
     populated: AtomicUsize,
 }
 
@@ -41,29 +41,28 @@ impl Migration {
     }
 }
 
-/// The blocks of a table for so many items.
+/// Returns the number of blocks of a table for so many items.
 pub(super) fn blocks_for<B: BlockSizes>(
     items: usize,
     config: &super::Config,
 ) -> Result<usize, Error> {
     let blocks = (items as f64 / (Geometry::<B>::SLOTS as f64 * config.max_load)).ceil();
-    // Pointers are signed, and a quarter is room for what rounds it up.
+    // Pointers are signed, and rounding up takes at most a quarter.
     if blocks >= (isize::MAX as usize / 4 / bytes_of_block::<B>()) as f64 {
         return Err(Error::CapacityOverflow);
     }
     Ok((blocks as usize).max(2))
 }
 
-/// What a block of each yard takes, with all that goes with them.
+/// Returns the bytes that a block of each yard takes, with fingerprints and marks.
 pub(super) const fn bytes_of_block<B: BlockSizes>() -> usize {
     B::FRONT * 17 + 1 + B::BACK * 16 + 8 + 1
 }
 
-/// Both yards, the most rows that there are addresses for, and those addresses.
+/// Both yards, the number of rows that have addresses, and those addresses.
 type Reserved<B, M> = (Front<B, M>, Back<B, M>, u64, Addresses);
 
-/// Reserves addresses for as many rows as the caller wants, or as the machine
-/// could need.
+/// Reserves addresses for as many rows as the caller wants, or as the machine could need.
 pub(super) fn reserve_rows<B: BlockSizes, M: Medium>(
     medium: &M,
     (columns, rows): (usize, u64),
@@ -118,19 +117,18 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Resizing for Table<P, B, M> {
         }
     }
 
-    /// Halves the table as often as its items fit half of it well.
+    /// Halves the table as long as half of it has room for its items.
     fn shrink_to_fit(&self) -> Result<(), Error> {
         loop {
             let held = self.complete()?;
             let state = self.state();
             let half = state.mask() >> 1;
-            // Sequentially consistent with the counting of an iterator: under the
-            // lock, both.
+            // Sequentially consistent with the start of an iterator: both happen under the lock.
             if state.mask() == 0
                 || self.iterators.load(Ordering::Acquire) > 0
                 || self.len() > self.most_items(half)
             {
-                // What was made ready for a doubling that did not come.
+                // Gives back the memory that was prepared for a doubling that did not come.
                 self.release(self.geometry.blocks(state.mask()));
                 self.chains.slots().shrink();
                 return Ok(());
@@ -143,11 +141,12 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Resizing for Table<P, B, M> {
             self.chains.slots().reserve(0)?;
             let _held = completed?;
             if self.state().mask() != half {
-                // Made larger by another thread while hashes were asked for.
+                // Another thread has doubled the table while hashes were asked for.
                 continue;
             }
-            // Who computed a block of the half that is no more may be about to lock
-            // it, or have done so and found out. When they are gone nobody touches it.
+            // A thread that computed a block of the half that is gone may be about to lock it, or
+            // hold its lock until it loads the state. After these operations have ended, no thread
+            // touches the block.
             if !seeded(Bug::ReleaseWithoutGrace) {
                 let tag = retire_tag();
                 let mut backoff = Backoff::new();
@@ -161,14 +160,14 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Resizing for Table<P, B, M> {
 }
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
-    /// How many items may be in a table of so many rows.
+    /// Returns how many items a table of so many rows may hold.
     pub(super) fn most_items(&self, mask: u64) -> usize {
         let slots = self.geometry.blocks(mask) * Geometry::<B>::SLOTS;
         (slots as f64 * self.config.max_load) as usize
     }
 
-    /// As [`grow_if_full`](Self::grow_if_full), by who holds no lock: a doubling that
-    /// waits for a barrier ends first.
+    /// Grows the table like [`grow_if_full`](Self::grow_if_full). Ends a doubling first that waits
+    /// for a barrier. The caller holds no lock.
     #[cold]
     #[inline(never)]
     pub(super) fn clean_or_grow_if_full(&self) {
@@ -177,13 +176,13 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             && self.len() > self.most_items(state.mask())
             && let Some(_held) = self.migrating.try_lock()
         {
-            // If it fails, the table gets fuller, and the map's owner is told.
+            // If this fails, the table gets fuller, and the map's owner is told.
             let _ = self.clean();
         }
         self.grow_if_full();
     }
 
-    /// Starts to double the table if it holds more than it should.
+    /// Starts to double the table if it holds more items than it should.
     #[cold]
     #[inline(never)]
     pub(super) fn grow_if_full(&self) {
@@ -191,19 +190,17 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         if state.is_stable()
             && self.len() > self.most_items(state.mask())
             && let Some(_held) = self.migrating.try_lock()
-            // A refusal is tried again at the next look; until then level 3 takes
-            // what finds no room.
+            // A refusal is tried again at the next check; until then level 3 takes the keys that
+            // find no room.
             && self.is_still(state)
         {
             let _ = self.prepare_doubling(state);
         }
     }
 
-    /// Makes a piece of the memory for a table of twice the size resident, and starts
-    /// to use all of it when there is no other. Otherwise those who come to the new
-    /// blocks first would wait for the system again and again: one change comes to
-    /// nine pages, and one huge page takes 0.1 ms, or 5 ms if a hypervisor has to find
-    /// it. The table gets a few parts of ten thousand fuller meanwhile.
+    /// Makes a piece of the memory for a table of twice the size resident; when no piece is left,
+    /// starts the doubling. Otherwise the first changes to new blocks would wait for the system:
+    /// each touches nine pages.
     fn prepare_doubling(&self, state: State) -> Result<(), Error> {
         self.commit(2 * state.rows())?;
         let blocks = self.geometry.blocks(state.mask());
@@ -227,8 +224,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         self.back.grow(blocks)
     }
 
-    /// Makes the memory for a table of twice the size and starts to use it. The
-    /// caller holds the migration lock, and the state is stable.
+    /// Commits the memory for a table of twice the size and starts to use it. The caller holds the
+    /// migration lock, and the state is stable.
     fn start_doubling(&self, state: State) -> Result<(), Error> {
         let rows = 2 * state.rows();
         self.commit(rows)?;
@@ -239,7 +236,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// Enters a phase in which blocks are settled.
     pub(super) fn start(&self, state: State, phase: Phase, rows: u64) {
         let next = state.next(phase, rows);
-        // Relaxed: the state releases them.
+        // Relaxed: the release of the state publishes these stores.
         self.migration.remaining.store(2 * self.units(next), Ordering::Relaxed);
         self.migration.cursor.store(0, Ordering::Relaxed);
         self.migration.populated.store(0, Ordering::Relaxed);
@@ -249,22 +246,20 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         self.enter(next);
     }
 
-    /// Makes a state known. The caller holds the migration lock, or ends the phase
-    /// that the table is in.
+    /// Publishes a state. The caller holds the migration lock, or ends the current phase.
     pub(super) fn enter(&self, state: State) {
-        // Release: the memory, the counters, and all moves are there before it.
+        // Release: the memory, the counters, and all moves come before the state.
         self.state.store(state.0, Ordering::Release);
     }
 
-    /// How many blocks of each yard, or pairs of them, a phase settles.
+    /// Returns how many blocks (or pairs of blocks) of each yard a phase settles.
     fn units(&self, state: State) -> usize {
         self.geometry.blocks(state.smaller_mask())
     }
 
-    /// One block was settled; the last one ends the phase.
+    /// Counts a block as settled. The last one ends the phase.
     pub(super) fn settled_one(&self, state: State) {
-        // Acquire, release: who ends the phase has all that was done in it behind
-        // it.
+        // Acquire, release: the thread that ends the phase has seen all of its moves.
         if self.migration.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
             let phase = match state.phase() {
                 Phase::Doubling if self.leaves_pairs() => Phase::Doubled,
@@ -278,28 +273,28 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
     }
 
-    /// Takes a block of each yard that nobody has come to, to settle it, so that a resize
-    /// ends soon after it began.
+    /// Takes a block of each yard that no thread has taken, to settle it, so that a resize ends
+    /// soon after it began.
     pub(super) fn take_unit(&self, state: State) -> Option<usize> {
-        // Relaxed: it divides the work up. If it is that of a later phase a block
-        // is passed over, and left to who comes to it.
+        // Relaxed: the cursor divides the work. If it belongs to a later phase, a block is passed
+        // over; the next thread that needs the block settles it.
         let unit = self.migration.cursor.fetch_add(1, Ordering::Relaxed);
         (unit < self.units(state)).then_some(unit)
     }
 
-    /// Settles a block of each yard; false if hashes are to be asked for first.
+    /// Settles a block of each yard. Returns false if hashes must be asked for first.
     #[must_use]
     pub(super) fn settle_unit(&self, state: State, unit: usize) -> bool {
         self.settle_front(state, unit) && self.settle_back(state, unit)
     }
 
-    /// Takes the migration lock, under which no phase begins but by its holder, when the phase
-    /// that the table was in has ended.
+    /// Takes the migration lock after the current phase has ended. Only the lock's holder can begin
+    /// a phase.
     pub(super) fn complete(&self) -> Result<MutexGuard<'_, ()>, Error> {
         self.complete_held(self.migrating.lock())
     }
 
-    /// The same by who has the lock, which is let go only while the caller's hasher is asked: an
+    /// Ends the current phase. The lock is released only while the caller's hasher is called: an
     /// iterator that began in the middle of a halving would miss keys.
     fn complete_held<'t>(
         &'t self,
@@ -313,17 +308,17 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         Ok(held)
     }
 
-    /// Ends the phase that the table is in, by a holder of the migration lock; false if hashes
-    /// are to be asked for first, for which the lock is let go.
+    /// Ends the current phase; the caller holds the migration lock. Returns false if hashes must be
+    /// asked for first, without the lock.
     pub(super) fn try_complete(&self) -> Result<bool, Error> {
         let state = self.state();
         if state.is_settling() {
-            // All of them, so that all hashes are wanted at once.
+            // Settles all blocks, so that all missing hashes are wanted at once.
             let settled = |is_settled, unit| self.settle_unit(state, unit) && is_settled;
             if !(0..self.units(state)).fold(true, settled) {
                 return Ok(false);
             }
-            // Others may be about to count the last block.
+            // Other threads may be about to count the last block.
             let mut backoff = Backoff::new();
             while self.is_still(state) {
                 backoff.wait();
@@ -334,8 +329,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         Ok(true)
     }
 
-    /// How many keys may have to go to level 3 when the table halves: those that find
-    /// no room in their front block and those of the back yard.
+    /// Returns how many keys may have to go to level 3 when the table halves: keys that find no
+    /// room in their front block and in the back yard.
     fn most_chained_by_halving(&self, mask: u64) -> usize {
         let blocks = self.geometry.blocks(mask);
         let used = |block| B::FRONT - self.front.matching(block, 0).count_ones() as usize;
@@ -349,8 +344,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             .sum()
     }
 
-    /// Gives back the memory of all blocks but so many, which nobody comes to. The
-    /// caller holds the migration lock.
+    /// Gives back the memory behind the first `blocks` blocks, which no thread uses. The caller
+    /// holds the migration lock.
     pub(super) fn release(&self, blocks: usize) {
         self.front.shrink(blocks);
         self.back.shrink(blocks);

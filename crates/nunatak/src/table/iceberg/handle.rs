@@ -1,5 +1,5 @@
-//! Where an item is: it stays there until it is removed or the table changes its
-//! size (referential stability, section 1).
+//! The place of an item. An item stays there until it is removed or the table changes its size
+//! (referential stability, section 1).
 
 use super::Table;
 use super::back::Back;
@@ -8,9 +8,9 @@ use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::table::KeyTest;
 
-/// The place of an item in an [`IcebergMap`](crate::IcebergMap), as its
-/// [`slot`](crate::InlineMap::slot) tells it. It is good for the map that it came
-/// from; in another it finds nothing, or some other item.
+/// The place of an item in an [`IcebergMap`](crate::IcebergMap), as
+/// [`slot`](crate::InlineMap::slot) returns it. It is valid for the map that it came from; in
+/// another map it finds nothing, or another item.
 ///
 /// ```
 /// use nunatak::IcebergMap;
@@ -34,7 +34,7 @@ enum Place {
 }
 
 impl SlotHandle {
-    /// The level that the item is in: 1, 2 or 3.
+    /// Returns the level that the item is in: 1, 2 or 3.
     ///
     /// ```
     /// # use nunatak::IcebergMap;
@@ -52,7 +52,7 @@ impl SlotHandle {
 }
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
-    /// Where a key is.
+    /// Returns the place of a key.
     pub(crate) fn slot_of<T: KeyTest>(&self, word: u64, test: &T) -> Option<SlotHandle> {
         let hash = self.codec.hash(word);
         let tag = self.codec.tag(word, hash);
@@ -95,8 +95,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
     }
 
-    /// The word and the value word of an item that is still where it was: one cache
-    /// line.
+    /// Returns the word and the value word of an item that is still in its place. Reads one cache
+    /// line in the front yard.
     #[inline]
     pub(crate) fn read_slot(&self, handle: &SlotHandle) -> Option<(u64, u64)> {
         let blocks = self.geometry.blocks(self.state().larger_mask());

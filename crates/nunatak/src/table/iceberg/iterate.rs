@@ -1,11 +1,10 @@
 //! Weakly consistent iteration.
 //!
-//! An iterator goes through level 3, the back yard and the front yard. A key that
-//! stays present stays in its level, since iterators hold the table from halving,
-//! and a doubling moves it to the same column of the new half only: so the walk is
-//! over the blocks of the size at the start, each with all that it has become since.
-//! A key that was taken out and put back may have changed its level; the words of
-//! the levels that come first, a tenth of all, are remembered.
+//! An iterator walks level 3, the back yard and the front yard. Iterators keep the table from
+//! halving, so a key that stays present stays in its level. A doubling moves a key only to the same
+//! column of the new half. So the walk covers the blocks of the size at the start, each with all
+//! blocks that it has become. A key that was removed and inserted again may have changed its level.
+//! Therefore the words of the first two levels of the walk, a tenth of all, are remembered.
 
 use super::Table;
 use super::back::Back;
@@ -24,7 +23,7 @@ enum Level {
     Front,
 }
 
-/// The pairs of a table, which does not shrink while it lives.
+/// The pairs of a table. The table does not halve while the iterator lives.
 #[derive(Debug)]
 pub struct PairIter<'t, P: HashCodec, B: BlockSizes, M: Medium> {
     table: &'t Table<P, B, M>,
@@ -32,9 +31,9 @@ pub struct PairIter<'t, P: HashCodec, B: BlockSizes, M: Medium> {
     /// Rows less one of the size at the start.
     mask: u64,
     next: usize,
-    /// Words and values, to be yielded.
+    /// Words and value words that are to be yielded.
     buffer: Vec<(u64, u64)>,
-    /// Words of the levels behind the front yard.
+    /// The words of level 3 and the back yard.
     yielded: HashSet<u64, foldhash::fast::FixedState>,
 }
 
@@ -45,8 +44,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Iteration for Table<P, B, M> {
         Self: 't;
 
     fn iter(&self) -> PairIter<'_, P, B, M> {
-        // Under the lock, so that no halving is under way; but one that waits for hashes of the
-        // caller's, which lets the lock go, and ends here. (In RAM that is refused nothing.)
+        // Under the lock no halving is under way, except one that waits for the caller's hasher
+        // without the lock; `complete` ends it. (In RAM this does not fail.)
         let held = if P::runs_callers_code() { self.complete().ok() } else { None };
         let _held = held.unwrap_or_else(|| self.migrating.lock());
         self.iterators.fetch_add(1, Ordering::Relaxed);
@@ -62,7 +61,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Iteration for Table<P, B, M> {
 }
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> PairIter<'_, P, B, M> {
-    /// Reads all that a block of the first size has become.
+    /// Reads all blocks that a block of the first size has become.
     fn read(&mut self, at: usize) {
         let table = self.table;
         let first = table.geometry.blocks(self.mask);
@@ -90,13 +89,13 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> PairIter<'_, P, B, M> {
         }
     }
 
-    /// Copies the pairs of a block, all at one moment, since a key may be taken out
-    /// and put into another slot.
+    /// Copies the pairs of a block, all at one moment, since a key may be removed and put into
+    /// another slot.
     fn copy(&mut self, block: usize) {
         let table = self.table;
         let half = table.geometry.half(block);
         let mut keep = |slot: &AtomicPair, is_used: bool| {
-            // Acquire: the entry behind it is at least as new.
+            // Acquire: the entry behind the value word is at least as new.
             let (tag, second) =
                 (slot.load_first(Ordering::Relaxed), slot.load_second(Ordering::Acquire));
             if tag != 0 && is_used {
@@ -125,7 +124,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Iterator for PairIter<'_, P, B, M> 
     fn next(&mut self) -> Option<(u64, u64)> {
         loop {
             while let Some((word, second)) = self.buffer.pop() {
-                // A word that is a hash may be another key's.
+                // If words are hashes, another key may have the same word.
                 let is_new = !P::WORDS_ARE_KEYS
                     || match self.level {
                         Level::Front => self.yielded.is_empty() || !self.yielded.contains(&word),
@@ -160,7 +159,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Iterator for PairIter<'_, P, B, M> 
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Drop for PairIter<'_, P, B, M> {
     fn drop(&mut self) {
-        // Release: what the iterator read is given back after it.
+        // Release: the memory that the iterator has read is given back after this.
         self.table.iterators.fetch_sub(1, Ordering::Release);
     }
 }

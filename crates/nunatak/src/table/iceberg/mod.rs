@@ -1,56 +1,51 @@
-//! IcebergHT: items that never move while the table keeps its size, in three
-//! levels (Pandey et al., SIGMOD '23, sections 2–5).
+//! IcebergHT: items that never move while the table keeps its size, in three levels (Pandey et al.,
+//! SIGMOD '23, sections 2–5).
 //!
 //! # The picture
-//! The [front yard](front) has blocks of 64 slots, each with a line of
-//! fingerprints; a key has one block there. The [back yard](back) has as many
-//! blocks of 8 slots, and a key has two of them. What finds no room in either is
-//! in [chains](crate::table::shared::chains). Blocks stand in rows, of which there are a power of two
-//! (see [`geometry`]); all of them have addresses that never change.
+//! The [front yard](front) has blocks of 64 slots, each with a line of fingerprints. A key has one
+//! block there. The [back yard](back) has as many blocks of 8 slots, and a key has two of them. A
+//! key that finds no room in either is in [chains](crate::table::shared::chains). Blocks stand in
+//! rows, a power of two of them (see [`geometry`]). All blocks have addresses that never change.
 //!
 //! # The protocol
-//! **A key is present exactly while a slot of one of its blocks holds its tag, or
-//! its chain holds it.** Fingerprints are hints that never miss it.
+//! **A key is present exactly while a slot of one of its blocks holds its tag, or its chain holds
+//! it.** Fingerprints are hints that never miss a key.
 //!
-//! - *Get*: fingerprints of the front block; each slot that matches, by one load
-//!   of both words; then the two back blocks, then, if both are marked, the chain.
-//!   A miss counts only if the [state](geometry::State) is what it was. It writes
-//!   nothing and waits for nobody.
-//! - *Changes* hold the lock of the key's front block for their whole length (5.1),
-//!   and of the back block that they write to. Each lock is followed by a look at
-//!   the state: if that has changed, the block may not be the key's any more, and
-//!   the change starts over.
-//! - *Insert*: fingerprint, value, tag. *Replace*: the value. *Remove*: the tag,
+//! - *Get*: load the fingerprints of the front block; load each matching slot by one load of both
+//!   words. If the front block is marked, read the two back blocks; if both are marked, the chain.
+//!   A miss counts only if the [state](geometry::State) is unchanged. A get writes nothing and
+//!   waits for no thread.
+//! - *Changes* hold the lock of the key's front block for their whole length (5.1), and the lock of
+//!   the back block that they write to. After each locking, the change loads the state. If the
+//!   state has changed, the block may not be the key's any more, and the change starts over.
+//! - *Insert*: store fingerprint, value, tag. *Replace*: store the value. *Remove*: clear the tag,
 //!   then the fingerprint.
-//! - *Resize*: the memory is there before the state says so. From there on a block
-//!   and its partner in the other half are *settled*, by whoever is the first to
-//!   change something in either, or by those who pass by: both are locked, keys
-//!   are stored where they belong before they are taken away where they were,
-//!   and the block is marked. Readers look at the old place of a key before the
-//!   new one. When the last block is marked the state says that all are.
+//! - *Resize*: the memory is there before the state says so. From there on a block and its partner
+//!   in the other half are *settled*, by the first change to either, or by threads that pass by.
+//!   Both are locked; keys are stored where they belong before they are cleared where they were;
+//!   the block is marked as settled. Readers look at the old place of a key before the new one.
+//!   When the last block is settled, the state says so.
 //!
-//! The paper takes a lock of the whole table for the moment in which it doubles,
-//! since threads that knew different sizes would lock different blocks for one
-//! key. Here nobody waits: whoever still holds the lock of the old block does so
-//! rightly, since the block has not been settled, and nobody else may change a key
-//! of that block before it is.
+//! The paper locks the whole table at the moment of a doubling. Here no thread waits: a holder of
+//! the old block's lock may change the key, since no other thread may before the block is settled.
 //!
 //! # Invariants
-//! 1. Those of [`front`] and [`back`] about locks and fingerprints.
-//! 2. Under a state that moves keys, a key may be changed only after its front
-//!    block and both of its back blocks were settled under that state. Blocks are
-//!    settled before anything is locked, and under no lock but the pair's own.
-//! 3. A front lock is good for changes to a key only if the state read after the
-//!    locking is the one under which the block was computed. What follows may
-//!    learn of a newer state only where it locks a back block.
-//! 4. A state is left for the next one only by its own end: when its last block is
-//!    settled, or by who holds the migration lock. So at most one resize or snapshot
-//!    is under way, and a block is at most one state behind.
-//! 5. Locks are taken in this order: front blocks (ascending), back blocks
-//!    (ascending), one shard of chains. No code of the caller runs under any.
-//! 6. A block beyond the size in use has no fingerprints, no tags and no mark, but
-//!    may be locked for a moment by somebody who has not learned that.
-//! 7. A pair is in at most one place, but while a settler holds the locks of both.
+//! 1. The invariants of [`front`] and [`back`] about locks and fingerprints.
+//! 2. In a state that moves keys, a key is changed only after its front block and both of its back
+//!    blocks were settled in that state. Blocks are settled before anything is locked, and under no
+//!    locks but the pair's own.
+//! 3. A front lock is good for changes to a key only if the state read after the locking is the
+//!    state that gave the block. Later the change learns of a newer state only where it locks a
+//!    back block.
+//! 4. A state is left only by its own end: when its last block is settled, or by the holder of the
+//!    migration lock. So at most one resize or snapshot is under way, and a block is at most one
+//!    state behind.
+//! 5. Locks are taken in this order: front blocks (ascending), back blocks (ascending), one shard
+//!    of chains. The caller's code runs under no lock.
+//! 6. A block beyond the size in use has no fingerprints, no tags and no mark. A thread that has
+//!    not learned of the size may lock it for a moment.
+//! 7. A pair is in at most one place, except while a settler holds the locks of both places. Pairs
+//!    that a resize has left in a durable table do not count: lookups do not find them.
 
 mod apply;
 mod back;
@@ -105,7 +100,7 @@ use geometry::{Geometry, State};
 pub(crate) struct Config {
     /// The share of the slots that may be taken before the table doubles.
     pub(crate) max_load: f64,
-    /// How many items the table can grow to; by the machine's memory if `None`.
+    /// The number of items to which the table can grow; `None` chooses it by the machine's memory.
     pub(crate) max_capacity: Option<usize>,
 }
 
@@ -115,7 +110,7 @@ impl Default for Config {
     }
 }
 
-/// The table: pairs of words, found by the first.
+/// A table of pairs of words, found by the first word.
 #[derive(Debug)]
 pub struct Table<P: HashCodec, B: BlockSizes, M: Medium = Heap> {
     state: AtomicU64,
@@ -128,15 +123,15 @@ pub struct Table<P: HashCodec, B: BlockSizes, M: Medium = Heap> {
     medium: M,
     decoder: Decoder,
     config: Config,
-    /// The most rows that there are addresses for.
+    /// The number of rows for which addresses are reserved.
     most_rows: u64,
     _addresses: Addresses,
     migration: growth::Migration,
-    /// Held by who starts a resize, and for all of it by who waits for its end.
+    /// Held at the start of a resize, and for all of it by a thread that waits for its end.
     migrating: Mutex<()>,
-    /// Those of keys that are to be moved, if the hasher is the caller's.
+    /// The hashes of keys that are to be moved, if the hasher is the caller's.
     hashes: Hashes,
-    /// How many iterators hold the table from halving.
+    /// The number of iterators. They keep the table from halving.
     iterators: AtomicUsize,
     copy: snapshot::Copy,
 }
@@ -149,7 +144,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B> {
 }
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
-    /// An empty table in a medium of a model checker.
+    /// Makes an empty table in a medium of a model checker.
     #[cfg(modelled)]
     pub(crate) fn checked(
         medium: M,
@@ -161,7 +156,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         Self::within(medium, codec, config, shape)
     }
 
-    /// A table of so many columns and rows, which the medium may hold pairs of.
+    /// Makes a table of so many columns and rows, whose pairs the medium may hold already.
     fn within(
         medium: M,
         codec: P,
@@ -196,21 +191,19 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
 
     #[inline(always)]
     fn state(&self) -> State {
-        // Acquire: pairs with the release of a new state, whose memory is there.
+        // Acquire: pairs with the release of a new state, whose memory is committed before.
         State(self.state.load(Ordering::Acquire))
     }
 
-    /// Whether the state is what it was when it was loaded first. Loads before
-    /// it must acquire.
+    /// Returns whether the state is unchanged since it was loaded. Earlier loads must acquire.
     #[inline(always)]
     fn is_still(&self, state: State) -> bool {
-        // Relaxed: whoever acts under a newer state releases what it does, and who
-        // has read of that finds the newer state here.
+        // Relaxed: stores under a newer state are releases, so a thread that has read one of them
+        // finds the newer state here.
         self.state.load(Ordering::Relaxed) == state.0
     }
 
-    /// Counts pairs that this thread has added, and sees now and then to it that
-    /// the table does not get too full.
+    /// Counts pairs that this thread has added. Every few inserts, grows the table if it is full.
     #[inline(always)]
     fn count(&self, added: i64) {
         let sum = self.registry.count::<Shared>(added);

@@ -1,25 +1,22 @@
-//! Creating and opening tables in durable memory.
+//! Creation and opening of tables in durable memory.
 //!
-//! A file holds slots and one word that says how many rows there are and whether that
-//! is changing. All else is built anew: fingerprints and marks, by one sequential scan
-//! that any number of threads share (section 6), and level 3.
+//! A file holds slots and one root word: the number of rows, and whether it is changing. Everything
+//! else is built again: fingerprints and marks, by one sequential scan that several threads share
+//! (section 6), and level 3.
 //!
-//! The scan does not trust what it finds, since a crash may have come in the middle of
-//! anything, recovery included, and a power cut of a file in the page cache leaves
-//! pages of different moments:
+//! The scan does not trust the slots. A crash may have come at any moment, also during a recovery.
+//! A power cut of a file in the page cache leaves pages of different moments. So:
 //!
-//! - A pair where its key does not belong is what a move has left, or what has not been
-//!   moved yet. If the key is found where it belongs, that copy is the newer one, and
-//!   this one is dropped. Otherwise it is stored where it belongs, and dropped when that
-//!   is durable.
-//! - Of two pairs of a key that both are where it belongs, one is dropped: the key was
-//!   taken out of one slot and put into another since the last barrier, and the pages
-//!   that tell of it were written in another order. Either value was the key's since.
-//! - What is behind the rows is cleared before the rows can become more.
+//! - A pair in a place where its key does not belong was left by a move, or has not been moved yet.
+//!   If the key is found where it belongs, that copy is newer, and this one is dropped. Otherwise
+//!   the pair is stored where it belongs, and this copy is dropped when that is durable.
+//! - Of two pairs of a key that are both where it belongs, one is dropped. The key was removed from
+//!   one slot and put into another since the last barrier, and the pages were written in another
+//!   order. Both values were the key's since then.
+//! - The slots behind the rows are cleared before rows can be added.
 //!
-//! Loads are relaxed throughout: no map has the table yet, and the threads of a scan
-//! read what was there before they were started, or what threads stored that have
-//! ended since.
+//! All loads are relaxed: no map has the table yet. Each thread reads only stores from before its
+//! start, or of threads that have ended.
 
 use super::back::Back;
 use super::geometry::{
@@ -41,7 +38,7 @@ use crate::table::{ByWord, Change};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::collections::VecDeque;
 
-/// Where a pair is that is not to stay there.
+/// The place of a pair that is not to stay there.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Front(usize, usize),
@@ -49,10 +46,10 @@ enum Place {
     Chain(usize),
 }
 
-/// What a scan has come upon.
+/// The findings of a scan.
 #[derive(Debug, Default)]
 struct Found {
-    /// Less those that turn out to be doubled.
+    /// The number of items, without doubled ones.
     items: i64,
     misplaced: Vec<Place>,
     doubled: Vec<Place>,
@@ -75,14 +72,14 @@ struct Behind {
     hash: u64,
 }
 
-/// For how many keys lines are fetched at once: as many as hide the way to memory.
+/// The number of keys whose lines are fetched at once: enough to hide the latency of memory.
 const LINES_AHEAD: usize = 24;
 
-/// How many blocks a thread takes at once: four megabytes of slots.
+/// The number of blocks that a thread takes at once: four megabytes of slots.
 const CHUNK: usize = 4096;
 
 impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
-    /// The columns of a table for so many items.
+    /// Returns the columns and rows of a table for so many items.
     pub(crate) fn columns_for(capacity: usize, config: &Config) -> Result<(usize, u64), Error> {
         Ok(Geometry::<B>::shape(growth::blocks_for::<B>(capacity, config)?))
     }
@@ -91,7 +88,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         self.medium.pool()
     }
 
-    /// A table in a medium that holds nothing.
+    /// Makes a table in an empty medium.
     pub(crate) fn create(
         medium: Durable,
         codec: P,
@@ -104,7 +101,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         Ok(table)
     }
 
-    /// The table that a medium holds, as far as it is certain that it does.
+    /// Opens the table that a medium holds, if the medium's sizes agree with it.
     pub(crate) fn open(
         medium: Durable,
         codec: P,
@@ -129,10 +126,10 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
             })
         };
         let (phase, rows) = match phase {
-            // Of the larger size nothing but its name was durable, so nothing has been
-            // taken out of the smaller one.
+            // The larger size was only named durably, so nothing has been removed from the smaller
+            // one.
             Phase::Doubling if !holds(rows) && holds(rows / 2) => (Phase::Stable, rows / 2),
-            // The other half was given back, when all of it had been moved.
+            // The other half was given back after all of it had been moved.
             Phase::Halving if !holds(2 * rows) => (Phase::Stable, rows),
             other => (other, rows),
         };
@@ -151,15 +148,15 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         let is_repeated = table.pool().end_repeat();
         let recovery = table.recover(present, threads.max(1))?;
         if is_repeated {
-            // So that the journal has room again.
+            // Makes room in the journal.
             table.medium.barrier()?;
         }
         Ok((table, Recovery { was_closed, ..recovery }))
     }
 
-    /// Builds all that is not durable, and mends what a crash has left.
+    /// Builds everything that is not durable, and repairs the table after a crash.
     fn recover(&self, present: u64, threads: usize) -> Result<Recovery, Error> {
-        // Nothing may grow meanwhile.
+        // Keeps the table from growing meanwhile.
         let _held = self.migrating.lock();
         let blocks = self.geometry.blocks(present - 1);
         let mut found = self.scan(blocks, threads, |range, found| {
@@ -175,13 +172,12 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         self.registry.count::<Shared>(found.items);
         let misplaced = found.misplaced.len();
         let (state, rows) = (self.state(), self.state().rows());
-        // Slots without a fingerprint may hold what has yet to be moved or dropped.
+        // Slots without a fingerprint may hold pairs that are yet to be moved or dropped.
         self.enter(state.next(Phase::Halved, rows));
         let moved = self.mend(&found)?;
         self.enter(state.next(Phase::Stable, rows));
         self.medium.set_root(State::root(Phase::Stable, rows));
-        // The other half of what was halved, or what a doubling that did not come to
-        // anything has brought.
+        // The other half of a halved table, or the memory for a doubling that did not happen.
         self.release(self.geometry.blocks(rows - 1));
         let has_changed = self.clear_behind(self.geometry.blocks(rows - 1));
         if has_changed || misplaced + found.doubled.len() > 0 {
@@ -199,7 +195,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         })
     }
 
-    /// Gives chunks of all blocks to threads.
+    /// Divides all blocks into chunks for several threads.
     fn scan(
         &self,
         blocks: usize,
@@ -220,7 +216,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         };
         std::thread::scope(|scope| {
             for _ in 1..threads.min(blocks.div_ceil(CHUNK)) {
-                // If there is no other thread to be had, this one does it all.
+                // If no thread can be started, this thread does all the work.
                 let _ = std::thread::Builder::new().spawn_scoped(scope, work);
             }
             work();
@@ -228,7 +224,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         all.into_inner()
     }
 
-    /// Reads the pages of blocks from the disk, if need be, and maps them at once.
+    /// Reads the pages of blocks from the disk if need be, and maps them at once.
     fn populate(&self, blocks: core::ops::Range<usize>) {
         let front = self.front.slot_address(blocks.start, 0);
         let back = self.back.slot_address(blocks.start, 0);
@@ -240,13 +236,13 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         self.codec.hash_of_tag(tag, self.geometry.half(block))
     }
 
-    /// Looks at a block's tags without a branch that depends on them: at the loads of
-    /// this table, one in twenty slots is empty and one in ten has the fingerprint of
-    /// another, neither of which a processor foresees.
+    /// Reads a block's tags without a branch that depends on them. At the loads of this table one
+    /// slot of twenty is empty, and one of ten has the fingerprint of another. A processor predicts
+    /// neither.
     fn restore_front(&self, block: usize, found: &mut Found) {
         let (mask, half) = (self.state().mask(), self.geometry.half(block));
         let mut fingerprints = [0_u8; 64];
-        // Which fingerprints have been seen, since only those can be of a key that was.
+        // The fingerprints that were seen: only a key with one of them can be in the block twice.
         let mut seen = [0_u64; 4];
         let (mut present, mut misplaced, mut seen_before) = (0_u64, 0_u64, 0_u64);
         for (slot, fingerprint_of_slot) in fingerprints[..B::FRONT].iter_mut().enumerate() {
@@ -302,11 +298,11 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         }
     }
 
-    /// Marks the front blocks of keys that are in the back yard, and looks whether the
-    /// keys are somewhere else, too.
+    /// Marks the front blocks of keys in the back yard, and checks whether the keys are elsewhere,
+    /// too.
     fn check_back(&self, blocks: core::ops::Range<usize>, found: &mut Found) {
         let mask = self.state().mask();
-        // Of which the lines of fingerprints are being fetched, and of which slots are.
+        // The keys whose lines of fingerprints are being fetched, and the keys whose slots are.
         let mut ahead = VecDeque::with_capacity(LINES_AHEAD + 1);
         let mut suspects = VecDeque::with_capacity(LINES_AHEAD + 1);
         for block in blocks {
@@ -336,8 +332,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         suspects.into_iter().for_each(|item| self.check_suspect(mask, item, found));
     }
 
-    /// Marks the front block of a key, and suspects it if a slot elsewhere has its
-    /// fingerprint.
+    /// Marks the front block of a key. Suspects the key if a slot elsewhere has its fingerprint.
     fn mark(&self, mask: u64, item: Behind, suspects: &mut VecDeque<Behind>) {
         let front = self.geometry.block(item.hash, mask);
         self.front.restore_overflowed(front);
@@ -353,8 +348,8 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         }
     }
 
-    /// The slots with a key's fingerprint in those of its blocks in the back yard that
-    /// come before the one where it was found: of two there that of the lower stays.
+    /// Visits the slots with a key's fingerprint in that block of the key which comes before its
+    /// own in the back yard. Of two copies there, the one in the lower block stays.
     fn each_lower_match(&self, mask: u64, item: Behind, mut visit: impl FnMut(usize, usize)) {
         for hash in choices(item.hash) {
             let other = self.geometry.block(hash, mask);
@@ -395,9 +390,9 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         self.chains.restore(accept, |slot| doubled.push(Place::Chain(slot)));
     }
 
-    /// Moves what is misplaced, and drops what is left; how many keys were moved.
+    /// Moves misplaced pairs, and drops leftover ones. Returns how many keys were moved.
     fn mend(&self, found: &Found) -> Result<usize, Error> {
-        // First, so that what is found is what stays.
+        // First, so that lookups find only the copies that stay.
         found.doubled.iter().for_each(|&place| self.hide(place));
         let mut moved = 0;
         for &place in &found.misplaced {
@@ -414,7 +409,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
             moved += usize::from(self.apply_slowly(&request).is_none());
         }
         if moved > 0 && !seeded(Bug::MendWithoutBarrier) {
-            // What was stored, before what is taken away.
+            // The stored copies must be durable before the others are dropped.
             self.medium.barrier()?;
         }
         for &place in found.misplaced.iter().chain(&found.doubled) {
@@ -435,7 +430,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         (half, slot.load_first(Relaxed), slot.load_second(Relaxed))
     }
 
-    /// Takes away the fingerprint of a pair that is to be dropped.
+    /// Clears the fingerprint of a pair that is to be dropped.
     fn hide(&self, place: Place) {
         if let Place::Back(block, slot) = place {
             self.back.clear_fingerprint(block, slot);
@@ -446,12 +441,12 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         match place {
             Place::Front(block, slot) => self.front.clear(block, slot),
             Place::Back(block, slot) => self.back.clear(block, slot),
-            // This medium copies no pages, so it has room for all changes.
+            // This does not fail: this medium copies no pages, so it has room for all changes.
             Place::Chain(slot) => drop(self.chains.slots().clear(slot as u32)),
         }
     }
 
-    /// Clears all slots behind so many blocks; whether there was anything.
+    /// Clears all slots behind the first `blocks` blocks. Returns whether any held a tag.
     fn clear_behind(&self, blocks: usize) -> bool {
         let mut has_changed = false;
         let mut clear = |slot: &crate::sync::AtomicPair| {

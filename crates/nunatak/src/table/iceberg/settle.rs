@@ -1,10 +1,10 @@
-//! Settling blocks: moving what belongs elsewhere after a resize (section 5.3),
-//! or copying them for a snapshot, once in each phase.
+//! Settling of blocks: moving keys to where they belong after a resize (section 5.3), or copying
+//! blocks for a snapshot, once in each phase.
 //!
-//! The hashes of a block's keys are computed before it is locked; what has changed until then
-//! is computed again. If the hasher is the caller's, it is asked while no operation is announced,
-//! too ([`hashes`](crate::table::shared::hashes)): a block whose hashes are not known is not settled, and
-//! who wanted that asks and tries again.
+//! The hashes of a block's keys are computed before the block is locked; changed keys are computed
+//! again. A hasher of the caller's is called while no operation is announced, too
+//! ([`hashes`](crate::table::shared::hashes)). A block with unknown hashes is not settled; the
+//! thread that wanted to settle it asks for them and tries again.
 
 use super::Table;
 use super::apply::Put;
@@ -15,33 +15,33 @@ use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
 
-/// What became of an attempt to settle a block.
+/// The result of an attempt to settle a block.
 enum Attempt {
-    /// It is settled, by this thread.
+    /// This thread has settled the block.
     Settled,
-    /// It was settled before, or the phase is over.
+    /// The block was settled before, or the phase is over.
     Nothing,
-    /// It has changed since its hashes were computed.
+    /// The block has changed since its hashes were computed.
     Changed,
-    /// Hashes are to be asked for first.
+    /// Hashes must be asked for first.
     Unhashed,
 }
 
-/// The tags of a block and their hashes; tag zero for a slot that is empty.
+/// The tags of a block and their hashes. The tag of an empty slot is zero.
 type Hashes<const N: usize> = [(u64, u64); N];
 
-/// The tag of a slot. Relaxed: looked at again under the lock.
+/// Returns the tag of a slot. Relaxed: checked again under the lock.
 fn tag_of<Y: Yard<N>, const N: usize>(yard: &Y, block: usize, slot: usize) -> u64 {
     if slot < Y::SLOTS { yard.slot(block, slot).load_first(Ordering::Relaxed) } else { 0 }
 }
 
-/// Whether all tags of a block that is locked are those whose hashes are known.
+/// Returns whether the tags of a locked block are still those whose hashes are known.
 fn is_as_hashed<Y: Yard<N>, const N: usize>(yard: &Y, block: usize, hashes: &Hashes<N>) -> bool {
     (0..Y::SLOTS).all(|slot| tag_of(yard, block, slot) == hashes[slot].0)
 }
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
-    /// Settles all blocks that a key may be in; false if hashes are to be asked for first.
+    /// Settles all blocks that a key may be in. Returns false if hashes must be asked for first.
     #[must_use]
     pub(super) fn settle(&self, state: State, hash: u64) -> bool {
         let mask = state.smaller_mask();
@@ -51,14 +51,14 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                 .all(|hash| self.settle_back(state, self.geometry.block(hash, mask)))
     }
 
-    /// Settles a block of the front yard, and the one of the other half that goes
-    /// with it; false if hashes are to be asked for first. The caller holds no lock.
+    /// Settles a block of the front yard and its partner in the other half. Returns false if hashes
+    /// must be asked for first. The caller holds no lock.
     #[must_use]
     pub(super) fn settle_front(&self, state: State, block: usize) -> bool {
         self.settle_block(&self.front, state, block)
     }
 
-    /// As above, of the back yard. Takes no lock of the front yard.
+    /// Settles a block of the back yard like `settle_front`. Takes no lock of the front yard.
     #[must_use]
     pub(super) fn settle_back(&self, state: State, block: usize) -> bool {
         self.settle_block(&self.back, state, block)
@@ -90,7 +90,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         true
     }
 
-    /// The hashes of a block's tags; nothing if they are to be asked for first.
+    /// Returns the hashes of a block's tags, or `None` if they must be asked for first.
     fn hashes<const N: usize>(
         &self,
         block: usize,
@@ -110,13 +110,14 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             return None;
         }
         for (tag, hash) in hashes.iter_mut().filter(is_taken) {
-            // Forgotten by another thread that has settled the block: it asks again in vain.
+            // If another thread has settled the block and forgotten the hash, this one asks again
+            // in vain.
             *hash = with_half(self.hashes.of((*tag, half))?, half);
         }
         Some(hashes)
     }
 
-    /// The keys of a block that is settled.
+    /// Forgets the hashes of a block that is settled.
     fn forget<const N: usize>(&self, block: usize, hashes: &Hashes<N>) {
         if P::runs_callers_code() {
             let half = self.geometry.half(block);
@@ -124,7 +125,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
     }
 
-    /// Whether a block that is locked is to be settled still.
+    /// Returns whether a locked block is still to be settled.
     fn is_unsettled<Y: Yard<N>, const N: usize>(
         &self,
         yard: &Y,
@@ -134,12 +135,12 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         self.is_still(state) && !yard.is_settled(block, state.settled_mark())
     }
 
-    /// The block of the other half that goes with one of the lower half.
+    /// Returns the partner, in the other half, of a block of the lower half.
     fn partner(&self, state: State, low: usize) -> usize {
         low + self.geometry.blocks(state.smaller_mask())
     }
 
-    /// Moves the keys of a block whose row is a new one.
+    /// Moves the keys of a block whose row is now one of the new half.
     fn double<Y: Yard<N>, const N: usize>(&self, yard: &Y, state: State, low: usize) -> Attempt {
         let high = self.partner(state, low);
         let hashes: Option<Hashes<N>> = self.hashes(low, |slot| tag_of(yard, low, slot));
@@ -204,8 +205,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         Attempt::Settled
     }
 
-    /// Moves all keys of a block of the half that goes into its partner, or as
-    /// many as find room; the others go where an insert would put them.
+    /// Moves the keys of a block of the half that goes into its partner, as many as find room. The
+    /// other keys go where an insert would put them.
     fn halve<Y: Yard<N>, const N: usize>(&self, yard: &Y, state: State, low: usize) -> Attempt {
         let high = self.partner(state, low);
         let hashes: Option<Hashes<N>> = self.hashes(high, |slot| tag_of(yard, high, slot));
@@ -254,12 +255,12 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             match yard.empty_slot(low, Y::fingerprint(hash)) {
                 Some(free) => yard.put(low, free, Y::fingerprint(hash), pair),
                 None if Y::IS_FRONT => {
-                    // The phase can't end before this block is settled, and slots of
-                    // level 3 were kept for it.
+                    // The phase can't end before this block is settled, and slots of level 3 are
+                    // kept for it.
                     let put = self.put_behind(state, low, hash, pair);
                     debug_assert_eq!(put, Put::Done);
                 }
-                // Not to the other choice, whose lock may not be taken now.
+                // Not into the other choice: its lock may not be taken now.
                 None => self.chain(state, hash, pair),
             }
         }
@@ -284,7 +285,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         if is_unsettled { Attempt::Settled } else { Attempt::Nothing }
     }
 
-    /// Puts a pair into level 3, after the marks by which it is found.
+    /// Puts a pair into level 3, after the marks by which lookups find it.
     pub(super) fn chain(&self, state: State, hash: u64, pair: (u64, u64)) {
         self.mark_choices(state, hash);
         let pushed = self.chains.push(hash, pair);

@@ -1,9 +1,8 @@
-//! A consistent cut of all pairs, by copying blocks before they change.
+//! A consistent cut of all pairs: each block is copied before it changes.
 //!
-//! First changes wait: the state says so, and those that were under way are waited
-//! for, which takes as long as the longest of them. That is the cut. From there on
-//! every block is copied by the first change that comes to it, or by the thread
-//! that takes the snapshot; reads never notice.
+//! First changes wait, because the state says so, and the thread waits for the running changes.
+//! That moment is the cut. From there on every block is copied by the first change that comes to
+//! it, or by the thread that takes the snapshot. Reads never wait.
 
 use super::Table;
 use super::geometry::{BlockSizes, Phase};
@@ -17,7 +16,7 @@ use crate::table::stages::{Figures, Snapshots};
 /// Tags and values.
 type Pairs = Vec<(u64, u64)>;
 
-/// The copies that have been made of a cut: by the half that the tags belong to.
+/// The copies of a cut so far, for each half that the tags belong to.
 #[derive(Debug)]
 pub(super) struct Copy {
     halves: Mutex<[Pairs; 2]>,
@@ -69,8 +68,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Snapshots for Table<P, B, M> {
 
     fn snapshot(&self) -> Result<PairSnapshot, Error> {
         let _held = self.complete()?;
-        // Half of the pairs belong to either half, as far as hashes are random; a
-        // sixteenth more is for chance and for what comes until the cut.
+        // Half of the pairs belong to each half, as far as hashes are random. A sixteenth more
+        // allows for chance, and for pairs that come before the cut.
         let room = self.len() / 2 + self.len() / 16 + 64;
         let mut halves = [Vec::new(), Vec::new()];
         for half in &mut halves {
@@ -91,7 +90,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Snapshots for Table<P, B, M> {
         }
         *self.copy.halves.lock() = halves;
         self.start(self.state(), Phase::Copying, state.rows());
-        // To copy takes no hashes.
+        // Copying needs no hashes.
         self.try_complete()?;
         let halves = core::mem::take(&mut *self.copy.halves.lock());
         Ok(PairSnapshot { halves, decoder: self.decoder })

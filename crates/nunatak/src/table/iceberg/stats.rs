@@ -7,7 +7,7 @@ use crate::hash::HashCodec;
 use crate::memory::{Medium, MemoryUsage};
 use crate::table::stages::Figures;
 
-/// What an [`IcebergMap`](crate::IcebergMap) looks like inside.
+/// Figures about the inside of an [`IcebergMap`](crate::IcebergMap).
 ///
 /// ```
 /// use nunatak::IcebergMap;
@@ -19,28 +19,28 @@ use crate::table::stages::Figures;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct IcebergStats {
-    /// Entries.
+    /// The number of entries.
     pub len: usize,
     /// Entries in level 1, 2 and 3 (table 4 of the paper).
     pub levels: [usize; 3],
-    /// Blocks of level 1, and as many of level 2.
+    /// The number of blocks in level 1; level 2 has as many.
     pub blocks: usize,
-    /// Slots of levels 1 and 2.
+    /// The slots of levels 1 and 2.
     pub slots: usize,
     /// The share of the slots that hold an entry.
     pub load_factor: f64,
-    /// Blocks of level 2 of which a key went to level 3 since they were full.
+    /// Blocks of level 2 from which a key went to level 3 because they were full.
     pub overflowed_blocks: usize,
-    /// The most entries of level 3 that share a hash.
+    /// The highest number of entries of level 3 that share a hash.
     pub longest_chain: usize,
-    /// Blocks of levels 1 and 2 that a resize has yet to come to.
+    /// Blocks of levels 1 and 2 that a resize has yet to settle.
     pub unsettled_blocks: usize,
-    /// To how many entries the map can grow.
+    /// The number of entries to which the map can grow.
     pub max_capacity: usize,
 }
 
 impl IcebergStats {
-    /// The share of the entries that is in a level: 1, 2 or 3. Zero of an empty
+    /// Returns the share of the entries that is in a level: 1, 2 or 3. Returns zero for an empty
     /// map.
     ///
     /// # Panics
@@ -60,11 +60,11 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Figures for Table<P, B, M> {
     type Stats = IcebergStats;
 
     fn len(&self) -> usize {
-        // Concurrent counting may show a removal before its insert.
+        // The counts are concurrent: a removal may be visible before its insert.
         self.registry.added().cast_signed().max(0) as usize
     }
 
-    /// What is in chains takes no slot.
+    /// Items in chains take no slot.
     fn load_factor(&self) -> f64 {
         self.len().saturating_sub(self.chains.len()) as f64 / self.slots() as f64
     }
@@ -73,7 +73,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Figures for Table<P, B, M> {
         self.front.usage() + self.back.usage() + self.chains.usage() + self.copy.usage()
     }
 
-    /// Looks at the fingerprints of every block.
+    /// Reads the fingerprints of every block.
     fn stats(&self) -> IcebergStats {
         let state = self.state();
         let blocks = self.geometry.blocks(state.larger_mask());
@@ -104,7 +104,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Figures for Table<P, B, M> {
 }
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
-    /// All slots of the size in use.
+    /// Returns the number of all slots of the size in use.
     pub(super) fn slots(&self) -> usize {
         self.geometry.blocks(self.state().mask()) * Geometry::<B>::SLOTS
     }

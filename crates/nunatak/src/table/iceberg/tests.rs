@@ -1,5 +1,5 @@
-//! The figures of the paper that hold on any machine, and what the public interface
-//! does not show.
+//! The figures of the paper that hold on any machine, and the states that the public interface does
+//! not show.
 
 use super::geometry::{BlockSizes, Blocks};
 use super::{Config, Table};
@@ -22,18 +22,17 @@ fn take<B: BlockSizes>(table: &Words<B>, word: u64) {
     assert_eq!(table.apply(word, &ByWord, None, |_| Change::Remove), Some(!word));
 }
 
-/// A table of so many blocks, of whose slots words that count from zero take a
-/// share.
+/// Makes a table of so many blocks, and fills a share of its slots with words that count from zero.
 fn filled<B: BlockSizes>(blocks: usize, share: f64) -> Words<B> {
     let items = (((B::FRONT + B::BACK) * blocks) as f64 * share) as usize;
-    // The default of the load is below some shares.
+    // The default load is below some of the shares.
     let table = words(share, items);
     (0..items as u64).for_each(|word| put(&table, word));
     assert_eq!(table.stats().blocks, blocks);
     table
 }
 
-/// The percentages of levels 1, 2 and 3.
+/// Returns the percentages of levels 1, 2 and 3.
 fn percentages<B: BlockSizes>(table: &Words<B>) -> [f64; 3] {
     let stats = table.stats();
     assert_eq!(stats.levels.iter().sum::<usize>(), table.len());
@@ -52,17 +51,17 @@ fn levels_hold_what_the_paper_says() {
     }
 }
 
-/// Table 6 of the paper. In three of its rows level 3 is well above what 95 % of all
-/// slots give; all figures here are those of a simulation of random draws.
+/// Table 6 of the paper. In three of its rows level 3 is well above the value for 95 % of all
+/// slots; the figures here come from a simulation of random draws.
 #[test]
 fn every_size_of_blocks_spreads_as_simulated() {
     fn check<B: BlockSizes>(second: f64, third: f64) {
-        // The values of so many blocks and ten times as many differ by a fiftieth.
+        // Tables of this size and of ten times as many blocks differ by a fiftieth.
         let shares = percentages(&filled::<B>(1 << 15, 0.95));
         println!("{}/{}: {shares:?}, simulated {second} {third}", B::FRONT, B::BACK);
         assert!((shares[1] - second).abs() < 0.15, "{shares:?}");
-        // A few keys of two million are a random number of Poisson's, and keys that are
-        // not independent would be a hundred times as many.
+        // A few keys of two million are a Poisson number; dependent keys would be a hundred times
+        // as many.
         let keys = 0.95 * 32_768.0 * (B::FRONT + B::BACK) as f64 / 100.0;
         let spread = 6.0 * (third * keys).sqrt() + 6.0;
         assert!((shares[2] - third).abs() * keys < spread + 0.1 * third * keys, "{shares:?}");
@@ -82,8 +81,7 @@ fn levels_are_as_good_after_doublings() {
     let blocks = 1 << 12;
     table.reserve((72 * blocks) * 85 / 100).unwrap();
     assert_eq!(table.stats().blocks, blocks);
-    // As the paper's 64 M keys after 2^24 slots of level 1: a little below the third
-    // doubling.
+    // As the paper's 64 M keys after 2^24 slots of level 1: a little below the third doubling.
     let keys = (blocks * 4 * 72) as u64 * 848 / 1000;
     (0..keys).for_each(|word| put(&table, word));
     drop(table.complete().unwrap());
@@ -95,14 +93,14 @@ fn levels_are_as_good_after_doublings() {
     assert!(third < 0.0005, "{third}");
 }
 
-/// Erlang's formula: the share of arrivals that find all of so many places taken,
-/// of which so many would be taken were there no end of them.
+/// Erlang's formula: the share of arrivals that find all `places` taken. `offered` places would be
+/// taken if there were no limit.
 fn blocking(places: usize, offered: f64) -> f64 {
     (1..=places)
         .fold(1.0, |blocking, place| offered * blocking / (place as f64 + offered * blocking))
 }
 
-/// Removes random keys and inserts others, so often.
+/// Removes random keys and inserts others, `exchanges` times.
 fn churn(table: &Words, keys: &mut [u64], exchanges: u64) {
     let unused = keys.iter().max().unwrap() + 1;
     let mut random = unused;
@@ -115,16 +113,16 @@ fn churn(table: &Words, keys: &mut [u64], exchanges: u64) {
     }
 }
 
-/// Theorem 1 holds under deletion: levels stay what they are, however long keys come
-/// and go. But they are not those of a table that was only filled: where no item
-/// moves, a place that becomes free in level 1 is of no use to an item of level 2, and
-/// of a block's keys the share is in level 1 that Erlang's formula says.
+/// Theorem 1 holds under deletion: the shares of the levels stay, however long keys come and go.
+/// But they differ from a table that was only filled. No item moves, so a place that becomes free
+/// in level 1 is of no use to an item of level 2. Erlang's formula gives the share of a block's
+/// keys in level 1.
 #[test]
 fn levels_do_not_degrade_while_keys_come_and_go() {
     for (load, third) in [(0.85, 0.0005), (0.91, 0.8), (0.95, 3.2)] {
         let table = filled::<Blocks>(1 << 13, load);
         let mut keys: Vec<u64> = (0..table.len() as u64).collect();
-        // Until one item of three hundred is there from the beginning.
+        // Until one item of three hundred is left from the beginning.
         churn(&table, &mut keys, 3_300_000);
         let early = percentages(&table);
         churn(&table, &mut keys, 3_300_000);
@@ -139,7 +137,7 @@ fn levels_do_not_degrade_while_keys_come_and_go() {
     }
 }
 
-/// What a table maps for each of its items, of 16 bytes.
+/// Returns the bytes that a table maps for each of its items of 16 bytes.
 fn bytes_per_item<B: BlockSizes>(table: &Words<B>) -> f64 {
     PairTable::memory_usage(table).mapped as f64 / table.len() as f64
 }
@@ -175,8 +173,7 @@ fn bytes_are_few_at_every_moment() {
     println!("{:.3} times as many bytes while it doubles", most / before);
     assert!(most / before <= 2.1, "{most} {before}");
 
-    // And when keys have come and gone for long, and one of a hundred and fifty has no
-    // slot.
+    // The same after keys have come and gone for long: one of a hundred and fifty has no slot.
     let table = filled::<Blocks>(1 << 14, Config::default().max_load);
     let mut keys: Vec<u64> = (0..table.len() as u64).collect();
     churn(&table, &mut keys, 4_000_000);
@@ -185,8 +182,8 @@ fn bytes_are_few_at_every_moment() {
     assert!(16.0 / churned >= 0.83, "{churned}");
 }
 
-/// Two lines for a hit in level 1, as in the paper; where nothing can be behind a
-/// block, one for a miss (the paper: three).
+/// A hit in level 1 reads two lines, as in the paper. A batched miss reads one line if no key can
+/// be behind the block (the paper: three).
 #[test]
 fn operations_touch_as_few_lines_as_promised() {
     let table = filled::<Blocks>(1 << 10, 0.5);
@@ -201,8 +198,8 @@ fn operations_touch_as_few_lines_as_promised() {
     };
     let mut lines = [0; 7];
     for word in 0..len {
-        // A fingerprint is another key's, too, once in eight hits; it is seldom in the
-        // lines that come first.
+        // Once in eight hits another key has the same fingerprint, seldom in the lines that are
+        // read first.
         let mut count = |at: usize, touched: usize| lines[at] += touched;
         count(0, lines_of(|| assert!(table.find(word, &ByWord).is_some())));
         count(1, lines_of(|| find(word)));
@@ -218,14 +215,14 @@ fn operations_touch_as_few_lines_as_promised() {
     for two in [get, batched_get, update, missed_update, remove] {
         assert!((2.0..2.2).contains(&two), "{two}");
     }
-    // An insert looks at the preferred slots first, which one of five finds taken, and
-    // at those of other keys with its fingerprint.
+    // An insert reads the preferred slots first, which one of five finds taken, and the slots of
+    // other keys with its fingerprint.
     assert!((2.0..2.4).contains(&insert), "{insert}");
-    // A fingerprint of 32 that are taken is the key's by chance once in eight.
+    // At 32 fingerprints a block, one in eight misses matches one by chance.
     assert!((1.0..1.2).contains(&batched_miss), "{batched_miss}");
 }
 
-/// At 95 % the other levels count: what a get of the paper touches.
+/// At 95 % load the other levels count: the lines that a get of the paper reads.
 #[test]
 fn a_full_table_is_read_by_few_lines() {
     let table = filled::<Blocks>(1 << 12, 0.95);
@@ -239,9 +236,9 @@ fn a_full_table_is_read_by_few_lines() {
     }
     let lines = lines.map(|both| both.map(|lines| lines as f64 / len as f64));
     println!("{lines:.3?}");
-    // Hits: two, and for one of eleven a line of each of both back yards' fingerprints
-    // and of slots more. Misses: that of the fingerprints, a false match for one of
-    // four, both of the back yard's if a key of the block is there.
+    // Hits: two lines; one of eleven also reads a line of fingerprints of each back block, and
+    // slots. Misses: the line of fingerprints, a false match for one of four, and both back blocks'
+    // words if the block is marked.
     assert!(lines[0][0] < 2.45 && lines[0][1] < 2.45, "{lines:?}");
     assert!(lines[1][0] < 4.4 && lines[1][1] < 3.4, "{lines:?}");
 }
@@ -263,9 +260,8 @@ fn a_get_dirties_no_line() {
     assert_eq!(found as u64, len);
 }
 
-/// Referential stability (section 1): all items are where they were put, whatever
-/// happens to others; a doubling moves an item to the same slot of the other half, or
-/// leaves it.
+/// Referential stability (section 1): all items stay where they were put, whatever happens to other
+/// items. A doubling leaves an item in its slot or moves it to the other half.
 #[test]
 fn items_stay_in_their_slots() {
     let table = words::<Blocks<32, 4>>(0.95, 100_000);
@@ -283,7 +279,7 @@ fn items_stay_in_their_slots() {
         assert!(found.is_none_or(|pair| pair == (*word, !word)), "another item");
         found.is_some()
     });
-    // Four doublings leave a sixteenth of all, and every item of level 3.
+    // Four doublings leave a sixteenth of all items in place, and every item of level 3.
     let stayed = stayed.count();
     assert!((2_500..4_200).contains(&stayed), "{stayed}");
     (0..25_000).for_each(|word| take(&table, word));
@@ -307,8 +303,8 @@ fn a_table_halves_as_often_as_it_doubled() {
     }
 }
 
-/// A table that is full makes the memory for its next size ready before it doubles,
-/// and gives it back if that is not needed after all.
+/// A full table prepares the memory for its next size before it doubles, and gives it back if it is
+/// not needed.
 #[test]
 fn memory_is_made_ready_by_the_piece() {
     let mapped = |table: &Words| PairTable::memory_usage(table).mapped;
@@ -321,7 +317,7 @@ fn memory_is_made_ready_by_the_piece() {
         put(&table, word);
         word += 1;
     }
-    // Sixteen MiB of slots and one of fingerprints: a piece of it for every 32nd insert.
+    // Sixteen MiB of slots and one of fingerprints: every 32nd insert prepares a piece.
     assert!(table.state().is_stable(), "it doubles at once");
     (0..1000).for_each(|word| take(&table, word));
     table.shrink_to_fit().unwrap();
@@ -335,7 +331,7 @@ fn memory_is_made_ready_by_the_piece() {
     assert!(word < full + 1000, "{} more", word - full);
 }
 
-/// A table that may not grow takes what comes, and finds it.
+/// A table that may not grow takes all keys, and finds them.
 #[test]
 fn a_table_at_its_limit_goes_on() {
     let codec = RandomState::default().into_codec().unwrap();
@@ -351,8 +347,8 @@ fn a_table_at_its_limit_goes_on() {
     assert_eq!((table.len(), table.stats().levels), (0, [0; 3]));
 }
 
-/// A key of level 3 is found by the marks of its blocks, which a block that becomes one with
-/// another hands on.
+/// A key of level 3 is found by the marks of its blocks. When two blocks become one, it inherits
+/// the mark.
 #[test]
 fn keys_of_level_3_are_found_after_halvings() {
     let mut chained_in_all = 0;
@@ -375,7 +371,7 @@ fn keys_of_level_3_are_found_after_halvings() {
     assert!(chained_in_all > 64, "only {chained_in_all} keys were in level 3");
 }
 
-/// Room that was reserved is there: the table does not grow while it is filled.
+/// Reserved room is there: the table does not grow while it is filled.
 #[test]
 fn a_reserved_table_does_not_grow() {
     let table = words::<Blocks>(0.85, 0);
@@ -384,7 +380,7 @@ fn a_reserved_table_does_not_grow() {
     assert!(blocks * 72 * 85 / 100 >= 100_000, "{blocks} blocks");
     (0..100_000).for_each(|word| put(&table, word));
     assert_eq!(table.stats().blocks, blocks);
-    // Room for what comes besides what is there.
+    // Room for more items besides the present ones.
     table.reserve(100_000).unwrap();
     assert!(table.stats().blocks * 72 * 85 / 100 >= 200_000);
 }

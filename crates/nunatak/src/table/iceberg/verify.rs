@@ -1,4 +1,4 @@
-//! Looking at every slot of a durable table.
+//! The check of every slot of a durable table.
 
 use super::Table;
 use super::back::Back;
@@ -12,11 +12,11 @@ use crate::sync::Ordering::Relaxed;
 use crate::table::shared::files::{IsPair, ensure, verify_pair};
 
 impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
-    /// How many pairs there are, if each is where it belongs, is found there, and is
-    /// what the caller takes for a pair.
+    /// Returns the number of pairs, if each is where it belongs, is found there, and is valid for
+    /// the caller.
     pub(crate) fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error> {
         let _held = self.migrating.lock();
-        // So that nothing is on its way.
+        // Ends the current phase, so that no pair is being moved.
         self.try_complete()?;
         let blocks = self.geometry.blocks(self.state().mask());
         let mut pairs = 0;

@@ -1,20 +1,20 @@
-//! What settling asks of a yard, so that it is written once for both.
+//! The interface of a yard that settling uses, so that it is written once for both.
 
 use crate::seeded::Bug;
 use crate::sync::AtomicPair;
 
 /// A yard whose largest blocks have `N` slots.
 pub(super) trait Yard<const N: usize> {
-    /// Slots of a block.
+    /// The number of slots in a block.
     const SLOTS: usize;
     const IS_FRONT: bool;
     const MARK_NOT_INHERITED: Bug;
 
-    /// Whether a key of block `low` moves to block `high` when the table doubles, by its hash.
-    /// `block_of` is the block of a hash, or of a choice of it.
+    /// Returns whether a key of block `low` moves to block `high` when the table doubles.
+    /// `block_of` returns the block of a hash, or of a choice of it.
     fn moves(hash: u64, block_of: impl Fn(u64) -> usize, low: usize, high: usize) -> bool;
 
-    /// The fingerprint of a key of this hash.
+    /// Returns the fingerprint of a key with this hash.
     fn fingerprint(hash: u64) -> u8;
 
     fn slot(&self, block: usize, slot: usize) -> &AtomicPair;
@@ -27,28 +27,26 @@ pub(super) trait Yard<const N: usize> {
 
     fn set_settled(&self, block: usize, mark: u8);
 
-    /// Whether a key of the block may be behind it. The caller holds the lock, or
-    /// takes the answer for a hint.
+    /// Returns whether a key of the block may be behind it. Without the lock the answer is a hint.
     fn is_overflowed(&self, block: usize) -> bool;
 
-    /// Says that a key of the block is behind it, or will be.
+    /// Marks that a key of the block is behind it, or will be.
     fn mark_overflowed(&self, block: usize);
 
-    /// Whether so many keys may find no room in a block, and then go to blocks that must be settled
-    /// before.
+    /// Returns whether `coming` more keys may find no room in a block, so that blocks behind it
+    /// must be settled first.
     fn is_tight(&self, block: usize, coming: usize) -> bool;
 
-    /// An empty slot that a key of this fingerprint may have.
+    /// Returns an empty slot for a key with this fingerprint.
     fn empty_slot(&self, block: usize, fingerprint: u8) -> Option<usize>;
 
     /// Puts a pair into an empty slot. The caller holds the lock.
     fn put(&self, block: usize, slot: usize, fingerprint: u8, pair: (u64, u64));
 
-    /// Puts pairs into empty slots, of each its slot and its fingerprint. The caller
-    /// holds the lock.
+    /// Puts pairs, each with its slot and fingerprint, into empty slots. The caller holds the lock.
     fn put_all(&self, block: usize, pairs: impl Iterator<Item = (usize, u8, (u64, u64))> + Clone);
 
-    /// Empties slots whose pairs have been stored elsewhere. Where that is not
-    /// durable before this, the pairs are left as they are, but are not found.
+    /// Empties slots whose pairs were stored elsewhere. With `leaves_pairs` the copies are not
+    /// durable yet: then the pairs stay, and only their fingerprints are cleared.
     fn vacate(&self, block: usize, slots: impl Iterator<Item = usize> + Clone, leaves_pairs: bool);
 }

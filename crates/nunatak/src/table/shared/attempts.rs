@@ -1,14 +1,14 @@
 //! A change to one key, and the loop of its attempts.
 //!
-//! An attempt holds locks, so it runs no code of the caller's: where it needs an answer of the
-//! caller's `Eq`, it ends. The loop asks while nothing is held, and tries again.
+//! An attempt holds locks, so it runs none of the caller's code. Where it needs an answer of the
+//! caller's `Eq`, it ends. The loop asks while nothing is held, and tries again (R7).
 
 use super::memoised_key_test::{KeyTestAnswers, Learning};
 use crate::sync::Backoff;
 use crate::table::KeyTest;
 
-/// An operation on one key: what becomes of it if it is present, and the value word to
-/// insert if it is not.
+/// An operation on one key: the change of a present key, and the value word to insert for an absent
+/// one.
 pub(in crate::table) struct Request<'r, T, F> {
     pub(in crate::table) hash: u64,
     pub(in crate::table) tag: u64,
@@ -17,19 +17,19 @@ pub(in crate::table) struct Request<'r, T, F> {
     pub(in crate::table) change: &'r F,
 }
 
-/// Why an attempt came to nothing. It holds nothing any more.
+/// The reason why an attempt failed. The attempt holds nothing any more.
 pub(in crate::table) enum Obstacle {
-    /// This value word has the key's tag, and is not known to be the key's or not.
+    /// This value word has the key's tag, and it is unknown whether it belongs to the key.
     Unknown(u64),
-    /// Other threads are to go on first.
+    /// Other threads must act first.
     Wait,
-    /// What was in the way is not there any more.
+    /// The obstacle is gone.
     Gone,
 }
 
 impl<T: KeyTest, F> Request<'_, T, F> {
-    /// Repeats an attempt until it succeeds. `look_up` shows the test all value words that may be
-    /// the key's.
+    /// Repeats an attempt until it succeeds. `look_up` shows the test all value words that may
+    /// belong to the key.
     #[inline(always)]
     pub(in crate::table) fn repeat<R>(
         &self,

@@ -1,14 +1,14 @@
-//! Consistent cuts of tables whose pairs are in pieces, each of which is locked as a whole.
+//! Consistent cuts of tables whose pairs are in pieces; each piece has one lock.
 //!
-//! Changes that are under way end, which is the cut; from there on whoever comes to a piece
-//! first copies it before he changes it. So nobody waits for more than one piece's copy, and
-//! reads never notice.
+//! The thread that takes the cut waits until the running changes have ended. That moment is the
+//! cut. From there on the first thread that comes to a piece copies it before changing it. So a
+//! change waits for at most one piece's copy, and reads never wait.
 //!
 //! Invariants
-//! 1. Who changes anything is in an operation, in which he has found that he may.
-//! 2. A piece is changed only after it was found, or made, copied for the cut that is under
-//!    way: before its lock was taken for the change, or under it.
-//! 3. Pieces that are made of copied ones are copied.
+//! 1. A change runs in an announced operation that has found changes allowed.
+//! 2. A piece is changed only after a thread has found it, or made it, copied for the current cut.
+//!    This happens before the piece's lock is taken for the change, or under the lock.
+//! 3. Pieces that are made of copied pieces count as copied.
 
 use crate::error::Error;
 use crate::seeded::{Bug, seeded};
@@ -16,7 +16,7 @@ use crate::sync::{
     AtomicU64, Backoff, Mutex, OpPin, Ordering, Shared, operations_ended, retire_tag,
 };
 
-/// The pairs of a cut, by their words.
+/// The pairs of a cut, as words.
 #[derive(Debug)]
 pub struct PairSnapshot(Vec<(u64, u64)>);
 
@@ -30,11 +30,11 @@ impl Iterator for PairSnapshot {
 
 #[derive(Debug, Default)]
 pub(in crate::table) struct Cut {
-    /// How many want that nobody changes anything.
+    /// How many threads keep changes out.
     freezing: AtomicU64,
     /// The number of the cut that is being copied, or zero.
     number: AtomicU64,
-    /// That of the last one, and its pairs so far.
+    /// The number of the last cut, and its pairs so far.
     copied: Mutex<Copied>,
 }
 
@@ -42,48 +42,48 @@ pub(in crate::table) struct Cut {
 struct Copied {
     number: u64,
     pairs: Vec<(u64, u64)>,
-    /// Whether memory was refused.
+    /// Whether memory for the pairs was refused.
     is_refused: bool,
 }
 
-/// Lets changes go on, whatever happens.
+/// Allows changes again when it is dropped, also after a panic.
 struct Frozen<'t>(&'t AtomicU64);
 
 impl Drop for Frozen<'_> {
     fn drop(&mut self) {
-        // Release: after what was done meanwhile.
+        // Release: after everything that was done while changes were kept out.
         self.0.fetch_sub(1, Ordering::Release);
     }
 }
 
-/// Ends a cut, whatever happens.
+/// Ends a cut when it is dropped, also after a panic.
 struct Ended<'t>(&'t AtomicU64);
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        // Relaxed: who finds the number still finds that all is copied, or copies for
-        // nobody.
+        // Relaxed: a thread that still finds the number finds every piece copied, or makes copies
+        // that no thread reads.
         self.0.store(0, Ordering::Relaxed);
     }
 }
 
 impl Cut {
-    /// Whether changes are to wait.
+    /// Returns whether changes must wait.
     #[inline(always)]
     pub(in crate::table) fn is_frozen(&self) -> bool {
-        // Acquire: pairs with the release of who has let them go on.
+        // Acquire: pairs with the release that allows changes again.
         self.freezing.load(Ordering::Acquire) != 0
     }
 
-    /// Announces an operation that changes something, if it may now.
+    /// Announces an operation that changes something, if changes are allowed now.
     #[inline(always)]
     pub(in crate::table) fn try_enter(&self) -> Option<OpPin<Shared>> {
         let pin = OpPin::new();
         (!self.is_frozen()).then_some(pin)
     }
 
-    /// Announces an operation that changes something, when it may. The thread is in no
-    /// other.
+    /// Announces an operation that changes something, as soon as changes are allowed. The thread
+    /// must have announced no other operation.
     pub(in crate::table) fn enter(&self) -> OpPin<Shared> {
         let mut backoff = Backoff::new();
         loop {
@@ -94,9 +94,10 @@ impl Cut {
         }
     }
 
-    /// Runs something while nobody changes anything. The caller is in no operation.
+    /// Runs a function while no thread changes anything. The caller must have announced no
+    /// operation.
     pub(in crate::table) fn frozen<R>(&self, run: impl FnOnce() -> R) -> R {
-        // Release: before the barrier that `retire_tag` is.
+        // Release: before the barrier in `retire_tag`.
         self.freezing.fetch_add(1, Ordering::Release);
         let frozen = Frozen(&self.freezing);
         if !seeded(Bug::SnapshotWithoutGrace) {
@@ -111,10 +112,11 @@ impl Cut {
         result
     }
 
-    /// The number of the cut that is being copied, or zero. The caller is in an operation.
+    /// Returns the number of the cut that is being copied, or zero. The caller has announced an
+    /// operation.
     #[inline(always)]
     pub(in crate::table) fn number(&self) -> u64 {
-        // Relaxed: who has entered after the cut has seen that he may.
+        // Relaxed: an operation that began after the cut has found changes allowed (acquire).
         self.number.load(Ordering::Relaxed)
     }
 
@@ -127,8 +129,8 @@ impl Cut {
         }
     }
 
-    /// Takes a cut of about so many pairs; `copy` goes to all pieces and copies those that
-    /// nobody has. One at a time; the caller is in no operation.
+    /// Takes a cut of about `pairs` pairs. `copy` copies all pieces that no other thread has
+    /// copied. Takes one cut at a time; the caller must have announced no operation.
     pub(in crate::table) fn take(
         &self,
         pairs: usize,
@@ -143,7 +145,7 @@ impl Cut {
             copied.pairs.try_reserve(room).map_err(|_| Error::OutOfMemory { bytes })?;
             number
         };
-        // Relaxed: who may change something has seen that nobody is kept from it any more.
+        // Relaxed: an operation that changes something has found changes allowed, after this store.
         self.frozen(|| self.number.store(number, Ordering::Relaxed));
         let ended = Ended(&self.number);
         copy();

@@ -3,7 +3,7 @@
 use crate::error::{Error, FileError};
 use crate::table::{ByEntry, PairTable};
 
-/// What opening a durable map has found and done.
+/// The findings and repairs of the opening of a durable map.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -20,37 +20,37 @@ use crate::table::{ByEntry, PairTable};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Recovery {
-    /// Whether the file was closed when it was open last. If not, the process or the
-    /// machine has ended before.
+    /// Whether the file was closed after its last use. If not, the process or the machine ended
+    /// before.
     pub was_closed: bool,
-    /// Slots that were read.
+    /// The slots that were read.
     pub slots: usize,
-    /// Keys that were found.
+    /// The keys that were found.
     pub items: usize,
-    /// Keys that a resize had yet to move, and that were moved now.
+    /// The keys that a resize had left to move, and that were moved now.
     pub moved: usize,
-    /// Copies of keys that were dropped.
+    /// The copies of keys that were dropped.
     pub dropped: usize,
 }
 
-/// Whether a key's and a value's word are of their types.
+/// Whether the words of a pair are valid for the types of key and value.
 pub(in crate::table) type IsPair<'f> = &'f (dyn Fn(u64, u64) -> bool + Sync);
 
 pub(in crate::table) const NO_PAIR: &str = "a pair is of no key or value of these types";
 
-/// An error that says what is wrong, unless a condition holds.
+/// Returns an error that says what is wrong, unless a condition holds.
 pub(in crate::table) fn ensure(condition: bool, what: &'static str) -> Result<(), Error> {
     if condition { Ok(()) } else { Err(FileError::Corrupt { what }.into()) }
 }
 
-/// Whether a pair is one, and is found, with the value that it has.
+/// Returns an error unless a pair is valid, and a lookup finds it with its value.
 pub(in crate::table) fn verify_pair(
     table: &impl PairTable,
     (word, value_word): (u64, u64),
     is_pair: IsPair<'_>,
 ) -> Result<(), Error> {
     ensure(is_pair(word, value_word), NO_PAIR)?;
-    // The very pair: of words that are no keys others may have the same.
+    // Looks for this very pair: if the word is a hash, other pairs may have the same word.
     let found = table.find(word, &ByEntry(|other| other == value_word));
     ensure(found.is_some(), "a pair is not found where it is")
 }

@@ -1,22 +1,22 @@
 //! Hashes that moves of keys need, where the hasher is the caller's.
 //!
-//! A key goes to a place by its hash, which a slot does not hold. The caller's hasher may
-//! panic, wait and use the map, so that it is asked while nothing is held and no operation is
-//! announced: a move that lacks hashes lists the tags and leaves everything as it is. The
-//! operation that wanted it leaves the table, asks for them, and tries again. So each key is
-//! hashed once for a move, and what the hasher would say another time does not matter.
+//! A hash chooses the new place of a key, and a slot does not hold the hash. The caller's hasher
+//! may panic, wait and use the map, so it is called while nothing is held and no operation is
+//! announced (R7). A move that lacks hashes lists the tags and leaves everything as it is. The
+//! operation ends its announcement, asks for the hashes, and tries again. So each key is hashed
+//! once for a move (R8).
 
 use crate::hash::HashCodec;
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 use std::collections::HashMap;
 
-/// A tag and the half that it is of, which are a word.
+/// A tag and the half that it belongs to. Together they stand for a word.
 pub(in crate::table) type Key = (u64, usize);
 
 #[derive(Debug, Default)]
 pub(in crate::table) struct Hashes {
     lists: Mutex<Lists>,
-    /// How many are wanted: a hint, read and written relaxed.
+    /// How many hashes are wanted: a hint, read and written relaxed.
     wanted: AtomicUsize,
 }
 
@@ -31,12 +31,12 @@ impl Hashes {
         self.lists.lock().known.get(&key).copied()
     }
 
-    /// Whether some are to be asked for.
+    /// Returns whether hashes must be asked for.
     pub(in crate::table) fn are_wanted<P: HashCodec>(&self) -> bool {
         P::runs_callers_code() && self.wanted.load(Ordering::Relaxed) != 0
     }
 
-    /// The keys that were moved.
+    /// Forgets the hashes of keys that were moved.
     pub(in crate::table) fn forget(&self, keys: impl Iterator<Item = Key>) {
         let mut lists = self.lists.lock();
         for key in keys {
@@ -44,7 +44,7 @@ impl Hashes {
         }
     }
 
-    /// Whether the hashes of all keys are known; if not, they are wanted.
+    /// Returns whether the hashes of all these keys are known. Lists the missing ones as wanted.
     pub(in crate::table) fn want(&self, keys: impl Iterator<Item = Key>) -> bool {
         let mut lists = self.lists.lock();
         let Lists { wanted, known } = &mut *lists;
@@ -53,24 +53,24 @@ impl Hashes {
         wanted.is_empty()
     }
 
-    /// Forgets all keys: those that were removed before they were moved stay known.
+    /// Forgets all hashes. A key that was removed before its move would stay known otherwise.
     pub(in crate::table) fn clear(&self) {
         self.lists.lock().known.clear();
     }
 
-    /// Asks the caller's hasher for what is wanted, while nothing is announced or held by this
-    /// thread; whether that was anything.
+    /// Asks the caller's hasher for the wanted hashes. Returns whether there were any. This thread
+    /// must hold nothing and have announced nothing.
     pub(in crate::table) fn ask<P: HashCodec>(&self, codec: &P) -> bool {
         if !P::runs_callers_code() || self.wanted.load(Ordering::Relaxed) == 0 {
             return false;
         }
         let wanted = {
             let mut lists = self.lists.lock();
-            // Under the lock, as in `want`: or else what another thread wants now is not hinted at.
+            // Under the lock, as in `want`: otherwise the hint would miss a wish of another thread.
             self.wanted.store(0, Ordering::Relaxed);
             core::mem::take(&mut lists.wanted)
         };
-        // If it panics, the next move wants them again.
+        // If the hasher panics, the next move wants these hashes again.
         let hash = |key: Key| (key, codec.hash_of_tag(key.0, key.1));
         let hashes: Vec<_> = wanted.into_iter().map(hash).collect();
         self.lists.lock().known.extend(hashes);

@@ -1,11 +1,11 @@
-//! What operations learn of value words whose hash is their key's.
+//! The answers that an operation has about value words whose hash is its key's.
 
 use crate::table::KeyTest;
 use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-/// What is known of value words whose hash is the key's. The caller's code that
-/// tells must not run under a lock. Of most operations that is one word or none.
+/// The known answers about value words whose hash is the key's. The caller's code that answers must
+/// not run under a lock. Most operations meet one such word or none.
 #[derive(Debug, Default)]
 pub(in crate::table) struct KeyTestAnswers {
     first: Option<(u64, bool)>,
@@ -14,7 +14,7 @@ pub(in crate::table) struct KeyTestAnswers {
 
 type Answers = HashMap<u64, bool, foldhash::fast::FixedState>;
 
-/// A test that remembers.
+/// A key test that remembers its answers.
 pub(in crate::table) struct Learning<'t, T>(&'t T, RefCell<&'t mut KeyTestAnswers>);
 
 impl<T: KeyTest> KeyTest for Learning<'_, T> {
@@ -30,8 +30,8 @@ impl<T: KeyTest> KeyTest for Learning<'_, T> {
     }
 }
 
-/// A test that runs no code of the caller's: it answers what is known, and tells what it was
-/// asked for besides.
+/// A key test that never runs the caller's code. It gives the known answers, and keeps a value word
+/// whose answer is unknown.
 pub(in crate::table) struct MemoisedKeyTest<'t, T> {
     test: &'t T,
     known: &'t KeyTestAnswers,
@@ -44,7 +44,7 @@ impl<'t, T: KeyTest> MemoisedKeyTest<'t, T> {
         Self { test, known, unknown: Cell::new(None) }
     }
 
-    /// A value word that it was asked for and did not know.
+    /// Returns a value word whose answer is unknown.
     #[inline(always)]
     pub(in crate::table) fn unknown(&self) -> Option<u64> {
         self.unknown.get()
@@ -87,8 +87,9 @@ impl KeyTestAnswers {
         }
     }
 
-    /// In which of the slots that have its fingerprint a key is that nobody else changes, so that
-    /// what has its tag is its pair; and its value word. Or one that is not known to be its.
+    /// Returns the key's slot and value word, among the slots with its fingerprint; fails with a
+    /// value word whose answer is unknown. No other thread may change the key: then the words of a
+    /// slot with its tag are one pair.
     #[inline(always)]
     pub(in crate::table) fn slot_of<T: KeyTest>(
         &self,
@@ -115,7 +116,7 @@ impl KeyTestAnswers {
         }
     }
 
-    /// Asks a test about all value words that a lookup comes upon.
+    /// Asks a test about all value words that a lookup meets.
     pub(in crate::table) fn learn<T: KeyTest>(
         &mut self,
         test: &T,

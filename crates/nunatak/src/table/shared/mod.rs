@@ -1,13 +1,13 @@
-//! The parts that several tables share. Nothing here knows a table.
+//! The parts that several tables share. They know no table.
 //!
 //! - [`bucket`]: buckets of 256 bytes, with a fingerprint for each slot.
 //! - [`chains`]: the place of keys that find no room elsewhere.
-//! - [`groups`]: the stages of a batch, in groups of operations.
-//! - [`cut`]: consistent cuts of tables whose pieces are locked as a whole.
+//! - [`prefetch_groups`]: the stages of a batch, in groups of operations.
+//! - [`cut`]: consistent cuts of tables whose pieces have one lock each.
 //! - [`attempts`]: a change to one key, and the loop of its attempts.
-//! - [`known`]: answers of the caller's `Eq` that an operation remembers.
+//! - [`memoised_key_test`]: answers of the caller's `Eq` that an operation remembers.
 //! - [`hashes`] and [`rehashed`]: answers of the caller's hasher, for moves of keys.
-//! - [`files`], [`paged`] and [`restoring`]: tables in files.
+//! - [`files`], [`paged`] and [`recovery_progress`]: tables in files.
 
 pub(in crate::table) mod attempts;
 pub(in crate::table) mod bucket;

@@ -1,4 +1,4 @@
-//! What tables in files have in common that rest on the order of their stores: Pea Hash and
+//! The common parts of the tables whose files rest on the order of their stores: Pea Hash and
 //! TurboHash.
 
 use super::chains::Chains;
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::memory::Medium;
 use crate::memory::durable::{Paged, Pool};
 
-/// A table whose pages are copied before they are changed, unless the medium has an order.
+/// A table whose pages are copied before they are changed, unless the medium is ordered.
 #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
 pub trait PagedTable: Send + Sync {
     #[doc(hidden)]
@@ -17,14 +17,14 @@ pub trait PagedTable: Send + Sync {
     fn chains(&self) -> &Chains<Paged>;
     #[doc(hidden)]
     fn restoring(&self) -> &RecoveryProgress;
-    /// All that was acknowledged before is durable after it.
+    /// Makes everything durable that was acknowledged before.
     #[doc(hidden)]
     fn sync(&self) -> Result<(), Error>;
-    /// Looks at every slot: how many pairs there are.
+    /// Checks every slot. Returns the number of pairs.
     #[doc(hidden)]
     fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error>;
-    /// Says what the next one who opens the table wants to know, since nobody changes it
-    /// any more.
+    /// Stores the data that the next opening of the table needs. No thread changes the table any
+    /// more.
     #[doc(hidden)]
     fn close(&self) -> Result<(), Error>;
 
@@ -33,22 +33,22 @@ pub trait PagedTable: Send + Sync {
         self.medium().pool()
     }
 
-    /// Whether it has to be asked whether there is room.
+    /// Returns whether [`has_room`](Self::has_room) must be called before a change.
     #[doc(hidden)]
     #[inline(always)]
     fn is_tight(&self) -> bool {
         self.chains().slots().is_tight() || self.medium().is_tight()
     }
 
-    /// An error if the map is so full that a key might find no room.
+    /// Returns an error if the map is so full that a key might find no room.
     #[doc(hidden)]
     fn has_room(&self) -> Result<(), Error> {
         self.chains().slots().has_room()?;
-        // What was replaced is free after a sync.
+        // A sync frees the pages that were replaced.
         self.with_room(|| self.medium().has_room(0))
     }
 
-    /// Does something that needs room for copies, after a sync if there is none.
+    /// Runs a function that needs room for copies. If there is none, syncs and tries once more.
     #[doc(hidden)]
     fn with_room(&self, run: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
         run().or_else(|_| {
@@ -57,7 +57,7 @@ pub trait PagedTable: Send + Sync {
         })
     }
 
-    /// How many pairs were found since the table was opened.
+    /// Returns how many pairs were found since the table was opened.
     #[doc(hidden)]
     fn found(&self) -> usize {
         self.restoring().found()
@@ -69,13 +69,13 @@ pub trait PagedTable: Send + Sync {
 pub(in crate::table) fn begin_to_open(medium: &Paged) -> Result<bool, Error> {
     let was_closed = medium.pool().was_closed();
     if medium.pool().trim()? {
-        // What was cut off must not be there when the file grows again.
+        // The trimmed part must not be there when the file grows again.
         medium.barrier()?;
     }
     Ok(was_closed)
 }
 
-/// Whether there is room for what a table that was just made or opened needs first.
+/// Returns an error unless a table that was just made or opened has room for its first changes.
 pub(in crate::table) fn has_first_room(table: &impl PagedTable) -> Result<(), Error> {
     if !table.medium().is_read_only() {
         table.chains().slots().has_room()?;

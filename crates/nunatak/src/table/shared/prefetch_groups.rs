@@ -1,28 +1,24 @@
-//! The operations of a batch in groups, each of which goes through some stages: what one stage
-//! has fetched the next one finds, since there are other groups between.
+//! The operations of a batch, in groups (see `docs/batches.md`). Each group goes through some
+//! stages. A stage finds the lines that the stage before has fetched, because other groups run in
+//! between.
 //!
-//! A prefetch whose page's address is not at hand does not retire before the address is. So
-//! one of them among the hundred instructions of an operation holds up all of these, while
-//! those that follow each other wait side by side. (Gets of TurboHash, 2^22 items in 128 MiB:
-//! 79 million a second in groups of 16, 70 with the same stages for each operation by itself,
-//! 76 in groups of 8, 77 in groups of 32.)
+//! A prefetch whose page address is not cached does not retire before that address arrives. One
+//! such prefetch among the hundred instructions of an operation holds all of them up; a row of such
+//! prefetches waits side by side.
 //!
-//! # How far ahead
-//! What is fetched must still be in the first-level cache when its turn comes, and headers of
-//! buckets of 256 bytes are in a quarter of its sets: on Zen 4, whose cache has 32 KiB, what is
-//! fetched as far ahead as is best elsewhere is gone again. (2^22 items: Pea Hash inserts 28 million
-//! a second so, and 37 in groups of 8 that are soon over.)
+//! # Prefetch distance
+//! A fetched line must still be in the first-level cache at its turn. Headers of buckets of 256
+//! bytes use a quarter of its sets, so a cache of 32 KiB needs a shorter distance.
 //!
-//! Nor can many lines be on their way to that cache: a loop that does nothing else reads 97 million
-//! random lines a second there, and 194 million if they are prefetched into the second level. So
-//! DLHT, whose bins are one line each, does so. Headers of buckets of four lines gain nothing by it,
-//! since there such prefetches do nothing if all are for the same line of four.
+//! The first-level cache also limits the lines on their way; the second level allows twice as many.
+//! So there DLHT, whose bins are one line each, prefetches into the second level. Buckets of four
+//! lines gain nothing by it: such prefetches do nothing if all are for the same line of four.
 
 use crate::memory::prefetch::{prefetch, prefetch_to_second_level};
 use core::ops::Range;
 use std::sync::OnceLock;
 
-/// How far ahead of its execution an operation's lines are best fetched.
+/// The best distance between the prefetch of an operation's lines and its execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::table) enum PrefetchDistance {
     Near,
@@ -30,7 +26,6 @@ pub(in crate::table) enum PrefetchDistance {
 }
 
 impl PrefetchDistance {
-    /// That of this machine.
     pub(in crate::table) fn here() -> Self {
         static HERE: OnceLock<PrefetchDistance> = OnceLock::new();
         *HERE.get_or_init(|| match first_level_bytes() {
@@ -46,9 +41,9 @@ impl PrefetchDistance {
         }
     }
 
-    /// Fetches a line that is one of many, side by side: into the second-level cache if the first
-    /// level bears few, so that twice as many can be under way. (Not the same line of each bucket
-    /// of four: see above.)
+    /// Fetches a line that is one of many, side by side. `Near` fetches into the second-level
+    /// cache, so that twice as many lines can be on their way. (Not for the same line of each
+    /// bucket of four.)
     #[inline(always)]
     pub(in crate::table) fn fetch<T>(self, address: *const T) {
         match self {
@@ -57,7 +52,7 @@ impl PrefetchDistance {
         }
     }
 
-    /// How many operations go through a stage together.
+    /// Returns how many operations go through a stage together.
     const fn group(self) -> usize {
         match self {
             Self::Near => 8,
@@ -66,11 +61,11 @@ impl PrefetchDistance {
     }
 }
 
-/// The size of the first-level data cache, if the system tells.
+/// Returns the size of the first-level data cache, if the system reports it.
 fn first_level_bytes() -> Option<usize> {
     #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
     {
-        // SAFETY: it takes a number, and returns one or that it knows none.
+        // SAFETY: `sysconf` takes a number, returns a number, and touches no memory of ours.
         let bytes = unsafe { libc::sysconf(libc::_SC_LEVEL1_DCACHE_SIZE) };
         usize::try_from(bytes).ok().filter(|&bytes| bytes > 0)
     }
@@ -78,8 +73,8 @@ fn first_level_bytes() -> Option<usize> {
     None
 }
 
-/// How many groups later than the first one an operation is at each of the other stages, by how
-/// far ahead is best. The last one executes it.
+/// The delay of each stage behind the first, in groups, for both distances. The last stage executes
+/// the operations.
 #[derive(Debug)]
 pub(in crate::table) struct StageDelays<const STAGES: usize> {
     pub(in crate::table) near: [usize; STAGES],
@@ -87,15 +82,14 @@ pub(in crate::table) struct StageDelays<const STAGES: usize> {
 }
 
 impl<const STAGES: usize> StageDelays<STAGES> {
-    /// The length of a ring for what is known of the operations between the first stage and the
-    /// last one.
+    /// Returns the length of a ring for the operations between the first stage and the last.
     pub(in crate::table) const fn ring(&self) -> usize {
         let near = (self.near[STAGES - 1] + 1) * PrefetchDistance::Near.group();
         let far = (self.far[STAGES - 1] + 1) * PrefetchDistance::Far.group();
         (if near > far { near } else { far }).next_power_of_two()
     }
 
-    /// The groups of a batch, and the lags of its stages.
+    /// Returns the groups of a batch, and the delays of its stages.
     #[inline(always)]
     pub(in crate::table) fn groups(&self, count: usize) -> (Groups, [usize; STAGES]) {
         self.groups_of(PrefetchDistance::here(), count)
@@ -108,23 +102,21 @@ impl<const STAGES: usize> StageDelays<STAGES> {
     }
 }
 
-/// The groups of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::table) struct Groups {
     count: usize,
     group: usize,
-    /// The lag of the last stage.
     last: usize,
 }
 
 impl Groups {
-    /// The turns that it takes until all groups have been at all stages.
+    /// Returns the turns until every group has passed every stage.
     #[inline(always)]
     pub(in crate::table) fn turns(self) -> Range<usize> {
         0..self.count.div_ceil(self.group) + self.last
     }
 
-    /// The operations that are at a stage that lags so far behind the first one at a turn.
+    /// Returns the operations that are, at a turn, in the stage with this delay.
     #[inline(always)]
     pub(in crate::table) fn at(self, turn: usize, lag: usize) -> Range<usize> {
         let first = turn.checked_sub(lag).map_or(self.count, |group| group * self.group);

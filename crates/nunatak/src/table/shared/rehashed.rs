@@ -1,39 +1,38 @@
-//! Hashes of the keys of a part of a table that is stored anew, where the hasher is the
-//! caller's.
+//! Hashes of the keys of a part of a table that is stored again, where the hasher is the caller's.
 //!
-//! Slots don't hold hashes. The caller's hasher may panic, wait and use the map, so that it is
-//! not asked under a lock: whoever wants to store a part anew looks, under its lock, whether
-//! all hashes are known. If not, the tags are noted, the operation lets everything go, asks,
-//! and tries again. What the hasher says counts once, and within the part: a hasher that says
-//! something else each time moves a key to where it is not found, and nothing else.
+//! Slots do not hold hashes. The caller's hasher may panic, wait and use the map, so it is not
+//! called under a lock (R7). A thread that wants to store a part again checks, under the part's
+//! lock, whether all hashes are known. If not, it notes the tags, releases everything, asks, and
+//! tries again. Each answer is used once, and within the part: a hasher that contradicts itself
+//! only moves a key to where lookups do not find it (R8).
 
 use crate::hash::HashCodec;
 use std::collections::HashMap;
 
-/// What is known of hashes. Of the default hasher nothing needs to be.
+/// The known hashes. The default hasher needs none.
 #[derive(Debug, Default)]
 pub(in crate::table) struct Rehashed(Option<Box<Lists>>);
 
 #[derive(Debug, Default)]
 struct Lists {
-    /// What hashes of the part have in common: that many of their highest bits.
+    /// The highest bits that the hashes of the part share, and how many bits those are.
     part: (u64, u32),
     known: HashMap<u64, u64, foldhash::fast::FixedState>,
     missing: Vec<u64>,
 }
 
-/// The bits of a hash below so many.
+/// Returns a mask of the bits of a hash below the highest `bits`.
 fn own_bits(bits: u32) -> u64 {
     u64::MAX.checked_shr(bits).unwrap_or(0)
 }
 
-/// Hashes are to be asked for, while nothing is held and no operation announced.
+/// Hashes must be asked for, while nothing is held and no operation is announced.
 #[derive(Debug)]
 pub(in crate::table) struct Unhashed;
 
 impl Rehashed {
-    /// Whether the hashes of these tags are known: all of a part, whose hashes have as many
-    /// highest bits in common with `hash`.
+    /// Returns whether the hashes of these tags are known. The tags are all of a part, whose hashes
+    /// share their highest `bits` bits with `hash`.
     pub(in crate::table) fn has_all<P: HashCodec>(
         &mut self,
         (hash, bits): (u64, u32),
@@ -45,7 +44,7 @@ impl Rehashed {
         let lists = &mut **self.0.get_or_insert_default();
         let part = (hash & !own_bits(bits), bits);
         if lists.part != part {
-            // It is another part by now.
+            // The part has been replaced by another.
             *lists = Lists { part, ..Lists::default() };
         }
         let Lists { known, missing, .. } = lists;
@@ -53,12 +52,12 @@ impl Rehashed {
         missing.is_empty()
     }
 
-    /// Whether it was asked for something that it does not know.
     pub(in crate::table) fn is_missing(&self) -> bool {
         self.0.as_ref().is_some_and(|lists| !lists.missing.is_empty())
     }
 
-    /// Asks the hasher for what is missing. The thread holds no lock and is in no operation.
+    /// Asks the hasher for the missing hashes. The thread holds no lock and has announced no
+    /// operation.
     pub(in crate::table) fn learn<P: HashCodec>(&mut self, codec: &P) {
         let Some(lists) = &mut self.0 else { return };
         let Lists { part: (part, bits), known, missing } = &mut **lists;
@@ -68,7 +67,7 @@ impl Rehashed {
         }
     }
 
-    /// The hash of a tag that is known.
+    /// Returns the hash of a tag that is known.
     #[inline(always)]
     pub(in crate::table) fn hash<P: HashCodec>(&self, codec: &P, tag: u64, half: usize) -> u64 {
         if !P::runs_callers_code() {
@@ -88,7 +87,7 @@ mod tests {
     use core::hash::BuildHasher;
     use core::sync::atomic::{AtomicU64, Ordering};
 
-    /// Says something else each time.
+    /// A hasher that returns another hash each time.
     #[derive(Default)]
     struct Fickle(AtomicU64);
 

@@ -3,13 +3,13 @@
 use crate::hash::IdentityCodec;
 use crate::table::{ByWord, Change, Design, Dlht, Iceberg, PairTable, Pea, Turbo};
 
-/// What was fetched ahead is a hint: each lookup finds what is there when its turn comes.
+/// A prefetched line is a hint: each lookup finds the pair that is present at its turn.
 fn a_batch_sees_what_happens_while_it_runs<D: Design>() {
     const COUNT: u64 = 200;
     // Enough for all tables to grow.
     const MANY: usize = 1 << 18;
     let table = D::table(IdentityCodec, 0).unwrap();
-    // Words of which a codec by hashes needs no mixing.
+    // Words that are hashes already, so that the codec need not mix them.
     let word = |number: u64| (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let put = |number, value| {
         let _ = table.apply(word(number), &ByWord, Some(value), |_| Change::To(value));
@@ -23,7 +23,7 @@ fn a_batch_sees_what_happens_while_it_runs<D: Design>() {
         |at, found| {
             let at = at as u64;
             match at {
-                // Every place, then every value, a key that goes and one that comes.
+                // Touches every place, then every value; removes one key and inserts another.
                 0 => {
                     assert_eq!(found, Some(0));
                     table.reserve(MANY).unwrap();

@@ -1,4 +1,4 @@
-//! Tests that all tables share, and a table that only tests know.
+//! Tests that all tables share, and a table for tests only.
 
 mod batches;
 mod toy;

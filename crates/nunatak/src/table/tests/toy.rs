@@ -1,9 +1,9 @@
 //! A fifth table, correct and slow: a list of pairs under a lock.
 //!
-//! It shows what a new table takes: a folder with its stages and its design. The maps take any
-//! [`Design`], so no other file of the library knows this one; `tests/mod.rs` names it. A table that
-//! callers may name takes four lines elsewhere: a `mod` and a `pub use` in `table/mod.rs`, its
-//! alias in `map/`, and their names in `lib.rs`.
+//! It shows what a new table needs: a folder with its stages and its design. The maps take any
+//! [`Design`], so no other file of the library knows this table; `tests/mod.rs` names it. A public
+//! table takes four lines elsewhere: a `mod` and a `pub use` in `table/mod.rs`, its alias in
+//! `map/`, and their names in `lib.rs`.
 
 use crate::error::Error;
 use crate::hash::{HashCodec, Hashing};
@@ -43,8 +43,8 @@ pub(super) struct Table<P> {
 }
 
 impl<P> Table<P> {
-    /// Acts on the pairs, and the place of a key among them, under the lock. The test runs outside
-    /// of the lock if it is the caller's code.
+    /// Acts on the pairs and the position of a key among them, under the lock. A test that runs the
+    /// caller's code runs outside of the lock.
     fn with_place<T: KeyTest, R>(
         &self,
         word: u64,

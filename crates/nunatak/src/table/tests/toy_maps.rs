@@ -1,4 +1,4 @@
-//! The maps over the toy table: they need nothing of a table but its stages and its design.
+//! The maps over the toy table: they need only its stages and its design.
 
 use super::toy::Toy;
 use crate::{BoxedMap, Compute, ConcurrentMap, InlineMap, Op, Outcome, RandomState, Request, Stop};

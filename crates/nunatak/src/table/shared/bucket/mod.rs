@@ -1,8 +1,8 @@
-//! What the table asks of a bucket, whatever the size of its entries (section 3.3,
-//! "Supporting different key sizes").
+//! The interface of a bucket, for every size of entries (section 3.3, "Supporting different key
+//! sizes").
 //!
-//! A bucket is 256 bytes, and has a fingerprint for each of its slots, flags and a lock.
-//! How many slots that leaves is the entries' affair: ⌊256 / (E + 1.125)⌋ of E bytes.
+//! A bucket has 256 bytes: slots, a fingerprint for each slot, flags and a lock. It holds ⌊256 / (E
+//! + 1.125)⌋ entries of E bytes.
 
 mod narrow;
 mod sizes;
@@ -21,7 +21,7 @@ use core::fmt::Debug;
 
 #[cfg(not(modelled))]
 use crate::memory::Zeroed as Element;
-/// What a reserved array of a model checker holds.
+/// The elements of a reserved array under a model checker.
 #[cfg(modelled)]
 pub(crate) trait Element: crate::memory::Zeroed + crate::memory::Released {}
 #[cfg(modelled)]
@@ -30,15 +30,15 @@ impl<T: crate::memory::Zeroed + crate::memory::Released> Element for T {}
 const FLAGS_SHIFT: u32 = 56;
 const LOCK: u64 = 1 << 63;
 
-/// What a bucket tells of keys whose first bucket it is.
+/// A bucket's flags about the keys whose first bucket it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Flag {
-    /// One may be in its second bucket.
+    /// A key may be in its second bucket.
     Second = 1 << FLAGS_SHIFT,
-    /// One may be in the stash.
+    /// A key may be in the stash.
     Stashed = 2 << FLAGS_SHIFT,
-    /// One may be in the table's chains.
+    /// A key may be in the table's chains.
     Chained = 4 << FLAGS_SHIFT,
 }
 
@@ -47,18 +47,18 @@ const ALL_FLAGS: u64 = 7 << FLAGS_SHIFT;
 /// The bit that every tag of a durable table of duplicate keys has.
 const HIGHEST: u64 = 1 << 63;
 
-/// How a slot says that it holds a pointer to many values.
+/// How a slot shows that it holds a pointer to many values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marking {
-    /// By its place: it comes before all that hold values.
+    /// By its number: pointers come before all values.
     Place,
-    /// By its word: the tag without its highest bit. What would be zero then is left as it
-    /// is, and slots of that tag hold nothing but pointers.
+    /// By its first word: the tag without its highest bit. If that would be zero, the tag stays as
+    /// it is, and slots of that tag hold only pointers.
     Tag,
 }
 
 impl Marking {
-    /// The first word of a slot.
+    /// Returns the first word of a slot.
     #[inline(always)]
     pub(in crate::table) fn word(self, tag: u64, is_pointer: bool) -> u64 {
         match self {
@@ -67,75 +67,76 @@ impl Marking {
         }
     }
 
-    /// The tag that a slot's first word tells of.
+    /// Returns the tag that a slot's first word stands for.
     #[inline(always)]
     pub(in crate::table) fn tag(self, word: u64) -> u64 {
         if self == Self::Tag { word | HIGHEST } else { word }
     }
 
-    /// Whether a slot holds a pointer by its first word.
+    /// Returns whether a slot's first word shows a pointer.
     #[inline(always)]
     pub(in crate::table) fn is_pointer(self, word: u64) -> bool {
         self == Self::Tag && (word & HIGHEST == 0 || word == HIGHEST)
     }
 
-    /// Whether slots of a tag hold nothing but pointers.
+    /// Returns whether slots of a tag hold only pointers.
     #[inline(always)]
     pub(in crate::table) fn has_only_pointers(self, tag: u64) -> bool {
         self == Self::Tag && tag == HIGHEST
     }
 }
 
-/// What a slot of a table of duplicate keys holds.
+/// The contents of a slot in a table of duplicate keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item {
     pub(in crate::table) fingerprint: u8,
     pub(in crate::table) tag: u64,
-    /// A value, or a pointer to many.
+    /// A value, or a pointer to many values.
     pub(in crate::table) value_word: u64,
     pub(in crate::table) is_pointer: bool,
 }
 
-/// What a bucket tells of its slots, as it was loaded.
+/// The header of a bucket, as it was loaded.
 #[allow(private_interfaces, reason = "the trait is sealed: its module is private")]
 pub trait Header: Copy {
-    /// The slots that have a fingerprint; the free ones of zero.
+    /// Returns the slots with a fingerprint; fingerprint zero returns the free slots.
     fn matching(self, fingerprint: u8) -> BitIter;
 
     fn has(self, flag: Flag) -> bool;
 
-    /// Whether keys whose first bucket it is are in it or nowhere.
+    /// Returns whether every key whose first bucket this is, is in this bucket or absent.
     fn has_no_flag(self) -> bool;
 
     fn free_slots(self) -> u32;
 }
 
-/// A bucket of entries of some size.
+/// A bucket for entries of one size.
 ///
-/// Who holds the lock is the only one to change it, but for the lock.
+/// Only the holder of the lock changes the bucket; other threads change the lock's bit only.
 #[allow(private_interfaces, private_bounds, reason = "the trait is sealed: its module is private")]
 pub trait Layout: Element + Debug + Send + Sync + Sized + 'static {
-    /// Whether it is made for media that are durable.
+    /// Whether the bucket suits durable media.
     const IS_DURABLE: bool;
-    /// How many entries it holds.
+    /// The number of slots.
     const SLOTS: usize;
-    /// Whether every pair is the slot's, whatever the header is ([`is_pair_of`](Self::is_pair_of)).
+    /// Whether a loaded pair is always valid, so that [`is_pair_of`](Self::is_pair_of) returns
+    /// true.
     const PAIRS_ARE_WHOLE: bool = false;
     type Header: Header;
 
-    /// Fingerprints and flags; the flags not after the fingerprints.
+    /// Loads fingerprints and flags. The flags are not newer than the fingerprints.
     fn header(&self) -> Self::Header;
 
-    /// What is in a slot: a tag, and the value of the key that it is of. The tag is zero or
-    /// another one's if the slot has become free, or another key's, since the header was
-    /// loaded. By one load if that is `whole`.
+    /// Loads a tag and the value of its key from a slot. The tag is zero or another key's if the
+    /// slot was freed or reused since the header was loaded. With `whole`, loads both words at
+    /// once.
     fn pair(&self, slot: usize, whole: bool) -> (u64, u64);
 
-    /// Whether a pair that was loaded after a header, which told of its slot, was the
-    /// slot's: not a half of two, nor one whose insert has not ended.
+    /// Returns whether a pair that was loaded after `header` is valid: its two halves belong
+    /// together, and its insert has ended.
     fn is_pair_of(&self, header: Self::Header, slot: usize) -> bool;
 
-    /// What a lookup touches of a slot, beside the header.
+    /// Yields the addresses of a slot that a lookup reads, besides the header.
     fn addresses(&self, slot: usize) -> impl Iterator<Item = *const u8>;
 
     fn try_lock(&self) -> bool;
@@ -144,62 +145,63 @@ pub trait Layout: Element + Debug + Send + Sync + Sized + 'static {
 
     fn unlock(&self);
 
-    /// Sets a flag, before what it tells of. The caller holds the lock.
+    /// Sets a flag, before the store that it announces. The caller holds the lock.
     fn set<M: Medium>(&self, medium: &M, flag: Flag);
 
     /// Puts a pair into a free slot. The caller holds the lock.
     fn put<M: Medium>(&self, medium: &M, slot: usize, fingerprint: u8, pair: (u64, u64));
 
-    /// Replaces the value of a slot, whose key nobody else changes.
+    /// Replaces the value of a slot. No other thread may change its key.
     fn replace<M: Medium>(&self, medium: &M, slot: usize, value_word: u64);
 
     /// Empties a slot. The caller holds the lock.
     fn clear<M: Medium>(&self, medium: &M, slot: usize);
 
-    /// Begins to make what a lookup has seen of a slot durable.
+    /// Begins to make a slot durable that a lookup has read.
     fn flush<M: Medium>(&self, _medium: &M, _slot: usize) {}
 
-    /// Makes what was put into a slot durable.
+    /// Makes a pair that was put into a slot durable.
     fn persist<M: Medium>(&self, _medium: &M, _slot: usize) {}
 
-    /// Makes the value that a slot was given durable.
+    /// Makes a slot's new value durable.
     fn persist_value<M: Medium>(&self, _medium: &M, _slot: usize) {}
 
-    /// All that is in a bucket that does not change.
+    /// Yields the items of a bucket that does not change.
     fn items(&self, marking: Marking) -> impl Iterator<Item = Item>;
 
-    /// Puts something into the bucket; which slot it is in, if there is room. The caller
-    /// holds the lock, whose version tells readers of it.
+    /// Puts an item into the bucket, and returns its slot; `None` if there is no room. The caller
+    /// holds the lock, whose version makes readers try again.
     fn add<M: Medium>(&self, medium: &M, marking: Marking, item: Item) -> Option<usize>;
 
-    /// Which keys of the bucket may be elsewhere.
+    /// Returns the flags: they say where else keys of this bucket may be.
     fn flags(&self) -> u64;
 
-    /// Gives a bucket that nobody else has flags besides its own.
+    /// Adds flags to a bucket that no other thread can reach.
     fn add_flags<M: Medium>(&self, medium: &M, flags: u64);
 
-    /// Gives a bucket that nobody else has the header of these fingerprints and flags.
+    /// Stores the header, of these fingerprints and flags, of a bucket that no other thread can
+    /// reach.
     #[cfg(durable)]
     fn restore<M: Medium>(&self, _medium: &M, _fingerprints: &[u8], _flags: u64) {
         unreachable!("nothing in RAM is found after a crash")
     }
 
-    /// This bucket if its entries have 16 bytes. Only such a bucket can hold pointers to the
-    /// values of a key that has many.
+    /// Returns this bucket if its entries have 16 bytes. Only such a bucket can hold pointers to
+    /// the values of a key with many values.
     #[inline(always)]
     fn as_wide(&self) -> Option<&Bucket> {
         None
     }
 
-    /// Makes the page of a bucket that is new resident.
+    /// Makes the page of a new bucket resident.
     fn touch<M: Medium>(&self, medium: &M);
 
-    /// Makes a bucket that nobody else has as new.
+    /// Empties a bucket that no other thread can reach.
     fn empty<M: Medium>(&self, medium: &M);
 }
 
-/// The value word of a key in a bucket whose header was loaded, by its fingerprint and its
-/// tag; `pair` loads what is in a slot, as [`Layout::pair`] does.
+/// Returns the value word of a key in a bucket, by fingerprint and tag. The header was loaded
+/// before; `pair` loads a slot, as [`Layout::pair`] does.
 #[inline(always)]
 pub(in crate::table) fn find_in<L: Layout, T: KeyTest>(
     bucket: &L,
@@ -226,12 +228,12 @@ pub(in crate::table) fn find_in<L: Layout, T: KeyTest>(
     }
 }
 
-/// Stores a word whose lock the caller holds. Release: of fingerprints and flags, as said
-/// there; when a bucket is unlocked, who locks it next sees all that was done.
+/// Stores a word whose lock the caller holds. Release: for fingerprints and flags, see the callers;
+/// at an unlocking, the next holder sees all earlier stores.
 #[inline(always)]
 fn store<M: Medium>(medium: &M, word: &AtomicU64, new: u64) {
-    // As in the front yard of IcebergHT: loom does not know that what others have stored
-    // since the locking they stored in its place.
+    // As in the front yard of IcebergHT: since the locking, other threads have changed the word
+    // only by setting the lock's bit. Loom does not know that.
     #[cfg(loom)]
     {
         let _ = medium;
@@ -241,8 +243,8 @@ fn store<M: Medium>(medium: &M, word: &AtomicU64, new: u64) {
     medium.store_word(word, new, Ordering::Release);
 }
 
-/// Stores a pair into a slot whose tag is zero. Both words are of one cache line,
-/// which persists in this order: what a crash leaves of it is all or nothing.
+/// Stores a pair into a slot whose tag is zero. Both words are in one cache line, which persists in
+/// the order of the stores: a crash leaves all of the pair or nothing.
 #[inline(always)]
 pub(in crate::table) fn put_pair<M: Medium>(
     medium: &M,
@@ -253,6 +255,6 @@ pub(in crate::table) fn put_pair<M: Medium>(
         medium.store_first(slot, tag, Ordering::Release);
     }
     medium.store_second(slot, value_word, Ordering::Relaxed);
-    // Release: who finds the tag finds the value and the fingerprint.
+    // Release: a reader that finds the tag finds the value and the fingerprint.
     medium.store_first(slot, tag, Ordering::Release);
 }

@@ -1,5 +1,5 @@
-//! Buckets of smaller entries (section 3.3): of keys of 4 bytes with values of 8, of which
-//! 19 fit, and of both of 4 bytes, of which 28 do. In RAM.
+//! Buckets of smaller entries (section 3.3), in RAM: keys of 4 bytes with values of 8 (19 slots),
+//! and keys and values of 4 bytes (28 slots).
 //!
 //! ```text
 //! 12 bytes an entry                      8 bytes an entry
@@ -14,19 +14,17 @@
 //!           31…0   the last slots' fingerprints (of 12 bytes: three, up to bit 23)
 //! ```
 //!
-//! A tag is the key itself, so that no value of it is left to say that a slot is free: its
-//! fingerprint says that.
+//! A tag is the key itself, so no tag is left to mark a free slot. The fingerprint zero marks it.
 //!
 //! Invariants
-//! 1. Who holds the lock is the only one to store anything in the bucket, but for the
-//!    value of a slot whose key nobody else changes.
-//! 2. A key is in a slot exactly while the slot has its fingerprint: that is set after the
-//!    pair was stored, and cleared to take it out. Who finds it finds that pair, or one
-//!    that was stored later.
-//! 3. Of 12 bytes the version is another one before another key is stored in a slot. So a
-//!    tag and a value that were loaded between two looks at one version are a pair, of a
-//!    key whose insert has ended. Of 8 bytes, a pair that was found by a fingerprint which
-//!    is still there is one.
+//! 1. Only the holder of the lock stores in the bucket. Exception: the value of a slot whose key no
+//!    other thread changes.
+//! 2. A key is in a slot exactly while the slot has its fingerprint. The fingerprint is set after
+//!    the pair was stored, and cleared to remove the key. A reader that finds it finds that pair,
+//!    or one that was stored later.
+//! 3. In entries of 12 bytes the version changes before another key is stored in a slot. So a tag
+//!    and a value that were loaded between two loads of one version are a pair whose insert has
+//!    ended. In entries of 8 bytes, a pair is valid if its fingerprint is unchanged after the load.
 
 use super::{ALL_FLAGS, Flag, Header, Item, LOCK, Layout, Marking, store};
 use crate::memory::{Heap, Medium, Zeroed};
@@ -34,7 +32,7 @@ use crate::seeded::{Bug, seeded};
 use crate::simd::BitIter;
 use crate::sync::{AtomicU64, Backoff, Ordering, fence};
 
-/// What every tag has besides the bits that are stored, so that none is zero.
+/// A bit that every tag has besides the stored bits, so that no tag is zero.
 pub(crate) const TAG: u64 = 1 << 32;
 
 const VERSION_SHIFT: u32 = 24;
@@ -47,7 +45,7 @@ const fn slots(slots: usize) -> usize {
 const SLOTS_12: usize = slots(19);
 const SLOTS_8: usize = slots(28);
 
-/// Fingerprints of so many words and a piece of one, flags and the lock.
+/// The lock, the flags, and the fingerprints of the slots.
 #[derive(Debug)]
 #[repr(C)]
 struct Head<const WORDS: usize, const SLOTS: usize> {
@@ -126,7 +124,7 @@ impl<const WORDS: usize, const SLOTS: usize> Header for NarrowHeader<WORDS, SLOT
 impl<const WORDS: usize, const SLOTS: usize> Head<WORDS, SLOTS> {
     #[inline(always)]
     fn header(&self) -> NarrowHeader<WORDS, SLOTS> {
-        // Acquire: what was stored before a fingerprint was set, or a flag, is seen.
+        // Acquire: stores before the setting of a fingerprint or a flag are visible.
         let head = self.head.load(Ordering::Acquire);
         let fingerprints = core::array::from_fn(|at| self.fingerprints[at].load(Ordering::Acquire));
         NarrowHeader { head, fingerprints }
@@ -141,17 +139,17 @@ impl<const WORDS: usize, const SLOTS: usize> Head<WORDS, SLOTS> {
     fn lock(&self) {
         let mut backoff = Backoff::new();
         while !self.try_lock() {
-            // Relaxed: only a hint.
+            // Relaxed: a hint.
             while self.head.load(Ordering::Relaxed) & LOCK != 0 {
                 backoff.wait();
             }
         }
     }
 
-    /// The head, as who holds the lock, or is alone, knows it.
+    /// Returns the head as the holder of the lock, or the only user, knows it.
     #[inline(always)]
     fn held(&self) -> u64 {
-        // Relaxed: what others store in it is the lock's bit, which is set.
+        // Relaxed: other threads store only the lock's bit, which is set.
         self.head.load(Ordering::Relaxed)
     }
 
@@ -160,7 +158,7 @@ impl<const WORDS: usize, const SLOTS: usize> Head<WORDS, SLOTS> {
         store(&Heap, &self.head, self.held() & !LOCK);
     }
 
-    /// Sets or clears flags of a head whose lock the caller holds, or that is his alone.
+    /// Sets flags of a head. The caller holds the lock, or no other thread can reach the head.
     fn add_flags<M: Medium>(&self, medium: &M, flags: u64) {
         if self.held() | flags != self.held() {
             store(medium, &self.head, self.held() | flags);
@@ -170,13 +168,13 @@ impl<const WORDS: usize, const SLOTS: usize> Head<WORDS, SLOTS> {
     fn set_fingerprint<M: Medium>(&self, medium: &M, slot: usize, fingerprint: u8) {
         let word = self.fingerprints.get(slot / 8).unwrap_or(&self.head);
         let shift = slot % 8 * 8;
-        // Relaxed: nobody else changes it but by the lock's bit, which is set.
+        // Relaxed: other threads store only the lock's bit, which is set.
         let others = word.load(Ordering::Relaxed) & !(0xFF << shift);
         store(medium, word, others | u64::from(fingerprint) << shift);
     }
 
     fn empty<M: Medium>(&self, medium: &M) {
-        // Relaxed: nobody else has the bucket. Who has had it finds another generation.
+        // Relaxed: no other thread has the bucket. Threads that had it find another generation.
         for word in core::iter::once(&self.head).chain(&self.fingerprints) {
             medium.store_word(word, 0, Ordering::Relaxed);
         }
@@ -188,7 +186,7 @@ impl<const WORDS: usize, const SLOTS: usize> Head<WORDS, SLOTS> {
 #[repr(C, align(64))]
 pub struct Bucket12 {
     head: Head<2, SLOTS_12>,
-    /// Two a word.
+    /// Two tags in each word.
     tags: [AtomicU64; SLOTS_12.div_ceil(2)],
     values: [AtomicU64; SLOTS_12],
 }
@@ -214,7 +212,7 @@ impl Default for Bucket8 {
     }
 }
 
-// SAFETY: zero bytes are zero words; there is nothing to drop.
+// SAFETY: a bucket consists of atomic words, for which zero bytes are valid. It needs no drop.
 unsafe impl Zeroed for Bucket12 {
     #[cfg(modelled)]
     fn zeroed() -> Self {
@@ -222,7 +220,7 @@ unsafe impl Zeroed for Bucket12 {
     }
 }
 
-// SAFETY: zero bytes are zero words; there is nothing to drop.
+// SAFETY: a bucket consists of atomic words, for which zero bytes are valid. It needs no drop.
 unsafe impl Zeroed for Bucket8 {
     #[cfg(modelled)]
     fn zeroed() -> Self {
@@ -244,7 +242,7 @@ impl crate::memory::Released for Bucket8 {
     }
 }
 
-/// What buckets of both sizes do in the same way.
+/// The methods that both sizes share.
 macro_rules! by_head {
     () => {
         #[inline(always)]
@@ -299,7 +297,7 @@ macro_rules! by_head {
         }
 
         fn touch<M: Medium>(&self, medium: &M) {
-            // Relaxed: nobody else has the bucket.
+            // Relaxed: no other thread has the bucket.
             medium.store_word(&self.head.head, self.head.held(), Ordering::Relaxed);
         }
 
@@ -326,15 +324,15 @@ impl Layout for Bucket12 {
     #[inline(always)]
     fn pair(&self, slot: usize, _whole: bool) -> (u64, u64) {
         let (word, shift) = self.tag(slot);
-        // Relaxed: by the fingerprint that was loaded before, and the version that is
-        // looked at afterwards. Acquire: what the value tells of is seen.
+        // Relaxed: the fingerprint was loaded before (acquire), and the version is checked
+        // afterwards. Acquire: the memory that the value refers to is visible.
         let tag = word.load(Ordering::Relaxed) >> shift;
         (tag & 0xFFFF_FFFF | TAG, self.values[slot].load(Ordering::Acquire))
     }
 
     #[inline(always)]
     fn is_pair_of(&self, header: Self::Header, _slot: usize) -> bool {
-        // The pair was loaded before. Relaxed: by the fence.
+        // The pair was loaded before. Relaxed: the fence orders this load.
         fence(Ordering::Acquire);
         (self.head.head.load(Ordering::Relaxed) ^ header.head) & VERSION == 0
             || seeded(Bug::TornPairReturned)
@@ -356,10 +354,10 @@ impl Layout for Bucket12 {
         let head = self.head.held();
         let version = head.wrapping_add(1 << VERSION_SHIFT) & VERSION;
         store(medium, &self.head.head, head & !VERSION | version);
-        // Who reads what is stored from here on, and then asks, finds the new version.
+        // A reader that sees one of the following stores finds the new version in its check.
         fence(Ordering::Release);
         let (word, shift) = self.tag(slot);
-        // Relaxed: nobody else changes it; the fingerprint releases both.
+        // Relaxed: no other thread changes the word; the fingerprint releases both stores.
         let other = word.load(Ordering::Relaxed) & !(0xFFFF_FFFF << shift);
         medium.store_word(word, other | (tag & 0xFFFF_FFFF) << shift, Ordering::Relaxed);
         medium.store_word(&self.values[slot], value_word, Ordering::Relaxed);
@@ -368,7 +366,7 @@ impl Layout for Bucket12 {
 
     #[inline(always)]
     fn replace<M: Medium>(&self, medium: &M, slot: usize, value_word: u64) {
-        // Release: who reads it has seen what happened before.
+        // Release: a reader of the value sees what happened before.
         medium.store_word(&self.values[slot], value_word, Ordering::Release);
     }
 }
@@ -382,15 +380,16 @@ impl Layout for Bucket8 {
 
     #[inline(always)]
     fn pair(&self, slot: usize, _whole: bool) -> (u64, u64) {
-        // Acquire: what the value tells of is seen, and what its key's insert has seen.
+        // Acquire: the memory that the value refers to is visible, and what its key's insert has
+        // seen.
         let pair = self.pairs[slot].load(Ordering::Acquire);
         (pair & 0xFFFF_FFFF | TAG, pair >> 32)
     }
 
     #[inline(always)]
     fn is_pair_of(&self, header: Self::Header, slot: usize) -> bool {
-        // It is one word, but it may be that of a key whose insert has not ended: then the
-        // fingerprint is cleared. Relaxed: by the acquire of the pair.
+        // The pair is one word, but its insert may not have ended: then the fingerprint is cleared.
+        // Relaxed: after the acquiring load of the pair.
         let word = self.head.fingerprints.get(slot / 8).unwrap_or(&self.head.head);
         let fingerprint = (word.load(Ordering::Relaxed) >> (slot % 8 * 8)) as u8;
         fingerprint == header.fingerprint(slot) || seeded(Bug::UnpublishedPairReturned)
@@ -408,7 +407,7 @@ impl Layout for Bucket8 {
         fingerprint: u8,
         (tag, value_word): (u64, u64),
     ) {
-        // Release: who finds it finds that the fingerprint of the key before is cleared.
+        // Release: a reader that finds the pair finds the fingerprint of the key before cleared.
         let pair = tag & 0xFFFF_FFFF | value_word << 32;
         medium.store_word(&self.pairs[slot], pair, Ordering::Release);
         self.head.set_fingerprint(medium, slot, fingerprint);
@@ -416,8 +415,8 @@ impl Layout for Bucket8 {
 
     #[inline(always)]
     fn replace<M: Medium>(&self, medium: &M, slot: usize, value_word: u64) {
-        // Relaxed: nobody else changes it. Release: who reads it has seen what happened
-        // before.
+        // Relaxed: no other thread changes the word. Release: a reader of the value sees what
+        // happened before.
         let tag = self.pairs[slot].load(Ordering::Relaxed) & 0xFFFF_FFFF;
         medium.store_word(&self.pairs[slot], tag | value_word << 32, Ordering::Release);
     }
@@ -461,7 +460,7 @@ mod tests {
         assert!(bucket.header().has_no_flag() && bucket.items(Marking::Place).next().is_none());
     }
 
-    /// As many as the paper's formula says: 256 / (E + 1.125).
+    /// The paper's formula gives the number of slots: 256 / (E + 1.125).
     #[test]
     fn all_slots_hold_what_was_put_there() {
         every_slot_is_found_by_its_fingerprint::<Bucket12>((256.0_f64 / 13.125) as usize);

@@ -1,13 +1,13 @@
-//! How large the entries of a table are, by which its buckets are laid out.
+//! The sizes of a table's entries, which choose the layout of its buckets.
 
 use super::narrow::{Bucket8, Bucket12, TAG};
 use super::{Bucket, Layout};
 use crate::hash::{Decoder, HashCodec};
 use core::fmt::Debug;
 
-/// The size of the entries of a [`PeaMap`](crate::PeaMap): [`Entry16`], [`Entry12`] or
-/// [`Entry8`]. A bucket of 256 bytes holds ⌊256 / (E + 1.125)⌋ of E bytes, and the last of
-/// 16 besides. Source: Pea Hash, section 3.3.
+/// The size of the entries of a [`PeaMap`](crate::PeaMap): [`Entry16`], [`Entry12`] or [`Entry8`].
+/// A bucket of 256 bytes holds ⌊256 / (E + 1.125)⌋ entries of E bytes, and one more of 16 bytes.
+/// Source: Pea Hash, section 3.3.
 ///
 /// ```
 /// use nunatak::{Entry8, EntrySize, Entry12};
@@ -16,7 +16,7 @@ use core::fmt::Debug;
 /// ```
 #[allow(private_interfaces, private_bounds, reason = "the trait is sealed: tables are internal")]
 pub trait EntrySize: Debug + Send + Sync + Sized + 'static {
-    /// Of at most how many bits a key is.
+    /// The highest number of bits of a key.
     ///
     /// ```
     /// # use nunatak::{Entry16, EntrySize};
@@ -24,7 +24,7 @@ pub trait EntrySize: Debug + Send + Sync + Sized + 'static {
     /// ```
     const KEY_BITS: u32;
 
-    /// Of at most how many bits a value is.
+    /// The highest number of bits of a value.
     ///
     /// ```
     /// # use nunatak::{Entry8, EntrySize};

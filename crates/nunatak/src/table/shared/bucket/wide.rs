@@ -1,4 +1,4 @@
-//! A bucket: four cache lines, the first of which tells what the others hold.
+//! A bucket: four cache lines. The first line describes the contents of the others.
 //!
 //! ```text
 //! byte 0     14 fingerprints, one for each slot but the last
@@ -7,24 +7,23 @@
 //!     16     15 slots of 16 bytes: tag, value
 //! ```
 //!
-//! The paper has 14 fingerprints and a bitmap of 16 bits (3.3). Here a slot is free if
-//! its tag is zero, so that no bitmap is needed, and the last slot has a fingerprint,
-//! too.
+//! The paper has 14 fingerprints and a bitmap of 16 bits (3.3). Here a slot is free if its tag is
+//! zero. So no bitmap is needed, and the last slot has a fingerprint, too.
 //!
 //! Invariants
-//! 1. Who holds the lock is the only one to write fingerprints and tags of the bucket,
-//!    and flags but the lock.
-//! 2. While a slot holds a tag its byte holds the tag's fingerprint: the fingerprint is
-//!    set before the tag and cleared after it.
-//! 3. A flag is set before what it tells of is stored, and stays as long as the segment.
-//!    (Of duplicate keys it may be set afterwards, under the same lock: its version keeps
-//!    readers from what is in between.)
-//! 4. Of duplicate keys, the slots before the number of pointers hold pointers to value
-//!    buffers; the others values or nothing. In a durable table the number is zero, and
-//!    the tag itself says that its slot holds a pointer: see [`Marking`].
+//! 1. Only the holder of the lock writes fingerprints, tags and flags of the bucket. Other threads
+//!    change the lock's bit only.
+//! 2. While a slot holds a tag, its byte holds the tag's fingerprint: set before the tag, cleared
+//!    after it.
+//! 3. A flag is set before the store that it announces, and stays as long as the segment. (For
+//!    duplicate keys it may be set afterwards, under the same lock: the lock's version keeps
+//!    readers from the state in between.)
+//! 4. For duplicate keys, a number of first slots hold pointers to value buffers; the other slots
+//!    hold values or nothing. In a durable table this number is zero, and the tag shows that its
+//!    slot holds a pointer: see [`Marking`].
 //!
-//! Loads by who holds the lock are relaxed, as are stores to a bucket that nobody else
-//! has: what is published or unlocked afterwards releases them.
+//! Loads by the holder of the lock are relaxed, and so are stores to a bucket that no other thread
+//! can reach: the publication or the unlocking releases them.
 
 use super::{ALL_FLAGS, FLAGS_SHIFT, Flag, Header, Item, LOCK, Layout, Marking, put_pair, store};
 use crate::memory::{Heap, Medium, Zeroed};
@@ -32,7 +31,7 @@ use crate::seeded::{Bug, seeded};
 use crate::simd::BitIter;
 use crate::sync::{AtomicPair, AtomicU64, Backoff, Ordering};
 
-/// The slots of a bucket.
+/// The number of slots in a bucket.
 pub(in crate::table) const SLOTS: usize = if cfg!(modelled) { 3 } else { 15 };
 
 const POINTERS_SHIFT: u32 = FLAGS_SHIFT + 3;
@@ -45,7 +44,7 @@ pub struct Bucket {
     slots: [AtomicPair; SLOTS],
 }
 
-// SAFETY: zero bytes are zero words; there is nothing to drop.
+// SAFETY: a bucket consists of atomic words, for which zero bytes are valid. It needs no drop.
 unsafe impl Zeroed for Bucket {
     #[cfg(modelled)]
     fn zeroed() -> Self {
@@ -83,7 +82,7 @@ impl BucketHeader {
         (0..SLOTS).fold(0, |bits, slot| bits | u32::from(byte(slot) == fingerprint) << slot)
     }
 
-    /// How many of the first slots hold pointers.
+    /// Returns how many of the first slots hold pointers.
     #[inline(always)]
     pub(in crate::table) fn pointers(self) -> usize {
         ((self.0[1] & POINTERS) >> POINTERS_SHIFT) as usize
@@ -124,8 +123,8 @@ impl Layout for Bucket {
 
     #[inline(always)]
     fn header(&self) -> BucketHeader {
-        // Acquire: what was stored before a fingerprint was cleared or a flag was set is
-        // seen.
+        // Acquire: stores before the clearing of a fingerprint or the setting of a flag are
+        // visible.
         let value_word = self.words[1].load(Ordering::Acquire);
         BucketHeader([self.words[0].load(Ordering::Acquire), value_word])
     }
@@ -137,7 +136,7 @@ impl Layout for Bucket {
 
     #[inline(always)]
     fn is_pair_of(&self, _header: BucketHeader, _slot: usize) -> bool {
-        // A slot's words are loaded at once, and the tag is stored last.
+        // One load reads both words of a slot, and the tag is stored last.
         true
     }
 
@@ -176,16 +175,16 @@ impl Layout for Bucket {
 
     #[inline(always)]
     fn replace<M: Medium>(&self, medium: &M, slot: usize, value_word: u64) {
-        // Release: what it points to is there.
+        // Release: the memory that the value word points to is visible.
         medium.store_second(&self.slots[slot], value_word, Ordering::Release);
     }
 
     #[inline(always)]
     fn clear<M: Medium>(&self, medium: &M, slot: usize) {
-        // Release: who misses the key by it sees what happened before.
+        // Release: a reader that misses the key because of this store sees what happened before.
         medium.store_first(&self.slots[slot], 0, Ordering::Release);
         if M::IS_DURABLE {
-            // Before the fingerprint: without it a reader takes it for durable.
+            // Before the fingerprint: a reader that finds none takes the removal for durable.
             if !seeded(Bug::RemoveUnflushed) {
                 medium.flush(&raw const self.slots[slot], 1);
             }
@@ -261,7 +260,7 @@ impl Layout for Bucket {
 
     fn empty<M: Medium>(&self, medium: &M) {
         for slot in &self.slots {
-            // Looking first leaves lines clean that need not be written back.
+            // The check keeps lines clean that need no store, so that they are not written back.
             if !M::IS_DURABLE || slot.load_first(Ordering::Relaxed) != 0 {
                 medium.store_first(slot, 0, Ordering::Relaxed);
             }
@@ -289,7 +288,7 @@ impl Layout for Bucket {
 }
 
 impl Bucket {
-    /// Locks it when whoever has locked it is done.
+    /// Locks the bucket when its holder has unlocked it.
     #[cold]
     #[inline(never)]
     fn lock_when_free(&self) {
@@ -313,7 +312,7 @@ impl Bucket {
     fn set_fingerprint<M: Medium>(&self, medium: &M, slot: usize, fingerprint: u8) {
         let (word, shift) = (&self.words[slot / 8], slot % 8 * 8);
         let others = word.load(Ordering::Relaxed) & !(0xFF << shift);
-        // Who finds it cleared knows that the tag is.
+        // Release, in `store`: a reader that finds the fingerprint cleared finds the tag cleared.
         store(medium, word, others | u64::from(fingerprint) << shift);
     }
 
@@ -322,7 +321,7 @@ impl Bucket {
         store(medium, &self.words[1], word | (pointers as u64) << POINTERS_SHIFT);
     }
 
-    /// What is in a slot that is taken. The caller holds the lock.
+    /// Returns the item in a slot that is taken. The caller holds the lock.
     pub(in crate::table) fn item(&self, marking: Marking, slot: usize) -> Item {
         self.item_of(marking, self.header(), slot)
     }
@@ -338,8 +337,8 @@ impl Bucket {
         }
     }
 
-    /// Takes out a pointer that is one by its place. The caller holds the lock, whose
-    /// version tells readers of it.
+    /// Removes a pointer that its slot number marks. The caller holds the lock, whose version makes
+    /// readers try again.
     pub(in crate::table) fn clear_pointer<M: Medium>(&self, medium: &M, slot: usize) {
         let last = self.header().pointers() - 1;
         if slot != last {
@@ -350,8 +349,8 @@ impl Bucket {
         self.clear(medium, last);
     }
 
-    /// Replaces all that is in the bucket, where pointers are ones by their places. The
-    /// caller holds the lock, whose version tells readers of it.
+    /// Replaces all items of the bucket, whose slot numbers mark pointers. The caller holds the
+    /// lock, whose version makes readers try again.
     pub(in crate::table) fn rewrite<M: Medium>(
         &self,
         medium: &M,
@@ -364,12 +363,12 @@ impl Bucket {
         });
     }
 
-    /// Forgets the fingerprint of a slot that was emptied durably.
+    /// Clears the fingerprint of a slot that was emptied durably.
     pub(in crate::table) fn forget<M: Medium>(&self, medium: &M, slot: usize) {
         self.set_fingerprint(medium, slot, 0);
     }
 
-    /// Stores both words of the header, if they are others.
+    /// Stores both words of the header. In a durable medium, skips a word that is unchanged.
     fn set_words<M: Medium>(&self, medium: &M, words: [u64; 2]) {
         for (word, new) in self.words.iter().zip(words) {
             if !M::IS_DURABLE || word.load(Ordering::Relaxed) != new {

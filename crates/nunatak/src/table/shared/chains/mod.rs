@@ -1,19 +1,17 @@
-//! Level 3: what found no room in either yard (section 2.4).
+//! Chains: the place of keys that find no room elsewhere, such as IcebergHT's level 3 (section
+//! 2.4).
 //!
-//! A key's place here does not depend on the table's size, so that items do not
-//! move when that changes. Few keys come here when a table is filled (one of a
-//! million and a half at 95 % of all slots, four of a thousand with the smallest
-//! blocks), but one of a hundred and fifty when keys come and go at the load at which
-//! the table grows, and all keys of hashes that collide. So they are in hash tables,
-//! of shards under locks, 33 bytes a place.
+//! A key's place here does not depend on the table's size, so items do not move in a resize. Few
+//! keys come here: one of a hundred and fifty when keys come and go at the highest load, and keys
+//! of colliding hashes. So the items are in hash tables, in shards under locks, with 33 bytes a
+//! place.
 //!
-//! Of a durable table, items are in [slots](slots::Slots) besides, and in the
-//! hash tables after that: what is found is durable.
+//! In a durable table, items are also in [slots](slots::Slots). They enter the hash tables after
+//! that, so an item that a lookup finds is durable.
 //!
-//! The chains of a key are changed only by who holds the lock of its front block, or
-//! settles one of its back blocks, which is before any change to the key. So a
-//! holder may read them, decide, and change them. The caller's code never runs under
-//! a shard's lock.
+//! In IcebergHT, only the holder of a key's front lock changes the key's chains, or a thread that
+//! settles one of its back blocks before any change to the key. So the holder may read the chains,
+//! decide, and change them. The caller's code never runs under a shard's lock.
 
 mod slots;
 
@@ -30,7 +28,7 @@ struct Item {
     hash: u64,
     /// Tag and value.
     pair: (u64, u64),
-    /// Its slot in a durable table.
+    /// The item's slot in a durable table.
     slot: u32,
 }
 
@@ -54,7 +52,7 @@ impl<M: Medium> Chains<M> {
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Shard> {
-        // By bits that say the row: those that a shard goes by are others.
+        // The shard comes from bits of the row; the shard's hash table uses other bits.
         &self.shards[(hash >> 16) as usize % SHARDS]
     }
 
@@ -63,12 +61,11 @@ impl<M: Medium> Chains<M> {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Where the items of a durable table are.
     pub(in crate::table) fn slots(&self) -> &Slots<M> {
         &self.slots
     }
 
-    /// The values of a tag.
+    /// Returns the values of a tag.
     pub(in crate::table) fn of(&self, hash: u64, tag: u64) -> Vec<u64> {
         let shard = self.shard(hash).lock();
         let candidates = shard.iter_hash(hash);
@@ -82,8 +79,9 @@ impl<M: Medium> Chains<M> {
         Ok(())
     }
 
-    /// Learns of what is in slots already. `accept` is asked of each item by its half of the hashes
-    /// and its words, and tells as what it is filed; `refuse` hears of the other slots.
+    /// Files the items that the slots hold already. `accept` gets the half and the words of each
+    /// item, and returns the hash and the pair to file. `refuse` gets the slots that `accept` has
+    /// refused.
     #[cfg(durable)]
     pub(in crate::table) fn restore(
         &self,
@@ -103,7 +101,8 @@ impl<M: Medium> Chains<M> {
         }
     }
 
-    /// As [`restore`](Self::restore), and empties the other slots; how many those were.
+    /// Restores like [`restore`](Self::restore), and empties the refused slots. Returns how many
+    /// there were.
     #[cfg(durable)]
     pub(in crate::table) fn restore_or_drop(
         &self,
@@ -112,7 +111,7 @@ impl<M: Medium> Chains<M> {
         let mut dropped = 0;
         self.restore(accept, |slot| {
             dropped += 1;
-            // There is room: it was looked for when the table was made or opened.
+            // This does not fail: room was reserved when the table was made or opened.
             let _ = self.slots.clear(slot as u32);
         });
         dropped
@@ -123,7 +122,7 @@ impl<M: Medium> Chains<M> {
         self.len.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Replaces the value of a pair that is there.
+    /// Replaces the value of a present pair.
     pub(in crate::table) fn replace(
         &self,
         hash: u64,
@@ -139,13 +138,13 @@ impl<M: Medium> Chains<M> {
         Ok(())
     }
 
-    /// The slot of a pair that is there.
+    /// Returns the slot of a present pair.
     pub(in crate::table) fn slot_of(&self, hash: u64, pair: (u64, u64)) -> Option<u32> {
         let shard = self.shard(hash).lock();
         shard.find(hash, |item| item.hash == hash && item.pair == pair).map(|item| item.slot)
     }
 
-    /// Files a pair as another, which its slot has become already.
+    /// Files a pair as another pair, which its slot holds already.
     pub(in crate::table) fn refile(&self, from: (u64, (u64, u64)), to: (u64, (u64, u64))) {
         let mut shard = self.shard(from.0).lock();
         let is_it = |item: &Item| item.hash == from.0 && item.pair == from.1;
@@ -156,14 +155,14 @@ impl<M: Medium> Chains<M> {
         self.insert(Item { hash: to.0, pair: to.1, slot });
     }
 
-    /// Takes out a pair that is there.
+    /// Removes a present pair.
     pub(in crate::table) fn remove(&self, hash: u64, pair: (u64, u64)) -> Result<(), NoRoom> {
         self.take_out(hash, pair, |slot| self.slots.clear(slot))
     }
 
     /// Forgets a pair of a durable table whose slot was emptied already.
     pub(in crate::table) fn forget(&self, hash: u64, pair: (u64, u64)) {
-        // Nothing is refused: nothing is stored.
+        // This does not fail: the closure stores nothing.
         let _ = self.take_out(hash, pair, |slot| {
             self.slots.add_free(slot as usize);
             Ok(())
@@ -181,7 +180,7 @@ impl<M: Medium> Chains<M> {
         let Ok(entry) = shard.find_entry(hash, is_it) else { return Ok(()) };
         clear(entry.get().slot)?;
         entry.remove();
-        // A shard that held many does not stay large.
+        // A shard that held many items gives their memory back.
         if shard.len() * 8 < shard.capacity() {
             shard.shrink_to_fit(hash_of);
         }
@@ -189,7 +188,7 @@ impl<M: Medium> Chains<M> {
         Ok(())
     }
 
-    /// Hashes and pairs of all items.
+    /// Returns hashes and pairs of all items.
     pub(in crate::table) fn all(&self) -> Vec<(u64, (u64, u64))> {
         let mut all = Vec::new();
         for shard in &self.shards {
@@ -203,7 +202,7 @@ impl<M: Medium> Chains<M> {
         MemoryUsage { mapped: bytes, resident: bytes } + self.slots.usage()
     }
 
-    /// The most items that share a hash.
+    /// Returns the highest number of items that share a hash.
     pub(in crate::table) fn longest(&self) -> usize {
         let longest = |shard: &Mutex<Shard>| {
             let mut hashes: Vec<u64> = shard.lock().iter().map(hash_of).collect();

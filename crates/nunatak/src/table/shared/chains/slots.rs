@@ -1,20 +1,19 @@
-//! Where level 3 of a durable table keeps its items: slots in no order.
+//! The slots for the chained items of a durable table, in no order.
 //!
-//! The paper has lists of nodes. Since the hash tables of [`chains`](super)
-//! are in RAM and are built anew when a table is opened, items need no order and no
-//! links: an item of level 3 is a slot as of any other level, and is stored and
-//! taken out by one line and one fence. Which slots are free is known in RAM only.
-//! Even slots hold items of one half of the hashes, odd ones of the other, which
-//! together with a tag says the hash.
+//! The paper has lists of nodes. Here the hash tables of [`chains`](super) are in RAM and are built
+//! again when a table is opened. So items need no order and no links: an item is stored and removed
+//! by one line and one fence, as in any other slot. Only RAM says which slots are free. Even slots
+//! hold items of one half of the hashes, odd slots of the other half. The half and the tag give the
+//! hash.
 //!
 //! Invariants
-//! 1. A slot is free, and in the list of those, or its item is in the hash tables, or
-//!    an operation is about to make it either.
-//! 2. In RAM there are no slots at all.
+//! 1. A slot is free and in a list of free slots, or its item is in the hash tables, or an
+//!    operation is about to change it from one to the other.
+//! 2. A table in RAM has no slots here.
 //!
-//! A slot's words are read when the table is opened only. How many slots are reserved
-//! and whether they are few are hints, read and stored relaxed: the margin is for those
-//! who act on an old one.
+//! A slot's words are read only when the table is opened. The number of reserved slots and
+//! `is_tight` are hints, read and stored relaxed: the margin serves threads that act on an old
+//! value.
 
 use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage, Part, ReservedArray};
@@ -23,26 +22,26 @@ use crate::sync::{AtomicPair, AtomicUsize, Mutex, Ordering};
 use crate::table::shared::bucket::put_pair;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// There is no free slot, and the medium gives no room for more.
+/// No slot is free, and the medium has no room for more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::table) struct NoRoom;
 
-/// The slots that there are from the start.
+/// The number of slots at the start.
 const FIRST: usize = if cfg!(modelled) { 16 } else { 4096 };
-/// All that there are addresses for.
+/// The number of slots for which addresses are reserved.
 const MOST: usize = if cfg!(modelled) { 64 } else { 1 << 32 };
-/// How many are kept free for operations that are under way when the medium is full.
+/// How many slots are kept free for running operations when the medium is full.
 pub(in crate::table) const MARGIN: usize = if cfg!(modelled) { 4 } else { 1024 };
 
 #[derive(Debug)]
 pub(in crate::table) struct Slots<M: Medium> {
     slots: Option<ReservedArray<AtomicPair, M>>,
-    /// Of each half of the hashes.
+    /// The free slots of each half of the hashes.
     free: [Mutex<Vec<u32>>; 2],
     growing: Mutex<()>,
-    /// Slots that are kept for a halving.
+    /// The number of slots that are kept for a halving.
     reserved: AtomicUsize,
-    /// Whether fewer are free than should be, and no more could be had.
+    /// Whether too few slots are free and the medium had no room for more.
     is_tight: AtomicBool,
     medium: M,
 }
@@ -63,7 +62,6 @@ impl<M: Medium> Slots<M> {
         })
     }
 
-    /// How many slots there are.
     pub(in crate::table) fn len(&self) -> usize {
         self.slots.as_ref().map_or(0, ReservedArray::len)
     }
@@ -76,18 +74,16 @@ impl<M: Medium> Slots<M> {
         })
     }
 
-    /// A slot of a durable table.
+    /// Returns a slot of a durable table.
     pub(in crate::table) fn at(&self, slot: usize) -> Option<&AtomicPair> {
         self.slots.as_ref().map(|slots| slots.at(slot))
     }
 
-    /// Sees to it that a slot may be changed.
     pub(in crate::table) fn make_writable(&self, slot: u32) -> Result<(), NoRoom> {
         let slots = self.slots.as_ref();
         slots.map_or(Ok(()), |slots| slots.make_writable(slot as usize).map_err(|_| NoRoom))
     }
 
-    /// Learns of a slot that is free.
     pub(in crate::table) fn add_free(&self, slot: usize) {
         self.free[slot % 2].lock().push(slot as u32);
     }
@@ -96,12 +92,12 @@ impl<M: Medium> Slots<M> {
         self.free[0].lock().len().min(self.free[1].lock().len())
     }
 
-    /// Sees to it that enough slots are free for whatever is under way.
+    /// Makes sure that enough slots are free for all running operations.
     pub(in crate::table) fn has_room(&self) -> Result<(), Error> {
         self.has_room_for(MARGIN + self.reserved.load(Ordering::Relaxed))
     }
 
-    /// Keeps so many slots of either half free until all are let go again.
+    /// Keeps `slots` slots of each half free, until another call keeps fewer.
     pub(in crate::table) fn reserve(&self, slots: usize) -> Result<(), Error> {
         self.has_room_for(MARGIN + slots)?;
         self.reserved.store(slots, Ordering::Relaxed);
@@ -121,11 +117,11 @@ impl<M: Medium> Slots<M> {
     }
 
     #[cfg(durable)]
-    /// Whether [`has_room`](Self::has_room) said no the last time that it was asked,
-    /// as it is whenever few are left.
+    /// Returns whether the last call of [`has_room`](Self::has_room) failed. It is called whenever
+    /// few slots are free.
     #[inline(always)]
     pub(in crate::table) fn is_tight(&self) -> bool {
-        // Relaxed: the margin is for those who have not read of it yet.
+        // Relaxed: the margin serves threads that have not seen the new value.
         self.is_tight.load(Relaxed)
     }
 
@@ -141,20 +137,20 @@ impl<M: Medium> Slots<M> {
             return Err(Error::CapacityOverflow);
         }
         slots.grow(more)?;
-        // So that none of them is refused room later.
+        // Makes all new slots writable now, so that no later change is refused.
         const PAGE: usize = if cfg!(modelled) { 1 } else { 256 };
         let ready = (len..more).step_by(PAGE).try_for_each(|slot| slots.make_writable(slot));
         if ready.is_err() {
             slots.shrink(len);
             return ready;
         }
-        // The lowest are taken first.
+        // The lowest slots are taken first.
         (len..slots.len()).rev().for_each(|slot| self.add_free(slot));
         Ok(())
     }
 
-    /// Gives slots back that are not needed, by halves, as they came: the upper one must
-    /// be free, and enough of the lower.
+    /// Gives slots back by halves, in reverse order of the growth. The upper half must be free, and
+    /// the lower half must have enough free slots.
     pub(in crate::table) fn shrink(&self) {
         let Some(slots) = &self.slots else { return };
         let _held = self.growing.lock();
@@ -179,7 +175,7 @@ impl<M: Medium> Slots<M> {
         }
     }
 
-    /// Stores a pair, durably; which slot it is in.
+    /// Stores a pair durably. Returns its slot.
     pub(super) fn put(&self, half: usize, pair: (u64, u64)) -> Result<u32, NoRoom> {
         let Some(slots) = &self.slots else { return Ok(0) };
         loop {
@@ -210,7 +206,7 @@ impl<M: Medium> Slots<M> {
         Ok(())
     }
 
-    /// Empties a slot, durably, and then makes it free.
+    /// Empties a slot durably, and then adds it to the free slots.
     pub(in crate::table) fn clear(&self, slot: u32) -> Result<(), NoRoom> {
         if let Some(slots) = &self.slots {
             slots.make_writable(slot as usize).map_err(|_| NoRoom)?;
@@ -230,7 +226,7 @@ impl<M: Medium> Slots<M> {
         }
     }
 
-    /// Gives what is known of pages behind the last slot back.
+    /// Gives back what the medium knows of pages behind the last slot.
     pub(in crate::table) fn trim_map(&self) -> Result<(), Error> {
         self.slots.as_ref().map_or(Ok(()), ReservedArray::trim_map)
     }
@@ -242,7 +238,7 @@ impl<M: Medium> Slots<M> {
 
 #[cfg(durable)]
 impl Slots<crate::memory::durable::Paged> {
-    /// An error if it is said of pages that they are where none are.
+    /// Returns an error if the page map names pages that do not exist.
     pub(in crate::table) fn check(&self) -> Result<(), Error> {
         self.slots.as_ref().map_or(Ok(()), |slots| slots.region().check())
     }
