@@ -1,8 +1,9 @@
 //! Changes of keys: one function that inserts, puts and deletes.
 
-use super::find::{Scan, Sought, scan, still};
+use super::find::{Request, Scan, Sought, scan};
 use super::index::{Index, Migrating};
 use super::layout::{Bin, BinState, DELEGATED, Header, Slot};
+use super::probe::still;
 use super::{Step, Table};
 use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
@@ -24,19 +25,6 @@ pub(super) enum Detour<'i> {
     Next(&'i Index),
     Overflow,
     Wait,
-}
-
-/// An operation on one key: the change of a present key, and the value word to insert for an absent
-/// one.
-#[derive(Clone, Copy)]
-pub(super) struct Request<'r, T, F> {
-    pub(super) hash: u64,
-    pub(super) tag: u64,
-    pub(super) test: &'r T,
-    pub(super) fresh: Option<u64>,
-    /// Whether the key is inserted hidden.
-    pub(super) hides: bool,
-    pub(super) change: &'r F,
 }
 
 impl<P: HashCodec, Y: Mode> Changes for Table<P, Y> {

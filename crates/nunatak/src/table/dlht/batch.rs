@@ -4,7 +4,7 @@
 //! distance ahead of the execution, so the number of lines on their way stays constant. A second,
 //! closer window fetches the first link of the bins that have one.
 
-use super::apply::Request;
+use super::find::Request;
 use super::index::Index;
 use super::{Step, Table};
 use crate::hash::HashCodec;

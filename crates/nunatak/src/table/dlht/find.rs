@@ -3,11 +3,11 @@
 use super::Table;
 use super::index::{Index, Migrating};
 use super::layout::{Bin, BinState, DELEGATED, Header, Slot};
-use super::probe::{Probe, probe};
+use super::probe::{Probe, probe, still};
 use crate::hash::HashCodec;
 use crate::memory::prefetch::prefetch;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, DATA, FastPin, GuardPin, Mode, Ordering, fence};
+use crate::sync::{Backoff, DATA, FastPin, GuardPin, Mode, Ordering};
 use crate::table::KeyTest;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, MemoisedKeyTest};
 use crate::table::stages::Lookups;
@@ -213,16 +213,17 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     }
 }
 
-/// Returns whether a header is unchanged, so that all words read since its first load belong
-/// together.
-#[inline(always)]
-pub(super) fn still(bin: &Bin, header: Header, bug: Bug) -> bool {
-    if !seeded(Bug::HeaderRecheckRelaxed) {
-        // Pairs with the release fence between a claim and the stores to the slot: a reader that
-        // has seen one of these stores finds the claim.
-        fence(Ordering::Acquire);
-    }
-    seeded(bug) || bin.header.load(Ordering::Relaxed) == header.0
+/// An operation on one key: the change of a present key, and the value word to insert for an absent
+/// one.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'r, T, F> {
+    pub(super) hash: u64,
+    pub(super) tag: u64,
+    pub(super) test: &'r T,
+    pub(super) fresh: Option<u64>,
+    /// Whether the key is inserted hidden.
+    pub(super) hides: bool,
+    pub(super) change: &'r F,
 }
 
 /// What a scan looks for besides a present key.

@@ -6,9 +6,9 @@
 
 use super::Table;
 use super::apply::Claimed;
-use super::find::still;
 use super::index::Index;
 use super::layout::{Bin, Header, PRIMARY_SLOTS, Slot};
+use super::probe::still;
 use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{DATA, Mode, Ordering};

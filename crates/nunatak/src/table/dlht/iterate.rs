@@ -6,9 +6,9 @@
 //! at that moment.
 
 use super::Table;
-use super::find::still;
 use super::index::Index;
 use super::layout::{BinState, DELEGATED, Header};
+use super::probe::still;
 use crate::hash::HashCodec;
 use crate::seeded::Bug;
 use crate::sync::{Backoff, Mode, Ordering};

@@ -6,7 +6,7 @@
 //! never runs under the lock: it tests a copy, and the change is made only if the bin is still as
 //! it was copied.
 
-use super::apply::Request;
+use super::find::Request;
 use super::index::{Index, Migrating};
 use super::{Step, Table};
 use crate::hash::HashCodec;

@@ -10,6 +10,8 @@
 //! 2. A word that is loaded after a probe is at least as new as the words that the probe saw.
 
 use super::layout::{Bin, Header};
+use crate::seeded::{Bug, seeded};
+use crate::sync::{Ordering, fence};
 
 /// The result of a probe.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +39,18 @@ impl Probe {
     pub(super) fn header(&self) -> Header {
         Header(self.header.word())
     }
+}
+
+/// Returns whether a header is unchanged, so that all words read since its first load belong
+/// together.
+#[inline(always)]
+pub(super) fn still(bin: &Bin, header: Header, bug: Bug) -> bool {
+    if !seeded(Bug::HeaderRecheckRelaxed) {
+        // Pairs with the release fence between a claim and the stores to the slot: a reader that
+        // has seen one of these stores finds the claim.
+        fence(Ordering::Acquire);
+    }
+    seeded(bug) || bin.header.load(Ordering::Relaxed) == header.0
 }
 
 #[cfg(x86_64_assembly)]
@@ -130,8 +144,7 @@ mod by_vectors {
 
 #[cfg(not(x86_64_assembly))]
 mod by_words {
-    use super::super::find::still;
-    use super::{Bin, Header, Probe};
+    use super::{Bin, Header, Probe, still};
     use crate::seeded::Bug;
     use crate::sync::{DATA, Ordering};
     use core::hint::select_unpredictable;

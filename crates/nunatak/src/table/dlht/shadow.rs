@@ -5,10 +5,11 @@
 //! over it without knowing, and a transfer moves it like other pairs. Its value comes with the
 //! commit.
 
-use super::apply::{Detour, Request};
-use super::find::{Scan, Sought, scan, still};
+use super::apply::Detour;
+use super::find::{Request, Scan, Sought, scan};
 use super::index::Index;
 use super::layout::{Bin, Header, Slot};
+use super::probe::still;
 use super::{Step, Table};
 use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};

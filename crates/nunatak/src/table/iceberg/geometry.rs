@@ -99,7 +99,12 @@ const PHASES: u64 = 7 << MASK_BITS;
 const MOVING: u64 = 4 << MASK_BITS;
 /// The processor does not support the short paths. One test checks this bit and the phase.
 const SLOW: u64 = 1 << 63;
-const GENERATIONS: u64 = (1 << 26) - 1;
+const GENERATION: u64 = (1 << 26) - 1;
+/// How many generations there are: a multiple of the marks' number, so that marks repeat as seldom
+/// where the generation wraps around as everywhere.
+const GENERATIONS: u64 = (GENERATION + 1) / MARKS * MARKS;
+/// How many marks of settled blocks there are: all values of a byte but zero.
+const MARKS: u64 = 255;
 
 /// The highest number of rows that a state can express.
 pub(super) const MOST_ROWS: u64 = 1 << MASK_BITS;
@@ -111,7 +116,7 @@ impl State {
     }
 
     fn generation(self) -> u64 {
-        self.0 >> (MASK_BITS + PHASE_BITS) & GENERATIONS
+        self.0 >> (MASK_BITS + PHASE_BITS) & GENERATION
     }
 
     /// Returns the root word of a durable table's state.
@@ -132,7 +137,7 @@ impl State {
 
     /// Returns the next state: another phase, and the rows that it has or leads to.
     pub(super) fn next(self, phase: Phase, rows: u64) -> Self {
-        let generation = (self.generation() + 1) & GENERATIONS;
+        let generation = (self.generation() + 1) % GENERATIONS;
         let generation = generation << (MASK_BITS + PHASE_BITS);
         Self(self.0 & SLOW | generation | (phase as u64) << MASK_BITS | (rows - 1))
     }
@@ -215,9 +220,9 @@ impl State {
     }
 
     /// Returns the mark of settled blocks. It is never zero, which new blocks have. It differs from
-    /// the marks of the last 253 generations; where the generation wraps around, of the last three.
+    /// the marks of the last 254 generations.
     pub(super) fn settled_mark(self) -> u8 {
-        (self.generation() % 255) as u8 + 1
+        (self.generation() % MARKS) as u8 + 1
     }
 }
 
@@ -321,6 +326,20 @@ mod tests {
     use proptest::prelude::*;
 
     type Default64 = Geometry<Blocks<64, 8>>;
+
+    /// A phase must not find blocks settled that a phase long before has settled.
+    #[test]
+    fn marks_repeat_as_seldom_where_generations_wrap_around() {
+        let last = (GENERATIONS - 100) << (MASK_BITS + PHASE_BITS);
+        let states: Vec<State> =
+            core::iter::successors(Some(State(last)), |state| Some(state.next(Phase::Stable, 1)))
+                .take(255)
+                .collect();
+        assert!(states[100].generation() == 0);
+        let marks: std::collections::BTreeSet<u8> =
+            states.iter().map(|state| state.settled_mark()).collect();
+        assert!(marks.len() == 255 && !marks.contains(&0));
+    }
 
     proptest! {
         #[test]
