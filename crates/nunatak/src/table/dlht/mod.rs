@@ -59,6 +59,7 @@
 
 mod apply;
 mod batch;
+mod delegated;
 mod design;
 mod find;
 mod first_bucket;
