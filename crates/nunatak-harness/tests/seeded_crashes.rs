@@ -11,6 +11,7 @@ use nunatak_harness::crashes::{
     Action, Thoroughness, crash_after, extents, history, reinserted, settled_by_others,
     synced_while_moving,
 };
+use nunatak_harness::infallible::Infallible;
 use nunatak_harness::stress::cuts::reads_keep_the_order;
 use std::panic::catch_unwind;
 
@@ -34,12 +35,13 @@ fn is_found_by_threads(bug: Bug) -> bool {
 struct File;
 
 impl Subject<u64, u64> for File {
-    type Map = Map<u64, u64, InFile<Iceberg>>;
+    type Map = Infallible<Map<u64, u64, InFile<Iceberg>>>;
 
     fn build(&self, capacity: usize) -> Self::Map {
         let directory = tempfile::tempdir().expect("a directory");
         let options = Options::new().capacity(capacity);
-        Map::create_with(directory.path().join("map"), &options).expect("a new file")
+        let map = Map::create_with(directory.path().join("map"), &options);
+        Infallible(map.expect("a new file"))
     }
 }
 

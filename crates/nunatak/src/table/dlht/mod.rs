@@ -59,7 +59,6 @@
 
 mod apply;
 mod batch;
-mod delegated;
 mod design;
 mod find;
 mod first_bucket;

@@ -2,7 +2,7 @@
 //!
 //! A bin is delegated when more keys hash to it than it has slots although the index is nearly
 //! empty, so that growth would not help, or when there is no memory for growth. Operations on it
-//! cost a lock and a look at all of its pairs (`delegated.rs`); other bins are not affected.
+//! cost a lock and a look at all of its pairs (`apply.rs`); other bins are not affected.
 
 use std::collections::HashMap;
 
