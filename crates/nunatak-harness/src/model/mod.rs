@@ -1,5 +1,5 @@
 //! Random sequences of operations on a map and on a model of it, which is so simple that it is
-//! plainly correct. A [`Model`] defines the operations of one kind of map.
+//! plainly correct. A `Model` defines the operations of one kind of map.
 
 mod multi;
 mod single;

@@ -8,7 +8,8 @@ use crate::memory::durable::{Backing, Description, Kind, Pool, Wanted};
 use crate::table::iceberg::Recovery;
 use core::fmt;
 
-/// A map that a file can hold: the content of a [`FileMap`](super::FileMap). Only maps of this crate implement it.
+/// A map that a file can hold: the content of a [`FileMap`](super::FileMap). Only maps of this
+/// crate implement it.
 ///
 /// ```
 /// use nunatak::durable::{FileMap, MapInFile};
