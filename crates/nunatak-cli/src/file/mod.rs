@@ -178,7 +178,7 @@ struct RestoreArgs {
     /// The format of the input.
     #[arg(long, value_enum, default_value_t = Format::Binary)]
     format: Format,
-    /// What map it is to be of, if there is none.
+    /// The kind of map to create.
     #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
     map: Kind,
 }
