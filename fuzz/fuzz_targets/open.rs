@@ -1,5 +1,4 @@
-//! Files that somebody has tampered with: opening one is an error, or gives a map that
-//! is whole and works.
+//! Damaged files: opening one returns an error, or a map that is sound and works.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -18,13 +17,14 @@ static WHOLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
 });
 
 fuzz_target!(|data: &[u8]| {
-    // Of an even length: a file; of an odd one: words to be stored into a whole file.
+    // Data of an even length is a file. Data of an odd length is a list of words to store into a
+    // sound file.
     let mut image = data.to_vec();
     if data.len() % 2 == 1 {
         image.clone_from(&WHOLE);
         for patch in data.chunks_exact(11) {
             let at = usize::from(u16::from_le_bytes([patch[0], patch[1]])) * 8;
-            // The header, or the first slots of a part.
+            // The word is in the header, or in the first slots of a part.
             let at = at % 8192 + usize::from(patch[2] % 4) * (64 << 10);
             image[at..at + 8].copy_from_slice(&patch[3..11]);
         }

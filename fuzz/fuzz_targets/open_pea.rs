@@ -1,5 +1,5 @@
-//! Files of Pea Hash that somebody has tampered with: opening one is an error, or gives a
-//! map that can be used, and that says whether it is whole.
+//! Damaged files of Pea Hash: opening one returns an error, or a map that can be used, and whose
+//! `verify` says whether it is sound.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,8 +11,7 @@ fn small() -> Options {
     Options::new().segment_buckets(2)
 }
 
-/// Files of a map of unique keys, and of one in which keys have many values, that were
-/// killed, and closed.
+/// Files of a map of unique keys, and of one with many values a key: each after a kill, and closed.
 static WHOLE: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
     let unique = Simulation::new(Persistency::Pages);
     let map: PeaMap<u64, u64> = unique.create(&small()).expect("a map");
@@ -46,7 +45,7 @@ fuzz_target!(|data: &[u8]| {
         let at = place % image.len();
         image[at..at + 8].copy_from_slice(&patch[3..11]);
     }
-    // As a killed process has left it, or after a power cut.
+    // The file is one after a power cut, or one that a killed process has left.
     let cut = Simulation::of(&image, Persistency::Pages);
     let simulation = if first & 4 == 0 { cut } else { cut.of_killed() };
     if which < 2 {

@@ -1,5 +1,5 @@
-//! Files of TurboHash that somebody has tampered with: opening one is an error, or gives a map
-//! that can be used, and that says whether it is whole.
+//! Damaged files of TurboHash: opening one returns an error, or a map that can be used, and whose
+//! `verify` says whether it is sound.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -15,7 +15,7 @@ fn key(n: u8) -> Vec<u8> {
     vec![n; 1 + usize::from(n) % 20]
 }
 
-/// Files of numbers and of byte strings, that were killed, and closed.
+/// Files of numbers and of byte strings: each after a kill, and closed.
 static WHOLE: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
     let numbers = Simulation::new(Persistency::Pages);
     let map: TurboMap<u64, u64> = numbers.create(&small()).expect("a map");
@@ -49,7 +49,7 @@ fuzz_target!(|data: &[u8]| {
         let at = place % image.len();
         image[at..at + 8].copy_from_slice(&patch[3..11]);
     }
-    // As a killed process has left it, or after a power cut.
+    // The file is one after a power cut, or one that a killed process has left.
     let cut = Simulation::of(&image, Persistency::Pages);
     let simulation = if first & 4 == 0 { cut } else { cut.of_killed() };
     if which < 2 {
@@ -63,7 +63,7 @@ fuzz_target!(|data: &[u8]| {
         let opened: Result<TurboBlobMap, Error> = simulation.open(&Options::new());
         let Some(map) = expect_or_refusal(opened) else { return };
         let is_sound = map.verify().is_ok();
-        // Without room for what a damaged file says it has, changes are refused.
+        // A damaged file may claim more data than there is room for. Then the map refuses changes.
         for n in 0..100 {
             let _ = map.put(&key(n), &[n; 70]);
         }

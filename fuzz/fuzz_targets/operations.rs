@@ -1,4 +1,4 @@
-//! Any operations on maps of records whose keys may be hidden, and on sets, agree with a model.
+//! Arbitrary operations on maps of records with hidden keys, and on sets, agree with a model.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -10,7 +10,7 @@ use nunatak::{
 };
 use std::collections::BTreeMap;
 
-/// A key in a namespace: of at most 8 bytes it is in its slot.
+/// A key in a namespace. If it has at most 8 bytes, it is in its slot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Arbitrary)]
 struct Key {
     namespace: u16,
@@ -51,7 +51,7 @@ fn with_namespace(mut key: Key) -> Key {
     key
 }
 
-/// What an insert comes to: the value before, or that the key is hidden.
+/// Returns the result of an insert: the value before, or an error if the key is hidden.
 fn before(state: Option<&State>) -> Result<Option<Vec<u8>>, Error> {
     match state {
         None => Ok(None),
@@ -176,7 +176,7 @@ fn on_records(operations: Vec<Operation>) {
     }
 }
 
-/// Keys and values of a word: the first operation's namespaces are keys here.
+/// Runs the operations on maps of words. The numbers of the namespaces are the keys.
 fn on_words(operations: &[Operation]) {
     let map: DlhtShadowMap<u16, u64> = DlhtShadowMap::new();
     let set: DlhtSet<u16> = DlhtSet::new();

@@ -1,4 +1,4 @@
-//! The command line, and the settings it comes to.
+//! The command line, and the settings that it gives.
 
 use crate::experiments::{Experiment, Options};
 use crate::process::{Request, SUBCOMMAND};
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// Compares concurrent hash maps, and handles map files.
 ///
-/// Without a subcommand: a comparison of the core operations in about a minute,
-/// and a page with its result.
+/// Without a subcommand, it compares the core operations in about a minute and writes a page with
+/// the result.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
@@ -26,10 +26,10 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Args)]
 pub(crate) struct QuickArgs {
-    /// Count the words of these files instead of those found here.
+    /// Count the words of these files instead of the text files found here.
     #[arg(long, num_args = 1.., value_name = "FILE")]
     pub(crate) text: Vec<PathBuf>,
-    /// Write the page there.
+    /// Write the page to this file.
     #[arg(long, value_name = "FILE", default_value = "nunatak-report.html")]
     pub(crate) html: PathBuf,
 }
@@ -43,33 +43,33 @@ pub(crate) enum Command {
     /// Create, fill, read, check and crash map files.
     #[cfg(durable)]
     File(crate::file::FileArgs),
-    /// Measure one map in this process, as JSON asks for it, and print the answer as JSON.
+    /// Measure one map in this process, as the JSON request says, and print the answer as JSON.
     #[command(name = SUBCOMMAND, hide = true)]
     Measure { request: Request },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// What `bench --json` wrote.
+    /// The file that `bench --json` wrote.
     #[arg(value_name = "FILE.json")]
     pub(crate) json: PathBuf,
-    /// Write the page there; by default next to the JSON file.
+    /// Write the page to this file; by default next to the JSON file.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// What to measure: workloads, all of them by default, and experiments.
+    /// Workloads and experiments to measure; by default all workloads.
     #[arg(value_name = "WORKLOAD")]
     pub(crate) chosen: Vec<Chosen>,
     /// List the workloads and the maps.
     #[arg(long)]
     pub(crate) list: bool,
-    /// Small maps and short measurements; the default.
+    /// Use small maps and short measurements; the default.
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
-    /// Maps far larger than the caches, and long measurements.
+    /// Use maps far larger than the caches, and measure for longer.
     #[arg(long)]
     pub(crate) full: bool,
     /// How many items a map holds [default: 2,000,000, or 30,000,000 with --full].
@@ -78,39 +78,40 @@ pub(crate) struct BenchArgs {
     /// Numbers of threads [default: 1 and every core].
     #[arg(long, value_delimiter = ',', value_parser = positive)]
     pub(crate) threads: Vec<usize>,
-    /// How often everything is measured [default: 3, or 5 with --full].
+    /// How often to repeat each measurement [default: 3, or 5 with --full].
     #[arg(long, value_parser = positive)]
     pub(crate) repetitions: Option<usize>,
-    /// The maps to compare; by default all but the variants of iceberg.
+    /// The maps to compare; by default those in RAM, without the variants of iceberg, pea and
+    /// turbo.
     #[arg(long, value_delimiter = ',')]
     pub(crate) maps: Vec<MapName>,
     /// How many operations a batch holds [default: 256].
     #[arg(long, value_parser = positive)]
     pub(crate) batch: Option<usize>,
-    /// Where the random numbers begin [default: 42].
+    /// Seed of the random numbers [default: 42].
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Which keys there are and which are asked for [default: uniform].
+    /// Which keys exist, and how often each is looked up [default: uniform].
     #[arg(long)]
     pub(crate) keys: Option<KeyOrder>,
-    /// How long one measurement takes that has no natural end, in milliseconds
-    /// [default: 100, or 1000 with --full].
+    /// How long to measure a workload that has no natural end, in milliseconds [default: 100, or
+    /// 1000 with --full].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) milliseconds: Option<u64>,
-    /// Count the words of these files instead of those found here.
+    /// Count the words of these files instead of the text files found here.
     #[arg(long, num_args = 1.., value_name = "FILE")]
     pub(crate) text: Vec<PathBuf>,
-    /// Write the result there as JSON.
+    /// Write the result to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Write the page there.
+    /// Write the page to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) options: Options,
 }
 
-/// What can be chosen to be measured.
+/// A workload or an experiment that the user can choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chosen {
     Workload(Workload),
@@ -135,7 +136,7 @@ impl ValueEnum for Chosen {
     }
 }
 
-/// A number of at least one.
+/// Parses a number of at least one.
 fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("must be at least 1".to_owned()),
@@ -161,7 +162,7 @@ impl BenchArgs {
         self.chosen.iter().filter_map(experiment).collect()
     }
 
-    /// The arguments, with defaults for what is not given.
+    /// Returns the arguments, with defaults for options that are not given.
     pub(crate) fn settings(&self) -> Settings {
         let size = |quick, full| if self.full { full } else { quick };
         let milliseconds = self.milliseconds.unwrap_or(size(100, 1000));
@@ -188,7 +189,7 @@ impl BenchArgs {
 }
 
 impl QuickArgs {
-    /// The settings of the bare command.
+    /// Returns the settings of the bare command.
     pub(crate) fn settings(&self) -> Settings {
         let Some(Command::Bench(args)) = Cli::parse_from(["nunatak", "bench"]).command else {
             unreachable!("it is the subcommand that is named");
@@ -198,13 +199,13 @@ impl QuickArgs {
     }
 }
 
-/// One, and as many as there are cores.
+/// Returns one, and the number of cores.
 fn default_threads() -> Vec<usize> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if cores > 1 { vec![1, cores] } else { vec![1] }
 }
 
-/// What was asked for without repetitions, or everything.
+/// Returns the elements of `asked` without repetitions, or `all` if none was asked for.
 fn chosen<T: Copy + PartialEq>(asked: &[T], all: &[T]) -> Vec<T> {
     let mut chosen = Vec::new();
     for &one in if asked.is_empty() { all } else { asked } {

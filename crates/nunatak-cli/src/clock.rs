@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// The processor's time stamp counter where it ticks at a constant rate, the
-/// system's monotonic clock elsewhere.
+/// The processor's time stamp counter if it ticks at a constant rate, else the system's monotonic
+/// clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     origin: Instant,
@@ -27,13 +27,13 @@ impl Clock {
         clock
     }
 
-    /// Now, in ticks.
+    /// Returns the present time in ticks.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         if self.counter { counter::read() } else { self.origin.elapsed().as_nanos() as u64 }
     }
 
-    /// How many ticks have passed. Counters of two cores may differ a little.
+    /// Returns how many ticks have passed since `start`. Counters of two cores may differ a little.
     #[inline]
     pub(crate) fn ticks_since(&self, start: u64) -> u64 {
         self.now().saturating_sub(start)
@@ -48,7 +48,7 @@ impl Clock {
 mod counter {
     use core::arch::x86_64::{__cpuid, _rdtsc};
 
-    /// Whether the counter's rate does not change with the processor's.
+    /// Returns whether the counter's rate is independent of the processor's frequency.
     pub(super) fn is_constant() -> bool {
         const POWER_MANAGEMENT: u32 = 0x8000_0007;
         __cpuid(0x8000_0000).eax >= POWER_MANAGEMENT
@@ -57,8 +57,8 @@ mod counter {
 
     #[inline]
     pub(super) fn read() -> u64 {
-        // SAFETY: every x86-64 processor has the instruction; that it may be
-        // forbidden to programs is a setting that no system uses.
+        // SAFETY: every x86-64 processor has the instruction. A system setting can forbid it to
+        // programs, but no system uses that setting.
         unsafe { _rdtsc() }
     }
 }

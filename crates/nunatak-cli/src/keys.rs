@@ -1,9 +1,9 @@
-//! Keys and the values that belong to them, computed and never stored.
+//! Keys and their values, computed and never stored.
 //!
-//! The i-th key is a bijective function of i, so that distinct indices are
-//! distinct keys, a hit is an index below the number of items, and a miss is
-//! one above. Computing a key costs a few instructions: at a hundred million
-//! operations a second, reading it from an array would be part of the result.
+//! The i-th key is a bijective function of i. So distinct indices give distinct keys, a hit is an
+//! index below the number of items, and a miss is an index above. Computing a key costs a few
+//! instructions. At a hundred million operations a second, reading it from an array would be part
+//! of the result.
 
 use rand::SeedableRng;
 use rand::distr::Distribution as _;
@@ -12,18 +12,18 @@ use rand_distr::Zipf;
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The bits of a value that follow from its key. The others are a version,
-/// which updates change.
+/// The bits of a value that follow from its key. The other bits are a version, which updates
+/// change.
 pub(crate) const CHECKED_BITS: u64 = !VERSION_BITS;
 const VERSION_BITS: u64 = 0xFF;
 
-/// The exponent of the Zipf distribution, that of YCSB.
+/// The exponent of the Zipf distribution; YCSB uses the same.
 pub(crate) const ZIPF_EXPONENT: f64 = 0.99;
 
-/// How many Zipf samples are drawn ahead; they are used over and over.
+/// How many Zipf samples are drawn ahead; the indices repeat them.
 const ZIPF_SAMPLES: usize = 1 << 20;
 
-/// The finalizer of splitmix64: bijective, and good enough for any hasher.
+/// The finalizer of splitmix64: bijective, and mixed well enough for any hasher.
 #[inline]
 fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -43,32 +43,32 @@ impl KeySpace {
         Self { offset: mix(seed), sequential }
     }
 
-    /// The key of that index; another index is another key.
+    /// Returns the key of an index. Distinct indices have distinct keys.
     #[inline]
     pub(crate) fn key(&self, index: u64) -> u64 {
         if self.sequential { index } else { mix(index.wrapping_add(self.offset)) }
     }
 }
 
-/// The value that a key is first stored with.
+/// Returns the value that a key is first stored with.
 #[inline]
 pub(crate) fn value_of(key: u64) -> u64 {
     (key ^ GOLDEN).rotate_left(29) & CHECKED_BITS
 }
 
-/// The key's value after an update; `version` is cut to eight bits.
+/// Returns the key's value after an update; `version` is truncated to eight bits.
 #[inline]
 pub(crate) fn versioned(key: u64, version: u64) -> u64 {
     value_of(key) | (version & VERSION_BITS)
 }
 
-/// The value with its version incremented.
+/// Returns the value with its version incremented.
 #[inline]
 pub(crate) fn next_version(value: u64) -> u64 {
     (value & CHECKED_BITS) | (value.wrapping_add(1) & VERSION_BITS)
 }
 
-/// wyrand: one multiplication a number.
+/// The wyrand generator: one multiplication a number.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -84,15 +84,15 @@ impl Random {
         (product >> 64) as u64 ^ product as u64
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     #[inline]
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }
 
-/// Ranks drawn from a Zipf distribution in advance: drawing one takes longer
-/// than an operation of a fast map.
+/// Ranks drawn from a Zipf distribution in advance: drawing one takes longer than an operation of a
+/// fast map.
 #[derive(Debug)]
 pub(crate) struct ZipfSamples(Vec<u32>);
 
@@ -110,13 +110,13 @@ impl ZipfSamples {
 /// An endless sequence of indices below the number of items.
 #[derive(Debug)]
 pub(crate) enum Indices<'a> {
-    /// Every index in turn, in wide steps: far enough apart that what was inserted
-    /// together is not looked up together, and so short that it seldom has to
-    /// start again. The keys have no order in common with their indices, so this
-    /// is as good as drawing at random, at a third of the instructions: what the
-    /// loop around a lookup executes, the processor can't use to overlap lookups.
+    /// Each index in turn, in wide steps. The steps are so wide that items inserted together are
+    /// not looked up together, and so short that the sequence seldom wraps. Keys are in no order of
+    /// their indices, so this is as good as random drawing, with a third of the instructions.
+    /// Instructions of the loop around a lookup take room that the processor needs to overlap
+    /// lookups.
     Uniform { next: u64, step: u64, items: u64 },
-    /// Index 0 is the most popular, then 1, and so on.
+    /// Ranks as indices: index 0 is the most popular, then 1, and so on.
     Zipf { samples: &'a [u32], at: usize },
 }
 
@@ -174,7 +174,7 @@ mod tests {
         (0..64 / shift).fold(x, |acc, _| x ^ (acc >> shift))
     }
 
-    /// The inverse of an odd number modulo 2^64, by Newton's iteration.
+    /// Returns the inverse of an odd number modulo 2^64, by Newton's iteration.
     fn inverse(odd: u64) -> u64 {
         (0..6).fold(odd, |x, _| x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x))))
     }
@@ -224,7 +224,7 @@ mod tests {
             first[0] += u32::from(a == 0);
             first[1] += u32::from(b == 0);
         }
-        // 1/1000 of the uniform ones; about 13 % of the Zipf ones.
+        // 1/1000 of the uniform indices; about 13 % of the Zipf indices.
         assert!((50..200).contains(&first[0]), "{first:?}");
         assert!((11_000..16_000).contains(&first[1]), "{first:?}");
     }

@@ -1,4 +1,4 @@
-//! What the machine is, for the report. What can't be found out is left empty.
+//! A description of the machine, for the report. Unknown properties are left empty.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -12,10 +12,10 @@ pub(crate) struct Machine {
     pub(crate) memory_gib: Option<f64>,
     pub(crate) os: String,
     pub(crate) kernel: Option<String>,
-    /// The setting of transparent huge pages.
+    /// The system's setting of transparent huge pages.
     pub(crate) huge_pages: Option<String>,
     pub(crate) nunatak_version: String,
-    /// The commit of the current directory's checkout, if it is one.
+    /// The commit of the checkout in the current directory, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) commit: Option<String>,
 }
@@ -39,7 +39,7 @@ fn read(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// The value of the first line that begins with `name`, up to `separator`.
+/// Returns the value of the first line that begins with `name`, up to `separator`.
 fn field(text: &str, name: &str, separator: char) -> Option<String> {
     let value = |line: &str| {
         Some(line.strip_prefix(name)?.trim_start().strip_prefix(separator)?.trim().to_owned())
@@ -61,7 +61,7 @@ fn os() -> Option<String> {
     Some(field(&read("/etc/os-release")?, "PRETTY_NAME", '=')?.trim_matches('"').to_owned())
 }
 
-/// The one in brackets: `always [madvise] never`.
+/// Returns the setting in brackets: `always [madvise] never`.
 fn huge_pages() -> Option<String> {
     let setting = read("/sys/kernel/mm/transparent_hugepage/enabled")?;
     let (_, chosen) = setting.split_once('[')?;
@@ -74,7 +74,7 @@ fn commit() -> Option<String> {
     (output.status.success() && !commit.is_empty()).then_some(commit)
 }
 
-/// How much physical memory this process occupies.
+/// Returns how much physical memory this process occupies.
 pub(crate) fn resident_bytes() -> Option<usize> {
     let statm = read("/proc/self/statm")?;
     let pages: usize = statm.split_whitespace().nth(1)?.parse().ok()?;

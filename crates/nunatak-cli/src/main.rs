@@ -1,6 +1,5 @@
-//! The `nunatak` command: compares concurrent hash maps, with each other and
-//! with the limit that memory sets, reports what it measured, and handles the files
-//! of durable maps.
+//! The `nunatak` command. It compares concurrent hash maps with each other and with the limit that
+//! memory sets, reports the measurements, and handles the files of durable maps.
 
 mod backing;
 mod cli;
@@ -84,7 +83,8 @@ fn bench(settings: &Settings, json: Option<&Path>, html: Option<&Path>) -> Done 
     Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The text to count, unless no text is to be counted or there is none here.
+/// Reads the text whose words are counted; `None` if the workload was not chosen or no text is
+/// found.
 fn read_text(settings: &Settings) -> Result<Option<Text>, Box<dyn Error>> {
     if !settings.workloads.contains(&Workload::Words) {
         return Ok(None);

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 /// A type whose values are chosen on the command line.
 pub(crate) trait Named: ValueEnum {
-    /// Returns the name, which reports have, too.
+    /// Returns the name, as on the command line and in reports.
     fn name(&self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())

@@ -1,10 +1,10 @@
-//! The limit: how many random cache lines this machine can read, modify, or
-//! compare and swap in a second, and how fast it follows pointers.
+//! The limit: how many random cache lines this machine can read, modify, or compare and swap in a
+//! second, and how fast it follows pointers.
 //!
-//! No map that keeps its items in memory can do more operations than that, so
-//! each operation's throughput is reported as a share of it. The addresses come
-//! from a counter and two multiplications, never from what was loaded; each
-//! line is prefetched a number of accesses ahead, and the best number counts.
+//! A map whose operations each access a line in memory can't do more operations than that. So the
+//! throughput of each operation is reported as a share of the limit. The addresses come from a
+//! counter and two multiplications, never from loaded data. Each line is prefetched a number of
+//! accesses ahead; the best prefetch distance counts.
 
 use crate::statistics::Summary;
 use crate::threads::{CheckFailed, Worker, throughput};
@@ -19,17 +19,17 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How many accesses ahead a line is prefetched. Zero: not at all. The largest
-/// are beyond what processors keep in flight, so that the best is among them.
+/// Prefetch distances to try, in accesses; zero means no prefetch. The largest exceed what
+/// processors keep in flight, so the best distance is in the list.
 const DISTANCES: [u64; 9] = [0, 8, 16, 24, 32, 48, 64, 96, 128];
 
-/// How many accesses are done between two looks at the clock.
+/// How many accesses a thread does between two looks at the clock.
 const BLOCK: u64 = 8192;
 
 const HUGE_PAGE: usize = 2 << 20;
 
-/// A cache line. The first word is modified, the last says which line is next
-/// in the chase.
+/// A cache line. Accesses modify the first word; the last word is the number of the next line in
+/// the chase.
 #[repr(C, align(64))]
 struct Line {
     modified: AtomicU64,
@@ -45,10 +45,10 @@ pub(crate) struct Probe {
     samples: BTreeMap<usize, Samples>,
 }
 
-// SAFETY: the mapping is owned, and the lines are atomics.
+// SAFETY: the probe owns the mapping, and the lines are atomics.
 unsafe impl Sync for Probe {}
 
-/// What was measured with one number of threads.
+/// The measurements with one number of threads.
 #[derive(Debug, Default)]
 struct Samples {
     accesses: BTreeMap<(AccessClass, u64), Vec<f64>>,
@@ -71,14 +71,14 @@ pub(crate) struct Limit {
     pub(crate) cas_best_distance: u64,
     /// Reads a second without prefetching, for comparison.
     pub(crate) unprefetched_reads_mops: f64,
-    /// Reads of a line that names another one, and of that: as a map does them that
-    /// keeps fingerprints. At the best prefetch distance, and without prefetching.
+    /// Reads of a line that names a second line, and of the second line, as in a map with
+    /// fingerprints. At the best prefetch distance, and without prefetching.
     #[serde(default)]
     pub(crate) pairs_mops: f64,
     #[serde(default)]
     pub(crate) unprefetched_pairs_mops: f64,
-    /// Reads of lines that are prefetched into the second-level cache, at the best distance: of
-    /// some processors more lines can be under way to there.
+    /// Reads of lines that are prefetched into the second-level cache, at the best distance. Some
+    /// processors have room for more outstanding lines there.
     #[serde(default)]
     pub(crate) second_level_reads_mops: f64,
 }
@@ -94,7 +94,7 @@ impl Limit {
 }
 
 impl Probe {
-    /// Maps and touches that many bytes, a power of two.
+    /// Maps and touches `bytes` bytes, a power of two.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         let mapped = bytes + HUGE_PAGE;
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
@@ -102,12 +102,13 @@ impl Probe {
         let base = unsafe { mmap_anonymous(null_mut(), mapped, protection, flags)? };
         let base = NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?;
         let to_huge_page = base.as_ptr().align_offset(HUGE_PAGE);
-        // SAFETY: at most a huge page from the base, and so many more are mapped.
+        // SAFETY: `to_huge_page` is at most a huge page, and the mapping has a huge page more than
+        // `bytes`.
         let start = unsafe { base.byte_add(to_huge_page) };
         #[cfg(target_os = "linux")]
         // SAFETY: the range is mapped, and the advice changes no content.
         unsafe {
-            // Without huge pages the probe measures what there is.
+            // If the system grants no huge pages, the probe measures small pages.
             let _ = rustix::mm::madvise(start.as_ptr(), bytes, rustix::mm::Advice::LinuxHugepage);
         }
         let count = bytes / size_of::<Line>();
@@ -125,8 +126,8 @@ impl Probe {
     }
 
     fn lines(&self) -> &[Line] {
-        // SAFETY: mapped until the probe is dropped, zeroed, and all accesses
-        // are atomic.
+        // SAFETY: the lines are mapped until the probe is dropped, and zeroed; all accesses are
+        // atomic.
         unsafe { self.lines.as_ref() }
     }
 
@@ -187,8 +188,9 @@ impl Probe {
         }
     }
 
-    /// Reads without prefetching, with `N` instructions beside each that wait for nothing, and
-    /// have a result or none: as much as a lookup that is not one of a batch.
+    /// Reads without prefetching, with `N` independent instructions beside each read. With
+    /// `RESULTS` each instruction has a result. This is the work of a lookup that is not in a
+    /// batch.
     pub(crate) fn reads_beside<const N: usize, const RESULTS: bool>(
         &self,
         worker: &Worker<'_>,
@@ -200,9 +202,9 @@ impl Probe {
         })
     }
 
-    /// Reads as batches make them: the lines of sixteen are prefetched after each other, and read
-    /// three such groups later, with `N` instructions beside each that have results; of all
-    /// lines, or of so few that they stay in the processor's caches.
+    /// Reads as batches do: prefetches sixteen lines, and reads them three such groups later, with
+    /// `N` instructions beside each read that have results. With `CACHED` it uses so few lines that
+    /// they stay in the processor's caches.
     pub(crate) fn reads_in_groups<const N: usize, const CACHED: bool>(
         &self,
         worker: &Worker<'_>,
@@ -221,7 +223,8 @@ impl Probe {
             for _ in 0..BLOCK / (GROUP * GROUPS) as u64 {
                 for group in 0..GROUPS {
                     for line in &mut groups[group] {
-                        // SAFETY: the place has no more bits than there are lines.
+                        // SAFETY: `place` returns an index below `count`, which is at most the
+                        // number of lines.
                         *line = unsafe { lines.get_unchecked(place(at, shift)) };
                         prefetch(line);
                         at += 1;
@@ -248,14 +251,14 @@ impl Probe {
     ) -> crate::threads::Span {
         let lines = self.lines();
         let shift = 64 - lines.len().trailing_zeros();
-        // Neither another thread's places nor those of another distance.
+        // Distinct counters for each thread and each distance give distinct random lines.
         let mut at = ((worker.number as u64) << 40) + (distance << 32);
         let mut sum = 0u64;
         let span = worker.repeat(time, || {
             let end = at + BLOCK;
             if distance == 0 {
                 for n in at..end {
-                    // SAFETY: the place has as many bits as there are lines.
+                    // SAFETY: `place` returns an index below the number of lines.
                     sum = sum.wrapping_add(access(unsafe { lines.get_unchecked(place(n, shift)) }));
                 }
             } else {
@@ -273,14 +276,14 @@ impl Probe {
         span
     }
 
-    /// The second line is prefetched half as far ahead as the first.
+    /// Reads pairs of lines. It prefetches the second line half as far ahead as the first.
     fn pairs(&self, worker: &Worker<'_>, distance: u64, time: Duration) -> crate::threads::Span {
         let lines = self.lines();
         let shift = 64 - lines.len().trailing_zeros();
         let mut at = ((worker.number as u64) << 40) + (distance << 32);
         let mut sum = 0_u64;
-        // SAFETY: the place has as many bits as there are lines, and a line names one of
-        // them.
+        // SAFETY: `place` returns an index below the number of lines, and so does each line's
+        // `next`.
         let first = |n| unsafe { lines.get_unchecked(place(n, shift)) };
         // SAFETY: as above.
         let second = |n| unsafe { lines.get_unchecked(first(n).next.load(Relaxed) as usize) };
@@ -314,7 +317,7 @@ impl Probe {
         span
     }
 
-    /// The limits by number of threads.
+    /// Returns the limits by number of threads.
     pub(crate) fn limits(&self) -> BTreeMap<usize, Limit> {
         let limit = |samples: &Samples| {
             let median = |class, distance| {
@@ -357,13 +360,13 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and nothing refers to it any more. It can't
-        // fail for a mapping as a whole.
+        // SAFETY: `new` made the mapping, and nothing refers to it any more. Unmapping a whole
+        // mapping can't fail.
         let _ = unsafe { munmap(self.base.as_ptr(), self.mapped) };
     }
 }
 
-/// The n-th random line: the high bits of a product of a mixed counter.
+/// Returns the index of the n-th random line: the high bits of a product of a mixed counter.
 #[inline]
 fn place(n: u64, shift: u32) -> usize {
     let x = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -371,9 +374,8 @@ fn place(n: u64, shift: u32) -> usize {
     (x >> shift) as usize
 }
 
-/// The line after `at` in a random walk that comes by all lines: a linear
-/// congruential generator of full period, as the number of lines is a power of
-/// two.
+/// Returns the line after `at` in a random walk through all lines. The walk is a linear
+/// congruential generator of full period, since the number of lines is a power of two.
 fn successor(at: u64, lines: u64) -> u64 {
     let next = at.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
     next & (lines - 1)
@@ -383,11 +385,11 @@ fn read(line: &Line) -> u64 {
     line.modified.load(Relaxed)
 }
 
-/// Into the second-level cache only; on processors of other architectures as the other one.
+/// Prefetches into the second-level cache only; on other architectures, as `prefetch` does.
 #[inline(always)]
 fn prefetch_to_second_level(line: &Line) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which may be given for any address.
+    // SAFETY: a prefetch is a hint, valid for any address.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(line).cast());
@@ -399,13 +401,13 @@ fn prefetch_to_second_level(line: &Line) {
 #[inline(always)]
 fn prefetch(line: &Line) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which may be given for any address.
+    // SAFETY: a prefetch is a hint, valid for any address.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast());
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: a hint, which may be given for any address.
+    // SAFETY: a prefetch is a hint, valid for any address.
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) line, options(nostack, readonly));
     }
@@ -413,7 +415,7 @@ fn prefetch(line: &Line) {
     let _ = line;
 }
 
-/// Whether the instructions of [`Probe::reads_beside`] are there.
+/// Whether [`Probe::reads_beside`] has its instructions on this architecture.
 pub(crate) const HAS_INSTRUCTIONS: bool =
     cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
@@ -421,7 +423,7 @@ pub(crate) const HAS_INSTRUCTIONS: bool =
 fn instructions<const N: usize, const RESULTS: bool>(line: &Line) {
     macro_rules! repeated {
         ($with_result:literal) => {
-            // SAFETY: they compute an address, or nothing.
+            // SAFETY: the instructions compute an address, or do nothing.
             unsafe {
                 if RESULTS {
                     std::arch::asm!(

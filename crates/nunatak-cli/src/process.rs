@@ -1,5 +1,5 @@
-//! Measurements in processes of their own. A process sees its own memory only, and none that
-//! an earlier map left to the allocator.
+//! Measurements in processes of their own. Such a process does not count memory that an earlier map
+//! left to the allocator.
 
 use crate::experiments::{blobs, duplicates};
 use crate::threads::CheckFailed;
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::process::Command;
 
-/// The subcommand that starts such a process.
+/// The subcommand of a process that measures.
 pub(crate) const SUBCOMMAND: &str = "measure";
 
 /// The request to a process.
@@ -33,8 +33,8 @@ impl Request {
         serde_json::from_slice(&output.stdout).map_err(|error| failed(&error))
     }
 
-    /// Measures in this process, which should have done nothing else, and returns the answer
-    /// as JSON.
+    /// Measures in this process, which must have measured nothing before, and returns the answer as
+    /// JSON.
     pub(crate) fn in_this_process(&self) -> Result<String, CheckFailed> {
         let answer = match self {
             Self::Space(request) => serde_json::to_string(&space::measure(request)?),

@@ -1,4 +1,4 @@
-//! What the repetitions measured, until it becomes rows.
+//! The measurements of the repetitions, before they become rows.
 
 use crate::clock::Clock;
 use crate::probe::Limit;
@@ -11,10 +11,10 @@ use crate::workloads::{Operation, Variant, Workload};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
-/// In the order of the report: by operation, threads and map.
+/// Operation, threads and map: the order of the report.
 type Key = (Operation, usize, MapName);
 
-/// Everything that was measured.
+/// All measurements of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     mops: BTreeMap<Key, Vec<f64>>,
@@ -64,7 +64,7 @@ impl Results {
         self.levels.insert((operation, threads, map), levels);
     }
 
-    /// How long something took that is done once, in milliseconds.
+    /// Adds the duration of an operation that runs once, in milliseconds.
     pub(crate) fn add_time(
         &mut self,
         operation: Operation,
@@ -88,7 +88,7 @@ impl Results {
         }
     }
 
-    /// All rows, and all failures.
+    /// Returns all rows, and all failures.
     pub(crate) fn into_rows(
         self,
         limits: &BTreeMap<usize, Limit>,

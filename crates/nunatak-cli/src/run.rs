@@ -1,5 +1,5 @@
-//! A run: repetitions, interleaved between the probe and the maps (probe, A, B,
-//! C, probe, A, B, C, …), so that a disturbance of the machine meets them all.
+//! A run: repetitions, interleaved between the probe and the maps (probe, A, B, C, probe, A, B, C,
+//! …), so that a disturbance of the machine affects all of them.
 
 use crate::backing::{back_free_memory, quiet_disk};
 use crate::clock::Clock;
@@ -19,7 +19,7 @@ use crate::workloads::{delete, fill, insdel, latency, lookup, populate, recovery
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io;
 
-/// What part of a map's time each of the probe's many measurements takes.
+/// One measurement of the probe takes a fifth of the time of a map's.
 const PROBE_TIME: u32 = 5;
 
 /// Measures what the settings ask for.
@@ -109,8 +109,8 @@ impl Run<'_> {
         self.settings.workloads.contains(&workload)
     }
 
-    /// One repetition of all workloads on numbers. A populated map serves all
-    /// workloads that leave its keys as they are.
+    /// Runs one repetition of all workloads on numbers. A populated map serves all workloads that
+    /// leave its keys as they are.
     fn numbers<T: Target>(&mut self, map: MapName) {
         for &threads in &self.settings.threads {
             let place = Place { map, threads };
@@ -169,7 +169,7 @@ impl Run<'_> {
         }
     }
 
-    /// A map with all items, whose making is the workload `insert`.
+    /// Makes a map with all items; doing so is the workload `insert`.
     fn fill<T: Target>(&mut self, place: Place, batched: bool) -> Option<T> {
         let operation = Operation::new(Workload::Insert, Variant::Only).batched(batched);
         self.announce(place, &operation.to_string());
@@ -203,7 +203,7 @@ impl Run<'_> {
         }
     }
 
-    /// Empties a map that has all items, if that is asked for.
+    /// Empties a map that has all items, if the workload `delete` was chosen.
     fn delete<T: Target>(&mut self, place: Place, map: &T, batched: bool) {
         if self.wants(Workload::Delete) {
             let operation = Operation::new(Workload::Delete, Variant::Only).batched(batched);
@@ -235,8 +235,7 @@ impl Run<'_> {
         }
     }
 
-    /// The memory at the steps of `fill`, which is the same however many threads there
-    /// are.
+    /// Measures the memory at the steps of `fill`. It does not depend on the number of threads.
     fn space_of_steps(&mut self, map: MapName) {
         if !self.wants(Workload::Fill) {
             return;
@@ -267,8 +266,8 @@ impl Run<'_> {
         }
     }
 
-    /// YCSB: loads a map that has room for a bit more than a quarter of all items, so
-    /// that it grows to four times its size, and runs three mixes on it.
+    /// Runs YCSB: loads a map that has room for a little more than a quarter of all items, so that
+    /// it grows to four times its size, and runs three mixes on it.
     fn load<T: Target>(&mut self, place: Place) {
         let threads = place.threads;
         let operation = |variant| Operation::new(Workload::YcsbLoad, variant);
@@ -328,7 +327,7 @@ impl Run<'_> {
         }
     }
 
-    /// The mix of a workload, and how popular the keys of its operations are.
+    /// Returns the mix of a workload, and its variants by the popularity of keys.
     fn mix_of(&self, workload: Workload) -> (Mix, Vec<(Variant, Popularity)>) {
         let (percent_gets, modify) = match workload {
             Workload::YcsbB => (95, false),
@@ -398,14 +397,14 @@ impl Run<'_> {
     }
 }
 
-/// Where a measurement belongs.
+/// The map and the number of threads of a measurement.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     map: MapName,
     threads: usize,
 }
 
-/// Unbatched, and batched if the map has batches.
+/// Returns the modes of a map: unbatched, and batched if the map has batches.
 fn modes<T: Target>() -> &'static [bool] {
     if T::BATCHED { &[false, true] } else { &[false] }
 }

@@ -1,4 +1,4 @@
-//! What a run measures, after defaults are filled in.
+//! The settings of a run, after defaults are filled in.
 
 use crate::experiments::{Experiment, Options};
 use crate::keys::{Indices, KeySpace, Random, ZipfSamples};
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Which keys there are and which of them are asked for.
+/// Which keys exist, and how often each is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum KeyOrder {
-    /// Keys are random 64-bit numbers, all asked for equally often.
+    /// Keys are random 64-bit numbers, all looked up equally often.
     Uniform,
-    /// Keys are 0, 1, 2, …, all asked for equally often.
+    /// Keys are 0, 1, 2, …, all looked up equally often.
     Sequential,
-    /// Keys are random 64-bit numbers; a few are asked for most of the time.
+    /// Keys are random 64-bit numbers; a few are looked up most of the time.
     Zipf,
 }
 
@@ -41,9 +41,9 @@ pub(crate) struct Settings {
     pub(crate) batch: usize,
     pub(crate) seed: u64,
     pub(crate) keys: KeyOrder,
-    /// How long a measurement that has no natural end takes.
+    /// How long to measure a workload that has no natural end.
     pub(crate) time: Duration,
-    /// How large the probe's mapping is at least.
+    /// The least size of the probe's mapping.
     pub(crate) probe_bytes: usize,
     pub(crate) text: Vec<PathBuf>,
 }
@@ -56,15 +56,14 @@ impl Settings {
         }
     }
 
-    /// How large the probe's mapping is: about what a map of these items takes.
+    /// Returns the size of the probe's mapping: about that of a map of these items.
     pub(crate) fn probe_size(&self) -> usize {
         const BYTES_PER_ITEM: usize = 32;
         (self.items as usize * BYTES_PER_ITEM).max(self.probe_bytes).next_power_of_two()
     }
 }
 
-/// What the workloads on numbers need: the settings, and what is derived from
-/// them once.
+/// The settings, and the values that the workloads on numbers derive from them once.
 #[derive(Debug)]
 pub(crate) struct Bench<'a> {
     pub(crate) settings: &'a Settings,
@@ -83,8 +82,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Lets the following measurements draw other random numbers. All maps see
-    /// the same numbers in one repetition.
+    /// Makes the following measurements draw other random numbers. In one repetition all maps see
+    /// the same numbers.
     pub(crate) fn start_repetition(&mut self, repetition: usize) {
         self.repetition = repetition as u64;
     }
@@ -101,7 +100,8 @@ impl<'a> Bench<'a> {
         self.indices_of(self.settings.items, thread, popularity)
     }
 
-    /// Indices below a number of items of its own, unless some are popular.
+    /// Returns indices below `items`, or below the number of all items if their popularity is
+    /// Zipf's.
     pub(crate) fn indices_of(
         &self,
         items: u64,

@@ -1,4 +1,4 @@
-//! What several repetitions of one measurement come to.
+//! Summaries of several repetitions of one measurement.
 
 /// The median of the repetitions and the range they span.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -9,7 +9,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// `None` if nothing was measured.
+    /// Summarises the samples; `None` if there are none.
     pub(crate) fn of(samples: &[f64]) -> Option<Self> {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);

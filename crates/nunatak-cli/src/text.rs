@@ -1,16 +1,16 @@
-//! The text whose words are counted.
+//! The text of the workload `words`.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// How long a text is at least; shorter ones are repeated.
+/// The least length of a text; shorter ones are repeated.
 const LENGTH: usize = 4 << 20;
 
-/// How deep below the current directory text files are looked for.
+/// How many levels of directories below the current one are searched for text files.
 const DEPTH: usize = 6;
 
-/// A text and, counted plainly, its words.
+/// A text, and the counts of its words by a plain hash map.
 #[derive(Debug)]
 pub(crate) struct Text {
     content: String,
@@ -50,25 +50,25 @@ impl Text {
         Self { content, words, counts }
     }
 
-    /// All words in their order.
+    /// Returns all words in their order.
     pub(crate) fn words(&self) -> Vec<&str> {
         let word = |&(start, length): &(usize, usize)| &self.content[start..start + length];
         self.words.iter().map(word).collect()
     }
 
-    /// How often each word occurs.
+    /// Returns how often each word occurs.
     pub(crate) fn counts(&self) -> &HashMap<String, u64> {
         &self.counts
     }
 }
 
-/// Words are what is between characters that are neither letters nor digits.
+/// Splits the text at characters that are neither letters nor digits.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
 }
 
-/// The text files at and below the directory: Markdown, Rust, and licenses.
-/// Hidden directories and what is built are left out.
+/// Finds the text files in and below the directory: Markdown, Rust, and licenses. Hidden
+/// directories and build output are left out.
 pub(crate) fn find_files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     collect(directory, DEPTH, &mut found);
@@ -77,7 +77,7 @@ pub(crate) fn find_files(directory: &Path) -> Vec<PathBuf> {
 }
 
 fn collect(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
-    // What can't be read is no text for us.
+    // A directory that can't be read has no text.
     let Ok(entries) = fs::read_dir(directory) else {
         return;
     };

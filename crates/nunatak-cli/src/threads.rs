@@ -1,11 +1,10 @@
-//! Pinned threads that start together, and how long they took.
+//! Pinned threads that start together, and their times.
 
 use std::fmt;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// A result that was not what the operation must return: the measurement is
-/// void.
+/// A wrong result of an operation, which makes the measurement void.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckFailed(pub(crate) String);
 
@@ -15,7 +14,7 @@ impl fmt::Display for CheckFailed {
     }
 }
 
-/// One thread's part of a measurement.
+/// When one thread began and ended, and how many operations it did.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     start: Instant,
@@ -26,14 +25,14 @@ pub(crate) struct Span {
 /// One of the threads of a measurement.
 #[derive(Debug)]
 pub(crate) struct Worker<'a> {
-    /// Its number, from 0.
+    /// The thread's number, from 0.
     pub(crate) number: usize,
     together: &'a Barrier,
 }
 
 impl Worker<'_> {
-    /// Waits for the other threads, then does `work` once, which returns how
-    /// many operations it did.
+    /// Waits for the other threads, then calls `work` once. `work` returns how many operations it
+    /// did.
     pub(crate) fn once(&self, work: impl FnOnce() -> u64) -> Span {
         self.together.wait();
         let start = Instant::now();
@@ -41,8 +40,8 @@ impl Worker<'_> {
         Span { start, end: Instant::now(), operations }
     }
 
-    /// Warms up, waits for the other threads, then repeats `block`, which
-    /// returns how many operations it did, for the length of `time`.
+    /// Warms up, waits for the other threads, then repeats `block` for `time`. `block` returns how
+    /// many operations it did.
     pub(crate) fn repeat(&self, time: Duration, mut block: impl FnMut() -> u64) -> Span {
         let warm = Instant::now();
         while warm.elapsed() < time / 5 {
@@ -59,11 +58,10 @@ impl Worker<'_> {
     }
 }
 
-/// Runs `work` on so many threads, each pinned to a core, and returns the
-/// millions of operations a second of all of them: those of all threads, over
-/// the time from the first one's start to the last one's end.
+/// Runs `work` on `threads` threads, each pinned to a core, and returns the millions of operations
+/// a second: the operations of all threads, over the time from the first start to the last end.
 ///
-/// Every worker must measure exactly one span, also if a check fails.
+/// Every worker must measure exactly one span, even if a check fails.
 pub(crate) fn throughput<F>(threads: usize, work: F) -> Result<f64, CheckFailed>
 where
     F: Fn(&Worker<'_>) -> Result<Span, CheckFailed> + Sync,
@@ -75,7 +73,7 @@ where
             let core = cores.get(number % cores.len().max(1)).copied();
             let (work, together) = (&work, &together);
             scope.spawn(move || {
-                // Pinning may be forbidden; then the system places the thread.
+                // If the system forbids pinning, it places the thread itself.
                 core.map(core_affinity::set_for_current);
                 work(&Worker { number, together })
             })
@@ -94,7 +92,7 @@ where
     Ok(operations as f64 / elapsed.max(1e-9) / 1e6)
 }
 
-/// The part of `0..items` that falls to the thread of that number.
+/// Returns the part of `0..items` that belongs to the thread of this number.
 pub(crate) fn share(items: u64, number: usize, threads: usize) -> std::ops::Range<u64> {
     let bound = |n: usize| (u128::from(items) * n as u128 / threads as u128) as u64;
     bound(number)..bound(number + 1)

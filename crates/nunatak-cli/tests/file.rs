@@ -1,4 +1,4 @@
-//! `nunatak file`, as a shell sees it.
+//! `nunatak file`, as a shell uses it.
 #![cfg(durable)]
 
 use std::path::Path;
@@ -10,7 +10,7 @@ fn nunatak(arguments: &[&str], directory: &Path) -> Output {
     command.output().expect("the command runs")
 }
 
-/// The output of a command that ends with this code.
+/// Runs a command that must end with this code, and returns its output.
 fn ends_with(code: i32, arguments: &[&str], directory: &Path) -> (String, String) {
     let output = nunatak(arguments, directory);
     let text = |bytes| String::from_utf8(bytes).expect("text");
@@ -26,7 +26,7 @@ fn pairs_are_stored_and_found() {
     MAPS.into_iter().filter(|&map| map != "turbo-blobs").for_each(store_and_find);
 }
 
-/// What can't be typed has escapes, and comes out with them.
+/// Bytes that can't be typed have escapes in the input and in the output.
 #[test]
 fn byte_strings_are_text() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -103,7 +103,7 @@ fn dump_and_restore(map: &str) {
     assert_eq!(ends_with(0, &["scan", "a.map", "--limit", "3"], at).0.lines().count(), 3);
 }
 
-/// Of a map of many values a key has all that were stored for it.
+/// In a map of many values a key has all values that were stored for it.
 #[test]
 fn a_key_has_many_values() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! The command as its users start it.
+//! The command, as its users start it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -15,7 +15,7 @@ fn nunatak(directory: &Path, arguments: &[&str]) -> Output {
     output
 }
 
-/// An empty directory for the test of that name.
+/// Creates an empty directory for the test of this name.
 fn directory(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if directory.exists() {
@@ -93,7 +93,7 @@ fn everything_is_measured_and_reported() {
     assert_eq!(page("run.html"), page("again.html"));
 }
 
-/// Maps of other kinds, and what has options of its own, come in the same files.
+/// Experiments with other kinds of maps and with options of their own write the same files.
 #[test]
 fn experiments_are_measured_and_reported() {
     let directory = directory("experiments");
@@ -111,15 +111,15 @@ fn experiments_are_measured_and_reported() {
         let of_it = figures.iter().filter(|figure| figure["experiment"] == name);
         of_it.map(|figure| figure["points"].as_array().map_or(0, Vec::len)).collect()
     };
-    // Two steps of six maps, and their resizes, twice; two numbers of threads of four maps
-    // of byte strings, and of four of many values from three sources, one of them in batches.
+    // Two repetitions of two steps of six maps, and their resizes. Two numbers of threads with five
+    // rows each (four maps, of which ours also runs in batches), and the same from three sources.
     assert_eq!(points("growth"), [24, 12]);
     assert_eq!(points("blobs"), [10]);
     assert_eq!(points("duplicates"), [30]);
     assert!(["growth", "blobs", "duplicates"].iter().all(|name| page.contains(name)));
 }
 
-/// What a map of each kind writes does not depend on the machine.
+/// The writes of a map of each kind do not depend on the machine.
 #[test]
 #[cfg(durable)]
 fn writes_are_counted() {

@@ -1,5 +1,5 @@
-//! Durable maps of one value a key, as those who crash them use them: keys and values are
-//! numbers, whatever the map makes of them.
+//! Durable maps with one value a key, for the suites that crash them. Keys and values are numbers,
+//! whatever the map stores for them.
 
 use crate::crashes::Contents;
 use nunatak::Error;
@@ -10,10 +10,10 @@ use std::path::Path;
 /// A durable map of numbers.
 #[allow(missing_docs, reason = "they are the map's own")]
 pub trait Crashable: Sync + Sized + Debug {
-    /// How many images of a moment are looked at, at most.
+    /// The greatest number of images to check at one moment.
     const IMAGES: u64 = u64::MAX;
-    /// How many times seldomer than others it is looked at: at moments, of histories that are
-    /// not looked at everywhere, and at what becomes of images that are used.
+    /// A factor by which maps of this type are checked less often: at fewer moments, if not at all
+    /// of them, and with fewer images that are operated on.
     const SELDOMER: usize = 1;
 
     fn create(simulation: &Simulation, options: &Options) -> Result<Self, Error>;
@@ -32,7 +32,7 @@ pub trait Crashable: Sync + Sized + Debug {
     fn make_durable(&self) -> Result<(), Error>;
     fn shrink(&self) -> Result<(), Error>;
     fn make_room(&self, entries: usize) -> Result<(), Error>;
-    /// What is known of its inside.
+    /// Returns the statistics of the map, for messages.
     fn inside(&self) -> String;
 }
 
@@ -109,10 +109,10 @@ where
     }
 }
 
-/// A number as bytes of some length, all of which follow from it.
+/// Returns a byte string whose length and bytes follow from the number.
 pub fn bytes_of(number: u64, least: u64) -> Vec<u8> {
     let length = match number {
-        // Of those of the keys none.
+        // Only values are that long, not keys.
         _ if least == VALUE && number % 199 == 1 => 70_000,
         _ if least == VALUE && number.is_multiple_of(23) => 4000,
         other => least + other % 23 * 9,
@@ -121,10 +121,10 @@ pub fn bytes_of(number: u64, least: u64) -> Vec<u8> {
     number.to_le_bytes().into_iter().chain(filling).collect()
 }
 
-/// The number that some bytes are.
+/// Returns the number that a byte string was made from.
 ///
 /// # Panics
-/// If they are not all of one.
+/// If the bytes are not those of one number.
 pub fn number_of(bytes: &[u8], least: u64) -> u64 {
     let number = u64::from_le_bytes(*bytes.first_chunk().expect("a number"));
     assert!(bytes == bytes_of(number, least), "bytes of {number} are torn");
@@ -134,7 +134,7 @@ pub fn number_of(bytes: &[u8], least: u64) -> u64 {
 const KEY: u64 = 8;
 const VALUE: u64 = 20;
 
-/// The key of a number: none is long.
+/// Makes the key of a number; keys are short.
 fn key_of(number: u64) -> Vec<u8> {
     bytes_of(number, KEY)
 }
@@ -152,7 +152,7 @@ fn number_of_value(bytes: &[u8]) -> u64 {
 }
 
 impl Crashable for TurboBlobMap {
-    // What is torn of a blob has more images than anybody can look at.
+    // A torn blob has more images than a test can check.
     const IMAGES: u64 = 3;
     const SELDOMER: usize = 9;
 

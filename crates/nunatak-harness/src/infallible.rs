@@ -1,4 +1,4 @@
-//! Maps in files as [`ConcurrentMap`]s, for suites that expect no errors: an error is a panic.
+//! Maps in files as [`ConcurrentMap`]s, for suites that expect no errors. An error is a panic.
 
 use nunatak::durable::{DurableDesign, Map, TurboBlobMap};
 use nunatak::{BatchError, Compute, ConcurrentMap, Error, MemoryUsage, Op, Request, Stop};
@@ -28,7 +28,7 @@ fn batch(requests: usize, results: usize) -> Result<(), BatchError> {
     if results < requests { Err(BatchError { requests, results }) } else { Ok(()) }
 }
 
-/// The methods that both kinds take from [`FileMap`](nunatak::durable::FileMap).
+/// The methods that both kinds of maps take from [`FileMap`](nunatak::durable::FileMap).
 macro_rules! of_file_map {
     ($key:ty, $value:ty) => {
         fn iter(&self) -> impl Iterator<Item = ($key, $value)> {

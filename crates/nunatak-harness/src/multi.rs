@@ -1,4 +1,4 @@
-//! What a map must pass in which a key has any number of values.
+//! Checks for maps in which a key has any number of values.
 
 use crate::effort::scaled;
 use crate::history::{Clock, Recorder, Sequential};
@@ -11,41 +11,41 @@ use nunatak::hash::Hashing;
 
 /// A map of keys with any number of values.
 pub trait MultiMap: Sync {
-    /// Gives a key a value.
+    /// Adds a value to a key.
     fn insert(&self, key: u64, value: u64);
-    /// Gives many keys values.
+    /// Adds values to keys.
     fn insert_many(&self, pairs: &[(u64, u64)]);
-    /// All values of a key.
+    /// Returns all values of a key.
     fn all(&self, key: u64) -> Vec<u64>;
-    /// All values of many keys.
+    /// Returns all values of each key.
     fn all_of_many(&self, keys: &[u64]) -> Vec<Vec<u64>>;
-    /// How many values a key has.
+    /// Returns how many values a key has.
     fn count(&self, key: u64) -> usize;
-    /// One value of a key.
+    /// Returns one value of a key.
     fn get(&self, key: u64) -> Option<u64>;
-    /// Whether a key has a value.
+    /// Returns whether a key has a value.
     fn contains_pair(&self, key: u64, value: u64) -> bool;
-    /// Takes a value of a key out.
+    /// Removes one value of a key and returns whether it was present.
     fn remove_one(&self, key: u64, value: u64) -> bool;
-    /// Takes all values of a key out.
+    /// Removes all values of a key and returns how many there were.
     fn remove_all(&self, key: u64) -> usize;
-    /// Takes all values of a key out, and returns them.
+    /// Removes all values of a key and returns them.
     fn drain(&self, key: u64) -> Vec<u64>;
-    /// All pairs.
+    /// Returns all pairs.
     fn pairs(&self) -> Vec<(u64, u64)>;
-    /// All pairs of a cut.
+    /// Returns all pairs of a cut.
     fn cut(&self) -> Vec<(u64, u64)>;
-    /// How many pairs there are.
+    /// Returns how many pairs there are.
     fn len(&self) -> usize;
-    /// Whether there are none.
+    /// Returns whether the map has no pairs.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Makes it as small as it can be.
+    /// Makes the map as small as it can be.
     fn shrink(&self);
 }
 
-/// How a map does it whose changes come to what `done` takes.
+/// Implements the methods; `$done` unwraps the result of a change.
 macro_rules! impl_multi_map {
     ($done:expr) => {
         fn insert(&self, key: u64, value: u64) {
@@ -113,7 +113,7 @@ impl<S: Hashing> MultiMap for PeaMultiMap<u64, u64, S> {
     impl_multi_map!(core::convert::identity);
 }
 
-/// What a change came to that is not refused.
+/// Unwraps the result of a change, which must not be refused.
 #[cfg(target_os = "linux")]
 fn done<T>(change: Result<T, nunatak::Error>) -> T {
     change.expect("no change is refused")
@@ -129,47 +129,47 @@ pub(crate) fn sorted(mut values: Vec<u64>) -> Vec<u64> {
     values
 }
 
-/// Random operations do what they do to vectors in a tree: on keys with none, some, and
-/// very many values.
+/// Checks that random operations do the same to the map as to vectors in a tree, on keys with no,
+/// some, and very many values.
 ///
 /// # Panics
-/// If the map is wrong.
+/// If map and model disagree.
 pub fn behaves_like_vectors<M: MultiMap>(build: impl Fn() -> M) {
     check_cases::<Multi, _>(24, 6000, |_| build());
 }
 
-/// What is asked of a key with any number of values.
+/// A call on a key with any number of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MultiCall {
-    /// Another value.
+    /// Adds a value.
     Insert(u64),
-    /// One less.
+    /// Removes a value.
     RemoveOne(u64),
-    /// None any more.
+    /// Removes all values.
     RemoveAll,
-    /// Which are there.
+    /// Reads all values.
     All,
-    /// How many.
+    /// Counts the values.
     Count,
-    /// Whether this one is there.
+    /// Asks whether the key has a value.
     ContainsPair(u64),
 }
 
-/// What is answered.
+/// The answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MultiAnswer {
-    /// Nothing.
+    /// No answer.
     Done,
-    /// Whether there was one.
+    /// Whether the value was present.
     Was(bool),
-    /// How many there were.
+    /// How many values there were.
     Count(usize),
-    /// All of them, sorted.
+    /// All values, sorted.
     All(Vec<u64>),
 }
 
 impl Sequential for MultiCall {
-    /// All values, sorted.
+    /// The key's values, sorted.
     type State = Vec<u64>;
     type Answer = MultiAnswer;
 
@@ -212,11 +212,11 @@ impl MultiCall {
     }
 }
 
-/// Histories of few keys with few values are linearizable, while other keys come and go,
-/// so that segments are split and merged and buckets compacted.
+/// Checks that histories of two keys with few values are linearizable. Meanwhile other keys come
+/// and go, so that segments are split and merged and buckets compacted.
 ///
 /// # Panics
-/// If one is not, with its operations.
+/// If a history is not linearizable; the message has its operations.
 pub fn histories_are_linearizable<M: MultiMap>(build: impl Fn() -> M) {
     let rounds = scaled(300);
     check_rounds(rounds, rounds / 20, |round| {
@@ -244,7 +244,7 @@ pub fn histories_are_linearizable<M: MultiMap>(build: impl Fn() -> M) {
 }
 
 impl MultiCall {
-    /// Draws one of two keys, and what is asked of it.
+    /// Draws one of two keys, and a call.
     pub(crate) fn draw(random: &mut Random) -> (u64, Self) {
         let value = random.below(5);
         let call = match random.below(12) {
@@ -259,7 +259,7 @@ impl MultiCall {
     }
 }
 
-/// Other keys come and go.
+/// Inserts and removes other keys.
 fn disturb<M: MultiMap>(map: &M, random: &mut Random) {
     let first = 1000 + random.below(50);
     for key in first..first + 60 {
@@ -275,19 +275,19 @@ fn disturb<M: MultiMap>(map: &M, random: &mut Random) {
     }
 }
 
-/// Values that nobody takes out are found by every reader, whatever happens to other
-/// values of their keys and to other keys; and what is found is a value of its key.
+/// Checks that every reader finds the values that stay, while other values of their keys and other
+/// keys change, and that a reader of a key finds only its values.
 ///
 /// # Panics
-/// If one is not.
+/// If a reader misses a value or finds one of another key.
 pub fn values_stay_visible<M: MultiMap>(build: impl Fn() -> M) {
     const KEYS: u64 = 24;
-    /// Which of its values a value is, by its low bits.
+    /// Makes the n-th value of a key. The high bits are the key.
     fn value(key: u64, n: u64) -> u64 {
         key << 32 | n
     }
     let map = &build();
-    // None, one, some and many that stay.
+    // Keys have no, one, some, or many values that stay.
     let staying = |key: u64| [0, 1, 5, 40, 300][key as usize % 5];
     for key in 0..KEYS {
         (0..staying(key)).for_each(|n| map.insert(key, value(key, n)));
@@ -336,10 +336,10 @@ pub fn values_stay_visible<M: MultiMap>(build: impl Fn() -> M) {
     assert_eq!(map.pairs().len(), map.len());
 }
 
-/// A cut has what was inserted before something that it has.
+/// Checks that a cut that has a pair also has the pairs inserted before it.
 ///
 /// # Panics
-/// If it has not.
+/// If a pair is missing.
 pub fn cuts_are_consistent<M: MultiMap>(build: impl Fn() -> M) {
     let map = &build();
     let running = Running::new(1);
@@ -361,10 +361,10 @@ pub fn cuts_are_consistent<M: MultiMap>(build: impl Fn() -> M) {
     });
 }
 
-/// A map from which all has been taken is as small as a new one.
+/// Checks that a map that was emptied is as small as a new one.
 ///
 /// # Panics
-/// If it is not, by what `size` says of it.
+/// If it is larger, as measured by `size`.
 pub fn an_emptied_map_is_small<M: MultiMap>(build: impl Fn() -> M, size: impl Fn(&M) -> usize) {
     let map = build();
     let before = size(&map);

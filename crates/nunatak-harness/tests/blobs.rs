@@ -6,7 +6,8 @@ use nunatak_harness::{HashedSubject, Subject};
 
 type Bytes = Vec<u8>;
 
-/// Room for slots can be reserved, that for blobs is not known.
+/// Returns the table's part of the mapped memory: room for slots can be reserved, room for blobs
+/// can't, since their lengths are unknown.
 fn of_table<D: Design>(map: &BlobMap<RandomState, D>) -> usize {
     map.memory_usage().mapped - map.blob_stats().mapped_bytes
 }
@@ -90,7 +91,7 @@ fn byte_strings_of_any_length_are_kept() {
     assert_eq!((stats.blobs, stats.live_bytes, stats.retired_bytes, stats.spans), (0, 0, 0, 0));
 }
 
-/// Zeroed memory that is never touched.
+/// The long strings are zeroed memory that no code touches.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn what_is_longer_than_four_gib_is_refused() {
@@ -102,7 +103,8 @@ fn what_is_longer_than_four_gib_is_refused() {
     assert!(map.is_empty() && map.blob_stats().blobs == 0);
 }
 
-/// What a guard holds back is all that is: the rest is used again, and there is a gauge.
+/// A guard holds back only what it may see, and `unreclaimed` reports how much that is. Other
+/// memory is reused.
 #[test]
 fn a_guard_that_is_held_for_long_pins_what_it_may_see() {
     let map = TurboBlobMap::new();
@@ -127,7 +129,7 @@ fn a_guard_that_is_held_for_long_pins_what_it_may_see() {
     assert!(after <= usual, "{usual} bytes became {after}, {:?}", map.blob_stats());
 }
 
-/// One of sixteen stays: they move together.
+/// One blob of sixteen stays, and compaction moves them together.
 #[test]
 fn compaction_gives_memory_back() {
     let map = TurboBlobMap::new();

@@ -5,7 +5,7 @@ use nunatak_harness::linearizability::{Verdict, check};
 
 const BUDGET: usize = 100_000;
 
-/// An operation on key 1 in an interval.
+/// Makes an operation on key 1, with its interval.
 fn op(thread: usize, from: u64, to: u64, call: Call, answer: Answer) -> Operation {
     Operation { key: 1, thread, call, invoked: from, returned: Some((to, answer)) }
 }
@@ -26,7 +26,7 @@ fn is_right(history: &[Operation]) {
     assert_eq!(check(history, BUDGET), Verdict::Linearizable);
 }
 
-/// Wrong, and the last operation of what is shown is `culprit`.
+/// Checks that the history is wrong, and that the last operation shown is `culprit`.
 fn is_wrong(history: &[Operation], culprit: Operation) {
     match check(history, BUDGET) {
         Verdict::NotLinearizable { key, operations } => {
@@ -63,8 +63,8 @@ fn overlapping_operations_take_any_order() {
     for seen in [None, Some(5)] {
         is_right(&[insert(0, 0, 10, 5, None), get(1, 1, 9, seen)]);
     }
-    // Both readers overlap the write; the one that is called later, and
-    // overlaps the other reader, too, may see less.
+    // Both readers overlap the write. The reader that begins later, and overlaps the other, may see
+    // the older value.
     is_right(&[insert(0, 0, 10, 5, None), get(1, 1, 8, Some(5)), get(2, 2, 9, None)]);
 }
 
@@ -76,8 +76,8 @@ fn a_stale_read() {
 
 #[test]
 fn a_read_that_goes_back() {
-    // The first reader saw the new value and had returned before the second
-    // was called, while the write still ran.
+    // The first reader saw the new value and returned before the second began, while the write was
+    // still running.
     let back = get(2, 6, 7, None);
     is_wrong(&[insert(0, 0, 10, 5, None), get(1, 1, 5, Some(5)), back], back);
 }
@@ -112,8 +112,8 @@ fn a_value_that_nobody_wrote() {
 
 #[test]
 fn an_order_against_time() {
-    // Only the reverse order explains the answers, but the first had returned
-    // when the second was called.
+    // Only the reverse order explains the answers, but the first operation had returned before the
+    // second began.
     let first = insert(0, 0, 1, 5, Some(6));
     is_wrong(&[first, insert(1, 2, 3, 6, None)], first);
 }
@@ -168,8 +168,8 @@ fn what_is_shown_ends_at_the_wrong_answer() {
     assert_eq!(operations, [history[0], wrong]);
 }
 
-/// Writers that all overlap, and a reader of what nobody wrote: every order
-/// must be tried.
+/// Returns a history whose check must try every order: overlapping writers whose answers no order
+/// explains.
 fn hard() -> Vec<Operation> {
     let mut history: Vec<_> = (0..24)
         .map(|thread| op(thread, 0, 100, Call::Insert(thread as u64), Answer::Before(None)))
@@ -195,7 +195,7 @@ fn a_wrong_key_is_found_beside_one_that_is_given_up() {
 
 #[test]
 fn long_histories_are_searched_with_memory() {
-    // Without it, each group of overlapping reads would multiply the orders.
+    // Without memory, each group of overlapping reads would multiply the orders.
     let mut history = Vec::new();
     for round in 0..40_u64 {
         let at = round * 100;

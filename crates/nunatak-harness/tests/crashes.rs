@@ -11,8 +11,7 @@ use nunatak_harness::crashes::{
 
 use std::time::Duration;
 
-/// Blocks so small that a hundred keys double the table again and again, and fill all
-/// three levels.
+/// Blocks so small that a hundred keys double the table several times and fill all three levels.
 type Small = Map<u64, u64, InFile<Iceberg<Blocks<8, 2>>>>;
 
 const EVERY_IMAGE: Thoroughness = Thoroughness { images: 4096, second: 7, moments: 1, journal: 0 };
@@ -32,7 +31,7 @@ fn short_operations_in_the_page_cache() {
     assert!(images > 100, "{images}");
 }
 
-/// What is long is looked at by samples.
+/// Long histories are checked at sampled moments.
 const FEW_MOMENTS: Thoroughness = Thoroughness { images: 5, second: 17, moments: 401, journal: 0 };
 
 #[test]
@@ -65,7 +64,7 @@ fn histories_in_the_page_cache() {
     }
 }
 
-/// Room for some transactions, so that it is full again and again.
+/// Room for a few transactions, so that the journal is often full.
 const JOURNAL: u64 = 64 << 10;
 
 #[test]
@@ -93,8 +92,8 @@ fn histories_with_a_journal() {
     crash_history::<Small>(&extents(), Persistency::Pages, look);
 }
 
-/// A process is killed, its file is opened and changed by the next one, and then the
-/// power is cut: what was synced in between is there, as is what the first one synced.
+/// A process is killed, the next one opens and changes its file, and then the power is cut. The
+/// file must have what both processes have synced.
 #[test]
 fn a_sync_after_a_killed_process_counts() {
     let options = Options::new().journal(JOURNAL);

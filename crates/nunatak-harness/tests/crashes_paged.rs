@@ -1,5 +1,5 @@
-//! Crashes, at every instant, of durable maps that rest on the order of their stores: Pea Hash
-//! and TurboHash, that of byte strings among them.
+//! Crashes, at every instant, of durable maps that rely on the order of their stores: Pea Hash, and
+//! TurboHash with words and with byte strings.
 #![cfg(target_os = "linux")]
 
 use nunatak::durable::{PeaMap, Persistency, Simulation, TurboBlobMap, TurboMap};
@@ -22,7 +22,7 @@ fn short_operations_in_persistent_memory<M: Crashable>() {
 
 fn short_operations_in_the_page_cache<M: Crashable>() {
     let actions = short_operations_after_a_sync();
-    // Copies of pages are torn in too many ways for all of them.
+    // Copies of pages can be torn in too many ways to check all.
     let look = Thoroughness { images: 12, ..EVERY_IMAGE };
     let images = crash_history::<M>(&actions, Persistency::Pages, look);
     assert!(images > 100, "{images}");
@@ -40,14 +40,15 @@ fn histories_in_the_page_cache<M: Crashable>() {
     }
 }
 
-/// A history in which the file grows and shrinks by extents.
+/// Returns a history in which the file grows and shrinks by extents.
 fn grows() -> Vec<Action> {
     let inserts = (0..40).map(|key| Action::Insert(key, key + 1)).chain([Action::Reserve(800)]);
     let others = (0..8).map(|key| Action::Insert(key, key + 2)).chain([Action::Shrink]);
     inserts.chain(others).chain((0..8).map(|key| Action::Update(key, key + 3))).collect()
 }
 
-/// Segments are split, merged and moved, shards grow, shrink and are moved, and so is the file.
+/// Checks crashes while segments are split, merged and moved, shards grow, shrink and are moved,
+/// and the file grows and shrinks.
 fn segments_and_extents<M: Crashable>() {
     let few = Thoroughness { images: 2, second: 17, moments: 397, journal: 0 };
     let splits = (0..150).map(|key| Action::Insert(key, key + 1));
@@ -59,8 +60,8 @@ fn segments_and_extents<M: Crashable>() {
     }
 }
 
-/// A power cut leaves all of the map as it was at the last sync, or, while one is under way,
-/// at that one: not each key by itself.
+/// Checks that a power cut leaves the whole map as of the last sync, not each key by itself. A cut
+/// during a sync may also leave the map as of that sync.
 fn a_power_cut_leaves_one_instant<M: Crashable>() {
     let options = small_options();
     let simulation = Simulation::new(Persistency::Pages);
@@ -68,7 +69,7 @@ fn a_power_cut_leaves_one_instant<M: Crashable>() {
     let (mut contents, mut synced) = (Contents::new(), Contents::new());
     let actions = history(5, 200, 120).into_iter().filter(|action| *action != Action::Shrink);
     for (number, action) in actions.enumerate() {
-        // More syncs than a history has.
+        // The test syncs more often than a history does.
         let action = if number % 12 == 7 { Action::Sync } else { action };
         let before = simulation.moment();
         action.run(&map);
@@ -108,7 +109,7 @@ fn blobs_are_kept_until_a_sync() {
     blobs_are_kept_for_power_cuts();
 }
 
-/// All of these of a map.
+/// Makes tests of the named functions for a map.
 macro_rules! crash_suite {
     ($name:ident, $map:ty, [$($test:ident)*]) => {
         mod $name {
@@ -136,5 +137,5 @@ macro_rules! crash_suite {
 
 crash_suite!(pea, PeaMap<u64, u64>, and segments_and_extents processes_that_sync_nothing);
 crash_suite!(turbo, TurboMap<u64, u64>, and segments_and_extents processes_that_sync_nothing);
-// Which syncs when it is opened after a crash.
+// Opening this map after a crash syncs it.
 crash_suite!(blobs, TurboBlobMap, and);

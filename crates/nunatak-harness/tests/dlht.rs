@@ -5,8 +5,7 @@ use nunatak::{DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, Modulo};
 use nunatak_harness::hashers::TestHasher;
 use nunatak_harness::{Data, HashedSubject, Subject};
 
-/// Two bins, grown to twice as many, a bin at a time, with as few links as
-/// there may be.
+/// Two bins; the index doubles, moves one bin at a time, and has as few links as possible.
 fn adversarial<S>(builder: DlhtBuilder<S>) -> DlhtBuilder<S> {
     builder.initial_bins(2).growth_factor(2).transfer_chunk(1).link_ratio(64)
 }
@@ -34,7 +33,7 @@ impl HashedSubject<u64, u64> for Inline {
     }
 }
 
-/// The hashing of the paper.
+/// Hashes by modulo, as in the paper.
 struct ByModulo;
 
 impl Subject<u64, u64> for ByModulo {
@@ -50,7 +49,7 @@ impl Subject<u64, u64> for ByModulo {
     }
 }
 
-/// Without synchronization.
+/// A map of one thread, without synchronization.
 struct Local;
 
 impl Subject<u64, u64> for Local {

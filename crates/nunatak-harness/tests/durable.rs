@@ -1,5 +1,5 @@
-//! Durable maps pass what every map does: as `ConcurrentMap`s, in files and in
-//! simulated persistent memory.
+//! Durable maps pass the checks of all maps: as `ConcurrentMap`s, in files and in simulated
+//! persistent memory.
 #![cfg(target_os = "linux")]
 
 use nunatak::durable::{
@@ -17,7 +17,7 @@ use std::time::Duration;
 type Tiny = InFile<Iceberg<Blocks<8, 2>>>;
 type Usual = InFile<Iceberg>;
 
-/// Maps in files that have no name any more.
+/// Maps in files that were unlinked after their creation.
 struct File<D>(PhantomData<fn() -> D>);
 
 fn in_file<D: DurableDesign>(options: &Options) -> Infallible<Map<u64, u64, D>> {
@@ -46,8 +46,7 @@ impl<D: DurableDesign> Subject<u64, u64> for File<D> {
     }
 }
 
-/// Maps of small segments and few shards, which are synced all the time, so that pages are
-/// copied all the time.
+/// Maps with small segments and few shards. Frequent syncs make them copy pages all the time.
 struct Synced<D>(PhantomData<fn() -> D>);
 
 impl<D: DurableDesign> Subject<u64, u64> for Synced<D> {
@@ -62,7 +61,7 @@ impl<D: DurableDesign> Subject<u64, u64> for Synced<D> {
 
 type Bytes = Vec<u8>;
 
-/// Byte strings, synced all the time or never.
+/// Maps of byte strings, synced frequently or never.
 struct Blobs {
     is_synced: bool,
 }
@@ -81,7 +80,8 @@ impl Subject<Bytes, Bytes> for Blobs {
         })
     }
 
-    /// Room for slots can be reserved, that for blobs is not known.
+    /// Returns the table's part of the mapped memory: room for slots can be reserved, room for
+    /// blobs can't, since their lengths are unknown.
     fn reservable(map: &Self::Map) -> usize {
         map.memory_usage().mapped - map.blob_stats().mapped_bytes
     }
@@ -91,7 +91,7 @@ fn multi_in_file(options: &Options) -> PeaMultiMap<u64, u64> {
     without_name(|path| PeaMultiMap::create_with(path, options).expect("a new file"))
 }
 
-/// Maps in persistent memory that remembers all that happens.
+/// Maps in simulated persistent memory, which records all that happens.
 struct Simulated<D>(PhantomData<fn() -> D>);
 
 impl<D: DurableDesign> Subject<u64, u64> for Simulated<D> {
@@ -141,7 +141,8 @@ fn histories_in_simulated_memory_are_linearizable() {
     check::<InFile<Turbo>>();
 }
 
-/// Of small segments and of usual ones, synced all the time, and in persistent memory.
+/// Checks maps with small and with usual segments, some of them synced frequently, and in
+/// persistent memory.
 #[test]
 fn maps_of_many_values_pass_too() {
     let of_buckets = |buckets| Options::new().segment_buckets(buckets);

@@ -1,4 +1,4 @@
-//! Callers that do what safe Rust lets them do: every kind of map stands it.
+//! Every kind of map withstands callers that do what safe Rust allows.
 
 use nunatak_harness::hostile::kinds::LOCAL;
 use nunatak_harness::hostile::{blocking, inconsistent, panics, reentrance};

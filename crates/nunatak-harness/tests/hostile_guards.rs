@@ -1,5 +1,5 @@
-//! Guards that outlive their threads, that are forgotten, that nest without end: they hold what
-//! they may see, and nothing else. And absurd capacities.
+//! Guards that outlive their threads, that are forgotten, or that nest without end. They hold back
+//! what they may see, and nothing else. Also absurd capacities and handles.
 
 use nunatak::{Dlht, Iceberg, Pea, Turbo};
 use nunatak_harness::hostile::{absurd, guards, reclamation, thread_locals};

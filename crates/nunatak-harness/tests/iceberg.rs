@@ -4,8 +4,8 @@ use nunatak::{BlockSizes, Blocks, IcebergBoxedMap, IcebergBuilder, IcebergMap, R
 use nunatak_harness::hashers::TestHasher;
 use nunatak_harness::{Data, HashedSubject, Subject};
 
-/// Two blocks of eight and of two slots, so that all levels are in use and the
-/// table doubles again and again.
+/// Blocks of eight and of two slots, so that all levels are in use and the table doubles again and
+/// again.
 type Tiny = Blocks<8, 2>;
 
 fn adversarial<S>(builder: IcebergBuilder<S>) -> IcebergBuilder<S, Tiny> {
@@ -34,7 +34,7 @@ impl HashedSubject<u64, u64> for Inline {
     }
 }
 
-/// Blocks as users get them, or as they choose them.
+/// Maps with the default blocks, or with blocks that users choose.
 struct Sized<B>(B);
 
 impl<B: BlockSizes> Subject<u64, u64> for Sized<B> {

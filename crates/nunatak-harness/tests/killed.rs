@@ -1,4 +1,4 @@
-//! Processes that are killed in the middle of whatever they do.
+//! Processes that are killed at random instants.
 #![cfg(target_os = "linux")]
 
 use nunatak::durable::{
@@ -16,27 +16,27 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Tells the child where its files are.
+/// Tells the child the directory of its files.
 const DIRECTORY: &str = "NUNATAK_KILLED_IN";
 
-/// Tells it to have a journal.
+/// Tells the child to use a journal.
 const JOURNAL: &str = "NUNATAK_KILLED_WITH_JOURNAL";
 
-/// Tells it to have a map of Pea Hash.
+/// Tells the child to use a map of Pea Hash.
 const PEA: &str = "NUNATAK_KILLED_PEA";
 
-/// Tells it to have one of TurboHash.
+/// Tells the child to use a map of TurboHash.
 const TURBO: &str = "NUNATAK_KILLED_TURBO";
 
-/// Tells it to have one of byte strings.
+/// Tells the child to use a map of byte strings.
 const BLOBS: &str = "NUNATAK_KILLED_BLOBS";
 
-/// Tells it to have one of many values.
+/// Tells the child to use a map of many values.
 const MULTI: &str = "NUNATAK_KILLED_MULTI";
 
 type Small = Map<u64, u64, InFile<Iceberg<Blocks<32, 4>>>>;
 type Contents = BTreeMap<u64, u64>;
-/// One of many values.
+/// A map of many values.
 struct Multi(PeaMultiMap<u64, u64>);
 
 /// A map whose process is killed.
@@ -44,9 +44,9 @@ trait Victim: Sized {
     type Contents: Default + Clone + PartialEq;
     fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error>;
     fn open(path: &Path, options: &Options) -> Result<Self, Error>;
-    /// Does the operation of this number, which changes nothing if it was done just before.
+    /// Runs the operation of this number. A second run directly after the first changes nothing.
     fn operate(&self, number: u64);
-    /// What it makes of the contents.
+    /// Applies the operation of this number to the contents.
     fn apply(contents: &mut Self::Contents, number: u64);
     fn contents(&self) -> Self::Contents;
 }
@@ -77,7 +77,7 @@ impl<M: Crashable> Victim for M {
     }
 }
 
-/// The key of an operation: a few have thousands of values, most have some.
+/// Draws the key of an operation: a few keys have thousands of values, most have some.
 fn key_of_many(random: &mut Random) -> u64 {
     match random.below(3) {
         0 => random.below(3),
@@ -85,7 +85,7 @@ fn key_of_many(random: &mut Random) -> u64 {
     }
 }
 
-/// Values are the numbers of the operations that have stored them.
+/// Returns the operation of this number. A value is the number of the operation that stores it.
 fn choose_of_many(number: u64) -> MultiAction {
     let mut random = Random::new(number);
     let key = key_of_many(&mut random);
@@ -95,7 +95,7 @@ fn choose_of_many(number: u64) -> MultiAction {
         61..=63 if key >= 3 => MultiAction::RemoveAll(key),
         99 if number.is_multiple_of(500) => MultiAction::Shrink,
         _ => {
-            // What an operation has stored not long ago, if it has.
+            // The value that an operation has stored recently, if it stored one.
             let earlier = number.saturating_sub(1 + random.below(400));
             MultiAction::RemoveOne(key_of_many(&mut Random::new(earlier)), earlier)
         }
@@ -129,7 +129,7 @@ impl Victim for Multi {
     }
 }
 
-/// The operation of this number: the child does it, the parent knows what it does. The
+/// Runs the operation of this number. The child runs it, and the parent knows its effect. The
 /// number of keys rises and falls, so that the map doubles and halves.
 fn operate<M: Crashable>(map: &M, number: u64) {
     let (key, action) = choose(number);
@@ -173,14 +173,15 @@ fn acknowledged(file: &File) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Not a test: what the others run, and kill.
+/// Not a test: the process that the other tests start and kill.
 #[test]
 fn child() {
     let Some(directory) = std::env::var_os(DIRECTORY) else { return };
     let directory = Path::new(&directory);
     let options = Options::new().segment_buckets(16).shards(16);
     let options = match std::env::var_os(JOURNAL) {
-        // So small, and so often, that transactions are written and given up all the time.
+        // The journal is so small, and syncs are so frequent, that transactions are written and
+        // given up all the time.
         Some(_) => {
             options.durability(Durability::Interval(Duration::from_millis(2))).journal(256 << 10)
         }
@@ -212,12 +213,12 @@ fn operate_for_ever<M: Victim>(directory: &Path, options: &Options) {
 
 #[test]
 fn a_killed_process_loses_nothing() {
-    // One after the other: a process that one test has just forked would hold what the
-    // other has locked until it runs its program.
+    // The maps are tested in turn. A process that one test has just forked would hold the file
+    // locks of another until it runs its program.
     kill_again_and_again::<Small>(scaled(100), &[]);
     kill_again_and_again::<Small>(scaled(50), &[JOURNAL]);
     kill_again_and_again::<PeaMap<u64, u64>>(scaled(100), &[PEA]);
-    // Which syncs all the time, so that pages are copied all the time.
+    // This map syncs all the time, so it copies pages all the time.
     kill_again_and_again::<PeaMap<u64, u64>>(scaled(50), &[PEA, JOURNAL]);
     kill_again_and_again::<TurboMap<u64, u64>>(scaled(60), &[TURBO]);
     kill_again_and_again::<TurboMap<u64, u64>>(scaled(30), &[TURBO, JOURNAL]);
@@ -254,16 +255,16 @@ fn kill_again_and_again<M: Victim>(rounds: usize, told: &[&str]) {
         done = acknowledged;
         let map = M::open(&path, &Options::new().read_only(true)).expect("the map");
         let found = map.contents();
-        // The one that was under way may have happened.
+        // The operation under way at the kill may have taken effect.
         let mut next = contents.clone();
         M::apply(&mut next, done);
         assert!(found == contents || found == next, "round {round}, after {done} operations");
         drop(map);
-        // Recovered for good, and closed, now and then.
+        // In about half of the rounds the file is recovered and closed.
         if random.once_in(2) {
             let map = M::open(&path, &Options::new()).expect("the map");
             assert!(map.contents() == found);
-            // What was under way is done again, which changes nothing more.
+            // The next child repeats the operation under way, which changes nothing more.
         }
     }
     println!("{done} operations");

@@ -9,8 +9,8 @@ use nunatak_harness::hashers::{Distribution, TestHasher};
 use nunatak_harness::{Data, HashedSubject, Subject};
 use std::marker::PhantomData;
 
-/// Segments of two buckets, so that all strategies are in use and segments are split
-/// again and again.
+/// Segments of two buckets, so that all strategies are in use and segments are split again and
+/// again.
 fn adversarial<S>(builder: PeaBuilder<S>) -> PeaBuilder<S> {
     builder.segment_buckets(2)
 }
@@ -39,7 +39,7 @@ impl HashedSubject<u64, u64> for Inline {
     }
 }
 
-/// Segments as users get them.
+/// Maps with the default segments.
 struct Default;
 
 impl Subject<u64, u64> for Default {
@@ -50,7 +50,7 @@ impl Subject<u64, u64> for Default {
     }
 }
 
-/// One strategy, and splits into two.
+/// Maps with one strategy, and splits into two.
 struct Pure(Strategy);
 
 impl Subject<u64, u64> for Pure {
@@ -63,7 +63,7 @@ impl Subject<u64, u64> for Pure {
     }
 }
 
-/// Of smaller entries.
+/// Maps of smaller entries.
 struct Narrow<E>(PhantomData<E>);
 
 impl<E: EntrySize, V: entry::Inline + Data> Subject<u32, V> for Narrow<E> {
@@ -122,15 +122,16 @@ nunatak_harness::suite_hashers!(inline_hashed, u64, u64, Inline);
 nunatak_harness::suite_hashers!(hashed_of_12, u32, u64, Narrow::<Entry12>(PhantomData));
 nunatak_harness::suite_hashers!(boxed_hashed, String, String, Boxed);
 
-/// Keys whose hashes agree in all bits that tell buckets and segments apart go to chains:
-/// neither the directory nor the segments grow without end.
+/// Keys whose hashes agree in all bits that select buckets and segments go to chains. Neither the
+/// directory nor the segments grow without end.
 #[test]
 fn keys_that_collide_take_no_more_memory_than_others() {
-    /// The map multiplies what the hasher returns by the golden ratio: its inverse first.
+    /// Multiplies by the inverse of the golden ratio, since the map multiplies hashes by the golden
+    /// ratio.
     fn key(n: u64) -> u64 {
         n.wrapping_mul(0xF1DE_83E1_9937_733D)
     }
-    // The larger segments hold many by their second buckets.
+    // Larger segments hold many colliding keys in their second buckets.
     for (buckets, count) in [(2, 20_000), (2048, 60_000)] {
         let hasher = TestHasher::new(Distribution::Identity);
         let builder = PeaBuilder::<RandomState>::default().hasher(hasher);
@@ -140,7 +141,8 @@ fn keys_that_collide_take_no_more_memory_than_others() {
             assert_eq!(map.insert(key(n), n), None);
         }
         let stats = map.stats();
-        // 64 entries for a segment that is a quarter full, and a split into four.
+        // The bound allows 64 directory entries for a segment that is a quarter full, and a split
+        // into four.
         let needed = count as usize / (buckets * 15 / 4) + 1;
         assert!(1 << stats.depth <= 64 * 4 * needed.next_power_of_two(), "{stats:?}");
         let in_one = (buckets + 2) * 15;

@@ -1,4 +1,4 @@
-//! Every map of duplicate keys passes what it must.
+//! Maps of duplicate keys pass their checks.
 
 use nunatak::{PeaBuilder, PeaMultiMap, RandomState, Strategy};
 use nunatak_harness::Random;
@@ -10,7 +10,7 @@ use nunatak_harness::multi::{
 
 type Map = PeaMultiMap<u64, u64>;
 
-/// Segments of so many buckets, which are the largest value buffers, too.
+/// Makes a map with segments of `buckets` buckets, which also limits value buffers.
 fn of_buckets(buckets: usize) -> Map {
     PeaBuilder::<RandomState>::default().segment_buckets(buckets).build_multi().expect("a map")
 }
@@ -30,21 +30,21 @@ fn maps_behave_like_vectors() {
     }
 }
 
-/// Keys whose hashes agree in all bits that tell buckets and segments apart go to chains,
-/// with all their values.
+/// Keys whose hashes agree in all bits that select buckets and segments go to chains, with all
+/// their values.
 #[test]
 fn keys_that_collide_keep_their_values() {
     let hasher = TestHasher::new(Distribution::Identity);
     let builder = PeaBuilder::<RandomState>::default().segment_buckets(2).hasher(hasher);
     let map: PeaMultiMap<u64, u64, TestHasher> = builder.build_multi().expect("a map");
-    // The map multiplies what the hasher returns by the golden ratio: its inverse first.
+    // The inverse of the golden ratio, since the map multiplies hashes by the golden ratio.
     let key = |n: u64| n.wrapping_mul(0xF1DE_83E1_9937_733D);
     let values = |n: u64| n % 7;
     for n in 0..3000 {
         (0..values(n)).for_each(|value| map.insert(key(n), value));
     }
     let stats = map.stats().table;
-    // Of each key one: a value, or a pointer to all that it has.
+    // A chain has one entry for each key: a value, or a pointer to its values.
     assert!((2400..2600).contains(&stats.chained) && stats.segments < 100, "{stats:?}");
     for n in 0..3000 {
         assert_eq!(map.count(&key(n)), values(n) as usize);
@@ -87,15 +87,15 @@ fn memory_comes_back() {
     an_emptied_map_is_small(|| of_buckets(2048), |map| map.memory_usage().mapped);
 }
 
-/// Figure 9(a): the average utility of zipfian pairs, whatever their skew: here of 12.5
-/// million pairs from 8 segments. A pair counts 16 bytes, wherever it is.
+/// Figure 9(a): the mean utility of zipfian pairs depends little on their skew. Here 12.5 million
+/// pairs, from 8 segments; a pair counts 16 bytes, wherever it is.
 #[test]
 fn utility_is_flat_over_skew() {
     let utilities = [0.0, 0.4, 0.8].map(|skew| {
         let builder = PeaBuilder::<RandomState>::default().capacity(8 * 2048 * 15 * 30 / 100);
         let map: Map = builder.build_multi().expect("a map");
         let pairs = 12_500_000_u32;
-        // By the continuous distribution.
+        // The continuous distribution.
         let key_of = |uniform: f64| (uniform.powf(1.0 / (1.0 - skew)) * f64::from(pairs)) as u64;
         let mut random = Random::new(1);
         let (mut held, mut used) = (0.0, 0.0);

@@ -1,4 +1,4 @@
-//! Maps of records in memory of the caller's allocator pass the suite, and leave nothing.
+//! Maps of records in memory of the caller's allocator pass the suite and return all memory.
 
 use nunatak::alloc::{AllocError, Allocator, Arena, Global, Layout};
 use nunatak::entry::{Format, InPlace, Named, Plain, VARIABLE};
@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex};
 type Bytes = Vec<u8>;
 type InPlaceFormat = Format<VARIABLE, VARIABLE, Plain, InPlace>;
 
-/// Room for slots can be reserved, that for records is not known.
+/// Returns the table's part of the mapped memory: room for slots can be reserved, room for records
+/// can't, since their lengths are unknown.
 fn of_table<M: ConcurrentMap<Bytes, Bytes>>(map: &M, records: usize) -> usize {
     map.memory_usage().mapped - records
 }
@@ -65,20 +66,20 @@ nunatak_harness::suite_sequential!(pea, Bytes, Bytes, OfPea);
 nunatak_harness::suite_sequential!(turbo, Bytes, Bytes, OfTurbo);
 nunatak_harness::suite_sequential!(changed_in_place, Bytes, Bytes, ChangedInPlace);
 
-/// Knows what it gave out, and refuses when it is told to.
+/// An allocator that records its allocations, and fails when it is told to.
 #[derive(Debug, Clone, Default)]
 struct Strict(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
     given: Mutex<HashMap<usize, Layout>>,
-    /// How many more times it gives memory, if not always; and how far off it is then.
+    /// How many more allocations succeed; `None` means all of them.
     left: Mutex<Option<usize>>,
     skew: AtomicUsize,
 }
 
-// SAFETY: memory is the program's allocator's, but for what is given where it must not be,
-// which the map is to see; clones share everything.
+// SAFETY: memory comes from the program's allocator. Misaligned memory, on purpose with `skew`, is
+// what the map must detect. Clones share all state.
 unsafe impl Allocator for Strict {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if let Some(left) = &mut *self.0.left.lock().unwrap() {
@@ -87,7 +88,7 @@ unsafe impl Allocator for Strict {
         let skew = self.0.skew.load(Ordering::Relaxed);
         let (wider, _) = layout.extend(Layout::new::<[u64; 1]>()).unwrap();
         let memory = Global.allocate(wider)?.cast::<u8>();
-        // SAFETY: there are eight bytes more than were asked for.
+        // SAFETY: the allocation has eight bytes more than requested.
         let memory = unsafe { memory.add(skew) };
         let before = self.0.given.lock().unwrap().insert(memory.as_ptr() as usize, layout);
         assert!(before.is_none(), "given out twice");
@@ -99,7 +100,7 @@ unsafe impl Allocator for Strict {
         assert_eq!(given, Some(layout), "given back as it was given out, once");
         let skew = self.0.skew.load(Ordering::Relaxed);
         let (wider, _) = layout.extend(Layout::new::<[u64; 1]>()).unwrap();
-        // SAFETY: it came from `allocate`.
+        // SAFETY: `allocate` returned this memory, `skew` bytes into its allocation.
         unsafe { Global.deallocate(memory.sub(skew), wider) };
     }
 }
@@ -189,8 +190,8 @@ fn fixed_sizes_are_held_to() {
     assert!(map.memory_usage().resident > 0);
 }
 
-/// Keys of one length that differ in their ends only, through every operation that gives a key
-/// or compares one; of growth, too, which hashes them again.
+/// Checks keys of one length that differ only in their ends, in every operation that returns or
+/// compares a key, and in growth, which hashes keys again.
 fn keys_of_one_length<const KEY: usize, const VALUE: usize>(record: usize) {
     let key = |n: u32| {
         let mut key = [b'='; KEY];
@@ -234,7 +235,7 @@ fn keys_of_one_length<const KEY: usize, const VALUE: usize>(record: usize) {
 
 #[test]
 fn fixed_keys_may_be_in_the_slot_or_not() {
-    // The record: lengths if one of them varies, a key that is longer than 8 bytes, the value.
+    // The bytes of a record: lengths if one of them varies, a key longer than 8 bytes, the value.
     keys_of_one_length::<3, 8>(8);
     keys_of_one_length::<8, VARIABLE>(8 + 8);
     keys_of_one_length::<9, VARIABLE>(8 + 16 + 8);
@@ -243,7 +244,7 @@ fn fixed_keys_may_be_in_the_slot_or_not() {
     keys_of_one_length::<23, 5>(24 + 8);
 }
 
-/// Zeroed memory that is never touched.
+/// The long strings are zeroed memory that no code touches.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn what_is_longer_than_four_gib_is_refused() {
@@ -254,7 +255,7 @@ fn what_is_longer_than_four_gib_is_refused() {
     assert!(map.is_empty() && map.blob_stats().blobs == 0);
 }
 
-/// Of every length around that of a slot, with ends that only the length tells apart.
+/// Keys of every length around a slot's, with ends that only the length tells apart.
 #[test]
 fn keys_of_all_lengths_differ() {
     let map: DlhtRecordMap = DlhtRecordMap::new();
@@ -295,7 +296,7 @@ fn namespaces_are_apart<D: HashesWith<RandomState> + Unshadowed + Design>(keys: 
     let mut expected: Vec<Bytes> = keys.iter().map(|key| key.to_vec()).collect();
     expected.sort();
     assert_eq!(found, expected);
-    // In a batch, with namespaces that differ.
+    // A batch with several namespaces.
     let batch: Vec<_> = (70..80).map(|of| (namespace(of), keys[0])).collect();
     let mut present = Vec::new();
     map.pin().get_many(&batch, |_, value| present.push(value.is_some()));
@@ -312,7 +313,7 @@ fn namespaces_do_not_get_in_each_others_way() {
     assert!(Namespace::new(4096).is_err());
 }
 
-/// Four thousand times the same key is no reason to delegate its bin.
+/// The same key in 4,096 namespaces does not make the table delegate its bin.
 #[test]
 fn one_key_in_all_namespaces_is_spread() {
     let map: DlhtRecordMap<Format<8, 8, Named>> = DlhtRecordMap::new();
@@ -323,9 +324,9 @@ fn one_key_in_all_namespaces_is_spread() {
     assert_eq!((stats.len, stats.delegated_bins), (4096, 0));
 }
 
-/// Namespaces that follow from the keys' lowest bits, by which modulo places them: between 36
-/// and 78 % of the values of these bits are left (the lowest bits of a product would leave 11 %
-/// at most).
+/// Namespaces that follow from the keys' lowest bits, which modulo uses to place keys. Between 36
+/// and 78 % of the values of these bits remain. (The lowest bits of a product would leave 11 % at
+/// most.)
 #[test]
 fn namespaces_of_keys_are_spread_by_modulo() {
     let map: DlhtRecordMap<Format<8, 8, Named>, Global, Modulo> =
@@ -339,7 +340,7 @@ fn namespaces_of_keys_are_spread_by_modulo() {
     assert!(empty < 0.8, "{empty} of all bins are empty");
 }
 
-/// By modulo, as in the paper.
+/// Modulo hashing, as in the paper.
 #[test]
 fn records_are_placed_by_modulo() {
     let map: DlhtRecordMap<Format<8, 32>, Global, Modulo> =
@@ -352,7 +353,7 @@ fn records_are_placed_by_modulo() {
     assert!(map.is_empty());
 }
 
-/// Counters that many threads change where they are, while the map grows and is cut.
+/// Several threads change counters in place, while the map grows and is cut.
 #[test]
 fn values_change_in_place_through_growth_and_snapshots() {
     let map: DlhtRecordMap<Format<8, 16, Plain, InPlace>> = DlhtRecordMap::new();
@@ -388,7 +389,7 @@ fn values_change_in_place_through_growth_and_snapshots() {
     assert_eq!((sum(0), sum(1)), (2 * ROUNDS, ROUNDS));
 }
 
-/// What a guard has given out stays as it was, whatever happens to the map.
+/// Values that a guard has returned stay unchanged, whatever happens to the map.
 #[test]
 fn a_guard_outlives_growth_and_removal() {
     let map: DlhtRecordMap = DlhtRecordMap::new();
@@ -424,12 +425,12 @@ fn detached_records_are_the_callers() {
     drop(guard);
     assert_eq!(map.advance_epoch(), 0);
     let entry = map.detach(b"b").expect("present");
-    // SAFETY: there is one thread, which has no guard.
+    // SAFETY: the only thread has no guard.
     unsafe { entry.free() };
     assert_eq!(allocator.given(), 0);
 }
 
-/// Records that were hidden and left so go with the map, too.
+/// Dropping the map also frees records that were left hidden.
 #[test]
 fn hidden_records_go_with_the_map() {
     let allocator = Strict::default();
@@ -443,8 +444,8 @@ fn hidden_records_go_with_the_map() {
     assert_eq!(allocator.given(), 0);
 }
 
-/// A hasher that panics while records move to a larger index leaves some of them in the old
-/// one: all go with the map, without being hashed once more.
+/// A hasher that panics while records move to a larger index leaves some of them in the old one.
+/// Dropping the map frees all of them, without hashing.
 #[test]
 fn records_of_a_growth_that_was_left_go_with_the_map() {
     let mut was_left = false;
@@ -458,7 +459,7 @@ fn records_of_a_growth_that_was_left_go_with_the_map() {
         }
         fuse.arm(calls);
         was_left |= catch(|| map.reserve(100_000)).is_none();
-        // At the next call, if there is one.
+        // From here the next call of the hasher would panic.
         fuse.arm(0);
         drop(map);
         assert_eq!(allocator.given(), 0, "after {calls} calls");

@@ -1,4 +1,4 @@
-//! The reference passes every suite.
+//! The reference map passes every suite.
 
 use nunatak_harness::hashers::TestHasher;
 use nunatak_harness::{Data, HashedSubject, ReferenceMap, Subject};

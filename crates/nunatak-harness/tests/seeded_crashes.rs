@@ -1,5 +1,5 @@
-//! Each flush, fence, barrier and order that durability rests on, left out: a crash
-//! shows it. (One test, since a bug is the whole process's.)
+//! Seeded bugs: without any one of the flushes, fences, barriers and orders that durability relies
+//! on, a crash test fails. (One test, since a bug is set for the whole process.)
 #![cfg(all(nunatak_seeded_bugs, target_os = "linux"))]
 
 use nunatak::durable::{InFile, Map, Options, Persistency};
@@ -17,12 +17,12 @@ use std::panic::catch_unwind;
 
 type Small = Map<u64, u64, InFile<Iceberg<Blocks<8, 2>>>>;
 
-/// Room for some transactions.
+/// Room for a few transactions.
 const JOURNAL: u64 = 64 << 10;
 
 const LOOK: Thoroughness = Thoroughness { images: 12, second: 11, moments: 1, journal: 0 };
 
-/// Whether a history of several threads shows a bug.
+/// Returns whether a history of several threads shows the bug.
 fn is_found_by_threads(bug: Bug) -> bool {
     seed(Some(bug));
     let latency = std::time::Duration::from_micros(20);
@@ -31,7 +31,7 @@ fn is_found_by_threads(bug: Bug) -> bool {
     found
 }
 
-/// Maps in files that have no name any more.
+/// Maps in files that were unlinked after their creation.
 struct File;
 
 impl Subject<u64, u64> for File {
@@ -45,7 +45,7 @@ impl Subject<u64, u64> for File {
     }
 }
 
-/// Whether batches that read one key after the other show a bug.
+/// Returns whether batches that read one key after the other show the bug.
 fn is_found_by_batches(bug: Bug) -> bool {
     seed(Some(bug));
     let found =
@@ -54,10 +54,10 @@ fn is_found_by_batches(bug: Bug) -> bool {
     found
 }
 
-/// What is long is looked at by samples.
+/// Long histories are checked at sampled moments.
 const GLANCE: Thoroughness = Thoroughness { images: 6, second: 11, moments: 401, journal: 0 };
 
-/// Whether some history shows a bug.
+/// Returns whether any history shows the bug.
 fn is_found(persistency: Persistency, journal: u64, bug: Bug, first: usize) -> bool {
     let is_found_after = |before: &[Action], actions: &[Action], look| {
         let look = Thoroughness { journal, ..look };
@@ -69,7 +69,7 @@ fn is_found(persistency: Persistency, journal: u64, bug: Bug, first: usize) -> b
     };
     let is_found_in = |actions: &[Action], look| is_found_after(&[], actions, look);
     let (before, moving) = synced_while_moving();
-    // What is short first, unless it is known what shows the bug.
+    // A history that is known to show the bug comes first, then the others.
     let mut order: Vec<usize> = (0..7).collect();
     order.swap(0, first);
     order.into_iter().any(|number| match number {
@@ -83,8 +83,7 @@ fn is_found(persistency: Persistency, journal: u64, bug: Bug, first: usize) -> b
     })
 }
 
-/// The number of the history that is known to show a bug, so that the others are not
-/// gone through for nothing.
+/// Returns the number of a history that is known to show the bug, so that the others need not run.
 fn first_for(journal: u64, bug: Bug) -> usize {
     match bug {
         Bug::RemoveUnflushed | Bug::RemoveUnfenced if journal == 0 => 1,
@@ -100,7 +99,7 @@ fn first_for(journal: u64, bug: Bug) -> usize {
 
 #[test]
 fn seeded_bugs_are_found() {
-    // What is expected to fail prints a panic for each.
+    // Each failure that the test expects would print a panic message.
     std::panic::set_hook(Box::new(|_| {}));
     use Persistency::{Lines, Pages};
     let bugs = [
@@ -130,7 +129,7 @@ fn seeded_bugs_are_found() {
         (Pages, Bug::BehindRowsKept),
         (Pages, Bug::SyncOmitted),
     ];
-    // Of a sync that writes what was noted.
+    // Bugs in a sync that writes a journal.
     let of_journals = [
         Bug::InsertUnflushed,
         Bug::ReplaceUnflushed,

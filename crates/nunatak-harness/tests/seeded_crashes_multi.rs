@@ -1,5 +1,5 @@
-//! What the durability of keys with many values rests on, left out: a crash shows it. (One
-//! test, since a bug is the whole process's.)
+//! Seeded bugs in the durability of keys with many values: a crash test shows each. (One test,
+//! since a bug is set for the whole process.)
 #![cfg(all(nunatak_seeded_bugs, target_os = "linux"))]
 
 use nunatak::durable::PeaMultiMap;
@@ -12,7 +12,8 @@ use std::panic::catch_unwind;
 
 const LOOK: Thoroughness = Thoroughness { images: 12, second: 61, moments: 1, journal: 0 };
 
-/// Values that become buffers, one that is taken out of each, and all of some.
+/// Returns a short history: values become buffers, one value of each is removed, and then all
+/// values of some keys.
 fn brief() -> Vec<MultiAction> {
     let inserts = (0..8).flat_map(|key| (0..4).map(move |n| MultiAction::Insert(key, n)));
     let holes = (0..8).map(|key| MultiAction::RemoveOne(key, key % 4));
@@ -20,7 +21,7 @@ fn brief() -> Vec<MultiAction> {
     inserts.chain(holes).chain(removals).collect()
 }
 
-/// Whether some history shows a bug.
+/// Returns whether any history shows the bug.
 fn is_found(persistency: Persistency, bug: Bug) -> bool {
     let is_found_in = |actions: &[MultiAction]| {
         seed(Some(bug));
@@ -35,7 +36,7 @@ fn is_found(persistency: Persistency, bug: Bug) -> bool {
 
 #[test]
 fn seeded_bugs_are_found() {
-    // What is expected to fail prints a panic for each.
+    // Each failure that the test expects would print a panic message.
     std::panic::set_hook(Box::new(|_| {}));
     let bugs = [
         (Lines, Bug::InsertUnflushed),

@@ -1,5 +1,5 @@
-//! What the durability of Pea Hash and TurboHash rests on, left out: a crash shows it. (One
-//! test, since a bug is the whole process's.)
+//! Seeded bugs in the durability of Pea Hash and TurboHash: a crash test shows each. (One test,
+//! since a bug is set for the whole process.)
 #![cfg(all(nunatak_seeded_bugs, target_os = "linux"))]
 
 use nunatak::durable::{PeaMap, Persistency, TurboBlobMap, TurboMap};
@@ -15,7 +15,7 @@ use std::panic::catch_unwind;
 const LOOK: Thoroughness = Thoroughness { images: 12, second: 11, moments: 1, journal: 0 };
 const GLANCE: Thoroughness = Thoroughness { images: 8, second: 23, moments: 7, journal: 0 };
 
-/// Whether a history of several threads shows a bug.
+/// Returns whether a history of several threads shows the bug.
 fn is_found_by_threads<M: Crashable>(bug: Bug) -> bool {
     seed(Some(bug));
     let latency = std::time::Duration::from_micros(20);
@@ -24,7 +24,7 @@ fn is_found_by_threads<M: Crashable>(bug: Bug) -> bool {
     found
 }
 
-/// Whether some history shows a bug.
+/// Returns whether any history shows the bug.
 fn is_found<M: Crashable>(persistency: Persistency, bug: Bug) -> bool {
     let is_found_in = |actions: &[Action], look| {
         seed(Some(bug));
@@ -51,7 +51,7 @@ fn is_found<M: Crashable>(persistency: Persistency, bug: Bug) -> bool {
         return found;
     }
     if bug == Bug::ParentUnfenced {
-        // Splits that are followed by nothing of the same thread.
+        // After a split the same thread does nothing that would hide the missing fence.
         let inserts = (0..40).map(|key| Action::Insert(key, key + 1));
         let updates = (0..40).map(|key| Action::Update(key, key + 2));
         let all: Vec<Action> = inserts.chain([Action::Reserve(120)]).chain(updates).collect();
@@ -63,7 +63,8 @@ fn is_found<M: Crashable>(persistency: Persistency, bug: Bug) -> bool {
         || is_found_in(&history(2, 400, 250), GLANCE)
 }
 
-/// Those of some bugs that no history shows, and that of reads if no threads do.
+/// Returns the bugs that no history shows, including the bug of reads if no history of threads
+/// shows it.
 fn missed_of<M: Crashable>(bugs: &[(Persistency, Bug)]) -> Vec<Bug> {
     let begin = std::time::Instant::now();
     let of_histories = bugs.iter().map(|&(persistency, bug)| (Some(persistency), bug));
@@ -81,7 +82,7 @@ fn missed_of<M: Crashable>(bugs: &[(Persistency, Bug)]) -> Vec<Bug> {
 
 #[test]
 fn seeded_bugs_are_found() {
-    // What is expected to fail prints a panic for each.
+    // Each failure that the test expects would print a panic message.
     std::panic::set_hook(Box::new(|_| {}));
     use Persistency::{Lines, Pages};
     let of_pea = [

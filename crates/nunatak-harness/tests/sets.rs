@@ -5,7 +5,7 @@ use nunatak::{DlhtSet, InlineSet, Modulo, Op, Outcome, Pea, RandomState, Request
 use nunatak_harness::Random;
 use std::collections::BTreeSet;
 
-/// Many windows of keys, some of which both sets have.
+/// Returns two sets with some keys in common, so large that they take many windows.
 fn sets() -> (BTreeSet<u32>, BTreeSet<u32>) {
     let mut random = Random::new(3);
     let mut draw = |count| (0..count).map(|_| random.below(5000) as u32).collect();
@@ -73,7 +73,7 @@ fn batches_are_their_operations_in_order() {
     assert!(set.insert_many(&[1, 2], &mut []).is_err() && set.len() == model.len());
 }
 
-/// A batch of locks ends at the first that somebody has, and has taken those before it.
+/// A batch of locks stops at the first key that is taken, and keeps the locks before it.
 #[test]
 fn a_batch_stops_at_a_lock_that_is_taken() {
     let locked: DlhtSet<u32> = [50].into_iter().collect();
@@ -83,7 +83,7 @@ fn a_batch_stops_at_a_lock_that_is_taken() {
     assert_eq!(sorted(locked.iter()), Vec::from_iter(0..51));
 }
 
-/// `retain` of a set asks once about each key, and goes by the answer.
+/// `retain` of a set asks exactly once about each key, and obeys the answer.
 #[test]
 fn one_of_all_keys_is_evicted() {
     let set: DlhtSet<u32> = (0..1000).collect();

@@ -1,5 +1,4 @@
-//! Inserts that are hidden until they are committed or aborted: of maps of words, and of
-//! records.
+//! Inserts that are hidden until they are committed or aborted, in maps of words and of records.
 
 use nunatak::alloc::Global;
 use nunatak::{
@@ -15,8 +14,7 @@ use nunatak_harness::{Random, Sample};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// A map whose inserts may be hidden, of numbers. A hidden key is committed with the value that
-/// [`value_of`] says.
+/// A map of numbers with hidden inserts. A commit gives a hidden key its [`value_of`].
 trait Shadowing: Sync {
     fn get(&self, key: u64) -> Option<u64>;
     fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Error>;
@@ -185,7 +183,7 @@ fn on_all(check: impl Fn(&dyn Shadowing)) {
     check(&small_records(RandomState::default()));
 }
 
-/// Whatever happens to the map, a hidden key is hidden, and there.
+/// A hidden key stays hidden, and stays in the map, whatever happens to the map.
 #[test]
 fn hidden_keys_survive_growth_shrinking_cuts_and_clearing() {
     on_all(|map| {
@@ -234,7 +232,7 @@ fn hidden_keys_survive_growth_shrinking_cuts_and_clearing() {
     });
 }
 
-/// What a key can be.
+/// The state of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 enum State {
     #[default]
@@ -255,7 +253,7 @@ enum Call {
     Abort,
 }
 
-/// The value before, or why not.
+/// The value before, or the error.
 type Answer = Result<Option<u64>, Error>;
 
 impl Sequential for Call {
@@ -300,7 +298,7 @@ fn perform(map: &dyn Shadowing, key: u64, call: &Call) -> Answer {
     }
 }
 
-/// Any call, on a key of which one knows whether one has hidden it oneself.
+/// Draws a call. Only calls on a key that the thread has hidden may commit or abort it.
 fn any_call(random: &mut Random, key: u64, is_mine: bool) -> Call {
     let value = random.below(4);
     match random.below(if is_mine { 12 } else { 9 }) {
@@ -367,7 +365,7 @@ fn histories_are_linearizable(make: impl Fn() -> Box<dyn Shadowing>) {
                     }
                     vec![answer]
                 });
-                // So that the map grows and is cut meanwhile.
+                // Other keys make the map grow, and the map is cut.
                 let other = 1000 + ((thread as u64) << 32) + 2 * operation;
                 map.insert(other, 0).expect("nobody hides it");
                 if operation == 12 && thread == 0 {
@@ -397,12 +395,13 @@ fn histories_of_words_are_linearizable() {
 #[test]
 fn histories_of_records_are_linearizable() {
     histories_are_linearizable(|| Box::new(small_records(RandomState::default())));
-    // All in one bin, which is delegated.
+    // All keys are in one bin, which is delegated.
     let constant = || TestHasher::new(Distribution::Constant);
     histories_are_linearizable(|| Box::new(small_records(constant())));
 }
 
-/// A hidden key is a lock: it has one owner at a time, through growth, shrinking and cuts.
+/// Checks that a hidden key acts as a lock: it has one owner at a time, through growth, shrinking
+/// and cuts.
 fn hidden_keys_exclude_each_other(map: &dyn Shadowing) {
     let owners: Vec<AtomicUsize> = (0..32).map(|_| AtomicUsize::new(0)).collect();
     let committed = AtomicU64::new(0);
@@ -459,7 +458,7 @@ fn hidden_keys_are_locks() {
     hidden_keys_exclude_each_other(&small_records(RandomState::default()));
 }
 
-/// Threads that end what others have hidden, at once: one of them does.
+/// Several threads end the same hidden record at once; exactly one succeeds.
 #[test]
 fn a_hidden_record_is_ended_once() {
     let map = small_records(RandomState::default());
@@ -475,7 +474,8 @@ fn a_hidden_record_is_ended_once() {
     assert_eq!((map.len(), map.advance_epoch(), map.blob_stats().blobs), (0, 0, 0));
 }
 
-/// What is dropped is aborted, by a panic too; what was kept goes with the map.
+/// A dropped shadow is aborted, also by a panic. A record that was kept hidden is freed with the
+/// map.
 #[test]
 fn abandoned_shadows_are_aborted() {
     let map: DlhtShadowMap<u64, u64> = DlhtShadowMap::new();
@@ -515,7 +515,7 @@ fn many_are_hidden_or_none() {
     assert_eq!(map.len(), 100);
 }
 
-/// `retain` asks once about each visible key, and not about those that are hidden.
+/// `retain` asks exactly once about each visible key, and not about hidden keys.
 #[test]
 fn one_of_all_visible_keys_is_evicted() {
     fn all_but_the_first() -> impl FnMut() -> bool {

@@ -9,7 +9,7 @@ use nunatak_harness::hashers::{Distribution, TestHasher};
 use nunatak_harness::{Data, HashedSubject, Subject};
 use std::marker::PhantomData;
 
-/// Two shards that are stored anew again and again, and keys in chains.
+/// Two shards, which are rehashed again and again, and keys in chains.
 fn adversarial<S>(builder: TurboBuilder<S>) -> TurboBuilder<S> {
     builder.shards(2).scope(2).tombstones(0.05)
 }
@@ -38,7 +38,7 @@ impl HashedSubject<u64, u64> for Inline {
     }
 }
 
-/// Shards as users get them.
+/// Maps with the default shards.
 struct Default;
 
 impl Subject<u64, u64> for Default {
@@ -49,7 +49,7 @@ impl Subject<u64, u64> for Default {
     }
 }
 
-/// Of smaller entries.
+/// Maps of smaller entries.
 struct Narrow<E>(PhantomData<E>);
 
 impl<E: EntrySize, V: entry::Inline + Data> Subject<u32, V> for Narrow<E> {
@@ -97,11 +97,12 @@ nunatak_harness::suite_boxed!(boxed, Boxed);
 nunatak_harness::suite_hashers!(inline_hashed, u64, u64, Inline);
 nunatak_harness::suite_hashers!(boxed_hashed, String, String, Boxed);
 
-/// Keys whose hashes agree in all bits that tell shards and buckets apart go to chains: their
-/// shard does not grow without end, and is as small as before when they have gone.
+/// Keys whose hashes agree in all bits that select shards and buckets go to chains. Their shard
+/// does not grow without end, and is as small as before after they are removed.
 #[test]
 fn keys_that_collide_take_no_more_memory_than_others() {
-    /// The map multiplies what the hasher returns by the golden ratio: its inverse first.
+    /// Multiplies by the inverse of the golden ratio, since the map multiplies hashes by the golden
+    /// ratio.
     fn key(n: u64) -> u64 {
         n.wrapping_mul(0xF1DE_83E1_9937_733D)
     }

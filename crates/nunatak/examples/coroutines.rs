@@ -1,5 +1,5 @@
-//! Lookups of tasks that know nothing of each other, with overlapped memory latencies: each
-//! prefetches its key, yields, and looks it up when its turn comes again (DLHT, section 3.3).
+//! Lookups of independent tasks with overlapped memory latencies. Each task prefetches its key,
+//! yields, and looks the key up when its turn comes again (DLHT, section 3.3).
 //!
 //! ```sh
 //! cargo run --release -p nunatak --example coroutines
@@ -12,10 +12,10 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// How many keys a map has that is larger than any cache, and how many lookups are done.
+/// How many keys the map has. In release builds the map exceeds the caches.
 const KEYS: u64 = if cfg!(debug_assertions) { 1 << 12 } else { 1 << 23 };
 
-/// Ready when it is polled again: whoever awaits it lets the other tasks run once.
+/// Is ready when it is polled again. A task that awaits it lets the other tasks run once.
 #[derive(Default)]
 struct Yield {
     has_yielded: bool,
@@ -29,11 +29,11 @@ impl Future for Yield {
     }
 }
 
-/// How many lookups are done in all.
+/// How many lookups all tasks do together.
 const LOOKUPS: u64 = KEYS / 2;
 
-/// A task, as a user would write it: one request after the other, of which each depends on
-/// what the one before has found, as on a walk through a graph.
+/// A task as a user would write it: dependent requests in turn, like a walk through a graph. Each
+/// request depends on the result of the one before.
 async fn walk(map: &DlhtMap<u64, u64>, start: u64, steps: u64) -> u64 {
     let mut at = start;
     for _ in 0..steps {
@@ -44,12 +44,12 @@ async fn walk(map: &DlhtMap<u64, u64>, start: u64, steps: u64) -> u64 {
     at
 }
 
-/// The same without a thought for others.
+/// Walks without prefetches and yields.
 fn walk_alone(map: &DlhtMap<u64, u64>, start: u64, steps: u64) -> u64 {
     (0..steps).fold(start, |at, _| map.get(&at).unwrap_or(start))
 }
 
-/// Polls tasks in turn until all are done: as much of an executor as this takes.
+/// Polls tasks in turn until all are done, as a minimal executor.
 fn run_in_turn<F: Future<Output = u64>>(tasks: impl IntoIterator<Item = F>) -> u64 {
     let mut tasks: Vec<Pin<Box<F>>> = tasks.into_iter().map(Box::pin).collect();
     let mut context = Context::from_waker(Waker::noop());
@@ -75,7 +75,7 @@ fn measure(what: &str, run: impl FnOnce() -> u64) -> u64 {
 }
 
 fn main() {
-    // Of every key the value is another one, anywhere; all of them are on one circle.
+    // The value of a key is a pseudorandom other key. All keys form one cycle.
     let next = |key: u64| key.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1) % KEYS;
     let map: DlhtMap<u64, u64> = (0..KEYS).map(|key| (key, next(key))).collect();
     for tasks in [1, 4, 8, 16, 32] {
@@ -88,7 +88,7 @@ fn main() {
         });
         assert_eq!(alone, in_turn, "they came to the same ends");
     }
-    // A walk that is polled by itself takes a poll for each step, and one more.
+    // A walk that is polled alone takes a poll for each step, and one more.
     let mut single = pin!(walk(&map, 0, 3));
     let mut context = Context::from_waker(Waker::noop());
     let polls = (1..).find(|_| single.as_mut().poll(&mut context).is_ready());

@@ -1,5 +1,5 @@
-//! What smaller entries of Pea Hash save: bytes an entry and operations a second of maps
-//! from `u32` to `u32`, in entries of 16, 12 and 8 bytes.
+//! Smaller entries of Pea Hash: bytes an entry and operations a second of maps from `u32` to `u32`,
+//! in entries of 16, 12 and 8 bytes.
 //!
 //! ```sh
 //! cargo run --release --example entry_sizes -- 16777216
@@ -13,13 +13,13 @@ const BATCH: usize = 256;
 
 type Map<E> = InlineMap<u32, u32, RandomState, Pea<E>>;
 
-/// Another key for each index.
+/// Returns a distinct key for each index.
 fn key(index: u32) -> u32 {
     let mixed = (index ^ index >> 16).wrapping_mul(0x45D9_F3B5);
     (mixed ^ mixed >> 15).wrapping_mul(0x2C1B_3C6D)
 }
 
-/// Millions a second of what runs on every index.
+/// Runs an operation on every index and returns millions of operations a second.
 fn rate(items: u32, run: impl FnMut(u32)) -> f64 {
     let start = Instant::now();
     (0..items).for_each(run);
@@ -29,7 +29,7 @@ fn rate(items: u32, run: impl FnMut(u32)) -> f64 {
 fn measure<E: EntrySize>(name: &str, items: u32) {
     let map = Map::<E>::new();
     let insert = rate(items, |index| assert!(map.insert(key(index), index).is_none()));
-    // In another order than that of the inserts.
+    // An order other than that of the inserts.
     let shuffled = |index: u32| (u64::from(index) * 0x9E37_79B1 % u64::from(items)) as u32;
     let hit = rate(items, |index| assert!(map.get(&key(shuffled(index))).is_some()));
     let miss = rate(items, |index| assert!(map.get(&key(items + index)).is_none()));

@@ -1,5 +1,5 @@
-//! A lock manager: a set of the records that are locked, batches of locks that stop at the
-//! first that is taken, and two-phase locking that can't deadlock (DLHT, section 5.3.3).
+//! A lock manager: a set of the locked records, batches of locks that stop at the first record that
+//! is taken, and two-phase locking without deadlocks (DLHT, section 5.3.3).
 //!
 //! ```sh
 //! cargo run --release -p nunatak --example lock_manager
@@ -8,13 +8,13 @@
 use nunatak::{DlhtSet, Op, Request, Stop};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// Which records are locked: a record is locked exactly if its number is in the set.
+/// The set of locked records: a record is locked exactly if its number is in the set.
 #[derive(Default)]
 struct LockManager {
     locked: DlhtSet<u64>,
 }
 
-/// The locks of a transaction, which are given back when it ends, however it ends.
+/// The locks of a transaction, which are released when it ends, even by a panic.
 struct Locks<'m> {
     manager: &'m LockManager,
     records: Vec<u64>,
@@ -23,11 +23,10 @@ struct Locks<'m> {
 impl LockManager {
     /// Locks all of a transaction's records, or none.
     ///
-    /// They are locked in the order of their numbers, whoever locks them, so that of two
-    /// transactions that want the same records one gets the first of these, and no circle of
-    /// transactions can come about, each with what the next one waits for. A batch keeps that
-    /// order, and overlaps the latencies of memory all the same; it ends at the first record
-    /// that somebody else has, and the locks before it are given back.
+    /// All transactions lock in the order of the records' numbers. So transactions that want the
+    /// same records can't wait for each other in a circle. A batch keeps that order, and still
+    /// overlaps the latencies of memory. It stops at the first record that another transaction
+    /// holds, and the locks before it are released.
     fn try_lock(&self, mut records: Vec<u64>) -> Option<Locks<'_>> {
         records.sort_unstable();
         records.dedup();
@@ -39,7 +38,7 @@ impl LockManager {
             records.truncate(executed - 1);
         }
         let locks = Locks { manager: self, records };
-        // Dropped, if one was refused.
+        // If a lock was refused, the others are released here.
         (!is_refused).then_some(locks)
     }
 }
@@ -52,13 +51,14 @@ impl Drop for Locks<'_> {
     }
 }
 
-/// Accounts whose balances are changed under locks only.
+/// Accounts, whose balances change only under locks.
 const ACCOUNTS: u64 = 1000;
 const TRANSFERS: u64 = 200_000;
 
 fn main() {
     let manager = LockManager::default();
-    // Atomic so that this example needs no `unsafe`: the locks are what keeps them right.
+    // The balances are atomic so that this example needs no `unsafe`; the locks keep them
+    // consistent.
     let balances: Vec<AtomicI64> = (0..ACCOUNTS).map(|_| AtomicI64::new(100)).collect();
     let retries = AtomicU64::new(0);
     let threads = std::thread::available_parallelism().map_or(2, usize::from) as u64;
@@ -82,12 +82,12 @@ fn main() {
                     };
                     let change = |account: u64, amount: i64| {
                         let balance = &balances[account as usize];
-                        // Two steps, between which nobody else comes.
+                        // The lock keeps other threads out between these two steps.
                         balance.store(balance.load(Relaxed) + amount, Relaxed);
                     };
                     change(from, -1);
                     change(to, 1);
-                    // The second one gives them back.
+                    // The second phase releases them.
                     drop(locks);
                 }
             });

@@ -1,8 +1,8 @@
-//! Threads against every kind of map of every table while they grow, shrink and are cut, for
+//! Threads that use every kind of map of every table while the maps grow, shrink and are cut, for
 //! the sanitizers (`.ci/sanitizers`).
 //!
-//! The threads are the system's own: under ThreadSanitizer the standard
-//! library's, which is not instrumented, would be reported.
+//! The threads are the system's own. ThreadSanitizer would report false races in the standard
+//! library's threads, which are not instrumented.
 #[cfg(unix)]
 fn main() {
     stress::run();
@@ -33,7 +33,7 @@ mod stress {
         seed: u64,
     }
 
-    /// A value that says whose it is.
+    /// Makes a value that contains its key.
     pub(super) fn value(key: u64, n: u64) -> u64 {
         key << 32 | (n & 0xFFFF_FFFF)
     }
@@ -70,7 +70,7 @@ mod stress {
                 }
             }
             13 => {
-                // Keys of this round alone, so that the maps grow.
+                // Keys of this round only, so that the maps grow.
                 maps.inline.insert(KEYS + round, value(KEYS + round, 0));
             }
             14 if round.is_multiple_of(512) => {
@@ -186,7 +186,7 @@ mod stress {
     }
 }
 
-/// The same with maps of byte strings, whose memory is used again and again.
+/// Maps of byte strings, whose memory is reused all the time.
 #[cfg(unix)]
 mod blobs {
     use super::stress::{KEYS, ROUNDS, THREADS, run_threads};
@@ -227,7 +227,7 @@ mod blobs {
     #[cfg(target_os = "linux")]
     impl_blobs!(nunatak::durable::TurboBlobMap, |done: Result<_, _>| done.expect("a file"));
 
-    /// Records, most of which are hidden first; every other key is longer than a slot's.
+    /// Records, most of which are hidden first. Every other key is too long for a slot.
     struct Hidden(DlhtShadowRecordMap);
 
     impl Hidden {
@@ -269,7 +269,7 @@ mod blobs {
         seed: u64,
     }
 
-    /// As long as it says, and all of one byte.
+    /// Makes a value of up to 100 bytes, all of them the key's lowest byte.
     fn value(key: u64, n: u64) -> Vec<u8> {
         vec![key as u8; 1 + (n % 100) as usize]
     }
@@ -314,7 +314,7 @@ mod blobs {
     }
 }
 
-/// The same with maps of smaller entries.
+/// Maps of smaller entries.
 #[cfg(unix)]
 mod narrow {
     use super::stress::{KEYS, ROUNDS, THREADS, run_threads};
@@ -369,7 +369,7 @@ mod narrow {
     }
 }
 
-/// The same with maps of duplicate keys.
+/// Maps of duplicate keys.
 #[cfg(unix)]
 mod multi {
     use super::stress::{KEYS, ROUNDS, THREADS, run_threads, value};
@@ -439,7 +439,7 @@ mod multi {
             13 if round % 512 == 1 => {
                 assert!(map.cut().into_iter().all(|(key, value)| value >> 32 == key));
             }
-            // Keys of this round alone, so that the map grows.
+            // Keys of this round only, so that the map grows.
             14 => map.insert(KEYS + round, value(KEYS + round, 0)),
             _ => {
                 assert!(map.all(key).into_iter().all(|found| found >> 32 == key));
@@ -474,7 +474,7 @@ mod multi {
     }
 }
 
-/// The same with maps in files, of every durability that this machine has.
+/// Maps in files, with every durability that this machine has.
 #[cfg(target_os = "linux")]
 mod durable {
     use super::stress::{KEYS, ROUNDS, THREADS, run_threads, value};
@@ -502,7 +502,7 @@ mod durable {
             5..=8 => map.insert(key, value(key, round))?.into_iter().for_each(is_its),
             9..=11 => map.remove(&key)?.into_iter().for_each(is_its),
             12 => map.update(&key, value(key, round))?.into_iter().for_each(is_its),
-            // Keys of this round alone, so that the map grows.
+            // Keys of this round only, so that the map grows.
             13 => map.insert(KEYS + round, value(KEYS + round, 0)).map(drop)?,
             14 if round.is_multiple_of(512) => {
                 map.retain(|&key, _| key < KEYS)?;

@@ -1,10 +1,8 @@
-//! What operations cost in the units that the papers argue in, which hold on any machine:
-//! cache lines and blocks of 256 bytes read, written and flushed, and fences, by how full a
-//! map is.
+//! Costs of operations in the units that the papers argue in, which hold on any machine: cache
+//! lines and blocks of 256 bytes read, written and flushed, and fences, by load factor.
 //!
-//! Each operation is done on a map in simulated persistent memory, which is told of every
-//! store, flush and fence; lines that are read are counted by the library itself, if it is
-//! built to.
+//! Each operation runs on a map in simulated persistent memory, which records every store, flush
+//! and fence. The library counts lines that are read, if built with the feature `accounting`.
 
 use super::figure::Figure;
 use super::measure::check;
@@ -22,7 +20,7 @@ use nunatak::durable::{
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of accounting")]
 pub(crate) struct AccountingOptions {
-    /// Number of slots of the map, about. (The simulator keeps every store in memory.)
+    /// Approximate number of slots of the map. (The simulator keeps every store in memory.)
     #[arg(long, value_name = "SLOTS", default_value_t = 100_000,
           value_parser = value_parser!(u64).range(1000..1 << 24))]
     accounting_slots: u64,
@@ -44,7 +42,7 @@ pub(crate) struct AccountingOptions {
     accounting_write_ns: Option<f64>,
 }
 
-/// Sums over some operations.
+/// Sums over several operations.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     operations: u64,
@@ -84,7 +82,8 @@ impl Sums {
         result
     }
 
-    /// Means, in the order of the columns: all but the last, which is a device's nanoseconds.
+    /// Returns the means in the order of the columns, without the last column (nanoseconds of a
+    /// device).
     fn means(&self) -> [Option<f64>; 7] {
         let mean = |sum: usize| Some(sum as f64 / self.operations as f64);
         let read = |sum: usize| mean(sum).filter(|_| cfg!(feature = "accounting"));
@@ -130,7 +129,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
         count(&mut figure, options, "iceberg", &simulation, &of_one_value(&map))?;
     }
     if asked(["pea", "pea-file"]) {
-        // Single hashing finds room for so many.
+        // Single hashing finds room for this many pairs.
         let room = Options::new().capacity(part(0.36));
         let simulation = new();
         let map: PeaMap<u64, u64> = simulation.create(&room).map_err(failed)?;
@@ -143,7 +142,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
         count(&mut figure, options, "pea, many values", &simulation, &of_many_values(&map))?;
     }
     if asked(["turbo", "turbo-file"]) {
-        // One shard of each half, so that they are as full as is asked for.
+        // Two shards, one for each half of the hashes, reach the asked load factors.
         let (simulation, room) = (new(), Options::new().shards(2).capacity(part(0.7)));
         let map: TurboMap<u64, u64> = simulation.create(&room).map_err(failed)?;
         count(&mut figure, options, "turbo", &simulation, &of_one_value(&map))?;
@@ -152,7 +151,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
     Ok(figure)
 }
 
-/// Numbers that the keys and values of operations are taken from.
+/// The numbers that the keys and values of operations are made from.
 #[derive(Debug, Clone, Copy)]
 struct At {
     number: u64,
@@ -160,22 +159,23 @@ struct At {
     absent: u64,
 }
 
-/// An operation, and whether it did what it should.
+/// An operation, which returns whether its result was right.
 type Operation<'m> = Box<dyn Fn(At) -> Result<bool, Error> + 'm>;
 
 /// A map whose operations are counted.
 struct Counted<'m> {
     load: Box<dyn Fn() -> f64 + 'm>,
-    /// Fills the map with one key more.
+    /// Inserts one more key.
     fill: Box<dyn Fn(u64) -> Result<(), Error> + 'm>,
-    /// Operations in turn, with their names. Together they leave the map as it was.
+    /// Operations with their names, in the order in which they run. Together they leave the map as
+    /// it was.
     operations: Vec<(&'static str, Operation<'m>)>,
 }
 
 /// The name of an operation that is not counted.
 const UNCOUNTED: &str = "";
 
-/// Adds a row for each operation, for each load that the map reaches.
+/// Adds a row for each operation, for each load factor that the map reaches.
 fn count(
     figure: &mut Figure,
     options: &AccountingOptions,
@@ -188,7 +188,7 @@ fn count(
     for &load in &options.accounting_loads {
         let (mut fullest, mut is_fuller) = (0.0_f64, true);
         while is_fuller && (map.load)() * 100.0 < load as f64 {
-            // In steps, since some maps look at all of themselves to tell how full they are.
+            // In steps, since some maps scan all their slots to compute the load factor.
             for _ in 0..options.accounting_slots / 1000 {
                 (map.fill)(filled).map_err(failed)?;
                 filled += 1;
@@ -203,7 +203,7 @@ fn count(
         }
         let mut sums = vec![Sums::default(); map.operations.len()];
         for number in 0..options.accounting_operations {
-            // Spread over all that there are.
+            // Spreads the operations over all present keys.
             let step = (filled / options.accounting_operations).max(1);
             let at = At { number, present: number * step % filled, absent: 1 << 40 | number };
             for ((name, operation), sums) in map.operations.iter().zip(&mut sums) {
@@ -226,7 +226,7 @@ fn count(
     Ok(())
 }
 
-/// How long an operation waits for a device at least, if the device is known.
+/// Returns the least time that an operation waits for a device, if the device's times are given.
 fn device_ns(options: &AccountingOptions, means: &[Option<f64>; 7]) -> Option<f64> {
     options.accounting_read_ns.or(options.accounting_write_ns)?;
     let read = means[2].unwrap_or(0.0) * options.accounting_read_ns.unwrap_or(0.0);
@@ -234,7 +234,7 @@ fn device_ns(options: &AccountingOptions, means: &[Option<f64>; 7]) -> Option<f6
     Some(read + written)
 }
 
-/// An operation with its name.
+/// Makes an operation with its name.
 fn operation<'m>(
     name: &'static str,
     run: impl Fn(At) -> Result<bool, Error> + 'm,
@@ -256,7 +256,7 @@ fn of_one_value<D: DurableDesign>(map: &Map<u64, u64, D>) -> Counted<'_> {
     }
 }
 
-/// The first of the keys that have many values, and how many each.
+/// The first of the keys with many values, and how many values each of them has.
 const WITH_MANY: u64 = 1 << 50;
 const MANY: u64 = 20;
 

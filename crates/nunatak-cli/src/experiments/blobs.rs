@@ -1,4 +1,4 @@
-//! Keys and values that are byte strings, as the 30-byte items of TurboHash's figures 6 to 9.
+//! Keys and values that are byte strings, like the 30-byte items of TurboHash's figures 6 to 9.
 
 use super::figure::Figure;
 use super::measure::check;
@@ -25,7 +25,7 @@ pub(crate) struct BlobsOptions {
     blobs_value_bytes: usize,
 }
 
-/// Byte strings begin with a number.
+/// Parses a length. Byte strings begin with a number, so they have at least its length.
 fn at_least_a_word(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(bytes) if bytes >= size_of::<u64>() => Ok(bytes),
@@ -103,7 +103,7 @@ fn measure_subject<S: Subject>(
     let (phases, items) = (&request.phases, request.items);
     back_free_memory(2 * items);
     let space = KeySpace::new(request.seed, false);
-    // A key, and the number of the value that it has after so many updates.
+    // Returns a key, and the number of its value after `updates` updates.
     let entry = |index: u64, updates: u64| {
         let key = space.key(index);
         (key, key.wrapping_add(updates))

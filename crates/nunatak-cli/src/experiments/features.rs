@@ -1,4 +1,4 @@
-//! Figure 14 of DLHT: what features cost, one at a time and one upon the other.
+//! Figure 14 of DLHT: the costs of features, one at a time and stacked.
 
 use super::figure::Figure;
 use super::measure::Mix;
@@ -10,7 +10,7 @@ use nunatak::alloc::{Arena, Global};
 use nunatak::entry::{Format, Named, VARIABLE};
 use nunatak::{Modulo, RandomState};
 
-/// Of every value.
+/// The length of every value.
 const BYTES: usize = 32;
 
 pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {

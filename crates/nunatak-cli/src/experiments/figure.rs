@@ -1,22 +1,22 @@
-//! What an experiment has found: a table of numbers by parameters.
+//! The result of an experiment: a table of numbers by parameters.
 
 use crate::report::number;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
 
-/// A table of measured values, and what it is of.
+/// A table of measurements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
     /// The experiment's name on the command line.
     pub(crate) experiment: String,
-    /// What it is, and which figure of which paper.
+    /// A title that names the figure of the paper.
     pub(crate) title: String,
-    /// The names of what was varied.
+    /// The names of the parameters.
     pub(crate) parameters: Vec<String>,
-    /// The names of what was measured, with units.
+    /// The names of the measurements, with units.
     pub(crate) measures: Vec<String>,
     pub(crate) points: Vec<Point>,
-    /// What is to be known about it.
+    /// Remarks that a reader needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) notes: Vec<String>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Figure {
 pub(crate) struct Point {
     /// The values of the parameters.
     pub(crate) at: Vec<String>,
-    /// What was measured there; nothing where it does not apply.
+    /// The measurements; `None` where one does not apply.
     pub(crate) values: Vec<Option<f64>>,
 }
 
@@ -53,7 +53,7 @@ impl Figure {
         self.notes.push(note.into());
     }
 
-    /// As text for the terminal.
+    /// Formats the figure for the terminal.
     pub(crate) fn text(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::UTF8_BORDERS_ONLY);

@@ -1,5 +1,5 @@
-//! What operations cost while a map grows, and what its resizes do, as in figures 4 and 7 and
-//! table 3 of Pea Hash.
+//! Costs of operations while a map grows, and of its resizes, as in figures 4 and 7 and table 3 of
+//! Pea Hash.
 
 use super::figure::Figure;
 use crate::backing::back_free_memory;
@@ -26,17 +26,17 @@ pub(crate) struct GrowthOptions {
     growth_resize_us: u64,
 }
 
-/// What was measured when a map had so many items.
+/// The measurements at one number of items.
 #[derive(Debug)]
 struct Step {
     items: u64,
     load_factor: Option<f64>,
     bytes: Option<usize>,
-    /// Nanoseconds of an insert, a lookup that hits, one that misses, and a delete.
+    /// Nanoseconds of an insert, a hit, a miss and a delete.
     means: [f64; 4],
 }
 
-/// Grows all maps, one after the other. Each repetition is rows of its own: a map grows
+/// Grows all maps, one after the other. Each repetition has rows of its own, since a map grows
 /// differently each time.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
     let title = "Single operations while a map grows (Pea Hash, figures 4 and 7)";
@@ -63,8 +63,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
     Ok(vec![growth, resizes])
 }
 
-/// A histogram of nanoseconds, up to a quarter of an hour. (One without bounds grows when a
-/// value is recorded, but not when it is recorded saturating.)
+/// Makes a histogram of nanoseconds, up to a quarter of an hour. (`saturating_record` does not
+/// enlarge a histogram without bounds.)
 fn durations() -> Result<Histogram<u64>, CheckFailed> {
     Histogram::new_with_bounds(1, 1 << 40, 3).map_err(|error| CheckFailed(error.to_string()))
 }
@@ -102,14 +102,14 @@ fn grow<T: Target>(
     Ok((steps, slow))
 }
 
-/// Measures operations on a map of so many items, and leaves it as it was.
+/// Measures operations on a map of `items` items, and leaves it as it was.
 fn look<T: Target>(
     map: &T,
     keys: &KeySpace,
     items: u64,
     operations: u64,
 ) -> Result<Step, CheckFailed> {
-    // Far from one another, and none that is inserted later.
+    // Keys with indices far apart, which the map has already.
     let present: Vec<u64> =
         (0..operations).map(|n| keys.key(n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % items)).collect();
     let absent: Vec<u64> = (0..operations).map(|n| keys.key(u64::MAX / 2 + n)).collect();
@@ -130,8 +130,8 @@ fn look<T: Target>(
     Ok(Step { items, load_factor, bytes, means: [insert, hit, miss, delete] })
 }
 
-/// How many inserts were slow, how many microseconds they took, and how many milliseconds
-/// together.
+/// Returns the number of slow inserts, percentiles of their microseconds, and the sum of their
+/// milliseconds.
 fn percentiles(slow: &Histogram<u64>) -> Vec<Option<f64>> {
     let count = slow.len() as f64;
     let times = [0.0, 0.5, 0.9, 0.99, 1.0]

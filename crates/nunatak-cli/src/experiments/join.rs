@@ -10,21 +10,21 @@ use crate::threads::{CheckFailed, share, throughput};
 use nunatak::DlhtMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How many tuples the probe relation has for each of the build relation.
+/// How many tuples of the probe relation there are for each tuple of the build relation.
 const PROBES: u64 = 4;
 
-/// A tuple of the probe relation: a foreign key, and a payload.
+/// Returns a tuple of the probe relation: a foreign key, and a payload.
 fn probe_tuple(space: KeySpace, items: u64, at: u64) -> (u64, u64) {
     let key = space.key(Random::new(at).below(items));
     (key, at)
 }
 
-/// What a joined tuple adds to the checksum.
+/// Returns a joined tuple's part of the checksum.
 fn joined(payload: u64, found: u64) -> u64 {
     payload.rotate_left(17) ^ found
 }
 
-/// Builds on one relation and probes with the other; tuples of both a second, in millions.
+/// Builds on one relation, probes with the other, and returns millions of tuples of both a second.
 fn join(settings: &Settings, threads: usize, batch: Option<usize>) -> Result<f64, CheckFailed> {
     let (items, space) = (settings.items, KeySpace::new(settings.seed, false));
     back_free_memory(items);

@@ -1,4 +1,4 @@
-//! Figure 15 of DLHT: the latency of single operations by how many of them there are.
+//! Figure 15 of DLHT: the latency of single operations by offered load.
 
 use super::figure::Figure;
 use super::measure::{Mix, Plan};
@@ -10,7 +10,7 @@ use crate::threads::{CheckFailed, throughput};
 use hdrhistogram::Histogram;
 use std::sync::Mutex;
 
-/// The percentages of the highest throughput that are offered.
+/// Offered loads, in percents of the highest throughput.
 const LOADS: [u64; 6] = [10, 25, 50, 75, 90, 100];
 
 pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
@@ -24,7 +24,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
             let plan = Plan { threads, ..plan };
             let highest = timed(&map, plan, mix, &clock, 0.0)?.0;
             for percent in LOADS {
-                // Each thread waits for its next turn, whether the last was late or not.
+                // Each thread waits for its next turn, even if its last operation was late.
                 let rate = highest * percent as f64 / 100.0;
                 let interval = if percent == 100 { 0.0 } else { threads as f64 * 1e3 / rate };
                 let (rate, histogram) = timed(&map, plan, mix, &clock, interval)?;
@@ -38,8 +38,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
     Ok(figure)
 }
 
-/// Operations that begin every so many nanoseconds, or one after the other: how many there
-/// are, in millions a second, and how long each takes from when it should have begun.
+/// Runs operations that begin every `interval` nanoseconds, or one after the other. Returns
+/// millions of operations a second, and the time of each from its planned begin.
 fn timed(
     map: &Inline,
     plan: Plan,
@@ -58,7 +58,7 @@ fn timed(
         let mut due = 0.0;
         let span = worker.repeat(plan.time, || {
             for _ in 0..64 {
-                // Late ones are not made up for in a burst: a turn that has passed is gone.
+                // Late operations are not made up for in a burst: a missed turn is skipped.
                 let mut now = clock.nanoseconds(clock.ticks_since(start));
                 due = f64::max(due + interval, now - interval);
                 while now < due {
@@ -69,7 +69,7 @@ fn timed(
                 if mix == Mix::Get {
                     map.get(space.key(indices.next()), &mut scratch);
                 } else {
-                    // One of both is timed, in turns.
+                    // Each turn times either an insert or the delete of the same key.
                     if absent.is_multiple_of(2) {
                         let key = space.key(absent / 2);
                         map.insert(key, value_of(key), &mut scratch);

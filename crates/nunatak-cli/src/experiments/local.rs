@@ -1,4 +1,4 @@
-//! Figure 16 of DLHT: what a map of one thread gains by not being shared.
+//! Figure 16 of DLHT: how much faster a map of one thread is than a shared map.
 
 use super::figure::Figure;
 use super::measure::{Plan, check};
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 type Map<M> = DlhtMap<u64, u64, RandomState, M>;
 
-/// Unbatched operations between two looks at the clock.
+/// How many unbatched operations run between two looks at the clock.
 const BLOCK: usize = 1024;
 
-/// Millions of operations a second of this thread.
+/// Returns millions of operations a second of this thread.
 fn rate(time: Duration, mut block: impl FnMut() -> usize) -> f64 {
     let warm = Instant::now();
     while warm.elapsed() < time / 5 {
@@ -28,7 +28,7 @@ fn rate(time: Duration, mut block: impl FnMut() -> usize) -> f64 {
     operations as f64 / start.elapsed().as_secs_f64() / 1e6
 }
 
-/// Gets in batches and one by one, then inserts with deletes.
+/// Measures gets in batches and one by one, then inserts with deletes in the same ways.
 fn measure<M: Mode>(map: &Map<M>, plan: Plan, batch: usize) -> Result<[f64; 4], CheckFailed> {
     let space = plan.keys();
     let mut indices = Indices::uniform(plan.items, plan.seed);
@@ -93,7 +93,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
     let shared: Map<Shared> = filled(plan);
     let local: Map<SingleThread> = filled(plan);
     let mut samples = [const { Vec::new() }; 8];
-    // In turns.
+    // The two maps take turns.
     for _ in 0..settings.repetitions.max(1) {
         let of_both =
             [measure(&shared, plan, settings.batch)?, measure(&local, plan, settings.batch)?];

@@ -1,5 +1,5 @@
-//! Figure 17 of DLHT: a lock manager, which locks records by inserting them into a set and
-//! unlocks them by deleting them.
+//! Figure 17 of DLHT: a lock manager, which locks records by inserting them into a set and unlocks
+//! them by deleting them.
 
 use super::figure::Figure;
 use super::measure::{Mix, Plan};
@@ -13,7 +13,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
     let measures = ["batch M/s", "no batch M/s", "contended/batch M/s", "contended M/s"];
     let mut figure = Figure::new(title, &["threads"], &measures);
     let plan = Plan::of(settings);
-    // Of the locks that others hold.
+    // The locks that other transactions hold.
     let set =
         filled(plan.items, plan.keys(), || Set(DlhtSet::with_capacity(settings.items as usize)))?;
     for &threads in &settings.threads {

@@ -7,34 +7,34 @@ use crate::statistics::Summary;
 use crate::threads::{CheckFailed, Span, Worker, throughput};
 use std::time::Duration;
 
-/// What is done.
+/// A kind of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mix {
-    /// Gets of keys that are present, whose values are not looked at.
+    /// Gets of present keys, without reading the values.
     Get,
-    /// The same, and every byte of the value is read.
+    /// Gets of present keys, with every byte of the value read.
     Access,
-    /// Inserts of absent keys, each of which is deleted then.
+    /// Inserts of absent keys, each followed by the delete of the key.
     InsDel,
 }
 
-/// How many keys are hot, where some are.
+/// How many keys are hot in a skewed workload.
 const HOT: u64 = 1000;
 
-/// How something is measured.
+/// The parameters of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) items: u64,
     pub(crate) threads: usize,
-    /// How many operations a batch has; none without batches.
+    /// How many operations a batch has; `None` without batches.
     pub(crate) batch: Option<usize>,
-    /// The percentage of the accesses that go to the 1000 hottest keys, if any are.
+    /// The percentage of accesses that go to the 1000 hot keys; `None` without skew.
     pub(crate) hot: Option<u64>,
     pub(crate) time: Duration,
     pub(crate) seed: u64,
 }
 
-/// Between two looks at the clock, without batches.
+/// How many unbatched operations run between two looks at the clock.
 const BLOCK: usize = 1024;
 
 impl Plan {
@@ -57,7 +57,7 @@ impl Plan {
         KeySpace::new(self.seed, false)
     }
 
-    /// The median of so many measurements, in millions a second.
+    /// Returns the median of several measurements, in millions a second.
     pub(crate) fn median<S: Subject>(
         &self,
         subject: &S,
@@ -69,7 +69,7 @@ impl Plan {
         Ok(Summary::of(&rates).map_or(0.0, |summary| summary.median))
     }
 
-    /// Millions of operations a second.
+    /// Returns millions of operations a second.
     pub(crate) fn measure<S: Subject>(&self, subject: &S, mix: Mix) -> Result<f64, CheckFailed> {
         match mix {
             Mix::InsDel => self.insert_and_delete(subject),
@@ -81,17 +81,17 @@ impl Plan {
         self.seed ^ ((worker.number as u64 + 1) << 16)
     }
 
-    /// One of the hottest keys, if it is their turn.
+    /// Returns a generator that draws a hot key for the given percentage of accesses, else `None`.
     fn hot(&self, worker: &Worker<'_>) -> impl FnMut() -> Option<u64> + use<> {
         let mut random = Random::new(!self.seed_of(worker));
-        // Compared with 16 random bits.
+        // A threshold for 16 random bits.
         let below = self.hot.unwrap_or(0) * (1 << 16) / 100;
         let hot = HOT.min(self.items);
         move || (random.next() & 0xFFFF < below).then(|| random.below(hot))
     }
 
-    /// A loop for each case: what it does beside lookups, the processor can't use to overlap
-    /// them.
+    /// Measures gets. Each case has a loop of its own: work beside the lookups takes room that the
+    /// processor needs to overlap them.
     fn get<S: Subject>(&self, subject: &S, mix: Mix) -> Result<f64, CheckFailed> {
         throughput(self.threads, |worker| {
             let mut indices = Indices::uniform(self.items, self.seed_of(worker));
@@ -150,7 +150,8 @@ impl Plan {
     fn insert_and_delete<S: Subject>(&self, subject: &S) -> Result<f64, CheckFailed> {
         let space = self.keys();
         throughput(self.threads, |worker| {
-            // Beyond all items, and beyond what another thread reaches; hot ones are shared.
+            // Indices above all items, out of reach of other threads. The threads share the hot
+            // keys.
             let mut hot = self.hot(worker);
             let mut next = self.items + ((worker.number as u64 + 1) << 40);
             let mut draw = || match hot() {
@@ -183,7 +184,7 @@ impl Plan {
                 }
                 (asked - before) as u64
             });
-            // Others may have inserted and deleted a hot key meanwhile.
+            // Another thread may have inserted or deleted a hot key meanwhile.
             let is_right = done == asked || self.hot.is_some_and(|percent| percent > 0);
             check(is_right, "an insert found its key, or a delete did not")?;
             Ok(span)

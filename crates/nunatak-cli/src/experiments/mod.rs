@@ -1,5 +1,5 @@
-//! Experiments beside the workloads: those that vary a parameter, take a map of this project
-//! only or one of other keys and values, or run an application.
+//! Experiments beside the workloads. They vary a parameter, use a map that only this project has or
+//! other keys and values, or run an application.
 
 #[cfg(durable)]
 pub(crate) mod accounting;
@@ -31,26 +31,26 @@ use crate::threads::CheckFailed;
 use clap::{Args, ValueEnum};
 use figure::Figure;
 
-/// An experiment that can be chosen.
+/// An experiment that the user can choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Experiment {
     /// Gets, gets that read, and inserts with deletes, by the size of values.
     ValueSize,
     /// The same by the size of keys.
     KeySize,
-    /// Gets and inserts with deletes, by how large the index is.
+    /// Gets and inserts with deletes, by the size of the index.
     IndexSize,
-    /// The same by how many operations a batch has.
+    /// The same by the size of batches.
     BatchSize,
-    /// The same by how many accesses go to a thousand hot keys.
+    /// The same by the share of accesses that go to a thousand hot keys.
     Skew,
-    /// What each feature costs, one at a time and one upon the other.
+    /// The cost of each feature, one at a time and stacked.
     Features,
-    /// Gets and inserts over time, through a growth.
+    /// Gets and inserts over time, while the index grows.
     Timeline,
     /// Latency by load.
     Load,
-    /// A map of one thread against one that is shared.
+    /// A map of one thread against a shared map.
     SingleThread,
     /// Locks and unlocks of records.
     LockManager,
@@ -62,11 +62,11 @@ pub(crate) enum Experiment {
     HashJoin,
     /// Gets from memory that is farther away.
     RemoteMemory,
-    /// Gets for the energy that they take.
+    /// Gets for each joule.
     Power,
     /// How full the index is when it grows.
     Occupancy,
-    /// How far the processor runs ahead of a read: the limit of what is not in batches.
+    /// How far the processor runs ahead of a read: the limit of unbatched operations.
     Window,
     /// Single operations while a map grows, and its resizes.
     Growth,
@@ -94,7 +94,7 @@ pub(crate) struct Options {
 }
 
 impl Experiment {
-    /// Runs it.
+    /// Runs the experiment.
     pub(crate) fn run(self, settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
         let run = match self {
             Self::ValueSize => sizes::by_value,

@@ -20,7 +20,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
         for index in 0..settings.items {
             check(map.insert(space.key(index), index).is_none(), "a new key was there")?;
             if index.is_multiple_of(64) {
-                // A larger index is beside the one that is full. Small ones are of no interest.
+                // A drop of the load factor shows that a larger index was added. Small indexes do
+                // not matter.
                 let load = map.load_factor();
                 if load < 0.8 * before && index > 4096 {
                     loads.push(100.0 * before);

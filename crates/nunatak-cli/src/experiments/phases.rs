@@ -1,4 +1,4 @@
-//! The phases of a map's life, each measured by itself: inserts, lookups and deletes, by some
+//! The phases of a map's life, each measured by itself: inserts, lookups and deletes, on several
 //! threads, in batches or one by one.
 
 use super::figure::Figure;
@@ -15,15 +15,15 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How many keys are looked up between two looks at the clock, without batches.
+/// How many unbatched lookups run between two looks at the clock.
 const BLOCK: usize = 1024;
 
-/// How a phase is measured.
+/// The parameters of a phase.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Phases {
     pub(crate) map: MapName,
     pub(crate) threads: usize,
-    /// How many operations a batch has; none without batches.
+    /// How many operations a batch has; `None` without batches.
     pub(crate) batch: Option<usize>,
     pub(crate) time: Duration,
 }
@@ -44,7 +44,7 @@ impl Phases {
         Ok(all)
     }
 
-    /// The parameters of the row in a figure: threads, map, operations.
+    /// Returns the parameters of the row in a figure: threads, map, operations.
     pub(crate) fn at(&self) -> Vec<String> {
         let operations = if self.batch.is_some() { "batch" } else { "single" };
         vec![self.threads.to_string(), self.map.to_string(), operations.to_owned()]
@@ -102,7 +102,7 @@ impl Phases {
                 }
                 own.end - own.start
             });
-            // Relaxed: looked at after the threads have ended.
+            // Relaxed: the sum is read after the threads have ended.
             sum.fetch_add(results, Relaxed);
             Ok(span)
         })?;
@@ -147,7 +147,7 @@ impl Phases {
                 }
                 asked - before
             });
-            // Relaxed: looked at after the threads have ended.
+            // Relaxed: the sum is read after the threads have ended.
             all_found.fetch_add(found, Relaxed);
             all_asked.fetch_add(asked, Relaxed);
             Ok(span)
@@ -156,13 +156,13 @@ impl Phases {
     }
 }
 
-/// Returns by how many bytes an item the memory of the process has grown.
+/// Returns how many bytes an item the resident memory of the process has grown since `before`.
 pub(crate) fn bytes_per_item(before: Option<usize>, items: u64) -> Option<f64> {
     let grown = resident_bytes()?.saturating_sub(before?);
     Some(grown as f64 / items as f64)
 }
 
-/// The rows of a figure that are measured in processes of their own: the parameters of each,
+/// The rows of a figure that are measured in processes of their own: the parameters of each row,
 /// and the request to its process.
 pub(crate) type Rows = Vec<(Vec<String>, Request)>;
 

@@ -1,4 +1,4 @@
-//! Figure 4 of DLHT: gets for each joule, where the machine counts what it uses.
+//! Figure 4 of DLHT: gets for each joule, on machines that count their energy.
 
 use super::figure::Figure;
 use super::measure::{Mix, Plan};
@@ -8,10 +8,10 @@ use crate::threads::CheckFailed;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Where Linux tells of the energy that packages of processors have used.
+/// Where Linux reports the energy that processor packages have used.
 const COUNTERS: &str = "/sys/class/powercap";
 
-/// Counters of whole packages, which begin again at some number.
+/// Energy counters of whole packages, with the ranges at which they wrap.
 struct Energy {
     packages: Vec<(PathBuf, u64)>,
 }
@@ -20,7 +20,7 @@ impl Energy {
     fn counters() -> Self {
         let read = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
         let entries = std::fs::read_dir(COUNTERS).into_iter().flatten().flatten();
-        // Packages have one number in their names (`intel-rapl:0`), their parts two.
+        // Names of packages contain one number (`intel-rapl:0`), those of their parts two.
         let packages = entries.map(|entry| entry.path()).filter(|path| {
             path.file_name().is_some_and(|name| name.to_string_lossy().matches(':').count() == 1)
         });
@@ -31,13 +31,13 @@ impl Energy {
         Self { packages: packages.collect() }
     }
 
-    /// What every counter says, in microjoules.
+    /// Returns the present value of every counter, in microjoules.
     fn now(&self) -> Vec<u64> {
         let read = |path: &PathBuf| std::fs::read_to_string(path).ok()?.trim().parse().ok();
         self.packages.iter().map(|(path, _)| read(path).unwrap_or(0)).collect()
     }
 
-    /// How many joules were used since.
+    /// Returns the joules used since `before`.
     fn joules_since(&self, before: &[u64]) -> f64 {
         let used = self.packages.iter().zip(self.now()).zip(before);
         let microjoules = used.map(|(((_, range), now), &before)| {

@@ -1,5 +1,4 @@
-//! Section 5.3.2 of DLHT: memory that is farther away, emulated by waiting until it would
-//! have answered.
+//! Section 5.3.2 of DLHT: memory that is farther away. A wait emulates the added latency.
 
 use super::figure::Figure;
 use super::measure::{Plan, check};
@@ -9,10 +8,10 @@ use crate::keys::Indices;
 use crate::settings::Settings;
 use crate::threads::{CheckFailed, throughput};
 
-/// How many lookups are under way at a time where they overlap.
+/// How many lookups are under way at a time in the overlapped mode.
 const AHEAD: usize = 32;
 
-/// What a line takes longer than it does here, in nanoseconds.
+/// Nanoseconds to add to the latency of a line.
 const ADDED: [f64; 5] = [0.0, 100.0, 200.0, 400.0, 1000.0];
 
 pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
@@ -42,7 +41,7 @@ fn gets(
     let space = plan.keys();
     throughput(1, |worker| {
         let mut indices = Indices::uniform(plan.items, plan.seed);
-        // Keys that were asked for, and when.
+        // Prefetched keys, with the times of their prefetches.
         let mut under_way = vec![(0, 0); ahead];
         let mut next = || {
             let key = space.key(indices.next());

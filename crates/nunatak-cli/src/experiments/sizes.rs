@@ -30,7 +30,7 @@ fn inline(figure: &mut Figure, settings: &Settings) -> Result<(), CheckFailed> {
     measure(figure, turns)
 }
 
-/// Adds the maps that others make of values of so many bytes.
+/// Adds the maps of other libraries, with values of `bytes` bytes.
 fn peers(turns: &mut Turns<'_>, items: u64, bytes: usize) -> Result<(), CheckFailed> {
     type Dashmap = Peer<u64, dashmap::DashMap<u64, Boxed, Hasher>>;
     type Papaya = Peer<u64, papaya::HashMap<u64, Boxed, Hasher>>;
@@ -40,8 +40,7 @@ fn peers(turns: &mut Turns<'_>, items: u64, bytes: usize) -> Result<(), CheckFai
     turns.add(&[&bytes, &"scc"], || Scc::new(items, 8, bytes))
 }
 
-/// Measures maps of records whose sizes the compiler knows, beside the peers' where they are
-/// asked for.
+/// Measures maps of records whose sizes the compiler knows, and the peers if asked for.
 macro_rules! of_sizes {
     ($figure:ident, $settings:ident, $(($key:literal, $value:literal, $bytes:expr, $peers:literal),)*) => {
         $(

@@ -1,4 +1,5 @@
-//! Figures 11 to 13 of DLHT: by the size of the index, of the batches, and by skew.
+//! Figures 11 to 13 of DLHT: throughput by the size of the index, by the size of batches, and by
+//! skew.
 
 use super::figure::Figure;
 use super::measure::{Mix, Plan};
@@ -6,7 +7,7 @@ use super::subjects::{Inline, filled};
 use crate::settings::Settings;
 use crate::threads::CheckFailed;
 
-/// The columns of the figures that measure gets with batches and without.
+/// The columns of figures that measure each operation with batches and without.
 const MEASURES: [&str; 4] = ["get/batch M/s", "get M/s", "insdel/batch M/s", "insdel M/s"];
 
 fn measure(plan: Plan, settings: &Settings, map: &Inline) -> Result<Vec<Option<f64>>, CheckFailed> {

@@ -10,12 +10,12 @@ use nunatak::DlhtMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How many windows of time are shown, about.
+/// The approximate number of windows of time.
 const WINDOWS: u64 = 40;
-/// Operations between two looks at the clock.
+/// How many operations run between two looks at the clock.
 const BLOCK: u64 = 256;
 
-/// What one thread has done until now, apart from what others have.
+/// How many operations one thread has done, on cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Progress(AtomicU64);
@@ -33,7 +33,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
     (0..half).for_each(|at| drop_value(map.insert(space.key(at), value_of(space.key(at)))));
     let is_right = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Until there are twice as many items as room was made for.
+            // Inserts until the map has twice as many items as it was created for.
             has_begun.store(true, Relaxed);
             for from in (half..2 * items).step_by(BLOCK as usize) {
                 for at in from..(from + BLOCK).min(2 * items) {
@@ -77,7 +77,7 @@ fn watch(
     while !has_begun.load(Relaxed) {
         std::thread::yield_now();
     }
-    // At ten million inserts a second.
+    // The expected rate is ten million inserts a second.
     let window = Duration::from_micros((items * 3 / 2 / 10 / WINDOWS).max(1000));
     let (start, mut before, mut since) = (Instant::now(), [0, 0], Instant::now());
     while !is_done.load(Relaxed) {

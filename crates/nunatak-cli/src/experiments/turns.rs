@@ -1,5 +1,5 @@
-//! Maps that are compared: filled side by side, then measured in turn, so that what the machine
-//! does beside, an hour of it or a second, is done to all of them.
+//! Maps that are compared. They are filled one after the other, then measured in turn, so that
+//! other load on the machine affects all of them.
 
 use super::figure::Figure;
 use super::measure::{Mix, Plan};
@@ -8,14 +8,14 @@ use crate::settings::Settings;
 use crate::statistics::Summary;
 use crate::threads::CheckFailed;
 
-/// One of them, and the row that it is.
+/// A map, with the parameters of its row.
 struct Turn {
     at: Vec<String>,
     has_batches: bool,
     measure: Box<dyn Fn(Plan, Mix) -> Result<f64, CheckFailed>>,
 }
 
-/// Some maps.
+/// The maps of one comparison.
 pub(crate) struct Turns<'s> {
     settings: &'s Settings,
     maps: Vec<Turn>,
@@ -26,7 +26,7 @@ impl<'s> Turns<'s> {
         Self { settings, maps: Vec::new() }
     }
 
-    /// Fills a map.
+    /// Fills a map and adds it.
     pub(crate) fn add<S: Subject + 'static>(
         &mut self,
         at: &[&dyn ToString],
@@ -42,7 +42,7 @@ impl<'s> Turns<'s> {
         Ok(())
     }
 
-    /// Adds a row for each map, of the medians of what was done in batches (if so) and not.
+    /// Adds a row of medians for each map. A mix with `true` is measured in batches.
     pub(crate) fn measure(
         self,
         figure: &mut Figure,

@@ -1,5 +1,5 @@
-//! How far a processor runs ahead of a read that waits for memory: the limit of operations
-//! that are not in batches; and what is left to those that are.
+//! How far a processor runs ahead of a read that waits for memory. This is the limit of unbatched
+//! operations; the experiment also measures prefetched reads, as in batches.
 
 use super::figure::Figure;
 use crate::probe::{HAS_INSTRUCTIONS, Probe};
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 type Reads = fn(&Probe, &Worker<'_>, Duration) -> Span;
 
-/// Loops whose instructions beside the read have no results; have results; and have results
-/// while lines are prefetched, of memory and of the caches.
+/// A number of instructions, and four loops with that many beside each read: without results; with
+/// results; with results and prefetches, of memory; the same, of the caches.
 type Loops = (usize, [Reads; 4]);
 
 macro_rules! loops {

@@ -1,9 +1,9 @@
-//! `nunatak file crash-test`: processes that are killed, and what they leave.
+//! `nunatak file crash-test`: kills processes and checks the maps that they leave.
 //!
-//! A child changes a map, one operation after the other, each of which follows from its
-//! number, and notes in a second file how many were acknowledged. The parent kills it
-//! at a random instant, opens the map, and compares it with what those operations come
-//! to; the next child goes on from there.
+//! A child changes a map, one operation after the other. Each operation follows from its number.
+//! The child counts the acknowledged operations in a second file. The parent kills it at a random
+//! instant, opens the map, and compares it with the result of those operations. The next child
+//! continues from there.
 
 use super::datum::Datum as _;
 use super::maps::{Kind, MapFile};
@@ -21,15 +21,15 @@ use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub(super) struct CrashArgs {
-    /// Where the file is to be: a directory, by default that of temporary files.
+    /// The directory to create the file in; by default that of temporary files.
     directory: Option<PathBuf>,
-    /// How many processes are killed.
+    /// How many processes to kill.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
-    /// How long a process may live at most, in milliseconds.
+    /// The longest time that a process may live, in milliseconds.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     milliseconds: u64,
-    /// What map is in the file.
+    /// The kind of map to test.
     #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
     pub(super) map: Kind,
 }
@@ -41,7 +41,7 @@ pub(super) struct ChildArgs {
     pub(super) map: Kind,
 }
 
-/// Of each key its values: of some maps a single one.
+/// The values of each key; in most maps a key has one value.
 type Contents = BTreeMap<u64, BTreeSet<u64>>;
 
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +52,7 @@ enum Action {
     Shrink,
 }
 
-/// The operation of a number: keys come and go, so that the file grows and shrinks.
+/// Returns the operation of this number. Keys come and go, so that the file grows and shrinks.
 fn choose(number: u64) -> (u64, Action) {
     let mut random = SmallRng::seed_from_u64(number);
     let grows = (number / 50_000).is_multiple_of(2);
@@ -67,8 +67,8 @@ fn choose(number: u64) -> (u64, Action) {
     (key, action)
 }
 
-/// What the operation of a number makes of the contents. Values are numbers of operations,
-/// so that no two are alike.
+/// Applies the operation of this number to the contents. A value is the number of its operation, so
+/// no two values are equal.
 fn apply<M: MapFile>(contents: &mut Contents, number: u64) {
     let (key, action) = choose(number);
     match action {
@@ -91,7 +91,7 @@ fn apply<M: MapFile>(contents: &mut Contents, number: u64) {
     }
 }
 
-/// Does the operation of a number, if it was not done just before.
+/// Runs the operation of this number. A second run directly after the first changes nothing.
 fn operate<M: MapFile>(map: &M, number: u64) -> Result<(), nunatak::Error> {
     let (key, action) = choose(number);
     let (key, value) = (M::Datum::of_number(key), M::Datum::of_number(number));
@@ -104,7 +104,7 @@ fn operate<M: MapFile>(map: &M, number: u64) -> Result<(), nunatak::Error> {
     }
 }
 
-/// The file that counts the operations of a map.
+/// Returns the path of the file that counts the operations on a map.
 fn counter(map: &Path) -> PathBuf {
     map.with_extension("count")
 }
@@ -115,7 +115,7 @@ fn acknowledged(count: &File) -> std::io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// What is killed.
+/// Runs operations in the process that the parent kills.
 pub(super) fn child<M: MapFile>(path: &Path) -> Done {
     let failed = |error| Failure::Io(counter(path), error);
     let map = at(path, M::open_or_create(path, &Options::new()))?;
@@ -133,7 +133,7 @@ pub(super) fn test<M: MapFile>(args: &CrashArgs) -> Done {
     let failed = |error| Failure::Io(counter(&path), error);
     std::fs::write(counter(&path), [0; 8]).map_err(failed)?;
     let result = kill_and_look::<M>(args, &path);
-    // What is wrong is kept, to be looked at.
+    // After a failure the files are kept, to be inspected.
     if result.is_ok() {
         let _ = std::fs::remove_file(&path);
         let _ = std::fs::remove_file(counter(&path));
@@ -147,8 +147,8 @@ pub(super) fn test<M: MapFile>(args: &CrashArgs) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Removes what processes have left that were killed while they created the map: hidden files
-/// that begin with its name.
+/// Removes the hidden files of processes that were killed while they created the map. Their names
+/// begin with that of the map.
 fn remove_unfinished(path: &Path) {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return };
     let start = format!(".{}.", name.to_string_lossy());
@@ -193,7 +193,7 @@ fn kill_and_look<M: MapFile>(args: &CrashArgs, path: &Path) -> Result<u64, Failu
             let (key, value) = pair.ok_or_else(torn)?;
             found.entry(key).or_default().insert(value);
         }
-        // The operation that was under way may have happened, or not.
+        // The operation under way at the kill may have taken effect or not.
         if found != contents {
             let mut next = contents.clone();
             apply::<M>(&mut next, done);

@@ -1,30 +1,30 @@
-//! What keys and values are: numbers of 64 bits, or byte strings.
+//! The types of keys and values: numbers of 64 bits, or byte strings.
 
 use bstr::ByteVec as _;
 use std::io::{self, Read, Write};
 
-/// A key or a value: as text on the command line and in lines, and as bytes in dumps.
+/// A key or a value: text on the command line and in lines, bytes in dumps.
 pub(super) trait Datum: Clone + Ord + Sized {
-    /// What it is called.
+    /// The name of the type.
     const NAME: &'static str;
-    /// Why a text is none.
+    /// Why a text is not a key or a value.
     const EXPECTED: &'static str;
 
-    /// That of a text.
+    /// Parses a text.
     fn parse(text: &str) -> Option<Self>;
-    /// Its text, in which there is neither a tab nor the end of a line.
+    /// Returns the text, without tabs and ends of lines.
     fn text(&self) -> String;
-    /// Reads it; nothing at the end of the input.
+    /// Reads a key or a value; `None` at the end of the input.
     fn read(input: &mut impl Read) -> io::Result<Option<Self>>;
-    /// Writes it.
+    /// Writes the bytes.
     fn write(&self, out: &mut impl Write) -> io::Result<()>;
-    /// One of a number, of tests.
+    /// Makes a key or a value from a number, for tests.
     fn of_number(number: u64) -> Self;
-    /// That number; nothing if it is of none.
+    /// Returns the number that made it; `None` if no number did.
     fn number(&self) -> Option<u64>;
 }
 
-/// As many bytes as an array has; nothing if there are none.
+/// Reads an array of bytes; `None` if the input has ended.
 fn read_bytes<const N: usize>(input: &mut impl Read) -> io::Result<Option<[u8; N]>> {
     let mut bytes = [0; N];
     let mut filled = 0;
@@ -38,7 +38,7 @@ fn read_bytes<const N: usize>(input: &mut impl Read) -> io::Result<Option<[u8; N
     Ok(Some(bytes))
 }
 
-/// In decimal or, after 0x, in hexadecimal; eight bytes, the lowest first.
+/// Text is decimal or, after 0x, hexadecimal. In bytes a number has eight, the lowest first.
 impl Datum for u64 {
     const NAME: &'static str = "64-bit";
     const EXPECTED: &'static str = "a key and a value are numbers of 64 bits";
@@ -71,8 +71,8 @@ impl Datum for u64 {
     }
 }
 
-/// With escapes for what is no printable ASCII; a length of four bytes, the lowest first, and
-/// the bytes.
+/// Text has escapes for all but printable ASCII. In bytes a string has a length of four bytes, the
+/// lowest first, and then its bytes.
 impl Datum for Vec<u8> {
     const NAME: &'static str = "byte-string";
     const EXPECTED: &'static str = "a byte string is too long";
@@ -85,7 +85,7 @@ impl Datum for Vec<u8> {
         let mut text = String::new();
         for &byte in self {
             match byte {
-                // Which need no escape here.
+                // Quotation marks need no escape here.
                 b'"' | b'\'' => text.push(char::from(byte)),
                 _ => text.extend(std::ascii::escape_default(byte).map(char::from)),
             }
@@ -97,7 +97,7 @@ impl Datum for Vec<u8> {
         let Some(length) = read_bytes(input)? else { return Ok(None) };
         let length = u64::from(u32::from_le_bytes(length));
         let mut bytes = Self::new();
-        // Not at once: of a damaged input the length may be anything.
+        // The string is not allocated at once: in a damaged input the length may be anything.
         let read = input.by_ref().take(length).read_to_end(&mut bytes)?;
         match read as u64 == length {
             true => Ok(Some(bytes)),
@@ -111,7 +111,7 @@ impl Datum for Vec<u8> {
         out.write_all(self)
     }
 
-    /// Of some length, all of it telling the number.
+    /// The length varies, and all bytes depend on the number.
     fn of_number(number: u64) -> Self {
         let length = 8 + number % 97 * (number % 13);
         number.to_le_bytes().into_iter().cycle().take(length as usize).collect()

@@ -1,4 +1,4 @@
-//! The maps that a file can be of, as the command uses them.
+//! The maps that the command can keep in a file.
 
 use super::datum::Datum;
 use clap::ValueEnum;
@@ -8,7 +8,7 @@ use nunatak::durable::{
 use nunatak::{Error, Iceberg, Pea, PeaStats, Turbo, TurboStats};
 use std::path::Path;
 
-/// Their names on the command line.
+/// The names of the maps on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
     /// `nunatak::durable::IcebergMap`.
@@ -24,14 +24,14 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What a file is of, which is there.
+    /// Returns the kind of map in an existing file.
     pub(super) fn of(path: &Path) -> Result<Self, Error> {
         Ok(match FileKind::of(path)? {
             FileKind::Pea => Self::Pea,
             FileKind::PeaMulti => Self::PeaMulti,
             FileKind::Turbo => Self::Turbo,
             FileKind::TurboBlobs => Self::TurboBlobs,
-            // Whatever it is that this command does not know is refused when it is opened.
+            // Opening as a map of IcebergHT refuses any unknown kind.
             _ => Self::Iceberg,
         })
     }
@@ -42,28 +42,28 @@ pub(super) type Pairs<'m, D> = Box<dyn Iterator<Item = (D, D)> + 'm>;
 
 /// A map in a file.
 pub(super) trait MapFile: Sized {
-    /// What its keys and values are.
+    /// The type of keys and values.
     type Datum: Datum;
     const NAME: &'static str;
-    /// What one more pair is, as it is counted when pairs are stored.
+    /// What `store` counts as new: a key or a pair.
     const COUNTED: &'static str;
-    /// Whether a key may have more values than one.
+    /// Whether a key may have several values.
     const HAS_MANY: bool;
 
     fn create(path: &Path, options: &Options) -> Result<Self, Error>;
     fn open(path: &Path, options: &Options) -> Result<Self, Error>;
     fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error>;
     fn close(self) -> Result<(), Error>;
-    /// Stores pairs; how many were new.
+    /// Stores pairs and returns how many were new.
     fn store(&self, pairs: &[(Self::Datum, Self::Datum)]) -> Result<usize, Error>;
-    /// The values of a key.
+    /// Returns the values of a key.
     fn values(&self, key: &Self::Datum) -> Vec<Self::Datum>;
-    /// Replaces the value of a key, if it is there; nothing where keys have many.
+    /// Replaces the value of a present key. Does nothing in a map of many values.
     fn update(&self, key: &Self::Datum, value: Self::Datum) -> Result<(), Error> {
         let _ = (key, value);
         Ok(())
     }
-    /// Takes a key out; whether it was there.
+    /// Removes a key and returns whether it was present.
     fn remove(&self, key: &Self::Datum) -> Result<bool, Error>;
     fn pairs(&self) -> Pairs<'_, Self::Datum>;
     fn cut(&self) -> Result<Pairs<'_, Self::Datum>, Error>;
@@ -73,11 +73,11 @@ pub(super) trait MapFile: Sized {
     fn verify(&self) -> Result<usize, Error>;
     fn shrink(&self) -> Result<(), Error>;
     fn recovery(&self) -> Recovery;
-    /// What is known of such a map alone.
+    /// Returns the statistics that only this kind of map has.
     fn describe(&self) -> Vec<(&'static str, String)>;
 }
 
-/// What the maps call by the same names.
+/// Implements the methods that have the same names in all maps.
 macro_rules! all_have {
     () => {
         fn create(path: &Path, options: &Options) -> Result<Self, Error> {
@@ -236,7 +236,7 @@ impl MapFile for TurboBlobMap {
     }
 }
 
-/// What is known of the maps of a design alone.
+/// Statistics that only maps of one design have.
 pub(super) trait Described: DurableDesign {
     const NAME: &'static str;
 

@@ -17,16 +17,16 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// A key that was asked for is absent.
+/// The exit code if a key is absent.
 const ABSENT: u8 = 1;
-/// The command line is wrong, as clap says it.
+/// The exit code if the command line is wrong; clap uses the same.
 const USAGE: u8 = 2;
-/// The file can't be used, or not as it was asked for.
+/// The exit code if the file can't be used as asked.
 const UNUSABLE: u8 = 3;
 
-/// Map files: keys and values are numbers from 0 to 2^64 - 1, in decimal or, after 0x,
-/// in hexadecimal, or, of `turbo-blobs`, byte strings: text, with \\t, \\n, \\\\ and \\x00 to
-/// \\xff for what can't be typed.
+/// Handle map files: keys and values are numbers from 0 to 2^64 - 1, in decimal or, after 0x, in
+/// hexadecimal. In `turbo-blobs` they are byte strings: text, with \\t, \\n, \\\\ and \\x00 to
+/// \\xff for bytes that can't be typed.
 ///
 /// The exit code is 0 if all went well, 1 if a key is absent, 2 if the command line is
 /// wrong, and 3 if the file can't be used.
@@ -46,24 +46,24 @@ enum FileCommand {
     Get(KeyArgs),
     /// Store a value for a key.
     Put(PutArgs),
-    /// Take keys out.
+    /// Remove keys.
     Del(KeyArgs),
-    /// Print all pairs, in no order, as lines of a key, a tab and a value.
+    /// Print all pairs in arbitrary order, as lines of a key, a tab and a value.
     Scan(ScanArgs),
-    /// Print what is known of the file and its map.
+    /// Print statistics of the file and its map.
     Stats(PathArgs),
-    /// Look at every slot, and whether it is sound.
+    /// Check every slot.
     Verify(PathArgs),
     /// Make the file as small as its pairs allow.
     Compact(PathArgs),
-    /// Write all pairs, as they were at one moment.
+    /// Write all pairs as of one moment.
     Dump(DumpArgs),
     /// Create a file from what `dump` wrote.
     Restore(RestoreArgs),
-    /// Kill processes that change a map, again and again, and see whether anything is
-    /// lost. The map is in a new file, which is removed in the end.
+    /// Kill processes that change a map, again and again, and check that nothing is lost. The map
+    /// is in a new file, which is removed at the end.
     CrashTest(crash::CrashArgs),
-    /// What crash-test kills.
+    /// The process that crash-test kills.
     #[command(hide = true)]
     CrashChild(crash::ChildArgs),
 }
@@ -76,20 +76,20 @@ struct PathArgs {
 
 #[derive(Debug, Args)]
 struct CreateArgs {
-    /// The file, which does not exist.
+    /// The file, which must not exist.
     path: PathBuf,
-    /// Make room for so many pairs.
+    /// Make room for this many pairs.
     #[arg(long, default_value_t = 0)]
     capacity: usize,
-    /// The share of the slots that pairs may take before the file doubles, of an iceberg.
+    /// The share of the slots that pairs may take before an iceberg map doubles.
     #[arg(long, default_value_t = 0.91)]
     max_load: f64,
-    /// What map it is to be of.
+    /// The kind of map to create.
     #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
     map: Kind,
 }
 
-/// Runs a function of a map with that of a kind.
+/// Calls a function with the map type of a kind.
 macro_rules! of_kind {
     ($kind:expr, $run:ident($($argument:expr),*)) => {
         match $kind {
@@ -102,12 +102,12 @@ macro_rules! of_kind {
     };
 }
 
-/// What a file is of, which is there.
+/// Returns the kind of map in an existing file.
 fn kind_of(path: &Path) -> Result<Kind, Failure> {
     at(path, Kind::of(path))
 }
 
-/// What a file is of, or this if there is none.
+/// Returns the kind of map in a file, or `kind` if there is no file.
 fn kind_of_or(path: &Path, kind: Kind) -> Result<Kind, Failure> {
     if path.symlink_metadata().is_ok() { kind_of(path) } else { Ok(kind) }
 }
@@ -127,7 +127,7 @@ struct PutArgs {
     path: PathBuf,
     key: String,
     value: String,
-    /// What map it is to be of, if there is none.
+    /// The kind of map to create if the file does not exist.
     #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
     map: Kind,
 }
@@ -136,24 +136,24 @@ struct PutArgs {
 struct ScanArgs {
     /// The file.
     path: PathBuf,
-    /// Print no more than so many.
+    /// Print no more than this many pairs.
     #[arg(long)]
     limit: Option<usize>,
 }
 
 #[derive(Debug, Args)]
 struct LoadArgs {
-    /// The file; it is created if there is none.
+    /// The file; it is created if it does not exist.
     path: PathBuf,
-    /// Where the pairs are; standard input if nothing or `-`.
+    /// The file to read pairs from; standard input if omitted or `-`.
     input: Option<PathBuf>,
-    /// How they are written.
+    /// The format of the input.
     #[arg(long, value_enum, default_value_t = Format::Tsv)]
     format: Format,
-    /// What survives what: see the documentation of the library.
+    /// The level of durability: see the documentation of the library.
     #[arg(long, value_enum, default_value_t = Level::Process)]
     durability: Level,
-    /// What map it is to be of, if there is none.
+    /// The kind of map to create if the file does not exist.
     #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
     map: Kind,
 }
@@ -162,28 +162,28 @@ struct LoadArgs {
 struct DumpArgs {
     /// The file.
     path: PathBuf,
-    /// Where the pairs go; standard output if nothing or `-`.
+    /// The file to write pairs to; standard output if omitted or `-`.
     output: Option<PathBuf>,
-    /// How they are written.
+    /// The format of the output.
     #[arg(long, value_enum, default_value_t = Format::Binary)]
     format: Format,
 }
 
 #[derive(Debug, Args)]
 struct RestoreArgs {
-    /// The file, which does not exist.
+    /// The file, which must not exist.
     path: PathBuf,
-    /// What `dump` wrote; standard input if nothing or `-`.
+    /// The file that `dump` wrote; standard input if omitted or `-`.
     input: Option<PathBuf>,
-    /// How it is written.
+    /// The format of the input.
     #[arg(long, value_enum, default_value_t = Format::Binary)]
     format: Format,
-    /// What map it is to be of, if there is none.
+    /// The kind of map to create.
     #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
     map: Kind,
 }
 
-/// The levels of durability that make sense for a process that ends with a sync.
+/// The levels of durability that make sense for a process that syncs at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Level {
     /// Everything is durable when the command ends.
@@ -204,13 +204,13 @@ impl Level {
     }
 }
 
-/// A key or a value on the command line.
+/// Parses a key or a value from the command line.
 fn parse<M: MapFile>(text: &str) -> Result<M::Datum, Failure> {
     let wrong = || Failure::Usage(format!("{text}: {}", M::Datum::EXPECTED));
     M::Datum::parse(text).ok_or_else(wrong)
 }
 
-/// Why a command could not be done.
+/// Why a command failed.
 #[derive(Debug)]
 enum Failure {
     Map(PathBuf, Error),
@@ -233,12 +233,12 @@ impl core::fmt::Display for Failure {
 
 type Done = Result<ExitCode, Failure>;
 
-/// Does a command, and says how it ended.
+/// Runs a command and returns its exit code.
 pub(crate) fn run(args: &FileArgs) -> ExitCode {
     let done = run_command(&args.command);
     match done {
         Ok(code) => code,
-        // Whoever reads has read enough.
+        // The reader of the output has closed it and needs no more.
         Err(Failure::Io(_, error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
@@ -275,7 +275,7 @@ fn crash_child<M: MapFile>(args: &crash::ChildArgs) -> Done {
     crash::child::<M>(&args.path)
 }
 
-/// Names the file in an error.
+/// Adds the path of the file to an error.
 fn at<T>(path: &Path, result: Result<T, Error>) -> Result<T, Failure> {
     result.map_err(|error| Failure::Map(path.to_owned(), error))
 }
@@ -305,10 +305,10 @@ fn load<M: MapFile>(args: &LoadArgs) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many pairs are stored at once.
+/// How many pairs one call stores.
 const BATCH: usize = 1000;
 
-/// Stores all pairs of an input; how many were new.
+/// Stores all pairs of an input and returns how many were new.
 fn store<M: MapFile>(
     map: &M,
     path: &Path,
@@ -435,7 +435,7 @@ fn restore<M: MapFile>(args: &RestoreArgs) -> Done {
             Ok(ExitCode::SUCCESS)
         }
         Err(failure) => {
-            // Half of it would look like all of it.
+            // An incomplete map would look like a complete one.
             drop(map);
             let _ = std::fs::remove_file(&args.path);
             Err(failure)

@@ -1,4 +1,4 @@
-//! Pairs of keys and values in files: as text, or as bytes.
+//! Files of pairs, as text or as bytes.
 
 use super::Failure;
 use super::datum::Datum;
@@ -8,18 +8,17 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// How pairs are written.
+/// The format of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// Lines of a key, a tab and a value; empty ones, and those that begin with #, are
-    /// passed over.
+    /// Lines of a key, a tab and a value. Empty lines and lines that begin with # are skipped.
     Tsv,
-    /// Key and value as bytes: numbers as eight, the lowest first; byte strings with their
-    /// lengths before them, four bytes each.
+    /// Key and value as bytes: numbers as eight, the lowest first; byte strings after their lengths
+    /// of four bytes each.
     Binary,
 }
 
-/// What names the standard streams in errors.
+/// Returns the name of a standard stream in errors.
 fn standard(input: bool) -> PathBuf {
     PathBuf::from(if input { "standard input" } else { "standard output" })
 }
@@ -39,7 +38,7 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// Of a file, or of standard input.
+    /// Opens a file, or standard input.
     pub(super) fn open(path: Option<&Path>, format: Format) -> Result<Self, Failure> {
         let path = path.filter(|path| *path != Path::new("-"));
         let (input, bar): (Box<dyn BufRead>, _) = match path {
@@ -55,7 +54,7 @@ impl Pairs {
         Ok(Self { path, input, format, line: 0, text: String::new(), bar })
     }
 
-    /// The next pair; nothing at the end.
+    /// Reads the next pair; `None` at the end.
     pub(super) fn next<D: Datum>(&mut self) -> Result<Option<(D, D)>, Failure> {
         match self.format {
             Format::Tsv => self.next_line(),
@@ -107,7 +106,7 @@ impl Pairs {
     }
 }
 
-/// Writes pairs to a file, which appears when it is whole, or to standard output.
+/// Writes pairs to standard output, or to a file that appears when it is complete.
 pub(super) fn write<D: Datum>(
     path: Option<&Path>,
     format: Format,

@@ -1,8 +1,8 @@
 //! Charts as inline SVG, coloured by the page's style sheet.
 //!
-//! They are drawn by hand: plotting libraries (plotters, poloto, charming) have no bars with
-//! whiskers, limits and remarks, and write colours instead of classes, so that no light and
-//! dark page could share a chart. The geometry below would be as long in their terms.
+//! The charts are drawn by hand. Plotting libraries (plotters, poloto, charming) have no bars with
+//! whiskers, limits and remarks. They write colours instead of classes, so a light and a dark page
+//! could not share a chart. With them the code for the geometry would be as long.
 
 use super::{PERCENTILES, nanoseconds};
 use maud::{Markup, html};
@@ -11,12 +11,12 @@ use maud::{Markup, html};
 pub(crate) struct Bar {
     pub(crate) label: String,
     pub(crate) value: f64,
-    /// The smallest and the largest of the repetitions.
+    /// The smallest and the largest value of the repetitions.
     pub(crate) spread: Option<(f64, f64)>,
-    /// What is written behind the bar: the value, and a remark.
+    /// The text behind the bar.
     pub(crate) text: String,
     pub(crate) remark: String,
-    /// Whether it stands out.
+    /// Whether the bar is highlighted.
     pub(crate) own: bool,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Mark {
     pub(crate) value: f64,
 }
 
-/// Bars that belong together.
+/// A group of bars with a title and marks.
 pub(crate) struct Group {
     pub(crate) title: String,
     pub(crate) bars: Vec<Bar>,
@@ -42,8 +42,8 @@ const STEP: f64 = 23.0;
 const TITLE: f64 = 30.0;
 const GAP: f64 = 12.0;
 
-/// A mark farther away than so many times the longest bar is not drawn, only
-/// named, so that the bars can still be told apart.
+/// A mark farther away than this many times the longest bar is named but not drawn. So the bars can
+/// still be told apart.
 const IN_SIGHT: f64 = 2.0;
 
 fn svg(title: &str, height: f64, content: &Markup) -> Markup {
@@ -65,7 +65,7 @@ fn text(class: &str, [x, y]: [f64; 2], anchor: &str, text: &str) -> Markup {
     html! { text class=(class) x=(px(x)) y=(px(y)) text-anchor=(anchor) { (text) } }
 }
 
-/// Horizontal bars in groups, on one scale that begins at zero.
+/// Draws horizontal bars in groups, on one scale that begins at zero.
 pub(crate) fn bars(title: &str, groups: &[Group]) -> Markup {
     let reach = |bar: &Bar| bar.spread.map_or(bar.value, |(_, max)| max.max(bar.value));
     let longest = groups.iter().flat_map(|group| &group.bars).map(reach).fold(0.0, f64::max);
@@ -103,7 +103,7 @@ pub(crate) fn bars(title: &str, groups: &[Group]) -> Markup {
     svg(title, groups.iter().map(height).sum::<f64>() - GAP, &content)
 }
 
-/// Where a mark's name stands: names of two marks stand away from each other.
+/// Returns the alignment of a mark's name, so that the names of two marks do not overlap.
 fn anchor(marks: &[Mark], mark: &Mark) -> &'static str {
     if marks.iter().any(|other| other.value > mark.value) {
         "end"
@@ -131,16 +131,16 @@ fn draw_bar(bar: &Bar, top: f64, x: impl Fn(f64) -> f64) -> Markup {
 
 /// A curve with a dot at each of its points.
 pub(crate) struct Curve {
-    /// Its colour, as a number of the style sheet's.
+    /// The colour, as a number in the style sheet.
     pub(crate) colour: usize,
-    /// Parts of the width and of the height, from below, and what is said of the point.
+    /// Fractions of the width and of the height, from below, and the text of the point.
     pub(crate) points: Vec<([f64; 2], String)>,
 }
 
-/// What is written at a part of the width or of the height.
+/// A fraction of the width or of the height, and the text there.
 pub(crate) type Tick = (f64, String);
 
-/// Curves, with marks below and grid lines beside.
+/// Draws curves, with ticks below and grid lines with their names beside.
 pub(crate) fn curves(title: &str, below: &[Tick], beside: &[Tick], curves: &[Curve]) -> Markup {
     const HEIGHT: f64 = 320.0;
     const LEFT: f64 = 64.0;
@@ -175,17 +175,17 @@ pub(crate) fn curves(title: &str, below: &[Tick], beside: &[Tick], curves: &[Cur
 pub(crate) struct Line {
     pub(crate) label: String,
     pub(crate) latencies: [f64; 6],
-    /// Its colour, as a number of the style sheet's.
+    /// The colour, as a number in the style sheet.
     pub(crate) colour: usize,
 }
 
-/// Lines over percentiles, on a logarithmic scale.
+/// Draws lines over percentiles, on a logarithmic scale.
 pub(crate) fn latencies(title: &str, lines: &[Line]) -> Markup {
     let all = lines.iter().flat_map(|line| line.latencies).map(|ns| ns.max(1.0).log10());
     let (low, high) = all.fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(v), high.max(v)));
     let (low, high) = (low.floor(), high.ceil().max(low.floor() + 1.0));
     let height = |ns: f64| (ns.max(1.0).log10() - low) / (high - low);
-    // Not at the edge, where the grid is named.
+    // The points keep away from the edge, where the names of the grid lines are.
     let part = |at: usize| 0.04 + 0.96 * at as f64 / (PERCENTILES.len() - 1) as f64;
     let powers = (low as i32..=high as i32).map(|exponent| 10f64.powi(exponent));
     let beside: Vec<Tick> = powers.map(|ns| (height(ns), round_time(ns))).collect();
@@ -200,7 +200,7 @@ pub(crate) fn latencies(title: &str, lines: &[Line]) -> Markup {
     curves(title, &below, &beside, &lines.iter().map(curve).collect::<Vec<_>>())
 }
 
-/// A power of ten without decimals.
+/// Formats a power of ten without decimals.
 fn round_time(ns: f64) -> String {
     match ns {
         ns if ns >= 1e9 => format!("{:.0} s", ns / 1e9),

@@ -1,25 +1,24 @@
-//! Rows of this project's maps against those of the best other one.
+//! Comparison of this project's maps with the best map of others.
 
 use super::{Report, Row};
 use crate::named::Named as _;
 use crate::targets::MapName;
 use clap::ValueEnum as _;
 
-/// Whether the row is about a map of this project.
+/// Returns whether the row is about a map of this project.
 pub(crate) fn is_own(row: &Row) -> bool {
     let is_it = |name: &&MapName| name.name() == row.map;
     MapName::value_variants().iter().find(is_it).is_some_and(|name| name.is_own())
 }
 
-/// Whether the row is about a map whose items outlast the process.
+/// Returns whether the row is about a map that keeps its items in files.
 fn is_durable(row: &Row) -> bool {
     let is_it = |name: &&MapName| name.name() == row.map;
     MapName::value_variants().iter().find(is_it).is_some_and(|name| name.is_durable())
 }
 
-/// Throughput over that of the best other map: same operation, same number of
-/// threads, durable if it is. A batched row is compared with the others' unbatched ones, as they
-/// have no batches.
+/// Returns the throughput divided by that of the best peer. A batched row is compared with
+/// unbatched rows of the peers, which have no batches.
 pub(crate) fn ratio_to_best_peer(report: &Report, row: &Row) -> Option<f64> {
     if !is_own(row) {
         return None;
@@ -27,7 +26,8 @@ pub(crate) fn ratio_to_best_peer(report: &Report, row: &Row) -> Option<f64> {
     Some(row.mops? / best_peer(report, row)?.mops?)
 }
 
-/// The other map with the highest throughput in that operation.
+/// Returns the row of the fastest map of others: with the same operation, the same number of
+/// threads, and durable if `row` is.
 pub(crate) fn best_peer<'a>(report: &'a Report, row: &Row) -> Option<&'a Row> {
     let mops = |row: &&Row| row.mops.unwrap_or(0.0);
     report
@@ -39,7 +39,7 @@ pub(crate) fn best_peer<'a>(report: &'a Report, row: &Row) -> Option<&'a Row> {
         .max_by(|a, b| mops(a).total_cmp(&mops(b)))
 }
 
-/// All values of a property of the rows, in the order in which they appear.
+/// Returns all values of a property of the rows, in the order in which they first appear.
 pub(crate) fn distinct<'a, T: PartialEq>(
     rows: impl IntoIterator<Item = &'a Row>,
     property: impl Fn(&'a Row) -> T,

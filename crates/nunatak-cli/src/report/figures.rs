@@ -1,10 +1,10 @@
-//! What the experiments have found, on the page.
+//! The results of the experiments, on the page.
 
 use super::html::{section, table};
 use super::{Report, number};
 use maud::{Markup, html};
 
-/// A table for each experiment.
+/// Draws a table for each experiment.
 pub(super) fn figures(report: &Report) -> Markup {
     let all = html! {
         @for figure in &report.figures {

@@ -24,7 +24,7 @@ fn speed_against_space(report: &Report) -> Markup {
     section(!rows.is_empty(), "Speed against space", lead, &all)
 }
 
-/// A curve a map: its dots from left to right in the order of the steps.
+/// Draws a curve for each map, with dots in the order of the steps.
 fn by_space(report: &Report, title: &str, rows: &[&Row]) -> Markup {
     let fastest = rows.iter().filter_map(|row| row.mops).fold(f64::MIN_POSITIVE, f64::max);
     let quarters = (0..=4).map(|part| f64::from(part) / 4.0);

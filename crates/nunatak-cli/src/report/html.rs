@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else: style and charts are in it.
+//! The report as one self-contained page, with its style and charts.
 
 use super::chart::{self, Bar, Group, Line, Mark};
 use super::compare::{best_peer, distinct, is_own, ratio_to_best_peer};
@@ -41,7 +41,7 @@ pub(crate) fn page(report: &Report) -> String {
     page.into_string()
 }
 
-/// A part of the page, if there is something in it.
+/// Draws a part of the page, if it has content.
 pub(super) fn section(is_there: bool, title: &str, lead: &str, content: &Markup) -> Markup {
     html! {
         @if is_there {
@@ -54,7 +54,7 @@ pub(super) fn section(is_there: bool, title: &str, lead: &str, content: &Markup)
     }
 }
 
-/// A table of these columns, and of rows with their classes.
+/// Draws a table with these columns and rows; each row has a class.
 pub(super) fn table<'r>(
     class: &str,
     names: impl IntoIterator<Item: Render>,
@@ -74,7 +74,7 @@ pub(super) fn table<'r>(
     }
 }
 
-/// A class, if it is one.
+/// Returns the class, or `None` if it is empty.
 fn some(class: &str) -> Option<&str> {
     (!class.is_empty()).then_some(class)
 }
@@ -92,7 +92,7 @@ pub(super) fn figure(title: &str, about: &str, chart: &Markup) -> Markup {
     }
 }
 
-/// The colours of the maps of these rows.
+/// Draws the colours of the maps of these rows.
 pub(super) fn legend(report: &Report, rows: &[&Row]) -> Markup {
     html! {
         p.legend {
@@ -144,18 +144,17 @@ fn failures(report: &Report) -> Markup {
     }
 }
 
-/// A share in whole percents.
+/// Formats a share in whole percents.
 fn whole(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// Whether a row is drawn as a bar; the steps of `fill` are drawn as curves.
+/// Returns whether a row is drawn as a bar. The steps of `fill` are drawn as curves.
 fn is_throughput(row: &Row) -> bool {
     row.mops.is_some() && row.filled().is_none()
 }
 
-/// For each base operation, this project's fastest form at the highest number
-/// of threads.
+/// Draws, for each base operation, this project's fastest row at the highest number of threads.
 fn highlights(report: &Report) -> Markup {
     let own: Vec<&Row> =
         report.rows.iter().filter(|row| is_own(row) && is_throughput(row)).collect();
@@ -189,7 +188,7 @@ fn highlights(report: &Report) -> Markup {
     section(!own.is_empty(), "nunatak at a glance", &lead, &tiles)
 }
 
-/// One chart a base operation: batched and unbatched rows of all maps.
+/// Draws one chart for each base operation: batched and unbatched rows of all maps.
 fn throughput(report: &Report) -> Markup {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| is_throughput(row)).collect();
     let chart = |operation: &str| {
@@ -238,7 +237,7 @@ fn throughput_group(report: &Report, rows: &[&Row], threads: usize) -> Group {
     }
 }
 
-/// What the workload of an operation is.
+/// Describes the workload of an operation.
 fn describe(operation: &str) -> String {
     let (name, variant) = operation.split_once('/').unwrap_or((operation, ""));
     let workload = Workload::value_variants().iter().find(|workload| workload.name() == name);
@@ -250,7 +249,7 @@ fn describe(operation: &str) -> String {
     }
 }
 
-/// The colour of a map's lines: its number among all maps of the report.
+/// Returns the colour of a map's lines: its number among all maps of the report.
 pub(crate) fn colour_of(report: &Report, map: &str) -> usize {
     const COLOURS: usize = 8;
     let maps = distinct(&report.rows, |row| row.map.as_str());
@@ -266,7 +265,7 @@ fn latency(report: &Report) -> Markup {
         };
         let of_it = rows.iter().filter(|row| row.operation == *operation && row.threads == threads);
         let mut lines: Vec<Line> = of_it.filter_map(line).collect();
-        // This project's map comes first, and is drawn last: on top.
+        // This project's map comes first in the report, and is drawn last, on top.
         lines.reverse();
         let title = format!("{operation}, {}", thread_count(threads));
         figure(&title, "", &chart::latencies(&title, &lines))

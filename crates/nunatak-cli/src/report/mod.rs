@@ -1,4 +1,4 @@
-//! The result of a run: what is saved as JSON, and drawn from it.
+//! The result of a run, which is saved as JSON and drawn as tables and a page.
 
 pub(crate) mod chart;
 pub(crate) mod compare;
@@ -15,7 +15,7 @@ use crate::workloads::AccessClass;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A run and all that was measured in it.
+/// A run and its measurements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) experiment: String,
@@ -24,7 +24,7 @@ pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
     /// The limits of memory by number of threads.
     pub(crate) limit: BTreeMap<usize, Limit>,
-    /// What experiments have found.
+    /// The results of the experiments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) figures: Vec<Figure>,
     /// Measurements that are void because a check failed.
@@ -62,7 +62,7 @@ pub(crate) struct Row {
     pub(crate) mops_min: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mops_max: Option<f64>,
-    /// `mops` over the limit of `share_of`.
+    /// The ratio of `mops` to the limit of the class `share_of`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) share: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,7 @@ pub(crate) struct Row {
     /// The shares of the items in levels 1, 2 and 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) levels: Option<[f64; 3]>,
-    /// How long it took, if it is done once.
+    /// The duration of an operation that runs once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) milliseconds: Option<f64>,
 }
@@ -95,7 +95,7 @@ pub(crate) struct Row {
 pub(crate) const PERCENTILES: [&str; 6] = ["p50", "p99", "p99.9", "p99.99", "p99.999", "max"];
 
 impl Row {
-    /// The latencies in the order of [`PERCENTILES`], if the row has them.
+    /// Returns the latencies in the order of [`PERCENTILES`], if the row has them.
     pub(crate) fn latencies(&self) -> Option<[f64; 6]> {
         Some([
             self.ns_p50?,
@@ -107,7 +107,7 @@ impl Row {
         ])
     }
 
-    /// The operation without its batching.
+    /// Returns the operation without the mark of batching.
     pub(crate) fn base_operation(&self) -> &str {
         self.operation.strip_suffix("/batch").unwrap_or(&self.operation)
     }
@@ -116,23 +116,23 @@ impl Row {
         self.operation.ends_with("/batch")
     }
 
-    /// How full the map was at the end of a step of `fill`, in percents.
+    /// Returns how full the map was at the end of a step of `fill`, in percents.
     pub(crate) fn filled(&self) -> Option<u8> {
         self.operation.strip_prefix("fill/")?.parse().ok()
     }
 
-    /// The share of the map's memory that is items of 16 bytes.
+    /// Returns the share of the map's memory that items take, at 16 bytes each.
     pub(crate) fn space_efficiency(&self) -> Option<f64> {
         self.bytes_per_item.map(|bytes| 16.0 / bytes)
     }
 
-    /// The map, and that it did batches if it did.
+    /// Returns the name of the map, and whether the row is batched.
     pub(crate) fn label(&self) -> String {
         if self.is_batched() { format!("{} (batch)", self.map) } else { self.map.clone() }
     }
 }
 
-/// A number with three significant digits, or so.
+/// Formats a number with about three significant digits.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 => format!("{value:.0}"),
@@ -141,7 +141,7 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// A time in the unit that suits it.
+/// Formats a time in the unit that suits it.
 pub(crate) fn nanoseconds(value: f64) -> String {
     match value {
         v if v >= 999.5e6 => format!("{} s", number(v / 1e9)),
@@ -151,7 +151,7 @@ pub(crate) fn nanoseconds(value: f64) -> String {
     }
 }
 
-/// A share in percents, however small it is.
+/// Formats a share in percents, however small it is.
 pub(crate) fn percent(share: f64) -> String {
     match 100.0 * share {
         v if v == 0.0 || v >= 0.1 => format!("{v:.2} %"),
@@ -159,7 +159,7 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// A number with its thousands set apart.
+/// Formats a number with its thousands set apart.
 pub(crate) fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut grouped = String::new();
@@ -172,7 +172,7 @@ pub(crate) fn grouped(value: u64) -> String {
     grouped
 }
 
-/// `1 thread`, `2 threads`.
+/// Formats a number of threads: `1 thread`, `2 threads`.
 pub(crate) fn thread_count(threads: usize) -> String {
     format!("{threads} thread{}", if threads == 1 { "" } else { "s" })
 }
@@ -181,7 +181,7 @@ pub(crate) fn thread_count(threads: usize) -> String {
 pub(crate) mod tests {
     use super::*;
 
-    /// A report with rows of every kind.
+    /// Makes a report with rows of every kind.
     pub(crate) fn example() -> Report {
         let throughput = |map: &str, operation: &str, threads, mops: f64| Row {
             map: map.into(),
@@ -279,7 +279,7 @@ pub(crate) mod tests {
         let report = example();
         let json = serde_json::to_string_pretty(&report).unwrap();
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
-        // What a row does not have is left out; a figure has a place for each value.
+        // A row omits missing properties; a figure has a place for each value.
         assert!(!serde_json::to_string(&report.rows).unwrap().contains("null"));
     }
 

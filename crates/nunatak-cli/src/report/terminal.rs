@@ -6,7 +6,7 @@ use crate::workloads::AccessClass;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use std::fmt::Write as _;
 
-/// All tables, one below the other.
+/// Formats all tables, one below the other.
 pub(crate) fn tables(report: &Report) -> String {
     let mut text = String::new();
     let machine = &report.machine;

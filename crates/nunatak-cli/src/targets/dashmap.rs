@@ -1,4 +1,4 @@
-//! `dashmap::DashMap`: shards of a hash table, each behind a lock.
+//! `dashmap::DashMap`: shards of a hash table, with a lock for each shard.
 
 use super::{Hasher, MapName, Target, WordTarget};
 use dashmap::DashMap;

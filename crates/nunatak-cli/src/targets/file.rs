@@ -1,4 +1,4 @@
-//! `nunatak::durable::IcebergMap`, `PeaMap` and `TurboMap` in a file that goes with them.
+//! `nunatak::durable::IcebergMap`, `PeaMap` and `TurboMap` in a temporary file.
 
 use super::{MapName, Target};
 use nunatak::Iceberg;
@@ -11,7 +11,7 @@ pub(crate) struct Filed<D: DurableDesign> {
     directory: TempDir,
 }
 
-/// How a map of this name is created and opened.
+/// Returns the options that create and open a map of this name.
 fn options_of(name: MapName) -> Options {
     match name {
         MapName::IcebergJournal => Options::new().journal(64 << 20),
@@ -123,7 +123,7 @@ where
     }
 }
 
-/// What shares of a map's entries are in the levels of IcebergHT.
+/// The shares of a map's entries in the levels of IcebergHT.
 pub(crate) trait Levels: DurableDesign {
     fn levels(map: &Map<u64, u64, Self>) -> Option<[f64; 3]>;
 }

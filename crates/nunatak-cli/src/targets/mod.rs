@@ -1,8 +1,8 @@
 //! The maps that are compared, one adapter a file.
 //!
-//! An adapter is what a user of the map would write: the shortest documented
-//! call for each operation, with a guard an operation where the map needs one.
-//! Everything is generic, so that the compiler sees through the adapter.
+//! An adapter is what a user of the map would write: the shortest documented call for each
+//! operation. If the map needs a guard, an adapter takes one for each operation. All code is
+//! generic, so that the compiler can inline the adapters.
 
 mod dashmap;
 #[cfg(durable)]
@@ -34,82 +34,82 @@ pub(crate) type Hasher = foldhash::fast::RandomState;
 
 /// A map of `u64` to `u64`.
 pub(crate) trait Target: Sync + Sized {
-    /// Whether the map has operations on many keys at once. If not, the
-    /// methods on many keys do one after the other.
+    /// Whether the map has operations on many keys at once. If not, the methods on many keys call
+    /// the single operations in turn.
     const BATCHED: bool = false;
 
-    /// An empty map with room for so many items; of those that the adapter is for, the
-    /// one of this name.
+    /// Creates an empty map with room for `items` items. If an adapter is for several maps, `name`
+    /// selects one of them.
     fn with_capacity(name: MapName, items: usize) -> Self;
 
-    /// A map as its default constructor makes it.
+    /// Creates a map with its default constructor.
     fn empty(name: MapName) -> Self;
 
-    /// A copy of the key's value.
+    /// Returns a copy of the key's value.
     fn get(&self, key: u64) -> Option<u64>;
 
-    /// Stores the value and returns what it replaced.
+    /// Stores the value and returns the replaced value, if the map reports it.
     fn insert(&self, key: u64, value: u64) -> Option<u64>;
 
     /// Replaces the value if the key is present, and returns whether it is.
     fn update(&self, key: u64, value: u64) -> bool;
 
-    /// Replaces the value by what `change` makes of it, atomically, and returns
-    /// whether the key is present.
+    /// Replaces the value by the result of `change`, atomically, and returns whether the key is
+    /// present.
     fn modify(&self, key: u64, change: impl Fn(u64) -> u64) -> bool;
 
-    /// Takes the key out and returns its value.
+    /// Removes the key and returns its value.
     fn remove(&self, key: u64) -> Option<u64>;
 
-    /// [`get`](Self::get) of every key.
+    /// Calls [`get`](Self::get) for every key.
     fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) {
         for (key, value) in keys.iter().zip(values) {
             *value = self.get(*key);
         }
     }
 
-    /// [`insert`](Self::insert) of every entry; returns how many keys are new.
+    /// Calls [`insert`](Self::insert) for every entry; returns how many calls returned `None`.
     fn insert_many(&self, entries: &[(u64, u64)], _: &mut [Option<u64>]) -> usize {
         let new = |&&(key, value): &&(u64, u64)| self.insert(key, value).is_none();
         entries.iter().filter(new).count()
     }
 
-    /// [`update`](Self::update) of every entry; returns how many are present.
+    /// Calls [`update`](Self::update) for every entry; returns how many keys are present.
     fn update_many(&self, entries: &[(u64, u64)], _: &mut [Option<u64>]) -> usize {
         let present = |&&(key, value): &&(u64, u64)| self.update(key, value);
         entries.iter().filter(present).count()
     }
 
-    /// [`remove`](Self::remove) of every key.
+    /// Calls [`remove`](Self::remove) for every key.
     fn remove_many(&self, keys: &[u64], removed: &mut [Option<u64>]) {
         for (key, removed) in keys.iter().zip(removed) {
             *removed = self.remove(*key);
         }
     }
 
-    /// Inserts entries and returns when all of them survive a power cut. Asked of
-    /// [durable](MapName::is_durable) maps only.
+    /// Inserts entries and returns when all of them survive a power cut. Called only for
+    /// [durable](MapName::is_durable) maps.
     fn insert_synced(&self, _: &[(u64, u64)]) {
         unreachable!("the map is not durable");
     }
 
-    /// Closes the map and opens it again, with so many threads if it can use them.
-    /// Asked of [durable](MapName::is_durable) maps only.
+    /// Closes the map and opens it again, with `threads` threads if the map can use them. Called
+    /// only for [durable](MapName::is_durable) maps.
     fn reopen(&mut self, _threads: usize) {
         unreachable!("the map is not durable");
     }
 
-    /// How many bytes the map holds, in memory or in its files, if it knows.
+    /// Returns how many bytes the map occupies in memory or in its files, if it knows.
     fn bytes(&self) -> Option<usize> {
         None
     }
 
-    /// The share of the slots that hold an item, if the map knows.
+    /// Returns the share of the slots that hold an item, if the map knows.
     fn load_factor(&self) -> Option<f64> {
         None
     }
 
-    /// The shares of the items that are in levels 1, 2 and 3, if there are levels.
+    /// Returns the shares of the items in levels 1, 2 and 3, if the map has levels.
     fn levels(&self) -> Option<[f64; 3]> {
         None
     }
@@ -117,7 +117,7 @@ pub(crate) trait Target: Sync + Sized {
 
 /// A map of words to counters.
 pub(crate) trait WordTarget: Sync + Sized {
-    /// A map as its default constructor makes it.
+    /// Creates a map with its default constructor.
     fn empty() -> Self;
 
     /// Increments the word's counter, which begins at zero.
@@ -127,7 +127,7 @@ pub(crate) trait WordTarget: Sync + Sized {
     fn for_each(&self, visit: impl FnMut(&str, u64));
 }
 
-/// A map that can be chosen.
+/// A map that the user can choose.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize,
 )]
@@ -142,11 +142,11 @@ pub(crate) enum MapName {
     Turbo,
     /// dashmap::DashMap.
     Dashmap,
-    /// papaya::HashMap, a pin an operation.
+    /// papaya::HashMap, with a guard for each operation.
     Papaya,
     /// scc::HashMap.
     Scc,
-    /// flurry::HashMap, a pin an operation.
+    /// flurry::HashMap, with a guard for each operation.
     Flurry,
     /// 256 shards of `parking_lot::RwLock<hashbrown::HashMap>`.
     Sharded,
@@ -168,18 +168,18 @@ pub(crate) enum MapName {
     /// The same with blocks of 32 and 4 slots.
     #[value(name = "iceberg-32x4")]
     Iceberg32x4,
-    /// nunatak::PeaMap by single hashing alone.
+    /// nunatak::PeaMap with single hashing alone.
     PeaSingle,
-    /// The same by two choices alone.
+    /// The same with two choices alone.
     PeaTwoChoice,
-    /// The same by two choices with a stash alone.
+    /// The same with two choices and a stash.
     PeaStash,
-    /// The same by single hashing, then two choices.
+    /// The same with single hashing, then two choices.
     PeaNoStash,
-    /// nunatak::TurboMap of 65,536 shards.
+    /// nunatak::TurboMap with 65,536 shards.
     #[value(name = "turbo-64k")]
     Turbo64k,
-    /// nunatak::durable::IcebergMap; an operation survives the process.
+    /// nunatak::durable::IcebergMap; operations survive the end of the process.
     #[cfg(durable)]
     #[value(name = "iceberg-file")]
     IcebergFile,
@@ -187,33 +187,33 @@ pub(crate) enum MapName {
     #[cfg(durable)]
     #[value(name = "iceberg-journal")]
     IcebergJournal,
-    /// The same in huge pages, if the file system has them.
+    /// The same with huge pages, if the file system has them.
     #[cfg(durable)]
     #[value(name = "iceberg-file-huge")]
     IcebergHugePages,
-    /// nunatak::durable::PeaMap; an operation survives the process.
+    /// nunatak::durable::PeaMap; operations survive the end of the process.
     #[cfg(durable)]
     PeaFile,
-    /// nunatak::durable::TurboMap; an operation survives the process.
+    /// nunatak::durable::TurboMap; operations survive the end of the process.
     #[cfg(durable)]
     TurboFile,
-    /// LMDB by heed, a transaction an operation, not synced, stored to the mapped file; an
-    /// operation survives the process.
+    /// LMDB by heed, with a transaction for each operation, not synced, in a writable mapping;
+    /// operations survive the end of the process.
     Lmdb,
-    /// redb, a transaction an operation, of durability None; an operation is lost with the
-    /// process.
+    /// redb, with a transaction of durability None for each operation; operations are lost at the
+    /// end of the process.
     Redb,
-    /// fjall, puts that do not look first; an operation survives the process.
+    /// fjall, with blind puts; operations survive the end of the process.
     Fjall,
-    /// sled 0.34; an operation of the last half second may be lost.
+    /// sled 0.34; operations of the last half second may be lost.
     Sled,
-    /// RocksDB, puts that do not look first; an operation survives the process.
+    /// RocksDB, with blind puts; operations survive the end of the process.
     #[cfg(feature = "rocksdb")]
     Rocksdb,
 }
 
 impl MapName {
-    /// Those that are compared unless others are asked for.
+    /// The maps that are compared by default.
     pub(crate) const COMPARED: [Self; 9] = [
         Self::Nunatak,
         Self::Iceberg,
@@ -226,14 +226,14 @@ impl MapName {
         Self::Sharded,
     ];
 
-    /// Whether its items outlast the process.
+    /// Returns whether the map keeps its items in files.
     pub(crate) fn is_durable(self) -> bool {
         let name = self.name();
         name.contains("-file")
             || ["iceberg-journal", "lmdb", "redb", "fjall", "sled", "rocksdb"].contains(&&*name)
     }
 
-    /// Whether it is a map of this project.
+    /// Returns whether it is a map of this project.
     pub(crate) fn is_own(self) -> bool {
         ["nunatak", "iceberg", "pea", "turbo"].iter().any(|own| self.name().starts_with(own))
     }
@@ -245,8 +245,9 @@ impl fmt::Display for MapName {
     }
 }
 
-/// Evaluates an expression with `$Map` standing for the adapter of `$name`, and
-/// `$Words` for that of words. Durable maps have none: who asks for it asks first.
+/// Evaluates an expression with `$Map` standing for the adapter of `$name`, and `$Words` for its
+/// adapter of words. For durable maps, which have no adapter of words, `$Words` is a stand-in that
+/// the caller must not use.
 macro_rules! with_target {
     ($name:expr, $Map:ident, $Words:ident => $body:expr) => {{
         #[cfg(durable)]
@@ -306,7 +307,7 @@ macro_rules! with_target {
             MapName::PeaFile => body!(targets::Filed<InFile<Pea>>, targets::ShardedWords),
             #[cfg(durable)]
             MapName::TurboFile => body!(targets::Filed<InFile<Turbo>>, targets::ShardedWords),
-            // The stores.
+            // The stores of others.
             _ => body!(targets::Stored, targets::ShardedWords),
         }
     }};
@@ -317,7 +318,7 @@ pub(crate) use with_target;
 mod tests {
     use super::*;
 
-    /// What every adapter must do, so that the workloads measure the same.
+    /// Checks that all adapters do the same, so that the workloads measure the same.
     fn behaves<T: Target>(map: &T, tells_what_was_replaced: bool) {
         assert_eq!(map.insert(1, 10), None);
         assert_eq!(map.insert(1, 11), tells_what_was_replaced.then_some(10));

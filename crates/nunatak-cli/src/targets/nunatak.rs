@@ -1,5 +1,5 @@
-//! The maps of every design: `nunatak::DlhtMap`, `nunatak::IcebergMap`, `nunatak::PeaMap` and
-//! `nunatak::TurboMap`, with batches; and the boxed maps of the same tables, for words.
+//! Adapters of all designs: `nunatak::DlhtMap`, `nunatak::IcebergMap`, `nunatak::PeaMap` and
+//! `nunatak::TurboMap` with batches, and their boxed maps for words.
 
 use super::{Hasher, MapName, Target, WordTarget};
 use nunatak::{
@@ -11,21 +11,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const LONG_ENOUGH: &str = "the results are as many as the requests";
 
-/// How a map of numbers is made.
+/// A way to make a map of numbers.
 pub(crate) trait Make: 'static {
     type Design: HashesWith<Hasher> + Unshadowed;
 
-    /// A map with room for so many items.
+    /// Makes a map with room for `items` items.
     fn with_capacity(items: usize) -> InlineMap<u64, u64, Hasher, Self::Design> {
         InlineMap::with_capacity(items)
     }
 
-    /// A map as its default constructor makes it.
+    /// Makes a map with its default constructor.
     fn empty() -> InlineMap<u64, u64, Hasher, Self::Design> {
         InlineMap::new()
     }
 
-    /// The shares of the items that are in levels 1, 2 and 3, if there are levels.
+    /// Returns the shares of the items in levels 1, 2 and 3, if the map has levels.
     fn levels(_: &InlineMap<u64, u64, Hasher, Self::Design>) -> Option<[f64; 3]> {
         None
     }
@@ -39,7 +39,7 @@ impl Make for Pea {
     type Design = Self;
 }
 
-/// Pea Hash by some of its strategies, from one to another: figure 7 of the paper.
+/// Pea Hash with its strategies `FROM` to `TO`: figure 7 of the paper.
 pub(crate) struct Strategies<const FROM: usize, const TO: usize>;
 
 impl<const FROM: usize, const TO: usize> Make for Strategies<FROM, TO> {
@@ -60,7 +60,7 @@ impl Make for Turbo {
     type Design = Self;
 }
 
-/// TurboHash of some number of shards.
+/// TurboHash with `SHARDS` shards.
 pub(crate) struct OfShards<const SHARDS: usize>;
 
 impl<const SHARDS: usize> Make for OfShards<SHARDS> {
@@ -89,8 +89,8 @@ impl Make for Iceberg {
     }
 }
 
-/// IcebergHT of some sizes of blocks, pre-sized maps of which are filled to 95 % of
-/// their slots, as in the paper's experiments.
+/// IcebergHT with blocks of these sizes. Pre-sized maps are filled to 95 % of their slots, as in
+/// the paper's experiments.
 pub(crate) struct Full<B: BlockSizes = Blocks>(PhantomData<B>);
 
 impl<B: BlockSizes> Make for Full<B> {
@@ -106,7 +106,7 @@ impl<B: BlockSizes> Make for Full<B> {
     }
 }
 
-/// A map of numbers, by how it is made.
+/// A map of numbers that `M` makes.
 pub(crate) struct Numbers<M: Make>(InlineMap<u64, u64, Hasher, M::Design>);
 
 impl<M: Make> Target for Numbers<M>
@@ -182,7 +182,7 @@ where
     }
 }
 
-/// A map of words to counters, by its design.
+/// A map of words to counters, of design `D`.
 pub(crate) struct Words<D: Design>(BoxedMap<Box<str>, AtomicU64, Hasher, D>);
 
 impl<D: Design> WordTarget for Words<D>

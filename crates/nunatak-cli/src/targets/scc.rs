@@ -1,4 +1,4 @@
-//! `scc::HashMap`: buckets of entries, each behind a lock.
+//! `scc::HashMap`: buckets of entries, with a lock for each bucket.
 
 use super::{Hasher, MapName, Target, WordTarget};
 use scc::HashMap;

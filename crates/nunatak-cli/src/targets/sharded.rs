@@ -1,5 +1,5 @@
-//! What many programs write themselves: a power of two of hash tables, each
-//! behind a reader-writer lock on cache lines of its own.
+//! The map that many programs write themselves: a power of two of hash tables, each behind a
+//! reader-writer lock on cache lines of its own.
 
 use super::{Hasher, MapName, Target, WordTarget};
 use hashbrown::HashMap;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const SHARD_BITS: u32 = 8;
 
-/// 128 bytes: x86-64 fetches lines in pairs.
+/// Aligned to 128 bytes, since x86-64 fetches lines in pairs.
 #[repr(align(128))]
 struct Shard<K, V>(RwLock<HashMap<K, V, Hasher>>);
 
@@ -21,8 +21,8 @@ pub(crate) struct Shards<K, V> {
 impl<K, V> Shards<K, V> {
     pub(crate) fn with_capacity(items: usize) -> Self {
         let hasher = Hasher::default();
-        // The shards are not equally full: a sixteenth more, and some for when
-        // they are small.
+        // The shards are not equally full. Each gets room for a sixteenth more, and a constant that
+        // matters for small shards.
         let each = match items >> SHARD_BITS {
             0 => 0,
             mean => mean + mean / 16 + 16,
@@ -32,8 +32,8 @@ impl<K, V> Shards<K, V> {
         Self { hasher, shards }
     }
 
-    /// The table takes the lowest bits of the hash and the highest seven; the
-    /// shard takes bits in between.
+    /// The table uses the lowest bits of the hash and the highest seven; the shard number uses bits
+    /// in between.
     #[inline]
     pub(crate) fn of<Q: Hash + ?Sized>(&self, key: &Q) -> &RwLock<HashMap<K, V, Hasher>> {
         let hash = self.hasher.hash_one(key);

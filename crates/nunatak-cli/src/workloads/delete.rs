@@ -1,5 +1,5 @@
-//! Deletes of all items, in an order that has nothing to do with that of their
-//! inserts. The threads divide the items among themselves.
+//! Deletes of all items, in an order unrelated to that of their inserts. The threads divide the
+//! items among themselves.
 
 use super::{check, difference};
 use crate::keys::value_of;

@@ -1,6 +1,6 @@
-//! Speed against space: how fast a map that was made large enough takes more items,
-//! by how many it has (figure 6 of the IcebergHT paper). Which part of its memory
-//! they are is measured in a process of its own: see [`space`](super::space).
+//! Speed against space: the rate of inserts into a map that was made large enough, by how full it
+//! is (figure 6 of the IcebergHT paper). The memory is measured in a process of its own: see
+//! [`space`](super::space).
 
 use super::check;
 use crate::keys::value_of;
@@ -8,20 +8,20 @@ use crate::settings::Bench;
 use crate::targets::{MapName, Target};
 use crate::threads::{CheckFailed, share, throughput};
 
-/// The ends of the steps: in percents of the slots that all items fill to 95 %.
+/// Returns the ends of the steps, in percents of the slots. All items fill 95 % of the slots.
 pub(crate) fn steps() -> impl Iterator<Item = u8> {
     (5..=LAST).step_by(5)
 }
 
 const LAST: u8 = 95;
 
-/// How many items there are at the end of a step.
+/// Returns how many items the map has at the end of a step.
 pub(crate) fn items_at(percent: u8, all: u64) -> u64 {
     all * u64::from(percent) / u64::from(LAST)
 }
 
-/// Inserts all items in nineteen steps. Of each step its end, and the millions of
-/// inserts a second.
+/// Inserts all items in nineteen steps. Returns the end of each step, and its millions of inserts a
+/// second.
 pub(crate) fn in_steps<T: Target>(
     map: MapName,
     bench: &Bench<'_>,

@@ -7,8 +7,8 @@ use crate::settings::Bench;
 use crate::targets::Target;
 use crate::threads::{CheckFailed, throughput};
 
-/// Leaves the map as it was. Every thread has keys of its own, and takes a new
-/// one each time.
+/// Inserts and deletes keys, and leaves the map as it was. Every thread has keys of its own and
+/// takes a new one each time.
 pub(crate) fn insert_and_delete<T: Target>(
     map: &T,
     bench: &Bench<'_>,
@@ -17,7 +17,7 @@ pub(crate) fn insert_and_delete<T: Target>(
 ) -> Result<f64, CheckFailed> {
     let space = bench.keys;
     throughput(threads, |worker| {
-        // Beyond all items, and beyond what another thread reaches.
+        // Indices above all items, and out of reach of other threads.
         let mut index = bench.settings.items + ((worker.number as u64 + 1) << 40);
         let mut next_key = move || {
             index += 1;

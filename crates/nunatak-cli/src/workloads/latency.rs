@@ -1,6 +1,5 @@
-//! How long single operations take while the map grows from empty: an insert,
-//! then a get of a random key that the thread inserted, and so on. The slowest
-//! are those that meet a resize.
+//! Latencies of single operations while the map grows from empty: an insert, then a get of a random
+//! key that the thread has inserted, and so on. The slowest operations meet a resize.
 
 use super::{check, difference};
 use crate::clock::Clock;
@@ -20,7 +19,7 @@ pub(crate) struct Latencies {
 
 impl Latencies {
     fn new() -> Self {
-        // The highest is minutes, on any clock; what is above counts as that.
+        // The highest value is minutes, on any clock; longer times count as that.
         let bounds = "the bounds are in order, and three digits are supported";
         let histogram = || Histogram::new_with_bounds(1, 1 << 40, 3).expect(bounds);
         Self { inserts: histogram(), gets: histogram() }

@@ -6,7 +6,7 @@ use crate::settings::{Bench, Popularity};
 use crate::targets::Target;
 use crate::threads::{CheckFailed, throughput};
 
-/// Gets random present keys; every value must be the key's.
+/// Gets random present keys; every get must return the key's value.
 pub(crate) fn hits<T: Target>(
     map: &T,
     bench: &Bench<'_>,

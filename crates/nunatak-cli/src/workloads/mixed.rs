@@ -6,17 +6,16 @@ use crate::settings::{Bench, Popularity};
 use crate::targets::Target;
 use crate::threads::{CheckFailed, throughput};
 
-/// What there is beside gets, and how much of it.
+/// A mix of gets and other operations.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mix {
     pub(crate) percent_gets: u64,
-    /// Whether the others read, modify and write atomically; otherwise they
-    /// store a new value.
+    /// Whether the other operations read, modify and write atomically; otherwise they store a new
+    /// value.
     pub(crate) modify: bool,
 }
 
-/// Does the mix on random present keys. A batch is divided into a batch of its
-/// gets and one of its updates.
+/// Runs the mix on random present keys. A batch is divided into a batch of gets and one of updates.
 pub(crate) fn mixed<T: Target>(
     map: &T,
     bench: &Bench<'_>,
@@ -26,7 +25,7 @@ pub(crate) fn mixed<T: Target>(
     mix: Mix,
 ) -> Result<f64, CheckFailed> {
     let space = bench.keys;
-    // Compared with 16 random bits.
+    // A threshold for 16 random bits.
     let gets_below = mix.percent_gets * (1 << 16) / 100;
     throughput(threads, |worker| {
         let mut indices = bench.indices(worker.number, popularity);

@@ -1,5 +1,4 @@
-//! What is measured: the workloads, the operations they consist of, and the
-//! limit of memory that each operation is compared with.
+//! The workloads, the operations that they consist of, and the limit of memory for each operation.
 
 pub(crate) mod delete;
 pub(crate) mod fill;
@@ -21,10 +20,10 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How many unbatched operations are done between two looks at the clock.
+/// How many unbatched operations a thread does between two looks at the clock.
 const BLOCK: u64 = 1024;
 
-/// A workload that can be chosen.
+/// A workload that the user can choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub(crate) enum Workload {
     /// Distinct keys into a map that was made large enough.
@@ -39,7 +38,7 @@ pub(crate) enum Workload {
     Insdel,
     /// Deletes of every key of a full map.
     Delete,
-    /// Distinct keys into a map that was made large enough, by how full it is.
+    /// Distinct keys into a map that was made large enough, by load factor.
     Fill,
     /// Half lookups, half updates of present keys.
     PutHeavy,
@@ -53,15 +52,15 @@ pub(crate) enum Workload {
     YcsbC,
     /// 50 % lookups, 50 % atomic read-modify-writes.
     YcsbF,
-    /// Time of single operations while the map grows from empty.
+    /// Latencies of single operations while the map grows from empty.
     Latency,
     /// Resident bytes per item of 16 bytes.
     Space,
     /// Shares of the items in levels 1, 2 and 3.
     Levels,
-    /// New keys, a thousand at a time, durable before the next thousand.
+    /// New keys, a thousand at a time, each thousand durable before the next.
     Synced,
-    /// Opening of a map that was closed, by how many items it has.
+    /// Opening a closed map, by its number of items.
     Recovery,
     /// Occurrences of every word in real text, checked.
     Words,
@@ -79,7 +78,7 @@ impl fmt::Display for Workload {
     }
 }
 
-/// What sets the operations of one workload apart.
+/// The parameter that sets the operations of one workload apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Variant {
     Only,
@@ -88,15 +87,15 @@ pub(crate) enum Variant {
     OfGet,
     Presized,
     Grown,
-    /// Percents of all items that are in the map at the end.
+    /// How full the map is at the end, in percents.
     Filled(u8),
-    /// A mix that runs on what was loaded.
+    /// A mix of YCSB that runs on the loaded map.
     Loaded(Mixed),
-    /// How many items there are.
+    /// The number of items.
     Items(u64),
 }
 
-/// The mixes of YCSB that run on what was loaded.
+/// The mixes of YCSB that run on the loaded map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mixed {
     A,
@@ -104,7 +103,7 @@ pub(crate) enum Mixed {
     C,
 }
 
-/// What a row of the report is about.
+/// The operation of a row in the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Operation {
     pub(crate) workload: Workload,
@@ -122,8 +121,8 @@ impl Operation {
         self
     }
 
-    /// Which accesses to memory limit the operation. Word counts have no limit:
-    /// the words of a text fit the caches.
+    /// Returns the class of memory accesses that limits the operation. Word counts have no limit,
+    /// since the words of a text fit into the caches.
     pub(crate) fn class(self) -> Option<AccessClass> {
         use {AccessClass as A, Workload as W};
         match self.workload {
@@ -193,13 +192,13 @@ impl AccessClass {
     }
 }
 
-/// Zero exactly if a get returned the value that belongs to the key.
+/// Returns zero exactly if a get returned the value of the key.
 #[inline]
 fn difference(found: Option<u64>, expected: u64) -> u64 {
     found.map_or(1, |value| (value ^ expected) & CHECKED_BITS)
 }
 
-/// An error unless everything that was collected in `wrong` is zero.
+/// Returns an error unless `wrong`, which collects differences, is zero.
 fn check(wrong: u64, what: &str) -> Result<(), CheckFailed> {
     if wrong == 0 { Ok(()) } else { Err(CheckFailed(what.to_owned())) }
 }

@@ -1,4 +1,4 @@
-//! How long it takes to open a map that was closed, by its size.
+//! The time to open a closed map, by its size.
 
 use super::check;
 use crate::keys::value_of;
@@ -7,13 +7,13 @@ use crate::targets::{MapName, Target};
 use crate::threads::CheckFailed;
 use std::time::{Duration, Instant};
 
-/// Of how many items the time is taken.
+/// Returns the numbers of items to measure.
 fn sizes(items: u64) -> impl Iterator<Item = u64> {
     [16, 4, 1].into_iter().map(move |part| items.div_ceil(part))
 }
 
-/// Of each size, how long it took with so many threads. The map grows on the way, as a
-/// user's would.
+/// Returns, for each size, the time to open the map with `threads` threads. The map grows in
+/// between, as a user's would.
 pub(crate) fn by_size<T: Target>(
     name: MapName,
     bench: &Bench<'_>,
@@ -27,7 +27,8 @@ pub(crate) fn by_size<T: Target>(
             map.insert(key, value_of(key));
         }
         next = items;
-        // Once before, so that what counts is neither a log nor dirty pages.
+        // The first reopening empties the log and cleans the pages, so the second does not measure
+        // them.
         map.reopen(threads);
         let start = Instant::now();
         map.reopen(threads);

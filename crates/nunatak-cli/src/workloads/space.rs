@@ -7,7 +7,7 @@ use crate::targets::{MapName, Target, with_target};
 use crate::threads::CheckFailed;
 use serde::{Deserialize, Serialize};
 
-/// How often the load factor is looked at while a map grows.
+/// How often to look at the load factor while a map grows.
 const LOOKS: u64 = 4096;
 
 /// The request to a process.
@@ -19,20 +19,20 @@ pub(crate) struct Request {
     pub(crate) sequential: bool,
     /// Grow from empty instead of making room first.
     pub(crate) grown: bool,
-    /// Measure at every step of the workload `fill`, too.
+    /// Measure at every step of the workload `fill`, instead of at the end.
     pub(crate) steps: bool,
 }
 
-/// What the process answers.
+/// The answer of the process.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Space {
     pub(crate) bytes_per_item: f64,
-    /// With all items in a pre-sized map; the highest on the way to them in a
-    /// map that grew, which is the one just before a resize.
+    /// In a pre-sized map, the load factor with all items. In a map that grew, the highest on the
+    /// way there, just before a resize.
     pub(crate) load_factor: Option<f64>,
 }
 
-/// Measures in this process, at the end, or at every step.
+/// Measures in this process, at the end or at every step.
 pub(crate) fn measure(request: &Request) -> Result<Vec<Space>, CheckFailed> {
     with_target!(request.map, Map, Words => measure_target::<Map>(request))
 }
@@ -50,7 +50,7 @@ fn measure_target<T: Target>(request: &Request) -> Result<Vec<Space>, CheckFaile
     let space = |items: u64, load_factor| {
         let resident =
             before.zip(resident_bytes()).map(|(before, after)| after.saturating_sub(before));
-        // What is in files is not the process's.
+        // The memory of the process excludes items in files.
         let resident = resident.filter(|_| !request.map.is_durable());
         let bytes = resident.or_else(|| map.bytes()).ok_or_else(|| {
             CheckFailed("this system does not tell how much memory is used".into())
@@ -63,7 +63,7 @@ fn measure_target<T: Target>(request: &Request) -> Result<Vec<Space>, CheckFaile
     for index in 0..request.items {
         let key = keys.key(index);
         present += u64::from(map.insert(key, value_of(key)).is_some());
-        // Small maps are fuller by chance: the first sixteenth does not count.
+        // Small maps reach higher loads by chance, so the first sixteenth does not count.
         if index % look_every == 0 && index > request.items / 16 {
             let now = map.load_factor();
             highest = now.map(|now: f64| highest.map_or(now, |highest| now.max(highest)));

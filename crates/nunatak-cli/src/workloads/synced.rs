@@ -1,4 +1,4 @@
-//! Inserts of new keys by the thousand, each thousand durable before the next is begun.
+//! Inserts of new keys by the thousand, each thousand durable before the next begins.
 
 use crate::keys::value_of;
 use crate::settings::Bench;
@@ -16,7 +16,7 @@ pub(crate) fn insert<T: Target>(
 ) -> Result<f64, CheckFailed> {
     let (keys, items) = (bench.keys, bench.settings.items);
     throughput(threads, |worker| {
-        // Behind all items, and behind what other threads insert.
+        // Indices above all items, and above those of other threads.
         let mut next = items + ((worker.number as u64 + 1) << 40);
         let mut entries = Vec::with_capacity(TRANSACTION as usize);
         let span = worker.repeat(bench.settings.time, || {

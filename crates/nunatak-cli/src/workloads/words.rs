@@ -1,5 +1,5 @@
-//! Counts words: the threads divide the text, and all count into one map. The
-//! counts are compared with those of a plain map.
+//! Counts words: the threads divide the text, and all count in one map. The counts are compared
+//! with those of a plain map.
 
 use super::check;
 use crate::targets::WordTarget;

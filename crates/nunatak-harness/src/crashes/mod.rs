@@ -1,11 +1,11 @@
-//! Crashes of durable maps: at every instant, and whatever they may leave.
+//! Crashes of durable maps, at every instant, or at as many as a [`Thoroughness`] selects.
 //!
-//! A map in a [`Simulation`] goes through a history of operations. For every moment of
-//! every operation the images that a crash may leave are opened, and what they hold is
-//! compared with what was acknowledged; then they are operated on, so that a map that
-//! only looks right is found out; and recovery is crashed, too.
+//! A map in a [`Simulation`] goes through a history of operations. At each moment the checker opens
+//! the images that a crash may leave, and compares their contents with the acknowledged operations.
+//! It runs operations on some of the opened maps, to find damage that the contents do not show. It
+//! crashes recovery, too.
 //!
-//! What is done to a map, and what it should hold then, is the [`Kind`]'s.
+//! A [`Kind`] defines the operations on a map and the expected contents.
 
 mod multi;
 mod single;
@@ -23,10 +23,10 @@ use nunatak::durable::{Options, Persistency, Simulation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// What a map holds, or should hold, of each key.
+/// The contents of a map: a value, or all values, for each key.
 pub type Held<M> = BTreeMap<u64, <M as Kind>::Value>;
 
-/// A kind of durable map to crash: its actions, and the contents that they lead to.
+/// A kind of durable map to crash, with its actions and their effects on the contents.
 pub trait Kind: Sync + Sized + Debug {
     /// An action of a history.
     type Action: Copy + PartialEq + Debug + Sync;
@@ -35,28 +35,28 @@ pub trait Kind: Sync + Sized + Debug {
 
     /// The action that makes all earlier actions survive a power cut.
     const SYNC: Self::Action;
-    /// Whether a power cut leaves a map in the page cache as the last sync left it. If not,
-    /// each key has a value that it had at the last sync or since.
+    /// Whether a power cut leaves a map in the page cache as of the last sync. If not, each key has
+    /// a value that it had at the last sync or since.
     const ONE_INSTANT: bool;
-    /// How many images of a moment are looked at, at most.
+    /// The greatest number of images to check at one moment.
     const IMAGES: u64 = u64::MAX;
-    /// How many times seldomer than others it is looked at: at moments, of histories that are
-    /// not looked at everywhere, and at what becomes of images that are used.
+    /// A factor by which maps of this kind are checked less often: at fewer moments, if not at all
+    /// of them, and with fewer images that are operated on.
     const SELDOMER: usize = 1;
 
     /// Creates an empty map.
     ///
     /// # Errors
-    /// Those of the map.
+    /// Errors of the map.
     fn create_in(simulation: &Simulation, options: &Options) -> Result<Self, Error>;
 
     /// Opens the map of an image.
     ///
     /// # Errors
-    /// Those of the map.
+    /// Errors of the map.
     fn open_in(simulation: &Simulation, options: &Options) -> Result<Self, Error>;
 
-    /// Whether the map had been closed when it was opened.
+    /// Returns whether the map had been closed when it was opened.
     fn was_closed(&self) -> bool;
 
     /// Runs an action on the map.
@@ -68,7 +68,7 @@ pub trait Kind: Sync + Sized + Debug {
     /// Applies an action to the contents.
     fn apply(action: Self::Action, contents: &mut Held<Self>);
 
-    /// Whether all earlier actions survive a power cut when this one has returned.
+    /// Returns whether all earlier actions survive a power cut after this one has returned.
     fn syncs(action: Self::Action) -> bool;
 
     /// Returns the contents of the map, read in every way that the map has.
@@ -87,37 +87,37 @@ pub trait Kind: Sync + Sized + Debug {
     fn take_out(&self, contents: Held<Self>);
 }
 
-/// How maps that are crashed are created: of pieces so small that tens of keys make them grow.
+/// Returns options for maps to crash: with parts so small that tens of keys make them grow.
 pub fn small_options() -> Options {
     Options::new().threads(1).segment_buckets(2).shards(2)
 }
 
-/// How thoroughly crashes are looked at.
+/// How thoroughly crashes are checked.
 #[derive(Debug, Clone, Copy)]
 pub struct Thoroughness {
-    /// All images of a moment up to this many, or so many drawn at random.
+    /// The greatest number of images at one moment. If there are more, this many are drawn at
+    /// random.
     pub images: u64,
-    /// Of how many images one is operated on and recovered again after crashes of its
-    /// recovery.
+    /// One of this many images is operated on, and recovered again after crashes of its recovery.
     pub second: usize,
-    /// Of how many moments one is looked at.
+    /// One of this many moments is checked.
     pub moments: usize,
-    /// How many bytes the journal has, if not none.
+    /// The bytes of the journal; zero means no journal.
     pub journal: u64,
 }
 
 impl Thoroughness {
-    /// How the map that is crashed is created.
+    /// Returns the options to create the map with.
     fn options(&self) -> Options {
         small_options().journal(self.journal)
     }
 }
 
-/// Crashes a history of a map at every moment.
+/// Crashes a history of a map at the moments that `thoroughness` selects. Returns the number of
+/// images checked.
 ///
 /// # Panics
-/// If a crash loses something that was acknowledged, or invents something, or leaves half
-/// of an operation.
+/// If a crash loses an acknowledged operation, invents one, or leaves half of one.
 pub fn crash_history<M: Kind>(
     actions: &[M::Action],
     persistency: Persistency,
@@ -126,10 +126,10 @@ pub fn crash_history<M: Kind>(
     crash_after::<M>(&[], actions, persistency, thoroughness)
 }
 
-/// As [`crash_history`], after actions that are not crashed.
+/// Does the same as [`crash_history`], after actions that are not crashed.
 ///
 /// # Panics
-/// As it does.
+/// If [`crash_history`] would panic.
 pub fn crash_after<M: Kind>(
     before: &[M::Action],
     actions: &[M::Action],
@@ -163,7 +163,8 @@ pub fn crash_after<M: Kind>(
     };
     for &action in actions {
         let before = simulation.moment();
-        // A thread of its own, so that no later fence makes up for one that is missing.
+        // The action runs in a thread of its own, so that no later fence makes up for a missing
+        // one.
         std::thread::scope(|scope| scope.spawn(|| map.run(action)).join()).expect("an action");
         checker.check(before, action);
     }
@@ -177,19 +178,19 @@ struct Checker<M: Kind> {
     simulation: Simulation,
     persistency: Persistency,
     thoroughness: Thoroughness,
-    /// The action that was done last.
+    /// The last action.
     action: M::Action,
-    /// What the map held before it.
+    /// The map's contents before the last action.
     contents: Held<M>,
-    /// What the map held at the last sync.
+    /// The map's contents at the last sync.
     synced: Held<M>,
-    /// What keys that were changed since had at that sync, and have had since.
+    /// For each key changed since the last sync: its state at that sync, and its states since.
     since: BTreeMap<u64, Vec<Option<M::Value>>>,
     images: usize,
 }
 
 impl<M: Kind> Checker<M> {
-    /// Looks at all crashes of an action that has been done.
+    /// Checks all crashes of an action that has run.
     fn check(&mut self, before: usize, action: M::Action) {
         let after = self.simulation.moment();
         let mut next = self.contents.clone();
@@ -213,7 +214,7 @@ impl<M: Kind> Checker<M> {
                 let image = Simulation::of(&image, self.persistency);
                 match self.persistency {
                     Persistency::Lines => self.examine(&image, is_either),
-                    // In the middle of a sync, as before it.
+                    // A power cut in the middle of a sync leaves the same as one before it.
                     Persistency::Pages => self.examine(&image, |found| self.may_be(found, &next)),
                 }
                 self.images += 1;
@@ -229,7 +230,7 @@ impl<M: Kind> Checker<M> {
         self.contents = next;
     }
 
-    /// Looks at all crashes of the closing of the map.
+    /// Checks all crashes of closing the map.
     fn check_close(&mut self, before: usize) {
         let after = self.simulation.moment();
         self.action = M::SYNC;
@@ -250,8 +251,8 @@ impl<M: Kind> Checker<M> {
         assert_eq!(map.held(), self.contents);
     }
 
-    /// Whether a power cut may leave this of a map in the page cache, which holds `next` when
-    /// the action is done.
+    /// Returns whether a power cut may leave these contents of a map in the page cache. After the
+    /// action the map holds `next`.
     fn may_be(&self, found: &Held<M>, next: &Held<M>) -> bool {
         if M::ONE_INSTANT {
             return *found == self.synced || M::syncs(self.action) && found == next;
@@ -266,7 +267,7 @@ impl<M: Kind> Checker<M> {
         })
     }
 
-    /// Opens an image, and looks whether it holds what it may.
+    /// Opens an image, and checks its contents.
     fn examine(&self, simulation: &Simulation, may_be: impl Fn(&Held<M>) -> bool) {
         let map = self.open(simulation);
         let found = map.held();
@@ -290,8 +291,8 @@ impl<M: Kind> Checker<M> {
         for _ in 0..4.min(recovered) {
             let moment = random.below(recovered as u64 + 1) as usize;
             for image in simulation.crash(moment).images(4, moment as u64) {
-                // Of what a killed process has left, recovery is killed again: that its
-                // contents survive a power cut was never said.
+                // If the image is of a killed process, recovery is killed again: no sync has made
+                // its contents survive a power cut.
                 let map = self.open(&simulation.again(&image));
                 let found = map.held();
                 assert!(may_be(&found), "recovered twice: {}", self.difference(&found));
@@ -300,7 +301,7 @@ impl<M: Kind> Checker<M> {
         }
     }
 
-    /// Opens an image, with the journal and, as often, without.
+    /// Opens an image: half of the images with the journal, the others without.
     fn open(&self, simulation: &Simulation) -> M {
         let options = match self.images.is_multiple_of(2) {
             true => self.thoroughness.options(),
@@ -327,7 +328,7 @@ impl<M: Kind> Checker<M> {
     }
 }
 
-/// Uses a map for a while, and empties it.
+/// Runs actions on a map, then empties it.
 fn operate<M: Kind>(map: &M, mut contents: Held<M>, seed: u64) {
     for action in M::random_history(seed, 60) {
         map.run(action);

@@ -1,4 +1,4 @@
-//! Durable maps of keys with many values, crashed: their operations, and histories of them.
+//! Crashes of durable maps of keys with many values: their operations and histories.
 
 use super::Kind;
 use crate::random::Random;
@@ -6,7 +6,7 @@ use nunatak::Error;
 use nunatak::durable::{Options, PeaMultiMap, Simulation};
 use std::collections::BTreeMap;
 
-/// What a map should hold: of each key its values, sorted.
+/// The expected contents of a map: the sorted values of each key.
 pub type MultiContents = BTreeMap<u64, Vec<u64>>;
 
 type Map = PeaMultiMap<u64, u64>;
@@ -23,7 +23,7 @@ pub enum MultiAction {
 }
 
 impl MultiAction {
-    /// What it makes of the contents.
+    /// Applies the operation to the contents.
     pub fn apply(self, contents: &mut MultiContents) {
         match self {
             Self::Insert(key, value) => {
@@ -45,7 +45,7 @@ impl MultiAction {
         contents.retain(|_, values| !values.is_empty());
     }
 
-    /// Does it.
+    /// Runs the operation on the map.
     ///
     /// # Panics
     /// If the map refuses it.
@@ -66,7 +66,7 @@ impl MultiAction {
 
 impl Kind for Map {
     type Action = MultiAction;
-    /// Sorted.
+    /// The key's values, sorted.
     type Value = Vec<u64>;
 
     const SYNC: MultiAction = MultiAction::Sync;
@@ -115,13 +115,13 @@ impl Kind for Map {
     }
 }
 
-/// A history in which each kind of change is made to each kind of place: values in slots,
-/// buffers that are made, grow, are chained, shrink, and become slots again.
+/// Returns a history with each kind of change to each kind of place: to values in slots, and to
+/// value buffers that are made, grow, are chained, shrink, and become slots again.
 pub fn one_of_each() -> Vec<MultiAction> {
     use MultiAction::{Insert, RemoveAll, RemoveOne, Sync};
     let few = (0..5).flat_map(|key| (0..4).map(move |n| Insert(key, key * 10 + n)));
     let many = (0..70).map(|n| Insert(7, n));
-    // Of those the last one, the first, and others.
+    // Removes the last value, the first, and others.
     let less = [69, 0, 33, 62, 5, 64].map(|n| RemoveOne(7, n));
     let fewer = (1..62).filter(|&n| n != 33 && n != 5).map(|n| RemoveOne(7, n));
     let again = (0..3).map(|n| Insert(7, n)).chain([RemoveOne(7, 1)]);
@@ -130,7 +130,7 @@ pub fn one_of_each() -> Vec<MultiAction> {
     few.chain(many).chain(less).chain(fewer).chain(again).chain(without).chain(others).collect()
 }
 
-/// A history of a random choice of actions on keys of which a few have many values.
+/// Returns a history of random actions on keys, of which a few have many values.
 pub fn multi_history(seed: u64, actions: usize) -> Vec<MultiAction> {
     let mut random = Random::new(seed);
     (0..actions)
@@ -152,10 +152,10 @@ pub fn multi_history(seed: u64, actions: usize) -> Vec<MultiAction> {
         .collect()
 }
 
-/// What a map holds, by all ways to ask.
+/// Returns the contents of a map, read in every way.
 ///
 /// # Panics
-/// If they differ.
+/// If two ways differ.
 pub fn contents_of_multi(map: &Map) -> MultiContents {
     let mut found = MultiContents::new();
     for (key, value) in map.iter() {

@@ -1,5 +1,5 @@
-//! Durable maps of one value a key, crashed: their operations, and histories of them that have
-//! shown what is wrong.
+//! Crashes of durable maps with one value a key: their operations, and histories that have shown
+//! bugs.
 
 use super::{Kind, small_options};
 use crate::crashable::Crashable;
@@ -8,7 +8,7 @@ use nunatak::Error;
 use nunatak::durable::{Options, Persistency, Simulation, TurboBlobMap};
 use std::collections::BTreeMap;
 
-/// What a map should hold.
+/// The expected contents of a map.
 pub type Contents = BTreeMap<u64, u64>;
 
 /// An operation of a history.
@@ -24,7 +24,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// What it makes of the contents.
+    /// Applies the operation to the contents.
     pub fn apply(self, contents: &mut Contents) {
         match self {
             Self::Insert(key, value) => {
@@ -42,7 +42,7 @@ impl Action {
         }
     }
 
-    /// Does it.
+    /// Runs the operation on the map.
     ///
     /// # Panics
     /// If the map refuses it.
@@ -69,7 +69,7 @@ impl<M: Crashable> Kind for M {
     type Value = u64;
 
     const SYNC: Action = Action::Sync;
-    // At the least: that of some of them is tested by itself.
+    // Not all of these maps keep one instant; those that do have a test of their own.
     const ONE_INSTANT: bool = false;
     const IMAGES: u64 = <M as Crashable>::IMAGES;
     const SELDOMER: usize = <M as Crashable>::SELDOMER;
@@ -122,8 +122,8 @@ impl<M: Crashable> Kind for M {
     }
 }
 
-/// A history of a random choice of actions: inserts at first, then as many removals,
-/// with syncs in between, and shrinks.
+/// Returns a history of random actions: first mostly inserts, then mostly removals, with syncs and
+/// shrinks in between.
 pub fn history(seed: u64, actions: usize, keys: u64) -> Vec<Action> {
     let mut random = Random::new(seed);
     (0..actions)
@@ -141,7 +141,7 @@ pub fn history(seed: u64, actions: usize, keys: u64) -> Vec<Action> {
         .collect()
 }
 
-/// A history of a few operations of each kind, so short that every image can be looked at.
+/// Returns a history of a few operations of each kind, so short that every image can be checked.
 pub fn short_operations() -> Vec<Action> {
     let inserts = (0..12).map(|key| Action::Insert(key, key * 3));
     let updates = (0..12).map(|key| Action::Update(key, key * 5));
@@ -150,7 +150,7 @@ pub fn short_operations() -> Vec<Action> {
     inserts.chain(updates).chain(removals).chain(again).collect()
 }
 
-/// A shorter one, with a sync.
+/// Returns a shorter history, with a sync.
 pub fn short_operations_after_a_sync() -> Vec<Action> {
     let inserts = (0..5).map(|key| Action::Insert(key, key * 3));
     let updates = (0..3).map(|key| Action::Update(key, key * 5));
@@ -159,17 +159,17 @@ pub fn short_operations_after_a_sync() -> Vec<Action> {
     inserts.chain([Action::Sync]).chain(updates).chain(removals).chain(again).collect()
 }
 
-/// A history in which blocks of a table that has just begun to double are settled by
-/// operations that store nothing themselves, before their keys are removed.
+/// Returns a history in which a table begins to double, operations that store nothing settle
+/// blocks, and then the blocks' keys are removed.
 pub fn settled_by_others(keys: u64) -> Vec<Action> {
     let inserts = (0..keys).map(|key| Action::Insert(key, key + 1));
     let absent = (0..16).map(|key| Action::Update(1000 + key, 0));
     inserts.chain(absent).chain((0..keys).map(Action::Remove)).collect()
 }
 
-/// A history in which keys get values, which are synced, while a table doubles, before
-/// they are taken out: what a move has left of them is older than that. And what comes
-/// before it: so many keys that the two places of a key are in different sectors.
+/// Returns two histories. The first inserts so many keys that the two places of a key are in
+/// different sectors. In the second the table doubles while keys get values, which are synced
+/// before the keys are removed. So a move's leftovers are older than the synced values.
 pub fn synced_while_moving() -> (Vec<Action>, Vec<Action>) {
     const BEFORE: u64 = 560;
     let of_key = |key: u64| {
@@ -186,8 +186,7 @@ pub fn synced_while_moving() -> (Vec<Action>, Vec<Action>) {
     (inserts.collect(), (0..40).flat_map(of_key).collect())
 }
 
-/// A history in which keys that were in a later level are taken out and put into an
-/// earlier one.
+/// Returns a history that removes keys from a later level and inserts them into an earlier one.
 pub fn reinserted() -> Vec<Action> {
     let mut actions: Vec<Action> = (0..18).map(|key| Action::Insert(key, key + 1)).collect();
     actions.push(Action::Sync);
@@ -196,7 +195,7 @@ pub fn reinserted() -> Vec<Action> {
     actions
 }
 
-/// A history in which the file grows and shrinks by extents.
+/// Returns a history in which the file grows and shrinks by extents.
 pub fn extents() -> Vec<Action> {
     let mut actions: Vec<Action> = (0..40).map(|key| Action::Insert(key, key + 1)).collect();
     actions.push(Action::Reserve(12_000));
@@ -206,11 +205,11 @@ pub fn extents() -> Vec<Action> {
     actions
 }
 
-/// Kills process after process, each of which changes a map and syncs nothing, and then
-/// cuts the power: of a map whose pages are copied what the first one synced is left.
+/// Kills several processes in turn. Each changes the map and completes no sync. A power cut after
+/// each kill must leave what the first process synced, in a map whose pages are copied.
 ///
 /// # Panics
-/// If it is not.
+/// If the map holds something else.
 pub fn killed_again_and_again<M: Crashable>(kills: u64) {
     const KEYS: u64 = 40;
     let options = small_options();
@@ -228,7 +227,7 @@ pub fn killed_again_and_again<M: Crashable>(kills: u64) {
         let map: M = M::open(&simulation, &options).expect("the map");
         assert!((0..KEYS).all(|key| map.value(key) == Some(kill)));
         (0..KEYS).for_each(|key| assert_eq!(map.put(key, kill + 1), Ok(Some(kill))));
-        // It is killed, some of them in the middle of a sync.
+        // The process is killed, in every second round in the middle of a sync.
         simulation.fail_sync_after(0);
         assert!(kill % 2 == 0 || map.make_durable().is_err());
         simulation = simulation.again(&simulation.crash(simulation.moment()).latest());
@@ -236,11 +235,11 @@ pub fn killed_again_and_again<M: Crashable>(kills: u64) {
     }
 }
 
-/// What a power cut brings back of byte strings is there, whatever was stored since: in this
-/// session, and in one after the process was killed.
+/// Checks that byte strings that a power cut may restore are kept, whatever a map stores later: in
+/// the same session, and in one after the process was killed.
 ///
 /// # Panics
-/// If it is not.
+/// If a byte string is lost.
 pub fn blobs_are_kept_for_power_cuts() {
     let options = small_options();
     let simulation = Simulation::new(Persistency::Pages);
@@ -264,7 +263,7 @@ pub fn blobs_are_kept_for_power_cuts() {
     look(&simulation);
     let killed = simulation.crash(simulation.moment()).latest();
     core::mem::forget(map);
-    // The next session learns of all places, which are not free before a sync.
+    // The next session finds all places, which stay in use until a sync.
     let simulation = Simulation::of(&killed, Persistency::Pages).of_killed();
     let map: TurboBlobMap = simulation.open(&options).expect("the map");
     assert_eq!(map.get(b"a"), Some(vec![199; 100]));

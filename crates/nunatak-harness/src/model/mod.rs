@@ -1,4 +1,4 @@
-//! Random sequences of operations on a map and on a model of it, which is so simple that it is
+//! Random sequences of operations on a map and on a model of it. The model is so simple that it is
 //! plainly correct. A `Model` defines the operations of one kind of map.
 
 mod multi;
@@ -14,13 +14,13 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::fmt::Debug;
 
-/// A model of the maps of one kind, and the operations on both.
+/// A model of one kind of maps, and the operations on map and model.
 pub(crate) trait Model<M>: Default {
     /// An operation.
     type Step: Clone + Debug;
 
-    /// After how many steps the whole map is compared with the model: at the end, if never
-    /// before.
+    /// After how many steps the whole map is compared with the model; it is also compared at the
+    /// end.
     const COMPARED_EVERY: usize = usize::MAX;
 
     /// Draws an operation.
@@ -29,20 +29,20 @@ pub(crate) trait Model<M>: Default {
     /// Runs the step on the map and on the model.
     ///
     /// # Panics
-    /// If they disagree.
+    /// If map and model disagree.
     fn apply(&mut self, map: &M, step: &Self::Step);
 
     /// Compares the contents of the map with the model.
     ///
     /// # Panics
-    /// If they disagree.
+    /// If map and model disagree.
     fn compare(&self, map: &M);
 }
 
 const CAPACITIES: [usize; 7] = [0, 1, 7, 64, 100, 1000, 10_000];
 
-/// Runs random sequences, and fails with the shortest one that it finds to fail. `build` is
-/// told for how many entries to make room, or nothing.
+/// Runs random sequences. If one fails, it panics with the shortest failing sequence that it finds.
+/// `build` gets the number of entries to make room for, or `None`.
 pub(crate) fn check_cases<D: Model<M>, M>(
     cases: u32,
     steps: usize,
@@ -65,10 +65,10 @@ pub(crate) fn check_cases<D: Model<M>, M>(
     }
 }
 
-/// Every operation, in any order, does to the map what it does to the model.
+/// Checks that every operation, in any order, has the same effect on the map and on the model.
 ///
 /// # Panics
-/// If not.
+/// If map and model disagree.
 pub fn agrees_with_a_hash_map<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
     check_cases::<Single<K, V>, _>(400, 120, |capacity| match capacity {
         Some(capacity) => subject.build(capacity),

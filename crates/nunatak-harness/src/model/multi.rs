@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub(crate) enum Step {
     Insert(u64, u64),
     InsertMany(Vec<u64>, u64),
-    /// Of a key that has values one of them, mostly; or this one.
+    /// Removes one of the key's values, chosen by the index, or the given value.
     RemoveOne(u64, prop::sample::Index, u64),
     RemoveAll(u64),
     Drain(u64),
@@ -19,7 +19,7 @@ pub(crate) enum Step {
     Look(u64),
 }
 
-/// A few keys have most of the values.
+/// Draws a key. A few keys get most of the values.
 fn key() -> impl Strategy<Value = u64> {
     prop_oneof![
         1 => 0..3_u64,
@@ -37,7 +37,7 @@ fn keys() -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(key(), 0..80)
 }
 
-/// What a map must hold.
+/// The expected contents of a map.
 #[derive(Debug, Default)]
 pub(crate) struct Multi {
     model: BTreeMap<u64, Vec<u64>>,
@@ -131,7 +131,7 @@ impl<M: MultiMap> Model<M> for Multi {
         }
     }
 
-    /// As it is, and as small as it can be.
+    /// Compares before and after a shrink.
     fn compare(&self, map: &M) {
         self.agrees(map);
         map.shrink();

@@ -1,4 +1,4 @@
-//! Maps of one value a key, whose model is `std::collections::HashMap`.
+//! Maps with one value a key, whose model is `std::collections::HashMap`.
 
 use super::Model;
 use crate::sample::Sample;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
-/// An operation, on keys and values that stand for these numbers.
+/// An operation, on keys and values made from these numbers.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Get(u64),
@@ -37,7 +37,7 @@ pub(crate) enum Step {
     Observe,
 }
 
-/// How the output of a batch compares with what it needs.
+/// The length of a batch's output, compared with what the batch needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Room {
     Short(usize),
@@ -55,11 +55,11 @@ impl Room {
     }
 }
 
-/// What outputs hold before a batch, to see what the batch wrote.
+/// The contents of outputs before a batch, which show what the batch wrote.
 const UNTOUCHED: u64 = 0xDEAD;
 
-/// Keys that implementations may have taken for something else: markers,
-/// signs, what only high bits tell apart.
+/// Keys that implementations may confuse with others: markers, signs, keys that differ in high bits
+/// only.
 const ADVERSARIAL_KEYS: [u64; 14] = [
     0,
     1,
@@ -97,7 +97,7 @@ fn room() -> impl Strategy<Value = Room> {
     ]
 }
 
-/// Mostly short; sometimes so long that the table grows on the way.
+/// Draws a length: mostly short, sometimes so long that the table grows on the way.
 fn length() -> impl Strategy<Value = usize> {
     prop_oneof![8 => 0..24_usize, 1 => 200..1500_usize]
 }
@@ -148,7 +148,7 @@ fn one_key() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Keys with values that differ.
+/// Draws keys with distinct values.
 fn numbered() -> impl Strategy<Value = Vec<(u64, u64)>> {
     (keys(), value())
         .prop_map(|(keys, first)| keys.into_iter().zip((first..=u64::MAX).chain(0..)).collect())
@@ -183,7 +183,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![12 => one_key(), 4 => batch(), 2 => whole()]
 }
 
-/// What a map must hold.
+/// The expected contents of a map.
 pub(crate) struct Single<K, V> {
     model: HashMap<u64, u64>,
     types: PhantomData<(K, V)>,
@@ -440,8 +440,8 @@ impl<K: Sample, V: Sample> Single<K, V> {
                 assert_eq!(map.is_empty(), self.model.is_empty());
                 let load = map.load_factor();
                 assert!((0.0..=1.0).contains(&load), "a load factor of {load}");
-                // Keys that collide may all be kept beside the slots, so entries
-                // don't imply a load; but a load implies entries.
+                // A map may keep all colliding keys beside its slots, so entries do not imply a
+                // load; but a load implies entries.
                 assert!(load == 0.0 || !self.model.is_empty(), "a load factor of {load}");
                 let usage = map.memory_usage();
                 assert!(usage.resident <= usage.mapped, "{usage:?}");
@@ -451,7 +451,7 @@ impl<K: Sample, V: Sample> Single<K, V> {
         }
     }
 
-    /// Whether these are the model's entries, each once.
+    /// Returns whether these are the model's entries, each once.
     fn agrees(&self, entries: impl Iterator<Item = (K, V)>) {
         let mut entries: Vec<_> =
             entries.map(|(key, value)| (key.number(), value.number())).collect();
@@ -462,7 +462,7 @@ impl<K: Sample, V: Sample> Single<K, V> {
     }
 }
 
-/// Calls a batch and compares all that it returns and all that it writes.
+/// Calls a batch and compares all that it returns and writes.
 fn check_batch<V: Sample>(
     expected: &[Option<u64>],
     room: Room,

@@ -1,4 +1,4 @@
-//! The suite can fail: for each bug there is a check that finds it.
+//! The suite can fail: for each bug a check finds it.
 
 mod map;
 
@@ -6,8 +6,7 @@ use map::{Bug, Mutants};
 use nunatak_harness::{closures, drops, model, record, stress};
 use std::panic::catch_unwind;
 
-/// That one of so many runs of a check fails: what only a race shows may not
-/// show at once.
+/// Checks that one of several runs fails: a bug that only a race shows may need several.
 #[track_caller]
 fn finds(bug: Bug, check: impl Fn(&Mutants) + std::panic::RefUnwindSafe) {
     let found = (0..20).any(|_| catch_unwind(|| check(&Mutants(bug))).is_err());

@@ -1,4 +1,4 @@
-//! The reference with one bug.
+//! The reference map with one bug.
 
 use nunatak::{BatchError, Compute, ConcurrentMap, Error, MemoryUsage, Op, Stop};
 use nunatak_harness::{Data, ReferenceMap, Subject};
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// What is wrong with a [`Mutant`].
+/// The bug of a [`Mutant`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bug {
     BatchReversed,
@@ -37,7 +37,7 @@ pub(crate) enum Bug {
     UpdateReturnsAStaleValue,
 }
 
-/// Builds maps that have the bug.
+/// Builds maps with the bug.
 pub(crate) struct Mutants(pub(crate) Bug);
 
 impl<K: Data, V: Data> Subject<K, V> for Mutants {
@@ -65,7 +65,7 @@ impl<K, V> Mutant<K, V> {
         self.bug == bug
     }
 
-    /// Once in so many operations.
+    /// Returns true once in `operations` calls.
     fn once_in(&self, operations: usize) -> bool {
         self.operations.fetch_add(1, Ordering::Relaxed) % operations == operations - 1
     }
@@ -282,7 +282,7 @@ impl<K: Data, V: Data> ConcurrentMap<K, V> for Mutant<K, V> {
     fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)>, Error> {
         let mut entries: Vec<_> = self.map.snapshot()?.collect();
         if self.has(Bug::SnapshotInPieces) {
-            // The second half as it is a moment later.
+            // The second half is read a moment later.
             thread::yield_now();
             let half = entries.len() / 2;
             let later = entries.split_off(half).into_iter();

@@ -205,7 +205,7 @@ impl MapInFile for BlobsInFile {
         // Recovers all shards, so that the taken places are known: otherwise files that are never
         // open for long would grow and grow.
         self.map.len();
-        // HashesWith that wait for a sync are free after it.
+        // Places that wait for a sync are free after it.
         self.sync_and_reuse()?;
         let words = self.map.entries.to_words();
         let table = &self.map.table;

@@ -20,9 +20,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of duplicates")]
 pub(crate) struct DuplicatesOptions {
-    /// Graphs (wiki-talk, cit-patents, livejournal, orkut: generated with their nodes and
-    /// edges), distributions (zipf-0.8, of as many pairs as there are items), or files of
-    /// edges as SNAP has them.
+    /// Graphs (wiki-talk, cit-patents, livejournal, orkut: generated with their nodes and edges),
+    /// distributions (zipf-0.8, with one pair for each item), or edge lists in the format of SNAP.
     #[arg(long, value_name = "SOURCE", value_delimiter = ',', value_parser = pairs::checked,
           default_values = ["wiki-talk", "cit-patents", "zipf-0", "zipf-0.8"])]
     duplicates_sources: Vec<String>,
@@ -37,7 +36,7 @@ pub(crate) struct Request {
     phases: Phases,
     source: String,
     scale: f64,
-    /// How many pairs of a distribution.
+    /// The number of pairs of a distribution.
     pairs: u64,
 }
 
@@ -125,7 +124,7 @@ fn measure_subject<S: Subject>(
                 let own = share(keys.len() as u64, worker.number, phases.threads);
                 let own = &keys[own.start as usize..own.end as usize];
                 let mut keys = own.iter().cycle();
-                // More threads than keys: a key of another one.
+                // A thread without keys, if there are more threads than keys, takes the first one.
                 move || (*keys.next().unwrap_or(&first), 0)
             },
             |_, _| true,
@@ -143,7 +142,8 @@ fn measure_subject<S: Subject>(
     Ok(rates.chain([bytes, open_ms]).collect())
 }
 
-/// Keys to look up: as often as they have values, and each once; in no order.
+/// Returns keys to look up, shuffled: each as often as it has values (4 Mi in all at most), and
+/// each once.
 fn keys_of(pairs: &[(u64, u64)]) -> (Vec<u64>, Vec<u64>) {
     let mut skewed: Vec<u64> = pairs.iter().map(|(key, _)| *key).collect();
     let mut unique = skewed.clone();

@@ -1,4 +1,4 @@
-//! Keys with duplicates: power-law graphs, zipfian pairs, edge lists of files.
+//! Pairs with duplicate keys: power-law graphs, zipfian pairs, edge lists in files.
 
 use crate::keys::Random;
 use std::fs::File;
@@ -6,18 +6,18 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where pairs come from.
+/// A source of pairs.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Source {
-    /// A graph with the nodes and edges of one of table 2 of the paper, generated.
+    /// A generated graph with the nodes and edges of a graph of the paper's table 2.
     Graph(Graph),
-    /// Keys drawn from as many as there are pairs, with this skew.
+    /// Keys drawn with this skew from as many keys as there are pairs.
     Zipf(f64),
-    /// An edge list as SNAP has them: two numbers a line, comments after `#`.
+    /// An edge list in the format of SNAP: two numbers a line, comments after `#`.
     File(PathBuf),
 }
 
-/// Nodes and edges of table 2 of Pea Hash (SIGMOD '23).
+/// Nodes and edges of a graph in table 2 of Pea Hash (SIGMOD '23).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Graph {
     name: &'static str,
@@ -55,13 +55,13 @@ impl FromStr for Source {
     }
 }
 
-/// The text, if it names a source.
+/// Returns the text, if it names a source.
 pub(super) fn checked(text: &str) -> Result<String, String> {
     text.parse().map(|_: Source| text.to_owned())
 }
 
 impl Source {
-    /// The pairs: of a graph as large a part as `scale` says, of a distribution so many.
+    /// Returns the pairs: the part `scale` of a graph, or `count` pairs of a distribution.
     pub(super) fn pairs(&self, scale: f64, count: u64) -> Result<Vec<(u64, u64)>, String> {
         match self {
             Self::Graph(graph) => {
@@ -77,9 +77,9 @@ impl Source {
     }
 }
 
-/// A power-law graph by R-MAT (Chakrabarti et al., SDM '04) with the probabilities of
-/// Graph500: 0.57, 0.19, 0.19, 0.05. Nodes' numbers are permuted, so that a hub's is like
-/// any other.
+/// Generates a power-law graph by R-MAT (Chakrabarti et al., SDM '04) with the probabilities of
+/// Graph500: 0.57, 0.19, 0.19, 0.05. A bijection scatters the numbers of the nodes, so the number
+/// of a hub looks like any other.
 fn rmat(nodes: u64, edges: u64) -> Vec<(u64, u64)> {
     let levels = nodes.next_power_of_two().ilog2();
     let mut random = Random::new(nodes ^ edges);
@@ -103,12 +103,12 @@ fn rmat(nodes: u64, edges: u64) -> Vec<(u64, u64)> {
     pairs
 }
 
-/// Bijective, on 32 bits.
+/// Permutes numbers of 32 bits.
 fn scattered(node: u64) -> u64 {
     u64::from((node as u32).wrapping_mul(0x9E37_79B1))
 }
 
-/// Keys by the continuous distribution (Gray et al., SIGMOD '94).
+/// Draws keys by the continuous distribution (Gray et al., SIGMOD '94).
 fn zipf(skew: f64, count: u64) -> Vec<(u64, u64)> {
     let mut random = Random::new(count);
     let pair = |value| {

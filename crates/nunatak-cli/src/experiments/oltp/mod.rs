@@ -1,6 +1,5 @@
-//! Figure 19 of DLHT: transactions over the map. Rows are records whose values are changed
-//! where they are; locks are in the rows; rows that transactions insert are hidden until they
-//! commit.
+//! Figure 19 of DLHT: transactions on the map. Rows are records whose values change in place, and
+//! contain their locks. Rows that a transaction inserts are hidden until it commits.
 
 mod rows;
 mod smallbank;
@@ -15,37 +14,37 @@ use crate::statistics::Summary;
 use crate::threads::{CheckFailed, throughput};
 use std::time::Duration;
 
-/// A benchmark: a database, and the transactions of one thread after the other.
+/// A benchmark: a database and its transactions.
 trait Oltp: Sync + Sized {
     const TITLE: &'static str;
 
     /// A transaction that is about to run.
     type Transaction;
-    /// What a thread has done, for the check at the end.
+    /// A thread's effects, for the check at the end.
     type Done: Default + Send;
 
-    /// The database, of so many subscribers or customers.
+    /// Creates the database of `rows` subscribers or customers.
     fn load(rows: u64) -> Result<Self, CheckFailed>;
 
     fn rows(settings: &Settings) -> u64;
 
-    /// Draws a transaction and asks for the rows that it begins with.
+    /// Draws a transaction.
     fn draw(&self, random: &mut Random) -> Self::Transaction;
 
     fn prefetch(&self, transaction: &Self::Transaction);
 
-    /// Runs it: false if it met another one and has done nothing.
+    /// Runs a transaction. Returns false, without an effect, if it met another transaction.
     fn run(&self, transaction: &Self::Transaction, done: &mut Self::Done) -> bool;
 
-    /// Whether all rows agree with what all threads have done.
+    /// Checks that all rows agree with the effects of all threads.
     fn check(&self, done: Vec<Self::Done>) -> Result<(), CheckFailed>;
 }
 
-/// How many transactions are drawn before they run, so that their rows are fetched meanwhile.
+/// How many transactions are drawn and prefetched before they run.
 const GROUP: usize = 32;
 
-/// Millions of transactions a second that have committed, and the percentage of attempts that
-/// met another transaction.
+/// Returns millions of committed transactions a second, and the percentage of attempts that met
+/// another transaction.
 fn measure<B: Oltp>(
     benchmark: &B,
     (threads, group): (usize, usize),
@@ -67,7 +66,7 @@ fn measure<B: Oltp>(
                 transactions.push(transaction);
             }
             for transaction in &transactions {
-                // Who met another transaction tries again.
+                // A transaction that met another one is tried again.
                 while !benchmark.run(transaction, &mut done) {
                     refused += 1;
                     std::hint::spin_loop();

@@ -1,7 +1,7 @@
-//! Rows: records of words of which the first is a lock and a version.
+//! Rows: records of words. The first word is a lock and a version.
 //!
-//! Who changes a row makes its version odd by a compare-and-swap, and even again when it has
-//! changed it. Who reads one reads the version before and after.
+//! A writer makes the version odd by a compare-and-swap, and even again after its changes. A reader
+//! reads the version before and after.
 
 use crate::threads::CheckFailed;
 use nunatak::alloc::Arena;
@@ -9,7 +9,7 @@ use nunatak::entry::{Format, InPlace, Named, VARIABLE, Words};
 use nunatak::{ByteGuard, DlhtShadowRecordMap, DlhtShadows, Namespace, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Keys of 8 bytes in a namespace for each table.
+/// Keys of 8 bytes, with a namespace for each table.
 pub(super) type RowFormat = Format<8, VARIABLE, Named, InPlace>;
 pub(super) type Database = DlhtShadowRecordMap<RowFormat, Arena>;
 pub(super) type Guard<'d> =
@@ -28,14 +28,14 @@ impl RowKey {
     }
 }
 
-/// An empty database with room for so many rows.
+/// Creates an empty database with room for `rows` rows.
 pub(super) fn database(rows: u64) -> Result<Database, CheckFailed> {
     let made = Arena::new()
         .and_then(|arena| Database::try_new_in(rows as usize, RandomState::default(), arena));
     made.map_err(|error| CheckFailed(error.to_string()))
 }
 
-/// The bytes of a row of these words, which is not locked.
+/// Returns the bytes of an unlocked row with these columns.
 pub(super) fn row<const N: usize>(columns: [u64; N]) -> Vec<u8> {
     let words = [0].into_iter().chain(columns);
     words.flat_map(u64::to_ne_bytes).collect()
@@ -54,7 +54,7 @@ pub(super) fn prefetch(database: &Database, key: RowKey) {
     database.prefetch((namespace, &bytes));
 }
 
-/// A row, where it is.
+/// Finds a row in the map, without copying it.
 pub(super) fn find<'g>(guard: &'g Guard<'_>, key: RowKey) -> Option<Row<'g>> {
     let (namespace, bytes) = key.bytes();
     guard.get((namespace, &bytes)).map(|words| Row { words })
@@ -70,14 +70,15 @@ impl<'g> Row<'g> {
         self.words.word(0)
     }
 
-    /// A column, counted from zero.
+    /// Returns a column, counted from zero.
     pub(super) fn column(self, at: usize) -> &'g AtomicU64 {
         self.words.word(1 + at)
     }
 
-    /// What `look` makes of the row at one moment; nothing while somebody changes it.
+    /// Returns the result of `look` on the row at one moment; `None` while a transaction changes
+    /// it.
     pub(super) fn read<T>(self, look: impl FnOnce(Self) -> T) -> Option<T> {
-        // Acquire: the columns are at least as new.
+        // Acquire: the columns are at least as new as the version.
         let before = self.version().load(Ordering::Acquire);
         if before % 2 == 1 {
             return None;
@@ -87,22 +88,22 @@ impl<'g> Row<'g> {
         (self.version().load(Ordering::Relaxed) == before).then_some(seen)
     }
 
-    /// Locks the row, unless somebody else has.
+    /// Locks the row, unless another transaction holds the lock.
     pub(super) fn lock(self) -> Option<Locked<'g>> {
         let version = self.version().load(Ordering::Relaxed);
         let is_free = version.is_multiple_of(2)
-            // Acquire: sees what the last one has written.
+            // Acquire: the last writer's changes are visible.
             && self
                 .version()
                 .compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
-        // Who reads of the changes below reads the odd version after them.
+        // A reader that sees a change below also sees the odd version afterwards.
         fence(Ordering::Release);
         is_free.then_some(Locked { row: self })
     }
 }
 
-/// A row that is nobody else's, until it is dropped.
+/// A row that its owner has locked, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Locked<'g> {
     row: Row<'g>,
@@ -121,7 +122,7 @@ impl Locked<'_> {
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         let version = self.row.version();
-        // Release: what was written comes before. (Nobody else changes an odd version.)
+        // Release: the changes come before. (Other threads do not change an odd version.)
         version.store(version.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 }

@@ -25,23 +25,23 @@ enum Kind {
     DepositChecking,
     /// Adds to the savings account.
     TransactSavings,
-    /// Moves all that a customer has to another one's checking account.
+    /// Moves all money of a customer to the checking account of another.
     Amalgamate,
-    /// Takes from the checking account, with a fee if there is less in both.
+    /// Takes from the checking account, with a fee if both accounts together have less.
     WriteCheck,
-    /// Moves from one checking account to another, if there is enough.
+    /// Moves money from one checking account to another, if there is enough.
     SendPayment,
 }
 
 #[derive(Debug)]
 pub(super) struct Transaction {
     kind: Kind,
-    /// Two that differ; most transactions are of the first.
+    /// Two distinct customers; most transactions use only the first.
     customers: [u64; 2],
     amount: u64,
 }
 
-/// By how much the sum of all balances has changed.
+/// The change of the sum of all balances.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     change: i64,
@@ -52,7 +52,7 @@ fn account(table: u16, customer: u64) -> RowKey {
 }
 
 impl Transaction {
-    /// The accounts, in the order in which they are locked.
+    /// Returns the accounts in the order in which they are locked.
     fn accounts(&self) -> Vec<RowKey> {
         let [first, second] = self.customers;
         let mut accounts = match self.kind {
@@ -66,17 +66,17 @@ impl Transaction {
             }
             Kind::SendPayment => vec![account(CHECKING, first), account(CHECKING, second)],
         };
-        // The same for all, so that no circle of waiting transactions comes about.
+        // All transactions lock in the same order, so they can't wait for each other in a circle.
         accounts.sort_unstable();
         accounts
     }
 }
 
-/// Rows that are locked, and which they are.
+/// Locked rows with their keys.
 struct LockedRows<'g>(Vec<(RowKey, Locked<'g>)>);
 
 impl<'g> LockedRows<'g> {
-    /// Locks all, or none.
+    /// Locks all rows, or none.
     fn lock(guard: &'g Guard<'_>, keys: &[RowKey]) -> Option<Self> {
         let lock = |&key| Some((key, rows::find(guard, key)?.lock()?));
         keys.iter().map(lock).collect::<Option<Vec<_>>>().map(Self)

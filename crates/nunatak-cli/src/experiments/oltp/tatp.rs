@@ -13,15 +13,14 @@ const SUBSCRIBER: u16 = 0;
 const ACCESS_INFO: u16 = 1;
 const SPECIAL_FACILITY: u16 = 2;
 const CALL_FORWARDING: u16 = 3;
-/// From the numbers of subscribers, as others call them, to those that they have here.
+/// The table from a subscriber's telephone number to the subscriber.
 const SUBSCRIBER_NUMBER: u16 = 4;
 
-/// Columns of a subscriber: a flag for each bit, location, and how often it was updated
-/// together with a facility.
+/// Columns of a subscriber: bits, location, and the number of its updates together with a facility.
 const BITS: usize = 0;
 const LOCATION: usize = 3;
 const UPDATES: usize = 4;
-/// Columns of a facility: whether it is active, and how often it was updated.
+/// Columns of a facility: whether it is active, data, and the number of its updates.
 const IS_ACTIVE: usize = 0;
 const DATA_A: usize = 1;
 const FACILITY_UPDATES: usize = 2;
@@ -47,7 +46,7 @@ enum Kind {
 pub(super) struct Transaction {
     kind: Kind,
     subscriber: u64,
-    /// Of an access, or of a facility: 0 to 3.
+    /// The number of an access or of a facility: 0 to 3.
     number: u64,
     /// 0, 8 or 16 o'clock.
     start: u64,
@@ -56,17 +55,17 @@ pub(super) struct Transaction {
 
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    /// How many rows of call forwarding were inserted, less those that were deleted.
+    /// The number of inserted rows of call forwarding, less that of deleted ones.
     forwardings: i64,
     updates: u64,
 }
 
-/// The number that others call.
+/// Returns the subscriber's telephone number.
 fn number_of(subscriber: u64) -> u64 {
     subscriber.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// The rows of a subscriber in the other tables.
+/// Returns the key of one of a subscriber's rows in another table.
 fn part(table: u16, subscriber: u64, number: u64) -> RowKey {
     RowKey { table, key: subscriber << 8 | number }
 }
@@ -76,20 +75,21 @@ fn forwarding(transaction: &Transaction) -> RowKey {
     part(CALL_FORWARDING, transaction.subscriber, hours)
 }
 
-/// How many rows of a kind a subscriber has, and which: as many as its number says.
+/// Returns whether a subscriber has row `number` of a kind. The subscriber's number determines how
+/// many rows it has.
 fn has(subscriber: u64, number: u64) -> bool {
     number <= subscriber.wrapping_mul(0xA076_1D64_78BD_642F) >> 62
 }
 
 impl Tatp {
-    /// The subscriber that others call by a number, which takes a look at a table.
+    /// Returns the subscriber with a telephone number, by a lookup in a table.
     fn called(&self, number: u64) -> Option<u64> {
         let guard = self.database.pin();
         let key = RowKey { table: SUBSCRIBER_NUMBER, key: number };
         rows::find(&guard, key).map(|row| row.column(0).load(Ordering::Relaxed))
     }
 
-    /// Reads a row if there is one; false if somebody changes it.
+    /// Reads a row if it exists; returns false while another transaction changes it.
     fn look(&self, key: RowKey, columns: usize) -> bool {
         let guard = self.database.pin();
         let sum = |row: rows::Row<'_>| {
@@ -119,10 +119,10 @@ impl Tatp {
         let (Some(row), Some(facility)) =
             (rows::find(&guard, subscriber), rows::find(&guard, facility))
         else {
-            // It has no such facility: nothing is changed.
+            // The subscriber has no such facility: nothing is changed.
             return true;
         };
-        // In the order of the tables, whoever locks them.
+        // All transactions lock in the order of the tables.
         let (Some(row), Some(facility)) = (row.lock(), facility.lock()) else { return false };
         row.set(BITS, transaction.value);
         row.set(UPDATES, row.get(UPDATES) + 1);
@@ -147,11 +147,11 @@ impl Tatp {
         }
         let (namespace, key) = forwarding(transaction).bytes();
         let row = rows::row([transaction.start + 8, transaction.value]);
-        // Hidden, and locked by that, until it is known that it may be.
+        // The row is hidden, and thereby locked, until the transaction knows whether it may commit.
         let shadow = match self.database.shadow_insert((namespace, &key), &row) {
             Ok(shadow) => shadow,
             Err(Error::Shadowed) => return false,
-            // The transaction fails, as a quarter and more of them do.
+            // The transaction fails, as at least a quarter of its kind do.
             Err(_) => return true,
         };
         let guard = self.database.pin();
@@ -180,7 +180,7 @@ impl Oltp for Tatp {
     type Done = Done;
 
     fn rows(settings: &Settings) -> u64 {
-        // A subscriber has some eight rows.
+        // A subscriber has about eight rows.
         (settings.items / 8).max(1)
     }
 
@@ -195,7 +195,7 @@ impl Oltp for Tatp {
             for number in (0..4).filter(|&number| has(subscriber, number)) {
                 let row = rows::row([number, 0]);
                 rows::insert(&database, part(ACCESS_INFO, subscriber, number), &row)?;
-                // 85 % are active.
+                // 85 % of the facilities are active.
                 let active = u64::from((subscriber + 7 * number) % 100 < 85);
                 let row = rows::row([active, 0, 0]);
                 rows::insert(&database, part(SPECIAL_FACILITY, subscriber, number), &row)?;
@@ -219,7 +219,8 @@ impl Oltp for Tatp {
             96..98 => Kind::InsertCallForwarding,
             _ => Kind::DeleteCallForwarding,
         };
-        // Not uniform: some subscribers are drawn more often, as the benchmark has it.
+        // The distribution is not uniform: as in the benchmark, some subscribers are drawn more
+        // often.
         let most = self.subscribers.next_power_of_two() / 16;
         let subscriber =
             (random.below(most.max(1)) | random.below(self.subscribers)) % self.subscribers;

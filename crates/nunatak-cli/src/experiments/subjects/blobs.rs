@@ -4,13 +4,13 @@ use super::{Scratch, Subject, WORKS, string};
 use crate::targets::Hasher;
 use nunatak::TurboBlobMap;
 
-/// In RAM.
+/// A map in RAM.
 pub(crate) type RamBlobs = Blobs<TurboBlobMap<Hasher>, ()>;
-/// In a file, never synced.
+/// A map in a file, which is never synced.
 #[cfg(durable)]
 pub(crate) type FiledBlobs = Blobs<nunatak::durable::TurboBlobMap, tempfile::TempDir>;
 
-/// A map, and the directory that it is in.
+/// A map, and the directory of its file.
 pub(crate) struct Blobs<M, D> {
     map: M,
     key_bytes: usize,
@@ -34,7 +34,7 @@ impl FiledBlobs {
     }
 }
 
-/// Implements [`Subject`]; `$done` takes the result of a removal.
+/// Implements [`Subject`]; `$done` unwraps the result of a removal.
 macro_rules! impl_subject {
     ($map:ty, $done:expr) => {
         impl Subject for $map {
@@ -87,7 +87,7 @@ macro_rules! impl_subject {
 }
 
 impl<M, D> Blobs<M, D> {
-    /// The byte strings of many keys.
+    /// Makes the byte strings of many keys.
     fn keys<'s>(&self, keys: &[u64], scratch: &'s mut Scratch) -> Vec<&'s [u8]> {
         let buffers = scratch.strings.iter_mut();
         keys.iter()

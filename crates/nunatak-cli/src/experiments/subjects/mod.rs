@@ -1,5 +1,5 @@
-//! What the experiments measure: maps of this project in several modes, and maps of others
-//! with values, or keys and values, of several kinds.
+//! The maps that the experiments measure: maps of this project in several modes, and maps of others
+//! with several kinds of keys and values.
 
 mod blobs;
 mod multi;
@@ -23,22 +23,22 @@ use nunatak::hash::Hashing;
 use nunatak::{DlhtMap, DlhtSet, RandomState};
 use std::hint::black_box;
 
-/// A map whose keys and values follow from 64-bit numbers, whatever they are in the map. A
-/// map without batches does one operation after the other.
+/// A map with keys and values of any type, made from 64-bit numbers. A map without batches runs the
+/// operations of a batch in turn.
 pub(crate) trait Subject: Sync + Sized {
     /// Whether the map has operations on many keys at once.
     const BATCHED: bool = false;
 
-    /// Shows each value of the key.
+    /// Calls `look` with each value of the key.
     fn access(&self, key: u64, scratch: &mut Scratch, look: impl FnMut(&[u8]));
 
-    /// Stores the value with the key: false if it replaced another one.
+    /// Stores the value with the key, and returns whether it replaced no other value.
     fn insert(&self, key: u64, value: u64, scratch: &mut Scratch) -> bool;
 
-    /// Takes the key out; how many values it had.
+    /// Removes the key and returns how many values it had.
     fn delete(&self, key: u64, scratch: &mut Scratch) -> usize;
 
-    /// Whether the key is present; its value is found and not looked at.
+    /// Returns whether the key is present, without reading its value.
     #[inline(always)]
     fn get(&self, key: u64, scratch: &mut Scratch) -> bool {
         let mut is_present = false;
@@ -46,41 +46,42 @@ pub(crate) trait Subject: Sync + Sized {
         is_present
     }
 
-    /// Shows each value of each key.
+    /// Calls `look` with each value of each key.
     fn access_many(&self, keys: &[u64], scratch: &mut Scratch, mut look: impl FnMut(usize, &[u8])) {
         for (at, &key) in keys.iter().enumerate() {
             self.access(key, scratch, |value| look(at, value));
         }
     }
 
-    /// How many of the values replaced no other one.
+    /// Inserts entries and returns how many of the values replaced no other value.
     fn insert_many(&self, entries: &[(u64, u64)], scratch: &mut Scratch) -> usize {
         let insert = |&&(key, value): &&(u64, u64)| self.insert(key, value, scratch);
         entries.iter().filter(insert).count()
     }
 
-    /// How many values the keys had.
+    /// Deletes keys and returns how many values they had.
     fn delete_many(&self, keys: &[u64], scratch: &mut Scratch) -> usize {
         keys.iter().map(|&key| self.delete(key, scratch)).sum()
     }
 
-    /// How many of the keys are present.
+    /// Returns how many of the keys are present.
     fn get_many(&self, keys: &[u64], scratch: &mut Scratch) -> usize {
         keys.iter().filter(|&&key| self.get(key, scratch)).count()
     }
 
-    /// Closes the map's file, if it has one, and opens it again: in how many milliseconds.
+    /// Closes the map's file, if it has one, opens it again, and returns the milliseconds of the
+    /// opening.
     fn reopen(self) -> (Self, Option<f64>) {
         (self, None)
     }
 }
 
-/// Buffers that are used again.
+/// Buffers that operations reuse.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     values: Vec<Option<u64>>,
     units: Vec<Option<()>>,
-    /// All values of a key or of many, and where those of each end.
+    /// The values of one key or of several, and where the values of each key end.
     copied: Vec<u64>,
     ends: Vec<usize>,
     /// Byte strings of the keys and values of a batch, and of one operation.
@@ -90,7 +91,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// For batches of at most so many operations.
+    /// Makes buffers for batches of at most `batch` operations.
     pub(crate) fn new(batch: usize) -> Self {
         Self {
             values: vec![None; batch],
@@ -102,7 +103,7 @@ impl Scratch {
     }
 }
 
-/// Makes a buffer the byte string of a number: its eight bytes, then dots.
+/// Writes the byte string of a number into a buffer: its eight bytes, then dots.
 #[inline]
 fn string(buffer: &mut Vec<u8>, number: u64, length: usize) -> &[u8] {
     buffer.resize(length, b'.');
@@ -110,7 +111,7 @@ fn string(buffer: &mut Vec<u8>, number: u64, length: usize) -> &[u8] {
     buffer
 }
 
-/// Whether these bytes are the byte string of a number; all of them are read.
+/// Returns whether `bytes` is the byte string of a number; reads all bytes.
 #[inline]
 pub(crate) fn is_string(bytes: &[u8], number: u64) -> bool {
     bytes.split_first_chunk().is_some_and(|(word, rest)| {
@@ -118,10 +119,10 @@ pub(crate) fn is_string(bytes: &[u8], number: u64) -> bool {
     })
 }
 
-/// How many keys are inserted at once before anything is measured.
+/// How many keys a batch has while the map is filled.
 const FILL: usize = 256;
 
-/// A map of so many items.
+/// Makes a map and fills it with `items` items.
 pub(crate) fn filled<S: Subject>(
     items: u64,
     space: KeySpace,
@@ -147,7 +148,7 @@ pub(crate) fn read(value: &[u8]) -> usize {
     1
 }
 
-/// Values in the slots.
+/// A map with values in its slots.
 #[derive(Debug)]
 pub(crate) struct Inline<S: Hashing = RandomState>(pub(crate) DlhtMap<u64, u64, S>);
 
@@ -205,7 +206,7 @@ impl<S: Hashing> Subject for Inline<S> {
     }
 }
 
-/// Keys alone.
+/// A set.
 #[derive(Debug)]
 pub(crate) struct Set(pub(crate) DlhtSet<u64>);
 

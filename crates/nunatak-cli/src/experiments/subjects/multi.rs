@@ -1,16 +1,16 @@
-//! Maps of keys with many values, and what users of other maps make of them: vectors.
+//! Maps of keys with many values, and vectors as values, which users of other maps write instead.
 
 use super::{ROOM, Scratch, Subject};
 use crate::targets::{Hasher, Shards};
 use nunatak::PeaMultiMap;
 
-/// In RAM.
+/// A map in RAM.
 pub(crate) type RamMulti = Multi<PeaMultiMap<u64, u64, Hasher>, ()>;
-/// In a file that goes with it.
+/// A map in a temporary file.
 #[cfg(durable)]
 pub(crate) type FiledMulti = Multi<nunatak::durable::PeaMultiMap<u64, u64>, tempfile::TempDir>;
 
-/// A map, and the directory that it is in.
+/// A map, and the directory of its file.
 pub(crate) struct Multi<M, D> {
     map: M,
     _directory: D,
@@ -31,12 +31,12 @@ impl FiledMulti {
     }
 }
 
-/// Shows all values that were copied.
+/// Calls `look` with each copied value.
 fn show(copied: &[u64], mut look: impl FnMut(&[u8])) {
     copied.iter().for_each(|value| look(&value.to_ne_bytes()));
 }
 
-/// Implements [`Subject`]; `$done` takes the result of a change.
+/// Implements [`Subject`]; `$done` unwraps the result of a change.
 macro_rules! impl_subject {
     ($map:ty, $done:expr $(, $($reopen:tt)+)?) => {
         impl Subject for $map {

@@ -1,4 +1,5 @@
-//! Maps of others whose values are boxed byte strings, by numbers or by boxed byte strings.
+//! Maps of other libraries, with boxed byte strings as values, and numbers or boxed byte strings as
+//! keys.
 
 use super::{Scratch, Subject, string};
 use crate::targets::Hasher;
@@ -9,7 +10,7 @@ use std::marker::PhantomData;
 /// A byte string that a map owns.
 pub(crate) type Boxed = Box<[u8]>;
 
-/// A key of such a map.
+/// A key of a map of another library.
 pub(crate) trait PeerKey:
     Borrow<Self::Borrowed> + Hash + Eq + Send + Sync + 'static
 {

@@ -6,9 +6,9 @@ use nunatak::entry::{Frozen, KeyOf, Named, Naming, Plain, RecordFormat};
 use nunatak::hash::Hashing;
 use nunatak::{DlhtRecordMap, Namespace, RandomState};
 
-/// How a number becomes a key of `K` bytes.
+/// Makes a key of `K` bytes from a number.
 pub(crate) trait MakeKey<const K: usize>: Naming + Sized {
-    /// What it is taken from.
+    /// The type that the key is made from.
     type Source: KeyOf<Self> + Copy + Sync;
 
     fn make(number: u64) -> Self::Source;
@@ -35,7 +35,7 @@ impl<const K: usize> MakeKey<K> for Plain {
 impl<const K: usize> MakeKey<K> for Named {
     type Source = (Namespace, [u8; K]);
 
-    /// In any of the namespaces, by bits of the number that modulo hashing does not go by.
+    /// Makes a key in any of the namespaces. Modulo hashing does not use these bits of the number.
     #[inline(always)]
     fn make(number: u64) -> (Namespace, [u8; K]) {
         let namespace = Namespace::new((number >> 52) as u16);
@@ -43,7 +43,7 @@ impl<const K: usize> MakeKey<K> for Named {
     }
 }
 
-/// Records of keys of `K` bytes.
+/// A map of records with keys of `K` bytes.
 #[derive(Debug)]
 pub(crate) struct Records<F, const K: usize, A = Global, S = RandomState>
 where

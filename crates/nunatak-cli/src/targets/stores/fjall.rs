@@ -8,7 +8,7 @@ use std::path::Path;
 pub(super) struct Fjall {
     database: Database,
     items: Keyspace,
-    /// What reads and then writes holds it.
+    /// Held by operations that read a value and then write it.
     modifying: Mutex<()>,
 }
 

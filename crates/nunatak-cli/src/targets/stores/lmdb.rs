@@ -1,4 +1,4 @@
-//! LMDB by `heed`: a B+ tree in a mapped file, which stores go to directly.
+//! LMDB by `heed`: a B+ tree in a writable file mapping.
 
 use super::{Outcome, Store};
 use heed::byteorder::NativeEndian;
@@ -15,12 +15,13 @@ pub(super) struct Lmdb {
 
 impl Lmdb {
     pub(super) fn create(directory: &Path, items: usize) -> Outcome<Self> {
-        // Addresses only: pages of a tree that was filled at random, half of them used.
+        // Reserves addresses only: enough for the half-full pages of a tree that was filled at
+        // random.
         let bytes = (items.max(1 << 20) * 256).next_multiple_of(1 << 20);
         let mut options = EnvOpenOptions::new();
         options.map_size(bytes).max_readers(256);
-        // SAFETY: nobody else knows the directory; without syncs a power cut may damage
-        // the file, which is thrown away then.
+        // SAFETY: no other code knows the directory. Without syncs a power cut may damage the file,
+        // but the file is temporary.
         let environment = unsafe {
             options.flags(EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC);
             options.open(directory)?

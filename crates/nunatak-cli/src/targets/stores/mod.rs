@@ -1,8 +1,9 @@
-//! Stores that keep their items in files, one adapter a file: called as their
-//! documentation says for the fastest operation that still does what is asked.
+//! Stores that keep their items in files, one adapter a file. An adapter calls the fastest
+//! documented operation that has the required effect.
 //!
-//! Single operations are not synced. What they are worth when the process ends differs,
-//! and is never more than what a map in a file gives: see [`MapName::description`].
+//! Single operations are not synced. Which of them survive the end of the process depends on the
+//! store, and no store guarantees more than a map of this project in a file: see
+//! [`MapName::description`].
 
 mod fjall;
 mod lmdb;
@@ -15,22 +16,23 @@ use super::{MapName, Target};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// What goes wrong is a failure of the disk, and ends the measurement.
+/// An error is a failure of the disk, and ends the measurement.
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// A store of `u64` to `u64`.
 pub(crate) trait Store: Send + Sync {
     fn get(&self, key: u64) -> Outcome<Option<u64>>;
 
-    /// Stores a value. What it replaced, if the store tells that without being asked.
+    /// Stores a value. Returns the value that it replaced, if the store returns it without an extra
+    /// lookup.
     fn put(&self, key: u64, value: u64) -> Outcome<Option<u64>>;
 
-    /// Replaces a value if the key is present, which is returned. Atomically.
+    /// Replaces a value atomically if the key is present, and returns whether it is.
     fn modify(&self, key: u64, change: &dyn Fn(u64) -> u64) -> Outcome<bool>;
 
     fn remove(&self, key: u64) -> Outcome<Option<u64>>;
 
-    /// Stores values in one transaction, which survives a power cut afterwards.
+    /// Stores values in one transaction that survives a power cut after the return.
     fn put_synced(&self, entries: &[(u64, u64)]) -> Outcome<()>;
 }
 
@@ -45,8 +47,8 @@ fn open(name: MapName, directory: &Path, items: usize) -> Outcome<Box<dyn Store>
     })
 }
 
-/// A store in a directory of its own, which goes with it. All stores are one type: a
-/// virtual call is little beside their operations.
+/// A store in a temporary directory of its own. All stores have this one type: a virtual call is
+/// cheap beside their operations.
 pub(crate) struct Stored {
     store: Option<Box<dyn Store>>,
     name: MapName,
@@ -109,7 +111,7 @@ impl Target for Stored {
     }
 }
 
-/// How many blocks of 512 bytes of the disk a file has, or all files of a directory.
+/// Returns how many disk blocks of 512 bytes a file has, or all files in a directory.
 #[cfg(unix)]
 fn blocks_in(path: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt as _;

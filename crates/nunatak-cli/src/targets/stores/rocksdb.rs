@@ -7,7 +7,7 @@ use std::path::Path;
 
 pub(super) struct Rocksdb {
     database: DB,
-    /// What reads and then writes holds it.
+    /// Held by operations that read a value and then write it.
     modifying: Mutex<()>,
 }
 
