@@ -241,4 +241,31 @@ mod tests {
         assert_eq!((settings.items, settings.repetitions), (5, 5));
         assert_eq!(Cli::parse_from(["nunatak"]).quick.settings().workloads, Workload::CORE);
     }
+
+    /// The order of keys changes which keys there are, or which of them are looked up.
+    #[test]
+    fn the_order_of_keys_is_that_of_the_run() {
+        let settings = |keys: &str| {
+            let line = format!("nunatak bench get-hit --items 1000 --keys {keys}");
+            let Some(Command::Bench(args)) = Cli::parse_from(line.split(' ')).command else {
+                panic!("not a bench");
+            };
+            args.settings()
+        };
+        let draw = |keys| {
+            let settings = settings(keys);
+            let bench = crate::settings::Bench::new(&settings);
+            let keys: Vec<u64> = (0..1000).map(|index| bench.keys.key(index)).collect();
+            let mut indices = bench.indices(0, settings.popularity());
+            let of_first = (0..100_000).filter(|_| indices.next() == 0).count();
+            (keys, of_first)
+        };
+        let numbers: Vec<u64> = (0..1000).collect();
+        let (sequential, seldom) = draw("sequential");
+        assert!(sequential == numbers && seldom < 500, "{seldom}");
+        let (random, often) = draw("zipf");
+        assert!(random != numbers && often > 5000, "{often}");
+        let (uniform, seldom) = draw("uniform");
+        assert!(uniform == random && seldom < 500, "{seldom}");
+    }
 }

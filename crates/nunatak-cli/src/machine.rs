@@ -96,6 +96,25 @@ mod tests {
     #[test]
     fn the_machine_is_described() {
         let machine = Machine::this();
-        assert!(!machine.cpu.is_empty() && machine.cores > 0);
+        assert!(!machine.cpu.is_empty() && !machine.os.is_empty());
+        assert_eq!(machine.cores, std::thread::available_parallelism().unwrap().get());
+        assert_eq!(machine.nunatak_version, env!("CARGO_PKG_VERSION"));
+    }
+
+    /// What other programs say of the machine.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_system_is_described_as_by_others() {
+        let say = |program: &str, argument: &str| {
+            let output = Command::new(program).arg(argument).output().expect("a usual program");
+            String::from_utf8(output.stdout).expect("text").trim().to_owned()
+        };
+        let machine = Machine::this();
+        assert_eq!(machine.kernel, Some(say("uname", "-r")));
+        let pages: f64 = say("getconf", "_PHYS_PAGES").parse().expect("a number");
+        let gib = pages * rustix::param::page_size() as f64 / f64::from(1 << 30);
+        assert!((machine.memory_gib.expect("the memory") - gib).abs() < 0.1, "{gib} GiB");
+        let settings = ["always", "madvise", "never"];
+        assert!(machine.huge_pages.is_none_or(|found| settings.contains(&found.as_str())));
     }
 }

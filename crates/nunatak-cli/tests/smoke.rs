@@ -145,7 +145,11 @@ fn keys_can_be_sequential_or_zipf() {
     for keys in ["sequential", "zipf"] {
         let arguments = ["--items", "5000", "--repetitions", "1", "--milliseconds", "1"];
         let workloads = ["bench", "get-hit", "get-miss", "insdel", "--keys", keys];
-        nunatak(&directory, &[&workloads[..], &arguments[..]].concat());
+        let report = ["--json", "run.json"];
+        nunatak(&directory, &[&workloads[..], &arguments[..], &report[..]].concat());
+        let json = fs::read_to_string(directory.join("run.json")).expect("the run");
+        let json: serde_json::Value = serde_json::from_str(&json).expect("the run is JSON");
+        assert_eq!(json["params"]["keys"], keys);
     }
 }
 
