@@ -408,30 +408,3 @@ fn opening_looks_at_segments_only() {
     assert!(items >= 400 && items < pairs / 2, "{items} of {pairs}");
     assert_eq!((map.len(), map.recovery().items), (pairs, pairs));
 }
-
-/// When the disk has no room for a batch, the batch stores the values before the first one without
-/// room.
-#[test]
-fn a_batch_ends_at_its_first_error() {
-    let simulation = Simulation::new(Persistency::Pages);
-    let map: PeaMultiMap<u64, u64> = simulation.create(&Options::new().threads(1)).unwrap();
-    map.insert_many(&(0..1000).map(|key| (key, 0)).collect::<Vec<_>>()).unwrap();
-    map.sync().unwrap();
-    simulation.fill_disk_at(Some(map.file_bytes()));
-    let mut refusals_in_the_middle = 0;
-    for round in 1..2000 {
-        // Values of one key, whose buffer becomes larger, and of others, which have room.
-        let entries: Vec<(u64, u64)> =
-            (0..256).map(|n| (if n % 8 < 7 { 7 } else { 1000 + n }, round << 16 | n)).collect();
-        let result = map.insert_many(&entries);
-        let is_stored = |&(key, value): &(u64, u64)| map.contains_pair(&key, &value);
-        let stored = entries.iter().filter(|entry| is_stored(entry)).count();
-        assert!(entries[..stored].iter().all(is_stored), "round {round}: no prefix");
-        assert_eq!(result.is_ok(), stored == entries.len());
-        refusals_in_the_middle += usize::from(stored > 0 && result.is_err());
-        if result.is_err() && stored == 0 {
-            break;
-        }
-    }
-    assert!(refusals_in_the_middle > 0, "no batch was refused in the middle");
-}
