@@ -233,3 +233,52 @@ impl Pool {
         Ok(())
     }
 }
+
+/// The header of a file whose pages are copied.
+impl Pool {
+    /// Whether the machine was started again since the file was open last, and the file was not
+    /// closed.
+    pub(super) fn was_cut(&self) -> bool {
+        // Relaxed: before the pool is shared.
+        let (since, begun) =
+            (self.page.boot().load(Ordering::Relaxed), self.page.begun().load(Ordering::Relaxed));
+        let is_new = begun == 0;
+        !self.was_closed() && !is_new && self.backing.boot() != Some(since)
+    }
+
+    /// Marks the file as open, with the present start of the machine; durably, unless it says so
+    /// already.
+    pub(super) fn open_for_copies(&self) -> Result<(), Error> {
+        let boot = self.backing.boot().unwrap_or(0);
+        if self.backing.is_read_only()
+            || !self.is_closed() && self.page.boot().load(Ordering::Relaxed) == boot
+        {
+            return Ok(());
+        }
+        // Both words are in one sector, and stored in this order.
+        self.store_word(self.page.boot(), boot);
+        self.set_session(true);
+        self.sync_header()
+    }
+
+    /// Says durably that an epoch is durable.
+    pub(super) fn set_epoch(&self, epoch: u64) -> Result<(), Error> {
+        self.store_word(self.page.root(), epoch);
+        if seeded(Bug::EpochBeforeBarrier) {
+            self.sync_header()?;
+            return self.barrier();
+        }
+        if seeded(Bug::EpochUnsynced) { Ok(()) } else { self.sync_header() }
+    }
+
+    fn sync_header(&self) -> Result<(), Error> {
+        if self.backing.is_read_only() {
+            return Ok(());
+        }
+        let synced = self.backing.sync_range(self.page.address(), SECTOR, 0);
+        synced.map_err(|error| {
+            self.poison();
+            error_of("write the file", error)
+        })
+    }
+}
