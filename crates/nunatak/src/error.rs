@@ -86,6 +86,13 @@ pub enum FileError {
         /// The latest version that this library knows.
         known: u32,
     },
+    /// The file has an earlier version of the format, which this library does not read.
+    OlderVersion {
+        /// The file's version.
+        found: u32,
+        /// The only version that this library knows.
+        known: u32,
+    },
     /// The file was written by a machine of the other endianness.
     OtherEndianness,
     /// The file holds another kind of map, or other types of keys and values.
@@ -109,6 +116,12 @@ pub enum FileError {
     InUse,
     /// The map was opened only for reading.
     ReadOnly,
+    /// The map was opened by another process, of which this one is a fork. Only the process that
+    /// has opened a map changes and closes it.
+    Forked,
+    /// The file consists of too many pieces to grow by another one.
+    /// [`shrink_to_fit`](crate::durable::FileMap::shrink_to_fit) makes them fewer.
+    TooManyExtents,
     /// Persistent memory was requested, but the file is not on it.
     NotPersistentMemory,
     /// The disk is full, and the map has no room left. Nothing was changed, except by earlier
@@ -132,6 +145,10 @@ impl fmt::Display for FileError {
                 f,
                 "the file is of version {found} of the format, and {known} is the latest known"
             ),
+            Self::OlderVersion { found, known } => write!(
+                f,
+                "the file is of version {found} of the format, and only {known} can be read"
+            ),
             Self::OtherEndianness => {
                 f.write_str("the file is of a machine of the other endianness")
             }
@@ -142,6 +159,8 @@ impl fmt::Display for FileError {
             Self::Corrupt { what } => write!(f, "the file is corrupt: {what}"),
             Self::InUse => f.write_str("the file is in use by another map"),
             Self::ReadOnly => f.write_str("the map was opened to be read"),
+            Self::Forked => f.write_str("the map was opened by the parent of this process"),
+            Self::TooManyExtents => f.write_str("the file consists of too many pieces to grow"),
             Self::NotPersistentMemory => f.write_str("the file is not on persistent memory"),
             Self::Full => f.write_str("the disk is full, and so is the map"),
             Self::Poisoned => f.write_str(

@@ -9,7 +9,6 @@ use nunatak::durable::{
 };
 use nunatak::{Error, FileError};
 use std::fs;
-use std::path::Path;
 use temporary::{Temporary, error};
 
 fn small() -> Options {
@@ -61,23 +60,6 @@ fn a_map_is_there_again() {
         let of = |stats: nunatak::BlobStats| (stats.blobs, stats.live_bytes, stats.placed_bytes);
         assert_eq!(of(again), of(stats));
     }
-}
-
-/// A file that version 1 of the format has written: it can be read for ever.
-#[test]
-fn a_file_of_version_1_is_read() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/turbo-blobs-1.map");
-    let map = TurboBlobMap::open_with(&golden, &Options::new().read_only(true)).unwrap();
-    assert_eq!((map.len(), map.verify()), (100, Ok(100)));
-    assert!(is_there(&map, 2..102));
-    assert_eq!(map.put(b"a", b"1"), Err(error(FileError::ReadOnly)));
-    // A copy can be changed, too.
-    let directory = Temporary::new();
-    fs::copy(&golden, directory.path()).unwrap();
-    let map = TurboBlobMap::open(directory.path()).unwrap();
-    fill(&map, 102..2000);
-    assert!(map.delete(&key(5)).unwrap());
-    assert_eq!(map.verify(), Ok(1997));
 }
 
 #[test]

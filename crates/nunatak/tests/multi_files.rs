@@ -9,7 +9,6 @@ use nunatak::durable::{
 };
 use nunatak::{Error, FileError};
 use std::fs;
-use std::path::Path;
 use temporary::{Temporary, error};
 
 type Map = PeaMultiMap<u64, u64>;
@@ -63,23 +62,6 @@ fn a_map_is_there_again() {
         }
         assert_eq!(FileKind::of(directory.path()), Ok(FileKind::PeaMulti));
     }
-}
-
-/// A file that version 1 of the format has written, of 40 keys: it can be read for ever.
-#[test]
-fn a_file_of_version_1_is_read() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pea-multi-1.map");
-    let read = Options::new().read_only(true);
-    let map: Map = PeaMultiMap::open_with(&golden, &read).unwrap();
-    assert_eq!(map.verify(), Ok(780));
-    assert!(is_triangle(&map, 40));
-    // A copy can be changed, too.
-    let directory = Temporary::new();
-    fs::copy(&golden, directory.path()).unwrap();
-    let map: Map = PeaMultiMap::open(directory.path()).unwrap();
-    (0..40).for_each(|key| assert_eq!(map.remove_all(&key), Ok(key as usize)));
-    triangle(&map, 80);
-    assert!(is_triangle(&map, 80) && map.verify().is_ok());
 }
 
 /// Room of removed values in a killed process's file is used again when all segments were looked

@@ -334,14 +334,16 @@ fn a_page_of_zeros_that_is_none_is_found<D: DurableDesign>() {
     assert_eq!(map.verify(), Err(error(FileError::Corrupt { what })));
 }
 
-/// The extent entry of the file's pages is damaged: versions then name pages that do not exist,
+/// Both extent entries of the file's pages are gone: versions then name pages that do not exist,
 /// also after the file has got as many new ones.
 fn pages_that_are_gone_are_missed<D: DurableDesign>() {
     let simulation = Simulation::new(Persistency::Pages);
     let map: Words<D> = simulation.create(&small()).unwrap();
     (0..60).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
     let mut image = simulation.crash(simulation.moment()).latest();
-    image[512..520].fill(0xFF);
+    let is_entry_of_pages = |entry: &&mut [u8]| entry[6] >> 4 == 8 && entry[0] > 0;
+    let entries = image[8192..40_960].chunks_exact_mut(32).filter(is_entry_of_pages);
+    assert!(entries.map(|entry| entry[..8].fill(0)).count() >= 2);
     let killed = Simulation::of(&image, Persistency::Pages).of_killed();
     let opened: Result<Words<D>, _> = killed.open(&Options::new());
     let Ok(map) = opened else { return };

@@ -6,32 +6,13 @@ mod temporary;
 use nunatak::durable::{Options, PeaMap, Persistency, Simulation};
 use nunatak::{Error, FileError};
 use std::fs;
-use std::path::Path;
-use temporary::{Temporary, error};
+use temporary::Temporary;
 
 type Map = PeaMap<u64, u64>;
 
 /// Segments that split after tens of keys.
 fn small() -> Options {
     Options::new().segment_buckets(2)
-}
-
-/// A file that version 1 of the format has written, with the squares of the numbers
-/// below a thousand: it can be read for ever.
-#[test]
-fn a_file_of_version_1_is_read() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pea-1.map");
-    let read = Options::new().read_only(true);
-    let map: Map = PeaMap::open_with(&golden, &read).unwrap();
-    assert_eq!((map.len(), map.verify()), (1000, Ok(1000)));
-    assert!((0..1000).all(|key| map.get(&key) == Some(key * key)));
-    assert_eq!(map.remove(&1), Err(error(FileError::ReadOnly)));
-    // A copy can be changed, too.
-    let directory = Temporary::new();
-    fs::copy(&golden, directory.path()).unwrap();
-    let map: Map = PeaMap::open(directory.path()).unwrap();
-    (0..5000).for_each(|key| assert!(map.insert(key, key).is_ok()));
-    assert_eq!(map.verify(), Ok(5000));
 }
 
 /// A closed file's number of pairs is checked, too.

@@ -141,6 +141,8 @@ impl MapInFile for BlobsInFile {
     type Entry = (Bytes, Bytes);
     type Table = File;
 
+    const REHEARSES: bool = true;
+
     fn create(backing: Backing, options: &Options) -> Result<Self, Error> {
         let config = File::config_for(options.turbo.clone(), options.capacity)?;
         // A simulation must do the same every time.

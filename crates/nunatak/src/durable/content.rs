@@ -31,6 +31,11 @@ pub trait MapInFile: Send + Sync + Sized + 'static {
     #[doc(hidden)]
     type Table: FileTable;
 
+    /// Whether the file is opened once before, with all changes in this process only. If not,
+    /// opening validates the whole file before it changes anything.
+    #[doc(hidden)]
+    const REHEARSES: bool;
+
     #[doc(hidden)]
     fn create(backing: Backing, options: &Options) -> Result<Self, Error>;
     #[doc(hidden)]

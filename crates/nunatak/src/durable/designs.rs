@@ -26,6 +26,10 @@ use core::marker::PhantomData;
 pub trait DurableDesign:
     HashesWith<StableHash> + Unshadowed + Design<Table<StableCodec>: FileTable>
 {
+    /// [`MapInFile::REHEARSES`](super::MapInFile).
+    #[doc(hidden)]
+    const REHEARSES: bool;
+
     /// `bits`: the sizes of a key's word and of a value's word, in bits.
     #[doc(hidden)]
     fn create(

@@ -106,6 +106,8 @@ impl<T: MapInFile> FileMap<T> {
 
     /// Opens a file, and recovers it if it was not closed.
     ///
+    /// A file that can't be opened is left as it was, byte for byte.
+    ///
     /// Opening an [`IcebergMap`](crate::durable::IcebergMap) takes about as long as reading the
     /// file, opening any other map a few milliseconds. If not every word stands for a key and for a
     /// value (types of fewer than 64 bits, pairs), opening the file checks all entries in addition.
@@ -202,17 +204,26 @@ impl<T: MapInFile> FileMap<T> {
     }
 
     pub(super) fn open_in(backing: Backing, options: &Options) -> Result<Self, Error> {
+        if T::REHEARSES && !backing.is_read_only() {
+            // Changes nothing in the file, and fails if the file is damaged.
+            match T::open(backing.rehearsal()?, options) {
+                // Recovery needs more room, which it can't have in this process alone.
+                Ok(_) | Err(Error::File(FileError::ReadOnly)) => {}
+                Err(error) => return Err(error),
+            }
+        }
         let (map, recovery) = T::open(backing, options)?;
         Self::of(map, options, recovery)
     }
 
     fn of(map: T, options: &Options, recovery: Recovery) -> Result<Self, Error> {
         let (map, durability) = (Arc::new(map), options.durability);
-        let maintenance = match options.read_only {
-            true => None,
-            false => Maintenance::start(&map, durability)?,
-        };
-        Ok(Self { map, session: Session::new(durability, maintenance, recovery) })
+        // If the thread can't be started, the file is closed.
+        let mut file = Self { map, session: Session::new(durability, recovery) };
+        if !options.read_only {
+            file.session.set_maintenance(Maintenance::start(&file.map, durability)?);
+        }
+        Ok(file)
     }
 
     pub(super) fn table(&self) -> &T::Table {
@@ -256,6 +267,12 @@ impl<T: MapInFile> FileMap<T> {
     }
 
     fn finish(&mut self) -> Result<(), Error> {
+        if self.table().pool().is_forked() {
+            // All of this belongs to the other process, whose threads may have held locks.
+            self.session.leave_maintenance();
+            core::mem::forget(Arc::clone(&self.map));
+            return Err(FileError::Forked.into());
+        }
         self.session.end_maintenance();
         let pool = self.table().pool();
         if pool.backing().is_read_only() || pool.is_closed() {

@@ -65,6 +65,9 @@ fn word_of_blocks<B: BlockSizes>() -> u64 {
 }
 
 impl<B: BlockSizes> DurableDesign for InFile<Iceberg<B>> {
+    // The scan validates a file before anything is changed.
+    const REHEARSES: bool = false;
+
     #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
     fn create(
         backing: Backing,

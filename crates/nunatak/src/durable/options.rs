@@ -52,6 +52,7 @@ pub struct Options {
     pub(super) threads: Option<usize>,
     pub(super) journal: Option<u64>,
     pub(super) huge_pages: bool,
+    pub(super) after_power_cut: bool,
     pub(super) segment_buckets: usize,
     pub(super) turbo: crate::table::turbo::Config,
 }
@@ -67,6 +68,7 @@ impl Default for Options {
             threads: None,
             journal: None,
             huge_pages: false,
+            after_power_cut: false,
             segment_buckets: crate::table::pea::Config::default().buckets,
             turbo: crate::table::turbo::Config::default(),
         }
@@ -195,6 +197,24 @@ impl Options {
         self
     }
 
+    /// Opens a file as one that the power cut has left, whatever its header says: its maps are in
+    /// the state of the last sync, or (an [`IcebergMap`](crate::durable::IcebergMap)) later.
+    ///
+    /// This is for an image of a whole disk, or of a virtual machine, that was made while the file
+    /// was open and the machine ran on. A file that was copied, or that is in a snapshot of a file
+    /// system, is recognized by itself: it has another inode or is on another device.
+    /// A file that was closed is opened as it is.
+    ///
+    /// ```
+    /// # use nunatak::durable::Options;
+    /// let options = Options::new().after_power_cut(true);
+    /// ```
+    #[must_use]
+    pub fn after_power_cut(mut self, after_power_cut: bool) -> Self {
+        self.after_power_cut = after_power_cut;
+        self
+    }
+
     /// Sets how many buckets of 256 bytes a segment of a [`PeaMap`](crate::durable::PeaMap) has: a
     /// power of two from 2 to 65,536, by default 2048. A file keeps the value that it was created
     /// with.
@@ -264,7 +284,7 @@ impl Options {
 
     /// Of a file whose pages are copied: no journal, since a sync writes the copied pages.
     pub(super) fn wanted_by_copies(&self) -> Wanted {
-        Wanted { journal: 0, huge_pages: self.huge_pages }
+        Wanted { journal: 0, ..self.wanted() }
     }
 
     pub(super) fn wanted(&self) -> Wanted {
@@ -272,7 +292,11 @@ impl Options {
             Durability::Synced | Durability::Interval(_) => 16 << 20,
             Durability::Process | Durability::PersistentMemory => 0,
         };
-        Wanted { journal: self.journal.unwrap_or(by_default), huge_pages: self.huge_pages }
+        Wanted {
+            journal: self.journal.unwrap_or(by_default),
+            huge_pages: self.huge_pages,
+            after_power_cut: self.after_power_cut,
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {

@@ -84,6 +84,8 @@ fn config_of(words: &Description, duplicates: bool) -> Result<Config, Error> {
 }
 
 impl DurableDesign for InFile<Pea> {
+    const REHEARSES: bool = true;
+
     #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
     fn create(backing: Backing, options: &Options, bits: (u32, u32)) -> Result<File, Error> {
         create(backing, options, bits, false)

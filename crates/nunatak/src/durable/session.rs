@@ -64,11 +64,14 @@ pub(super) fn admit_new(table: &impl FileTable) -> Result<(), Error> {
 
 #[cold]
 fn refusal(table: &impl FileTable) -> Result<(), Error> {
-    Err(match table.pool().backing().is_read_only() {
-        true => FileError::ReadOnly,
-        false => FileError::Poisoned,
-    }
-    .into())
+    let error = if table.pool().is_forked() {
+        FileError::Forked
+    } else if table.pool().backing().is_read_only() {
+        FileError::ReadOnly
+    } else {
+        FileError::Poisoned
+    };
+    Err(error.into())
 }
 
 #[cold]
@@ -88,10 +91,13 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn new(
         durability: Durability,
-        maintenance: Option<Maintenance>,
         recovery: Recovery,
     ) -> Self {
-        Self { durability, maintenance, group: Group::default(), recovery }
+        Self { durability, maintenance: None, group: Group::default(), recovery }
+    }
+
+    pub(super) fn set_maintenance(&mut self, maintenance: Option<Maintenance>) {
+        self.maintenance = maintenance;
     }
 
     /// Returns the result of an operation once it is as durable as promised.
@@ -106,6 +112,11 @@ impl Session {
     /// Returns what recovery has found, when the file was opened and since.
     pub(super) fn recovery(&self, table: &impl FileTable) -> Recovery {
         Recovery { items: self.recovery.items + table.found(), ..self.recovery }
+    }
+
+    /// Leaves the thread of maintenance to the process that has it.
+    pub(super) fn leave_maintenance(&mut self) {
+        core::mem::forget(self.maintenance.take());
     }
 
     /// Ends the thread of maintenance, if there is one.

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::hash::HashCodec;
 use crate::memory::durable::{Durable, Pool};
+use crate::table::PairTable;
 use crate::table::iceberg::{BlockSizes, Table};
 use crate::table::paged::PagedTable;
 
@@ -65,6 +66,12 @@ impl<P: HashCodec, B: BlockSizes> FileTable for Table<P, B, Durable> {
 
     fn check(&self, is_pair: &(dyn Fn(u64, u64) -> bool + Sync)) -> Result<usize, Error> {
         self.verify(is_pair)
+    }
+
+    fn prepare_close(&self) -> Result<(), Error> {
+        // The next open counts the items.
+        self.pool().set_items(PairTable::len(self));
+        Ok(())
     }
 }
 

@@ -66,6 +66,8 @@ fn describe(config: &Config, hash: StableHash, bits: (u32, u32)) -> Description 
 }
 
 impl DurableDesign for InFile<Turbo> {
+    const REHEARSES: bool = true;
+
     #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
     fn create(backing: Backing, options: &Options, bits: (u32, u32)) -> Result<File, Error> {
         let config = File::config_for(options.turbo.clone(), options.capacity)?;

@@ -198,6 +198,11 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         false
     }
 
+    /// Whether the medium belongs to another process, of which this one is a fork.
+    fn is_forked(&self) -> bool {
+        false
+    }
+
     /// Returns a number that changes when pages are given out again. A reader that has announced no
     /// operation may still be reading such a page.
     #[inline(always)]

@@ -16,6 +16,7 @@ impl Temporary {
     }
 }
 
+#[allow(dead_code, reason = "some tests expect no errors")]
 pub(crate) fn error(file: FileError) -> Error {
     Error::File(file)
 }

@@ -5,9 +5,10 @@ use super::recorder::Recorder;
 use super::{flush, header};
 use crate::error::{Error, FileError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,12 +17,14 @@ use std::sync::Arc;
 pub struct Backing {
     file: OwnedFd,
     is_read_only: bool,
+    /// Whether another backing has the lock.
+    is_rehearsal: bool,
     /// Whether the file is on persistent memory, and is used as such.
     is_persistent_memory: bool,
     /// In a simulation: it is told of every event.
     recorder: Option<Arc<Recorder>>,
-    /// A number for the time since the machine was started, if it is known.
-    boot: Option<u64>,
+    /// A number for this file since the machine was started, if it is known.
+    since: Option<u64>,
     /// While the file is made: its temporary path, and its final one.
     temporary: Option<Unpublished>,
 }
@@ -44,20 +47,27 @@ impl Backing {
         let Some(name) = path.file_name() else {
             return Err(error_of("create the file", Errno::ISDIR));
         };
-        let mut temporary = std::ffi::OsString::from(".");
-        temporary.push(name);
-        temporary.push(format!(".{}.new", std::process::id()));
-        let temporary = path.with_file_name(temporary);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-        let file = rustix::fs::open(&temporary, flags, Mode::from_raw_mode(0o644))
-            .map_err(|error| error_of("create the file", error))?;
+        let (temporary, file) = loop {
+            let mut temporary = std::ffi::OsString::from(".");
+            temporary.push(name);
+            temporary.push(format!(".{:016x}.new", RandomState::new().hash_one(())));
+            let temporary = path.with_file_name(temporary);
+            // A name of its own: others may create a file of this name at the same time.
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            match rustix::fs::open(&temporary, flags, Mode::from_raw_mode(0o644)) {
+                Ok(file) => break (temporary, file),
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error_of("create the file", error)),
+            }
+        };
         let temporary = Some(Unpublished { temporary, path: path.to_owned(), is_published: false });
         let backing = Self {
+            since: since(&file),
             file,
             is_read_only: false,
+            is_rehearsal: false,
             is_persistent_memory: persistent_memory,
             recorder: None,
-            boot: boot(),
             temporary,
         };
         backing.lock(FlockOperation::NonBlockingLockExclusive)?;
@@ -78,11 +88,12 @@ impl Backing {
         let file = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|error| error_of("open the file", error))?;
         let backing = Self {
+            since: since(&file),
             file,
             is_read_only,
+            is_rehearsal: false,
             is_persistent_memory: persistent_memory && !is_read_only,
             recorder: None,
-            boot: boot(),
             temporary: None,
         };
         let stat =
@@ -98,6 +109,20 @@ impl Backing {
             backing.check_persistent_memory()?;
         }
         Ok(backing)
+    }
+
+    /// Returns the same file, to be read. Changes stay in this process.
+    pub(crate) fn rehearsal(&self) -> Result<Self, Error> {
+        let file = rustix::io::fcntl_dupfd_cloexec(&self.file, 0);
+        Ok(Self {
+            file: file.map_err(|error| error_of("open the file", error))?,
+            is_read_only: true,
+            is_rehearsal: true,
+            is_persistent_memory: false,
+            recorder: None,
+            since: self.since,
+            temporary: None,
+        })
     }
 
     /// Makes a file in memory with these contents, and tells a recorder of every event. The caller
@@ -116,20 +141,27 @@ impl Backing {
         while at < contents.len() {
             at += rustix::io::pwrite(&file, &contents[at..], at as u64).map_err(simulate)?;
         }
-        let word = contents.get(header::BOOT..header::BOOT + 8);
-        let before = word.map_or(0, |word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
+        let before = header::since_of(contents).max(FIRST_START);
         Ok(Self {
             file,
             is_read_only: false,
+            is_rehearsal: false,
             is_persistent_memory,
             recorder: Some(recorder),
-            boot: Some(before.wrapping_add(u64::from(was_started_again)).max(1)),
+            since: Some(before + u64::from(was_started_again)),
             temporary: None,
         })
     }
 
     fn lock(&self, operation: FlockOperation) -> Result<(), Error> {
         rustix::fs::flock(&self.file, operation).map_err(|error| error_of("lock the file", error))
+    }
+
+    /// Lets others open the file, though forks of this process have it open.
+    pub(super) fn unlock(&self) {
+        if !self.is_rehearsal {
+            let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        }
     }
 
     /// Checks that a synchronous mapping is possible, if one is wanted.
@@ -192,9 +224,9 @@ impl Drop for Unpublished {
 pub(crate) fn kind_of(path: &Path) -> Result<Option<header::Kind>, Error> {
     // Does not wait for the other end of a pipe.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let mut page = [0; header::KIND];
+    let mut page = [0; 2 * header::HEADER];
     let file = rustix::fs::open(path, flags, Mode::empty());
-    let read = file.and_then(|file| rustix::io::read(file, &mut page));
+    let read = file.and_then(|file| rustix::io::pread(file, &mut page, 0));
     let bytes = read.map_err(|error| error_of("open the file", error))?;
     let number = header::kind_of(&page[..bytes])?;
     let known = [
@@ -207,11 +239,19 @@ pub(crate) fn kind_of(path: &Path) -> Result<Option<header::Kind>, Error> {
     Ok(known.into_iter().find(|&kind| kind as u64 == number))
 }
 
-/// Returns a number that is not zero and differs after each start of the machine.
-fn boot() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
-    u64::from_str_radix(&digits, 16).ok().filter(|&boot| boot != 0)
+/// The least number of a start of the machine.
+const FIRST_START: u64 = header::UNKNOWN + 1;
+
+/// Returns a number that differs after each start of the machine, and for each copy of a file. (The
+/// number of a deleted file's inode is given to another file, so the time of its birth counts, too.)
+fn since(file: &OwnedFd) -> Option<u64> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let flags = StatxFlags::INO | StatxFlags::BTIME;
+    let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, flags).ok()?;
+    let born = (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec);
+    let device = (stat.stx_dev_major, stat.stx_dev_minor);
+    let name = format!("{} {device:?} {} {born:?}", boot.trim(), stat.stx_ino);
+    Some((xxhash_rust::xxh3::xxh3_64(name.as_bytes()) & header::MOST).max(FIRST_START))
 }
 
 /// Renames a file to a name that is not taken.
@@ -246,10 +286,10 @@ impl Backing {
         self.is_persistent_memory
     }
 
-    /// Returns a number for the time since the machine was started, if it is known. Stores since
+    /// Returns a number for this file since the machine was started, if it is known. Stores since
     /// then are still in the page cache.
-    pub(super) fn boot(&self) -> Option<u64> {
-        self.boot
+    pub(super) fn since(&self) -> Option<u64> {
+        self.since
     }
 
     pub(super) fn map_flags(&self) -> MapFlags {

@@ -1,23 +1,33 @@
 //! Which pages of the file belong to which part of a table.
 //!
 //! A part grows by extents: pages that follow each other in the file, and that are mapped behind
-//! the part's other pages. An entry is two words of one cache line, and the second word is stored
-//! first. So a crash leaves all of an entry or nothing.
+//! the part's other pages. An entry is three words of one cache line, and the first word is stored
+//! last. So a crash leaves all of an entry or nothing.
 //!
 //! ```text
-//! first    63          56 55    52 51                                          0
-//!          | checksum     | part   | page of the file where the extent begins |
-//! second   63          48 47                                                   0
-//!          | number       | pages                                             |
+//! first    63     56 55    52 51                                          0
+//!          | 0      | part   | page of the file where the extent begins |
+//! second   63          48 47                                              0
+//!          | number      | pages                                         |
+//! check    XXH3 of both, and of the entry's number
 //! ```
+//!
+//! There are two copies of each entry. An entry is stored in the first copy, and then in the
+//! second. So at most one of them is missing after a crash: an extent exists if a copy names it. A
+//! copy that is damaged counts for nothing.
+//!
+//! An extent that grows or shrinks gets another entry, and then the old one is cleared. If a crash
+//! leaves both, the longer extent counts.
 
 use super::PAGE;
 use crate::error::{Error, FileError};
 use crate::memory::Part;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The number of entries: parts double, so twenty extents of each part would be enough.
-pub(super) const ENTRIES: usize = 224;
+/// The number of entries.
+pub(super) const ENTRIES: usize = 512;
+/// The bytes from one entry to the next.
+pub(super) const ENTRY: usize = 32;
 
 const PAGE_BITS: u32 = 52;
 const COUNT_BITS: u32 = 48;
@@ -27,6 +37,28 @@ const COUNT_BITS: u32 = 48;
 pub(super) struct Entry<'p> {
     pub(super) first: &'p AtomicU64,
     pub(super) second: &'p AtomicU64,
+    pub(super) check: &'p AtomicU64,
+}
+
+/// The contents of a copy of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Empty,
+    Extent(Extent),
+    Damaged,
+}
+
+impl Entry<'_> {
+    fn content(&self, number: usize) -> Content {
+        // Relaxed: before the pool is shared.
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let (first, second) = (load(self.first), load(self.second));
+        match first {
+            0 => Content::Empty,
+            _ if load(self.check) != check(number, first, second) => Content::Damaged,
+            _ => Content::Extent(Extent::decode(first, second)),
+        }
+    }
 }
 
 /// Pages of the file, and the part that they belong to.
@@ -54,29 +86,29 @@ impl Extent {
         (self.start + self.pages) * PAGE as u64
     }
 
-    pub(super) fn encode(&self) -> (u64, u64) {
+    /// Returns the words of an entry with this number: the first, the second, and the check.
+    pub(super) fn encode(&self, entry: usize) -> [u64; 3] {
         let second = u64::from(self.number) << COUNT_BITS | self.pages;
         let first = u64::from(self.part & 15) << PAGE_BITS | self.start;
-        (checksum(first, second) << 56 | first, second)
+        [first, second, check(entry, first, second)]
     }
 
-    /// Returns nothing if the entry is empty, or if it was not written in full.
-    pub(super) fn decode(first: u64, second: u64) -> Option<Self> {
-        let extent = Self {
+    fn decode(first: u64, second: u64) -> Self {
+        Self {
             part: (first >> PAGE_BITS & 15) as u8,
             number: (second >> COUNT_BITS) as u16,
             start: first & ((1 << PAGE_BITS) - 1),
             pages: second & ((1 << COUNT_BITS) - 1),
-        };
-        (first != 0 && extent.encode() == (first, second)).then_some(extent)
+        }
     }
 }
 
-fn checksum(first: u64, second: u64) -> u64 {
-    let mut bytes = [0; 16];
+fn check(entry: usize, first: u64, second: u64) -> u64 {
+    let mut bytes = [0; 24];
     bytes[..8].copy_from_slice(&first.to_le_bytes());
-    bytes[8..].copy_from_slice(&second.to_le_bytes());
-    u64::from(crc32fast::hash(&bytes) & 0xFF)
+    bytes[8..16].copy_from_slice(&second.to_le_bytes());
+    bytes[16..].copy_from_slice(&(entry as u64).to_le_bytes());
+    xxhash_rust::xxh3::xxh3_64(&bytes)
 }
 
 /// The extents of a file, each with its entry.
@@ -90,34 +122,64 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Reads the entries of a file of so many bytes. Leaves out entries that were not written in
-    /// full or lie beyond the end of the file: the table that needs such an extent reports an
-    /// error.
-    pub(super) fn read<'p>(entry: impl Fn(usize) -> Entry<'p>, bytes: u64) -> Result<Self, Error> {
+    /// Reads both copies of the entries of a file of so many bytes. Leaves out extents that lie
+    /// beyond the end of the file, and those of the same part behind them: a power cut may have
+    /// kept the entry and lost the growth.
+    ///
+    /// # Errors
+    /// If no power cut can leave such entries.
+    pub(super) fn read<'p>(
+        entry: impl Fn(usize, usize) -> Entry<'p>,
+        bytes: u64,
+    ) -> Result<Self, Error> {
+        let corrupt = |what| Err(FileError::Corrupt { what }.into());
         let mut table = Self::default();
         for number in 0..ENTRIES {
-            let Entry { first, second } = entry(number);
-            let (first, second) = (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed));
-            match Extent::decode(first, second) {
-                Some(extent) if extent.end() <= bytes => table.extents.push((number, extent)),
-                Some(extent) => {
-                    table.missing = table.missing.max(Some(extent.end()));
-                    table.unused.push(number);
+            let extent = match (entry(0, number).content(number), entry(1, number).content(number)) {
+                (Content::Extent(first), Content::Extent(second)) if first != second => {
+                    return corrupt("the copies of an extent differ");
                 }
-                None => table.unused.push(number),
+                (Content::Extent(extent), _) | (_, Content::Extent(extent)) => extent,
+                (Content::Damaged, Content::Damaged) => {
+                    return corrupt("both copies of an extent");
+                }
+                _ => {
+                    table.unused.push(number);
+                    continue;
+                }
+            };
+            if extent.end() <= bytes {
+                table.extents.push((number, extent));
+            } else {
+                table.missing = table.missing.max(Some(extent.end()));
+                table.unused.push(number);
             }
         }
+        // The first entries are taken first.
         table.unused.reverse();
-        table.extents.sort_by_key(|(_, extent)| (extent.part, extent.number));
+        // The longest extent first, of those that replace each other.
+        let key = |extent: &Extent| (extent.part, extent.number, core::cmp::Reverse(extent.pages));
+        table.extents.sort_by_key(|(_, extent)| key(extent));
+        table.drop_replaced();
         table.drop_gaps();
         let mut ranges: Vec<_> = table.extents.iter().map(|(_, e)| (e.start, e.pages)).collect();
         ranges.sort_unstable();
         let overlap = ranges.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0);
         let is_sound = !overlap && ranges.iter().all(|&(start, pages)| start > 0 && pages > 0);
-        if !is_sound {
-            return Err(FileError::Corrupt { what: "extents overlap" }.into());
-        }
-        Ok(table)
+        if is_sound { Ok(table) } else { corrupt("extents overlap") }
+    }
+
+    /// Leaves out extents that a longer one replaces.
+    fn drop_replaced(&mut self) {
+        let Self { extents, unused, .. } = self;
+        extents.dedup_by(|(number, extent), (_, longer)| {
+            let is_replaced = (extent.part, extent.number, extent.start)
+                == (longer.part, longer.number, longer.start);
+            if is_replaced {
+                unused.push(*number);
+            }
+            is_replaced
+        });
     }
 
     /// Leaves out the extents behind a missing one.
@@ -130,10 +192,22 @@ impl Table {
                 *next += 1;
                 kept.push((number, extent));
             } else {
+                self.missing = self.missing.max(Some(extent.end()));
                 self.unused.push(number);
             }
         }
         self.extents = kept;
+    }
+
+    /// Takes a free entry. The last one is for an extent that changes its length.
+    pub(super) fn take_unused(&mut self, is_change: bool) -> Option<usize> {
+        if is_change || self.unused.len() > 1 { self.unused.pop() } else { None }
+    }
+
+    /// Returns the last extent of a part, and its place in the list.
+    pub(super) fn last_of(&self, part: Part) -> Option<(usize, Extent)> {
+        let at = self.extents.iter().rposition(|(_, extent)| extent.part == part as u8)?;
+        Some((at, self.extents[at].1))
     }
 
     pub(super) fn of(&self, part: Part) -> impl Iterator<Item = Extent> {
@@ -152,32 +226,91 @@ impl Table {
 mod tests {
     use super::*;
 
-    #[test]
-    fn extents_are_read_as_they_were_written() {
-        let extent = Extent { part: 3, number: 9, start: 1 << 30, pages: 5 };
-        let (first, second) = extent.encode();
-        assert_eq!(Extent::decode(first, second), Some(extent));
-        assert_eq!(Extent::decode(0, second), None);
-        assert_eq!(Extent::decode(first, 0), None);
+    /// Both copies of the entries of a file.
+    struct Words([Vec<[AtomicU64; 3]>; 2]);
+
+    impl Words {
+        fn new() -> Self {
+            Self([0, 1].map(|_| (0..ENTRIES).map(|_| Default::default()).collect()))
+        }
+
+        fn write(&self, at: usize, extent: Extent) {
+            (0..2).for_each(|copy| self.write_copy(copy, at, extent));
+        }
+
+        fn write_copy(&self, copy: usize, at: usize, extent: Extent) {
+            let words = self.0[copy][at].iter().zip(extent.encode(at));
+            words.for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+        }
+
+        fn clear_copy(&self, copy: usize, at: usize) {
+            self.0[copy][at][0].store(0, Ordering::Relaxed);
+        }
+
+        fn read(&self, pages: u64) -> Result<Vec<Extent>, Error> {
+            let entry = |copy: usize, number: usize| {
+                let [first, second, check] = &self.0[copy][number];
+                Entry { first, second, check }
+            };
+            let table = Table::read(entry, pages * PAGE as u64)?;
+            assert_eq!(table.extents.len() + table.unused.len(), ENTRIES);
+            Ok(table.extents.into_iter().map(|(_, extent)| extent).collect())
+        }
+    }
+
+    fn extent(number: u16, start: u64) -> Extent {
+        Extent { part: 1, number, start, pages: 2 }
     }
 
     #[test]
-    fn what_is_torn_or_beyond_the_end_is_left_out() {
-        let words: Vec<(AtomicU64, AtomicU64)> = (0..ENTRIES).map(|_| Default::default()).collect();
-        let entry = |number: usize| Entry { first: &words[number].0, second: &words[number].1 };
-        let write = |at: usize, extent: Extent| {
-            let (first, second) = extent.encode();
-            words[at].0.store(first, Ordering::Relaxed);
-            words[at].1.store(second, Ordering::Relaxed);
-        };
-        let extent = |number, start| Extent { part: 1, number, start, pages: 2 };
-        (0..3).for_each(|number| write(number, extent(number as u16, 1 + 2 * number as u64)));
-        let count = |bytes| Table::read(entry, bytes).map(|table| table.extents.len());
-        assert_eq!(count(7 * PAGE as u64), Ok(3));
-        assert_eq!(count(6 * PAGE as u64), Ok(2));
-        words[1].1.store(0, Ordering::Relaxed);
-        assert_eq!(count(7 * PAGE as u64), Ok(1), "the third has no place without the second");
-        write(1, extent(1, 2));
-        assert!(count(7 * PAGE as u64).is_err());
+    fn what_is_beyond_the_end_is_left_out() {
+        let words = Words::new();
+        (0..3).for_each(|number| words.write(number, extent(number as u16, 1 + 2 * number as u64)));
+        assert_eq!(words.read(7), Ok((0..3).map(|n| extent(n, 1 + 2 * u64::from(n))).collect()));
+        assert_eq!(words.read(6).unwrap().len(), 2);
+        (0..2).for_each(|copy| words.clear_copy(copy, 1));
+        assert_eq!(words.read(7).unwrap().len(), 1, "the third has no place without the second");
+        words.write(1, extent(1, 2));
+        assert!(words.read(7).is_err(), "extents overlap");
+    }
+
+    #[test]
+    fn one_copy_of_an_entry_is_enough() {
+        let words = Words::new();
+        let whole: Vec<Extent> = (0..2).map(|n| extent(n, 1 + 2 * u64::from(n))).collect();
+        whole.iter().enumerate().for_each(|(at, &one)| words.write(5 * at, one));
+        for (copy, at) in [(0, 0), (1, 0), (0, 5), (1, 5)] {
+            for bit in 0..3 * 64 {
+                let word = &words.0[copy][at][bit / 64];
+                let before = word.fetch_xor(1 << (bit % 64), Ordering::Relaxed);
+                assert_eq!(words.read(5).as_ref(), Ok(&whole), "bit {bit}");
+                word.store(before, Ordering::Relaxed);
+            }
+            words.clear_copy(copy, at);
+            assert_eq!(words.read(5).as_ref(), Ok(&whole));
+            words.write(at, whole[at / 5]);
+        }
+        // Damage to an entry that is not used.
+        words.0[1][9][0].store(1 << 40, Ordering::Relaxed);
+        assert_eq!(words.read(5).as_ref(), Ok(&whole));
+        for copy in 0..2 {
+            words.0[copy][0][1].fetch_xor(2, Ordering::Relaxed);
+        }
+        assert!(words.read(5).is_err(), "both copies are damaged");
+        words.write_copy(0, 0, whole[0]);
+        words.write_copy(1, 0, extent(0, 9));
+        assert!(words.read(20).is_err(), "the copies differ");
+    }
+
+    #[test]
+    fn the_longer_of_two_extents_counts() {
+        let words = Words::new();
+        let longer = Extent { pages: 5, ..extent(0, 1) };
+        words.write(0, extent(0, 1));
+        words.write(1, longer);
+        assert_eq!(words.read(6), Ok(vec![longer]));
+        assert_eq!(words.read(4), Ok(vec![extent(0, 1)]), "the file did not grow");
+        words.write(2, Extent { start: 9, ..longer });
+        assert_eq!(words.read(20), Ok(vec![longer]), "an extent of the same number elsewhere");
     }
 }

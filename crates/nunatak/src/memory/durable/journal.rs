@@ -37,6 +37,7 @@ use crate::memory::Part;
 use crate::sync::{
     AtomicPair, AtomicUsize, Mutex, Ordering::Relaxed, pairs_load_whole, thread_index,
 };
+use core::ops::Range;
 
 /// The unit that is noted and read at once.
 pub(super) const GRANULE: usize = size_of::<AtomicPair>();
@@ -177,8 +178,6 @@ pub(super) struct Journal {
     pub(super) base: *mut u8,
     pub(super) bytes: usize,
     changes: Changes,
-    /// The addresses at which parts are mapped.
-    regions: Mutex<Vec<(Part, core::ops::Range<usize>)>>,
     pub(super) end: Mutex<End>,
     pairs_load_whole: bool,
 }
@@ -203,18 +202,9 @@ impl Journal {
             base,
             bytes,
             changes: Changes::new(bytes / (RECORD_WORDS * 8)),
-            regions: Mutex::default(),
             end: Mutex::new(End { at: 0, sequence }),
             pairs_load_whole: pairs_load_whole(),
         }
-    }
-
-    pub(super) fn add_region(&self, part: Part, base: usize, bytes: usize) {
-        self.regions.lock().push((part, base..base + bytes));
-    }
-
-    pub(super) fn remove_region(&self, base: usize) {
-        self.regions.lock().retain(|(_, range)| range.start != base);
     }
 
     /// Notes a change of the bytes at an address, which were stored.
@@ -228,11 +218,10 @@ impl Journal {
         self.changes.note_unknown();
     }
 
-    /// Takes the noted granules with their present contents. Returns nothing if a transaction can't
-    /// describe the changes.
-    pub(super) fn drain(&self) -> Option<Vec<Record>> {
+    /// Takes the noted granules with their present contents, if these parts are mapped at these
+    /// addresses. Returns nothing if a transaction can't describe the changes.
+    pub(super) fn drain(&self, regions: &[(Part, Range<usize>)]) -> Option<Vec<Record>> {
         let granules = self.changes.take()?;
-        let regions = self.regions.lock();
         let record = |address: usize| {
             let (part, range) = regions.iter().find(|(_, range)| range.contains(&address))?;
             // SAFETY: the granule is in a region that is mapped while it is on the list. Regions

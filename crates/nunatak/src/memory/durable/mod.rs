@@ -18,6 +18,7 @@ mod extents;
 mod flush;
 mod header;
 mod journal;
+mod owner;
 mod paged;
 mod pool;
 mod recorder;

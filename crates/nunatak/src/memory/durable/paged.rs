@@ -28,8 +28,9 @@ pub struct Paged {
 impl Paged {
     /// Makes the medium of an open pool, with so many bytes of addresses.
     pub(crate) fn new(pool: Pool, bytes: usize) -> Result<Self, Error> {
+        let is_direct = is_direct(&pool)?;
         let durable = Durable::new(pool);
-        let copies = match durable.is_ordered() {
+        let copies = match is_direct {
             true => None,
             false => Some(Arc::new(ShadowPages::new(durable.shared(), bytes)?)),
         };
@@ -43,18 +44,14 @@ impl Paged {
     /// Ends recovery when all regions exist: repairs what a crash has left, as far as the medium
     /// can.
     pub(crate) fn end_recovery(&self) -> Result<(), Error> {
-        let Some(copies) = &self.copies else {
-            if !self.pool().backing().is_read_only() {
-                self.pool().set_session(true);
-            }
-            return Ok(());
-        };
-        if copies.was_cut {
+        if self.copies.is_some() && self.pool().was_cut() {
             // Dropped versions must not come back.
             self.pool().barrier()?;
         }
-        self.pool().open_for_copies()?;
-        copies.begin(copies.epoch());
+        self.pool().begin_session()?;
+        if let Some(copies) = &self.copies {
+            copies.begin(copies.epoch());
+        }
         Ok(())
     }
 
@@ -65,7 +62,22 @@ impl Paged {
 
     /// Whether the power was cut since the file was open last.
     pub(crate) fn was_cut(&self) -> bool {
-        self.copies.as_ref().is_some_and(|copies| copies.was_cut)
+        self.copies.is_some() && self.pool().was_cut()
+    }
+}
+
+/// Whether the parts of a pool are mapped directly, and not page by page.
+fn is_direct(pool: &Pool) -> Result<bool, Error> {
+    let other_medium = |what| Err(FileError::OtherKind { what }.into());
+    let is_ordered = pool.backing().is_ordered();
+    match (pool.bytes_of(Part::Segments) > 0, pool.bytes_of(Part::Pages) > 0) {
+        (false, false) => Ok(is_ordered),
+        // Without fences the order of changes would be lost.
+        (true, _) if !is_ordered && !pool.backing().is_read_only() => {
+            other_medium("medium: it is for persistent memory")
+        }
+        (false, true) if is_ordered => other_medium("medium: it is for the page cache"),
+        (is_direct, _) => Ok(is_direct),
     }
 }
 
@@ -170,6 +182,10 @@ impl Medium for Paged {
 
     fn is_read_only(&self) -> bool {
         self.pool().backing().is_read_only()
+    }
+
+    fn is_forked(&self) -> bool {
+        self.pool().is_forked()
     }
 
     #[inline(always)]
@@ -290,7 +306,7 @@ impl Copied {
             asked: AtomicUsize::new(0),
         };
         region.commit_words()?;
-        if copies.was_cut {
+        if medium.was_cut() {
             copies.drop_torn(region.map());
         }
         // Up to the last page that exists.

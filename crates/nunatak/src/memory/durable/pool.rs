@@ -9,17 +9,21 @@
 //! 4. An entry is stored when its pages are part of the file, and cleared before they are given
 //!    back. Pages that are given back read as zero when a part gets them again, also after a crash:
 //!    a barrier lies in between.
+//! 5. Opening a file changes nothing in it before [`begin_session`](Pool::begin_session), which is
+//!    called when the file has been validated.
 
 use super::backing::{Backing, error_of};
 use super::extents::{Extent, Table};
-use super::header::{self, Description, Kind, Page};
+use super::header::{self, Description, Field, Kind, Page};
 use super::journal::{Journal, Repeat};
+use super::owner::Owner;
 use super::{ALIGNMENT, PAGE};
 use crate::error::{Error, FileError};
 use crate::memory::Part;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use core::ffi::c_void;
+use core::ops::Range;
 use core::sync::atomic::AtomicBool;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::sync::OnceLock;
@@ -34,6 +38,8 @@ pub(crate) struct Wanted {
     pub(crate) journal: u64,
     /// Whether the system is asked to map the file by huge pages.
     pub(crate) huge_pages: bool,
+    /// Whether the power was cut, though the header may say otherwise: the file is a copy.
+    pub(crate) after_power_cut: bool,
 }
 
 /// An open file.
@@ -45,14 +51,16 @@ pub struct Pool {
     pub(super) extents: Mutex<Table>,
     description: Description,
     was_closed: bool,
+    was_cut: bool,
     pub(super) journal: OnceLock<Journal>,
+    /// The addresses at which parts are mapped.
+    pub(super) regions: Mutex<Vec<(Part, Range<usize>)>>,
     pub(super) repeat: Mutex<Repeat>,
     /// Whether the journal's transactions were repeated.
     pub(super) is_repeated: AtomicBool,
-    wanted: Wanted,
+    pub(super) wanted: Wanted,
     is_poisoned: AtomicBool,
-    /// Whether the pool is neither poisoned nor read-only.
-    is_open_to_changes: AtomicBool,
+    owner: Owner,
 }
 
 // SAFETY: the pool owns its mapping, whose words are atomic.
@@ -68,20 +76,19 @@ impl Pool {
         description: &Description,
         wanted: Wanted,
     ) -> Result<Self, Error> {
-        let header = header::encode(kind, description);
-        backing.write_header(&header)?;
+        backing.write_header(&header::encode(kind, description))?;
         let pool = Self::open(backing, kind, wanted)?;
-        pool.start_journal(wanted.journal)?;
+        pool.begin_session()?;
         pool.end_repeat();
         Ok(pool)
     }
 
-    /// Opens the pool of a file with this kind of table.
+    /// Opens the pool of a file with this kind of table. Changes nothing in the file.
     pub(crate) fn open(backing: Backing, kind: Kind, wanted: Wanted) -> Result<Self, Error> {
         let read = |error| error_of("read the header", error);
         let stat = rustix::fs::fstat(backing.file()).map_err(read)?;
         let bytes = stat.st_size as u64;
-        let mut page = [0; header::HEADER];
+        let mut page = [0; 2 * header::HEADER];
         let mut filled = 0;
         while filled < page.len() {
             let rest = &mut page[filled..];
@@ -90,7 +97,7 @@ impl Pool {
                 more => filled += more,
             }
         }
-        let description = header::decode(&page, kind)?;
+        let description = header::decode_page(&page, kind)?;
         if bytes < PAGE as u64 {
             return Err(FileError::Truncated { bytes, expected: PAGE as u64 }.into());
         }
@@ -110,32 +117,45 @@ impl Pool {
         // SAFETY: just mapped, and until the pool is dropped.
         let page = unsafe { Page::new(mapping.cast_const().cast()) };
         let is_read_only = backing.is_read_only();
-        let was_closed = page.session().load(Ordering::Relaxed) == header::session(false);
         let mut pool = Self {
             backing,
             page,
             mapping,
             extents: Mutex::new(Table::default()),
             description,
-            was_closed,
+            was_closed: false,
+            was_cut: false,
             journal: OnceLock::new(),
+            regions: Mutex::default(),
             repeat: Mutex::new(Repeat::default()),
             is_repeated: AtomicBool::new(false),
             wanted,
             is_poisoned: AtomicBool::new(false),
-            is_open_to_changes: AtomicBool::new(!is_read_only),
+            owner: Owner::new(!is_read_only)?,
         };
-        pool.extents = Mutex::new(Table::read(|number| page.entry(number), bytes)?);
-        if was_closed {
+        page.check()?;
+        pool.was_closed = match page.load(Field::Session)? {
+            header::CLOSED => true,
+            header::OPEN => false,
+            _ => return Err(FileError::Corrupt { what: "the session in the header" }.into()),
+        };
+        let since = page.load(Field::Since)?;
+        // A new file has been open since no start of the machine.
+        let was_open = !pool.was_closed && since != 0;
+        pool.was_cut =
+            was_open && (wanted.after_power_cut || pool.backing.since() != Some(since));
+        pool.extents = Mutex::new(Table::read(|copy, number| page.entry(copy, number), bytes)?);
+        if !pool.was_cut || pool.backing.is_ordered() {
             pool.check_extents()?;
         }
         pool.repeat = Mutex::new(pool.read_journal()?);
+        pool.start_journal()?;
         Ok(pool)
     }
 
     /// Returns an error if extents lie beyond the end of the file. The caller knows that no power
     /// cut is the reason.
-    pub(super) fn check_extents(&self) -> Result<(), Error> {
+    fn check_extents(&self) -> Result<(), Error> {
         match self.extents.lock().missing {
             None => Ok(()),
             Some(expected) => {
@@ -175,29 +195,58 @@ impl Pool {
         self.was_closed
     }
 
+    /// Whether the machine was started again since the file was open last, and the file was not
+    /// closed; or whether the file is a copy that was made while it was open.
+    pub(crate) fn was_cut(&self) -> bool {
+        self.was_cut
+    }
+
     pub(crate) fn is_poisoned(&self) -> bool {
         self.is_poisoned.load(Ordering::Relaxed)
     }
 
     pub(super) fn poison(&self) {
         self.is_poisoned.store(true, Ordering::Relaxed);
-        self.is_open_to_changes.store(false, Ordering::Relaxed);
+        self.owner.close_to_changes();
     }
 
-    /// Whether the file may be changed.
+    /// Whether the file may be changed: it is not poisoned, was not opened to be read, and not by
+    /// another process.
     #[inline(always)]
     pub(crate) fn is_open_to_changes(&self) -> bool {
-        self.is_open_to_changes.load(Ordering::Relaxed)
+        self.owner.is_open_to_changes()
+    }
+
+    /// Whether the present process is a fork of the one that has opened the file.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.owner.is_forked()
     }
 
     /// Whether the file says that it was closed.
     pub(crate) fn is_closed(&self) -> bool {
-        self.page.session().load(Ordering::Relaxed) == header::session(false)
+        self.field(Field::Session) == header::CLOSED
+    }
+
+    /// Returns the value of a field of the header.
+    pub(super) fn field(&self, field: Field) -> u64 {
+        // Checked when the file was opened.
+        self.page.load(field).unwrap_or(0)
+    }
+
+    /// Returns how many items the table had when the file was closed.
+    pub(crate) fn items(&self) -> u64 {
+        self.field(Field::Items)
+    }
+
+    /// Says how many items the table has, before the file is closed.
+    pub(crate) fn set_items(&self, items: usize) {
+        self.store_field(Field::Items, (items as u64).min(header::MOST));
+        self.flush_field(Field::Items);
     }
 
     /// Returns the word that a table has stored with [`Medium::set_root`].
     pub(crate) fn root(&self) -> u64 {
-        self.page.root().load(Ordering::Relaxed)
+        self.field(Field::Root)
     }
 
     /// Returns the size of a part in bytes.
@@ -216,46 +265,73 @@ impl Pool {
         Ok(stat.map_err(|error| error_of("ask for the file's size", error))?.st_size as u64)
     }
 
-    /// Gives back what a crash has left behind the last extent, and clears entries of extents that
-    /// do not exist. Returns whether the file was longer. Must come before any growth.
-    pub(crate) fn trim(&self) -> Result<bool, Error> {
-        if self.backing.is_read_only() {
-            return Ok(false);
-        }
+    /// Gives back what a crash has left behind the last extent, clears entries of extents that do
+    /// not exist, and mends damaged copies of the header and of entries. Returns whether anything
+    /// has changed. Must come before any growth.
+    fn mend(&self) -> Result<bool, Error> {
         let table = self.extents.lock();
-        for &number in &table.unused {
-            self.store_entry(number, (0, 0));
+        let mut has_changed = false;
+        for (word, right) in self.page.differences() {
+            self.store_word(word, right);
+            self.flush_word(word);
+            has_changed = true;
+        }
+        let used = table.extents.iter().map(|&(number, extent)| (number, extent.encode(number)));
+        let unused = table.unused.iter().map(|&number| (number, [0; 3]));
+        for (number, words) in used.chain(unused) {
+            has_changed |= self.store_entry(number, words);
         }
         let (end, actual) = (table.end(), self.actual_bytes()?);
         if actual > end {
             let given = self.backing.give_back(end, actual, true);
             given.map_err(|error| error_of("shorten the file", error))?;
         }
-        Ok(actual > end)
+        Ok(has_changed || actual > end)
     }
 
-    /// Does the same as [`trim`](Self::trim), and marks the file as open.
-    pub(crate) fn trim_and_open(&self) -> Result<(), Error> {
+    /// Makes the file ready for changes, and marks it as open. The caller has validated it.
+    pub(crate) fn begin_session(&self) -> Result<(), Error> {
         if self.backing.is_read_only() {
             return Ok(());
         }
-        self.trim()?;
+        if self.mend()? {
+            // What was cut off must not be there when the file grows again.
+            self.barrier()?;
+        }
+        self.create_journal()?;
+        let since = self.backing.since().unwrap_or(header::UNKNOWN);
+        if self.field(Field::Session) == header::OPEN && self.field(Field::Since) == since {
+            return Ok(());
+        }
+        // Both words are in one sector, and stored in this order: a file that is open names the
+        // start of the machine since which it is.
+        self.store_field(Field::Since, since);
+        self.flush_field(Field::Since);
         self.set_session(true);
-        self.start_journal(self.wanted.journal)?;
-        self.barrier()
+        self.sync_header()
     }
 
     /// Marks the file as open, or as closed with all of it durable.
     pub(crate) fn set_session(&self, is_open: bool) {
-        self.store_word(self.page.session(), header::session(is_open));
-        self.flush_word(self.page.session());
+        let session = if is_open { header::OPEN } else { header::CLOSED };
+        self.store_field(Field::Session, session);
+        self.flush_field(Field::Session);
         self.backing.fence();
     }
 
-    pub(super) fn store_word(&self, word: &AtomicU64, value: u64) {
-        let address = core::ptr::from_ref(word).cast();
+    /// Stores a field in both copies.
+    pub(super) fn store_field(&self, field: Field, value: u64) {
+        let word = header::word_of(field, value);
+        (0..2).for_each(|copy| self.store_word(self.page.field(copy, field), word));
+    }
+
+    pub(super) fn flush_field(&self, field: Field) {
+        (0..2).for_each(|copy| self.flush_word(self.page.field(copy, field)));
+    }
+
+    fn store_word(&self, word: &AtomicU64, value: u64) {
         // Release: in the order of the program, in which stores reach the line.
-        self.backing.store(address, value, || word.store(value, Ordering::Release));
+        self.store_table_word(word, value, Ordering::Release);
         if let Some(journal) = self.journal.get() {
             journal.note_unknown();
         }
@@ -268,25 +344,37 @@ impl Pool {
         self.backing.store(address, value, || word.store(value, order));
     }
 
-    pub(super) fn flush_word(&self, word: &AtomicU64) {
+    fn flush_word(&self, word: &AtomicU64) {
         self.backing.flush(core::ptr::from_ref(word).cast(), 8);
     }
 
-    fn store_entry(&self, number: usize, (first, second): (u64, u64)) {
-        let entry = self.page.entry(number);
-        self.store_word(entry.second, second);
-        self.store_word(entry.first, first);
-        if !seeded(Bug::ExtentUnflushed) {
-            self.flush_word(entry.first);
+    /// Stores both copies of an entry durably; zeros clear it. Returns whether they have changed.
+    fn store_entry(&self, number: usize, [first, second, check]: [u64; 3]) -> bool {
+        let mut has_changed = false;
+        for copy in 0..2 {
+            let entry = self.page.entry(copy, number);
+            // Relaxed: entries change under the lock of the extents.
+            let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+            let is_same = load(entry.first) == first
+                && (first == 0 || load(entry.second) == second && load(entry.check) == check);
+            if is_same {
+                continue;
+            }
+            has_changed = true;
+            if load(entry.first) != 0 {
+                self.store_word(entry.first, 0);
+            }
+            if first != 0 {
+                self.store_word(entry.second, second);
+                self.store_word(entry.check, check);
+                self.store_word(entry.first, first);
+            }
+            if !seeded(Bug::ExtentUnflushed) {
+                self.flush_word(entry.first);
+            }
         }
         self.backing.fence();
-    }
-
-    fn clear_entry(&self, number: usize) {
-        let entry = self.page.entry(number);
-        self.store_word(entry.first, 0);
-        self.flush_word(entry.first);
-        self.backing.fence();
+        has_changed
     }
 
     /// Maps an extent at an address that a region has reserved.
@@ -322,7 +410,7 @@ impl Pool {
         self.map(address, &extent)
     }
 
-    /// Adds pages to a part, which the caller maps at an address.
+    /// Adds pages to a part, which the caller maps at an address. Returns the new pages.
     pub(super) fn add_extent(
         &self,
         part: Part,
@@ -332,18 +420,19 @@ impl Pool {
         if self.backing.is_read_only() {
             return Err(FileError::ReadOnly.into());
         }
+        if self.is_forked() {
+            return Err(FileError::Forked.into());
+        }
         if self.is_poisoned() {
             return Err(FileError::Poisoned.into());
         }
         let mut table = self.extents.lock();
-        let Some(&entry) = table.unused.last() else { return Err(Error::CapacityOverflow) };
         let end = table.end();
         let actual = self.actual_bytes()?;
         if actual < end {
             self.poison();
             return Err(FileError::Truncated { bytes: actual, expected: end }.into());
         }
-        let number = table.of(part).count() as u16;
         let mut start = end;
         if bytes >= HUGE_FROM {
             // Huge pages of persistent memory need such a start both in the file and in the
@@ -352,20 +441,47 @@ impl Pool {
             start += ahead;
         }
         let (start, pages) = (start / PAGE as u64, (bytes / PAGE) as u64);
-        let extent = Extent { part: part as u8, number, start, pages };
-        self.backing.extend(extent.offset(), extent.end())?;
-        if self.backing.is_ordered() {
+        let last = table.last_of(part);
+        let number = last.map_or(0, |(_, extent)| extent.number + 1);
+        let added = Extent { part: part as u8, number, start, pages };
+        // The extent before it may end where it begins.
+        let before = last.filter(|(_, extent)| extent.start + extent.pages == start);
+        let entry = table.take_unused(before.is_some()).ok_or(FileError::TooManyExtents)?;
+        let extended = self.backing.extend(added.offset(), added.end()).and_then(|()| {
             // The entry relies on the size.
-            self.backing.barrier().map_err(|error| error_of("extend the file", error))?;
+            let needs_barrier = self.backing.is_ordered();
+            let durable = if needs_barrier { self.backing.barrier() } else { Ok(()) };
+            durable.map_err(|error| error_of("extend the file", error))
+        });
+        if let Err(error) = extended {
+            table.unused.push(entry);
+            return Err(error);
         }
-        self.store_entry(entry, extent.encode());
-        table.unused.pop();
-        table.extents.push((entry, extent));
-        table.extents.sort_by_key(|(_, extent)| (extent.part, extent.number));
-        Ok(extent)
+        match before {
+            Some((at, extent)) => {
+                let longer = Extent { pages: extent.pages + pages, ..extent };
+                self.replace(&mut table, at, entry, longer);
+            }
+            None => {
+                self.store_entry(entry, added.encode(entry));
+                table.extents.push((entry, added));
+                table.extents.sort_by_key(|(_, extent)| (extent.part, extent.number));
+            }
+        }
+        Ok(added)
     }
 
-    /// Takes away the last extents of a part that are not needed for its first `bytes` bytes. The
+    /// Stores an extent that is longer or shorter than before in a free entry, and clears its old
+    /// entry.
+    fn replace(&self, table: &mut Table, at: usize, entry: usize, extent: Extent) {
+        let (old, _) = table.extents[at];
+        self.store_entry(entry, extent.encode(entry));
+        self.store_entry(old, [0; 3]);
+        table.unused.push(old);
+        table.extents[at] = (entry, extent);
+    }
+
+    /// Takes away the last pages of a part that are not needed for its first `bytes` bytes. The
     /// bytes beyond then read as zero, or as what was stored there since, and belong to no other
     /// part.
     pub(super) fn give_back(
@@ -374,33 +490,43 @@ impl Pool {
         base: *mut u8,
         bytes: usize,
     ) -> Result<usize, Error> {
-        if self.backing.is_read_only() {
+        if self.backing.is_read_only() || self.is_forked() {
             return Ok(self.bytes_of(part));
         }
         let mut table = self.extents.lock();
         let mut committed: usize = table.of(part).map(|extent| extent.bytes()).sum();
         let mut has_changed = false;
-        while let Some(at) = table.extents.iter().rposition(|(_, e)| e.part == part as u8)
-            && committed - table.extents[at].1.bytes() >= bytes
-        {
-            let (entry, extent) = table.extents[at];
-            committed -= extent.bytes();
-            self.clear_entry(entry);
+        while let Some((at, extent)) = table.last_of(part) {
+            let kept = bytes.saturating_sub(committed - extent.bytes()).div_ceil(PAGE) as u64;
+            if kept >= extent.pages {
+                break;
+            }
+            let is_last = extent.end() == table.end();
+            match kept {
+                0 => {
+                    let (entry, _) = table.extents.remove(at);
+                    self.store_entry(entry, [0; 3]);
+                    table.unused.push(entry);
+                }
+                _ => {
+                    let Some(entry) = table.take_unused(true) else { break };
+                    self.replace(&mut table, at, entry, Extent { pages: kept, ..extent });
+                }
+            }
+            let gone = Extent { start: extent.start + kept, pages: extent.pages - kept, ..extent };
+            committed -= gone.bytes();
             // SAFETY: the range is the region's own, and its contents were given up.
             let forgotten = unsafe {
                 rustix::mm::mmap_anonymous(
                     base.add(committed).cast(),
-                    extent.bytes(),
+                    gone.bytes(),
                     ProtFlags::READ | ProtFlags::WRITE,
                     MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED,
                 )
             };
-            let is_last = extent.end() == table.end();
-            table.extents.remove(at);
-            table.unused.push(entry);
             // If nothing lies behind it, free pages in front of it go as well.
-            let from = if is_last { table.end() } else { extent.offset() };
-            let given = forgotten.and_then(|_| self.backing.give_back(from, extent.end(), is_last));
+            let from = if is_last { table.end() } else { gone.offset() };
+            let given = forgotten.and_then(|_| self.backing.give_back(from, gone.end(), is_last));
             given.map_err(|error| error_of("give pages of the file back", error))?;
             has_changed = true;
         }
@@ -414,6 +540,10 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        if !self.is_forked() {
+            // Forks may still have the file open.
+            self.backing.unlock();
+        }
         // SAFETY: mapped in `open`; regions hold the pool, so no region uses it any more.
         let _ = unsafe { rustix::mm::munmap(self.mapping, PAGE) };
         if let Some(journal) = self.journal.get() {

@@ -1,6 +1,7 @@
 //! A table's access to a pool: the medium of its stores, and its parts, which grow.
 
 use super::extents::Extent;
+use super::header::Field;
 use super::pool::Pool;
 use super::{ALIGNMENT, PAGE};
 use crate::error::Error;
@@ -115,9 +116,9 @@ impl Medium for Durable {
     }
 
     fn set_root(&self, word: u64) {
-        self.0.store_word(self.0.page.root(), word);
+        self.0.store_field(Field::Root, word);
         if !seeded(Bug::RootUnflushed) {
-            self.0.flush_word(self.0.page.root());
+            self.0.flush_field(Field::Root);
         }
         if !seeded(Bug::RootUnfenced) {
             self.0.backing.fence();
@@ -185,18 +186,16 @@ impl PoolRegion {
             region.committed.store(committed + extent.bytes(), Ordering::Release);
         }
         pool.repeat(part, base.as_ptr(), region.committed());
-        if let Some(journal) = pool.journal.get() {
-            journal.add_region(part, base.addr().get(), reserved);
-        }
+        let addresses = base.addr().get()..base.addr().get() + reserved;
+        pool.regions.lock().push((part, addresses));
         Ok(region)
     }
 }
 
 impl Drop for PoolRegion {
     fn drop(&mut self) {
-        if let Some(journal) = self.pool.journal.get() {
-            journal.remove_region(self.base.addr().get());
-        }
+        let base = self.base.addr().get();
+        self.pool.regions.lock().retain(|(_, addresses)| addresses.start != base);
         // SAFETY: the mapping is the region's own.
         let _ = unsafe { rustix::mm::munmap(self.mapping, self.mapped) };
     }

@@ -36,6 +36,7 @@
 //! 4. Page 0 of the part holds zeros.
 
 use super::PAGE as EXTENT;
+use super::header::Field;
 use super::pool::Pool;
 use super::region::PoolRegion;
 use crate::error::{Error, FileError};
@@ -140,17 +141,11 @@ pub(super) struct ShadowPages {
     syncing: Mutex<()>,
     /// Whether fewer pages are free than should be, and no more could be had.
     is_tight: AtomicBool,
-    /// Whether the power was cut while the file was open.
-    pub(super) was_cut: bool,
 }
 
 impl ShadowPages {
     /// Makes the pages of a pool, with so many bytes of addresses.
     pub(super) fn new(pool: &Arc<Pool>, bytes: usize) -> Result<Self, Error> {
-        if !pool.was_cut() {
-            // All stores of a killed process are there.
-            pool.check_extents()?;
-        }
         let bytes = bytes.min(PAGE_BYTES << NUMBER_BITS);
         let pages = PoolRegion::reserve(pool, Part::Pages, bytes)?;
         let found = pages.committed() / PAGE_BYTES;
@@ -160,14 +155,13 @@ impl ShadowPages {
         }
         let durable = pool.root();
         // A number that no version has.
-        let epoch = durable.max(pool.page.begun().load(Relaxed)).saturating_add(1);
+        let epoch = durable.max(pool.field(Field::Begun)).saturating_add(1);
         if epoch >> (63 - NUMBER_BITS) != 0 {
             return Err(FileError::Corrupt { what: "there are no epochs left" }.into());
         }
         let state =
             State { free: None, replaced: Vec::new(), durable, syncing: durable, maps: Vec::new() };
         Ok(Self {
-            was_cut: pool.was_cut(),
             pool: Arc::clone(pool),
             pages,
             found,
@@ -183,7 +177,7 @@ impl ShadowPages {
     /// Begins an epoch, while no thread changes anything.
     pub(super) fn begin(&self, epoch: u64) {
         // Before a version names the epoch. After a power cut it does not matter.
-        self.pool.store_word(self.pool.page.begun(), epoch);
+        self.pool.store_field(Field::Begun, epoch);
         // Relaxed: threads that wait to change something go on after a release.
         self.epoch.store(epoch, Relaxed);
     }

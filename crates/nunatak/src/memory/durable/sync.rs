@@ -1,12 +1,13 @@
 //! How stores to a pool survive a power cut where fences do not suffice: the barrier, and the
 //! [journal](super::journal).
 //!
-//! Words of the header are loaded relaxed: they change under the lock of the journal's end, or
-//! before the pool is shared. The same holds for the flag that the journal was repeated.
+//! Fields of the header change under the lock of the journal's end, or before the pool is shared.
+//! The same holds for the flag that the journal was repeated.
 
 use super::PAGE;
 use super::backing::error_of;
 use super::extents::Extent;
+use super::header::{self, Field, HEADER};
 use super::journal::{self, End, Journal, Record, Repeat, SECTOR};
 use super::pool::Pool;
 use crate::error::{Error, FileError};
@@ -45,23 +46,14 @@ impl Pool {
 
     /// Says durably that no earlier transaction than `next` counts.
     fn end_journal(&self, next: u64) -> Result<(), Error> {
-        let (first, boot) = (self.page.journal(), self.page.boot());
-        let since = match self.journal.get() {
-            Some(_) => self.backing.boot().unwrap_or(0),
-            None => boot.load(Ordering::Relaxed),
-        };
         let is_repeated = self.is_repeated.load(Ordering::Relaxed);
-        let is_said =
-            first.load(Ordering::Relaxed) == next && boot.load(Ordering::Relaxed) == since;
+        let is_said = self.field(Field::Journal) == next;
         if is_said || !is_repeated || self.backing.is_read_only() || seeded(Bug::JournalNotEnded) {
             return Ok(());
         }
-        // Both words are in one line, and the number comes first: until the machine is started
-        // again, no transaction is repeated anyway.
-        self.store(first, next);
-        self.store(boot, since);
-        let page = self.page.address();
-        self.backing.sync_range(page, SECTOR, 0).map_err(|error| self.failed(error))
+        let word = header::word_of(Field::Journal, next);
+        (0..2).for_each(|copy| self.store(self.page.field(copy, Field::Journal), word));
+        self.sync_header()
     }
 
     /// Makes all acknowledged changes survive a power cut.
@@ -69,7 +61,7 @@ impl Pool {
         let Some(journal) = self.journal.get() else { return self.barrier() };
         let mut end = journal.end.lock();
         self.check()?;
-        match journal.drain() {
+        match journal.drain(&self.regions.lock()) {
             Some(records) if records.is_empty() => Ok(()),
             Some(records) if journal::bytes_of(records.len()) <= journal.bytes - end.at => {
                 self.write_transaction(journal, &mut end, &records)
@@ -111,6 +103,9 @@ impl Pool {
 
     /// Checks that the file can still be written to.
     fn check(&self) -> Result<(), Error> {
+        if self.is_forked() {
+            return Err(FileError::Forked.into());
+        }
         if self.is_poisoned() {
             return Err(FileError::Poisoned.into());
         }
@@ -137,7 +132,7 @@ impl Pool {
 
     /// Reads the journal, before anything is mapped.
     pub(super) fn read_journal(&self) -> Result<Repeat, Error> {
-        let first = self.page.journal().load(Ordering::Relaxed);
+        let first = self.field(Field::Journal);
         let none = Repeat { records: Vec::new(), next: first };
         let Some(extent) = self.journal_extent().filter(|_| first != 0) else { return Ok(none) };
         let read = |bytes: usize| -> Result<Vec<u64>, Error> {
@@ -161,8 +156,7 @@ impl Pool {
         let (records, transactions) = journal::read(&read(extent.bytes())?, first);
         let next = first.saturating_add(transactions);
         // If only the process has ended, all its stores are there, and newer.
-        let boot = self.page.boot().load(Ordering::Relaxed);
-        let is_there = self.backing.boot() == Some(boot) && !seeded(Bug::JournalAlwaysRepeated);
+        let is_there = !self.was_cut() && !seeded(Bug::JournalAlwaysRepeated);
         Ok(Repeat { records: if is_there { Vec::new() } else { records }, next })
     }
 
@@ -198,17 +192,27 @@ impl Pool {
         !records.is_empty()
     }
 
-    /// Maps a journal of about so many bytes; creates it if the file has none.
-    pub(super) fn start_journal(&self, bytes: u64) -> Result<(), Error> {
-        if bytes == 0 || self.backing.is_ordered() || self.backing.boot().is_none() {
-            return Ok(());
+    /// Adds a journal to a file that has none, if one is wanted.
+    pub(super) fn create_journal(&self) -> Result<(), Error> {
+        if self.journal_extent().is_none() && self.wants_journal() {
+            let bytes = usize::try_from(self.wanted.journal).ok();
+            let bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
+            self.add_extent(Part::Journal, 0, bytes.ok_or(Error::CapacityOverflow)?)?;
         }
-        let bytes = usize::try_from(bytes).ok().and_then(|b| b.checked_next_multiple_of(PAGE));
-        let bytes = bytes.ok_or(Error::CapacityOverflow)?;
-        let extent = match self.journal_extent() {
-            Some(extent) => extent,
-            None => self.add_extent(Part::Journal, 0, bytes)?,
-        };
+        self.start_journal()
+    }
+
+    fn wants_journal(&self) -> bool {
+        self.wanted.journal > 0
+            && !self.backing.is_ordered()
+            && !self.backing.is_read_only()
+            && self.backing.since().is_some()
+    }
+
+    /// Maps the file's journal, if it has one and one is wanted.
+    pub(super) fn start_journal(&self) -> Result<(), Error> {
+        let extent = self.journal_extent().filter(|_| self.wants_journal());
+        let Some(extent) = extent.filter(|_| self.journal.get().is_none()) else { return Ok(()) };
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: a new mapping at an address of the kernel's choice.
         let base = unsafe {
@@ -234,36 +238,11 @@ impl Pool {
     }
 }
 
-/// The header of a file whose pages are copied.
+/// The header.
 impl Pool {
-    /// Whether the machine was started again since the file was open last, and the file was not
-    /// closed.
-    pub(super) fn was_cut(&self) -> bool {
-        // Relaxed: before the pool is shared.
-        let (since, begun) =
-            (self.page.boot().load(Ordering::Relaxed), self.page.begun().load(Ordering::Relaxed));
-        let is_new = begun == 0;
-        !self.was_closed() && !is_new && self.backing.boot() != Some(since)
-    }
-
-    /// Marks the file as open, with the present start of the machine; durably, unless it says so
-    /// already.
-    pub(super) fn open_for_copies(&self) -> Result<(), Error> {
-        let boot = self.backing.boot().unwrap_or(0);
-        if self.backing.is_read_only()
-            || !self.is_closed() && self.page.boot().load(Ordering::Relaxed) == boot
-        {
-            return Ok(());
-        }
-        // Both words are in one sector, and stored in this order.
-        self.store_word(self.page.boot(), boot);
-        self.set_session(true);
-        self.sync_header()
-    }
-
     /// Says durably that an epoch is durable.
     pub(super) fn set_epoch(&self, epoch: u64) -> Result<(), Error> {
-        self.store_word(self.page.root(), epoch);
+        self.store_field(Field::Root, epoch);
         if seeded(Bug::EpochBeforeBarrier) {
             self.sync_header()?;
             return self.barrier();
@@ -271,14 +250,12 @@ impl Pool {
         if seeded(Bug::EpochUnsynced) { Ok(()) } else { self.sync_header() }
     }
 
-    fn sync_header(&self) -> Result<(), Error> {
+    /// Makes both copies of the header durable.
+    pub(super) fn sync_header(&self) -> Result<(), Error> {
         if self.backing.is_read_only() {
             return Ok(());
         }
-        let synced = self.backing.sync_range(self.page.address(), SECTOR, 0);
-        synced.map_err(|error| {
-            self.poison();
-            error_of("write the file", error)
-        })
+        let synced = self.backing.sync_range(self.page.address(), HEADER + SECTOR, 0);
+        synced.map_err(|error| self.failed(error))
     }
 }

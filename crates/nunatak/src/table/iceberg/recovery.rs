@@ -137,7 +137,6 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
             let expected = bytes_of(rows, B::FRONT + B::BACK).unwrap_or(u64::MAX);
             return Err(FileError::Truncated { bytes: pool.file_bytes(), expected }.into());
         }
-        pool.trim_and_open()?;
         let was_closed = pool.was_closed();
         let present = if phase == Phase::Halving { 2 * rows } else { rows };
         let mut table = Self::within(medium, codec, config, (columns, present))?;
@@ -145,12 +144,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
             let state = State::new(rows, !table.front.is_fast());
             table.state = crate::sync::AtomicU64::new(state.0);
         }
-        let is_repeated = table.pool().end_repeat();
         let recovery = table.recover(present, threads.max(1))?;
-        if is_repeated {
-            // Makes room in the journal.
-            table.medium.barrier()?;
-        }
         Ok((table, Recovery { was_closed, ..recovery }))
     }
 
@@ -168,6 +162,12 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         });
         found.add(self.scan(blocks, threads, |range, found| self.check_back(range, found)));
         self.restore_chains(&mut found);
+        if self.pool().was_closed() {
+            self.check_closed(&found)?;
+        }
+        // Until here nothing was changed.
+        self.pool().begin_session()?;
+        let is_repeated = self.pool().end_repeat();
         let slots = blocks * Geometry::<B>::SLOTS + self.chains.slots().len();
         self.registry.count::<Shared>(found.items);
         let misplaced = found.misplaced.len();
@@ -180,7 +180,8 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         // The other half of a halved table, or the memory for a doubling that did not happen.
         self.release(self.geometry.blocks(rows - 1));
         let has_changed = self.clear_behind(self.geometry.blocks(rows - 1));
-        if has_changed || misplaced + found.doubled.len() > 0 {
+        if is_repeated || has_changed || misplaced + found.doubled.len() > 0 {
+            // After a repetition this makes room in the journal.
             self.medium.barrier()?;
         }
         if !self.pool().backing().is_read_only() {
@@ -193,6 +194,20 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
             moved,
             dropped: misplaced - moved + found.doubled.len(),
         })
+    }
+
+    /// Checks that a file that was closed is as it was then.
+    fn check_closed(&self, found: &Found) -> Result<(), Error> {
+        let what = if !found.misplaced.is_empty() {
+            "a pair is not where its key belongs"
+        } else if !found.doubled.is_empty() {
+            "a key has two pairs"
+        } else if found.items as u64 != self.pool().items() {
+            "the number of pairs"
+        } else {
+            return Ok(());
+        };
+        Err(FileError::Corrupt { what }.into())
     }
 
     /// Divides all blocks into chunks for several threads.

@@ -22,7 +22,7 @@ use crate::table::shared::Recovery;
 use crate::table::shared::bucket::{Flag, Layout};
 use crate::table::shared::chains::Chains;
 use crate::table::shared::files::IsPair;
-use crate::table::shared::paged::{PagedTable, begin_to_open, has_first_room};
+use crate::table::shared::paged::{PagedTable, has_first_room, refuse_fork};
 use crate::table::shared::recovery_progress::RecoveryProgress;
 
 const STRATEGY_SHIFT: u32 = 16;
@@ -110,7 +110,7 @@ impl<P: HashCodec> Table<P, Paged> {
 
     /// Opens the table of a medium. After a crash a segment is restored at its first use.
     pub(crate) fn open(medium: Paged, codec: P, config: Config) -> Result<(Self, Recovery), Error> {
-        let was_closed = begin_to_open(&medium)?;
+        let was_closed = medium.pool().was_closed();
         let mut table = Self::within(medium, codec, config, 1)?;
         table.medium.end_recovery()?;
         let is_known = table.find_buffers(was_closed)? && was_closed;
@@ -363,6 +363,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         if !self.directories.is_still(found) {
             return;
         }
+        refuse_fork(&self.medium);
         let depth = found.entry.depth();
         let hash = hash >> (64 - depth) << (64 - depth);
         // In place, in any epoch: headers count only if the table was closed.

@@ -64,15 +64,10 @@ pub trait PagedTable: Send + Sync {
     }
 }
 
-/// Begins to open the table that a medium holds: trims the file. Returns whether the file was
-/// closed.
-pub(in crate::table) fn begin_to_open(medium: &Paged) -> Result<bool, Error> {
-    let was_closed = medium.pool().was_closed();
-    if medium.pool().trim()? {
-        // The trimmed part must not be there when the file grows again.
-        medium.barrier()?;
-    }
-    Ok(was_closed)
+/// Panics in a fork of the process that has opened the file. Recovery of a part would change what
+/// that process uses.
+pub(in crate::table) fn refuse_fork(medium: &impl Medium) {
+    assert!(!medium.is_forked(), "a fork must not use the maps in files of its parent");
 }
 
 /// Returns an error unless a table that was just made or opened has room for its first changes.

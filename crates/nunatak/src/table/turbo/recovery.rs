@@ -19,7 +19,7 @@ use crate::table::shared::Recovery;
 use crate::table::shared::bucket::{Flag, Layout};
 use crate::table::shared::chains::Chains;
 use crate::table::shared::files::IsPair;
-use crate::table::shared::paged::{PagedTable, begin_to_open, has_first_room};
+use crate::table::shared::paged::{PagedTable, has_first_room, refuse_fork};
 use crate::table::shared::recovery_progress::RecoveryProgress;
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl<P: HashCodec> Table<P, Paged> {
         config: Config,
         finder: Option<Arc<dyn Finder>>,
     ) -> Result<(Self, Recovery), Error> {
-        let was_closed = begin_to_open(&medium)?;
+        let was_closed = medium.pool().was_closed();
         let shards = config.shards.unwrap_or(0);
         let mut table = Self::within(medium, codec, config, shards)?;
         table.medium.end_recovery()?;
@@ -209,6 +209,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// Restores the headers of a locked shard. `hash` is any hash of the shard.
     #[cold]
     pub(super) fn restore(&self, held: &mut ShardGuard<'_>, hash: u64) {
+        refuse_fork(&self.medium);
         let number = self.shards.number(hash);
         let extent = self.durable_run(number);
         let counts = match extent {

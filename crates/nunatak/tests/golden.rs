@@ -1,0 +1,56 @@
+//! Files that an earlier build has written can be read and changed. With `NUNATAK_WRITE=1` writes
+//! the files of the present version of the format, if there are none.
+#![cfg(all(target_os = "linux", not(modelled)))]
+
+mod kinds;
+
+use kinds::{Kind, Test, for_each_kind};
+use nunatak::durable::{FileMap, IcebergMap, MapInFile, Options};
+use nunatak::{Error, FileError};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const KEYS: u64 = 500;
+
+fn golden(name: &str, version: u32) -> PathBuf {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    golden.join(format!("{name}-{version}.map"))
+}
+
+struct Reading;
+
+impl Test for Reading {
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        let golden = golden(kind.name, 2);
+        if std::env::var_os("NUNATAK_WRITE").is_some() && !golden.exists() {
+            kind.create(&golden, KEYS).close().unwrap();
+        }
+        let map = FileMap::<T>::open_with(&golden, &Options::new().read_only(true)).unwrap();
+        assert!(kind.is_whole(&map, KEYS), "{}", kind.name);
+        assert_eq!(map.verify(), Ok(KEYS as usize), "{}", kind.name);
+        assert_eq!((kind.remove)(&map, 1), Err(Error::File(FileError::ReadOnly)));
+        // A copy can be changed, too.
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("map");
+        fs::copy(&golden, &path).unwrap();
+        let map = kind.open(&path).unwrap();
+        assert!(map.recovery().was_closed);
+        (KEYS..5 * KEYS).for_each(|key| (kind.put)(&map, key).unwrap());
+        assert!(kind.is_whole(&map, 5 * KEYS), "{}", kind.name);
+        assert_eq!((kind.remove)(&map, 1), Ok(true));
+        assert_eq!(map.verify(), Ok(5 * KEYS as usize - 1), "{}", kind.name);
+    }
+}
+
+#[test]
+fn files_of_version_2_are_read() {
+    for_each_kind(&Reading);
+}
+
+/// Version 1 was never published.
+#[test]
+fn a_file_of_version_1_is_refused() {
+    let opened = IcebergMap::<u64, u64>::open(golden("iceberg", 1));
+    let older = FileError::OlderVersion { found: 1, known: 2 };
+    assert_eq!(opened.map(drop), Err(Error::File(older)));
+}
