@@ -245,6 +245,9 @@ impl<T: MapInFile> FileMap<T> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn sync(&self) -> Result<(), Error> {
+        if self.table().pool().is_forked() {
+            return Err(FileError::Forked.into());
+        }
         self.table().sync()
     }
 

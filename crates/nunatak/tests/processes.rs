@@ -1,0 +1,196 @@
+//! Files and processes: forks, copies of open files, and many that create one file at once.
+#![cfg(all(target_os = "linux", not(modelled)))]
+
+mod kinds;
+
+use kinds::{Kind, Test, for_each_kind, small};
+use nunatak::durable::{Durability, FileMap, MapInFile, Options};
+use nunatak::{Error, FileError};
+use std::fs;
+use std::path::Path;
+use std::sync::Barrier;
+use std::time::Duration;
+
+const KEYS: u64 = 1000;
+
+/// Runs a function in a fork, which must return true; calls `meanwhile` while the fork lives.
+fn in_fork(run: impl FnOnce() -> bool, meanwhile: impl FnOnce()) {
+    let (mut from_fork, to_parent) = std::io::pipe().unwrap();
+    let (from_parent, to_fork) = std::io::pipe().unwrap();
+    // SAFETY: the fork uses what this thread has and nothing that another thread may have locked,
+    // but for the allocator, whose locks glibc makes whole. It ends without destructors.
+    match unsafe { libc::fork() } {
+        0 => {
+            drop((from_fork, to_fork));
+            let is_right = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+            let _ = std::io::Write::write(&mut &to_parent, &[u8::from(is_right.unwrap_or(false))]);
+            // Lives until the parent has ended its work.
+            let _ = std::io::Read::read(&mut &from_parent, &mut [0]);
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) }
+        }
+        child => {
+            assert!(child > 0);
+            drop((to_parent, from_parent));
+            let mut is_right = [0];
+            std::io::Read::read_exact(&mut from_fork, &mut is_right).unwrap();
+            assert_eq!(is_right, [1], "the fork has failed");
+            meanwhile();
+            drop(to_fork);
+            // SAFETY: waits for the process that was made above.
+            unsafe { libc::waitpid(child, core::ptr::null_mut(), 0) };
+        }
+    }
+}
+
+struct Forks(Durability);
+
+impl Test for Forks {
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("map");
+        let map = FileMap::<T>::create_with(&path, &small().durability(self.0)).unwrap();
+        (0..KEYS).for_each(|key| (kind.put)(&map, key).unwrap());
+        let mut handle = Some(map);
+        let forked = Err(Error::File(FileError::Forked));
+        let of_fork = core::mem::take(&mut handle).map(std::mem::ManuallyDrop::new);
+        let of_fork = of_fork.as_ref().unwrap();
+        // SAFETY: in the fork, and in this process, the handle is used up once.
+        let take = || unsafe { core::ptr::read(&raw const **of_fork) };
+        in_fork(
+            || {
+                let map = take();
+                let is_refused = (kind.put)(&map, KEYS) == forked
+                    && (kind.remove)(&map, 1).map(drop) == forked
+                    && map.sync() == forked
+                    && map.reserve(1 << 20) == forked
+                    && map.shrink_to_fit() == forked
+                    && map.clear() == forked;
+                is_refused && map.close() == forked
+            },
+            || {
+                let map = take();
+                (KEYS..2 * KEYS).for_each(|key| (kind.put)(&map, key).unwrap());
+                assert!(kind.is_whole(&map, 2 * KEYS), "{}", kind.name);
+                map.close().unwrap();
+                // Though the fork has the file open.
+                let map = kind.open(&path).unwrap();
+                assert!(map.recovery().was_closed && kind.is_whole(&map, 2 * KEYS));
+                drop(map);
+            },
+        );
+        let map = kind.open(&path).unwrap();
+        assert!(map.recovery().was_closed, "{}", kind.name);
+        assert_eq!(map.verify(), Ok(2 * KEYS as usize), "{}", kind.name);
+        // A fork that just drops the handle, or ends.
+        in_fork(
+            || {
+                // SAFETY: the fork's copy; the parent's is another one.
+                drop(unsafe { core::ptr::read(&raw const map) });
+                true
+            },
+            || (2 * KEYS..3 * KEYS).for_each(|key| (kind.put)(&map, key).unwrap()),
+        );
+        drop(map);
+        let map = kind.open(&path).unwrap();
+        assert!(map.recovery().was_closed && kind.is_whole(&map, 3 * KEYS), "{}", kind.name);
+    }
+}
+
+#[test]
+fn a_fork_changes_nothing() {
+    for_each_kind(&Forks(Durability::Process));
+    for_each_kind(&Forks(Durability::Interval(Duration::from_millis(1))));
+}
+
+struct Copies;
+
+impl Test for Copies {
+    /// A copy of an open file is in the state of the last sync, or refused: never a mixture.
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, copy) = (directory.path().join("map"), directory.path().join("copy"));
+        let map = kind.create(&path, KEYS);
+        map.sync().unwrap();
+        (KEYS..2 * KEYS).for_each(|key| (kind.put)(&map, key).unwrap());
+        // In place of a snapshot: nothing changes the file meanwhile.
+        fs::copy(&path, &copy).unwrap();
+        let opened = kind.open(&copy).unwrap();
+        assert!(opened.verify().is_ok() && !opened.recovery().was_closed);
+        assert!((0..KEYS).all(|key| (kind.has)(&opened, key)), "{}", kind.name);
+        // Iceberg hash tables keep more than the last sync if the disk has more.
+        let is_of_sync = kind.name == "iceberg" || opened.len() as u64 == KEYS;
+        assert!(is_of_sync, "{}: {}", kind.name, opened.len());
+        drop(opened);
+        // The file itself is that of a killed process: nothing is lost.
+        let killed = fs::read(&path).unwrap();
+        drop(map);
+        fs::write(&path, &killed).unwrap();
+        let map = kind.open(&path).unwrap();
+        assert!(kind.is_whole(&map, 2 * KEYS), "{}", kind.name);
+        drop(map);
+        // Unless the caller knows better.
+        fs::write(&path, &killed).unwrap();
+        let cut = Options::new().after_power_cut(true);
+        let map = FileMap::<T>::open_with(&path, &cut).unwrap();
+        assert!(kind.name == "iceberg" || kind.is_whole(&map, KEYS), "{}", kind.name);
+        assert!(map.verify().is_ok());
+    }
+}
+
+#[test]
+fn a_copy_of_an_open_file_is_no_file_of_a_killed_process() {
+    for_each_kind(&Copies);
+}
+
+struct Creating;
+
+impl Test for Creating {
+    /// One creates the file; all others learn that it exists, or that it is in use.
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        for _ in 0..20 {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("map");
+            for may_open in [false, true] {
+                let path = path.with_extension(if may_open { "opened" } else { "created" });
+                let threads = 6;
+                let (start, end) = (Barrier::new(threads), Barrier::new(threads));
+                let create = || {
+                    start.wait();
+                    let map: Result<FileMap<T>, Error> = match may_open {
+                        true => FileMap::open_or_create_with(&path, &small()),
+                        false => FileMap::create_with(&path, &small()),
+                    };
+                    end.wait();
+                    if let Ok(map) = &map {
+                        (0..10).for_each(|key| (kind.put)(map, key).unwrap());
+                    }
+                    map.map(drop)
+                };
+                let results: Vec<_> = std::thread::scope(|scope| {
+                    let all: Vec<_> = (0..threads).map(|_| scope.spawn(create)).collect();
+                    all.into_iter().map(|thread| thread.join().unwrap()).collect()
+                });
+                assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
+                let error = if may_open { FileError::InUse } else { FileError::Exists };
+                let is_told = |result: &&Result<(), Error>| **result == Err(Error::File(error));
+                assert_eq!(results.iter().filter(is_told).count(), threads - 1, "{results:?}");
+                assert!(kind.is_whole(&kind.open(&path).unwrap(), 10), "{}", kind.name);
+            }
+            assert_eq!(names(directory.path()), ["map.created", "map.opened"]);
+        }
+    }
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
+    let names = fs::read_dir(directory).unwrap().map(name);
+    let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn one_of_many_creates_a_file() {
+    for_each_kind(&Creating);
+}
