@@ -139,9 +139,10 @@ pub(super) fn test<M: MapFile>(args: &CrashArgs) -> Done {
         let _ = std::fs::remove_file(counter(&path));
         remove_unfinished(&path);
     }
-    let operations = result?;
+    let Outcome { operations, pairs, bytes } = result?;
     println!(
-        "{} processes were killed after {operations} operations: nothing is lost",
+        "{} processes were killed after {operations} operations: nothing is lost; the file has \
+         {bytes} bytes for {pairs} pairs",
         args.rounds
     );
     Ok(ExitCode::SUCCESS)
@@ -159,7 +160,14 @@ fn remove_unfinished(path: &Path) {
     }
 }
 
-fn kill_and_look<M: MapFile>(args: &CrashArgs, path: &Path) -> Result<u64, Failure> {
+/// What all the killed processes have left.
+struct Outcome {
+    operations: u64,
+    pairs: usize,
+    bytes: u64,
+}
+
+fn kill_and_look<M: MapFile>(args: &CrashArgs, path: &Path) -> Result<Outcome, Failure> {
     let failed = |error| Failure::Io(counter(path), error);
     let count = File::open(counter(path)).map_err(failed)?;
     let kind = args.map.to_possible_value().ok_or(Failure::Test("no such map".to_owned()))?;
@@ -175,6 +183,12 @@ fn kill_and_look<M: MapFile>(args: &CrashArgs, path: &Path) -> Result<u64, Failu
             .spawn()
             .map_err(failed)?;
         std::thread::sleep(Duration::from_micros(random.random_range(0..args.milliseconds * 1000)));
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            return Err(Failure::Test(format!(
+                "{}: after {round} kills a process has failed: {status}",
+                path.display()
+            )));
+        }
         child.kill().map_err(failed)?;
         child.wait().map_err(failed)?;
         bar.inc(1);
@@ -206,5 +220,7 @@ fn kill_and_look<M: MapFile>(args: &CrashArgs, path: &Path) -> Result<u64, Failu
         }
     }
     bar.finish_and_clear();
-    Ok(done)
+    let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
+    let pairs = contents.values().map(BTreeSet::len).sum();
+    Ok(Outcome { operations: done, pairs, bytes })
 }

@@ -42,6 +42,10 @@ const CHANGES: usize = 16;
 /// millisecond. So the taken places of a small file are known before the file would grow.
 const AT_ONCE: usize = 4096;
 
+/// While places are searched, a file may have so many bytes for blobs, beyond twice what they took
+/// when their places were known last. So files do not grow from crash to crash.
+const SLACK: usize = 4 << 20;
+
 /// Byte strings of 0 to 4 GiB each by byte strings, in a file (sections 3.3 to 3.7 of the paper):
 /// the [`TurboBlobMap`](crate::TurboBlobMap) in RAM, made durable.
 ///
@@ -57,7 +61,8 @@ const AT_ONCE: usize = 4096;
 /// Closing a file stores which places are taken. After a crash this is found out by reading all
 /// slots, shard by shard: when an operation uses a shard; by the first change, for some thousand
 /// entries; and by one of 16 changes, for one more shard. In the page cache such a change syncs
-/// when all shards are known. Until then new blobs are stored behind the others.
+/// when all shards are known. Until then new blobs are stored behind the others; a change that finds
+/// twice as many bytes as the blobs took last, and 4 MiB, searches all that is left.
 ///
 /// The options `max_load`, `max_capacity`, `threads`, `journal` and `segment_buckets` have no
 /// effect.
@@ -124,14 +129,28 @@ impl BlobsInFile {
     pub(super) fn search(&self) -> Result<(), Error> {
         // Relaxed: an approximate count suffices.
         let change = self.changes.fetch_add(1, Ordering::Relaxed);
-        if change.is_multiple_of(CHANGES) {
-            self.map.table.restore_some(if change == 0 { AT_ONCE } else { 1 });
+        let known = usize::try_from(FileTable::pool(&self.map.table).items()).unwrap_or(usize::MAX);
+        let is_large = self.map.entries.committed() > known.saturating_mul(2) + SLACK;
+        if is_large || change.is_multiple_of(CHANGES) {
+            self.map.table.restore_some(match change {
+                _ if is_large => usize::MAX,
+                0 => AT_ONCE,
+                _ => 1,
+            });
             if self.map.entries.wait_for_sync() {
                 FileTable::sync(&self.map.table)?;
                 self.map.entries.reuse_synced();
             }
+            if !self.map.entries.are_searched() {
+                self.tell_bytes();
+            }
         }
         Ok(())
+    }
+
+    /// Tells sessions after a crash how many bytes the blobs take.
+    fn tell_bytes(&self) {
+        FileTable::pool(&self.map.table).set_items(self.map.entries.stats().placed_bytes);
     }
 }
 
@@ -209,6 +228,7 @@ impl MapInFile for BlobsInFile {
         self.map.len();
         // Places that wait for a sync are free after it.
         self.sync_and_reuse()?;
+        self.tell_bytes();
         let words = self.map.entries.to_words();
         let table = &self.map.table;
         // If the words find no room, the next open searches all blobs again.

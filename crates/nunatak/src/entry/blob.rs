@@ -289,6 +289,11 @@ impl<S, M: Medium> Blobs<S, M> {
         self.is_sound(word) && self.arena.has(word as usize, self.bytes_of(word))
     }
 
+    /// Returns how many bytes there are for blobs.
+    pub(crate) fn committed(&self) -> usize {
+        self.arena.committed()
+    }
+
     /// Whether a search still has to find out which places may be used.
     #[inline(always)]
     pub(crate) fn are_searched(&self) -> bool {

@@ -446,6 +446,12 @@ impl<M: Medium> Arena<M> {
         }
     }
 
+    /// Returns how many bytes there are for places.
+    #[cfg(durable)]
+    pub(crate) fn committed(&self) -> usize {
+        self.region.committed()
+    }
+
     /// Returns how many spans are in use.
     pub(crate) fn spans(&self) -> usize {
         let runs = self.runs.lock();

@@ -233,12 +233,13 @@ impl Pool {
         self.page.load(field).unwrap_or(0)
     }
 
-    /// Returns how many items the table had when the file was closed.
+    /// Returns how many items the table had when the file was closed, or (byte strings) how many
+    /// bytes they took when that was known last.
     pub(crate) fn items(&self) -> u64 {
         self.field(Field::Items)
     }
 
-    /// Says how many items the table has, before the file is closed.
+    /// Says that number. Durable when the file is closed.
     pub(crate) fn set_items(&self, items: usize) {
         self.store_field(Field::Items, (items as u64).min(header::MOST));
         self.flush_field(Field::Items);

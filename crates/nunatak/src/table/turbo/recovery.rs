@@ -242,7 +242,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Restores shards until they hold `pairs` pairs more, or until every shard is restored.
     pub(crate) fn restore_some(&self, pairs: usize) {
-        let enough = self.restoring.found() + pairs;
+        let enough = self.restoring.found().saturating_add(pairs);
         for number in 0..self.shards.len() {
             if self.restoring.left() == 0 || self.restoring.found() >= enough {
                 break;
