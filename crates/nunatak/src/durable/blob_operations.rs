@@ -3,7 +3,7 @@
 
 use super::blobs::{BlobsInFile, FileBlobs, Inner};
 use super::handle::FileMap;
-use super::session::{PORTION, admit_new};
+use super::session::admit;
 use crate::error::{Error, FileError};
 use crate::map::{ByteGuard, Compute};
 use crate::memory::BlobStats;
@@ -15,24 +15,24 @@ impl FileMap<BlobsInFile> {
     /// Makes a change that may store something. If the disk is full, it syncs, which frees places
     /// that wait for a sync, and tries again.
     fn store_blob<R>(&self, run: impl FnMut(&Inner) -> Result<R, Error>) -> Result<R, Error> {
-        let stored = self.store_unsynced(run)?;
+        let stored = self.store_blob_unsynced(run)?;
         self.acknowledge(stored)
     }
 
     /// As `store_blob`, without the acknowledgement.
-    fn store_unsynced<R>(
+    fn store_blob_unsynced<R>(
         &self,
         mut run: impl FnMut(&Inner) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let content = &*self.map;
-        admit_new(&content.map.table)?;
         if content.map.entries.are_searched() {
+            admit(&content.map.table)?;
             content.search()?;
         }
-        match run(&content.map) {
+        match self.store_unsynced(|content| run(&content.map)) {
             Err(Error::File(FileError::Full)) => {
                 content.sync_and_reuse()?;
-                run(&content.map)
+                self.store_unsynced(|content| run(&content.map))
             }
             other => other,
         }
@@ -337,9 +337,12 @@ impl FileMap<BlobsInFile> {
         entries: &[(K, V)],
     ) -> Result<usize, Error> {
         let mut fresh = 0;
-        for entries in entries.chunks(PORTION) {
-            let mut stored = 0;
-            self.store_unsynced(|map| {
+        let mut done = 0;
+        while done < entries.len() {
+            let portion = done..entries.len().min(done + self.portion()?);
+            let (entries, mut stored) = (&entries[portion.clone()], 0);
+            done = portion.end;
+            self.store_blob_unsynced(|map| {
                 let done = map.put_until(&entries[stored..], &mut fresh);
                 done.map_err(|(more, error)| {
                     stored += more;

@@ -11,12 +11,13 @@
 use super::content::MapInFile;
 use super::maintenance::Maintenance;
 use super::options::{Durability, Options};
-use super::session::{Session, admit, admit_new};
+use super::session::{PORTION, Room, Session, admit, admit_new};
 use super::table::FileTable;
 use crate::error::{Error, FileError};
 use crate::memory::MemoryUsage;
 use crate::memory::durable::Backing;
 use crate::table::iceberg::Recovery;
+use crate::table::permit;
 use core::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -350,8 +351,28 @@ impl<T: MapInFile> FileMap<T> {
     /// Makes a change that may store something new, and acknowledges it.
     #[inline(always)]
     pub(super) fn store<R>(&self, run: impl FnOnce(&T) -> Result<R, Error>) -> Result<R, Error> {
-        admit_new(self.table())?;
-        self.acknowledge(run(&self.map)?)
+        self.acknowledge(self.store_unsynced(run)?)
+    }
+
+    /// As `store`, without the acknowledgement.
+    #[inline(always)]
+    pub(super) fn store_unsynced<R>(
+        &self,
+        run: impl FnOnce(&T) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        match admit_new(self.table())? {
+            Room::Enough => run(&self.map),
+            Room::Little => permit(|| run(&self.map)),
+        }
+    }
+
+    /// How many operations of a batch run between two checks of the room that is left. A single
+    /// one, if it may be refused.
+    pub(super) fn portion(&self) -> Result<usize, Error> {
+        Ok(match admit_new(self.table())? {
+            Room::Enough => PORTION,
+            Room::Little => 1,
+        })
     }
 
     #[inline(always)]

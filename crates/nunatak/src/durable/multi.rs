@@ -4,7 +4,7 @@ use super::content::MapInFile;
 use super::handle::FileMap;
 use super::options::Options;
 use super::pea::{self, File};
-use super::session::{PORTION, admit_new, check_batch};
+use super::session::check_batch;
 use super::table::FileTable;
 use crate::entry::{Inline, InlineKey};
 use crate::error::{BatchError, Error, FileError};
@@ -311,9 +311,12 @@ impl<K: InlineKey, V: Inline> FileMap<Inner<K, V>> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn insert_many(&self, entries: &[(K, V)]) -> Result<(), Error> {
-        for entries in entries.chunks(PORTION) {
-            admit_new(self.table())?;
-            self.map.try_insert_many(entries).map_err(refused)?;
+        let mut done = 0;
+        while done < entries.len() {
+            let portion = done..entries.len().min(done + self.portion()?);
+            let entries = &entries[portion.clone()];
+            self.store_unsynced(|map| map.try_insert_many(entries).map_err(refused))?;
+            done = portion.end;
         }
         self.acknowledge(())
     }

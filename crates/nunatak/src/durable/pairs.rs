@@ -4,7 +4,7 @@ use super::content::MapInFile;
 use super::designs::{DurableDesign, InFile};
 use super::handle::FileMap;
 use super::options::Options;
-use super::session::{PORTION, admit_new, check_batch};
+use super::session::check_batch;
 use super::table::FileTable;
 use crate::entry::{Inline, InlineKey};
 use crate::error::{BatchError, Error};
@@ -362,11 +362,13 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> FileMap<InlineMap<K, V, StableHa
         previous: &mut [Option<V>],
     ) -> Result<usize, Error> {
         check_batch(entries.len(), previous.len())?;
-        let mut new = 0;
-        let portions = entries.chunks(PORTION).zip(previous.chunks_mut(PORTION));
-        for (entries, previous) in portions {
-            admit_new(self.table())?;
-            new += self.map.insert_many(entries, previous).unwrap_or(0);
+        let (mut new, mut done) = (0, 0);
+        while done < entries.len() {
+            let portion = done..entries.len().min(done + self.portion()?);
+            let (entries, previous) = (&entries[portion.clone()], &mut previous[portion.clone()]);
+            new +=
+                self.store_unsynced(|map| Ok(map.insert_many(entries, previous).unwrap_or(0)))?;
+            done = portion.end;
         }
         self.acknowledge(new)
     }
@@ -432,11 +434,11 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> FileMap<InlineMap<K, V, StableHa
     /// ```
     pub fn execute(&self, operations: &mut [Op<K, V>], stop: Stop) -> Result<usize, Error> {
         let mut done = 0;
-        for operations in operations.chunks_mut(PORTION) {
-            admit_new(self.table())?;
-            let count = self.map.execute(operations, stop);
-            done += count;
-            if count < operations.len() {
+        while done < operations.len() {
+            let portion = done..operations.len().min(done + self.portion()?);
+            let operations = &mut operations[portion.clone()];
+            done += self.store_unsynced(|map| Ok(map.execute(operations, stop)))?;
+            if done < portion.end {
                 break;
             }
         }

@@ -55,11 +55,20 @@ pub(super) fn admit(table: &impl FileTable) -> Result<(), Error> {
     }
 }
 
-/// Checks that something new may be stored.
+/// The room for a change that stores something new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    /// Every such change succeeds.
+    Enough,
+    /// The disk is full. A change that finds no free slot has to be refused.
+    Little,
+}
+
+/// Checks that changes may be made, and asks for room for something new.
 #[inline(always)]
-pub(super) fn admit_new(table: &impl FileTable) -> Result<(), Error> {
+pub(super) fn admit_new(table: &impl FileTable) -> Result<Room, Error> {
     admit(table)?;
-    if table.is_tight() { find_room(table) } else { Ok(()) }
+    if table.is_tight() { find_room(table) } else { Ok(Room::Enough) }
 }
 
 #[cold]
@@ -75,8 +84,12 @@ fn refusal(table: &impl FileTable) -> Result<(), Error> {
 }
 
 #[cold]
-fn find_room(table: &impl FileTable) -> Result<(), Error> {
-    table.has_room()
+fn find_room(table: &impl FileTable) -> Result<Room, Error> {
+    match table.has_room() {
+        Ok(()) => Ok(Room::Enough),
+        Err(Error::File(FileError::Full | FileError::TooManyExtents)) => Ok(Room::Little),
+        Err(error) => Err(error),
+    }
 }
 
 /// The state of an open map in a file besides its table.
@@ -89,10 +102,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(
-        durability: Durability,
-        recovery: Recovery,
-    ) -> Self {
+    pub(super) fn new(durability: Durability, recovery: Recovery) -> Self {
         Self { durability, maintenance: None, group: Group::default(), recovery }
     }
 

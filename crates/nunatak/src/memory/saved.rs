@@ -60,6 +60,9 @@ impl<M: Medium> Saved<M> {
     }
 
     pub(crate) fn save(&self, words: Option<&[u64]>) -> Result<(), Error> {
+        if words.is_none() && self.pairs.len() == 0 {
+            return Ok(());
+        }
         self.pairs.grow(1)?;
         save(&self.medium, &self.pairs, 0, words)
     }

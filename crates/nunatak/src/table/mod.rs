@@ -14,6 +14,8 @@ mod tests;
 pub(crate) mod turbo;
 
 #[cfg(durable)]
+pub(crate) use shared::full_disk::{is_refused, permit};
+#[cfg(durable)]
 pub(crate) use shared::paged;
 
 pub use dlht::{Dlht, DlhtShadows};

@@ -180,7 +180,12 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         change: impl Fn(u64) -> Change,
     ) -> Result<Option<u64>, Error> {
         let (word, test) = (self.entries.word(key), self.is(guard, key));
-        Ok(self.table.apply_unless_shadowed(word, &test, Some(fresh), change)?)
+        let before = self.table.apply_unless_shadowed(word, &test, Some(fresh), change)?;
+        #[cfg(durable)]
+        if <D::Medium as crate::memory::Medium>::IS_DURABLE && crate::table::is_refused() {
+            return Err(crate::FileError::Full.into());
+        }
+        Ok(before)
     }
 
     /// Replaces the very entry `current` by another, or removes it. The error is the entry that is

@@ -4,13 +4,19 @@ use super::PAGE;
 use super::recorder::Recorder;
 use super::{flush, header};
 use crate::error::{Error, FileError};
+use crate::sync::Mutex;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
+use rustix::process::Resource;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// After a refusal for want of room the disk is not asked for as long as this.
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// A file, and how its stores become durable.
 #[derive(Debug)]
@@ -27,6 +33,8 @@ pub struct Backing {
     since: Option<u64>,
     /// While the file is made: its temporary path, and its final one.
     temporary: Option<Unpublished>,
+    /// How many bytes the disk had no room for last, and when.
+    full: Mutex<Option<(u64, Instant)>>,
 }
 
 /// A file that has only a temporary name yet.
@@ -69,6 +77,7 @@ impl Backing {
             is_persistent_memory: persistent_memory,
             recorder: None,
             temporary,
+            full: Mutex::default(),
         };
         backing.lock(FlockOperation::NonBlockingLockExclusive)?;
         backing.extend(0, PAGE as u64)?;
@@ -95,6 +104,7 @@ impl Backing {
             is_persistent_memory: persistent_memory && !is_read_only,
             recorder: None,
             temporary: None,
+            full: Mutex::default(),
         };
         let stat =
             rustix::fs::fstat(&backing.file).map_err(|error| error_of("open the file", error))?;
@@ -122,6 +132,7 @@ impl Backing {
             recorder: None,
             since: self.since,
             temporary: None,
+            full: Mutex::default(),
         })
     }
 
@@ -150,6 +161,7 @@ impl Backing {
             recorder: Some(recorder),
             since: Some(before + u64::from(was_started_again)),
             temporary: None,
+            full: Mutex::default(),
         })
     }
 
@@ -425,6 +437,13 @@ impl Backing {
         if let Some(recorder) = &self.recorder {
             recorder.resized(to)?;
         }
+        if self.was_full_just_now(to - from) {
+            return Err(FileError::Full.into());
+        }
+        // The system would end the process by a signal.
+        if rustix::process::getrlimit(Resource::Fsize).current.is_some_and(|most| to > most) {
+            return Err(FileError::Full.into());
+        }
         let extended = match rustix::fs::fallocate(file, FallocateFlags::empty(), from, to - from) {
             // Not every file system can reserve blocks; all can be written to.
             Err(Errno::OPNOTSUPP) => write_zeros(file, from, to),
@@ -434,8 +453,19 @@ impl Backing {
             // Undoes a partial extension. If that fails, too, the file is trimmed when it is opened
             // next.
             let _ = rustix::fs::ftruncate(file, from);
-            error_of("extend the file", error)
+            let error = error_of("extend the file", error);
+            if error == FileError::Full.into() {
+                *self.full.lock() = Some((to - from, Instant::now()));
+            }
+            error
         })
+    }
+
+    /// Whether the disk had no room for as many bytes a moment ago. On a full disk every insert
+    /// asks for room; this saves most of the system calls.
+    fn was_full_just_now(&self, bytes: u64) -> bool {
+        let full = *self.full.lock();
+        full.is_some_and(|(refused, when)| bytes >= refused && when.elapsed() < PATIENCE)
     }
 
     /// Gives bytes of the file back; shortens the file if they are the last.
@@ -443,6 +473,7 @@ impl Backing {
         if let Some(recorder) = &self.recorder {
             recorder.given_back(from, to, is_last);
         }
+        *self.full.lock() = None;
         if is_last {
             return rustix::fs::ftruncate(self.file(), from);
         }

@@ -135,7 +135,8 @@ impl Table {
         let corrupt = |what| Err(FileError::Corrupt { what }.into());
         let mut table = Self::default();
         for number in 0..ENTRIES {
-            let extent = match (entry(0, number).content(number), entry(1, number).content(number)) {
+            let extent = match (entry(0, number).content(number), entry(1, number).content(number))
+            {
                 (Content::Extent(first), Content::Extent(second)) if first != second => {
                     return corrupt("the copies of an extent differ");
                 }

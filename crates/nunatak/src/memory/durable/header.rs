@@ -119,7 +119,8 @@ pub(super) fn kind_of(page: &[u8]) -> Result<u64, Error> {
 /// Returns the start of the machine that the first page of a file names; zero if it names none.
 pub(super) fn since_of(page: &[u8]) -> u64 {
     let at = Field::Since as usize;
-    let word = page.get(at..at + 8).map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
+    let word =
+        page.get(at..at + 8).map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
     word.and_then(|word| value_of(Field::Since, word)).unwrap_or(0)
 }
 
@@ -223,8 +224,7 @@ impl Page {
     /// If both copies are damaged.
     pub(super) fn load(&self, field: Field) -> Result<u64, Error> {
         // Relaxed: no memory is published by a field.
-        let value =
-            |copy| value_of(field, self.field(copy, field).load(Ordering::Relaxed));
+        let value = |copy| value_of(field, self.field(copy, field).load(Ordering::Relaxed));
         let value = value(0).or_else(|| value(1));
         value.ok_or_else(|| FileError::Corrupt { what: "both copies of the header" }.into())
     }
@@ -233,7 +233,8 @@ impl Page {
     pub(super) fn differences(&self) -> Vec<(&AtomicU64, u64)> {
         // Relaxed: as in `load`.
         let load = |at: usize| self.word(at).load(Ordering::Relaxed);
-        let bytes: Vec<u8> = (0..IDENTITY).step_by(8).flat_map(|at| load(at).to_ne_bytes()).collect();
+        let bytes: Vec<u8> =
+            (0..IDENTITY).step_by(8).flat_map(|at| load(at).to_ne_bytes()).collect();
         let is_whole = load(CHECKSUM_AT) == u64::from(crc32fast::hash(&bytes[..CHECKSUM_AT]));
         let mut all = Vec::new();
         let mut copy = |from: usize, to: usize| {

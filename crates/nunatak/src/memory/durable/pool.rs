@@ -142,8 +142,7 @@ impl Pool {
         let since = page.load(Field::Since)?;
         // A new file has been open since no start of the machine.
         let was_open = !pool.was_closed && since != 0;
-        pool.was_cut =
-            was_open && (wanted.after_power_cut || pool.backing.since() != Some(since));
+        pool.was_cut = was_open && (wanted.after_power_cut || pool.backing.since() != Some(since));
         pool.extents = Mutex::new(Table::read(|copy, number| page.entry(copy, number), bytes)?);
         if !pool.was_cut || pool.backing.is_ordered() {
             pool.check_extents()?;

@@ -14,6 +14,7 @@ use crate::memory::prefetch::prefetch_to_write;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{FastPin, OpPin, Ordering, Shared, fence};
 use crate::table::shared::attempts::{Obstacle, Request};
+use crate::table::shared::full_disk;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
@@ -233,6 +234,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                     return Ok(before);
                 }
                 Attempt::Unknown(second) => return Err(Obstacle::Unknown(second)),
+                Attempt::NoRoom if M::IS_DURABLE && full_disk::is_refused() => return Ok(None),
                 Attempt::NoRoom => panic!("the map's file is full and can't grow"),
                 Attempt::Crowded => self.wait_for_clean(),
                 Attempt::Stale => {}
@@ -491,7 +493,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             // The settlers of these blocks may have come before the marks.
             return Put::Stale;
         }
-        if self.chains.push(hash, pair).is_err() {
+        if self.chains.slots().must_refuse() || self.chains.push(hash, pair).is_err() {
             return Put::NoRoom;
         }
         self.grow_if_full();

@@ -11,6 +11,7 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{OpPin, Shared};
 use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::bucket::{Flag, Header, Layout};
+use crate::table::shared::full_disk;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::Changes;
@@ -174,6 +175,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                         hashes.learn(&self.codec);
                     }
                 }
+                Attempt::NoRoom if M::IS_DURABLE && full_disk::is_refused() => return Ok(None),
                 Attempt::NoRoom => {
                     drop(pin);
                     self.make_room_for_copies();
@@ -481,6 +483,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             }
         }
         if strategy == self.last_strategy() && (is_refused || self.is_degenerate(hash)) {
+            if self.chains.slots().must_refuse() {
+                return Err(NoRoom);
+            }
             buckets.first.set(medium, Flag::Chained);
             // In RAM chains always have room. A durable map asks for room before.
             self.chains.push(hash, pair).map_err(|_| NoRoom)?;

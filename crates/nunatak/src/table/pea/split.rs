@@ -14,6 +14,7 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicUsize, Backoff, MutexGuard, operations_ended, retire_tag};
 use crate::table::shared::bucket::{Flag, Header, Item, Layout};
+use crate::table::shared::full_disk::shrink_if_room;
 use crate::table::shared::rehashed::{Rehashed, Unhashed};
 use crate::table::stages::{Figures, Resizing};
 
@@ -71,7 +72,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Resizing for Table<P, M, L> {
         loop {
             let depth = self.locate(hash).entry.depth();
             let width = 1_u64 << (64 - depth);
-            if depth > self.least_depth && hash & width == 0 && self.merge(hash, held)? {
+            let mut merge = || shrink_if_room::<M, _>(|| self.sync(), || self.merge(hash, held));
+            if depth > self.least_depth && hash & width == 0 && merge()? {
                 // The merged segment may fit its other neighbour.
                 let depth = depth - 1;
                 hash &= !(1_u64 << (64 - depth));
@@ -85,7 +87,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Resizing for Table<P, M, L> {
         self.each_segment(|_, entry| deepest = deepest.max(entry.depth()));
         structure.set_depth(deepest)?;
         drop(structure);
-        self.compact(held)?;
+        shrink_if_room::<M, _>(|| self.sync(), || self.compact(held))?;
         self.release_pages()
     }
 }

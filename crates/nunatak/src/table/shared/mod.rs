@@ -15,6 +15,7 @@ pub(in crate::table) mod chains;
 pub(in crate::table) mod cut;
 #[cfg(durable)]
 pub(in crate::table) mod files;
+pub(crate) mod full_disk;
 pub(in crate::table) mod hashes;
 pub(in crate::table) mod memoised_key_test;
 #[cfg(durable)]

@@ -70,7 +70,7 @@ pub(in crate::table) fn refuse_fork(medium: &impl Medium) {
     assert!(!medium.is_forked(), "a fork must not use the maps in files of its parent");
 }
 
-/// Returns an error unless a table that was just made or opened has room for its first changes.
+/// Returns an error unless a table that was just made has room for its first changes.
 pub(in crate::table) fn has_first_room(table: &impl PagedTable) -> Result<(), Error> {
     if !table.medium().is_read_only() {
         table.chains().slots().has_room()?;

@@ -11,6 +11,7 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{OpPin, Shared};
 use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::bucket::{Flag, Header, Layout};
+use crate::table::shared::full_disk;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::Changes;
@@ -191,6 +192,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                     return Ok(before);
                 }
                 Attempt::Unknown(second) => return Err(Obstacle::Unknown(second)),
+                Attempt::NoRoom if M::IS_DURABLE && full_disk::is_refused() => return Ok(None),
                 Attempt::NoRoom => {
                     drop(held);
                     drop(pin);

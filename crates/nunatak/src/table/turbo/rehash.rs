@@ -15,6 +15,7 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::AtomicUsize;
 use crate::sync::Ordering::Relaxed;
 use crate::table::shared::bucket::{Flag, Header, Layout, Marking};
+use crate::table::shared::full_disk::shrink_if_room;
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::{Figures, Resizing};
 
@@ -78,26 +79,34 @@ impl<P: HashCodec, M: Medium, L: Layout> Resizing for Table<P, M, L> {
     fn shrink_to_fit(&self) -> Result<(), Error> {
         let exclusive = &mut Some(self.exclusive.lock());
         for number in 0..self.shards.len() {
-            self.change_hashed(number, Some(exclusive), |held, hash, hashes| {
-                let Some(extent) = held.descriptor.extent() else { return Ok(()) };
-                let Counts { live, tombstones } = held.shard.counts();
-                if live == 0 {
-                    // Pairs in chains are found without buckets.
-                    return self.rehash(held, None, hash, hashes);
-                }
-                let size = fitting(live as usize, L::SLOTS).min(extent.size);
-                if size < extent.size || tombstones > 0 {
-                    return self.rehash(held, Some(size), hash, hashes);
-                }
-                Ok(())
-            })?;
+            shrink_if_room::<M, _>(|| self.sync(), || self.shrink_shard(number, exclusive))?;
         }
-        self.move_down(exclusive)?;
+        shrink_if_room::<M, _>(|| self.sync(), || self.move_down(exclusive))?;
         self.release_pages()
     }
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
+    fn shrink_shard<'t>(
+        &'t self,
+        number: usize,
+        exclusive: &mut Exclusive<'t>,
+    ) -> Result<(), Error> {
+        self.change_hashed(number, Some(exclusive), |held, hash, hashes| {
+            let Some(extent) = held.descriptor.extent() else { return Ok(()) };
+            let Counts { live, tombstones } = held.shard.counts();
+            if live == 0 {
+                // Pairs in chains are found without buckets.
+                return self.rehash(held, None, hash, hashes);
+            }
+            let size = fitting(live as usize, L::SLOTS).min(extent.size);
+            if size < extent.size || tombstones > 0 {
+                return self.rehash(held, Some(size), hash, hashes);
+            }
+            Ok(())
+        })
+    }
+
     /// Makes shards larger until there is room for `additional` more pairs.
     pub(crate) fn reserve(&self, additional: usize) -> Result<(), Error> {
         let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
@@ -167,6 +176,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// Stores a key in a chain. Its shard is locked. (A shard without buckets needs no flag: a
     /// lookup that finds no buckets looks into the chains.)
     fn chain(&self, held: &ShardGuard<'_>, hash: u64, pair: (u64, u64)) -> Result<(), Error> {
+        if self.chains.slots().must_refuse() {
+            return Err(FileError::Full.into());
+        }
         if let Some(extent) = held.descriptor.extent() {
             self.shards.make_writable(self.shards.place(extent, hash, 0))?;
             // Before the pair, so that lookups find it.

@@ -102,6 +102,12 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
 
     fn push(&self, chained: Chained) -> Result<(), Interrupted> {
         let (hash, pair) = self.filed(chained);
+        if self.chains.slots().must_refuse() {
+            if chained.is_pointer {
+                self.values().free(Pointer(chained.value_word));
+            }
+            return Err(Interrupted::Refused);
+        }
         self.chains.push(hash, pair).map_err(|_| {
             if chained.is_pointer {
                 self.values().free(Pointer(chained.value_word));

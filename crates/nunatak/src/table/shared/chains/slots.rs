@@ -20,6 +20,7 @@ use crate::memory::{Medium, MemoryUsage, Part, ReservedArray};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicUsize, Mutex, Ordering};
 use crate::table::shared::bucket::put_pair;
+use crate::table::shared::full_disk::refuse;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// No slot is free, and the medium has no room for more.
@@ -123,6 +124,12 @@ impl<M: Medium> Slots<M> {
     pub(in crate::table) fn is_tight(&self) -> bool {
         // Relaxed: the margin serves threads that have not seen the new value.
         self.is_tight.load(Relaxed)
+    }
+
+    /// Whether the medium is full, so few slots are free that only admitted operations may take
+    /// them, and the operation of this thread is not one of them. It is refused then.
+    pub(in crate::table) fn must_refuse(&self) -> bool {
+        M::IS_DURABLE && self.is_tight.load(Relaxed) && self.free_slots() < MARGIN && refuse()
     }
 
     /// Doubles the number of slots, if it is still `len`.

@@ -1,0 +1,77 @@
+//! What tables do when the disk is full.
+//!
+//! A change can't fail half-way. So room for it is asked for before, and while some is left, every
+//! change finds what it needs. When none is left, most inserts still find a free slot, and only
+//! those that would need a slot of the chains must be refused. Which these are is known under the
+//! key's lock. So the map *permits* its table to refuse the insert that it runs; then the table
+//! changes nothing, and returns as if it had inserted.
+//!
+//! A shrink writes parts of the table anew. It leaves out parts for which there is no room.
+
+use crate::error::{Error, FileError};
+use crate::memory::Medium;
+use core::cell::Cell;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The operation of this thread may take the slots that are kept for running operations.
+    Admitted,
+    Permitted,
+    Refused,
+}
+
+thread_local! {
+    static STATE: Cell<State> = const { Cell::new(State::Admitted) };
+}
+
+/// Runs an operation that the table may refuse.
+///
+/// # Errors
+/// If it was refused: nothing was changed.
+#[cfg(durable)]
+pub(crate) fn permit<R>(run: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    /// Also if the operation panics, the next one is admitted as usual.
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            STATE.set(State::Admitted);
+        }
+    }
+    STATE.set(State::Permitted);
+    let reset = Reset;
+    let result = run();
+    let was_refused = is_refused();
+    drop(reset);
+    if was_refused { Err(FileError::Full.into()) } else { result }
+}
+
+/// Refuses the operation of this thread, if that is permitted. Returns whether it is.
+pub(in crate::table) fn refuse() -> bool {
+    let may_refuse = STATE.get() != State::Admitted;
+    if may_refuse {
+        STATE.set(State::Refused);
+    }
+    may_refuse
+}
+
+/// Whether the operation of this thread was refused.
+pub(crate) fn is_refused() -> bool {
+    STATE.get() == State::Refused
+}
+
+/// Makes a part of the table smaller. If the disk has no room to write it anew, syncs, which frees
+/// what other parts have left, and tries once more. Returns the default if the part is left as it
+/// is.
+pub(in crate::table) fn shrink_if_room<M: Medium, R: Default>(
+    sync: impl Fn() -> Result<(), Error>,
+    mut shrink: impl FnMut() -> Result<R, Error>,
+) -> Result<R, Error> {
+    let is_full = |error: &Error| M::IS_DURABLE && *error == FileError::Full.into();
+    match shrink() {
+        Err(error) if is_full(&error) => {
+            sync()?;
+            shrink().or_else(|error| if is_full(&error) { Ok(R::default()) } else { Err(error) })
+        }
+        other => other,
+    }
+}
