@@ -10,7 +10,7 @@ use nunatak::{Error, FileError};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const KEYS: u64 = 400;
+const KEYS: u64 = 200;
 const HEADER: usize = 4096;
 const EXTENTS: usize = 2 * HEADER;
 const BOTH_EXTENTS: usize = 512 * 32;
@@ -91,7 +91,7 @@ impl Test for OneCopy {
     fn run<T: MapInFile>(&self, kind: &Kind<T>) {
         for is_closed in [true, false] {
             let damaged = Damaged::new(kind, is_closed);
-            for (at, distance) in bytes_of_header(&damaged.image) {
+            for (at, distance) in bytes_of_header(&damaged.image).into_iter().step_by(3) {
                 for at in [at, at + distance] {
                     let found = damaged.damage(|image| image[at] ^= 1 << (at % 8));
                     assert_eq!(found, Found::Whole, "{} byte {at}", kind.name);
@@ -124,7 +124,7 @@ impl Test for BothCopies {
     fn run<T: MapInFile>(&self, kind: &Kind<T>) {
         for is_closed in [true, false] {
             let damaged = Damaged::new(kind, is_closed);
-            for (at, distance) in bytes_of_header(&damaged.image) {
+            for (at, distance) in bytes_of_header(&damaged.image).into_iter().step_by(2) {
                 let found = damaged.damage(|image| {
                     image[at] ^= 1 << (at % 8);
                     image[at + distance] ^= 2 << (at % 7);
@@ -147,7 +147,7 @@ impl Test for Truncated {
         for is_closed in [true, false] {
             let damaged = Damaged::new(kind, is_closed);
             let bytes = damaged.image.len();
-            for left in (0..bytes).step_by(bytes / 97).chain([bytes - 1]) {
+            for left in (0..bytes).step_by(bytes / 29).chain([bytes - 1]) {
                 let found = damaged.damage(|image| image.truncate(left));
                 assert!(
                     matches!(found, Found::Refused(Error::File(_))),
@@ -173,7 +173,7 @@ impl Test for Anywhere {
         for is_closed in [true, false] {
             let damaged = Damaged::new(kind, is_closed);
             let used = (EXTENTS..damaged.image.len()).filter(|&at| damaged.image[at] != 0);
-            for at in used.step_by(251) {
+            for at in used.step_by(401) {
                 damaged.damage(|image| image[at] ^= 1 << (at % 8));
             }
             for sector in (HEADER..damaged.image.len()).step_by(61 * 512) {
@@ -204,7 +204,7 @@ impl Test for Mixed {
         map.close().unwrap();
         let damaged = Damaged::new(kind, true);
         let later = fs::read(&path).unwrap();
-        for page in (0..earlier.len().min(later.len())).step_by(4096) {
+        for page in (0..earlier.len().min(later.len())).step_by(3 * 4096) {
             let mut image = later.clone();
             image[page..page + 4096].copy_from_slice(&earlier[page..page + 4096]);
             damaged.open(&image, &Options::new());

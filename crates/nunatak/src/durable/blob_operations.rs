@@ -28,6 +28,8 @@ impl FileMap<BlobsInFile> {
         if content.map.entries.are_searched() {
             admit(&content.map.table)?;
             content.search()?;
+        } else {
+            content.tell_growth();
         }
         match self.store_unsynced(|content| run(&content.map)) {
             Err(Error::File(FileError::Full)) => {

@@ -95,6 +95,8 @@ pub struct BlobsInFile {
     saved: Saved<Paged>,
     /// About how many changes were made while places were searched: counted relaxed.
     changes: AtomicUsize,
+    /// The size of the arena when the header was last told how many bytes the blobs take.
+    told: AtomicUsize,
 }
 
 impl fmt::Debug for BlobsInFile {
@@ -113,7 +115,8 @@ fn describe(config: &Config, hash: StableBytes) -> Description {
 
 impl BlobsInFile {
     fn of(table: File, blobs: Arc<FileBlobs>, saved: Saved<Paged>) -> Self {
-        Self { map: BlobMap::of(table, blobs), saved, changes: AtomicUsize::new(0) }
+        let (changes, told) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { map: BlobMap::of(table, blobs), saved, changes, told }
     }
 
     /// Makes the places of removed blobs free.
@@ -148,8 +151,19 @@ impl BlobsInFile {
         Ok(())
     }
 
+    /// Tells the header how many bytes the blobs take when the file has grown.
+    #[inline(always)]
+    pub(super) fn tell_growth(&self) {
+        // Relaxed: a hint.
+        if self.told.load(Ordering::Relaxed) != self.map.entries.committed() {
+            self.tell_bytes();
+        }
+    }
+
     /// Tells sessions after a crash how many bytes the blobs take.
+    #[cold]
     fn tell_bytes(&self) {
+        self.told.store(self.map.entries.committed(), Ordering::Relaxed);
         FileTable::pool(&self.map.table).set_items(self.map.entries.stats().placed_bytes);
     }
 }
