@@ -121,6 +121,63 @@ fn a_key_has_many_values() {
     assert!(ends_with(0, &["verify", "a.map"], at).0.starts_with("202 pairs"));
 }
 
+/// A dump that is damaged, cut or of other types makes no map, and no dump takes a map's place.
+#[test]
+fn only_whole_dumps_are_restored() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    let refused = |arguments: &[&str], why: &str| {
+        let (_, error) = ends_with(3, arguments, at);
+        assert!(error.contains(why), "{error}");
+    };
+    let text: String = (0..10_000).map(|n| format!("{}\t{n}\n", n % 100)).collect();
+    std::fs::write(at.join("pairs.tsv"), text).expect("a file");
+    ends_with(0, &["load", "many.map", "pairs.tsv", "--map", "pea-multi"], at);
+    ends_with(0, &["dump", "many.map", "dump"], at);
+    let dump = std::fs::read(at.join("dump")).expect("the dump");
+    for (name, contents) in [("cut", &dump[..dump.len() - 13]), ("none", &dump[..0])] {
+        std::fs::write(at.join(name), contents).expect("a file");
+        refused(&["restore", "new.map", name], name_of(name));
+    }
+    let mut damaged = dump.clone();
+    damaged[100_000] ^= 1;
+    std::fs::write(at.join("damaged"), &damaged).expect("a file");
+    refused(&["restore", "new.map", "damaged"], "damaged");
+    refused(&["restore", "new.map", "dump", "--map", "turbo-blobs"], "does not hold byte-string");
+    refused(&["restore", "new.map", "dump", "--map", "iceberg"], "use another --map");
+    refused(&["restore", "many.map", "dump"], "exists");
+    assert!(!at.join("new.map").exists());
+    let before = std::fs::read(at.join("many.map")).expect("the map");
+    refused(&["dump", "many.map", "many.map"], "the output is a map");
+    assert!(std::fs::read(at.join("many.map")).expect("the map") == before);
+    // The kind is that of the dump.
+    ends_with(0, &["restore", "new.map", "dump"], at);
+    assert!(ends_with(0, &["verify", "new.map"], at).0.starts_with("10000 pairs"));
+    assert_eq!(ends_with(0, &["get", "new.map", "7"], at).0.lines().count(), 100);
+    let expected = ["cut", "damaged", "dump", "many.map", "new.map", "none", "pairs.tsv"];
+    let entries = std::fs::read_dir(at).expect("the directory");
+    let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
+    names.sort();
+    assert_eq!(names, expected);
+}
+
+fn name_of(input: &str) -> &'static str {
+    if input == "cut" { "the dump is not whole" } else { "this is no dump" }
+}
+
+#[test]
+fn a_backup_is_a_map() {
+    for map in MAPS {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = directory.path();
+        ends_with(0, &["put", "a.map", "7", "49", "--map", map], at);
+        assert_eq!(ends_with(0, &["backup", "a.map", "copy.map"], at).0, "1 pairs\n");
+        assert_eq!(ends_with(0, &["get", "copy.map", "7"], at).0, "49\n");
+        let (_, error) = ends_with(3, &["backup", "a.map", "copy.map"], at);
+        assert!(error.contains("exists already"), "{error}");
+    }
+}
+
 #[test]
 fn errors_say_what_is_wrong_and_lose_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -134,8 +191,11 @@ fn errors_say_what_is_wrong_and_lose_nothing() {
     refused(&["verify", "other"], "not one of a durable map");
     refused(&["create", "other"], "exists already");
     std::fs::write(at.join("wrong.tsv"), "1\t2\n3 4\n").expect("a file");
+    refused(&["load", "new.map", "none.tsv"], "No such file");
+    assert!(!at.join("new.map").exists(), "a map was made of no input");
     refused(&["load", "a.map", "wrong.tsv"], "wrong.tsv:2: a line is");
-    refused(&["restore", "b.map", "wrong.tsv"], "the last pair is not whole");
+    refused(&["load", "a.map", "wrong.tsv"], "the 0 pairs before were stored");
+    refused(&["restore", "b.map", "wrong.tsv"], "this is no dump");
     assert!(!at.join("b.map").exists(), "half of a dump was kept");
     assert_eq!(std::fs::read(at.join("other")).expect("the file"), b"something else");
     assert_eq!(nunatak(&["get", "a.map"], at).status.code(), Some(2));

@@ -10,6 +10,9 @@ pub(super) trait Datum: Clone + Ord + Sized {
     /// Why a text is not a key or a value.
     const EXPECTED: &'static str;
 
+    /// Whether these are byte strings.
+    const IS_BYTES: bool;
+
     /// Parses a text.
     fn parse(text: &str) -> Option<Self>;
     /// Returns the text, without tabs and ends of lines.
@@ -42,6 +45,7 @@ fn read_bytes<const N: usize>(input: &mut impl Read) -> io::Result<Option<[u8; N
 impl Datum for u64 {
     const NAME: &'static str = "64-bit";
     const EXPECTED: &'static str = "a key and a value are numbers of 64 bits";
+    const IS_BYTES: bool = false;
 
     fn parse(text: &str) -> Option<Self> {
         match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -76,6 +80,7 @@ impl Datum for u64 {
 impl Datum for Vec<u8> {
     const NAME: &'static str = "byte-string";
     const EXPECTED: &'static str = "a byte string is too long";
+    const IS_BYTES: bool = true;
 
     fn parse(text: &str) -> Option<Self> {
         Some(Self::unescape_bytes(text))

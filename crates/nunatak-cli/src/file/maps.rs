@@ -9,10 +9,12 @@ use nunatak::{Error, Iceberg, Pea, PeaStats, Turbo, TurboStats};
 use std::path::Path;
 
 /// The names of the maps on the command line.
+///
+/// The numbers are written to dumps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
     /// `nunatak::durable::IcebergMap`.
-    Iceberg,
+    Iceberg = 1,
     /// `nunatak::durable::PeaMap`.
     Pea,
     /// `nunatak::durable::PeaMultiMap`: a key has any number of values.
@@ -24,6 +26,11 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// Returns the kind of a number in a dump.
+    pub(super) fn of_number(number: u32) -> Option<Self> {
+        Self::value_variants().iter().copied().find(|&kind| kind as u32 == number)
+    }
+
     /// Returns the kind of map in an existing file.
     pub(super) fn of(path: &Path) -> Result<Self, Error> {
         Ok(match FileKind::of(path)? {
@@ -54,6 +61,8 @@ pub(super) trait MapFile: Sized {
     fn open(path: &Path, options: &Options) -> Result<Self, Error>;
     fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error>;
     fn close(self) -> Result<(), Error>;
+    /// Copies the map to a new file and returns how many pairs it has.
+    fn back_up(&self, path: &Path) -> Result<usize, Error>;
     /// Stores pairs and returns how many were new.
     fn store(&self, pairs: &[(Self::Datum, Self::Datum)]) -> Result<usize, Error>;
     /// Returns the values of a key.
@@ -94,6 +103,10 @@ macro_rules! all_have {
 
         fn close(self) -> Result<(), Error> {
             self.close()
+        }
+
+        fn back_up(&self, path: &Path) -> Result<usize, Error> {
+            self.backup(path)
         }
 
         fn pairs(&self) -> Pairs<'_, Self::Datum> {

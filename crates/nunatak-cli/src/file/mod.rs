@@ -2,6 +2,7 @@
 
 mod crash;
 mod datum;
+mod dump;
 mod maps;
 mod pairs;
 
@@ -56,6 +57,8 @@ enum FileCommand {
     Verify(PathArgs),
     /// Make the file as small as its pairs allow.
     Compact(PathArgs),
+    /// Copy the map to a new file.
+    Backup(BackupArgs),
     /// Write all pairs as of one moment.
     Dump(DumpArgs),
     /// Create a file from what `dump` wrote.
@@ -159,6 +162,14 @@ struct LoadArgs {
 }
 
 #[derive(Debug, Args)]
+struct BackupArgs {
+    /// The file, which no process may be changing.
+    path: PathBuf,
+    /// The new file, which must not exist.
+    copy: PathBuf,
+}
+
+#[derive(Debug, Args)]
 struct DumpArgs {
     /// The file.
     path: PathBuf,
@@ -178,9 +189,9 @@ struct RestoreArgs {
     /// The format of the input.
     #[arg(long, value_enum, default_value_t = Format::Binary)]
     format: Format,
-    /// The kind of map to create.
-    #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
-    map: Kind,
+    /// The kind of map to create: by default that of the dump, or `iceberg` if the format is tsv.
+    #[arg(long, value_enum)]
+    map: Option<Kind>,
 }
 
 /// The levels of durability that make sense for a process that syncs at its end.
@@ -215,7 +226,16 @@ fn parse<M: MapFile>(text: &str) -> Result<M::Datum, Failure> {
 enum Failure {
     Map(PathBuf, Error),
     Io(PathBuf, io::Error),
-    Line { path: PathBuf, line: u64, what: &'static str },
+    Line {
+        path: PathBuf,
+        line: u64,
+        what: &'static str,
+    },
+    /// A failure after so many pairs were stored.
+    After {
+        stored: usize,
+        failure: Box<Failure>,
+    },
     Usage(String),
     Test(String),
 }
@@ -226,6 +246,9 @@ impl core::fmt::Display for Failure {
             Self::Map(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Line { path, line, what } => write!(f, "{}:{line}: {what}", path.display()),
+            Self::After { stored, failure } => {
+                write!(f, "{failure}; the {stored} pairs before were stored")
+            }
             Self::Usage(what) | Self::Test(what) => f.write_str(what),
         }
     }
@@ -260,8 +283,16 @@ fn run_command(command: &FileCommand) -> Done {
         FileCommand::Stats(args) => of_kind!(kind_of(&args.path)?, stats(args)),
         FileCommand::Verify(args) => of_kind!(kind_of(&args.path)?, verify(args)),
         FileCommand::Compact(args) => of_kind!(kind_of(&args.path)?, compact(args)),
-        FileCommand::Dump(args) => of_kind!(kind_of(&args.path)?, dump(args)),
-        FileCommand::Restore(args) => of_kind!(args.map, restore(args)),
+        FileCommand::Backup(args) => of_kind!(kind_of(&args.path)?, backup(args)),
+        FileCommand::Dump(args) => {
+            let kind = kind_of(&args.path)?;
+            of_kind!(kind, dump(args, kind))
+        }
+        FileCommand::Restore(args) => {
+            let input = Pairs::open(args.input.as_deref(), args.format)?;
+            let of_dump = input.header().map_or(Kind::Iceberg, |header| header.kind);
+            of_kind!(args.map.unwrap_or(of_dump), restore(args, input))
+        }
         FileCommand::CrashTest(args) => of_kind!(args.map, crash_test(args)),
         FileCommand::CrashChild(args) => of_kind!(args.map, crash_child(args)),
     }
@@ -297,8 +328,11 @@ fn create<M: MapFile>(args: &CreateArgs) -> Done {
 
 fn load<M: MapFile>(args: &LoadArgs) -> Done {
     let options = Options::new().durability(args.durability.durability());
+    // First: without an input no map is created.
+    let mut input = Pairs::open(args.input.as_deref(), args.format)?;
+    input.check::<M::Datum>()?;
     let map = at(&args.path, M::open_or_create(&args.path, &options))?;
-    let new = store(&map, &args.path, args.input.as_deref(), args.format)?;
+    let new = store(&map, &args.path, &mut input)?;
     let pairs = map.len();
     at(&args.path, map.close())?;
     eprintln!("{new} {} were new; the map has {pairs}", M::COUNTED);
@@ -309,27 +343,30 @@ fn load<M: MapFile>(args: &LoadArgs) -> Done {
 const BATCH: usize = 1000;
 
 /// Stores all pairs of an input and returns how many were new.
-fn store<M: MapFile>(
-    map: &M,
-    path: &Path,
-    input: Option<&Path>,
-    format: Format,
-) -> Result<usize, Failure> {
-    let mut pairs = Pairs::open(input, format)?;
+fn store<M: MapFile>(map: &M, path: &Path, pairs: &mut Pairs) -> Result<usize, Failure> {
     let mut batch = Vec::with_capacity(BATCH);
-    let mut new = 0;
+    let (mut stored, mut new) = (0, 0);
     loop {
         batch.clear();
-        while batch.len() < BATCH
-            && let Some(pair) = pairs.next()?
-        {
-            batch.push(pair);
-        }
+        let read = loop {
+            match pairs.next() {
+                Ok(Some(pair)) if batch.len() < BATCH - 1 => batch.push(pair),
+                Ok(Some(pair)) => {
+                    batch.push(pair);
+                    break Ok(());
+                }
+                Ok(None) => break Ok(()),
+                Err(failure) => break Err(failure),
+            }
+        };
+        let after = |failure| Failure::After { stored, failure: Box::new(failure) };
+        read.map_err(after)?;
         if batch.is_empty() {
             pairs.finish();
             return Ok(new);
         }
-        new += at(path, map.store(&batch))?;
+        new += at(path, map.store(&batch)).map_err(after)?;
+        stored += batch.len();
     }
 }
 
@@ -418,27 +455,51 @@ fn compact<M: MapFile>(args: &PathArgs) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn dump<M: MapFile>(args: &DumpArgs) -> Done {
+fn backup<M: MapFile>(args: &BackupArgs) -> Done {
     let map = open_to_read::<M>(&args.path)?;
-    let all = at(&args.path, map.cut())?;
-    pairs::write(args.output.as_deref(), args.format, map.len() as u64, all)?;
+    let pairs = at(&args.copy, map.back_up(&args.copy))?;
+    println!("{pairs} pairs");
     Ok(ExitCode::SUCCESS)
 }
 
-fn restore<M: MapFile>(args: &RestoreArgs) -> Done {
-    let map = at(&args.path, M::create(&args.path, &Options::new()))?;
-    let stored = store(&map, &args.path, args.input.as_deref(), args.format);
-    match stored {
-        Ok(pairs) => {
-            at(&args.path, map.close())?;
-            eprintln!("{pairs} pairs");
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(failure) => {
-            // An incomplete map would look like a complete one.
-            drop(map);
-            let _ = std::fs::remove_file(&args.path);
-            Err(failure)
-        }
+fn dump<M: MapFile>(args: &DumpArgs, kind: Kind) -> Done {
+    let map = open_to_read::<M>(&args.path)?;
+    let all = at(&args.path, map.cut())?;
+    pairs::write(args.output.as_deref(), (args.format, kind), map.len() as u64, all)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn restore<M: MapFile>(args: &RestoreArgs, mut input: Pairs) -> Done {
+    let failed = |error| Failure::Io(args.path.clone(), error);
+    input.check::<M::Datum>()?;
+    if args.path.symlink_metadata().is_ok() {
+        return Err(failed(io::ErrorKind::AlreadyExists.into()));
     }
+    // A map that is not complete has no name that looks like one.
+    let directory = args.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let hidden = tempfile::Builder::new()
+        .prefix(".restore-")
+        .tempdir_in(directory.unwrap_or(Path::new(".")))
+        .map_err(failed)?;
+    let path = hidden.path().join("map");
+    let map = at(&args.path, M::create(&path, &Options::new()))?;
+    let stored = store(&map, &args.path, &mut input);
+    let pairs = input.count();
+    stored.map_err(|failure| match failure {
+        // Nothing of it is kept.
+        Failure::After { failure, .. } => *failure,
+        other => other,
+    })?;
+    if map.len() as u64 != pairs {
+        return Err(Failure::Test(format!(
+            "{}: {pairs} pairs do not fit a map of {} keys: use another --map",
+            args.path.display(),
+            map.len()
+        )));
+    }
+    at(&args.path, map.close())?;
+    // Unlike a rename, a link takes no other file's place.
+    std::fs::hard_link(&path, &args.path).map_err(failed)?;
+    eprintln!("{pairs} pairs");
+    Ok(ExitCode::SUCCESS)
 }

@@ -2,10 +2,14 @@
 
 use super::Failure;
 use super::datum::Datum;
+use super::dump;
+use super::maps::Kind;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::fs::File;
+use nunatak::durable::FileKind;
+use std::fs::{File, Permissions};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The format of pairs.
@@ -13,8 +17,8 @@ use std::path::{Path, PathBuf};
 pub(super) enum Format {
     /// Lines of a key, a tab and a value. Empty lines and lines that begin with # are skipped.
     Tsv,
-    /// Key and value as bytes: numbers as eight, the lowest first; byte strings after their lengths
-    /// of four bytes each.
+    /// Bytes with the kind of the map, the number of pairs, and checksums: a dump that is cut,
+    /// damaged or of another kind is refused.
     Binary,
 }
 
@@ -31,9 +35,11 @@ pub(super) fn to_stdout(error: io::Error) -> Failure {
 pub(super) struct Pairs {
     path: PathBuf,
     input: Box<dyn BufRead>,
-    format: Format,
     line: u64,
     text: String,
+    count: u64,
+    /// Of a binary input.
+    dump: Option<(dump::Reader, dump::Header)>,
     bar: ProgressBar,
 }
 
@@ -51,15 +57,52 @@ impl Pairs {
             }
         };
         let path = path.map_or_else(|| standard(true), Path::to_owned);
-        Ok(Self { path, input, format, line: 0, text: String::new(), bar })
+        let mut input = input;
+        let dump = match format {
+            Format::Tsv => None,
+            Format::Binary => {
+                let opened = dump::Reader::open(&mut input);
+                Some(opened.map_err(|error| Failure::Io(path.clone(), error))?)
+            }
+        };
+        Ok(Self { path, input, line: 0, text: String::new(), count: 0, dump, bar })
+    }
+
+    /// Returns what the beginning of a binary input tells.
+    pub(super) fn header(&self) -> Option<dump::Header> {
+        self.dump.as_ref().map(|&(_, header)| header)
+    }
+
+    /// Checks that the input may hold pairs of this type.
+    pub(super) fn check<D: Datum>(&self) -> Result<(), Failure> {
+        let is_other = |header: &dump::Header| header.has_bytes != D::IS_BYTES;
+        match self.header().filter(is_other) {
+            None => Ok(()),
+            Some(_) => Err(Failure::Test(format!(
+                "{}: the dump does not hold {} keys and values",
+                self.path.display(),
+                D::NAME
+            ))),
+        }
     }
 
     /// Reads the next pair; `None` at the end.
     pub(super) fn next<D: Datum>(&mut self) -> Result<Option<(D, D)>, Failure> {
-        match self.format {
-            Format::Tsv => self.next_line(),
-            Format::Binary => self.next_bytes(),
-        }
+        let next = match &mut self.dump {
+            None => self.next_line()?,
+            Some((dump, _)) => {
+                self.bar.inc(16);
+                let next = dump.next(&mut self.input);
+                next.map_err(|error| Failure::Io(self.path.clone(), error))?
+            }
+        };
+        self.count += u64::from(next.is_some());
+        Ok(next)
+    }
+
+    /// Returns how many pairs were read.
+    pub(super) fn count(&self) -> u64 {
+        self.count
     }
 
     pub(super) fn finish(&self) {
@@ -87,69 +130,54 @@ impl Pairs {
             return pair.map(Some).ok_or(wrong(D::EXPECTED));
         }
     }
-
-    fn next_bytes<D: Datum>(&mut self) -> Result<Option<(D, D)>, Failure> {
-        self.line += 1;
-        self.bar.inc(16);
-        let torn = || Failure::Line {
-            path: self.path.clone(),
-            line: self.line,
-            what: "the last pair is not whole (the number is that of the pair)",
-        };
-        let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => torn(),
-            _ => Failure::Io(self.path.clone(), error),
-        };
-        let Some(key) = D::read(&mut self.input).map_err(failed)? else { return Ok(None) };
-        let value = D::read(&mut self.input).map_err(failed)?;
-        Ok(Some((key, value.ok_or_else(torn)?)))
-    }
 }
 
 /// Writes pairs to standard output, or to a file that appears when it is complete.
 pub(super) fn write<D: Datum>(
     path: Option<&Path>,
-    format: Format,
+    (format, kind): (Format, Kind),
     count: u64,
     pairs: impl Iterator<Item = (D, D)>,
 ) -> Result<(), Failure> {
     match path.filter(|path| *path != Path::new("-")) {
-        None => write_to(io::stdout().lock(), format, count, pairs).map_err(to_stdout),
+        None => write_to(io::stdout().lock(), (format, kind), count, pairs).map_err(to_stdout),
         Some(path) => {
-            let mut temporary = path.as_os_str().to_owned();
-            temporary.push(".new");
-            let temporary = PathBuf::from(temporary);
-            let written = File::create(&temporary).and_then(|file| {
-                write_to(&file, format, count, pairs)?;
-                file.sync_all()?;
-                std::fs::rename(&temporary, path)
-            });
-            written.map_err(|error| {
-                let _ = std::fs::remove_file(&temporary);
-                Failure::Io(path.to_owned(), error)
-            })
+            let failed = |error| Failure::Io(path.to_owned(), error);
+            if FileKind::of(path).is_ok() {
+                let what = "the output is a map; a dump does not take its place";
+                return Err(Failure::Test(format!("{}: {what}", path.display())));
+            }
+            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let file = tempfile::Builder::new()
+                .permissions(Permissions::from_mode(0o644))
+                .tempfile_in(directory.unwrap_or(Path::new(".")))
+                .map_err(failed)?;
+            write_to(&file, (format, kind), count, pairs).map_err(failed)?;
+            file.as_file().sync_all().map_err(failed)?;
+            file.persist(path).map(drop).map_err(|error| failed(error.error))
         }
     }
 }
 
 fn write_to<D: Datum>(
     out: impl Write,
-    format: Format,
+    (format, kind): (Format, Kind),
     count: u64,
     pairs: impl Iterator<Item = (D, D)>,
 ) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, out);
     let bar = progress(count);
-    for (number, (key, value)) in pairs.enumerate() {
-        match format {
-            Format::Tsv => writeln!(out, "{}\t{}", key.text(), value.text())?,
-            Format::Binary => {
-                key.write(&mut out)?;
-                value.write(&mut out)?;
-            }
+    match format {
+        Format::Binary => {
+            dump::write(&mut out, dump::Header::of::<D>(kind), pairs, |n| bar.set_position(n))?;
         }
-        if number % 65536 == 0 {
-            bar.set_position(number as u64);
+        Format::Tsv => {
+            for (number, (key, value)) in pairs.enumerate() {
+                writeln!(out, "{}\t{}", key.text(), value.text())?;
+                if number % 65536 == 0 {
+                    bar.set_position(number as u64);
+                }
+            }
         }
     }
     bar.finish_and_clear();
@@ -195,7 +223,7 @@ mod tests {
         let path = directory.path().join("pairs");
         let all = [(1_u64, 2_u64), (u64::MAX, 0), (0, u64::MAX)];
         for format in [Format::Tsv, Format::Binary] {
-            write(Some(&path), format, 3, all.into_iter()).unwrap();
+            write(Some(&path), (format, Kind::Pea), 3, all.into_iter()).unwrap();
             assert_eq!(read(&std::fs::read(&path).unwrap(), format).unwrap(), all);
         }
         assert!(read(&[1; 40], Format::Binary).is_err());

@@ -8,6 +8,7 @@ use super::designs::InFile;
 use super::handle::FileMap;
 use super::options::Options;
 use super::table::FileTable;
+use super::turbo;
 use crate::entry::{Blobs, Entries};
 use crate::error::{Error, FileError};
 use crate::hash::{IdentityCodec, StableBytes, StableCodec};
@@ -250,6 +251,16 @@ impl MapInFile for BlobsInFile {
             .with_room(|| self.saved.save(words.as_deref()))
             .or_else(|_| table.with_room(|| self.saved.save(None)))?;
         table.prepare_close()
+    }
+
+    fn constants(description: &Description, options: &Options) -> Options {
+        turbo::constants(description, options)
+    }
+
+    fn store_all(file: &FileMap<Self>, entries: &mut Vec<Self::Entry>) -> Result<(), Error> {
+        file.put_many(entries)?;
+        entries.clear();
+        Ok(())
     }
 
     fn iter(&self) -> impl Iterator<Item = Self::Entry> {

@@ -50,6 +50,13 @@ pub trait MapInFile: Send + Sync + Sized + 'static {
         self.table().prepare_close()
     }
 
+    /// Returns these options with the constants of a file's description.
+    #[doc(hidden)]
+    fn constants(description: &Description, options: &Options) -> Options;
+    /// Stores entries in another file, and empties the list.
+    #[doc(hidden)]
+    fn store_all(file: &super::FileMap<Self>, entries: &mut Vec<Self::Entry>) -> Result<(), Error>;
+
     #[doc(hidden)]
     fn iter(&self) -> impl Iterator<Item = Self::Entry>;
     #[doc(hidden)]

@@ -4,7 +4,7 @@ use super::options::Options;
 use super::table::FileTable;
 use crate::error::{Error, FileError};
 use crate::hash::{StableCodec, StableHash};
-use crate::memory::durable::Backing;
+use crate::memory::durable::{Backing, Description};
 use crate::table::iceberg::Recovery;
 use crate::table::{Design, HashesWith, Unshadowed};
 use core::marker::PhantomData;
@@ -29,6 +29,10 @@ pub trait DurableDesign:
     /// [`MapInFile::REHEARSES`](super::MapInFile).
     #[doc(hidden)]
     const REHEARSES: bool;
+
+    /// Returns these options with the constants of a file's description.
+    #[doc(hidden)]
+    fn constants(description: &Description, options: &Options) -> Options;
 
     /// `bits`: the sizes of a key's word and of a value's word, in bits.
     #[doc(hidden)]

@@ -69,6 +69,11 @@ impl<B: BlockSizes> DurableDesign for InFile<Iceberg<B>> {
     const REHEARSES: bool = false;
 
     #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
+    fn constants(description: &Description, options: &Options) -> Options {
+        Options { max_load: f64::from_bits(description[6]), ..options.clone() }
+    }
+
+    #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
     fn create(
         backing: Backing,
         options: &Options,

@@ -65,6 +65,7 @@
 //! The format has a version; a file of a later version is refused. A file can be used only on
 //! machines of the endianness that wrote it.
 
+mod backup;
 mod blob_operations;
 mod blobs;
 mod content;

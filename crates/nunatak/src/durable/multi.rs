@@ -10,7 +10,7 @@ use crate::entry::{Inline, InlineKey};
 use crate::error::{BatchError, Error, FileError};
 use crate::hash::StableHash;
 use crate::memory::MemoryUsage;
-use crate::memory::durable::{Backing, Paged};
+use crate::memory::durable::{Backing, Description, Paged};
 use crate::table::iceberg::Recovery;
 use crate::table::pea::PeaMultiStats;
 
@@ -81,6 +81,16 @@ impl<K: InlineKey, V: Inline> MapInFile for Inner<K, V> {
 
     fn verify(&self) -> Result<usize, Error> {
         self.table.check(&|key, value| K::is_word(key) && V::is_word(value))
+    }
+
+    fn constants(description: &Description, options: &Options) -> Options {
+        pea::constants(description, options)
+    }
+
+    fn store_all(file: &FileMap<Self>, entries: &mut Vec<(K, V)>) -> Result<(), Error> {
+        file.insert_many(entries)?;
+        entries.clear();
+        Ok(())
     }
 
     fn iter(&self) -> impl Iterator<Item = (K, V)> {

@@ -11,7 +11,7 @@ use crate::error::{BatchError, Error};
 use crate::hash::{StableCodec, StableHash};
 use crate::map::{Compute, InlineMap, Op, Stop};
 use crate::memory::MemoryUsage;
-use crate::memory::durable::Backing;
+use crate::memory::durable::{Backing, Description};
 use crate::table::Iceberg;
 use crate::table::iceberg::{BlockSizes, Recovery, SlotHandle};
 
@@ -63,6 +63,16 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> MapInFile for InlineMap<K, V, St
 
     fn verify(&self) -> Result<usize, Error> {
         self.table.check(&|key, value| K::is_word(key) && V::is_word(value))
+    }
+
+    fn constants(description: &Description, options: &Options) -> Options {
+        D::constants(description, options)
+    }
+
+    fn store_all(file: &FileMap<Self>, entries: &mut Vec<(K, V)>) -> Result<(), Error> {
+        file.insert_many(entries, &mut vec![None; entries.len()])?;
+        entries.clear();
+        Ok(())
     }
 
     fn iter(&self) -> impl Iterator<Item = (K, V)> {

@@ -70,6 +70,12 @@ fn describe(config: &Config, hash: StableHash, bits: (u32, u32)) -> Description 
     words
 }
 
+/// Returns these options with the constants of a file's description.
+pub(super) fn constants(description: &Description, options: &Options) -> Options {
+    let segment_buckets = usize::try_from(description[0]).unwrap_or(options.segment_buckets);
+    Options { segment_buckets, ..options.clone() }
+}
+
 /// Returns the constants that a description tells.
 fn config_of(words: &Description, duplicates: bool) -> Result<Config, Error> {
     let strategies = words[6].to_le_bytes().into_iter().take_while(|&byte| byte > 0);
@@ -85,6 +91,11 @@ fn config_of(words: &Description, duplicates: bool) -> Result<Config, Error> {
 
 impl DurableDesign for InFile<Pea> {
     const REHEARSES: bool = true;
+
+    #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
+    fn constants(description: &Description, options: &Options) -> Options {
+        constants(description, options)
+    }
 
     #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
     fn create(backing: Backing, options: &Options, bits: (u32, u32)) -> Result<File, Error> {

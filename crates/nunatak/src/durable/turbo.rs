@@ -65,8 +65,19 @@ fn describe(config: &Config, hash: StableHash, bits: (u32, u32)) -> Description 
     words
 }
 
+/// Returns these options with the constants of a file's description.
+pub(super) fn constants(words: &Description, options: &Options) -> Options {
+    let turbo = Config::of_words([words[0], words[1], words[2], words[3]]);
+    Options { turbo: turbo.unwrap_or_else(|_| options.turbo.clone()), ..options.clone() }
+}
+
 impl DurableDesign for InFile<Turbo> {
     const REHEARSES: bool = true;
+
+    #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
+    fn constants(description: &Description, options: &Options) -> Options {
+        constants(description, options)
+    }
 
     #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
     fn create(backing: Backing, options: &Options, bits: (u32, u32)) -> Result<File, Error> {

@@ -49,26 +49,11 @@ impl Backing {
     /// Creates a file that appears at `path` when it is [published](Self::publish), and not before:
     /// no process finds a half-made file.
     pub(crate) fn create(path: &Path, persistent_memory: bool) -> Result<Self, Error> {
-        if path.symlink_metadata().is_ok() {
-            return Err(FileError::Exists.into());
-        }
-        let Some(name) = path.file_name() else {
-            return Err(error_of("create the file", Errno::ISDIR));
-        };
-        let (temporary, file) = loop {
-            let mut temporary = std::ffi::OsString::from(".");
-            temporary.push(name);
-            temporary.push(format!(".{:016x}.new", RandomState::new().hash_one(())));
-            let temporary = path.with_file_name(temporary);
-            // A name of its own: others may create a file of this name at the same time.
-            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            match rustix::fs::open(&temporary, flags, Mode::from_raw_mode(0o644)) {
-                Ok(file) => break (temporary, file),
-                Err(Errno::EXIST) => {}
-                Err(error) => return Err(error_of("create the file", error)),
-            }
-        };
-        let temporary = Some(Unpublished { temporary, path: path.to_owned(), is_published: false });
+        let unpublished = Unpublished::new(path, "new")?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&unpublished.temporary, flags, Mode::from_raw_mode(0o644))
+            .map_err(|error| error_of("create the file", error))?;
+        let temporary = Some(unpublished);
         let backing = Self {
             since: since(&file),
             file,
@@ -208,6 +193,26 @@ impl Backing {
 }
 
 impl Unpublished {
+    /// Chooses a temporary name for a file that is to appear at `path`. The name is drawn: others
+    /// may create a file of this name at the same time.
+    pub(crate) fn new(path: &Path, purpose: &str) -> Result<Self, Error> {
+        if path.symlink_metadata().is_ok() {
+            return Err(FileError::Exists.into());
+        }
+        let Some(name) = path.file_name() else {
+            return Err(error_of("create the file", Errno::ISDIR));
+        };
+        let mut temporary = std::ffi::OsString::from(".");
+        temporary.push(name);
+        temporary.push(format!(".{:016x}.{purpose}", RandomState::new().hash_one(())));
+        let temporary = path.with_file_name(temporary);
+        Ok(Self { temporary, path: path.to_owned(), is_published: false })
+    }
+
+    pub(crate) fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
     /// Gives the file its name, durably.
     pub(crate) fn publish(mut self) -> Result<(), Error> {
         let renamed = rename(&self.temporary, &self.path);

@@ -28,7 +28,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use backing::{Backing, kind_of};
+pub(crate) use backing::{Backing, Unpublished, kind_of};
 pub(crate) use header::{Description, Kind};
 pub(crate) use paged::Paged;
 pub(crate) use pool::{Pool, Wanted};
