@@ -17,6 +17,10 @@ use pairs::{Format, Pairs};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::OnceLock;
+
+/// Whether files that were not closed are taken for ones that a power cut has left.
+static AFTER_POWER_CUT: OnceLock<bool> = OnceLock::new();
 
 /// The exit code if a key is absent.
 const ABSENT: u8 = 1;
@@ -33,6 +37,10 @@ const UNUSABLE: u8 = 3;
 /// wrong, and 3 if the file can't be used.
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
+    /// Take a file that was not closed for one that a power cut has left, whatever it says: for an
+    /// image of a disk or of a virtual machine that was made while the file was open.
+    #[arg(long, global = true)]
+    after_power_cut: bool,
     #[command(subcommand)]
     command: FileCommand,
 }
@@ -258,6 +266,8 @@ type Done = Result<ExitCode, Failure>;
 
 /// Runs a command and returns its exit code.
 pub(crate) fn run(args: &FileArgs) -> ExitCode {
+    // Before any file is opened, and once.
+    let _ = AFTER_POWER_CUT.set(args.after_power_cut);
     let done = run_command(&args.command);
     match done {
         Ok(code) => code,
@@ -311,12 +321,16 @@ fn at<T>(path: &Path, result: Result<T, Error>) -> Result<T, Failure> {
     result.map_err(|error| Failure::Map(path.to_owned(), error))
 }
 
+fn options() -> Options {
+    Options::new().after_power_cut(AFTER_POWER_CUT.get().copied().unwrap_or(false))
+}
+
 fn open<M: MapFile>(path: &Path) -> Result<M, Failure> {
-    at(path, M::open(path, &Options::new()))
+    at(path, M::open(path, &options()))
 }
 
 fn open_to_read<M: MapFile>(path: &Path) -> Result<M, Failure> {
-    at(path, M::open(path, &Options::new().read_only(true)))
+    at(path, M::open(path, &options().read_only(true)))
 }
 
 fn create<M: MapFile>(args: &CreateArgs) -> Done {
@@ -327,7 +341,7 @@ fn create<M: MapFile>(args: &CreateArgs) -> Done {
 }
 
 fn load<M: MapFile>(args: &LoadArgs) -> Done {
-    let options = Options::new().durability(args.durability.durability());
+    let options = options().durability(args.durability.durability());
     // First: without an input no map is created.
     let mut input = Pairs::open(args.input.as_deref(), args.format)?;
     input.check::<M::Datum>()?;
@@ -389,7 +403,7 @@ fn get<M: MapFile>(args: &KeyArgs) -> Done {
 
 fn put<M: MapFile>(args: &PutArgs) -> Done {
     let pair = (parse::<M>(&args.key)?, parse::<M>(&args.value)?);
-    let map = at(&args.path, M::open_or_create(&args.path, &Options::new()))?;
+    let map = at(&args.path, M::open_or_create(&args.path, &options()))?;
     at(&args.path, map.store(&[pair]))?;
     at(&args.path, map.close())?;
     Ok(ExitCode::SUCCESS)

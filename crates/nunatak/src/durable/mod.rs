@@ -58,11 +58,17 @@
 //! A file gets its name when it is whole. A process that is killed while it creates a file may
 //! leave another one, whose name begins with a dot and ends with `.new`.
 //!
-//! A process that forks holds the lock in its child, too, until the child runs another program. The
-//! child must not use the map, nor drop it: both processes would write one file, and locks that
-//! other threads held stay locked in the child.
+//! A file that can't be opened is left as it was. The header and the list of extents are there
+//! twice, and damage to one copy is mended. [`verify`](FileMap::verify) looks at every slot.
 //!
-//! The format has a version; a file of a later version is refused. A file can be used only on
+//! [`backup`](FileMap::backup) copies a map while it is changed. A copy or a snapshot of an open
+//! file counts as a file after a power cut: [`Options::after_power_cut`] says when it can't be told.
+//!
+//! Only the process that has opened a file changes it. In a fork changes, syncs and `close` return
+//! [`FileError::Forked`](crate::FileError::Forked), and dropping a handle does nothing. A fork must
+//! not read either: what the map has in RAM does not change with the file.
+//!
+//! The format has a version; a file of another version is refused. A file can be used only on
 //! machines of the endianness that wrote it.
 
 mod backup;
