@@ -16,6 +16,7 @@ use core::cell::Cell;
 enum State {
     /// The operation of this thread may take the slots that are kept for running operations.
     Admitted,
+    #[cfg_attr(not(durable), allow(dead_code, reason = "there are no files"))]
     Permitted,
     Refused,
 }
@@ -30,15 +31,15 @@ thread_local! {
 /// If it was refused: nothing was changed.
 #[cfg(durable)]
 pub(crate) fn permit<R>(run: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
-    /// Also if the operation panics, the next one is admitted as usual.
-    struct Reset;
+    /// Also if the operation panics, the next one is admitted as usual. (The operation's closure may
+    /// use another map, so it has a state of its own.)
+    struct Reset(State);
     impl Drop for Reset {
         fn drop(&mut self) {
-            STATE.set(State::Admitted);
+            STATE.set(self.0);
         }
     }
-    STATE.set(State::Permitted);
-    let reset = Reset;
+    let reset = Reset(STATE.replace(State::Permitted));
     let result = run();
     let was_refused = is_refused();
     drop(reset);
