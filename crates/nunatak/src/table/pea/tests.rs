@@ -279,3 +279,35 @@ fn values_of_a_page_that_is_used_again_do_not_count() {
     visitor.values.sort_unstable();
     assert_eq!((visitor.starts, visitor.values), (2, (0..20).collect()));
 }
+
+/// A key that stays is returned once, wherever the iterator is when segments are split, or merged
+/// into one of which it has read a part.
+#[test]
+fn an_iterator_keeps_its_place_while_segments_are_split_and_merged() {
+    let config = Config { buckets: 2, ..Config::default() };
+    let (count, stays) = (2000, |word: &u64| word.is_multiple_of(4));
+    let expected: Vec<u64> = (0..count).filter(stays).collect();
+    for stop in (1..count as usize).step_by(97) {
+        for merges in [false, true] {
+            let table = words(config.clone(), 0);
+            (0..count).for_each(|word| assert_eq!(put(&table, word), None));
+            let segments = table.stats().segments;
+            let mut pairs = table.iter();
+            let mut seen: Vec<u64> = pairs.by_ref().take(stop).map(|(word, _)| word).collect();
+            if merges {
+                for word in (0..count).filter(|word| !stays(word)) {
+                    assert!(table.apply(word, &ByWord, None, |_| Change::Remove).is_some());
+                }
+                table.shrink_to_fit().unwrap();
+                assert!(table.stats().segments < segments, "no segments were merged");
+            } else {
+                (count..4 * count).for_each(|word| assert_eq!(put(&table, word), None));
+                assert!(table.stats().segments > segments, "no segment was split");
+            }
+            seen.extend(pairs.map(|(word, _)| word));
+            seen.retain(|word| *word < count && stays(word));
+            seen.sort_unstable();
+            assert_eq!(seen, expected, "stopped after {stop} pairs");
+        }
+    }
+}
