@@ -46,7 +46,7 @@ const SOURCES: &str = "crates/nunatak/src";
 /// Their programs call the compiler, or read the sources that are changed here.
 const LEFT_OUT: [&str; 4] = ["compile_fail", "imports", "methods", "documents"];
 /// How long the tests of a mutant may take together, before it is left to `again`.
-const BUDGET: Duration = Duration::from_secs(8);
+const BUDGET: Duration = Duration::from_secs(4);
 const PATIENCE: Duration = Duration::from_secs(4);
 
 struct Work {
