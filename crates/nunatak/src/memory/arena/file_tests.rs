@@ -4,54 +4,8 @@
 use super::classes::{CLASSES, LARGEST, size_of_class};
 use super::spans::Owner;
 use super::{Arena, SHARDS, SPAN};
-use crate::error::Error;
-use crate::memory::{Heap, HeapRegion, Medium, Part, Region};
-use crate::sync::{AtomicU64, Ordering::Relaxed};
-use std::sync::Arc;
-
-/// Memory whose epochs a test begins.
-#[derive(Debug, Clone, Default)]
-struct Epochs {
-    present: Arc<AtomicU64>,
-    settled: Arc<AtomicU64>,
-}
-
-impl Medium for Epochs {
-    const IS_DURABLE: bool = true;
-
-    type Direct = HeapRegion;
-    type Region = HeapRegion;
-
-    fn direct(&self, part: Part, bytes: usize) -> Result<HeapRegion, Error> {
-        Heap.direct(part, bytes)
-    }
-
-    fn region(&self, part: Part, bytes: usize) -> Result<HeapRegion, Error> {
-        Heap.direct(part, bytes)
-    }
-
-    fn epoch(&self) -> u64 {
-        self.present.load(Relaxed)
-    }
-
-    fn settled(&self) -> u64 {
-        self.settled.load(Relaxed)
-    }
-
-    fn is_ordered(&self) -> bool {
-        false
-    }
-
-    fn flush<T>(&self, _: *const T, _: usize) {}
-
-    fn fence(&self) {}
-
-    fn barrier(&self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn set_root(&self, _: u64) {}
-}
+use crate::memory::{Epochs, Region};
+use crate::sync::Ordering::Relaxed;
 
 /// Returns an arena in epoch 1, and its medium.
 fn arena() -> (Arena<Epochs>, Epochs) {
