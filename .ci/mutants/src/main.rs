@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! cargo run --release -- build          copies the project, mutates it, builds the tests
+//! cargo run --release -- build --lib    builds only the tests beside the code again
 //! cargo run --release -- cover          runs each test alone; notes its time and what it reaches
 //! cargo run --release -- run memory/ 3  runs the tests of every third mutant of a room
 //! cargo run --release -- again memory/  runs the tests of survivors, without a budget
@@ -69,7 +70,8 @@ fn main() {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let work = Work::new();
     match arguments[..] {
-        ["build"] => work.build(),
+        ["build"] => work.build(&["--lib", "--tests"]),
+        ["build", only] => work.build(&[only]),
         ["cover"] => work.cover(),
         ["run", room] => work.run(room, 1),
         ["run", room, step] => work.run(room, step.parse().unwrap()),
@@ -123,7 +125,7 @@ impl Work {
         cargo
     }
 
-    fn build(&self) {
+    fn build(&self, only: &[&str]) {
         let listed = Command::new("git").arg("ls-files").current_dir(&self.project).output();
         for file in String::from_utf8(listed.unwrap().stdout).unwrap().lines() {
             let source = self.project.join(file);
@@ -156,11 +158,13 @@ impl Work {
             wrong.iter().for_each(|id| self.append("dropped.txt", &id.to_string()));
         }
         println!("building the tests");
-        let _ = fs::remove_file(self.folder.join("programs.txt"));
-        for message in self.messages(&["test", "--no-run", "--lib", "--tests"]) {
+        let known = self.lines("programs.txt");
+        for message in self.messages(&[&["test", "--no-run"], only].concat()) {
             let name = message["target"]["name"].as_str().unwrap_or_default();
-            if let Some(program) =
-                message["executable"].as_str().filter(|_| !LEFT_OUT.contains(&name))
+            if let Some(program) = message["executable"]
+                .as_str()
+                .filter(|_| !LEFT_OUT.contains(&name))
+                .filter(|program| !known.iter().any(|it| it == program))
             {
                 self.append("programs.txt", program);
             }

@@ -180,4 +180,17 @@ mod tests {
         write(1, extent(1, 2));
         assert!(count(7 * PAGE as u64).is_err());
     }
+
+    #[test]
+    fn the_page_of_the_header_belongs_to_no_part() {
+        let words: Vec<(AtomicU64, AtomicU64)> = (0..ENTRIES).map(|_| Default::default()).collect();
+        let entry = |number: usize| Entry { first: &words[number].0, second: &words[number].1 };
+        let read = |start, pages| {
+            let (first, second) = Extent { part: 1, number: 0, start, pages }.encode();
+            words[0].0.store(first, Ordering::Relaxed);
+            words[0].1.store(second, Ordering::Relaxed);
+            Table::read(entry, 9 * PAGE as u64).is_ok()
+        };
+        assert!(read(1, 1) && read(8, 1) && !read(0, 1) && !read(1, 0));
+    }
 }
