@@ -7,7 +7,8 @@
 //! cargo run --release -- build --lib    builds only the tests beside the code again
 //! cargo run --release -- cover          runs each test alone; notes its time and what it reaches
 //! cargo run --release -- run memory/ 3  runs the tests of every third mutant of a room
-//! cargo run --release -- again memory/  runs the tests of survivors, without a budget
+//! cargo run --release -- again memory/  runs the tests of survivors again, without a budget; a
+//!                                       number behind the room is a budget in seconds
 //! cargo run --release -- survivors      prints the mutants that no test noticed
 //! cargo run --release -- counts         counts each room's results
 //! ```
@@ -75,7 +76,8 @@ fn main() {
         ["cover"] => work.cover(),
         ["run", room] => work.run(room, 1),
         ["run", room, step] => work.run(room, step.parse().unwrap()),
-        ["again", room] => work.again(room),
+        ["again", room] => work.again(room, 3600),
+        ["again", room, seconds] => work.again(room, seconds.parse().unwrap()),
         ["survivors"] => work.survivors(),
         ["counts"] => work.counts(),
         _ => panic!("see the opening comment of main.rs"),
@@ -304,10 +306,10 @@ impl Work {
         self.try_all(room, is_new, BUDGET);
     }
 
-    fn again(&self, room: &str) {
+    fn again(&self, room: &str, seconds: u64) {
         let results = self.results();
         let survived = |id: u32| results.get(&id).is_some_and(|it| !it.starts_with("killed"));
-        self.try_all(room, survived, Duration::from_secs(3600));
+        self.try_all(room, survived, Duration::from_secs(seconds));
     }
 
     fn try_all(&self, room: &str, chosen: impl Fn(u32) -> bool, budget: Duration) {
