@@ -432,7 +432,9 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> FileMap<InlineMap<K, V, StableHa
             admit_new(self.table())?;
             let count = self.map.execute(operations, stop);
             done += count;
-            if count < operations.len() {
+            // The operation that stops the batch may be the last one of its portion.
+            let has_failed = operations.last().is_some_and(|last| !last.outcome.is_success());
+            if count < operations.len() || stop == Stop::AtFirstFailure && has_failed {
                 break;
             }
         }
