@@ -81,6 +81,17 @@ fn lengths_from_nothing_to_megabytes_are_kept() {
 }
 
 #[test]
+fn a_key_is_contained_until_it_is_removed() {
+    let path = Temporary::new();
+    let map = TurboBlobMap::create(path.path()).unwrap();
+    assert!(map.is_empty() && !map.contains_key(&key(1)));
+    fill(&map, 1..3);
+    assert!(!map.is_empty() && map.contains_key(&key(1)) && !map.contains_key(&key(3)));
+    map.remove(&key(1)).unwrap();
+    assert!(!map.contains_key(&key(1)) && map.contains_key(&key(2)));
+}
+
+#[test]
 fn files_of_other_kinds_are_refused() {
     let directory = Temporary::new();
     drop(TurboMap::<u64, u64>::create(directory.path()).unwrap());

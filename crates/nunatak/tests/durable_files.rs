@@ -2,7 +2,7 @@
 #![cfg(all(target_os = "linux", not(modelled)))]
 
 use nunatak::durable::{Durability, IcebergMap, Options, Persistency, Simulation};
-use nunatak::{Blocks, Error, FileError};
+use nunatak::{Blocks, Error, FileError, Op, Outcome, Request, Stop};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -73,6 +73,34 @@ fn every_key_and_value_can_be_stored() {
     let map: Map = IcebergMap::open(&path).unwrap();
     assert!(words.iter().all(|key| map.get(key) == Some(1 << 62)));
     assert_eq!(map.len(), words.len());
+}
+
+/// A file executes a batch in portions, so that each of them has room.
+#[test]
+fn a_batch_of_several_portions_is_executed_and_stopped_as_one() {
+    let path = Temporary::new("portions");
+    let map: Map = IcebergMap::create(&path).unwrap();
+    assert!(map.is_empty());
+    let inserts = |keys: core::ops::Range<u64>| -> Vec<Op<u64, u64>> {
+        keys.map(|key| Op::new(Request::Insert(key, key + 1))).collect()
+    };
+    assert_eq!(map.execute(&mut inserts(0..5000), Stop::Never), Ok(5000));
+    assert!(!map.is_empty() && map.len() == 5000);
+    for key in 0..5000 {
+        let slot = map.slot(&key).unwrap();
+        assert_eq!((map.get(&key), map.get_at(&slot)), (Some(key + 1), Some((key, key + 1))));
+    }
+    // The insert of a present key fails: within a portion, and as the last one of a portion.
+    for failing in [3000, 3071] {
+        let map: Map = IcebergMap::create(Temporary::new("stopped")).unwrap();
+        map.insert(u64::MAX, 7).unwrap();
+        let mut operations = inserts(0..5000);
+        operations[failing] = Op::new(Request::TryInsert(u64::MAX, 8));
+        assert_eq!(map.execute(&mut operations, Stop::AtFirstFailure), Ok(failing + 1));
+        assert_eq!(operations[failing].outcome, Outcome::Occupied(7));
+        assert!(operations[failing + 1..].iter().all(|it| it.outcome == Outcome::Pending));
+        assert_eq!(map.len(), failing + 1);
+    }
 }
 
 #[test]

@@ -448,7 +448,9 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> FileMap<InlineMap<K, V, StableHa
             let portion = done..operations.len().min(done + self.portion()?);
             let operations = &mut operations[portion.clone()];
             done += self.store_unsynced(|map| Ok(map.execute(operations, stop)))?;
-            if done < portion.end {
+            // The operation that stops the batch may be the last one of its portion.
+            let has_failed = operations.last().is_some_and(|last| !last.outcome.is_success());
+            if done < portion.end || stop == Stop::AtFirstFailure && has_failed {
                 break;
             }
         }

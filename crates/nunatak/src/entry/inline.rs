@@ -278,6 +278,7 @@ mod tests {
     fn round_trips<T: Inline + PartialEq + Debug>(value: T) {
         let word = value.to_word();
         assert_eq!(T::from_word(word), value);
+        assert!(T::is_word(word), "{value:?} would be refused");
         assert_eq!(word.checked_shr(T::BITS).unwrap_or(0), 0, "{value:?} exceeds its bits");
     }
 
@@ -322,5 +323,24 @@ mod tests {
         round_trips(());
         round_trips(f64::NEG_INFINITY);
         assert!(f64::from_word(f64::NAN.to_word()).is_nan());
+    }
+
+    /// A damaged file may hold any words.
+    #[test]
+    fn words_of_no_value_are_refused() {
+        let refused = [
+            u8::is_word(256),
+            i32::is_word(1 << 32),
+            bool::is_word(256),
+            char::is_word(0xD800),
+            <[u8; 7]>::is_word(1 << 56),
+            <()>::is_word(1),
+            <(char, u8)>::is_word(0xD800),
+            <(u8, char)>::is_word(0xD800 << 8),
+            <(u8, u8)>::is_word(1 << 16),
+            <((), char)>::is_word(0xD800),
+        ];
+        assert_eq!(refused, [false; 10]);
+        assert!(u64::is_word(u64::MAX) && f64::is_word(u64::MAX) && <(u8, u8)>::is_word(0xFFFF));
     }
 }

@@ -410,3 +410,26 @@ impl<F: RecordFormat, A: Allocator, S> Records<F, A, S> {
         }
     }
 }
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_keys_become_words_that_differ() {
+        let bytes = [1, 2, 3, 4, 5, 6, 7, 0x88];
+        for len in 0..=8 {
+            let mut word = [0; 8];
+            word[..len].copy_from_slice(&bytes[..len]);
+            assert_eq!(load(&bytes[..len]), u64::from_le_bytes(word), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn lengths_that_the_format_has_not_are_refused() {
+        let check = |expected, found| Records::<Format>::check("key", expected, found);
+        assert_eq!((check(3, 3), check(VARIABLE, 0)), (Ok(()), Ok(())));
+        let wrong = Error::WrongSize { what: "key", expected: 3, found: 4 };
+        assert_eq!((check(3, 4), check(VARIABLE, 1 << 32)), (Err(wrong), Err(Error::TooLong)));
+    }
+}

@@ -246,6 +246,21 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_become_one_in_any_order() {
+        for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]] {
+            let mut extents = Buddies::default();
+            for _ in 0..4 {
+                extents.allocate(0, |_| Ok(())).unwrap();
+            }
+            for first in order {
+                extents.give_back(BuddyExtent { first, size: 0 }, 0);
+            }
+            let all = (BuddyExtent { first: 0, size: 2 }, true);
+            assert_eq!(extents.allocate(2, |_| Ok(())), Ok(all), "{order:?}");
+        }
+    }
+
+    #[test]
     fn what_has_no_room_takes_nothing() {
         let mut extents = Buddies::default();
         extents.allocate(0, |_| Ok(())).unwrap();

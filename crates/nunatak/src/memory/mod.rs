@@ -15,6 +15,8 @@ mod arena;
 mod buddies;
 #[cfg(durable)]
 pub(crate) mod durable;
+#[cfg(all(test, durable))]
+mod epochs;
 mod heap;
 mod medium;
 pub(crate) mod prefetch;
@@ -29,6 +31,8 @@ pub(crate) use addresses::Addresses;
 pub(crate) use arena::Arena;
 pub use arena::BlobStats;
 pub(crate) use buddies::{Buddies, BuddyExtent, MOST_SIZE};
+#[cfg(all(test, durable))]
+pub(crate) use epochs::Epochs;
 pub use heap::{Heap, HeapRegion};
 #[cfg(modelled)]
 pub(crate) use medium::Checked;

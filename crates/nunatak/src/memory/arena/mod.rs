@@ -23,6 +23,9 @@ mod classes;
 mod search;
 mod spans;
 
+#[cfg(all(test, durable))]
+mod file_tests;
+
 use super::{Buddies, BuddyExtent, Heap, Medium, MemoryUsage, Part, Region, ReservedArray};
 use crate::error::Error;
 use crate::seeded::{Bug, seeded};

@@ -314,4 +314,14 @@ mod tests {
         words.write(2, Extent { start: 9, ..longer });
         assert_eq!(words.read(20), Ok(vec![longer]), "an extent of the same number elsewhere");
     }
+
+    #[test]
+    fn the_page_of_the_header_belongs_to_no_part() {
+        let words = Words::new();
+        let read = |start, pages| {
+            words.write(0, Extent { part: 1, number: 0, start, pages });
+            words.read(9).is_ok()
+        };
+        assert!(read(1, 1) && read(8, 1) && !read(0, 1) && !read(1, 0));
+    }
 }

@@ -298,4 +298,24 @@ mod tests {
         changes.note_unknown();
         assert_eq!(changes.take(), None);
     }
+
+    #[test]
+    fn granules_of_mapped_parts_are_read_when_they_are_noted() {
+        let pairs: Vec<AtomicPair> = (0..4096).map(|_| AtomicPair::default()).collect();
+        let (base, bytes) = (pairs.as_ptr().addr(), size_of_val(pairs.as_slice()));
+        let journal = Journal::new(core::ptr::null_mut(), PAGE, 1);
+        let regions = [(Part::Back, base..base + bytes)];
+        pairs[3].store_second(9, Relaxed);
+        journal.note(base + 3 * GRANULE + 8, 8);
+        journal.note(base, 2 * GRANULE);
+        let found = journal.drain(&regions).unwrap();
+        assert_eq!(found.iter().map(|it| it.granule).collect::<Vec<_>>(), [0, 1, 3]);
+        assert_eq!((found[2].part, found[2].words), (Part::Back as u8, [0, 9]));
+        // More than a page has room for.
+        journal.note(base, bytes);
+        assert_eq!(journal.drain(&regions), None);
+        // The part is mapped no more.
+        journal.note(base, 16);
+        assert_eq!(journal.drain(&[]), None);
+    }
 }

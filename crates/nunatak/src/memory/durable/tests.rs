@@ -98,3 +98,20 @@ fn pages_that_were_given_up_read_as_zero() {
         assert_eq!([0, last].map(|offset| word_at(offset).load(Relaxed)), [0; 2]);
     }
 }
+
+#[test]
+fn a_file_appears_when_it_is_complete_or_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let names = || -> Vec<_> {
+        std::fs::read_dir(directory.path()).unwrap().map(|it| it.unwrap().file_name()).collect()
+    };
+    let path = directory.path().join("map");
+    let refused = Backing::create(&path, false).unwrap();
+    assert!(!path.exists() && names().len() == 1);
+    drop(refused);
+    assert!(names().is_empty(), "{:?} is left", names());
+    let mut kept = Backing::create(&path, false).unwrap();
+    kept.unpublished().unwrap().publish().unwrap();
+    drop(kept);
+    assert_eq!(names(), ["map"]);
+}

@@ -341,6 +341,31 @@ mod tests {
         assert!(marks.len() == 255 && !marks.contains(&0));
     }
 
+    #[test]
+    #[cfg(durable)]
+    fn only_states_that_a_file_may_have_are_read() {
+        let phases = [Phase::Stable, Phase::Doubling, Phase::Halving];
+        for (phase, rows) in phases.into_iter().flat_map(|phase| [(phase, 1), (phase, 1 << 20)]) {
+            assert_eq!(State::of_root(State::root(phase, rows)), Some((phase, rows)));
+            assert_eq!(State::of_root(State::root(phase, rows) | SLOW), None);
+            assert_eq!(State::of_root(State::root(phase, rows) | 1 << 40), None);
+        }
+        assert_eq!(State::of_root(State::root(Phase::Stable, 3)), None);
+        for phase in [Phase::Doubled, Phase::Halved, Phase::Copying] {
+            assert_eq!(State::of_root(State::root(phase, 4)), None);
+        }
+    }
+
+    /// The size that a resize comes from has the leftovers.
+    #[test]
+    fn leftovers_are_in_blocks_of_the_other_size() {
+        let rows =
+            |phase| State::new(8, false).next(phase, 8).mask_of_leftovers().map(|mask| mask + 1);
+        assert_eq!([Phase::Doubling, Phase::Doubled].map(rows), [Some(4); 2]);
+        assert_eq!([Phase::Halving, Phase::Halved].map(rows), [Some(16); 2]);
+        assert_eq!([Phase::Stable, Phase::Copying].map(rows), [None; 2]);
+    }
+
     proptest! {
         #[test]
         fn half_of_a_block_moves_when_the_table_doubles(

@@ -125,3 +125,45 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         (pair.0 == handle.tag).then(|| (self.decoder.word(pair.0, half), pair.1))
     }
 }
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+    use crate::hash::{Hashing, RandomState, WordCodec};
+    use crate::table::iceberg::{Blocks, Config};
+    use crate::table::{ByWord, Change, PairTable};
+
+    #[test]
+    fn handles_of_other_maps_name_no_slot_that_there_is_not() {
+        let codec = RandomState::default().into_codec().unwrap();
+        let config = Config { max_load: 0.99, ..Config::default() };
+        let table: Table<WordCodec<RandomState>, Blocks<8, 2>> =
+            Table::new(codec, config, 1000).unwrap();
+        for word in 0..1000 {
+            assert_eq!(table.apply(word, &ByWord, Some(!word), |_| Change::Keep), None);
+        }
+        let blocks = table.stats().blocks;
+        let mut levels = [0; 3];
+        for word in 0..1000 {
+            let handle = table.slot_of(word, &ByWord).unwrap();
+            assert_eq!(table.read_slot(&handle), Some((word, !word)));
+            levels[usize::from(handle.level() - 1)] += 1;
+            // The same slot, counted from the block before, and one behind all blocks.
+            let others = match handle.place {
+                Place::Front { block, slot } => [
+                    Place::Front { block: block.wrapping_sub(1), slot: slot + 8 },
+                    Place::Front { block: blocks, slot },
+                ],
+                Place::Back { block, slot } => [
+                    Place::Back { block: block.wrapping_sub(1), slot: slot + 2 },
+                    Place::Back { block: blocks, slot },
+                ],
+                Place::Chain { .. } => continue,
+            };
+            for place in others {
+                assert_eq!(table.read_slot(&SlotHandle { place, tag: handle.tag }), None);
+            }
+        }
+        assert!(levels[0] > 500 && levels[1] > 50, "{levels:?}");
+    }
+}

@@ -384,3 +384,14 @@ fn a_reserved_table_does_not_grow() {
     table.reserve(100_000).unwrap();
     assert!(table.stats().blocks * 72 * 85 / 100 >= 200_000);
 }
+
+#[test]
+fn a_table_may_reserve_as_much_as_it_may_grow() {
+    let config = Config { max_capacity: Some(20_000), ..Config::default() };
+    let codec = RandomState::default().into_codec().unwrap();
+    let table: Words = Table::new(codec, config, 0).unwrap();
+    table.reserve(20_000).unwrap();
+    let blocks = table.stats().blocks;
+    assert!(table.reserve(4 * 20_000).is_err());
+    assert_eq!(table.stats().blocks, blocks);
+}

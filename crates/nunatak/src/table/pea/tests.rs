@@ -311,3 +311,40 @@ fn an_iterator_keeps_its_place_while_segments_are_split_and_merged() {
         }
     }
 }
+
+#[test]
+fn strategies_come_once_and_in_their_order() {
+    use Strategy::{Single, Stash, TwoChoice};
+    let is_valid = |strategies: &[Strategy]| of(strategies).check().is_ok();
+    assert!(is_valid(&[Single, TwoChoice, Stash]) && is_valid(&[Single, Stash]));
+    assert!(!is_valid(&[]) && !is_valid(&[Single, Single]) && !is_valid(&[Stash, Single]));
+}
+
+/// Reserved room is there, and not much more.
+#[test]
+fn a_reserved_table_does_not_split() {
+    let config = Config { buckets: 64, ..Config::default() };
+    let table = words(config, 0);
+    table.reserve(20_000).unwrap();
+    let before = table.stats();
+    assert!((20_000..8 * 20_000).contains(&before.slots), "{before:?}");
+    (0..20_000).for_each(|word| assert_eq!(put(&table, word), None));
+    assert_eq!(table.stats().segments, before.segments);
+}
+
+/// Segments that are merged do not split at the next insert.
+#[test]
+fn segments_that_fill_more_than_half_of_one_are_not_merged() {
+    let config = Config { buckets: 64, ..Config::default() };
+    let table = words(config, 0);
+    (0..40_000).for_each(|word| assert_eq!(put(&table, word), None));
+    for left in [30_000, 20_000, 10_000, 1000] {
+        (left..40_000).for_each(|word| {
+            table.apply(word, &ByWord, None, |_| Change::Remove);
+        });
+        table.shrink_to_fit().unwrap();
+        let stats = table.stats();
+        assert_eq!(stats.len, left as usize);
+        assert!(stats.load_factor < 0.3, "{stats:?}");
+    }
+}

@@ -77,3 +77,32 @@ impl Hashes {
         true
     }
 }
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+    use crate::hash::{IdentityCodec, WordCodec};
+    use std::hash::RandomState;
+
+    #[test]
+    fn wanted_hashes_are_asked_for_once() {
+        type Codec = WordCodec<RandomState>;
+        let codec = Codec::new(RandomState::new());
+        let hashes = Hashes::default();
+        let words = [10, 20, 30].map(|word| codec.hash(word));
+        let keys = [0, 1, 2]
+            .map(|at| (codec.tag([10, 20, 30][at], words[at]), (words[at] >> 63) as usize));
+        let known = || keys.map(|key| hashes.of(key));
+        assert!(!hashes.are_wanted::<Codec>() && !hashes.ask(&codec));
+        assert!(!hashes.want(keys.into_iter()));
+        assert!(hashes.are_wanted::<Codec>() && !hashes.are_wanted::<IdentityCodec>());
+        assert_eq!(known(), [None; 3]);
+        assert!(hashes.ask(&codec) && !hashes.are_wanted::<Codec>() && !hashes.ask(&codec));
+        assert_eq!(known(), words.map(Some));
+        assert!(hashes.want(keys.into_iter()) && !hashes.are_wanted::<Codec>());
+        hashes.forget([keys[1]].into_iter());
+        assert_eq!(known(), [Some(words[0]), None, Some(words[2])]);
+        hashes.clear();
+        assert_eq!(known(), [None; 3]);
+    }
+}

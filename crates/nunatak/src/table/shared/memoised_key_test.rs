@@ -125,3 +125,57 @@ impl KeyTestAnswers {
         look_up(&Learning(test, RefCell::new(self)));
     }
 }
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+
+    /// Accepts even words, and counts how often it is asked.
+    struct Even<const IS_CALLERS: bool>(Cell<usize>);
+
+    impl<const IS_CALLERS: bool> KeyTest for Even<IS_CALLERS> {
+        const BY_WORD: bool = false;
+        const RUNS_CALLERS_CODE: bool = IS_CALLERS;
+
+        fn accepts(&self, value_word: u64) -> bool {
+            self.0.set(self.0.get() + 1);
+            value_word.is_multiple_of(2)
+        }
+    }
+
+    #[test]
+    fn every_value_word_has_its_own_answer() {
+        let test = Even::<true>(Cell::new(0));
+        let mut known = KeyTestAnswers::default();
+        for _ in 0..2 {
+            known.learn(&test, |learning| {
+                assert_eq!(
+                    [4, 5, 6, 7].map(|word| learning.accepts(word)),
+                    [true, false, true, false]
+                );
+            });
+            assert_eq!(test.0.get(), 4, "answers are remembered");
+        }
+        known.insert(4, false);
+        known.insert(5, true);
+        let answers = [4, 5, 6, 7, 8].map(|word| known.is::<Even<true>>(word));
+        assert_eq!(answers, [Some(false), Some(true), Some(true), Some(false), None]);
+        let pairs = [(1, 6), (2, 4), (2, 7), (2, 5), (2, 8)];
+        let slot_of = |slots| known.slot_of::<Even<true>>(2, slots, |slot| pairs[slot]);
+        assert_eq!(slot_of(0..5), Ok(Some((3, 5))));
+        assert_eq!(slot_of(0..3), Ok(None));
+        assert_eq!(slot_of(4..5), Err(8));
+    }
+
+    #[test]
+    fn the_callers_code_does_not_run_under_a_lock() {
+        let known = KeyTestAnswers::default();
+        let callers = Even::<true>(Cell::new(0));
+        let test = MemoisedKeyTest::new(&callers, &known);
+        assert!(!test.has_unknown() && !test.accepts(4) && test.has_unknown());
+        assert_eq!((test.unknown(), callers.0.get()), (Some(4), 0));
+        let ours = Even::<false>(Cell::new(0));
+        let test = MemoisedKeyTest::new(&ours, &known);
+        assert!(test.accepts(4) && !test.accepts(5) && !test.has_unknown());
+    }
+}

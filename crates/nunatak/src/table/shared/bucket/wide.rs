@@ -406,4 +406,29 @@ mod tests {
         assert_eq!(bucket.header().matching(0).collect::<Vec<_>>(), [14]);
         assert!(bucket.header().has(Flag::Stashed));
     }
+
+    #[test]
+    fn rewritten_items_replace_all_others() {
+        let bucket = Bucket::default();
+        bucket.lock();
+        let item = |n: u64, is_pointer| Item {
+            fingerprint: n as u8 + 1,
+            tag: n + 100,
+            value_word: n,
+            is_pointer,
+        };
+        bucket.rewrite(&Heap, (0..SLOTS as u64).map(|n| item(n, n < 2)));
+        bucket.rewrite(&Heap, (20..25).map(|n| item(n, n < 21)));
+        let found = bucket.items(Marking::Place);
+        let found =
+            found.map(|item| (item.fingerprint, item.tag, item.value_word, item.is_pointer));
+        let mut found: Vec<_> = found.collect();
+        found.sort_unstable();
+        let expected = (20..25).map(|n| (n as u8 + 1, n + 100, n, n < 21));
+        assert_eq!(found, expected.collect::<Vec<_>>());
+        assert_eq!((bucket.header().pointers(), bucket.header().free_slots()), (1, 10));
+        bucket.clear_pointer(&Heap, 0);
+        assert_eq!((bucket.header().pointers(), bucket.items(Marking::Place).count()), (0, 4));
+        bucket.unlock();
+    }
 }

@@ -250,3 +250,63 @@ impl Slots<crate::memory::durable::Paged> {
         self.slots.as_ref().map_or(Ok(()), |slots| slots.region().check())
     }
 }
+
+#[cfg(all(test, durable))]
+mod tests {
+    use super::*;
+    use crate::memory::Epochs;
+
+    /// Makes slots, and takes so many of each half.
+    fn taken(of_each: usize) -> (Slots<Epochs>, Vec<u32>) {
+        let slots = Slots::new(&Epochs::default()).unwrap();
+        let put = |n: usize| slots.put(n % 2, (n as u64 + 1, 7)).unwrap();
+        let taken: Vec<u32> = (0..2 * of_each).map(put).collect();
+        (slots, taken)
+    }
+
+    #[test]
+    fn running_operations_always_have_slots() {
+        let (slots, _) = taken(0);
+        let mut taken = std::collections::BTreeSet::new();
+        for n in 0..20_000 {
+            let slot = slots.put(n % 2, (n as u64 + 1, 7)).unwrap() as usize;
+            assert!(taken.insert(slot) && slot % 2 == n % 2);
+            assert_eq!(slots.pair(slot), (n as u64 + 1, 7));
+            assert!(slots.free_slots() >= MARGIN, "only {} after {n}", slots.free_slots());
+        }
+        slots.reserve(20_000).unwrap();
+        assert!(slots.free_slots() >= MARGIN + 20_000 && !slots.is_tight());
+    }
+
+    #[test]
+    fn free_halves_are_given_back() {
+        let (slots, taken) = taken(6_000);
+        assert_eq!(slots.len(), 4 * FIRST);
+        let (low, high): (Vec<u32>, Vec<u32>) =
+            taken.into_iter().partition(|&slot| (slot as usize) < FIRST);
+        let (even, odd): (Vec<u32>, Vec<u32>) = low.into_iter().partition(|slot| slot % 2 == 0);
+        // As many as leave just enough of the first slots for running operations, and one more.
+        let few = FIRST / 2 - MARGIN;
+        let (more, last) = (even[few], *high.iter().max().unwrap());
+        let others = high.iter().filter(|&&slot| slot != last);
+        others
+            .chain(&even[few + 1..])
+            .chain(&odd[few..])
+            .for_each(|&slot| slots.clear(slot).unwrap());
+        slots.shrink();
+        assert_eq!(slots.len(), 4 * FIRST, "a taken slot keeps the upper half");
+        slots.clear(last).unwrap();
+        assert_eq!(slots.pair(last as usize).0, 0);
+        slots.shrink();
+        assert_eq!(slots.len(), 2 * FIRST, "one slot too few would be free");
+        slots.clear(more).unwrap();
+        slots.reserve(1).unwrap();
+        slots.shrink();
+        assert_eq!(slots.len(), 2 * FIRST, "a halving has reserved one");
+        slots.reserve(0).unwrap();
+        slots.shrink();
+        assert_eq!((slots.len(), slots.free_slots()), (FIRST, MARGIN));
+        let is_kept = |&slot: &u32| slots.pair(slot as usize).1 == 7;
+        assert!(even[..few].iter().chain(&odd[..few]).all(is_kept));
+    }
+}

@@ -342,6 +342,35 @@ mod tests {
         assert_eq!(values.words.len(), 0);
     }
 
+    /// A smaller buffer gets all values but the removed one, wherever that one was.
+    #[test]
+    fn a_copy_lacks_the_removed_value_only() {
+        for removed in 0..17 {
+            let values = Values::new(&Heap, 8).unwrap();
+            // Too many for the smallest buffer, so that they are in the next one; then few enough.
+            let mut pointer = values.store(&(0..40).collect::<Vec<_>>()).unwrap();
+            for value in 17..40 {
+                let Some(Left::Many(left)) = remove(&values, pointer, value) else { panic!() };
+                pointer = left;
+            }
+            assert_eq!((pointer.kind(), pointer.count()), (1, 17));
+            let Some(Left::Many(left)) = remove(&values, pointer, removed) else { panic!() };
+            assert_eq!(left.kind(), 0);
+            let others: Vec<u64> = (0..17).filter(|&value| value != removed).collect();
+            assert_eq!(all(&values, left), others);
+        }
+    }
+
+    #[test]
+    fn a_single_free_buffer_of_a_segment_is_used() {
+        let values = Values::new(&Heap, 8).unwrap();
+        let pointers: Vec<_> = (0..16).map(|n| values.store(&[n; 20]).unwrap()).collect();
+        assert_eq!(values.stats(), (2, vec![16, 0, 0, 0]));
+        values.free(pointers[3]);
+        values.store(&[7; 20]).unwrap();
+        assert_eq!(values.stats(), (2, vec![16, 0, 0, 0]));
+    }
+
     #[test]
     fn buffers_that_were_freed_are_used_again() {
         let values = Values::new(&Heap, 8).unwrap();

@@ -1,0 +1,391 @@
+//! Mutants of the library: small changes of its code, one on at a time, each of which a test should
+//! notice. A build of the crate takes longer than all tests of a mutant, so all mutants are compiled
+//! into one copy of the project, and the environment switches one on.
+//!
+//! ```text
+//! cargo run --release -- build          copies the project, mutates it, builds the tests
+//! cargo run --release -- build --lib    builds only the tests beside the code again
+//! cargo run --release -- cover          runs each test alone; notes its time and what it reaches
+//! cargo run --release -- run memory/ 3  runs the tests of every third mutant of a room
+//! cargo run --release -- again memory/  runs the tests of survivors again, without a budget; a
+//!                                       number behind the room is a budget in seconds
+//! cargo run --release -- survivors      prints the mutants that no test noticed
+//! cargo run --release -- counts         counts each room's results
+//! ```
+//!
+//! Files of the work are in `target/mutants`, or in the folder `NUNATAK_MUTANTS`. Every step goes on
+//! where it was stopped. After a change of the tests: `build`, `cover`, `again`. After a change of
+//! other code the numbers of the mutants differ: remove `cover.txt` and `results.txt`.
+
+mod rewrite;
+
+use rewrite::{File, Mutant};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::io::Write;
+use std::ops::Range;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// In the order in which they matter.
+const ROOMS: [&str; 11] = [
+    "memory/",
+    "durable/",
+    "entry/",
+    "sync/",
+    "table/shared/",
+    "table/mod.rs",
+    "table/stages.rs",
+    "table/iceberg/",
+    "table/pea/",
+    "table/turbo/",
+    "table/dlht/",
+];
+const MODULES: [&str; 5] = ["memory", "durable", "entry", "sync", "table"];
+const SOURCES: &str = "crates/nunatak/src";
+/// Their programs call the compiler, or read the sources that are changed here.
+const LEFT_OUT: [&str; 4] = ["compile_fail", "imports", "methods", "documents"];
+/// How long the tests of a mutant may take together, before it is left to `again`.
+const BUDGET: Duration = Duration::from_secs(4);
+const PATIENCE: Duration = Duration::from_secs(4);
+
+struct Work {
+    project: PathBuf,
+    folder: PathBuf,
+    mutants: Vec<Mutant>,
+    files: Vec<File>,
+}
+
+/// A test, its time, and the mutants that it reaches.
+struct Test {
+    program: String,
+    name: String,
+    time: Duration,
+    reached: BTreeSet<u32>,
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let work = Work::new();
+    match arguments[..] {
+        ["build"] => work.build(&["--lib", "--tests"]),
+        ["build", only] => work.build(&[only]),
+        ["cover"] => work.cover(),
+        ["run", room] => work.run(room, 1),
+        ["run", room, step] => work.run(room, step.parse().unwrap()),
+        ["again", room] => work.again(room, 3600),
+        ["again", room, seconds] => work.again(room, seconds.parse().unwrap()),
+        ["survivors"] => work.survivors(),
+        ["counts"] => work.counts(),
+        _ => panic!("see the opening comment of main.rs"),
+    }
+}
+
+impl Work {
+    fn new() -> Self {
+        let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+        let folder = std::env::var_os("NUNATAK_MUTANTS").map(PathBuf::from);
+        let folder = folder.unwrap_or_else(|| project.join("target/mutants"));
+        fs::create_dir_all(&folder).unwrap();
+        let (mut files, mut mutants) = (Vec::new(), Vec::new());
+        for module in MODULES {
+            let module = Path::new(module).join("mod.rs");
+            rewrite::read(&project.join(SOURCES), &module, &mut files, &mut mutants);
+        }
+        Self { project, folder, mutants, files }
+    }
+
+    fn lines(&self, file: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn append(&self, file: &str, line: &str) {
+        let path = self.folder.join(file);
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        writeln!(file, "{line}").unwrap();
+    }
+
+    /// Returns the mutants that don't compile.
+    fn dropped(&self) -> BTreeSet<u32> {
+        self.lines("dropped.txt").iter().map(|line| line.parse().unwrap()).collect()
+    }
+
+    fn cargo(&self, arguments: &[&str]) -> Command {
+        let mut cargo = Command::new("cargo");
+        cargo.args(arguments).args(["--locked", "--message-format=json"]);
+        cargo.args(["-p", "nunatak", "--features", "serde,rayon"]);
+        cargo.current_dir(self.folder.join("copy"));
+        cargo
+            .env("CARGO_TARGET_DIR", self.folder.join("target"))
+            .env("RUSTFLAGS", "--cap-lints=allow");
+        cargo.env("CARGO_PROFILE_TEST_DEBUG", "false").env("CARGO_PROFILE_TEST_OPT_LEVEL", "1");
+        cargo.env("CARGO_INCREMENTAL", "0").stderr(Stdio::null());
+        cargo
+    }
+
+    fn build(&self, only: &[&str]) {
+        let listed = Command::new("git").arg("ls-files").current_dir(&self.project).output();
+        for file in String::from_utf8(listed.unwrap().stdout).unwrap().lines() {
+            let source = self.project.join(file);
+            let own = Path::new(file).strip_prefix(SOURCES).unwrap_or(Path::new(""));
+            let is_changed =
+                own == Path::new("lib.rs") || self.files.iter().any(|file| file.path == own);
+            if !file.starts_with(".ci/") && source.is_file() && !is_changed {
+                write(&self.folder.join("copy").join(file), &fs::read(source).unwrap());
+            }
+        }
+        let sources = self.folder.join("copy").join(SOURCES);
+        write(&sources.join("mutant.rs"), include_bytes!("switch.rs"));
+        let root = fs::read_to_string(self.project.join(SOURCES).join("lib.rs")).unwrap()
+            + "mod mutant;\n";
+        write(&sources.join("lib.rs"), root.as_bytes());
+        println!("{} mutants", self.mutants.len());
+        loop {
+            let dropped = self.dropped();
+            let mut places = HashMap::new();
+            for file in &self.files {
+                let (text, of_file) = file.rewritten(|id| dropped.contains(&id));
+                write(&sources.join(&file.path), text.as_bytes());
+                places.insert(file.path.clone(), of_file);
+            }
+            let wrong = self.wrong(&places);
+            if wrong.is_empty() {
+                break;
+            }
+            println!("{} do not compile", wrong.len());
+            wrong.iter().for_each(|id| self.append("dropped.txt", &id.to_string()));
+        }
+        println!("building the tests");
+        let known = self.lines("programs.txt");
+        for message in self.messages(&[&["test", "--no-run"], only].concat()) {
+            let name = message["target"]["name"].as_str().unwrap_or_default();
+            if let Some(program) = message["executable"]
+                .as_str()
+                .filter(|_| !LEFT_OUT.contains(&name))
+                .filter(|program| !known.iter().any(|it| it == program))
+            {
+                self.append("programs.txt", program);
+            }
+        }
+    }
+
+    fn messages(&self, arguments: &[&str]) -> Vec<serde_json::Value> {
+        let output = self.cargo(arguments).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let messages: Vec<serde_json::Value> =
+            text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let is_error = |it: &&serde_json::Value| it["message"]["level"] == "error";
+        if !output.status.success() && arguments[0] == "test" {
+            messages
+                .iter()
+                .filter(is_error)
+                .for_each(|it| println!("{}", it["message"]["rendered"]));
+            panic!("the tests don't compile");
+        }
+        messages
+    }
+
+    /// Returns the innermost mutant at each error of the compiler.
+    fn wrong(&self, places: &HashMap<PathBuf, Vec<(u32, Range<usize>)>>) -> BTreeSet<u32> {
+        let mut wrong = BTreeSet::new();
+        for message in self.messages(&["check", "--lib"]) {
+            let message = &message["message"];
+            for span in message["spans"].as_array().into_iter().flatten() {
+                if message["level"] != "error" || span["is_primary"] != true {
+                    continue;
+                }
+                let file = Path::new(span["file_name"].as_str().unwrap());
+                let at = span["byte_start"].as_u64().unwrap() as usize;
+                let of_file = file.strip_prefix(SOURCES).ok().and_then(|file| places.get(file));
+                let around = of_file.into_iter().flatten().filter(|(_, place)| place.contains(&at));
+                match around.min_by_key(|(_, place)| place.len()) {
+                    Some(&(id, _)) => wrong.insert(id),
+                    None => panic!("{}", message["rendered"].as_str().unwrap()),
+                };
+            }
+        }
+        wrong
+    }
+
+    fn cover(&self) {
+        let known: BTreeSet<(String, String)> =
+            self.tests().into_iter().map(|test| (stem(&test.program), test.name)).collect();
+        let map = self.folder.join("reached");
+        for program in self.lines("programs.txt") {
+            let listed = Command::new(&program).args(["--list", "--format", "terse"]).output();
+            let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
+            for name in listed.lines().filter_map(|line| line.strip_suffix(": test")) {
+                if known.contains(&(stem(&program), name.to_owned())) {
+                    continue;
+                }
+                fs::write(&map, vec![0; self.mutants.len() + 1]).unwrap();
+                let begin = Instant::now();
+                let recorded = self.passes(
+                    &program,
+                    name,
+                    ("NUNATAK_MUTANTS_REACHED", map.to_str().unwrap()),
+                    60,
+                );
+                let time = match recorded {
+                    true => {
+                        let begin = Instant::now();
+                        let passes = self.passes(&program, name, ("NUNATAK_MUTANT", "0"), 60);
+                        passes.then(|| begin.elapsed())
+                    }
+                    false => None,
+                };
+                println!("{name}: {:?} {time:?}", begin.elapsed());
+                let bytes = fs::read(&map).unwrap();
+                let reached = (1..bytes.len()).filter(|&id| bytes[id] != 0 && time.is_some());
+                let reached: Vec<String> = reached.map(|id| id.to_string()).collect();
+                let time = time.unwrap_or_default().as_millis();
+                let line = format!("{program}\t{name}\t{time}\t{}", reached.join(","));
+                self.append("cover.txt", &line);
+            }
+        }
+    }
+
+    /// Returns the tests that were run. Those that fail without a mutant reach none.
+    fn tests(&self) -> Vec<Test> {
+        let mut tests = Vec::new();
+        let programs = self.lines("programs.txt");
+        for line in self.lines("cover.txt") {
+            let [program, name, time, reached] = line.split('\t').collect::<Vec<_>>()[..] else {
+                continue;
+            };
+            // A new build may have another name.
+            let now = programs.iter().find(|it| stem(it) == stem(program));
+            let reached = reached.split(',').filter_map(|id| id.parse().ok()).collect();
+            let time = Duration::from_millis(time.parse().unwrap());
+            let program = now.map_or(program, |it| it).to_owned();
+            tests.push(Test { program, name: name.to_owned(), time, reached });
+        }
+        tests.sort_by_key(|test| test.time);
+        tests
+    }
+
+    /// Runs one test in a process group of its own, which ends with it.
+    fn passes(&self, program: &str, test: &str, variable: (&str, &str), seconds: u64) -> bool {
+        let mut command = Command::new(program);
+        command.args(["--exact", test, "--test-threads=1"]).env(variable.0, variable.1);
+        command.env("NUNATAK_EFFORT", "0.3").env("RUST_BACKTRACE", "0").process_group(0);
+        command.current_dir(self.folder.join("copy/crates/nunatak"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                return status.success();
+            }
+            if begin.elapsed() > Duration::from_secs(seconds) {
+                // SAFETY: the group that was made for this child.
+                unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+                child.wait().unwrap();
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Returns the last result of each mutant.
+    fn results(&self) -> BTreeMap<u32, String> {
+        let split = |line: &String| {
+            let (id, rest) = line.split_once('\t').unwrap();
+            (id.parse().unwrap(), rest.rsplit('\t').next().unwrap().to_owned())
+        };
+        self.lines("results.txt").iter().map(split).collect()
+    }
+
+    fn run(&self, room: &str, step: u32) {
+        let (results, dropped) = (self.results(), self.dropped());
+        let is_new = |id| id % step == 0 && !results.contains_key(&id) && !dropped.contains(&id);
+        self.try_all(room, is_new, BUDGET);
+    }
+
+    fn again(&self, room: &str, seconds: u64) {
+        let results = self.results();
+        let survived = |id: u32| results.get(&id).is_some_and(|it| !it.starts_with("killed"));
+        self.try_all(room, survived, Duration::from_secs(seconds));
+    }
+
+    fn try_all(&self, room: &str, chosen: impl Fn(u32) -> bool, budget: Duration) {
+        let tests = self.tests();
+        for mutant in self.mutants.iter().filter(|it| it.file.starts_with(room) && chosen(it.id)) {
+            let result = self.try_one(mutant.id, &tests, budget);
+            let (file, line) = (mutant.file.display(), mutant.line);
+            let description = &mutant.description;
+            let line = format!("{}\t{file}:{line}\t{description}\t{result}", mutant.id);
+            println!("{line}");
+            self.append("results.txt", &line);
+        }
+    }
+
+    fn try_one(&self, id: u32, tests: &[Test], budget: Duration) -> String {
+        let reaching: Vec<&Test> = tests.iter().filter(|test| test.reached.contains(&id)).collect();
+        let begin = Instant::now();
+        for (done, test) in reaching.iter().enumerate() {
+            if begin.elapsed() > budget {
+                return format!("survived {done} of {} tests", reaching.len());
+            }
+            let patience = PATIENCE + 10 * test.time;
+            let variable = ("NUNATAK_MUTANT", &*id.to_string());
+            if !self.passes(&test.program, &test.name, variable, patience.as_secs()) {
+                return format!("killed by {}", test.name);
+            }
+        }
+        match reaching.len() {
+            0 => "not reached".to_owned(),
+            all => format!("survived all {all} tests"),
+        }
+    }
+
+    fn survivors(&self) {
+        for (id, result) in self.results() {
+            if !result.starts_with("killed") {
+                let Mutant { file, line, description, .. } = &self.mutants[id as usize - 1];
+                println!("{id}\t{}:{line}\t{description}\t{result}", file.display());
+            }
+        }
+    }
+
+    fn counts(&self) {
+        let (results, dropped) = (self.results(), self.dropped());
+        println!(
+            "| room | mutants | tried | killed | survived | not reached |\n|---|---|---|---|---|---|"
+        );
+        for room in ROOMS {
+            let of_room = self.mutants.iter().filter(|it| it.file.starts_with(room));
+            let ids: Vec<u32> =
+                of_room.map(|it| it.id).filter(|id| !dropped.contains(id)).collect();
+            let of = |begin: &str| {
+                let results = ids.iter().filter_map(|id| results.get(id));
+                results.filter(|it| it.starts_with(begin)).count()
+            };
+            let (all, killed, survived, unreached) =
+                (of(""), of("killed"), of("survived"), of("not reached"));
+            let mutants = ids.len();
+            println!("| `{room}` | {mutants} | {all} | {killed} | {survived} | {unreached} |");
+        }
+    }
+}
+
+/// Writes a file if it differs, so that nothing is compiled without need.
+fn write(path: &Path, bytes: &[u8]) {
+    if !fs::read(path).is_ok_and(|present| present == bytes) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+fn file_name(program: &str) -> String {
+    Path::new(program).file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+/// Returns the name of a test program without the hash behind it.
+fn stem(program: &str) -> String {
+    file_name(program).rsplit_once('-').unwrap().0.to_owned()
+}

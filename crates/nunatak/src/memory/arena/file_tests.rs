@@ -1,0 +1,111 @@
+//! What an arena of a file promises besides: places wait for syncs, and a damaged file names no
+//! place that there isn't.
+
+use super::classes::{CLASSES, LARGEST, size_of_class};
+use super::spans::Owner;
+use super::{Arena, SHARDS, SPAN};
+use crate::memory::{Epochs, Region};
+use crate::sync::Ordering::Relaxed;
+
+/// Returns an arena in epoch 1, and its medium.
+fn arena() -> (Arena<Epochs>, Epochs) {
+    let medium = Epochs::default();
+    medium.present.store(1, Relaxed);
+    (Arena::new(&medium, 1 << 30).unwrap(), medium)
+}
+
+/// Lengths of strings that share spans, with several words of places or few, and of others.
+const LENGTHS: [usize; 5] = [8, 100, LARGEST, LARGEST + 1, 3 * SPAN];
+
+#[test]
+fn a_place_of_this_epoch_is_reused_at_once() {
+    for bytes in LENGTHS {
+        let (arena, _) = arena();
+        let places: Vec<usize> =
+            (0..SPAN / 8 + 200).map_while(|_| arena.allocate(bytes).ok()).collect();
+        for &at in [2, 70, places.len() - 1].map(|n| &places[n]) {
+            arena.give_back(at);
+            assert_eq!(arena.waiting(), 0, "{bytes} bytes at {at} need not wait");
+            assert!(!arena.has(at, bytes));
+            assert_eq!(arena.allocate(bytes), Ok(at));
+        }
+    }
+}
+
+#[test]
+fn a_place_of_an_earlier_epoch_waits_for_the_sync() {
+    for bytes in LENGTHS {
+        let (arena, medium) = arena();
+        let places: Vec<usize> = (0..600).map(|_| arena.allocate(bytes).unwrap()).collect();
+        medium.present.store(2, Relaxed);
+        medium.settled.store(1, Relaxed);
+        // In this epoch another place of the last span is given out.
+        arena.allocate(bytes).unwrap();
+        let at = places[70];
+        arena.give_back(at);
+        assert_eq!(arena.waiting(), Arena::<Epochs>::placed(bytes));
+        assert_ne!(arena.allocate(bytes), Ok(at), "a power cut may bring the entry back");
+        arena.reuse_synced();
+        assert!(arena.waiting() > 0 && arena.has(at, bytes));
+        medium.settled.store(2, Relaxed);
+        arena.reuse_synced();
+        assert_eq!((arena.waiting(), arena.has(at, bytes)), (0, false));
+        assert_eq!(arena.allocate(bytes), Ok(at));
+    }
+}
+
+#[test]
+fn places_are_free_when_the_search_is_durable() {
+    let (arena, medium) = arena();
+    arena.region.resize(SPAN).unwrap();
+    arena.begin_search().unwrap();
+    assert!(arena.mark(0, 8) && !arena.waits_for_sync());
+    arena.end_search();
+    assert!(arena.waits_for_sync() && arena.is_searched());
+    assert!(arena.allocate(8).unwrap() >= SPAN);
+    medium.settled.store(1, Relaxed);
+    assert!(!arena.waits_for_sync());
+    arena.reuse_synced();
+    assert!(!arena.is_searched() && !arena.waits_for_sync());
+}
+
+#[test]
+fn names_of_no_place_are_known() {
+    let (arena, _) = arena();
+    // Places of 24 bytes do not fill a span.
+    let at = arena.allocate(24).unwrap();
+    assert!(arena.has(at, 24) && !arena.has(at + 24, 24) && !arena.has(at, 25));
+    assert!(!arena.has(SPAN / 24 * 24, 24), "the place would not end in its span");
+    let large = arena.allocate(LARGEST + 1).unwrap();
+    assert!(arena.has(large, SPAN) && !arena.has(large + 8, SPAN) && !arena.has(large, SPAN + 1));
+    let end = arena.region.committed();
+    assert!(arena.holds(end - 8, 8) && !arena.holds(end - 8, 9) && !arena.holds(8, usize::MAX));
+}
+
+#[test]
+fn words_about_no_class_teach_nothing() {
+    let (arena, _) = arena();
+    arena.region.resize(SPAN).unwrap();
+    let learns = |shard, class, places: usize| {
+        let mut words = vec![1, Owner::Class { shard, class }.word()];
+        words.resize(2 + places.div_ceil(64), 0);
+        arena.learn(&words)
+    };
+    // One word of places is right for the largest class, and for those that would follow.
+    assert!(!learns(0, CLASSES, 1) && !learns(SHARDS, CLASSES - 1, 1));
+    assert!(!learns(0, CLASSES - 1, 65) && !learns(0, 0, 64));
+    assert!(learns(SHARDS - 1, CLASSES - 1, SPAN / size_of_class(CLASSES - 1)));
+}
+
+#[test]
+fn strings_far_behind_the_others_should_move() {
+    let (arena, _) = arena();
+    let places: Vec<usize> = (0..10 * SPAN / 64).map(|_| arena.allocate(64).unwrap()).collect();
+    // The first span and the last one stay full.
+    let between = SPAN / 64..9 * SPAN / 64;
+    places[between].iter().for_each(|&at| arena.give_back(at));
+    arena.trim();
+    assert_eq!(arena.spans(), 2);
+    assert!(arena.should_move(places[9 * SPAN / 64]) && !arena.should_move(places[0]));
+    assert!(arena.take_lower(64).unwrap() < arena.far() * SPAN);
+}
