@@ -94,7 +94,7 @@ pub(super) fn write<D: Datum>(
         out.write_all(block)?;
         block.clear();
         *in_block = 0;
-        io::Result::Ok(sum.clone())
+        io::Result::Ok(())
     };
     for (key, value) in pairs {
         key.write(&mut block)?;
@@ -108,7 +108,6 @@ pub(super) fn write<D: Datum>(
     if in_block > 0 {
         end_block(&mut block, &mut in_block, &mut out)?;
     }
-    let mut sum = sum;
     sum.update(&all.to_le_bytes());
     out.write_all(&[0; 8])?;
     out.write_all(&sum.finalize().to_le_bytes())?;
