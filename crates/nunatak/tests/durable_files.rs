@@ -75,6 +75,31 @@ fn every_key_and_value_can_be_stored() {
     assert_eq!(map.len(), words.len());
 }
 
+/// Pairs that a resize has left in their old slots are shown by no iteration.
+#[test]
+fn iterations_while_the_map_grows_show_each_key_once() {
+    let simulation = Simulation::new(Persistency::Pages);
+    let map: Small = simulation.create(&Options::new()).unwrap();
+    let mut model = std::collections::BTreeMap::new();
+    for key in 0..4000_u64 {
+        map.insert(key, key + 1).unwrap();
+        model.insert(key, key + 1);
+        let other = key * 7919 % (key + 1);
+        if key % 3 == 0 {
+            map.remove(&other).unwrap();
+            model.remove(&other);
+        } else if let Some(value) = model.get_mut(&other) {
+            *value += 1 << 32;
+            map.update(&other, *value).unwrap();
+        }
+        if key % 16 == 0 {
+            let mut shown: Vec<_> = map.iter().collect();
+            shown.sort_unstable();
+            assert!(shown.into_iter().eq(model.iter().map(|(&key, &value)| (key, value))), "{key}");
+        }
+    }
+}
+
 /// A file executes a batch in portions, so that each of them has room.
 #[test]
 fn a_batch_of_several_portions_is_executed_and_stopped_as_one() {

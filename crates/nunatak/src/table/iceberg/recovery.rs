@@ -149,7 +149,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
     }
 
     /// Builds everything that is not durable, and repairs the table after a crash.
-    fn recover(&self, present: u64, threads: usize) -> Result<Recovery, Error> {
+    pub(super) fn recover(&self, present: u64, threads: usize) -> Result<Recovery, Error> {
         // Keeps the table from growing meanwhile.
         let _held = self.migrating.lock();
         let blocks = self.geometry.blocks(present - 1);
