@@ -139,6 +139,41 @@ fn verify_tells_what_is_wrong() {
     );
     assert_eq!(
         complaint(|table| {
+            let (tag, hash, _) = stranger(table, 6);
+            let mask = table.state().mask();
+            for back in choices(hash).map(|choice| table.geometry.block(choice, mask)) {
+                let slot = table.back.empty_slot(back, back_fingerprint(hash)).unwrap();
+                table.back.put(back, slot, back_fingerprint(hash), (tag, 0));
+            }
+        }),
+        Some("a key is in two blocks")
+    );
+    let in_chains = |level: usize| {
+        complaint(|table| {
+            let (tag, hash, block) = stranger(table, 7);
+            table.chains.push(hash, (tag, 0)).unwrap();
+            // So that lookups go behind the front block, and behind the back blocks.
+            table.front.restore_overflowed(block);
+            table.mark_choices(table.state(), hash);
+            let back = table.geometry.block(choices(hash)[0], table.state().mask());
+            match level {
+                1 => {
+                    let slot = table.front.empty_slot(block, fingerprint(hash)).unwrap();
+                    table.front.put(block, slot, fingerprint(hash), (tag, 0));
+                }
+                2 => {
+                    let slot = table.back.empty_slot(back, back_fingerprint(hash)).unwrap();
+                    table.back.put(back, slot, back_fingerprint(hash), (tag, 0));
+                }
+                _ => table.chains.push(hash, (tag, 0)).unwrap(),
+            }
+        })
+    };
+    assert_eq!(in_chains(1), Some("a key is in two levels"));
+    assert_eq!(in_chains(2), Some("a key is in two levels"));
+    assert_eq!(in_chains(3), Some("a key is in level 3 twice"));
+    assert_eq!(
+        complaint(|table| {
             let (_, hash, block) = stranger(table, 5);
             let slot = table.front.empty_slot(block, fingerprint(hash)).unwrap();
             table.front.put(block, slot, fingerprint(hash), (0, 0));

@@ -10,6 +10,7 @@ use crate::memory::durable::Durable;
 use crate::simd::BitIter;
 use crate::sync::Ordering::Relaxed;
 use crate::table::shared::files::{IsPair, ensure, verify_pair};
+use std::collections::HashSet;
 
 impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
     /// Returns the number of pairs, if each is where it belongs, is found there, and is valid for
@@ -29,11 +30,32 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
             self.back.unlock(block);
             pairs += front? + back?;
         }
+        let mut chained = HashSet::new();
         for (hash, (tag, second)) in self.chains.all() {
+            ensure(chained.insert(hash), "a key is in level 3 twice")?;
+            let mask = self.state().mask();
+            let is_in_back = choices(hash)
+                .into_iter()
+                .any(|choice| self.back_holds(self.geometry.block(choice, mask), hash, tag));
+            ensure(!is_in_back && !self.front_holds(hash, tag), "a key is in two levels")?;
             self.verify_pair(hash, (tag, second), is_pair)?;
             pairs += 1;
         }
         Ok(pairs)
+    }
+
+    /// Whether the front block of a hash has a pair of this tag.
+    fn front_holds(&self, hash: u64, tag: u64) -> bool {
+        let block = self.geometry.block(hash, self.state().mask());
+        BitIter::new(self.front.matching(block, fingerprint(hash)))
+            .any(|slot| self.front.slot(block, slot).load_first(Relaxed) == tag)
+    }
+
+    /// Whether a back block has a pair of this tag.
+    fn back_holds(&self, block: usize, hash: u64, tag: u64) -> bool {
+        Back::<B, Durable>::matching(self.back.word(block), back_fingerprint(hash))
+            .into_iter()
+            .any(|slot| self.back.slot(block, slot).load_first(Relaxed) == tag)
     }
 
     fn verify_front(&self, block: usize, is_pair: IsPair<'_>) -> Result<usize, Error> {
@@ -72,16 +94,15 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
             ensure(tag != 0, "a slot with a fingerprint is empty")?;
             let hash = self.codec.hash_of_tag(tag, half);
             let mask = self.state().mask();
-            let is_its = choices(hash).iter().any(|&hash| self.geometry.block(hash, mask) == block);
-            ensure(is_its, "a pair is in a block that is not its key's")?;
+            let its = choices(hash).map(|choice| self.geometry.block(choice, mask));
+            ensure(its.contains(&block), "a pair is in a block that is not its key's")?;
             let matches = Back::<B, Durable>::matching(word, back_fingerprint(hash));
             let same = |other: &usize| self.back.slot(block, *other).load_first(Relaxed) == tag;
             ensure(matches.into_iter().filter(same).eq([slot]), "a key is in a block twice")?;
-            let front = self.geometry.block(hash, mask);
-            let mut in_front = BitIter::new(self.front.matching(front, fingerprint(hash)));
-            let is_in_front =
-                in_front.any(|slot| self.front.slot(front, slot).load_first(Relaxed) == tag);
-            ensure(!is_in_front, "a key is in two levels")?;
+            let is_elsewhere =
+                its.into_iter().any(|other| other != block && self.back_holds(other, hash, tag));
+            ensure(!is_elsewhere, "a key is in two blocks")?;
+            ensure(!self.front_holds(hash, tag), "a key is in two levels")?;
             self.verify_pair(hash, (tag, second), is_pair)?;
         }
         Ok(B::BACK - empties.len())
