@@ -202,6 +202,20 @@ fn errors_say_what_is_wrong_and_lose_nothing() {
     assert_eq!(nunatak(&["put", "a.map", "x", "1"], at).status.code(), Some(2));
 }
 
+/// A process that ends by itself has found something that the test must not hide.
+#[test]
+fn a_crash_test_whose_processes_fail_fails() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // In blocks of 512 or 1024 bytes, as the shell likes: the map does not fit.
+    let script = "ulimit -f 1500; exec \"$0\" file crash-test . --rounds 20 --milliseconds 3000";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_nunatak")]).current_dir(directory.path());
+    let output = command.output().expect("the command runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    assert!(error.contains("a process has failed") && error.contains("disk is full"), "{error}");
+}
+
 #[test]
 fn killed_processes_lose_nothing() {
     for map in MAPS {

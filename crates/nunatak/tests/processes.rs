@@ -103,6 +103,43 @@ fn a_fork_changes_nothing() {
     for_each_kind(&Forks(Durability::Interval(Duration::from_millis(1))));
 }
 
+struct Limited;
+
+impl Test for Limited {
+    /// The limit of a process for the size of its files is a full disk, and not a signal.
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("map");
+        drop(kind.create(&path, 10));
+        let bytes = fs::metadata(&path).unwrap().len() + 300_000;
+        in_fork(
+            || {
+                let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+                // SAFETY: of the fork alone.
+                assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+                let map = kind.open(&path).unwrap();
+                let full = Err(Error::File(FileError::Full));
+                let keys = (10..1 << 20).find(|&key| (kind.put)(&map, key) == full);
+                map.sync().unwrap();
+                keys.is_some_and(|keys| kind.is_whole(&map, keys)) && map.close().is_ok()
+            },
+            || {},
+        );
+        assert!(fs::metadata(&path).unwrap().len() <= bytes, "{}", kind.name);
+        let map = kind.open(&path).unwrap();
+        let keys = map.len() as u64;
+        assert!(map.recovery().was_closed && keys > 10, "{}: {keys}", kind.name);
+        // Without the limit it grows again.
+        (keys..2 * keys).for_each(|key| (kind.put)(&map, key).unwrap());
+        assert!(map.verify().is_ok());
+    }
+}
+
+#[test]
+fn a_limit_of_the_process_is_a_full_disk() {
+    for_each_kind(&Limited);
+}
+
 struct Copies;
 
 impl Test for Copies {

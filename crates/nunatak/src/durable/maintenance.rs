@@ -69,7 +69,8 @@ fn maintain(table: &impl FileTable, durability: Durability, signal: &Signal) {
     let mut last = Instant::now();
     let mut is_over = signal.is_over.lock();
     while !*is_over {
-        let patience = interval.map_or(PATIENCE, |interval| interval.min(PATIENCE));
+        let rest = interval.map(|interval| interval.saturating_sub(last.elapsed()));
+        let patience = rest.unwrap_or(PATIENCE).min(PATIENCE);
         signal.changed.wait_for(&mut is_over, patience);
         let is_due = interval.is_some_and(|interval| last.elapsed() >= interval);
         if *is_over || !is_due && !table.needs_sync() {
@@ -77,9 +78,11 @@ fn maintain(table: &impl FileTable, durability: Durability, signal: &Signal) {
         }
         // Without the lock, since a sync takes long.
         drop(is_over);
+        // Intervals are from the begin of one sync to that of the next: a change that comes during
+        // a sync waits for one interval, too.
+        last = Instant::now();
         // A failure poisons the map: the next change returns an error.
         let _ = table.sync();
-        last = Instant::now();
         is_over = signal.is_over.lock();
     }
 }

@@ -19,8 +19,9 @@ pub enum Durability {
     /// them survive a power cut.
     #[default]
     Process,
-    /// As `Process`, with a sync in the background whenever this time has passed since the last
-    /// one.
+    /// As `Process`, with a sync in the background whenever this time has passed since the last one
+    /// began. So a change survives a power cut that comes later than this time and two syncs after
+    /// it: the sync under way, if it takes longer than the interval, and the next one.
     Interval(Duration),
     /// The operation survives a power cut: every change, or batch of changes, returns after a sync.
     /// Threads that change the map at the same time share a sync.
