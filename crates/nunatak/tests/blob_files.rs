@@ -62,6 +62,29 @@ fn a_map_is_there_again() {
     }
 }
 
+/// Every byte of a blob is covered by its checksum, and `verify` looks at all of them.
+#[test]
+fn a_changed_byte_of_a_blob_is_found() {
+    let directory = Temporary::new();
+    let map = TurboBlobMap::create_with(directory.path(), &small()).unwrap();
+    let (key, value) = (b"a key that is nowhere else", b"a value that is nowhere else, either");
+    map.put(key, value).unwrap();
+    map.put(b"", b"").unwrap();
+    map.close().unwrap();
+    let image = fs::read(directory.path()).unwrap();
+    let at = image.windows(key.len()).position(|bytes| bytes == key).unwrap();
+    // The lengths before the key change where the blob ends, and may be refused earlier.
+    for byte in at - 8..at + key.len() + value.len() + 4 {
+        let mut damaged = image.clone();
+        damaged[byte] ^= 1 << (byte % 8);
+        fs::write(directory.path(), &damaged).unwrap();
+        let verified = TurboBlobMap::open(directory.path()).and_then(|map| map.verify());
+        assert!(matches!(verified, Err(Error::File(FileError::Corrupt { .. }))), "byte {byte}");
+    }
+    fs::write(directory.path(), &image).unwrap();
+    assert_eq!(TurboBlobMap::open(directory.path()).unwrap().verify(), Ok(2));
+}
+
 #[test]
 fn lengths_from_nothing_to_megabytes_are_kept() {
     let directory = Temporary::new();
@@ -328,7 +351,7 @@ fn after_a_crash_places_are_found_shard_by_shard() {
     let directory = Temporary::new();
     let options = Options::new().shards(64);
     let map = TurboBlobMap::create_with(directory.path(), &options).unwrap();
-    (0..40_000_u32).for_each(|n| assert_eq!(map.put(&n.to_le_bytes(), &[7; 100]), Ok(false)));
+    (0..40_000_u32).for_each(|n| assert_eq!(map.put(&n.to_le_bytes(), &[7; 96]), Ok(false)));
     (0..40_000_u32).step_by(2).for_each(|n| assert_eq!(map.delete(&n.to_le_bytes()), Ok(true)));
     map.reclaim();
     let image = fs::read(directory.path()).unwrap();
@@ -336,11 +359,11 @@ fn after_a_crash_places_are_found_shard_by_shard() {
     fs::write(directory.path(), &image).unwrap();
     let map = TurboBlobMap::open(directory.path()).unwrap();
     assert!(!map.recovery().was_closed && map.recovery().items == 0);
-    assert_eq!(map.get(&1_u32.to_le_bytes()), Some(vec![7; 100]));
+    assert_eq!(map.get(&1_u32.to_le_bytes()), Some(vec![7; 96]));
     let items = map.recovery().items;
     assert!(items > 0 && items < 2000, "{items}");
     let spans = map.blob_stats().spans;
-    let put = |n: u32| map.put(&n.to_le_bytes(), &[8; 100]).unwrap();
+    let put = |n: u32| map.put(&n.to_le_bytes(), &[8; 96]).unwrap();
     // In one shard: the first change looks at some others, and one change of 16 at one more.
     (0..16 * 32).for_each(|_| assert!(put(1)));
     let items = map.recovery().items;

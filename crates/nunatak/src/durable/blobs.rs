@@ -55,6 +55,9 @@ const SLACK: usize = 4 << 20;
 /// whole. A get reads what a get in RAM reads, and checks that the lengths that it finds are within
 /// the file.
 ///
+/// Each blob has a checksum of 32 bits in the file. [`verify`](Self::verify) compares all of them;
+/// a get does not.
+///
 /// The place of a replaced blob is used again when no guard can see it. In the page cache the state
 /// that a power cut would leave must not refer to it either: that is so after the next
 /// [sync](Self::sync), or at once if no sync has run since the blob was stored.
@@ -229,9 +232,12 @@ impl MapInFile for BlobsInFile {
         self.saved.check()?;
         let guard = self.map.guard();
         let verified = PagedTable::verify(&self.map.table, &|word, second| {
+            let entries = &self.map.entries;
             // SAFETY: a slot has had the word since the guard was taken, which is dropped below.
-            self.map.entries.is_placed(second)
-                && self.map.entries.word(unsafe { self.map.entries.get(second) }.0) == word
+            entries.is_placed(second)
+                && unsafe {
+                    entries.is_whole(second) && entries.word(entries.get(second).0) == word
+                }
         });
         drop(guard);
         verified

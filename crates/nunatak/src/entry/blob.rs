@@ -3,7 +3,7 @@
 //! ```text
 //! byte 0    length of the key
 //!      4    length of the value
-//!      8    the key, then the value
+//!      8    the key, then the value, and in a file then four bytes of a checksum
 //! ```
 //!
 //! Invariants
@@ -24,9 +24,12 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicUsize, Ordering};
 use core::fmt;
 use core::hash::BuildHasher;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Bytes of the lengths.
 const HEADER: usize = 8;
+/// Bytes of the checksum.
+const CHECK: usize = 4;
 
 /// The blobs of a map, with their counts: the entries of a [`BlobMap`](crate::BlobMap).
 ///
@@ -81,14 +84,16 @@ impl<S, M: Medium> Blobs<S, M> {
         else {
             return Err(Error::TooLong);
         };
-        let bytes = HEADER + key.len() + value.len();
+        let bytes = Self::size(key.len(), value.len());
         let offset = take(bytes)?;
         let address = self.arena.address(offset);
         let mut header = [0; HEADER];
         header[..4].copy_from_slice(&key_len.to_ne_bytes());
         header[4..].copy_from_slice(&value_len.to_ne_bytes());
+        let check = if M::IS_DURABLE { check(key, value) } else { [0; CHECK] };
+        let parts: [&[u8]; 4] = [&header, key, value, &check];
         // SAFETY: the place is ours and has so many bytes; no other thread reads it yet.
-        unsafe { self.medium.write(address, &[&header, key, value]) };
+        unsafe { self.medium.write(address, &parts[..if M::IS_DURABLE { 4 } else { 3 }]) };
         if M::IS_DURABLE && self.medium.has_fences() {
             // Flushed before a slot names it.
             if !seeded(Bug::BlobUnflushed) {
@@ -100,6 +105,11 @@ impl<S, M: Medium> Blobs<S, M> {
         }
         self.count(bytes);
         Ok(offset as u64)
+    }
+
+    /// Returns the bytes of a blob whose strings have these lengths.
+    fn size(key: usize, value: usize) -> usize {
+        HEADER + key + value + if M::IS_DURABLE { CHECK } else { 0 }
     }
 
     /// Counts one more blob of so many bytes.
@@ -144,13 +154,13 @@ impl<S, M: Medium> Blobs<S, M> {
         // SAFETY: a header's bytes are there, and lengths may be anything.
         let lengths = unsafe { self.arena.address(offset).cast_const().cast::<[u32; 2]>().read() };
         let [key, value] = lengths.map(|len| len as usize);
-        self.arena.holds(offset, HEADER + key + value)
+        self.arena.holds(offset, Self::size(key, value))
     }
 
     fn bytes_of(&self, word: u64) -> usize {
         // SAFETY: the caller owns the place.
         let (key, value) = unsafe { self.get(word) };
-        HEADER + key.len() + value.len()
+        Self::size(key.len(), value.len())
     }
 
     pub(crate) fn stats(&self) -> BlobStats {
@@ -294,6 +304,21 @@ impl<S, M: Medium> Blobs<S, M> {
         self.arena.committed()
     }
 
+    /// Whether the blob of a word is as it was written.
+    ///
+    /// # Safety
+    /// As [`get`](Self::get).
+    pub(crate) unsafe fn is_whole(&self, word: u64) -> bool {
+        // SAFETY: the caller's promise.
+        let (key, value) = unsafe { self.get(word) };
+        let address = self.arena.address(word as usize).cast_const();
+        // SAFETY: a sound blob has so many bytes behind its strings.
+        let stored = self.is_sound(word).then(|| unsafe {
+            address.add(HEADER + key.len() + value.len()).cast::<[u8; CHECK]>().read()
+        });
+        stored == Some(check(key, value))
+    }
+
     /// Whether a search still has to find out which places may be used.
     #[inline(always)]
     pub(crate) fn are_searched(&self) -> bool {
@@ -345,6 +370,13 @@ impl<S: Send + Sync, M: Medium> crate::memory::Finder for Blobs<S, M> {
     fn end(&self) {
         self.arena.end_search();
     }
+}
+
+/// Returns the checksum of a blob, which covers its lengths, too.
+fn check(key: &[u8], value: &[u8]) -> [u8; CHECK] {
+    let lengths = (key.len() as u64) << 32 | value.len() as u64;
+    let of_key = xxh3_64_with_seed(key, lengths);
+    (xxh3_64_with_seed(value, of_key) as u32).to_ne_bytes()
 }
 
 #[cfg(durable)]
