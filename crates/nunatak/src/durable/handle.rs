@@ -284,6 +284,9 @@ impl<T: MapInFile> FileMap<T> {
         }
         self.map.prepare_close()?;
         self.table().sync()?;
+        // A file that says that it was closed is whole as it is. But a sync may leave stores behind
+        // its last barrier: leftovers that it clears, changes that are only in the journal.
+        pool.barrier()?;
         pool.set_session(false);
         pool.barrier()
     }
