@@ -214,7 +214,7 @@ fn recovery_keeps_one_copy_of_each_key() {
         |&other: &usize| other != block && table.geometry.half(other) == table.geometry.half(block);
     in_front((tag, hash, (0..table.geometry.blocks(mask)).find(is_other).unwrap()));
 
-    let recovery = table.recover(rows, 2).unwrap();
+    let recovery = table.recover(rows, 2, false).unwrap();
     assert_eq!((recovery.items, recovery.moved, recovery.dropped), (words as usize + 5, 1, 4));
     assert_eq!(table.verify(&|_, _| true), Ok(words as usize + 5));
     assert!(strangers.iter().all(|word| table.find(1 << 40 | word, &ByWord) == Some(7)));

@@ -144,12 +144,19 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
             let state = State::new(rows, !table.front.is_fast());
             table.state = crate::sync::AtomicU64::new(state.0);
         }
-        let recovery = table.recover(present, threads.max(1))?;
+        // A file may be closed in the middle of a resize.
+        let is_settled = was_closed && phase == Phase::Stable;
+        let recovery = table.recover(present, threads.max(1), is_settled)?;
         Ok((table, Recovery { was_closed, ..recovery }))
     }
 
     /// Builds everything that is not durable, and repairs the table after a crash.
-    pub(super) fn recover(&self, present: u64, threads: usize) -> Result<Recovery, Error> {
+    pub(super) fn recover(
+        &self,
+        present: u64,
+        threads: usize,
+        is_settled: bool,
+    ) -> Result<Recovery, Error> {
         // Keeps the table from growing meanwhile.
         let _held = self.migrating.lock();
         let blocks = self.geometry.blocks(present - 1);
@@ -162,8 +169,8 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         });
         found.add(self.scan(blocks, threads, |range, found| self.check_back(range, found)));
         self.restore_chains(&mut found);
-        if self.pool().was_closed() {
-            self.check_closed(&found)?;
+        if is_settled {
+            self.check_settled(&found)?;
         }
         // Until here nothing was changed.
         self.pool().begin_session()?;
@@ -197,8 +204,8 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         })
     }
 
-    /// Checks that a file that was closed is as it was then.
-    fn check_closed(&self, found: &Found) -> Result<(), Error> {
+    /// Checks that a file that was closed between two resizes is as it was then.
+    fn check_settled(&self, found: &Found) -> Result<(), Error> {
         let what = if !found.misplaced.is_empty() {
             "a pair is not where its key belongs"
         } else if !found.doubled.is_empty() {
