@@ -15,9 +15,6 @@
 //! There are two copies of each entry. An entry is stored in the first copy, and then in the
 //! second. So at most one of them is missing after a crash: an extent exists if a copy names it. A
 //! copy that is damaged counts for nothing.
-//!
-//! An extent that grows or shrinks gets another entry, and then the old one is cleared. If a crash
-//! leaves both, the longer extent counts.
 
 use super::PAGE;
 use crate::error::{Error, FileError};
@@ -117,6 +114,9 @@ pub(super) struct Table {
     pub(super) extents: Vec<(usize, Extent)>,
     /// Free entries.
     pub(super) unused: Vec<usize>,
+    /// Entries that were cleared since, and are free after a barrier: a power cut may bring one copy
+    /// of such an entry back.
+    pub(super) cleared: Vec<usize>,
     /// The last end of the extents that lie beyond the end of the file, if there are any.
     pub(super) missing: Option<u64>,
 }
@@ -158,29 +158,13 @@ impl Table {
         }
         // The first entries are taken first.
         table.unused.reverse();
-        // The longest extent first, of those that replace each other.
-        let key = |extent: &Extent| (extent.part, extent.number, core::cmp::Reverse(extent.pages));
-        table.extents.sort_by_key(|(_, extent)| key(extent));
-        table.drop_replaced();
+        table.extents.sort_by_key(|(_, extent)| (extent.part, extent.number));
         table.drop_gaps();
         let mut ranges: Vec<_> = table.extents.iter().map(|(_, e)| (e.start, e.pages)).collect();
         ranges.sort_unstable();
         let overlap = ranges.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0);
         let is_sound = !overlap && ranges.iter().all(|&(start, pages)| start > 0 && pages > 0);
         if is_sound { Ok(table) } else { corrupt("extents overlap") }
-    }
-
-    /// Leaves out extents that a longer one replaces.
-    fn drop_replaced(&mut self) {
-        let Self { extents, unused, .. } = self;
-        extents.dedup_by(|(number, extent), (_, longer)| {
-            let is_replaced = (extent.part, extent.number, extent.start)
-                == (longer.part, longer.number, longer.start);
-            if is_replaced {
-                unused.push(*number);
-            }
-            is_replaced
-        });
     }
 
     /// Leaves out the extents behind a missing one.
@@ -198,11 +182,6 @@ impl Table {
             }
         }
         self.extents = kept;
-    }
-
-    /// Takes a free entry. The last one is for an extent that changes its length.
-    pub(super) fn take_unused(&mut self, is_change: bool) -> Option<usize> {
-        if is_change || self.unused.len() > 1 { self.unused.pop() } else { None }
     }
 
     /// Returns the last extent of a part, and its place in the list.
@@ -301,18 +280,6 @@ mod tests {
         words.write_copy(0, 0, whole[0]);
         words.write_copy(1, 0, extent(0, 9));
         assert!(words.read(20).is_err(), "the copies differ");
-    }
-
-    #[test]
-    fn the_longer_of_two_extents_counts() {
-        let words = Words::new();
-        let longer = Extent { pages: 5, ..extent(0, 1) };
-        words.write(0, extent(0, 1));
-        words.write(1, longer);
-        assert_eq!(words.read(6), Ok(vec![longer]));
-        assert_eq!(words.read(4), Ok(vec![extent(0, 1)]), "the file did not grow");
-        words.write(2, Extent { start: 9, ..longer });
-        assert_eq!(words.read(20), Ok(vec![longer]), "an extent of the same number elsewhere");
     }
 
     #[test]

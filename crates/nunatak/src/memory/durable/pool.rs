@@ -441,12 +441,14 @@ impl Pool {
             start += ahead;
         }
         let (start, pages) = (start / PAGE as u64, (bytes / PAGE) as u64);
-        let last = table.last_of(part);
-        let number = last.map_or(0, |(_, extent)| extent.number + 1);
+        let number = table.last_of(part).map_or(0, |(_, extent)| extent.number + 1);
         let added = Extent { part: part as u8, number, start, pages };
-        // The extent before it may end where it begins.
-        let before = last.filter(|(_, extent)| extent.start + extent.pages == start);
-        let entry = table.take_unused(before.is_some()).ok_or(FileError::TooManyExtents)?;
+        if table.unused.is_empty() && !table.cleared.is_empty() {
+            self.backing.barrier().map_err(|error| error_of("write the file", error))?;
+            let Table { unused, cleared, .. } = &mut *table;
+            unused.append(cleared);
+        }
+        let entry = table.unused.pop().ok_or(FileError::TooManyExtents)?;
         let extended = self.backing.extend(added.offset(), added.end()).and_then(|()| {
             // The entry relies on the size.
             let needs_barrier = self.backing.is_ordered();
@@ -457,31 +459,13 @@ impl Pool {
             table.unused.push(entry);
             return Err(error);
         }
-        match before {
-            Some((at, extent)) => {
-                let longer = Extent { pages: extent.pages + pages, ..extent };
-                self.replace(&mut table, at, entry, longer);
-            }
-            None => {
-                self.store_entry(entry, added.encode(entry));
-                table.extents.push((entry, added));
-                table.extents.sort_by_key(|(_, extent)| (extent.part, extent.number));
-            }
-        }
+        self.store_entry(entry, added.encode(entry));
+        table.extents.push((entry, added));
+        table.extents.sort_by_key(|(_, extent)| (extent.part, extent.number));
         Ok(added)
     }
 
-    /// Stores an extent that is longer or shorter than before in a free entry, and clears its old
-    /// entry.
-    fn replace(&self, table: &mut Table, at: usize, entry: usize, extent: Extent) {
-        let (old, _) = table.extents[at];
-        self.store_entry(entry, extent.encode(entry));
-        self.store_entry(old, [0; 3]);
-        table.unused.push(old);
-        table.extents[at] = (entry, extent);
-    }
-
-    /// Takes away the last pages of a part that are not needed for its first `bytes` bytes. The
+    /// Takes away the last extents of a part that are not needed for its first `bytes` bytes. The
     /// bytes beyond then read as zero, or as what was stored there since, and belong to no other
     /// part.
     pub(super) fn give_back(
@@ -497,23 +481,13 @@ impl Pool {
         let mut committed: usize = table.of(part).map(|extent| extent.bytes()).sum();
         let mut has_changed = false;
         while let Some((at, extent)) = table.last_of(part) {
-            let kept = bytes.saturating_sub(committed - extent.bytes()).div_ceil(PAGE) as u64;
-            if kept >= extent.pages {
+            if committed - extent.bytes() < bytes {
                 break;
             }
             let is_last = extent.end() == table.end();
-            match kept {
-                0 => {
-                    let (entry, _) = table.extents.remove(at);
-                    self.store_entry(entry, [0; 3]);
-                    table.unused.push(entry);
-                }
-                _ => {
-                    let Some(entry) = table.take_unused(true) else { break };
-                    self.replace(&mut table, at, entry, Extent { pages: kept, ..extent });
-                }
-            }
-            let gone = Extent { start: extent.start + kept, pages: extent.pages - kept, ..extent };
+            let (entry, gone) = table.extents.remove(at);
+            self.store_entry(entry, [0; 3]);
+            table.cleared.push(entry);
             committed -= gone.bytes();
             // SAFETY: the range is the region's own, and its contents were given up.
             let forgotten = unsafe {
