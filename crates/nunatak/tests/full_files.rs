@@ -88,3 +88,54 @@ fn a_full_disk_is_no_dead_end_in_the_page_cache() {
 fn a_full_disk_is_no_dead_end_in_persistent_memory() {
     for_each_kind(&Full(Persistency::Lines));
 }
+
+struct Told;
+
+impl Test for Told {
+    /// Several threads on a full disk: what they are told of their keys is so, while slots come and
+    /// go and the table is made smaller.
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        let simulation = Simulation::new(Persistency::Lines);
+        let map: FileMap<T> = simulation.create(&small()).unwrap();
+        simulation.fill_disk_at(Some(map.file_bytes() + 300_000));
+        let keys = fill(kind, &map, 0);
+        let (threads, rounds) = (3, 6);
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let map = &map;
+                scope.spawn(move || {
+                    let own = || (0..keys).filter(move |key| key % threads == thread);
+                    let mut is_there = vec![true; keys as usize];
+                    for round in 0..rounds {
+                        // Now the early keys go, which have slots, now the late ones, in chains.
+                        let goes = |key: &u64| (key / 64 + round) % 3 > 0;
+                        for key in own().filter(goes) {
+                            let was_there = std::mem::take(&mut is_there[key as usize]);
+                            assert_eq!((kind.remove)(map, key), Ok(was_there), "{}", kind.name);
+                        }
+                        for key in own().filter(goes) {
+                            is_there[key as usize] = match (kind.put)(map, key) {
+                                Ok(()) => true,
+                                Err(error) => {
+                                    assert_eq!(error, FULL, "{}", kind.name);
+                                    false
+                                }
+                            };
+                        }
+                        for key in own() {
+                            let expected = is_there[key as usize];
+                            assert_eq!((kind.has)(map, key), expected, "{} {key}", kind.name);
+                        }
+                    }
+                });
+            }
+            scope.spawn(|| (0..rounds).for_each(|_| map.shrink_to_fit().unwrap()));
+        });
+        map.verify().unwrap();
+    }
+}
+
+#[test]
+fn what_threads_are_told_on_a_full_disk_is_so() {
+    for_each_kind(&Told);
+}

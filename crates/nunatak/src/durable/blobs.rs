@@ -167,6 +167,7 @@ impl BlobsInFile {
     /// Tells sessions after a crash how many bytes the blobs take.
     #[cold]
     fn tell_bytes(&self) {
+        // Relaxed: a hint.
         self.told.store(self.map.entries.committed(), Ordering::Relaxed);
         FileTable::pool(&self.map.table).set_items(self.map.entries.stats().placed_bytes);
     }

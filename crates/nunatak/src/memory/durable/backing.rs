@@ -439,15 +439,13 @@ impl Backing {
     /// disk.
     pub(super) fn extend(&self, from: u64, to: u64) -> Result<(), Error> {
         let file = self.file();
+        // Beyond its limit the system would end the process by a signal.
+        let limit = rustix::process::getrlimit(Resource::Fsize).current;
+        if self.was_full_just_now(to - from) || limit.is_some_and(|most| to > most) {
+            return Err(FileError::Full.into());
+        }
         if let Some(recorder) = &self.recorder {
             recorder.resized(to)?;
-        }
-        if self.was_full_just_now(to - from) {
-            return Err(FileError::Full.into());
-        }
-        // The system would end the process by a signal.
-        if rustix::process::getrlimit(Resource::Fsize).current.is_some_and(|most| to > most) {
-            return Err(FileError::Full.into());
         }
         let extended = match rustix::fs::fallocate(file, FallocateFlags::empty(), from, to - from) {
             // Not every file system can reserve blocks; all can be written to.

@@ -114,9 +114,6 @@ pub(super) struct Table {
     pub(super) extents: Vec<(usize, Extent)>,
     /// Free entries.
     pub(super) unused: Vec<usize>,
-    /// Entries that were cleared since, and are free after a barrier: a power cut may bring one copy
-    /// of such an entry back.
-    pub(super) cleared: Vec<usize>,
     /// The last end of the extents that lie beyond the end of the file, if there are any.
     pub(super) missing: Option<u64>,
 }

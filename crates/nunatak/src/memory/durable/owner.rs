@@ -50,6 +50,7 @@ impl Owner {
         // Systems before Linux 4.14 do not know this advice. There `is_forked` still tells.
         // SAFETY: just mapped, and nothing was stored yet.
         let _ = unsafe { rustix::mm::madvise(owner.page, bytes, Advice::LinuxWipeOnFork) };
+        // Relaxed: before the owner is shared.
         owner.flags().is_owner.store(true, Relaxed);
         owner.flags().is_open_to_changes.store(is_open_to_changes, Relaxed);
         Ok(owner)
@@ -69,11 +70,13 @@ impl Owner {
     }
 
     pub(super) fn close_to_changes(&self) {
+        // Relaxed: as above.
         self.flags().is_open_to_changes.store(false, Relaxed);
     }
 
     /// Whether the present process is a fork of the one that has opened the file.
     pub(super) fn is_forked(&self) -> bool {
+        // Relaxed: in this process it never changes.
         !self.flags().is_owner.load(Relaxed) || rustix::process::getpid() != self.process
     }
 }

@@ -443,22 +443,13 @@ impl Pool {
         let (start, pages) = (start / PAGE as u64, (bytes / PAGE) as u64);
         let number = table.last_of(part).map_or(0, |(_, extent)| extent.number + 1);
         let added = Extent { part: part as u8, number, start, pages };
-        if table.unused.is_empty() && !table.cleared.is_empty() {
-            self.backing.barrier().map_err(|error| error_of("write the file", error))?;
-            let Table { unused, cleared, .. } = &mut *table;
-            unused.append(cleared);
-        }
-        let entry = table.unused.pop().ok_or(FileError::TooManyExtents)?;
-        let extended = self.backing.extend(added.offset(), added.end()).and_then(|()| {
+        let entry = *table.unused.last().ok_or(FileError::TooManyExtents)?;
+        self.backing.extend(added.offset(), added.end())?;
+        if self.backing.is_ordered() {
             // The entry relies on the size.
-            let needs_barrier = self.backing.is_ordered();
-            let durable = if needs_barrier { self.backing.barrier() } else { Ok(()) };
-            durable.map_err(|error| error_of("extend the file", error))
-        });
-        if let Err(error) = extended {
-            table.unused.push(entry);
-            return Err(error);
+            self.backing.barrier().map_err(|error| error_of("extend the file", error))?;
         }
+        table.unused.pop();
         self.store_entry(entry, added.encode(entry));
         table.extents.push((entry, added));
         table.extents.sort_by_key(|(_, extent)| (extent.part, extent.number));
@@ -479,7 +470,8 @@ impl Pool {
         }
         let mut table = self.extents.lock();
         let mut committed: usize = table.of(part).map(|extent| extent.bytes()).sum();
-        let mut has_changed = false;
+        // Free after the barrier: until then a power cut may bring a copy of them back.
+        let mut cleared = Vec::new();
         while let Some((at, extent)) = table.last_of(part) {
             if committed - extent.bytes() < bytes {
                 break;
@@ -487,7 +479,7 @@ impl Pool {
             let is_last = extent.end() == table.end();
             let (entry, gone) = table.extents.remove(at);
             self.store_entry(entry, [0; 3]);
-            table.cleared.push(entry);
+            cleared.push(entry);
             committed -= gone.bytes();
             // SAFETY: the range is the region's own, and its contents were given up.
             let forgotten = unsafe {
@@ -502,11 +494,11 @@ impl Pool {
             let from = if is_last { table.end() } else { gone.offset() };
             let given = forgotten.and_then(|_| self.backing.give_back(from, gone.end(), is_last));
             given.map_err(|error| error_of("give pages of the file back", error))?;
-            has_changed = true;
         }
         drop(table);
-        if has_changed {
+        if !cleared.is_empty() {
             self.barrier()?;
+            self.extents.lock().unused.append(&mut cleared);
         }
         Ok(committed)
     }

@@ -185,9 +185,9 @@ impl PoolRegion {
             pool.map(address, &extent)?;
             region.committed.store(committed + extent.bytes(), Ordering::Release);
         }
-        pool.repeat(part, base.as_ptr(), region.committed());
-        let addresses = base.addr().get()..base.addr().get() + reserved;
-        pool.regions.lock().push((part, addresses));
+        // Exposed: the journal finds granules by their addresses.
+        let first = base.as_ptr().expose_provenance();
+        pool.regions.lock().push((part, first..first + reserved));
         Ok(region)
     }
 }

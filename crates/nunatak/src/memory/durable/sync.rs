@@ -61,7 +61,8 @@ impl Pool {
         let Some(journal) = self.journal.get() else { return self.barrier() };
         let mut end = journal.end.lock();
         self.check()?;
-        match journal.drain(&self.regions.lock()) {
+        let records = journal.drain(&self.regions.lock());
+        match records {
             Some(records) if records.is_empty() => Ok(()),
             Some(records) if journal::bytes_of(records.len()) <= journal.bytes - end.at => {
                 self.write_transaction(journal, &mut end, &records)
@@ -160,27 +161,26 @@ impl Pool {
         Ok(Repeat { records: if is_there { Vec::new() } else { records }, next })
     }
 
-    /// Repeats the journal's changes to a part that was mapped at `base`.
-    pub(super) fn repeat(&self, part: Part, base: *mut u8, bytes: usize) {
+    /// Repeats the journal's changes: all parts are mapped, and no other thread has them yet.
+    pub(crate) fn repeat(&self) {
         let repeat = self.repeat.lock();
-        for record in repeat.records.iter().filter(|record| record.part == part as u8) {
-            let Some(offset) = (record.granule as usize).checked_mul(journal::GRANULE) else {
-                continue;
-            };
-            // The granule was given back since.
-            if offset >= bytes {
-                continue;
-            }
-            for (at, &word) in record.words.iter().enumerate() {
-                // SAFETY: both words are within what is mapped, whole pages, and no other thread
-                // has the mapping yet.
-                self.store(unsafe { &*base.add(offset + 8 * at).cast::<AtomicU64>() }, word);
+        for (part, addresses) in self.regions.lock().iter() {
+            let bytes = self.bytes_of(*part);
+            let base = core::ptr::with_exposed_provenance::<u8>(addresses.start);
+            for record in repeat.records.iter().filter(|record| record.part == *part as u8) {
+                let offset = (record.granule as usize).checked_mul(journal::GRANULE);
+                // Otherwise the granule was given back since.
+                let Some(offset) = offset.filter(|&offset| offset < bytes) else { continue };
+                for (at, &word) in record.words.iter().enumerate() {
+                    // SAFETY: both words are within what is mapped, whole pages.
+                    self.store(unsafe { &*base.add(offset + 8 * at).cast::<AtomicU64>() }, word);
+                }
             }
         }
     }
 
-    /// Ends the repetition: all parts are mapped. From here on a barrier ends the earlier
-    /// transactions. Returns whether there were any to repeat.
+    /// Ends the repetition. From here on a barrier ends the earlier transactions. Returns whether
+    /// there were any to repeat.
     pub(crate) fn end_repeat(&self) -> bool {
         self.is_repeated.store(true, Ordering::Relaxed);
         if let Some(journal) = self.journal.get() {

@@ -14,7 +14,7 @@ use crate::memory::prefetch::prefetch_to_write;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{FastPin, OpPin, Ordering, Shared, fence};
 use crate::table::shared::attempts::{Obstacle, Request};
-use crate::table::shared::full_disk;
+use crate::table::shared::full_disk::refuse;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
@@ -31,6 +31,8 @@ enum Attempt {
     Unknown(u64),
     /// The key finds no room, and the medium has no more.
     NoRoom,
+    /// Only level 3 has room, and its slots are for other operations.
+    Refused,
     /// There will be room when a resize has ended.
     Crowded,
 }
@@ -43,6 +45,8 @@ pub(super) enum Put {
     Stale,
     /// Nothing was put: there is no room.
     NoRoom,
+    /// Nothing was put: only level 3 has room, and its slots are for other operations.
+    Refused,
     /// Nothing was put: only level 3 has room, and it gets too full. The other levels will have
     /// room soon.
     Crowded,
@@ -136,7 +140,11 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
         match self.apply_behind(state, block, request, &KeyTestAnswers::default()) {
             Attempt::Done(done) => Some(done),
-            Attempt::Stale | Attempt::Unknown(_) | Attempt::NoRoom | Attempt::Crowded => None,
+            Attempt::Stale
+            | Attempt::Unknown(_)
+            | Attempt::NoRoom
+            | Attempt::Refused
+            | Attempt::Crowded => None,
         }
     }
 
@@ -234,7 +242,10 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                     return Ok(before);
                 }
                 Attempt::Unknown(second) => return Err(Obstacle::Unknown(second)),
-                Attempt::NoRoom if M::IS_DURABLE && full_disk::is_refused() => return Ok(None),
+                Attempt::Refused => {
+                    refuse();
+                    return Ok(None);
+                }
                 Attempt::NoRoom => panic!("the map's file is full and can't grow"),
                 Attempt::Crowded => self.wait_for_clean(),
                 Attempt::Stale => {}
@@ -300,10 +311,11 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                         self.front.put(block, slot, fingerprint, pair);
                         Attempt::Done((None, 1))
                     } else {
-                        match self.put_behind(state, block, request.hash, pair) {
+                        match self.put_behind(state, block, (request.hash, true), pair) {
                             Put::Done => Attempt::Done((None, 1)),
                             Put::Stale => Attempt::Stale,
                             Put::NoRoom => Attempt::NoRoom,
+                            Put::Refused => Attempt::Refused,
                             Put::Crowded => Attempt::Crowded,
                         }
                     }
@@ -447,13 +459,13 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
 
     /// Puts a pair into the emptier of its blocks of the back yard, or into level 3. The caller
     /// holds the lock of the key's front block, has found the key absent, and has settled its
-    /// blocks.
+    /// blocks. A pair that is moved is not `new`, and is not refused.
     #[inline(never)]
     pub(super) fn put_behind(
         &self,
         state: State,
         block: usize,
-        hash: u64,
+        (hash, is_new): (u64, bool),
         pair: (u64, u64),
     ) -> Put {
         if !seeded(Bug::FrontMarkForgotten) {
@@ -493,7 +505,10 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             // The settlers of these blocks may have come before the marks.
             return Put::Stale;
         }
-        if self.chains.slots().must_refuse() || self.chains.push(hash, pair).is_err() {
+        if is_new && self.chains.slots().must_refuse() {
+            return Put::Refused;
+        }
+        if self.chains.push(hash, pair).is_err() {
             return Put::NoRoom;
         }
         self.grow_if_full();

@@ -160,6 +160,9 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         // Keeps the table from growing meanwhile.
         let _held = self.migrating.lock();
         let blocks = self.geometry.blocks(present - 1);
+        // What can fail before the session begins is behind us, but for files that were closed,
+        // which repeat nothing.
+        self.pool().repeat();
         let mut found = self.scan(blocks, threads, |range, found| {
             self.populate(range.clone());
             for block in range {
@@ -172,7 +175,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         if is_settled {
             self.check_settled(&found)?;
         }
-        // Until here nothing was changed.
+        // Until here nothing was changed, but for what the journal repeats.
         self.pool().begin_session()?;
         let is_repeated = self.pool().end_repeat();
         let slots = blocks * Geometry::<B>::SLOTS + self.chains.slots().len();

@@ -257,7 +257,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                 None if Y::IS_FRONT => {
                     // The phase can't end before this block is settled, and slots of level 3 are
                     // kept for it.
-                    let put = self.put_behind(state, low, hash, pair);
+                    let put = self.put_behind(state, low, (hash, false), pair);
                     debug_assert_eq!(put, Put::Done);
                 }
                 // Not into the other choice: its lock may not be taken now.

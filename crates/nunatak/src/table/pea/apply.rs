@@ -11,7 +11,7 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{OpPin, Shared};
 use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::bucket::{Flag, Header, Layout};
-use crate::table::shared::full_disk;
+use crate::table::shared::full_disk::refuse;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::Changes;
@@ -29,6 +29,8 @@ enum Attempt {
     Full,
     /// There is no room for a copy of a page.
     NoRoom,
+    /// Only a chain has room, and its slots are for other operations.
+    Refused,
 }
 
 #[derive(Clone, Copy)]
@@ -175,7 +177,10 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                         hashes.learn(&self.codec);
                     }
                 }
-                Attempt::NoRoom if M::IS_DURABLE && full_disk::is_refused() => return Ok(None),
+                Attempt::Refused => {
+                    refuse();
+                    return Ok(None);
+                }
                 Attempt::NoRoom => {
                     drop(pin);
                     self.make_room_for_copies();
@@ -484,7 +489,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
         if strategy == self.last_strategy() && (is_refused || self.is_degenerate(hash)) {
             if self.chains.slots().must_refuse() {
-                return Err(NoRoom);
+                return Ok(Attempt::Refused);
             }
             buckets.first.set(medium, Flag::Chained);
             // In RAM chains always have room. A durable map asks for room before.

@@ -4,7 +4,8 @@
 //! change finds what it needs. When none is left, most inserts still find a free slot, and only
 //! those that would need a slot of the chains must be refused. Which these are is known under the
 //! key's lock. So the map *permits* its table to refuse the insert that it runs; then the table
-//! changes nothing, and returns as if it had inserted.
+//! changes nothing, and returns as if it had inserted. An attempt that may be repeated decides
+//! nothing: an insert is refused where it returns.
 //!
 //! A shrink writes parts of the table anew. It leaves out parts for which there is no room.
 
@@ -46,13 +47,15 @@ pub(crate) fn permit<R>(run: impl FnOnce() -> Result<R, Error>) -> Result<R, Err
     if was_refused { Err(FileError::Full.into()) } else { result }
 }
 
-/// Refuses the operation of this thread, if that is permitted. Returns whether it is.
-pub(in crate::table) fn refuse() -> bool {
-    let may_refuse = STATE.get() != State::Admitted;
-    if may_refuse {
-        STATE.set(State::Refused);
-    }
-    may_refuse
+/// Whether the operation of this thread may be refused.
+pub(in crate::table) fn is_permitted() -> bool {
+    STATE.get() != State::Admitted
+}
+
+/// Refuses the operation of this thread, which is permitted and has changed nothing.
+pub(in crate::table) fn refuse() {
+    debug_assert!(is_permitted());
+    STATE.set(State::Refused);
 }
 
 /// Whether the operation of this thread was refused.

@@ -11,7 +11,7 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{OpPin, Shared};
 use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::bucket::{Flag, Header, Layout};
-use crate::table::shared::full_disk;
+use crate::table::shared::full_disk::refuse;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::Changes;
@@ -25,6 +25,8 @@ enum Attempt {
     Unknown(u64),
     /// There is no room for a copy of a page.
     NoRoom,
+    /// Only a chain has room, and its slots are for other operations.
+    Refused,
     /// The shard must be rehashed, which needs hashes from the caller's hasher.
     Unhashed,
 }
@@ -192,7 +194,10 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                     return Ok(before);
                 }
                 Attempt::Unknown(second) => return Err(Obstacle::Unknown(second)),
-                Attempt::NoRoom if M::IS_DURABLE && full_disk::is_refused() => return Ok(None),
+                Attempt::Refused => {
+                    refuse();
+                    return Ok(None);
+                }
                 Attempt::NoRoom => {
                     drop(held);
                     drop(pin);
@@ -249,7 +254,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                         if !self.is_hashed(held, hash, hashes) {
                             return Ok(Attempt::Unhashed);
                         }
-                        self.insert_in_larger(held, hash, pair, hashes)?;
+                        if !self.insert_in_larger(held, hash, pair, hashes)? {
+                            return Ok(Attempt::Refused);
+                        }
                     }
                     Attempt::Done(None, 1)
                 }

@@ -144,7 +144,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     /// Makes a locked shard larger and stores a key in it. Stores the key in a chain if a larger
-    /// shard does not help, or if memory is refused.
+    /// shard does not help, or if memory is refused. Returns false if the slots of the chains are
+    /// for other operations.
     #[cold]
     pub(super) fn insert_in_larger(
         &self,
@@ -152,7 +153,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         hash: u64,
         pair: (u64, u64),
         hashes: &Rehashed,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         loop {
             let size = held.descriptor.extent().map(|extent| extent.size);
             let next = size.map_or(self.config.first_size, |size| size + 1);
@@ -167,7 +168,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 held.shard.set_counts(counts);
                 self.persist(stored);
                 if stored.is_some() {
-                    return Ok(());
+                    return Ok(true);
                 }
             }
         }
@@ -175,9 +176,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Stores a key in a chain. Its shard is locked. (A shard without buckets needs no flag: a
     /// lookup that finds no buckets looks into the chains.)
-    fn chain(&self, held: &ShardGuard<'_>, hash: u64, pair: (u64, u64)) -> Result<(), Error> {
+    fn chain(&self, held: &ShardGuard<'_>, hash: u64, pair: (u64, u64)) -> Result<bool, Error> {
         if self.chains.slots().must_refuse() {
-            return Err(FileError::Full.into());
+            return Ok(false);
         }
         if let Some(extent) = held.descriptor.extent() {
             self.shards.make_writable(self.shards.place(extent, hash, 0))?;
@@ -185,7 +186,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             self.shards.home(extent, hash).set(&self.medium, Flag::Chained);
         }
         // In RAM chains always have room. A durable map asks for room before.
-        self.chains.push(hash, pair).map_err(|_| FileError::Full.into())
+        self.chains.push(hash, pair).map_err(|_| FileError::Full)?;
+        Ok(true)
     }
 
     /// Returns whether a locked shard has many free slots or many tombstones.

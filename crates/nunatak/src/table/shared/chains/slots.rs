@@ -20,7 +20,7 @@ use crate::memory::{Medium, MemoryUsage, Part, ReservedArray};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicUsize, Mutex, Ordering};
 use crate::table::shared::bucket::put_pair;
-use crate::table::shared::full_disk::refuse;
+use crate::table::shared::full_disk::is_permitted;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// No slot is free, and the medium has no room for more.
@@ -127,9 +127,12 @@ impl<M: Medium> Slots<M> {
     }
 
     /// Whether the medium is full, so few slots are free that only admitted operations may take
-    /// them, and the operation of this thread is not one of them. It is refused then.
+    /// them, and the operation of this thread is not one of them.
     pub(in crate::table) fn must_refuse(&self) -> bool {
-        M::IS_DURABLE && self.is_tight.load(Relaxed) && self.free_slots() < MARGIN && refuse()
+        M::IS_DURABLE
+            && self.is_tight.load(Relaxed)
+            && is_permitted()
+            && self.free_slots() < MARGIN + self.reserved.load(Relaxed)
     }
 
     /// Doubles the number of slots, if it is still `len`.
