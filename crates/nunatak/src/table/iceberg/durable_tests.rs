@@ -1,6 +1,7 @@
 //! The figures of durable tables that hold on any machine: how many lines of the file an operation
 //! reads.
 
+use super::apply::Put;
 use super::geometry::{Blocks, back_fingerprint, choices, fingerprint};
 use super::yard::Yard;
 use super::{Config, Table};
@@ -8,15 +9,18 @@ use crate::error::{Error, FileError};
 use crate::hash::{HashCodec, StableCodec};
 use crate::memory::durable::{Backing, Durable, Kind, Pool, Recorder, Wanted};
 use crate::memory::touched::durable_lines_of;
-use crate::table::{ByWord, Change, PairTable};
+use crate::table::{ByWord, Change, PairTable, permit};
 use std::sync::Arc;
 
 type Words = Table<StableCodec, Blocks, Durable>;
 
 /// Makes a table in simulated persistent memory that holds as many words as a share of its slots.
 fn filled(capacity: usize, share: f64) -> (Words, u64) {
-    let recorder = Arc::new(Recorder::default());
-    let backing = Backing::simulated(&[], true, true, recorder).unwrap();
+    filled_in(&Arc::default(), capacity, share)
+}
+
+fn filled_in(recorder: &Arc<Recorder>, capacity: usize, share: f64) -> (Words, u64) {
+    let backing = Backing::simulated(&[], true, true, Arc::clone(recorder)).unwrap();
     let medium =
         Durable::new(Pool::create(backing, Kind::Iceberg, &[0; 12], Wanted::default()).unwrap());
     let config = Config { max_load: 0.95, ..Config::default() };
@@ -183,6 +187,35 @@ fn verify_tells_what_is_wrong() {
         }),
         Some("a slot with a fingerprint is empty")
     );
+}
+
+/// On a full disk the last slots of level 3 are for pairs that a resize moves, and for inserts that
+/// were admitted before.
+#[test]
+fn new_keys_are_refused_and_moved_ones_are_not() {
+    let recorder = Arc::default();
+    let (table, _) = filled_in(&recorder, 1 << 12, 0.5);
+    recorder.full_at(Some(0));
+    for word in 0.. {
+        let (tag, hash, _) = stranger(&table, word);
+        table.chains.push(hash, (tag, 0)).unwrap();
+        if table.chains.slots().is_tight() {
+            break;
+        }
+    }
+    let (tag, hash, block) = stranger(&table, 1 << 30);
+    let (state, of_others) = (table.state(), back_fingerprint(hash));
+    for back in choices(hash).map(|choice| table.geometry.block(choice, state.mask())) {
+        while let Some(slot) = table.back.empty_slot(back, of_others) {
+            table.back.put(back, slot, of_others, (u64::MAX, 0));
+        }
+    }
+    table.front.lock(block);
+    let put = |is_new| table.put_behind(state, block, (hash, is_new), (tag, 0));
+    let puts = permit(|| Ok([put(true), put(false), put(true)]));
+    assert_eq!(puts, Ok([Put::Refused, Put::Done, Put::Refused]));
+    assert_eq!(put(true), Put::Done);
+    table.front.unlock(block);
 }
 
 /// A power cut may leave a key in two places, or in a place that is not the key's.

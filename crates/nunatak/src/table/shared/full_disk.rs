@@ -79,3 +79,46 @@ pub(in crate::table) fn shrink_if_room<M: Medium, R: Default>(
         other => other,
     }
 }
+
+#[cfg(all(test, durable))]
+mod tests {
+    use super::*;
+
+    const FULL: Error = Error::File(FileError::Full);
+
+    #[test]
+    fn only_what_is_permitted_and_refused_fails() {
+        assert!(!is_permitted());
+        assert_eq!(permit(|| Ok(is_permitted())), Ok(true), "a question decides nothing");
+        let refused = || {
+            refuse();
+            Ok(1)
+        };
+        assert_eq!(permit(refused), Err(FULL));
+        assert!(!is_permitted() && !is_refused());
+        // Within a closure of the caller's, on another map.
+        assert_eq!(permit(|| Ok((permit(refused), is_refused()))), Ok((Err(FULL), false)));
+        let panics = std::panic::catch_unwind(|| permit(|| -> Result<(), Error> { panic!() }));
+        assert!(panics.is_err() && !is_permitted());
+    }
+
+    #[test]
+    fn a_shrink_is_tried_again_after_a_sync_and_then_left_out() {
+        let left = |times: usize, error: Error| {
+            let (mut tries, syncs) = (0, Cell::new(0));
+            let sync = || {
+                syncs.set(syncs.get() + 1);
+                Ok(())
+            };
+            let result = shrink_if_room::<crate::memory::Epochs, usize>(sync, || {
+                tries += 1;
+                if tries <= times { Err(error) } else { Ok(tries) }
+            });
+            (result, syncs.get())
+        };
+        assert_eq!(left(0, FULL), (Ok(1), 0));
+        assert_eq!(left(1, FULL), (Ok(2), 1));
+        assert_eq!(left(2, FULL), (Ok(0), 1));
+        assert_eq!(left(1, Error::CapacityOverflow), (Err(Error::CapacityOverflow), 0));
+    }
+}
