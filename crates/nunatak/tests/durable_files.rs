@@ -546,3 +546,32 @@ fn journals_are_repeated_after_another_start_of_the_machine() {
         assert!(map.verify().is_ok());
     }
 }
+
+/// A power cut while a file is being closed, before, in and after resizes: the file opens, and has
+/// all keys.
+#[test]
+fn files_that_are_being_closed_can_be_opened() {
+    type Small = IcebergMap<u64, u64, nunatak::Blocks<8, 2>>;
+    for keys in (20..300).step_by(3) {
+        for journal in [0, 64 << 10] {
+            let simulation = Simulation::new(Persistency::Pages);
+            let options = Options::new().journal(journal).threads(1);
+            let map: Small = simulation.create(&options).unwrap();
+            (0..keys).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+            map.sync().unwrap();
+            // Without a sync: a resize may wait for one, which closing makes.
+            (keys..2 * keys).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+            let before = simulation.moment();
+            map.close().unwrap();
+            for moment in before..=simulation.moment() {
+                for image in simulation.crash(moment).images(6, moment as u64) {
+                    let again = Simulation::of(&image, Persistency::Pages);
+                    let map: Small = again.open(&options).unwrap();
+                    assert!((0..keys).all(|key| map.get(&key) == Some(key)), "{keys}");
+                    let is_all = map.len() == 2 * keys as usize;
+                    assert!(map.verify().is_ok() && (is_all || moment < simulation.moment()));
+                }
+            }
+        }
+    }
+}

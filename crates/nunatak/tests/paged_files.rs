@@ -351,6 +351,26 @@ fn pages_that_are_gone_are_missed<D: DurableDesign>() {
     (0..60).for_each(|key| assert_eq!(map.insert(key, 7), Ok(None)));
 }
 
+/// A file whose stores rest on fences is not changed where there are none, nor the other way round.
+fn files_stay_in_their_medium<D: DurableDesign>() {
+    use Persistency::{Lines, Pages};
+    let cases = [
+        (Lines, Pages, "medium: it is for persistent memory"),
+        (Pages, Lines, "medium: it is for the page cache"),
+    ];
+    for (made, opened, what) in cases {
+        let simulation = Simulation::new(made);
+        let map: Words<D> = simulation.create(&small()).unwrap();
+        assert_eq!(map.insert(1, 10), Ok(None));
+        map.close().unwrap();
+        let image = simulation.crash(simulation.moment()).latest();
+        let refused: Result<Words<D>, _> = Simulation::of(&image, opened).open(&Options::new());
+        assert_eq!(refused.map(drop), Err(error(FileError::OtherKind { what })));
+        let map: Words<D> = Simulation::of(&image, made).open(&Options::new()).unwrap();
+        assert_eq!(map.get(&1), Some(10));
+    }
+}
+
 /// All these tests of a design.
 macro_rules! file_suite {
     ($name:ident, $design:ty, [$($test:ident)*]) => {
@@ -369,6 +389,7 @@ macro_rules! file_suite {
             a_map_is_there_again
             a_page_of_zeros_that_is_none_is_found
             pages_that_are_gone_are_missed
+            files_stay_in_their_medium
             every_key_and_value_can_be_stored
             files_of_other_kinds_are_refused
             a_file_that_is_read_stays_as_it_is

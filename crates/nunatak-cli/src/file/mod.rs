@@ -483,6 +483,16 @@ fn dump<M: MapFile>(args: &DumpArgs, kind: Kind) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Makes the name of a new file durable.
+fn sync_directory(path: &Path) -> io::Result<()> {
+    std::fs::File::open(directory_of(path))?.sync_all()
+}
+
+/// Returns the directory of a file.
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn restore<M: MapFile>(args: &RestoreArgs, mut input: Pairs) -> Done {
     let failed = |error| Failure::Io(args.path.clone(), error);
     input.check::<M::Datum>()?;
@@ -490,10 +500,9 @@ fn restore<M: MapFile>(args: &RestoreArgs, mut input: Pairs) -> Done {
         return Err(failed(io::ErrorKind::AlreadyExists.into()));
     }
     // A map that is not complete has no name that looks like one.
-    let directory = args.path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let hidden = tempfile::Builder::new()
         .prefix(".restore-")
-        .tempdir_in(directory.unwrap_or(Path::new(".")))
+        .tempdir_in(directory_of(&args.path))
         .map_err(failed)?;
     let path = hidden.path().join("map");
     let map = at(&args.path, M::create(&path, &Options::new()))?;
@@ -512,8 +521,10 @@ fn restore<M: MapFile>(args: &RestoreArgs, mut input: Pairs) -> Done {
         )));
     }
     at(&args.path, map.close())?;
-    // Unlike a rename, a link takes no other file's place.
-    std::fs::hard_link(&path, &args.path).map_err(failed)?;
+    // It takes no other file's place.
+    let restored = tempfile::TempPath::try_from_path(path).map_err(failed)?;
+    restored.persist_noclobber(&args.path).map_err(|error| failed(error.error))?;
+    sync_directory(&args.path).map_err(failed)?;
     eprintln!("{pairs} pairs");
     Ok(ExitCode::SUCCESS)
 }

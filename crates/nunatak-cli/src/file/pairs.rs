@@ -1,9 +1,9 @@
 //! Files of pairs, as text or as bytes.
 
-use super::Failure;
 use super::datum::Datum;
 use super::dump;
 use super::maps::Kind;
+use super::{Failure, directory_of, sync_directory};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use nunatak::durable::FileKind;
@@ -147,14 +147,14 @@ pub(super) fn write<D: Datum>(
                 let what = "the output is a map; a dump does not take its place";
                 return Err(Failure::Test(format!("{}: {what}", path.display())));
             }
-            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             let file = tempfile::Builder::new()
                 .permissions(Permissions::from_mode(0o644))
-                .tempfile_in(directory.unwrap_or(Path::new(".")))
+                .tempfile_in(directory_of(path))
                 .map_err(failed)?;
             write_to(&file, (format, kind), count, pairs).map_err(failed)?;
             file.as_file().sync_all().map_err(failed)?;
-            file.persist(path).map(drop).map_err(|error| failed(error.error))
+            file.persist(path).map_err(|error| failed(error.error))?;
+            sync_directory(path).map_err(failed)
         }
     }
 }

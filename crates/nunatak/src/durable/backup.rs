@@ -15,7 +15,8 @@ const BATCH: usize = 1024;
 impl<T: MapInFile> FileMap<T> {
     /// Copies all entries, as they are at one instant, to a new file, while other threads change the
     /// map. The new file has the map's constants, is closed and durable, and gets its name when it
-    /// is whole. Returns how many entries it has.
+    /// is whole. It is a file for the page cache, without a journal. Returns how many entries it
+    /// has.
     ///
     /// As a [`snapshot`](Self::snapshot) it holds changes up for moments, and takes 16 bytes of RAM
     /// for each entry.

@@ -20,8 +20,8 @@
 //! recovery may crash, too.
 //!
 //! Transactions are for power cuts only. When a process ends, its stores are in the page cache, and
-//! newer than the journal. So the header names the machine's start (its boot id) after which
-//! transactions were written, and they are repeated only after another start.
+//! newer than the journal. So they are repeated only if the header tells that the power was cut:
+//! if it names another start of the machine, or another file.
 //!
 //! Invariants
 //! 1. The header names the first transaction that counts. It does so durably before another
