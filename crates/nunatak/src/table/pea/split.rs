@@ -515,7 +515,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             let free = self.segments.all(segment).map(|bucket| bucket.header().free_slots());
             (self.segments.per_segment + STASH) * L::SLOTS - free.sum::<u32>() as usize
         };
-        let most = ((self.segments.per_segment * L::SLOTS) as f64 * super::FILLED / 2.0) as usize;
+        // If they don't fit after all, nothing is changed.
+        let most = self.segments.per_segment * L::SLOTS;
         let both_tags = pair.into_iter().flat_map(|segment| self.tags(segment));
         let merged = if !is_still || pair.iter().map(count).sum::<usize>() > most {
             Ok(Ok(false))
