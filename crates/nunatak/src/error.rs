@@ -111,6 +111,8 @@ pub enum FileError {
     Corrupt {
         /// What is wrong.
         what: &'static str,
+        /// The byte of the file where it was noticed, if it is in one place.
+        at: Option<u64>,
     },
     /// Another map has the file open, in this process or in another.
     InUse,
@@ -130,6 +132,19 @@ pub enum FileError {
     /// A write to the file has failed. It is unknown what is durable, so changes and syncs fail
     /// from then on. Reads return what the map holds in memory.
     Poisoned,
+}
+
+#[cfg(durable)]
+impl FileError {
+    /// Something is wrong that is in no single place.
+    pub(crate) const fn corrupt(what: &'static str) -> Self {
+        Self::Corrupt { what, at: None }
+    }
+
+    /// Something is wrong at this byte of the file.
+    pub(crate) const fn corrupt_at(what: &'static str, byte: u64) -> Self {
+        Self::Corrupt { what, at: Some(byte) }
+    }
 }
 
 impl fmt::Display for FileError {
@@ -156,7 +171,10 @@ impl fmt::Display for FileError {
             Self::Truncated { bytes, expected } => {
                 write!(f, "the file has {bytes} bytes and should have {expected}")
             }
-            Self::Corrupt { what } => write!(f, "the file is corrupt: {what}"),
+            Self::Corrupt { what, at: None } => write!(f, "the file is corrupt: {what}"),
+            Self::Corrupt { what, at: Some(byte) } => {
+                write!(f, "the file is corrupt at byte {byte}: {what}")
+            }
             Self::InUse => f.write_str("the file is in use by another map"),
             Self::ReadOnly => f.write_str("the map was opened to be read"),
             Self::Forked => f.write_str("the map was opened by the parent of this process"),

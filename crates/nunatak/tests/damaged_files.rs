@@ -14,6 +14,7 @@ const KEYS: u64 = 200;
 const HEADER: usize = 4096;
 const EXTENTS: usize = 2 * HEADER;
 const BOTH_EXTENTS: usize = 512 * 32;
+const PAGE: usize = 64 << 10;
 
 /// A file that is damaged again and again.
 struct Damaged<'k, T: MapInFile> {
@@ -188,6 +189,42 @@ impl Test for Anywhere {
 #[test]
 fn files_that_are_damaged_anywhere_are_opened_or_left_alone() {
     for_each_kind(&Anywhere);
+}
+
+struct Located;
+
+impl Test for Located {
+    /// Whoever looks for the reason knows where to look.
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        let damaged = Damaged::new(kind, true);
+        let used: Vec<usize> =
+            (PAGE..damaged.image.len()).filter(|&at| damaged.image[at] != 0).collect();
+        let mut located = 0;
+        for &at in used.iter().step_by(used.len() / 300 + 1) {
+            let mut image = damaged.image.clone();
+            image[at] ^= 1 << (at % 8);
+            let (Found::Refused(error) | Found::Verified(error)) =
+                damaged.open(&image, &Options::new())
+            else {
+                continue;
+            };
+            if let Error::File(FileError::Corrupt { what, at: Some(byte) }) = error {
+                let distance = byte.abs_diff(at as u64);
+                // Which of two is wrong can't be known.
+                let is_either = ["two", "twice", "of no key"].iter().any(|&one| what.contains(one));
+                assert!(is_either || distance < 256, "{}: {what} at {byte}, not {at}", kind.name);
+                located += 1;
+            }
+        }
+        println!("{}: {located} of {} were located", kind.name, used.len().min(300));
+        assert!(located > 10, "{}: {located}", kind.name);
+    }
+}
+
+/// An error names a byte of the damaged bucket, slot or byte string.
+#[test]
+fn errors_say_where_the_damage_is() {
+    for_each_kind(&Located);
 }
 
 struct Mixed;

@@ -331,7 +331,7 @@ fn a_page_of_zeros_that_is_none_is_found<D: DurableDesign>() {
     image[(64 << 10) + 7] = 0xFF;
     let map: Words<D> = Simulation::of(&image, Persistency::Pages).open(&Options::new()).unwrap();
     let what = "the page of zeros is none";
-    assert_eq!(map.verify(), Err(error(FileError::Corrupt { what })));
+    assert_eq!(map.verify(), Err(error(FileError::Corrupt { what, at: None })));
 }
 
 /// Both extent entries of the file's pages are gone: versions then name pages that do not exist,

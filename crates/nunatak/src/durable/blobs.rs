@@ -21,7 +21,7 @@ use crate::table::turbo::{Config, Table, TurboStats};
 use crate::table::{Turbo, file_addresses};
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 type Bytes = Vec<u8>;
 
@@ -232,16 +232,29 @@ impl MapInFile for BlobsInFile {
     fn verify(&self) -> Result<usize, Error> {
         self.saved.check()?;
         let guard = self.map.guard();
+        let entries = &self.map.entries;
+        let damaged = OnceLock::new();
         let verified = PagedTable::verify(&self.map.table, &|word, second| {
-            let entries = &self.map.entries;
+            if !entries.is_placed(second) {
+                return false;
+            }
             // SAFETY: a slot has had the word since the guard was taken, which is dropped below.
-            entries.is_placed(second)
-                && unsafe {
-                    entries.is_whole(second) && entries.word(entries.get(second).0) == word
-                }
+            let is_whole =
+                unsafe { entries.is_whole(second) && entries.word(entries.get(second).0) == word };
+            if !is_whole {
+                // The first one is reported.
+                let _ = damaged.set(entries.address(second).addr());
+            }
+            is_whole
         });
         drop(guard);
-        verified
+        verified.map_err(|error| match damaged.get() {
+            Some(&address) => {
+                let pool = PagedTable::pool(&self.map.table);
+                pool.locate(core::ptr::without_provenance::<u8>(address), error)
+            }
+            None => error,
+        })
     }
 
     fn prepare_close(&self) -> Result<(), Error> {

@@ -103,7 +103,7 @@ impl<B: BlockSizes> DurableDesign for InFile<Iceberg<B>> {
         let hash = hash_of(&words[3..])?;
         let max_load = f64::from_bits(words[6]);
         let described = Options { max_load, ..options.clone() };
-        described.check().map_err(|_| FileError::Corrupt { what: "the load is none" })?;
+        described.check().map_err(|_| FileError::corrupt("the load is none"))?;
         if words[1] != word_of_blocks::<B>() {
             return Err(FileError::OtherKind { what: "size of blocks" }.into());
         }

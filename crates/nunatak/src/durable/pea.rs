@@ -85,7 +85,7 @@ fn config_of(words: &Description, duplicates: bool) -> Result<Config, Error> {
         strategies: strategies.map(|byte| Strategy::of(u64::from(byte) - 1)).collect(),
         duplicates,
     };
-    config.check().map_err(|_| FileError::Corrupt { what: "a constant is none" })?;
+    config.check().map_err(|_| FileError::corrupt("a constant is none"))?;
     Ok(config)
 }
 

@@ -299,6 +299,11 @@ impl<S, M: Medium> Blobs<S, M> {
         self.is_sound(word) && self.arena.has(word as usize, self.bytes_of(word))
     }
 
+    /// Returns where the blob of a word is.
+    pub(crate) fn address(&self, word: u64) -> *const u8 {
+        self.arena.address(word as usize).cast_const()
+    }
+
     /// Returns how many bytes there are for blobs.
     pub(crate) fn committed(&self) -> usize {
         self.arena.committed()

@@ -129,7 +129,7 @@ impl Table {
         entry: impl Fn(usize, usize) -> Entry<'p>,
         bytes: u64,
     ) -> Result<Self, Error> {
-        let corrupt = |what| Err(FileError::Corrupt { what }.into());
+        let corrupt = |what| Err(FileError::corrupt(what).into());
         let mut table = Self::default();
         for number in 0..ENTRIES {
             let extent = match (entry(0, number).content(number), entry(1, number).content(number))

@@ -173,14 +173,14 @@ fn decode(page: &[u8; HEADER], kind: Kind) -> Result<Description, Error> {
         swapped if swapped == ENDIANNESS.swap_bytes() => {
             return Err(FileError::OtherEndianness.into());
         }
-        _ => return Err(FileError::Corrupt { what: "the endianness in the header" }.into()),
+        _ => return Err(FileError::corrupt_at("the endianness in the header", 12).into()),
     }
     // Before the checksum, which may lie elsewhere in a later version.
     if half(8) > VERSION {
         return Err(FileError::NewerVersion { found: half(8), known: VERSION }.into());
     }
     if word(CHECKSUM_AT) != u64::from(crc32fast::hash(&page[..CHECKSUM_AT])) {
-        return Err(FileError::Corrupt { what: "the checksum of the header" }.into());
+        return Err(FileError::corrupt_at("the checksum of the header", CHECKSUM_AT as u64).into());
     }
     if half(8) < VERSION {
         return Err(FileError::OlderVersion { found: half(8), known: VERSION }.into());
@@ -226,7 +226,7 @@ impl Page {
         // Relaxed: no memory is published by a field.
         let value = |copy| value_of(field, self.field(copy, field).load(Ordering::Relaxed));
         let value = value(0).or_else(|| value(1));
-        value.ok_or_else(|| FileError::Corrupt { what: "both copies of the header" }.into())
+        value.ok_or_else(|| FileError::corrupt_at("both copies of the header", field as u64).into())
     }
 
     /// Returns the words of both copies that differ: where each is, and the word that it should be.
@@ -299,7 +299,7 @@ mod tests {
         }
         for (version, error) in [
             (9, FileError::NewerVersion { found: 9, known: VERSION }),
-            (1, FileError::Corrupt { what: "the checksum of the header" }),
+            (1, FileError::corrupt_at("the checksum of the header", CHECKSUM_AT as u64)),
         ] {
             page[8..12].copy_from_slice(&u32::to_ne_bytes(version));
             assert_eq!(decode(&page, Kind::Iceberg), Err(error.into()));

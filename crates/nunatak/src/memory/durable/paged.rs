@@ -430,10 +430,10 @@ impl PagedRegion {
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self {
             Self::Copied(region) if !region.is_sound() => {
-                Err(FileError::Corrupt { what: "a page is not in the file" }.into())
+                Err(FileError::corrupt("a page is not in the file").into())
             }
             Self::Copied(region) if !region.copies.has_zeros() => {
-                Err(FileError::Corrupt { what: "the page of zeros is none" }.into())
+                Err(FileError::corrupt("the page of zeros is none").into())
             }
             _ => Ok(()),
         }

@@ -137,7 +137,13 @@ impl Pool {
         pool.was_closed = match page.load(Field::Session)? {
             header::CLOSED => true,
             header::OPEN => false,
-            _ => return Err(FileError::Corrupt { what: "the session in the header" }.into()),
+            _ => {
+                return Err(FileError::corrupt_at(
+                    "the session in the header",
+                    Field::Session as u64,
+                )
+                .into());
+            }
         };
         let since = page.load(Field::Since)?;
         // A new file has been open since no start of the machine.
@@ -242,6 +248,25 @@ impl Pool {
     pub(crate) fn set_items(&self, items: usize) {
         self.store_field(Field::Items, (items as u64).min(header::MOST));
         self.flush_field(Field::Items);
+    }
+
+    /// Adds to an error where in the file it was noticed, which is mapped at this address.
+    pub(crate) fn locate<T>(&self, address: *const T, error: Error) -> Error {
+        let Error::File(FileError::Corrupt { what, at: None }) = error else { return error };
+        let address = address.addr();
+        let regions = self.regions.lock();
+        let region = regions.iter().find(|(_, range)| range.contains(&address));
+        let at = region.and_then(|(part, range)| {
+            let mut before = (address - range.start) as u64;
+            self.extents.lock().of(*part).find_map(|extent| {
+                let bytes = extent.bytes() as u64;
+                let is_here = before < bytes;
+                let byte = is_here.then(|| extent.offset() + before);
+                before = before.saturating_sub(bytes);
+                byte
+            })
+        });
+        FileError::Corrupt { what, at }.into()
     }
 
     /// Returns the word that a table has stored with [`Medium::set_root`].

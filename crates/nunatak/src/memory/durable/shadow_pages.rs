@@ -157,7 +157,7 @@ impl ShadowPages {
         // A number that no version has.
         let epoch = durable.max(pool.field(Field::Begun)).saturating_add(1);
         if epoch >> (63 - NUMBER_BITS) != 0 {
-            return Err(FileError::Corrupt { what: "there are no epochs left" }.into());
+            return Err(FileError::corrupt("there are no epochs left").into());
         }
         let state =
             State { free: None, replaced: Vec::new(), durable, syncing: durable, maps: Vec::new() };

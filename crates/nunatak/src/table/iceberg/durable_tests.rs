@@ -75,7 +75,7 @@ fn complaint(damage: impl FnOnce(&Words)) -> Option<&'static str> {
     damage(&table);
     match table.verify(&|_, _| true) {
         Ok(_) => None,
-        Err(Error::File(FileError::Corrupt { what })) => Some(what),
+        Err(Error::File(FileError::Corrupt { what, .. })) => Some(what),
         Err(other) => panic!("{other}"),
     }
 }

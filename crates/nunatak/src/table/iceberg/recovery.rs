@@ -34,6 +34,7 @@ use crate::simd::BitIter;
 use crate::sync::{Mutex, Ordering, Shared};
 use crate::table::shared::Recovery;
 use crate::table::shared::attempts::Request;
+use crate::table::shared::files::ensure;
 use crate::table::{ByWord, Change};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::collections::VecDeque;
@@ -109,7 +110,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         columns: usize,
         threads: usize,
     ) -> Result<(Self, Recovery), Error> {
-        let corrupt = |what| Error::File(FileError::Corrupt { what });
+        let corrupt = |what| Error::File(FileError::corrupt(what));
         let pool = medium.pool();
         let (phase, rows) =
             State::of_root(pool.root()).ok_or(corrupt("the number of rows is none"))?;
@@ -209,16 +210,22 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
 
     /// Checks that a file that was closed between two resizes is as it was then.
     fn check_settled(&self, found: &Found) -> Result<(), Error> {
-        let what = if !found.misplaced.is_empty() {
-            "a pair is not where its key belongs"
-        } else if !found.doubled.is_empty() {
-            "a key has two pairs"
-        } else if found.items as u64 != self.pool().items() {
-            "the number of pairs"
+        if let Some(&place) = found.misplaced.first() {
+            Err(self.corrupt_at("a pair is not where its key belongs", place))
+        } else if let Some(&place) = found.doubled.first() {
+            Err(self.corrupt_at("a key has two pairs", place))
         } else {
-            return Ok(());
-        };
-        Err(FileError::Corrupt { what }.into())
+            ensure(found.items as u64 == self.pool().items(), "the number of pairs")
+        }
+    }
+
+    fn corrupt_at(&self, what: &'static str, place: Place) -> Error {
+        let error = FileError::corrupt(what).into();
+        match place {
+            Place::Front(block, slot) => self.pool().locate(self.front.slot(block, slot), error),
+            Place::Back(block, slot) => self.pool().locate(self.back.slot(block, slot), error),
+            Place::Chain(_) => error,
+        }
     }
 
     /// Divides all blocks into chunks for several threads.

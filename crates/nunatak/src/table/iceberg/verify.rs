@@ -63,20 +63,23 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         let used = !self.front.matching(block, 0) & (u64::MAX >> (64 - B::FRONT));
         for slot in 0..B::FRONT {
             let (tag, second) = self.front.pair(block, slot);
-            if used >> slot & 1 == 0 {
-                ensure(tag == 0, "an empty slot holds a pair")?;
-                continue;
-            }
-            ensure(tag != 0, "a slot with a fingerprint is empty")?;
-            let hash = self.codec.hash_of_tag(tag, half);
-            let is_its = self.geometry.block(hash, self.state().mask()) == block;
-            ensure(is_its, "a pair is in a block that is not its key's")?;
-            let same = |other: &usize| {
-                self.front.slot(block, *other).load_first(Relaxed) == tag && used >> other & 1 != 0
+            let verify = || {
+                if used >> slot & 1 == 0 {
+                    return ensure(tag == 0, "an empty slot holds a pair");
+                }
+                ensure(tag != 0, "a slot with a fingerprint is empty")?;
+                let hash = self.codec.hash_of_tag(tag, half);
+                let is_its = self.geometry.block(hash, self.state().mask()) == block;
+                ensure(is_its, "a pair is in a block that is not its key's")?;
+                let same = |other: &usize| {
+                    let is_used = used >> other & 1 != 0;
+                    is_used && self.front.slot(block, *other).load_first(Relaxed) == tag
+                };
+                let matching = BitIter::new(self.front.matching(block, fingerprint(hash)));
+                ensure(matching.filter(same).eq([slot]), "a key is in a block twice")?;
+                self.verify_pair(hash, (tag, second), is_pair)
             };
-            let matching = BitIter::new(self.front.matching(block, fingerprint(hash)));
-            ensure(matching.filter(same).eq([slot]), "a key is in a block twice")?;
-            self.verify_pair(hash, (tag, second), is_pair)?;
+            verify().map_err(|error| self.pool().locate(self.front.slot(block, slot), error))?;
         }
         Ok(used.count_ones() as usize)
     }
@@ -87,23 +90,26 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         let empties: Vec<usize> = Back::<B, Durable>::empties(word).collect();
         for slot in 0..B::BACK {
             let (tag, second) = self.back_pair(block, slot);
-            if empties.contains(&slot) {
-                ensure(tag == 0, "an empty slot holds a pair")?;
-                continue;
-            }
-            ensure(tag != 0, "a slot with a fingerprint is empty")?;
-            let hash = self.codec.hash_of_tag(tag, half);
-            let mask = self.state().mask();
-            let its = choices(hash).map(|choice| self.geometry.block(choice, mask));
-            ensure(its.contains(&block), "a pair is in a block that is not its key's")?;
-            let matches = Back::<B, Durable>::matching(word, back_fingerprint(hash));
-            let same = |other: &usize| self.back.slot(block, *other).load_first(Relaxed) == tag;
-            ensure(matches.into_iter().filter(same).eq([slot]), "a key is in a block twice")?;
-            let is_elsewhere =
-                its.into_iter().any(|other| other != block && self.back_holds(other, hash, tag));
-            ensure(!is_elsewhere, "a key is in two blocks")?;
-            ensure(!self.front_holds(hash, tag), "a key is in two levels")?;
-            self.verify_pair(hash, (tag, second), is_pair)?;
+            let verify = || {
+                if empties.contains(&slot) {
+                    return ensure(tag == 0, "an empty slot holds a pair");
+                }
+                ensure(tag != 0, "a slot with a fingerprint is empty")?;
+                let hash = self.codec.hash_of_tag(tag, half);
+                let mask = self.state().mask();
+                let its = choices(hash).map(|choice| self.geometry.block(choice, mask));
+                ensure(its.contains(&block), "a pair is in a block that is not its key's")?;
+                let matches = Back::<B, Durable>::matching(word, back_fingerprint(hash));
+                let same = |other: &usize| self.back.slot(block, *other).load_first(Relaxed) == tag;
+                ensure(matches.into_iter().filter(same).eq([slot]), "a key is in a block twice")?;
+                let is_elsewhere = its
+                    .into_iter()
+                    .any(|other| other != block && self.back_holds(other, hash, tag));
+                ensure(!is_elsewhere, "a key is in two blocks")?;
+                ensure(!self.front_holds(hash, tag), "a key is in two levels")?;
+                self.verify_pair(hash, (tag, second), is_pair)
+            };
+            verify().map_err(|error| self.pool().locate(self.back.slot(block, slot), error))?;
         }
         Ok(B::BACK - empties.len())
     }

@@ -41,7 +41,7 @@ struct Described {
 impl Described {
     /// Reads a descriptor. Returns nothing if its segment has no hashes.
     fn of(segment: usize, first: u64, hash: u64) -> Result<Option<Self>, Error> {
-        let corrupt = Err(FileError::Corrupt { what: "a segment is of no hashes" }.into());
+        let corrupt = Err(FileError::corrupt("a segment is of no hashes").into());
         let depth = (first >> DEPTH_SHIFT) as u8 as u32;
         let strategy = first >> STRATEGY_SHIFT;
         if first == 0 {
@@ -84,13 +84,13 @@ fn choose(mut all: Vec<Described>) -> Result<(Vec<Described>, Vec<Described>), E
     let mut next = Some(0);
     for one in &chosen {
         if next != Some(one.hash) {
-            return Err(FileError::Corrupt { what: "hashes are of no segment" }.into());
+            return Err(FileError::corrupt("hashes are of no segment").into());
         }
         next = one.hash.checked_add(one.width());
     }
     match next {
         None => Ok((chosen, others)),
-        Some(_) => Err(FileError::Corrupt { what: "hashes are of no segment" }.into()),
+        Some(_) => Err(FileError::corrupt("hashes are of no segment").into()),
     }
 }
 
@@ -152,7 +152,7 @@ impl<P: HashCodec> Table<P, Paged> {
         let (chosen, others) = choose(all)?;
         let named = chosen.iter().map(|one| one.segment + 1).max().unwrap_or(0);
         if named > held && self.medium.has_fences() {
-            return Err(FileError::Corrupt { what: "a segment is not in the file" }.into());
+            return Err(FileError::corrupt("a segment is not in the file").into());
         }
         // Other segments in the file may hold the rest of interrupted changes.
         let len = named.max(held.min(described));
@@ -205,7 +205,7 @@ impl<P: HashCodec> Table<P, Paged> {
             let located = |&(place, word): &Store| {
                 let location = place.location().filter(|&location| self.is_there(location));
                 let what = "the log names what is not there";
-                location.map(|location| (location, word)).ok_or(FileError::Corrupt { what })
+                location.map(|location| (location, word)).ok_or(FileError::corrupt(what))
             };
             let stores: Vec<_> = record.iter().map(located).collect::<Result<_, _>>()?;
             for &(location, _) in &stores {

@@ -64,13 +64,12 @@ impl<P: HashCodec> Table<P, Paged> {
         let mut pairs = 0;
         for (at, bucket) in self.segments.all(segment).enumerate() {
             let free: Vec<usize> = bucket.header().matching(0).collect();
-            for slot in 0..SLOTS {
+            let mut verify = |slot: usize| {
                 let word = bucket.slot(slot).load_first(Relaxed);
                 let second = bucket.slot(slot).load_second(Relaxed);
                 let tag = self.marking().tag(word);
                 if free.contains(&slot) {
-                    ensure(word == 0, "an empty slot holds a pair")?;
-                    continue;
+                    return ensure(word == 0, "an empty slot holds a pair");
                 }
                 ensure(word != 0 && self.codec.is_tag(tag), "a slot that is taken is empty")?;
                 let hash = self.codec.hash_of_tag(tag, half);
@@ -88,6 +87,11 @@ impl<P: HashCodec> Table<P, Paged> {
                 }
                 let item = (tag, second, self.marking().is_pointer(word));
                 pairs += self.verify_item(hash, item, is_pair, buffers)?;
+                Ok(())
+            };
+            for slot in 0..SLOTS {
+                let located = |error| self.medium.pool().locate(bucket.slot(slot), error);
+                verify(slot).map_err(located)?;
             }
         }
         Ok(pairs)
@@ -125,7 +129,7 @@ impl<P: HashCodec> Table<P, Paged> {
             return Ok(1);
         }
         let blocks = duplicates.values.blocks(Pointer(second));
-        let blocks = blocks.ok_or(FileError::Corrupt { what: "a pointer is to no buffer" })?;
+        let blocks = blocks.ok_or(FileError::corrupt("a pointer is to no buffer"))?;
         let is_its = blocks.into_iter().all(|block| buffers.insert(block));
         ensure(is_its, "a value buffer is of two keys")?;
         let (mut pairs, mut are_pairs) = (0, true);

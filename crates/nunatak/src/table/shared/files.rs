@@ -40,7 +40,7 @@ pub(in crate::table) const NO_PAIR: &str = "a pair is of no key or value of thes
 
 /// Returns an error that says what is wrong, unless a condition holds.
 pub(in crate::table) fn ensure(condition: bool, what: &'static str) -> Result<(), Error> {
-    if condition { Ok(()) } else { Err(FileError::Corrupt { what }.into()) }
+    if condition { Ok(()) } else { Err(FileError::corrupt(what).into()) }
 }
 
 /// Returns an error unless a pair is valid, and a lookup finds it with its value.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 const UNKNOWN: u64 = u64::MAX;
 
 fn corrupt(what: &'static str) -> Error {
-    FileError::Corrupt { what }.into()
+    FileError::corrupt(what).into()
 }
 
 impl Config {

@@ -44,11 +44,10 @@ impl<P: HashCodec> Table<P, Paged> {
         for (at, bucket) in self.shards.all(extent).enumerate() {
             let header = bucket.header();
             let free: Vec<usize> = header.matching(0).collect();
-            for slot in 0..Self::SLOTS {
+            let mut verify = |slot: usize| {
                 let (tag, second) = bucket.pair(slot, self.pairs_load_whole);
                 if free.contains(&slot) {
-                    ensure(tag == 0, "an empty slot holds a pair")?;
-                    continue;
+                    return ensure(tag == 0, "an empty slot holds a pair");
                 }
                 ensure(tag != 0 && self.codec.is_tag(tag), "a slot that is taken is empty")?;
                 let hash = self.codec.hash_of_tag(tag, half);
@@ -58,6 +57,11 @@ impl<P: HashCodec> Table<P, Paged> {
                 ensure(is_known, "a pair has another's fingerprint")?;
                 self.verify_way(extent, at, hash, (tag, second))?;
                 counts.live += 1;
+                Ok(())
+            };
+            for slot in 0..Self::SLOTS {
+                let located = |error| self.medium.pool().locate(bucket.slot(slot), error);
+                verify(slot).map_err(located)?;
             }
             if header.has(PASSED) {
                 counts.tombstones += free.len() as u32;
