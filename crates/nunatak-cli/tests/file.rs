@@ -103,6 +103,34 @@ fn dump_and_restore(map: &str) {
     assert_eq!(ends_with(0, &["scan", "a.map", "--limit", "3"], at).0.lines().count(), 3);
 }
 
+/// A process that may have few addresses reserves fewer, and still opens a file that takes more
+/// than its share of them.
+#[test]
+fn few_addresses_are_enough() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    let text: String = (0..1_500_000_u64).map(|key| format!("{key}\t{key}\n")).collect();
+    std::fs::write(at.join("pairs.tsv"), text).expect("a file");
+    let limited = |arguments: &str| {
+        let command = format!("ulimit -v 400000 && exec \"$0\" file {arguments}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &command, env!("CARGO_BIN_EXE_nunatak")]).current_dir(at);
+        let output = shell.output().expect("the command runs");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments}: {error}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    for map in MAPS {
+        limited(&format!("put {map} 1 10 --map {map}"));
+        assert_eq!(limited(&format!("get {map} 1")), "10\n");
+        let large = format!("{map}.large");
+        ends_with(0, &["load", &large, "pairs.tsv", "--map", map], at);
+        limited(&format!("put {large} 1500000 7"));
+        assert_eq!(limited(&format!("get {large} 1499999 1500000")), "1499999\n7\n");
+        std::fs::remove_file(at.join(large)).expect("the file was there");
+    }
+}
+
 /// In a map of many values a key has all values that were stored for it.
 #[test]
 fn a_key_has_many_values() {

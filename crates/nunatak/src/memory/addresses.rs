@@ -27,8 +27,11 @@ impl Addresses {
         if cfg!(not(unix)) {
             return 256 << 20;
         }
-        let left = Self::ALL.saturating_sub(RESERVED.load(Relaxed));
-        (left / 64).min(2 * physical_memory())
+        let reserved = RESERVED.load(Relaxed);
+        let left = Self::ALL.saturating_sub(reserved);
+        // A table with all its parts takes a few shares.
+        let left_of_limit = limit().saturating_sub(reserved) / 8;
+        (left / 64).min(2 * physical_memory()).min(left_of_limit.max(LEAST))
     }
 
     pub(crate) fn count(bytes: u64) -> Self {
@@ -44,6 +47,23 @@ impl Drop for Addresses {
 }
 
 static RESERVED: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
+
+/// The smallest share, if the system lets the process have even that.
+const LEAST: u64 = 1 << 20;
+
+/// Returns how many addresses the system lets this process have.
+fn limit() -> u64 {
+    #[cfg(unix)]
+    {
+        let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
+        // SAFETY: the call writes to the structure. If it fails, nothing is written.
+        let _ = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+        if limit.rlim_cur != libc::RLIM_INFINITY {
+            return limit.rlim_cur;
+        }
+    }
+    u64::MAX
+}
 
 fn physical_memory() -> u64 {
     #[cfg(unix)]

@@ -3,7 +3,7 @@
 //!
 //! They are read while no thread stores any, so loads and stores are relaxed.
 
-use super::{Medium, Part, ReservedArray};
+use super::{Addresses, Medium, Part, ReservedArray};
 use crate::error::Error;
 use crate::sync::{AtomicPair, Ordering::Relaxed};
 
@@ -55,7 +55,8 @@ pub(crate) struct Saved<M: Medium> {
 
 impl<M: Medium> Saved<M> {
     pub(crate) fn new(medium: &M, most: usize) -> Result<Self, Error> {
-        let pairs = ReservedArray::within(medium, Part::Log, 0, 1 + most.div_ceil(2))?;
+        let most = most.div_ceil(2).min(Addresses::share() as usize / size_of::<AtomicPair>());
+        let pairs = ReservedArray::within(medium, Part::Log, 0, 1 + most)?;
         Ok(Self { medium: medium.clone(), pairs })
     }
 

@@ -104,6 +104,8 @@ impl<M: Medium> Arena<M> {
                 Err(error) => return Err(error),
             }
         };
+        // A file may have more.
+        most = most.max(region.committed().next_multiple_of(SPAN));
         let shards = (0..SHARDS).map(|_| Mutex::new(core::array::from_fn(|_| Class::default())));
         Ok(Self {
             medium: medium.clone(),

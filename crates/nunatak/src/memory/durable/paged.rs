@@ -294,6 +294,9 @@ impl Copied {
         // For as many pages as whole extents of the map describe.
         let count = (reserved / PAGE_BYTES).next_multiple_of(EXTENT / MAP_BYTES);
         let map = medium.durable.region(part.map(), count * MAP_BYTES)?;
+        // The file may have more than was asked for.
+        let count = count.max(map.reserved() / MAP_BYTES);
+        let reserved = reserved.max(map.committed() / MAP_BYTES * PAGE_BYTES);
         let words = Heap.reserve(count * size_of::<AtomicU64>())?;
         let region = Self {
             first_word: words.base().as_ptr().cast_const().cast(),

@@ -149,7 +149,9 @@ impl PoolRegion {
         if bytes > isize::MAX as usize - 2 * ALIGNMENT {
             return Err(Error::CapacityOverflow);
         }
-        let reserved = bytes.max(1).next_multiple_of(PAGE);
+        // A process that may have few addresses opens a large file all the same.
+        let present = pool.bytes_of(part);
+        let reserved = bytes.max(present + present / 8).max(1).next_multiple_of(PAGE);
         let mapped = reserved + ALIGNMENT;
         // SAFETY: a new mapping without memory, at an address of the kernel's choice.
         let mapping = unsafe {

@@ -82,16 +82,19 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         loop {
             let front = ReservedArray::within(medium, Part::Front, 0, most * per_segment);
             let stretches = front.and_then(|buckets| {
+                // A file may have more than the machine, or the limit of the process, lets expect.
+                let most = most.max(buckets.len() / per_segment);
                 let stash = ReservedArray::within(medium, Part::Back, 0, most * STASH)?;
                 let versions = most * versions_of(per_segment);
                 let has_versions = duplicates || M::IS_DURABLE;
                 let versions = has_versions.then(|| ReservedArray::new(0, versions)).transpose()?;
                 let descriptors = || ReservedArray::within(medium, Part::Segments, 0, most + 1);
                 let descriptors = M::IS_DURABLE.then(descriptors).transpose()?;
-                Ok((buckets, stash, versions, descriptors, ReservedArray::new(0, most)?))
+                let copied = ReservedArray::new(0, most)?;
+                Ok((buckets, stash, versions, descriptors, copied, most))
             });
             match stretches {
-                Ok((buckets, stash, versions, descriptors, copied)) => {
+                Ok((buckets, stash, versions, descriptors, copied, most)) => {
                     return Ok(Self {
                         medium: medium.clone(),
                         buckets,

@@ -169,6 +169,7 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         loop {
             match ReservedArray::within(medium, Part::Front, 0, most) {
                 Ok(buckets) => {
+                    most = most.max(buckets.len());
                     return Ok(Self {
                         medium: medium.clone(),
                         all: all.into(),

@@ -24,7 +24,7 @@
 //! the flushes and fences, or of the program.
 
 use crate::error::Error;
-use crate::memory::{Medium, Part, ReservedArray};
+use crate::memory::{Addresses, Medium, Part, ReservedArray};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, Mutex, Ordering::Relaxed, Ordering::Release};
 use crate::table::shared::bucket::SLOTS;
@@ -117,7 +117,8 @@ pub(in crate::table::pea) struct Log<M: Medium> {
 
 impl<M: Medium> Log<M> {
     pub(in crate::table::pea) fn new(medium: &M) -> Result<Self, Error> {
-        let pairs = ReservedArray::within(medium, Part::Log, 0, RECORDS * PAIRS + MOST_SAVED)?;
+        let saved = MOST_SAVED.min(Addresses::share() as usize / size_of::<AtomicPair>());
+        let pairs = ReservedArray::within(medium, Part::Log, 0, RECORDS * PAIRS + saved)?;
         pairs.grow(RECORDS * PAIRS + 1)?;
         let locks = core::array::from_fn(|_| Mutex::new(()));
         Ok(Self { medium: medium.clone(), pairs, locks })

@@ -16,7 +16,7 @@
 //! value.
 
 use crate::error::Error;
-use crate::memory::{Medium, MemoryUsage, Part, ReservedArray};
+use crate::memory::{Addresses, Medium, MemoryUsage, Part, ReservedArray};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicUsize, Mutex, Ordering};
 use crate::table::shared::bucket::put_pair;
@@ -29,7 +29,7 @@ pub(in crate::table) struct NoRoom;
 
 /// The number of slots at the start.
 const FIRST: usize = if cfg!(modelled) { 16 } else { 4096 };
-/// The number of slots for which addresses are reserved.
+/// The most slots for which addresses are reserved.
 const MOST: usize = if cfg!(modelled) { 64 } else { 1 << 32 };
 /// How many slots are kept free for running operations when the medium is full.
 pub(in crate::table) const MARGIN: usize = if cfg!(modelled) { 4 } else { 1024 };
@@ -50,7 +50,10 @@ pub(in crate::table) struct Slots<M: Medium> {
 impl<M: Medium> Slots<M> {
     pub(super) fn new(medium: &M) -> Result<Self, Error> {
         let slots = match M::IS_DURABLE {
-            true => Some(ReservedArray::within(medium, Part::Chains, 0, MOST)?),
+            true => {
+                let most = MOST.min(Addresses::share() as usize / size_of::<AtomicPair>());
+                Some(ReservedArray::within(medium, Part::Chains, 0, most)?)
+            }
             false => None,
         };
         Ok(Self {

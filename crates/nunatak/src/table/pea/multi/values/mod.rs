@@ -98,6 +98,7 @@ impl<M: Medium> Values<M> {
                 Err(error) => return Err(error),
             }
         };
+        most = most.max(words.len() / (per_segment * WORDS));
         Ok(Self {
             medium: medium.clone(),
             words,
