@@ -103,6 +103,39 @@ fn dump_and_restore(map: &str) {
     assert_eq!(ends_with(0, &["scan", "a.map", "--limit", "3"], at).0.lines().count(), 3);
 }
 
+/// A bad line, and nothing of the input is there; a good input, and all of it is.
+#[test]
+fn an_atomic_load_stores_everything_or_nothing() {
+    for map in MAPS {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = directory.path();
+        let good: String = (0..3000_u64).map(|key| format!("{key}\t{}\n", key + 1)).collect();
+        std::fs::write(at.join("good.tsv"), &good).expect("a file");
+        std::fs::write(at.join("bad.tsv"), good + "3000 3001\n").expect("a file");
+        let load = |code, input| {
+            ends_with(code, &["load", "a.map", input, "--map", map, "--atomic"], at).1
+        };
+        let error = load(3, "bad.tsv");
+        assert!(error.contains("bad.tsv:3001") && !error.contains("were stored"), "{error}");
+        assert!(!at.join("a.map").exists());
+        ends_with(0, &["put", "a.map", "5000", "1", "--map", map], at);
+        let before = std::fs::read(at.join("a.map")).expect("a file");
+        load(3, "bad.tsv");
+        assert!(ends_with(0, &["verify", "a.map"], at).0.starts_with("1 pairs"));
+        assert_eq!(std::fs::read(at.join("a.map")).expect("a file").len(), before.len());
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(at.join("a.map"), mode).expect("its mode is set");
+        std::os::unix::fs::symlink("a.map", at.join("link")).expect("a link");
+        let loaded = ["load", "link", "good.tsv", "--map", map, "--atomic"];
+        assert!(ends_with(0, &loaded, at).1.contains("3000"));
+        assert!(ends_with(0, &["verify", "a.map"], at).0.starts_with("3001 pairs"));
+        let mode = at.join("a.map").metadata().expect("a file").permissions();
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
+        let names: Vec<_> = std::fs::read_dir(at).expect("a directory").flatten().collect();
+        assert_eq!(names.len(), 4, "{names:?}");
+    }
+}
+
 /// A process that may have few addresses reserves fewer, and still opens a file that takes more
 /// than its share of them.
 #[test]

@@ -164,6 +164,10 @@ struct LoadArgs {
     /// The level of durability: see the documentation of the library.
     #[arg(long, value_enum, default_value_t = Level::Process)]
     durability: Level,
+    /// Store all pairs or none, also if the power is cut meanwhile: in a copy of the file, which
+    /// takes its place at the end.
+    #[arg(long)]
+    atomic: bool,
     /// The kind of map to create if the file does not exist.
     #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
     map: Kind,
@@ -262,6 +266,16 @@ impl core::fmt::Display for Failure {
     }
 }
 
+impl Failure {
+    /// The same failure where nothing that was stored is kept.
+    fn of_nothing(self) -> Self {
+        match self {
+            Self::After { failure, .. } => *failure,
+            other => other,
+        }
+    }
+}
+
 type Done = Result<ExitCode, Failure>;
 
 /// Runs a command and returns its exit code.
@@ -345,12 +359,50 @@ fn load<M: MapFile>(args: &LoadArgs) -> Done {
     // First: without an input no map is created.
     let mut input = Pairs::open(args.input.as_deref(), args.format)?;
     input.check::<M::Datum>()?;
-    let map = at(&args.path, M::open_or_create(&args.path, &options))?;
-    let new = store(&map, &args.path, &mut input)?;
-    let pairs = map.len();
-    at(&args.path, map.close())?;
+    let (new, pairs) = if args.atomic {
+        load_atomically::<M>(&args.path, &options, &mut input)?
+    } else {
+        let map = at(&args.path, M::open_or_create(&args.path, &options))?;
+        let new = store(&map, &args.path, &mut input)?;
+        let pairs = map.len();
+        at(&args.path, map.close())?;
+        (new, pairs)
+    };
     eprintln!("{new} {} were new; the map has {pairs}", M::COUNTED);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Stores all pairs of an input, or none. Returns how many were new, and how many there are.
+fn load_atomically<M: MapFile>(
+    path: &Path,
+    options: &Options,
+    input: &mut Pairs,
+) -> Result<(usize, usize), Failure> {
+    let failed = |error| Failure::Io(path.to_owned(), error);
+    // Not a link's own place.
+    let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    // Open, so that nobody changes it until the copy has its place.
+    let exists = path.symlink_metadata().is_ok();
+    let before = exists.then(|| at(path, M::open(path, options))).transpose()?;
+    let hidden = Hidden::beside(path)?;
+    let map = match &before {
+        Some(before) => {
+            at(path, before.back_up(&hidden.path))?;
+            at(path, M::open(&hidden.path, options))?
+        }
+        None => at(path, M::create(&hidden.path, options))?,
+    };
+    let new = store(&map, path, input).map_err(Failure::of_nothing)?;
+    let pairs = map.len();
+    at(path, map.close())?;
+    if before.is_some() {
+        let mode = path.metadata().map_err(failed)?.permissions();
+        std::fs::set_permissions(&hidden.path, mode).map_err(failed)?;
+        std::fs::rename(&hidden.path, path).and_then(|()| sync_directory(path)).map_err(failed)?;
+    } else {
+        hidden.publish(path)?;
+    }
+    Ok((new, pairs))
 }
 
 /// How many pairs one call stores.
@@ -483,6 +535,29 @@ fn dump<M: MapFile>(args: &DumpArgs, kind: Kind) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A place for a file that is not complete yet, and has no name that looks like a map's.
+struct Hidden {
+    path: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Hidden {
+    /// Finds a place on the same file system as a file.
+    fn beside(path: &Path) -> Result<Self, Failure> {
+        let made = tempfile::Builder::new().prefix(".nunatak-").tempdir_in(directory_of(path));
+        let directory = made.map_err(|error| Failure::Io(path.to_owned(), error))?;
+        Ok(Self { path: directory.path().join("map"), _directory: directory })
+    }
+
+    /// Gives the file its name, durably. It takes no other file's place.
+    fn publish(self, path: &Path) -> Result<(), Failure> {
+        let failed = |error| Failure::Io(path.to_owned(), error);
+        let whole = tempfile::TempPath::try_from_path(&self.path).map_err(failed)?;
+        whole.persist_noclobber(path).map_err(|error| failed(error.error))?;
+        sync_directory(path).map_err(failed)
+    }
+}
+
 /// Makes the name of a new file durable.
 fn sync_directory(path: &Path) -> io::Result<()> {
     std::fs::File::open(directory_of(path))?.sync_all()
@@ -499,20 +574,11 @@ fn restore<M: MapFile>(args: &RestoreArgs, mut input: Pairs) -> Done {
     if args.path.symlink_metadata().is_ok() {
         return Err(failed(io::ErrorKind::AlreadyExists.into()));
     }
-    // A map that is not complete has no name that looks like one.
-    let hidden = tempfile::Builder::new()
-        .prefix(".restore-")
-        .tempdir_in(directory_of(&args.path))
-        .map_err(failed)?;
-    let path = hidden.path().join("map");
-    let map = at(&args.path, M::create(&path, &Options::new()))?;
+    let hidden = Hidden::beside(&args.path)?;
+    let map = at(&args.path, M::create(&hidden.path, &Options::new()))?;
     let stored = store(&map, &args.path, &mut input);
     let pairs = input.count();
-    stored.map_err(|failure| match failure {
-        // Nothing of it is kept.
-        Failure::After { failure, .. } => *failure,
-        other => other,
-    })?;
+    stored.map_err(Failure::of_nothing)?;
     if map.len() as u64 != pairs {
         return Err(Failure::Test(format!(
             "{}: {pairs} pairs do not fit a map of {} keys: use another --map",
@@ -521,10 +587,7 @@ fn restore<M: MapFile>(args: &RestoreArgs, mut input: Pairs) -> Done {
         )));
     }
     at(&args.path, map.close())?;
-    // It takes no other file's place.
-    let restored = tempfile::TempPath::try_from_path(path).map_err(failed)?;
-    restored.persist_noclobber(&args.path).map_err(|error| failed(error.error))?;
-    sync_directory(&args.path).map_err(failed)?;
+    hidden.publish(&args.path)?;
     eprintln!("{pairs} pairs");
     Ok(ExitCode::SUCCESS)
 }
