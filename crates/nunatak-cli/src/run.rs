@@ -128,11 +128,13 @@ impl Run<'_> {
             {
                 self.levels(place, Operation::new(Workload::Levels, Variant::Only), &filled);
                 self.on_items(place, &filled);
-                if self.wants(Workload::Synced) && map.is_durable() {
-                    let operation = Operation::new(Workload::Synced, Variant::Only);
-                    self.throughput(place, operation, |bench| {
-                        synced::insert(&filled, bench, threads)
-                    });
+                for (workload, transaction) in [(Workload::Synced, 1000), (Workload::Commit, 1)] {
+                    if self.wants(workload) && map.is_durable() {
+                        let operation = Operation::new(workload, Variant::Only);
+                        self.throughput(place, operation, |bench| {
+                            synced::insert(&filled, bench, threads, transaction)
+                        });
+                    }
                 }
                 self.delete(place, &filled, false);
             }

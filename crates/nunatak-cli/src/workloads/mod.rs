@@ -60,6 +60,8 @@ pub(crate) enum Workload {
     Levels,
     /// New keys, a thousand at a time, each thousand durable before the next.
     Synced,
+    /// New keys, each durable before the thread stores its next one.
+    Commit,
     /// Opening a closed map, by its number of items.
     Recovery,
     /// Occurrences of every word in real text, checked.
@@ -134,7 +136,9 @@ impl Operation {
             W::Insert | W::Grow | W::Delete | W::Fill => Some(A::Rmw),
             W::PutHeavy | W::YcsbLoad | W::YcsbA | W::YcsbF => Some(A::Rmw),
             W::Insdel => Some(A::Cas),
-            W::Latency | W::Space | W::Levels | W::Synced | W::Recovery | W::Words => None,
+            W::Latency | W::Space | W::Levels | W::Synced | W::Commit | W::Recovery | W::Words => {
+                None
+            }
         }
     }
 }

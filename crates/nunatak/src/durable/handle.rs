@@ -232,6 +232,7 @@ impl<T: MapInFile> FileMap<T> {
     }
 
     /// Makes all acknowledged operations survive a power cut. Other operations go on meanwhile.
+    /// Threads that call this at the same time share a sync.
     ///
     /// # Errors
     /// If the system could not write; the map is poisoned then.
@@ -249,7 +250,7 @@ impl<T: MapInFile> FileMap<T> {
         if self.table().pool().is_forked() {
             return Err(FileError::Forked.into());
         }
-        self.table().sync()
+        self.session.sync(self.table())
     }
 
     /// Syncs, and marks the file as closed. Dropping the map does the same, but can't report an

@@ -114,9 +114,14 @@ impl Session {
     #[inline(always)]
     pub(super) fn acknowledge<T>(&self, table: &impl FileTable, result: T) -> Result<T, Error> {
         if self.durability == Durability::Synced {
-            self.group.sync(|| table.sync())?;
+            self.sync(table)?;
         }
         Ok(result)
+    }
+
+    /// Makes everything durable that the caller has seen, by one sync for all threads that ask.
+    pub(super) fn sync(&self, table: &impl FileTable) -> Result<(), Error> {
+        self.group.sync(|| table.sync())
     }
 
     /// Returns what recovery has found, when the file was opened and since.
@@ -132,5 +137,57 @@ impl Session {
     /// Ends the thread of maintenance, if there is one.
     pub(super) fn end_maintenance(&mut self) {
         self.maintenance = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+    use std::time::Duration;
+
+    /// A change is durable when its thread returns, and one sync serves several threads.
+    #[test]
+    fn threads_share_syncs_that_began_after_their_changes() {
+        const THREADS: usize = 4;
+        const ROUNDS: u64 = 50;
+        let (group, syncs) = (Group::default(), AtomicU64::new(0));
+        let made: [AtomicU64; THREADS] = Default::default();
+        let durable: [AtomicU64; THREADS] = Default::default();
+        let sync = || {
+            syncs.fetch_add(1, Ordering::SeqCst);
+            for (durable, made) in durable.iter().zip(&made) {
+                durable.store(made.load(Ordering::SeqCst), Ordering::SeqCst);
+            }
+            // Others make changes meanwhile.
+            thread::sleep(Duration::from_millis(1));
+            Ok(())
+        };
+        thread::scope(|scope| {
+            for (made, durable) in made.iter().zip(&durable) {
+                scope.spawn(|| {
+                    for change in 1..=ROUNDS {
+                        made.store(change, Ordering::SeqCst);
+                        group.sync(sync).unwrap();
+                        assert!(durable.load(Ordering::SeqCst) >= change);
+                    }
+                });
+            }
+        });
+        let syncs = syncs.load(Ordering::SeqCst);
+        assert!(syncs >= ROUNDS && syncs <= ROUNDS * THREADS as u64 * 3 / 4, "{syncs}");
+    }
+
+    /// A sync that fails serves nobody.
+    #[test]
+    fn a_failed_sync_is_repeated() {
+        let group = Group::default();
+        assert!(group.sync(|| Err(FileError::Poisoned.into())).is_err());
+        let mut is_repeated = false;
+        let synced = group.sync(|| {
+            is_repeated = true;
+            Ok(())
+        });
+        assert!(synced.is_ok() && is_repeated);
     }
 }
