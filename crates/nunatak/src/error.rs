@@ -134,9 +134,9 @@ pub enum FileError {
     Poisoned,
 }
 
-#[cfg(durable)]
 impl FileError {
     /// Something is wrong that is in no single place.
+    #[cfg(durable)]
     pub(crate) const fn corrupt(what: &'static str) -> Self {
         Self::Corrupt { what, at: None }
     }

@@ -18,6 +18,7 @@ pub mod hash;
 mod map;
 pub mod memory;
 pub mod mode;
+pub mod save;
 #[cfg(nunatak_seeded_bugs)]
 pub mod seeded;
 #[cfg(not(nunatak_seeded_bugs))]

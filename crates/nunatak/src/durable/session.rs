@@ -6,31 +6,55 @@ use super::table::FileTable;
 use crate::error::{Error, FileError};
 use crate::table::iceberg::Recovery;
 use core::sync::atomic::{AtomicU64, Ordering};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 /// How many operations of a batch run between two checks of the room that is left.
 pub(super) const PORTION: usize = 256;
 
-/// Threads whose changes share a sync.
+/// Threads whose changes share a sync. One of them syncs, and the others sleep until it is done; all
+/// of them are woken at once, and one of those whose change came too late syncs next. (With a lock
+/// around the sync, the thread that gave it up took it again before a sleeper woke, and 64 writers
+/// made 1.2 times the changes of 4.)
 #[derive(Debug, Default)]
 struct Group {
     asked: AtomicU64,
+    synced: Mutex<Synced>,
+    has_ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Synced {
     /// The number of the last change that is known to be durable.
-    synced: Mutex<u64>,
+    last: u64,
+    is_syncing: bool,
 }
 
 impl Group {
     fn sync(&self, sync: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        /// Also a panic ends a sync.
+        struct Syncing<'g>(&'g Group);
+        impl Drop for Syncing<'_> {
+            fn drop(&mut self) {
+                self.0.synced.lock().is_syncing = false;
+                self.0.has_ended.notify_all();
+            }
+        }
         // Release: the change is before it. Acquire: the thread that syncs has seen all numbered
         // changes.
         let number = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
         let mut synced = self.synced.lock();
-        if *synced >= number {
+        while synced.is_syncing && synced.last < number {
+            self.has_ended.wait(&mut synced);
+        }
+        if synced.last >= number {
             return Ok(());
         }
+        synced.is_syncing = true;
+        drop(synced);
+        let _syncing = Syncing(self);
         let asked = self.asked.load(Ordering::Acquire);
         sync()?;
-        *synced = asked;
+        self.synced.lock().last = asked;
         Ok(())
     }
 }
@@ -175,14 +199,17 @@ mod tests {
             }
         });
         let syncs = syncs.load(Ordering::SeqCst);
-        assert!(syncs >= ROUNDS && syncs <= ROUNDS * THREADS as u64 * 3 / 4, "{syncs}");
+        // Two syncs for each round of all threads, and some threads that come late.
+        assert!((ROUNDS..=ROUNDS * THREADS as u64 * 3 / 4).contains(&syncs), "{syncs}");
     }
 
-    /// A sync that fails serves nobody.
+    /// A sync that fails, or panics, serves nobody.
     #[test]
     fn a_failed_sync_is_repeated() {
         let group = Group::default();
         assert!(group.sync(|| Err(FileError::Poisoned.into())).is_err());
+        let panicked = std::panic::AssertUnwindSafe(|| group.sync(|| panic!("no disk")));
+        assert!(std::panic::catch_unwind(panicked).is_err());
         let mut is_repeated = false;
         let synced = group.sync(|| {
             is_repeated = true;
