@@ -55,7 +55,8 @@ pub(crate) struct Saved<M: Medium> {
 
 impl<M: Medium> Saved<M> {
     pub(crate) fn new(medium: &M, most: usize) -> Result<Self, Error> {
-        let most = most.div_ceil(2).min(Addresses::share() as usize / size_of::<AtomicPair>());
+        let share = Addresses::share() as usize / size_of::<AtomicPair>();
+        let most = if cfg!(modelled) { most.div_ceil(2) } else { most.div_ceil(2).min(share) };
         let pairs = ReservedArray::within(medium, Part::Log, 0, 1 + most)?;
         Ok(Self { medium: medium.clone(), pairs })
     }
