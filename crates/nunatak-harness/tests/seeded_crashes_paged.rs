@@ -19,7 +19,8 @@ const GLANCE: Thoroughness = Thoroughness { images: 8, second: 23, moments: 7, j
 fn is_found_by_threads<M: Crashable>(bug: Bug) -> bool {
     seed(Some(bug));
     let latency = std::time::Duration::from_micros(20);
-    let found = catch_unwind(|| crashed_histories::<M>(40, 60, latency)).is_err();
+    // Whether two threads meet depends on what else the machine does.
+    let found = (0..4).any(|_| catch_unwind(|| crashed_histories::<M>(40, 60, latency)).is_err());
     seed(None);
     found
 }
