@@ -26,6 +26,7 @@ mod seeded;
 pub mod simd;
 mod sync;
 mod table;
+mod unfinished;
 
 pub use entry::Namespace;
 pub use error::{BatchError, Error, FileError};

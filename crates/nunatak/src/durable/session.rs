@@ -31,12 +31,18 @@ struct Synced {
 
 impl Group {
     fn sync(&self, sync: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        /// Also a panic ends a sync.
-        struct Syncing<'g>(&'g Group);
+        /// Also a sync that fails or panics ends.
+        struct Syncing<'g> {
+            group: &'g Group,
+            /// The last change that is durable at its end, if it succeeds.
+            last: u64,
+        }
         impl Drop for Syncing<'_> {
             fn drop(&mut self) {
-                self.0.synced.lock().is_syncing = false;
-                self.0.has_ended.notify_all();
+                let mut synced = self.group.synced.lock();
+                synced.is_syncing = false;
+                synced.last = synced.last.max(self.last);
+                self.group.has_ended.notify_all();
             }
         }
         // Release: the change is before it. Acquire: the thread that syncs has seen all numbered
@@ -51,10 +57,10 @@ impl Group {
         }
         synced.is_syncing = true;
         drop(synced);
-        let _syncing = Syncing(self);
+        let mut syncing = Syncing { group: self, last: 0 };
         let asked = self.asked.load(Ordering::Acquire);
         sync()?;
-        self.synced.lock().last = asked;
+        syncing.last = asked;
         Ok(())
     }
 }

@@ -17,8 +17,8 @@
 //! The header is written last, under a temporary name.
 
 use crate::error::{Error, FileError};
+use crate::unfinished::{hidden_path, sync_name};
 use std::fs::File;
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -87,13 +87,8 @@ impl Drop for Temporary {
 
 impl Writer {
     pub(super) fn create(path: &Path, entries: Entries) -> Result<Self, Error> {
-        let Some(name) = path.file_name() else {
-            return Err(failed("create the file")(io::ErrorKind::InvalidInput.into()));
-        };
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{:016x}.save", RandomState::new().hash_one(())));
-        let temporary = path.with_file_name(hidden);
+        let temporary = hidden_path(path, "save")
+            .ok_or_else(|| failed("create the file")(io::ErrorKind::InvalidInput.into()))?;
         let file = File::create_new(&temporary).map_err(failed("create the file"))?;
         let temporary = Temporary { path: temporary, is_renamed: false };
         let mut writer = Self {
@@ -156,13 +151,7 @@ impl Writer {
         self.file.sync_all().map_err(failed("write the file"))?;
         std::fs::rename(&self.temporary.path, path).map_err(failed("name the file"))?;
         self.temporary.is_renamed = true;
-        // Elsewhere a directory can't be opened.
-        if cfg!(unix) {
-            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            File::open(directory.unwrap_or(Path::new(".")))
-                .and_then(|directory| directory.sync_all())
-                .map_err(failed("make the file's name durable"))?;
-        }
+        sync_name(path).map_err(failed("make the file's name durable"))?;
         Ok(self.count as usize)
     }
 }
@@ -253,6 +242,10 @@ impl Reader {
             if expected > self.bytes {
                 return Err(FileError::Truncated { bytes: self.bytes, expected }.into());
             }
+            // The size of a sparse file is no promise of so much memory.
+            let more = (bytes as usize).saturating_sub(block.len());
+            let room = block.try_reserve_exact(more);
+            room.map_err(|_| Error::OutOfMemory { bytes: bytes as usize })?;
             block.resize(bytes as usize, 0);
             self.fill(&mut block)?;
             let is_whole = word(&frame, 16) == sum_of(number, &frame[..16], &block);

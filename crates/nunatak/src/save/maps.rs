@@ -31,37 +31,57 @@ fn pairs_of<K: Inline, V: Inline>(block: &[u8], entries: u64, pairs: &mut Vec<(K
     true
 }
 
-fn append_pair<K: Inline, V: Inline>(bytes: &mut Vec<u8>, (key, value): (K, V)) {
-    bytes.extend_from_slice(&key.to_word().to_le_bytes());
-    bytes.extend_from_slice(&value.to_word().to_le_bytes());
+/// Saves pairs of words.
+fn save_pairs<K: Inline, V: Inline>(
+    path: &Path,
+    kind: Kind,
+    pairs: impl Iterator<Item = (K, V)>,
+) -> Result<usize, Error> {
+    let mut writer = Writer::create(path, Entries { kind, bits: [K::BITS, V::BITS] })?;
+    for (key, value) in pairs {
+        writer.add(|bytes| {
+            bytes.extend_from_slice(&key.to_word().to_le_bytes());
+            bytes.extend_from_slice(&value.to_word().to_le_bytes());
+        })?;
+    }
+    writer.finish(path)
+}
+
+/// Reads pairs of words: makes room for so many, and stores them by blocks.
+fn load_pairs<K: Inline, V: Inline>(
+    path: &Path,
+    kind: Kind,
+    make_room: impl FnOnce(usize) -> Result<(), Error>,
+    mut store: impl FnMut(&[(K, V)]),
+) -> Result<usize, Error> {
+    let mut reader = Reader::open(path, Entries { kind, bits: [K::BITS, V::BITS] })?;
+    make_room(reader.at_most(16))?;
+    let mut pairs = Vec::new();
+    reader.each_block(|block, entries| {
+        let are_pairs = pairs_of(block, entries, &mut pairs);
+        if are_pairs {
+            store(&pairs);
+        }
+        Ok(are_pairs)
+    })?;
+    Ok(reader.count() as usize)
 }
 
 impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S> + Unshadowed> Save
     for InlineMap<K, V, S, D>
 {
     fn save(&self, path: impl AsRef<Path>) -> Result<usize, Error> {
-        let entries = Entries { kind: Kind::Words, bits: [K::BITS, V::BITS] };
-        let mut writer = Writer::create(path.as_ref(), entries)?;
-        for pair in self.snapshot()? {
-            writer.add(|bytes| append_pair(bytes, pair))?;
-        }
-        writer.finish(path.as_ref())
+        save_pairs(path.as_ref(), Kind::Words, self.snapshot()?)
     }
 
     fn load_more(&self, path: impl AsRef<Path>) -> Result<usize, Error> {
-        let entries = Entries { kind: Kind::Words, bits: [K::BITS, V::BITS] };
-        let mut reader = Reader::open(path.as_ref(), entries)?;
-        self.reserve(reader.at_most(16))?;
-        let (mut pairs, mut previous) = (Vec::new(), Vec::new());
-        reader.each_block(|block, entries| {
-            if !pairs_of(block, entries, &mut pairs) {
-                return Ok(false);
-            }
+        let mut previous = Vec::new();
+        let make_room = |pairs| self.reserve(pairs);
+        load_pairs(path.as_ref(), Kind::Words, make_room, |pairs| {
             previous.resize(pairs.len(), None);
-            // There is a result for each.
-            Ok(self.insert_many(&pairs, &mut previous).is_ok())
-        })?;
-        Ok(reader.count() as usize)
+            // There is a result for each, so nothing is refused.
+            let _ = self.insert_many(pairs, &mut previous);
+        })
     }
 }
 
@@ -98,27 +118,14 @@ impl<K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> Save for InlineSet
 /// Every value of every key.
 impl<K: InlineKey, V: Inline, S: Hashing> Save for PeaMultiMap<K, V, S> {
     fn save(&self, path: impl AsRef<Path>) -> Result<usize, Error> {
-        let entries = Entries { kind: Kind::ManyWords, bits: [K::BITS, V::BITS] };
-        let mut writer = Writer::create(path.as_ref(), entries)?;
-        for pair in self.snapshot()? {
-            writer.add(|bytes| append_pair(bytes, pair))?;
-        }
-        writer.finish(path.as_ref())
+        save_pairs(path.as_ref(), Kind::ManyWords, self.snapshot()?)
     }
 
     /// Adds the values to those that keys have.
     fn load_more(&self, path: impl AsRef<Path>) -> Result<usize, Error> {
-        let entries = Entries { kind: Kind::ManyWords, bits: [K::BITS, V::BITS] };
-        let mut reader = Reader::open(path.as_ref(), entries)?;
-        let mut pairs = Vec::new();
-        reader.each_block(|block, entries| {
-            let are_pairs = pairs_of(block, entries, &mut pairs);
-            if are_pairs {
-                self.insert_many(&pairs);
-            }
-            Ok(are_pairs)
-        })?;
-        Ok(reader.count() as usize)
+        // How many keys there are is not known.
+        let make_room = |_| Ok(());
+        load_pairs(path.as_ref(), Kind::ManyWords, make_room, |pairs| self.insert_many(pairs))
     }
 }
 

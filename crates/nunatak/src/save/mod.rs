@@ -48,8 +48,8 @@ use std::path::Path;
 /// ```
 pub trait Save: Sized {
     /// Writes all entries, as they are at one instant, to a file, and returns how many there are.
-    /// The file gets its name when it is whole and durable, and replaces a file of this name; a
-    /// crash leaves the one or the other.
+    /// The file gets its name when it is whole and durable, and replaces a file of this name (or a
+    /// link); a crash leaves the one or the other.
     ///
     /// # Errors
     /// If the file can't be written, or memory for the snapshot is refused; a file of this name is

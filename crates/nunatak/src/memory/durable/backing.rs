@@ -5,12 +5,12 @@ use super::recorder::Recorder;
 use super::{flush, header};
 use crate::error::{Error, FileError};
 use crate::sync::Mutex;
+use crate::unfinished::{hidden_path, sync_name};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::process::Resource;
-use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -199,13 +199,8 @@ impl Unpublished {
         if path.symlink_metadata().is_ok() {
             return Err(FileError::Exists.into());
         }
-        let Some(name) = path.file_name() else {
-            return Err(error_of("create the file", Errno::ISDIR));
-        };
-        let mut temporary = std::ffi::OsString::from(".");
-        temporary.push(name);
-        temporary.push(format!(".{:016x}.{purpose}", RandomState::new().hash_one(())));
-        let temporary = path.with_file_name(temporary);
+        let temporary =
+            hidden_path(path, purpose).ok_or_else(|| error_of("create the file", Errno::ISDIR))?;
         Ok(Self { temporary, path: path.to_owned(), is_published: false })
     }
 
@@ -218,13 +213,10 @@ impl Unpublished {
         let renamed = rename(&self.temporary, &self.path);
         renamed.map_err(|error| error_of("name the file", error))?;
         self.is_published = true;
-        let directory = match self.path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let synced = rustix::fs::open(directory, flags, Mode::empty()).and_then(rustix::fs::fsync);
-        synced.map_err(|error| error_of("make the file's name durable", error))
+        sync_name(&self.path).map_err(|error| {
+            let error = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            error_of("make the file's name durable", error)
+        })
     }
 }
 
