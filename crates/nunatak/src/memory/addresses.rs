@@ -34,6 +34,17 @@ impl Addresses {
         (left / 64).min(2 * physical_memory()).min(left_of_limit.max(LEAST))
     }
 
+    /// Returns for how many elements a part that may have so many reserves addresses: no more than
+    /// a share holds.
+    pub(crate) fn at_most<T>(elements: usize) -> usize {
+        // The words of models are larger than those that they stand for.
+        if cfg!(modelled) {
+            elements
+        } else {
+            elements.min(Self::share() as usize / size_of::<T>())
+        }
+    }
+
     pub(crate) fn count(bytes: u64) -> Self {
         RESERVED.fetch_add(bytes, Relaxed);
         Self { bytes }

@@ -55,8 +55,7 @@ pub(crate) struct Saved<M: Medium> {
 
 impl<M: Medium> Saved<M> {
     pub(crate) fn new(medium: &M, most: usize) -> Result<Self, Error> {
-        let share = Addresses::share() as usize / size_of::<AtomicPair>();
-        let most = if cfg!(modelled) { most.div_ceil(2) } else { most.div_ceil(2).min(share) };
+        let most = Addresses::at_most::<AtomicPair>(most.div_ceil(2));
         let pairs = ReservedArray::within(medium, Part::Log, 0, 1 + most)?;
         Ok(Self { medium: medium.clone(), pairs })
     }

@@ -46,6 +46,7 @@ impl Pool {
 
     /// Says durably that no earlier transaction than `next` counts.
     fn end_journal(&self, next: u64) -> Result<(), Error> {
+        // Relaxed: changes only while the file is opened.
         let is_repeated = self.is_repeated.load(Ordering::Relaxed);
         let is_said = self.field(Field::Journal) == next;
         if is_said || !is_repeated || self.backing.is_read_only() || seeded(Bug::JournalNotEnded) {
@@ -182,6 +183,7 @@ impl Pool {
     /// Ends the repetition. From here on a barrier ends the earlier transactions. Returns whether
     /// there were any to repeat.
     pub(crate) fn end_repeat(&self) -> bool {
+        // Relaxed: before other threads have the pool; they get it from this one.
         self.is_repeated.store(true, Ordering::Relaxed);
         if let Some(journal) = self.journal.get() {
             // The header still names the earlier transactions, whose place the next one would take:

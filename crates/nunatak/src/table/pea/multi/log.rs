@@ -117,8 +117,7 @@ pub(in crate::table::pea) struct Log<M: Medium> {
 
 impl<M: Medium> Log<M> {
     pub(in crate::table::pea) fn new(medium: &M) -> Result<Self, Error> {
-        let share = Addresses::share() as usize / size_of::<AtomicPair>();
-        let saved = if cfg!(modelled) { MOST_SAVED } else { MOST_SAVED.min(share) };
+        let saved = Addresses::at_most::<AtomicPair>(MOST_SAVED);
         let pairs = ReservedArray::within(medium, Part::Log, 0, RECORDS * PAIRS + saved)?;
         pairs.grow(RECORDS * PAIRS + 1)?;
         let locks = core::array::from_fn(|_| Mutex::new(()));

@@ -51,8 +51,7 @@ impl<M: Medium> Slots<M> {
     pub(super) fn new(medium: &M) -> Result<Self, Error> {
         let slots = match M::IS_DURABLE {
             true => {
-                let share = Addresses::share() as usize / size_of::<AtomicPair>();
-                let most = if cfg!(modelled) { MOST } else { MOST.min(share) };
+                let most = Addresses::at_most::<AtomicPair>(MOST);
                 Some(ReservedArray::within(medium, Part::Chains, 0, most)?)
             }
             false => None,
