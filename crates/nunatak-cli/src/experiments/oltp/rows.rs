@@ -99,7 +99,8 @@ impl<'g> Row<'g> {
                 .is_ok();
         // A reader that sees a change below also sees the odd version afterwards.
         fence(Ordering::Release);
-        is_free.then_some(Locked { row: self })
+        // A lock that was not taken must not be made: dropping it would free another's.
+        is_free.then(|| Locked { row: self })
     }
 }
 
@@ -124,5 +125,25 @@ impl Drop for Locked<'_> {
         let version = self.row.version();
         // Release: the changes come before. (Other threads do not change an odd version.)
         version.store(version.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who finds a row locked leaves its lock alone.
+    #[test]
+    fn a_row_has_one_owner() {
+        let database = database(10).unwrap();
+        let key = RowKey { table: 1, key: 7 };
+        insert(&database, key, &row([0])).unwrap();
+        let guard = database.pin();
+        let row = find(&guard, key).unwrap();
+        let locked = row.lock().unwrap();
+        assert!(row.lock().is_none() && row.lock().is_none());
+        assert!(row.read(|_| ()).is_none(), "the row is still locked");
+        drop(locked);
+        assert!(row.read(|_| ()).is_some() && row.lock().is_some());
     }
 }
