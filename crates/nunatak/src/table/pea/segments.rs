@@ -7,7 +7,7 @@
 //! 1. A segment that was given back is not given out again before every operation has ended that
 //!    may have known it. Its generation has changed by then, so a reader without an announced
 //!    operation notices.
-//! 2. A segment that is given out is empty.
+//! 2. A segment that is given out is empty, whatever an earlier session left in its pages.
 //! 3. The lowest numbers are given out first, so that the end of the reserved array can be given
 //!    back to the system.
 //! 4. With duplicate keys, and in durable tables, a bucket is locked by the version of its group,
@@ -257,7 +257,13 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         *generation = generation.wrapping_add(u16::from(!is_new));
         let fresh = Fresh { number: number as u32, generation: *generation };
         drop(numbers);
-        let emptied = if is_new { Ok(()) } else { self.empty(number) };
+        let emptied = match is_new {
+            // An earlier session of the file may have had this segment: the page of its stash
+            // stayed, if lower segments' stashes are in it.
+            true if M::IS_DURABLE => self.empty_stash(number),
+            true => Ok(()),
+            false => self.empty(number),
+        };
         emptied.inspect_err(|_| self.give_back([number])).map(|()| fresh)
     }
 
@@ -271,6 +277,10 @@ impl<M: Medium, L: Layout> Segments<M, L> {
             Ok(())
         };
         (0..self.per_segment).take_while(|_| !is_discarded).try_for_each(&mut empty)?;
+        self.empty_stash(segment)
+    }
+
+    fn empty_stash(&self, segment: usize) -> Result<(), Error> {
         self.make_stash_writable(segment)?;
         self.stash(segment).iter().for_each(|bucket| bucket.empty(&self.medium));
         Ok(())
