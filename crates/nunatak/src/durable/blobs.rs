@@ -239,13 +239,12 @@ impl MapInFile for BlobsInFile {
                 return false;
             }
             // SAFETY: a slot has had the word since the guard was taken, which is dropped below.
-            let is_whole =
-                unsafe { entries.is_whole(second) && entries.word(entries.get(second).0) == word };
+            let (is_whole, key) = unsafe { (entries.is_whole(second), entries.get(second).0) };
             if !is_whole {
-                // The first one is reported.
+                // The first one is reported. (Of a blob that is whole the slot is wrong.)
                 let _ = damaged.set(entries.address(second).addr());
             }
-            is_whole
+            is_whole && entries.word(key) == word
         });
         drop(guard);
         verified.map_err(|error| match damaged.get() {
