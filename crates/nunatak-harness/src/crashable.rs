@@ -134,8 +134,8 @@ pub fn number_of(bytes: &[u8], least: u64) -> u64 {
 const KEY: u64 = 8;
 const VALUE: u64 = 20;
 
-/// Makes the key of a number; keys are short.
-fn key_of(number: u64) -> Vec<u8> {
+/// Returns the key of a number in a map of byte strings; keys are short.
+pub fn bytes_of_key(number: u64) -> Vec<u8> {
     bytes_of(number, KEY)
 }
 
@@ -143,7 +143,8 @@ fn number_of_key(bytes: &[u8]) -> u64 {
     number_of(bytes, KEY)
 }
 
-fn value_of(number: u64) -> Vec<u8> {
+/// Returns the value of a number in a map of byte strings.
+pub fn bytes_of_value(number: u64) -> Vec<u8> {
     bytes_of(number, VALUE)
 }
 
@@ -173,26 +174,26 @@ impl Crashable for TurboBlobMap {
     }
 
     fn put(&self, key: u64, value: u64) -> Result<Option<u64>, Error> {
-        let before = self.insert(&key_of(key), &value_of(value))?;
+        let before = self.insert(&bytes_of_key(key), &bytes_of_value(value))?;
         Ok(before.map(|value| number_of_value(&value)))
     }
 
     fn put_new(&self, key: u64, value: u64) -> Result<Option<u64>, Error> {
-        let present = self.try_insert(&key_of(key), &value_of(value))?;
+        let present = self.try_insert(&bytes_of_key(key), &bytes_of_value(value))?;
         Ok(present.map(|value| number_of_value(&value)))
     }
 
     fn replace(&self, key: u64, value: u64) -> Result<Option<u64>, Error> {
-        let before = self.update(&key_of(key), &value_of(value))?;
+        let before = self.update(&bytes_of_key(key), &bytes_of_value(value))?;
         Ok(before.map(|value| number_of_value(&value)))
     }
 
     fn take(&self, key: u64) -> Result<Option<u64>, Error> {
-        Ok(self.remove(&key_of(key))?.map(|value| number_of_value(&value)))
+        Ok(self.remove(&bytes_of_key(key))?.map(|value| number_of_value(&value)))
     }
 
     fn value(&self, key: u64) -> Option<u64> {
-        self.get_with(&key_of(key), number_of_value)
+        self.get_with(&bytes_of_key(key), number_of_value)
     }
 
     fn contents(&self) -> Contents {

@@ -7,7 +7,9 @@ use nunatak::durable::{
 use nunatak::{Blocks, Error, Iceberg};
 use nunatak_harness::Random;
 use nunatak_harness::crashable::Crashable;
-use nunatak_harness::crashes::{MultiAction, MultiContents, contents_of_multi};
+use nunatak_harness::crashes::{
+    Batches, MultiAction, MultiContents, apply_changes, changes_of, contents_of_multi,
+};
 use nunatak_harness::effort::scaled;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -33,6 +35,9 @@ const BLOBS: &str = "NUNATAK_KILLED_BLOBS";
 
 /// Tells the child to use a map of many values.
 const MULTI: &str = "NUNATAK_KILLED_MULTI";
+
+/// Tells the child to make changes in atomic batches.
+const BATCHES: &str = "NUNATAK_KILLED_IN_BATCHES";
 
 type Small = Map<u64, u64, InFile<Iceberg<Blocks<32, 4>>>>;
 type Contents = BTreeMap<u64, u64>;
@@ -74,6 +79,33 @@ impl<M: Crashable> Victim for M {
         let found = Crashable::contents(self);
         assert_eq!(self.check(), Ok(found.len()));
         found
+    }
+}
+
+/// A map that is changed by atomic batches.
+struct Batched<M>(M);
+
+impl<M: Batches> Victim for Batched<M> {
+    type Contents = Contents;
+
+    fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error> {
+        M::open_or_create_file(path, options).map(Self)
+    }
+
+    fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+        M::open_file(path, options).map(Self)
+    }
+
+    fn operate(&self, number: u64) {
+        self.0.change_together(&changes_of(number, 200)).expect("a batch");
+    }
+
+    fn apply(contents: &mut Contents, number: u64) {
+        apply_changes(&changes_of(number, 200), contents);
+    }
+
+    fn contents(&self) -> Contents {
+        Victim::contents(&self.0)
     }
 }
 
@@ -188,7 +220,13 @@ fn child() {
         None => options,
     };
     let is_told = |name| std::env::var_os(name).is_some();
-    if is_told(PEA) {
+    if is_told(BATCHES) && is_told(PEA) {
+        operate_for_ever::<Batched<PeaMap<u64, u64>>>(directory, &options);
+    } else if is_told(BATCHES) && is_told(TURBO) {
+        operate_for_ever::<Batched<TurboMap<u64, u64>>>(directory, &options);
+    } else if is_told(BATCHES) {
+        operate_for_ever::<Batched<TurboBlobMap>>(directory, &options);
+    } else if is_told(PEA) {
         operate_for_ever::<PeaMap<u64, u64>>(directory, &options);
     } else if is_told(TURBO) {
         operate_for_ever::<TurboMap<u64, u64>>(directory, &options);
@@ -224,6 +262,11 @@ fn a_killed_process_loses_nothing() {
     kill_again_and_again::<TurboMap<u64, u64>>(scaled(30), &[TURBO, JOURNAL]);
     kill_again_and_again::<TurboBlobMap>(scaled(60), &[BLOBS]);
     kill_again_and_again::<TurboBlobMap>(scaled(30), &[BLOBS, JOURNAL]);
+    kill_again_and_again::<Batched<PeaMap<u64, u64>>>(scaled(40), &[BATCHES, PEA]);
+    kill_again_and_again::<Batched<PeaMap<u64, u64>>>(scaled(20), &[BATCHES, PEA, JOURNAL]);
+    kill_again_and_again::<Batched<TurboMap<u64, u64>>>(scaled(40), &[BATCHES, TURBO]);
+    kill_again_and_again::<Batched<TurboBlobMap>>(scaled(40), &[BATCHES]);
+    kill_again_and_again::<Batched<TurboBlobMap>>(scaled(20), &[BATCHES, JOURNAL]);
     kill_again_and_again::<Multi>(scaled(60), &[MULTI]);
     kill_again_and_again::<Multi>(scaled(30), &[MULTI, JOURNAL]);
 }
@@ -268,5 +311,6 @@ fn kill_again_and_again<M: Victim>(rounds: usize, told: &[&str]) {
         }
     }
     println!("{done} operations");
-    assert!(done > 100 * rounds as u64, "the processes did nothing: {done}");
+    let least = if told.contains(&BATCHES) { 1 } else { 100 };
+    assert!(done > least * rounds as u64, "the processes did nothing: {done}");
 }

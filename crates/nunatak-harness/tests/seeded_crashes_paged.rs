@@ -4,19 +4,25 @@
 
 use nunatak::durable::{PeaMap, Persistency, TurboBlobMap, TurboMap};
 use nunatak::seeded::{Bug, seed};
-use nunatak_harness::crashable::Crashable;
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
-    Action, Thoroughness, blobs_are_kept_for_power_cuts, crash_history, extents, history,
-    killed_again_and_again,
+    Action, Batched, Batches, Thoroughness, batches, blobs_are_kept_for_power_cuts, crash_history,
+    extents, history, killed_again_and_again, short_batches,
 };
 use std::panic::catch_unwind;
 
 const LOOK: Thoroughness = Thoroughness { images: 12, second: 11, moments: 1, journal: 0 };
+const OF_BATCHES: [Bug; 5] = [
+    Bug::UndoUnflushed,
+    Bug::UndoUnfenced,
+    Bug::UndoLengthUnfenced,
+    Bug::UndoNotEmptied,
+    Bug::BatchNotTakenBack,
+];
 const GLANCE: Thoroughness = Thoroughness { images: 8, second: 23, moments: 7, journal: 0 };
 
 /// Returns whether a history of several threads shows the bug.
-fn is_found_by_threads<M: Crashable>(bug: Bug) -> bool {
+fn is_found_by_threads<M: Batches>(bug: Bug) -> bool {
     seed(Some(bug));
     let latency = std::time::Duration::from_micros(20);
     // Whether two threads meet depends on what else the machine does.
@@ -26,7 +32,16 @@ fn is_found_by_threads<M: Crashable>(bug: Bug) -> bool {
 }
 
 /// Returns whether any history shows the bug.
-fn is_found<M: Crashable>(persistency: Persistency, bug: Bug) -> bool {
+fn is_found<M: Batches>(persistency: Persistency, bug: Bug) -> bool {
+    if OF_BATCHES.contains(&bug) {
+        return [short_batches(), batches(1, 60)].into_iter().any(|actions| {
+            seed(Some(bug));
+            let crash = || crash_history::<Batched<M>>(&actions, persistency, LOOK);
+            let found = catch_unwind(crash).is_err();
+            seed(None);
+            found
+        });
+    }
     let is_found_in = |actions: &[Action], look| {
         seed(Some(bug));
         let found = catch_unwind(|| crash_history::<M>(actions, persistency, look)).is_err();
@@ -66,10 +81,11 @@ fn is_found<M: Crashable>(persistency: Persistency, bug: Bug) -> bool {
 
 /// Returns the bugs that no history shows, including the bug of reads if no history of threads
 /// shows it.
-fn missed_of<M: Crashable>(bugs: &[(Persistency, Bug)]) -> Vec<Bug> {
+fn missed_of<M: Batches>(bugs: &[(Persistency, Bug)]) -> Vec<Bug> {
     let begin = std::time::Instant::now();
     let of_histories = bugs.iter().map(|&(persistency, bug)| (Some(persistency), bug));
-    let all = of_histories.chain([(None, Bug::ReadUnpersisted)]);
+    let of_batches = OF_BATCHES.map(|bug| (Some(Persistency::Lines), bug));
+    let all = of_histories.chain(of_batches).chain([(None, Bug::ReadUnpersisted)]);
     let missed = all.filter(|&(persistency, bug)| {
         let found = match persistency {
             Some(persistency) => is_found::<M>(persistency, bug),

@@ -8,10 +8,18 @@ use nunatak::durable::{Durability, FileMap, MapInFile, Options};
 use nunatak::{Error, FileError};
 use std::fs;
 use std::path::Path;
-use std::sync::Barrier;
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Duration;
 
 const KEYS: u64 = 1000;
+
+/// Runs a test of this file while no other one runs. A fork has one thread, and would wait for ever
+/// for an operation that another thread had begun.
+fn alone_for_each_kind(test: &impl Test) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for_each_kind(test);
+}
 
 /// Runs a function in a fork, which must return true; calls `meanwhile` while the fork lives.
 fn in_fork(run: impl FnOnce() -> bool, meanwhile: impl FnOnce()) {
@@ -99,8 +107,8 @@ impl Test for Forks {
 
 #[test]
 fn a_fork_changes_nothing() {
-    for_each_kind(&Forks(Durability::Process));
-    for_each_kind(&Forks(Durability::Interval(Duration::from_millis(1))));
+    alone_for_each_kind(&Forks(Durability::Process));
+    alone_for_each_kind(&Forks(Durability::Interval(Duration::from_millis(1))));
 }
 
 struct Limited;
@@ -137,7 +145,7 @@ impl Test for Limited {
 
 #[test]
 fn a_limit_of_the_process_is_a_full_disk() {
-    for_each_kind(&Limited);
+    alone_for_each_kind(&Limited);
 }
 
 struct Copies;
@@ -177,7 +185,7 @@ impl Test for Copies {
 
 #[test]
 fn a_copy_of_an_open_file_is_no_file_of_a_killed_process() {
-    for_each_kind(&Copies);
+    alone_for_each_kind(&Copies);
 }
 
 struct Creating;
@@ -229,5 +237,5 @@ fn names(directory: &Path) -> Vec<String> {
 
 #[test]
 fn one_of_many_creates_a_file() {
-    for_each_kind(&Creating);
+    alone_for_each_kind(&Creating);
 }

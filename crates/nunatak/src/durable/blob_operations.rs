@@ -3,7 +3,6 @@
 
 use super::blobs::{BlobsInFile, FileBlobs, Inner};
 use super::handle::FileMap;
-use super::session::admit;
 use crate::error::{Error, FileError};
 use crate::map::{ByteGuard, Compute};
 use crate::memory::BlobStats;
@@ -25,12 +24,7 @@ impl FileMap<BlobsInFile> {
         mut run: impl FnMut(&Inner) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let content = &*self.map;
-        if content.map.entries.are_searched() {
-            admit(&content.map.table)?;
-            content.search()?;
-        } else {
-            content.tell_growth();
-        }
+        content.prepare_to_store()?;
         match self.store_unsynced(|content| run(&content.map)) {
             Err(Error::File(FileError::Full)) => {
                 content.sync_and_reuse()?;

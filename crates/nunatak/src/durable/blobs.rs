@@ -7,6 +7,7 @@ use super::content::{MapInFile, create_whole};
 use super::designs::InFile;
 use super::handle::FileMap;
 use super::options::Options;
+use super::session::admit;
 use super::table::FileTable;
 use super::turbo;
 use crate::entry::{Blobs, Entries};
@@ -131,9 +132,20 @@ impl BlobsInFile {
         Ok(())
     }
 
+    /// Does what precedes every change that may store something.
+    #[inline(always)]
+    pub(super) fn prepare_to_store(&self) -> Result<(), Error> {
+        if self.map.entries.are_searched() {
+            admit(&self.map.table)?;
+            return self.search();
+        }
+        self.tell_growth();
+        Ok(())
+    }
+
     /// Does this change's share of the search for taken places, after a crash.
     #[cold]
-    pub(super) fn search(&self) -> Result<(), Error> {
+    fn search(&self) -> Result<(), Error> {
         // Relaxed: an approximate count suffices.
         let change = self.changes.fetch_add(1, Ordering::Relaxed);
         let known = usize::try_from(FileTable::pool(&self.map.table).items()).unwrap_or(usize::MAX);
@@ -157,7 +169,7 @@ impl BlobsInFile {
 
     /// Tells the header how many bytes the blobs take when the file has grown.
     #[inline(always)]
-    pub(super) fn tell_growth(&self) {
+    fn tell_growth(&self) {
         // Relaxed: a hint.
         if self.told.load(Ordering::Relaxed) != self.map.entries.committed() {
             self.tell_bytes();

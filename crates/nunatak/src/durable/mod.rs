@@ -43,6 +43,10 @@
 //! sync. (Where the system does not tell its boot id, every end without a close counts as a power
 //! cut.)
 //!
+//! Of a batch a crash may keep a part: it is one sync, and not one change. `write_batch` of a
+//! [`PeaMap`], [`TurboMap`] or [`TurboBlobMap`] is one change of several keys: a crash leaves all of
+//! it or nothing.
+//!
 //! A handle whose sync has failed is *poisoned*: the content of the disk is unknown, and a second
 //! sync that succeeds would prove nothing. Reads go on; changes and syncs fail until the file is
 //! opened again.
@@ -71,6 +75,7 @@
 //! The format has a version; a file of another version is refused. A file can be used only on
 //! machines of the endianness that wrote it.
 
+mod atomic;
 mod backup;
 mod blob_operations;
 mod blobs;
@@ -94,6 +99,7 @@ mod tests;
 mod turbo;
 
 pub use crate::table::iceberg::Recovery;
+pub use atomic::AtomicBatches;
 pub use blobs::{BlobsInFile, TurboBlobMap};
 pub use content::MapInFile;
 pub use crash::Crash;

@@ -359,7 +359,7 @@ impl<S, M: Medium> Blobs<S, M> {
 }
 
 #[cfg(durable)]
-impl<S: Send + Sync, M: Medium> crate::memory::Finder for Blobs<S, M> {
+impl<S: BuildHasher + Send + Sync + 'static, M: Medium> crate::memory::Finder for Blobs<S, M> {
     fn find(&self, word: u64) -> bool {
         if !self.is_sound(word) {
             return false;
@@ -370,6 +370,13 @@ impl<S: Send + Sync, M: Medium> crate::memory::Finder for Blobs<S, M> {
             self.count(bytes);
         }
         is_its
+    }
+
+    fn forget(&self, word: u64) {
+        if self.is_sound(word) {
+            // SAFETY: the slot has lost the word while the file is opened: no other thread has it.
+            unsafe { Entries::give_back(self, word) };
+        }
     }
 
     fn end(&self) {

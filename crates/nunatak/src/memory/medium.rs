@@ -41,6 +41,9 @@ pub enum Part {
     SegmentsMap = 13,
     ValuesMap = 14,
     LogMap = 15,
+    /// What a batch of changes that is under way has replaced.
+    Undo = 16,
+    UndoMap = 17,
 }
 
 #[cfg(durable)]
@@ -54,6 +57,7 @@ impl Part {
             Self::Segments => Self::SegmentsMap,
             Self::Values => Self::ValuesMap,
             Self::Log => Self::LogMap,
+            Self::Undo => Self::UndoMap,
             other => other,
         }
     }

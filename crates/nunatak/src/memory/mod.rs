@@ -61,6 +61,9 @@ pub(crate) trait Finder: core::fmt::Debug + Send + Sync {
     /// as empty.
     fn find(&self, word: u64) -> bool;
 
+    /// Learns that a slot has lost a word that was found. No thread has seen the word.
+    fn forget(&self, word: u64);
+
     /// Ends the search: all words were found.
     fn end(&self);
 }

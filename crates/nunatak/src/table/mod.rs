@@ -17,6 +17,8 @@ pub(crate) mod turbo;
 pub(crate) use shared::full_disk::{is_refused, permit};
 #[cfg(durable)]
 pub(crate) use shared::paged;
+#[cfg(durable)]
+pub(crate) use shared::undo_log;
 
 pub use dlht::{Dlht, DlhtShadows};
 pub use iceberg::Iceberg;

@@ -62,7 +62,7 @@ pub struct ByteMap<E: Entries, D: Design> {
 const COLLECT: usize = 1 << 20;
 
 /// Tells a key from other keys with the same word.
-pub(super) struct IsKey<'e, 'k, E: Entries> {
+pub(crate) struct IsKey<'e, 'k, E: Entries> {
     entries: &'e E,
     key: KeyRef<'k, E>,
 }
@@ -123,7 +123,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     }
 
     /// Gives back an entry that a change took out of its slot, once no thread can see it any more.
-    pub(super) fn retire(&self, word: u64) {
+    pub(crate) fn retire(&self, word: u64) {
         // SAFETY: the caller's change took it out, and limbo, which is dropped before the entries,
         // keeps it from every guard that may have seen it (R3, R4).
         let retired = unsafe { RetiredBytes::new(&*self.entries, word) };
@@ -141,7 +141,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
 
 impl<E: Entries, D: Design> ByteMap<E, D> {
     #[inline(always)]
-    pub(super) fn is<'g, 'k>(
+    pub(crate) fn is<'g, 'k>(
         &'g self,
         _guard: &'g GuardPin<'_>,
         key: KeyRef<'k, E>,

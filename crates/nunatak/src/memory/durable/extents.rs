@@ -5,7 +5,7 @@
 //! last. So a crash leaves all of an entry or nothing.
 //!
 //! ```text
-//! first    63     56 55    52 51                                          0
+//! first    63     60 59    52 51                                          0
 //!          | 0      | part   | page of the file where the extent begins |
 //! second   63          48 47                                              0
 //!          | number      | pages                                         |
@@ -86,13 +86,13 @@ impl Extent {
     /// Returns the words of an entry with this number: the first, the second, and the check.
     pub(super) fn encode(&self, entry: usize) -> [u64; 3] {
         let second = u64::from(self.number) << COUNT_BITS | self.pages;
-        let first = u64::from(self.part & 15) << PAGE_BITS | self.start;
+        let first = u64::from(self.part) << PAGE_BITS | self.start;
         [first, second, check(entry, first, second)]
     }
 
     fn decode(first: u64, second: u64) -> Self {
         Self {
-            part: (first >> PAGE_BITS & 15) as u8,
+            part: (first >> PAGE_BITS) as u8,
             number: (second >> COUNT_BITS) as u16,
             start: first & ((1 << PAGE_BITS) - 1),
             pages: second & ((1 << COUNT_BITS) - 1),
@@ -166,7 +166,7 @@ impl Table {
 
     /// Leaves out the extents behind a missing one.
     fn drop_gaps(&mut self) {
-        let mut next = [0; 16];
+        let mut next = [0; 256];
         let mut kept = Vec::with_capacity(self.extents.len());
         for &(number, extent) in &self.extents {
             let next = &mut next[usize::from(extent.part)];

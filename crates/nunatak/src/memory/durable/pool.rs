@@ -210,7 +210,7 @@ impl Pool {
         self.is_poisoned.load(Ordering::Relaxed)
     }
 
-    pub(super) fn poison(&self) {
+    pub(crate) fn poison(&self) {
         self.is_poisoned.store(true, Ordering::Relaxed);
         self.owner.close_to_changes();
     }

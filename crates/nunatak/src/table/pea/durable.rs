@@ -42,6 +42,8 @@ use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
 use crate::table::shared::bucket::{Header, Layout};
+#[cfg(durable)]
+use crate::table::shared::undo_log::UndoLog;
 
 /// The first word of a descriptor whose segment has no hashes.
 const NONE: u64 = 0;
@@ -138,11 +140,15 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// Returns unused pages to the system.
     pub(super) fn release_pages(&self) -> Result<(), Error> {
         if M::IS_PAGED && !self.medium.is_read_only() {
+            #[cfg(durable)]
+            self.undo.iter().for_each(UndoLog::shrink);
             // So that no recovery needs the discarded pages.
             self.sync()?;
             self.cut.frozen(|| -> Result<(), Error> {
                 self.segments.trim_maps()?;
                 self.chains.slots().trim_map()?;
+                #[cfg(durable)]
+                self.undo.as_ref().map_or(Ok(()), UndoLog::trim_map)?;
                 if let Some(duplicates) = &self.duplicates {
                     duplicates.values.trim_map()?;
                     duplicates.log.as_ref().map_or(Ok(()), Log::trim_map)?;

@@ -85,6 +85,8 @@ use crate::table::shared::bucket::{Bucket, Layout, Marking};
 use crate::table::shared::chains::Chains;
 use crate::table::shared::cut::Cut;
 use crate::table::shared::recovery_progress::RecoveryProgress;
+#[cfg(durable)]
+use crate::table::shared::undo_log::UndoLog;
 use crate::table::stages::Guards;
 use directory::{Directories, Found};
 use geometry::Strategy as S;
@@ -157,6 +159,9 @@ pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     exclusive: Mutex<()>,
     splits: split::Counts,
     restoring: RecoveryProgress,
+    /// For batches that are atomic, of unique keys in a file.
+    #[cfg(durable)]
+    undo: Option<UndoLog<M>>,
 }
 
 impl<P: HashCodec, L: Layout> Table<P, Heap, L> {
@@ -205,6 +210,10 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let duplicates = config.duplicates.then(duplicates).transpose()?;
         let segments = Segments::new(&medium, config.buckets, config.duplicates)?;
         segments.check_depth(depth)?;
+        #[cfg(durable)]
+        let undo = M::IS_DURABLE && duplicates.is_none();
+        #[cfg(durable)]
+        let undo = undo.then(|| UndoLog::new(&medium)).transpose()?;
         Ok(Self {
             directories: Directories::new(depth)?,
             segments,
@@ -220,6 +229,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             exclusive: Mutex::new(()),
             splits: split::Counts::default(),
             restoring: RecoveryProgress::default(),
+            #[cfg(durable)]
+            undo,
             medium,
         })
     }

@@ -60,7 +60,10 @@ impl<P: HashCodec, M: Medium, L: Layout> Figures for Table<P, M, L> {
 
     fn memory_usage(&self) -> MemoryUsage {
         let duplicates = self.duplicates.as_ref().map_or_else(MemoryUsage::default, |d| d.usage());
-        self.medium.usage() + self.segments.usage() + self.chains.usage() + duplicates
+        let all = self.medium.usage() + self.segments.usage() + self.chains.usage() + duplicates;
+        #[cfg(durable)]
+        let all = self.undo.as_ref().map_or(all, |undo| all + undo.usage());
+        all
     }
 
     /// Looks at every stash.

@@ -10,6 +10,7 @@ use crate::memory::durable::Paged;
 use crate::sync::{OpPin, Ordering::Relaxed, Shared};
 use crate::table::shared::bucket::{Flag, Header, Layout, SLOTS};
 use crate::table::shared::files::{IsPair, NO_PAIR, ensure, verify_pair};
+use crate::table::shared::undo_log::UndoLog;
 use std::collections::BTreeSet;
 
 impl<P: HashCodec> Table<P, Paged> {
@@ -17,6 +18,7 @@ impl<P: HashCodec> Table<P, Paged> {
     pub(crate) fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error> {
         self.segments.check()?;
         self.chains.slots().check()?;
+        self.undo.as_ref().map_or(Ok(()), UndoLog::check)?;
         if let Some(Duplicates { values, log: Some(log) }) = &self.duplicates {
             values.check()?;
             log.check()?;

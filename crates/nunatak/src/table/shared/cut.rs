@@ -9,6 +9,8 @@
 //! 2. A piece is changed only after a thread has found it, or made it, copied for the current cut.
 //!    This happens before the piece's lock is taken for the change, or under the lock.
 //! 3. Pieces that are made of copied pieces count as copied.
+//! 4. While a thread is alone with the table, the changes of other threads wait. A cut may still be
+//!    taken between two of its changes.
 
 use crate::error::Error;
 use crate::seeded::{Bug, seeded};
@@ -30,8 +32,11 @@ impl Iterator for PairSnapshot {
 
 #[derive(Debug, Default)]
 pub(in crate::table) struct Cut {
-    /// How many threads keep changes out.
+    /// How many threads keep changes out; and [`ALONE`], if one keeps out those of other threads.
     freezing: AtomicU64,
+    /// The thread that is alone with the table.
+    #[cfg(durable)]
+    alone: AtomicU64,
     /// The number of the cut that is being copied, or zero.
     number: AtomicU64,
     /// The number of the last cut, and its pairs so far.
@@ -56,6 +61,40 @@ impl Drop for Frozen<'_> {
     }
 }
 
+/// Waits until every operation has ended that may have found changes allowed.
+fn wait_for_operations() {
+    let tag = retire_tag();
+    let mut backoff = Backoff::new();
+    while !operations_ended(tag, false) {
+        backoff.wait();
+    }
+}
+
+/// Set in the number of threads that keep changes out, if one of them keeps out other threads only.
+#[cfg(durable)]
+const ALONE: u64 = 1 << 32;
+
+/// Returns a number that no other living thread has.
+#[cfg(durable)]
+fn this_thread() -> u64 {
+    thread_local! {
+        static PLACE: u8 = const { 0 };
+    }
+    PLACE.with(|place| core::ptr::from_ref(place).addr() as u64)
+}
+
+/// Allows the changes of other threads again when it is dropped, also after a panic.
+#[cfg(durable)]
+struct Alone<'t>(&'t AtomicU64);
+
+#[cfg(durable)]
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        // Release: after everything that the thread did alone.
+        self.0.fetch_sub(ALONE, Ordering::Release);
+    }
+}
+
 /// Ends a cut when it is dropped, also after a panic.
 struct Ended<'t>(&'t AtomicU64);
 
@@ -72,7 +111,40 @@ impl Cut {
     #[inline(always)]
     pub(in crate::table) fn is_frozen(&self) -> bool {
         // Acquire: pairs with the release that allows changes again.
-        self.freezing.load(Ordering::Acquire) != 0
+        self.freezing.load(Ordering::Acquire) != 0 && self.must_wait()
+    }
+
+    #[cfg(not(durable))]
+    #[inline(always)]
+    fn must_wait(&self) -> bool {
+        true
+    }
+
+    /// Returns whether this thread must wait. Asked only if some thread must.
+    #[cfg(durable)]
+    #[cold]
+    fn must_wait(&self) -> bool {
+        // Acquire: as in `is_frozen`.
+        let freezing = self.freezing.load(Ordering::Acquire);
+        // Relaxed: only the thread itself stores its number, before it sets the bit.
+        let is_alone = || self.alone.load(Ordering::Relaxed) == this_thread();
+        !freezing.is_multiple_of(ALONE) || freezing >= ALONE && !is_alone()
+    }
+
+    /// Runs a function while no other thread changes anything. The function's own operations are
+    /// the usual ones. The caller must have announced no operation; no other thread calls this
+    /// meanwhile.
+    #[cfg(durable)]
+    pub(in crate::table) fn alone<R>(&self, run: impl FnOnce() -> R) -> R {
+        // Relaxed: published by the bit.
+        self.alone.store(this_thread(), Ordering::Relaxed);
+        // Release: before the barrier in `retire_tag`.
+        self.freezing.fetch_add(ALONE, Ordering::Release);
+        let alone = Alone(&self.freezing);
+        wait_for_operations();
+        let result = run();
+        drop(alone);
+        result
     }
 
     /// Announces an operation that changes something, if changes are allowed now.
@@ -101,11 +173,7 @@ impl Cut {
         self.freezing.fetch_add(1, Ordering::Release);
         let frozen = Frozen(&self.freezing);
         if !seeded(Bug::SnapshotWithoutGrace) {
-            let tag = retire_tag();
-            let mut backoff = Backoff::new();
-            while !operations_ended(tag, false) {
-                backoff.wait();
-            }
+            wait_for_operations();
         }
         let result = run();
         drop(frozen);

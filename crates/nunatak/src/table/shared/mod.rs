@@ -7,7 +7,7 @@
 //! - [`attempts`]: a change to one key, and the loop of its attempts.
 //! - [`memoised_key_test`]: answers of the caller's `Eq` that an operation remembers.
 //! - [`hashes`] and [`rehashed`]: answers of the caller's hasher, for moves of keys.
-//! - [`files`], [`paged`] and [`recovery_progress`]: tables in files.
+//! - [`files`], [`paged`], [`undo_log`] and [`recovery_progress`]: tables in files.
 
 pub(in crate::table) mod attempts;
 pub(in crate::table) mod bucket;
@@ -23,6 +23,8 @@ pub(crate) mod paged;
 pub(in crate::table) mod prefetch_groups;
 pub(in crate::table) mod recovery_progress;
 pub(in crate::table) mod rehashed;
+#[cfg(durable)]
+pub(crate) mod undo_log;
 
 #[cfg(durable)]
 pub use files::Recovery;

@@ -4,9 +4,13 @@
 use super::chains::Chains;
 use super::files::IsPair;
 use super::recovery_progress::RecoveryProgress;
-use crate::error::Error;
+use super::undo_log::{Replaced, UndoLog};
+use crate::error::{Error, FileError};
 use crate::memory::Medium;
 use crate::memory::durable::{Paged, Pool};
+use crate::seeded::{Bug, seeded};
+use crate::sync::{OpPin, Shared};
+use crate::table::{ByEntry, ByWord, Change, PairTable};
 
 /// A table whose pages are copied before they are changed, unless the medium is ordered.
 #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
@@ -17,6 +21,17 @@ pub trait PagedTable: Send + Sync {
     fn chains(&self) -> &Chains<Paged>;
     #[doc(hidden)]
     fn restoring(&self) -> &RecoveryProgress;
+    /// Whether words are the keys.
+    #[doc(hidden)]
+    const WORDS_ARE_KEYS: bool;
+    #[doc(hidden)]
+    fn undo_log(&self) -> Result<&UndoLog<Paged>, Error>;
+    /// Announces an operation that changes something, as soon as changes are allowed.
+    #[doc(hidden)]
+    fn enter(&self) -> OpPin<Shared>;
+    /// Runs a function while no other thread changes anything or takes a snapshot.
+    #[doc(hidden)]
+    fn alone<R>(&self, run: impl FnOnce() -> R) -> R;
     /// Makes everything durable that was acknowledged before.
     #[doc(hidden)]
     fn sync(&self) -> Result<(), Error>;
@@ -62,6 +77,60 @@ pub trait PagedTable: Send + Sync {
     fn found(&self) -> usize {
         self.restoring().found()
     }
+}
+
+/// The error of a table without a log for batches.
+pub(in crate::table) fn no_undo_log() -> Error {
+    FileError::OtherKind { what: "kind: its batches are not atomic" }.into()
+}
+
+/// Takes back the batch of a log, if it has not ended. Passes on each of its changes, the last one
+/// first, and the value word that the key had.
+///
+/// # Errors
+/// If the disk is full. The log keeps the batch.
+pub(crate) fn take_back<T: PagedTable + PairTable>(
+    table: &T,
+    mut each: impl FnMut(&Replaced, Option<u64>),
+) -> Result<(), Error> {
+    let log = table.undo_log()?;
+    for replaced in log.records()? {
+        let Replaced { word, before, after } = replaced;
+        let change = |_| before.map_or(Change::Remove, Change::To);
+        let found = match T::WORDS_ARE_KEYS {
+            true => table.apply(word, &ByWord, before, change),
+            false => {
+                let is_its = |second| [before, after].contains(&Some(second));
+                table.apply(word, &ByEntry(is_its), before, change)
+            }
+        };
+        each(&replaced, found);
+    }
+    table.with_room(|| {
+        let _pin = table.enter();
+        log.clear()
+    })
+}
+
+/// Does the same when a table is opened, and counts what it changes.
+pub(in crate::table) fn take_back_at_open<T: PagedTable + PairTable>(
+    table: &T,
+    mut each: impl FnMut(&Replaced, Option<u64>),
+) -> Result<(), Error> {
+    if seeded(Bug::BatchNotTakenBack) {
+        return Ok(());
+    }
+    if table.pool().was_closed() && !table.undo_log()?.is_empty() {
+        return Err(FileError::corrupt("a file that was closed has a batch under way").into());
+    }
+    take_back(table, |replaced, found| {
+        match (found, replaced.before) {
+            (Some(_), None) => table.restoring().subtract_one(),
+            (None, Some(_)) => table.restoring().add(1),
+            _ => {}
+        }
+        each(replaced, found);
+    })
 }
 
 /// Panics in a fork of the process that has opened the file. Recovery of a part would change what

@@ -28,6 +28,11 @@ impl RecoveryProgress {
         self.found.fetch_add(pairs, Ordering::Relaxed);
     }
 
+    /// Counts one pair less: it was found, and then a batch was taken back.
+    pub(in crate::table) fn subtract_one(&self) {
+        self.found.fetch_sub(1, Ordering::Relaxed);
+    }
+
     pub(in crate::table) fn found(&self) -> usize {
         self.found.load(Ordering::Relaxed)
     }

@@ -42,6 +42,8 @@ use crate::memory::{BuddyExtent, Medium};
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
 use crate::table::shared::bucket::{Header, Layout};
+#[cfg(durable)]
+use crate::table::shared::undo_log::UndoLog;
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// Makes a filled extent the shard's extent, durably.
@@ -109,11 +111,15 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// Returns unused pages to the system.
     pub(super) fn release_pages(&self) -> Result<(), Error> {
         if M::IS_PAGED && !self.medium.is_read_only() {
+            #[cfg(durable)]
+            self.undo.iter().for_each(UndoLog::shrink);
             // So that no recovery needs the discarded pages.
             self.sync()?;
             self.cut.frozen(|| -> Result<(), Error> {
                 self.shards.trim_map()?;
                 self.chains.slots().trim_map()?;
+                #[cfg(durable)]
+                self.undo.as_ref().map_or(Ok(()), UndoLog::trim_map)?;
                 self.medium.move_pages()
             })?;
             self.sync()?;

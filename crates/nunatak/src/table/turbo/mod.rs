@@ -69,6 +69,8 @@ use crate::table::shared::chains::Chains;
 use crate::table::shared::cut::Cut;
 use crate::table::shared::recovery_progress::RecoveryProgress;
 use crate::table::shared::rehashed::Rehashed;
+#[cfg(durable)]
+use crate::table::shared::undo_log::UndoLog;
 use crate::table::stages::Guards;
 use apply::ShardGuard;
 use geometry::MOST_SHARDS;
@@ -165,6 +167,9 @@ pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     /// Learns what slots name, if the file did not say so when the table was opened.
     #[cfg(durable)]
     finder: Option<std::sync::Arc<dyn crate::memory::Finder>>,
+    /// For batches that are atomic, in a file.
+    #[cfg(durable)]
+    undo: Option<UndoLog<M>>,
 }
 
 impl<P: HashCodec, L: Layout> Table<P, Heap, L> {
@@ -210,6 +215,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             restoring: RecoveryProgress::default(),
             #[cfg(durable)]
             finder: None,
+            #[cfg(durable)]
+            undo: M::IS_DURABLE.then(|| UndoLog::new(&medium)).transpose()?,
             medium,
         })
     }

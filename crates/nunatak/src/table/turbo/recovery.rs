@@ -13,14 +13,17 @@ use crate::hash::HashCodec;
 use crate::memory::durable::Paged;
 use crate::memory::{BuddyExtent, Finder, Medium};
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Ordering::Relaxed, Shared};
+use crate::sync::{OpPin, Ordering::Relaxed, Shared};
 use crate::table::ByEntry;
 use crate::table::shared::Recovery;
 use crate::table::shared::bucket::{Flag, Layout};
 use crate::table::shared::chains::Chains;
 use crate::table::shared::files::IsPair;
-use crate::table::shared::paged::{PagedTable, has_first_room, refuse_fork};
+use crate::table::shared::paged::{
+    PagedTable, has_first_room, no_undo_log, refuse_fork, take_back_at_open,
+};
 use crate::table::shared::recovery_progress::RecoveryProgress;
+use crate::table::shared::undo_log::UndoLog;
 use std::sync::Arc;
 
 /// In place of counts: the shard was not restored since a crash.
@@ -85,6 +88,17 @@ impl<P: HashCodec> Table<P, Paged> {
         // The chains count as one item, since they may name places of the finder, too.
         table.restoring.begin(1);
         recovery.dropped = table.restore_chains();
+        take_back_at_open(&table, |replaced, found| {
+            if let Some(finder) = &table.finder
+                && found != replaced.before
+            {
+                // If the place is taken already, the file is damaged, and `verify` says so.
+                let _ = replaced.before.map(|before| finder.find(before));
+                if let Some(after) = found {
+                    finder.forget(after);
+                }
+            }
+        })?;
         table.end_one();
         // If the disk is full, changes that find no room are refused.
         let _ = has_first_room(&table);
@@ -160,6 +174,21 @@ impl<P: HashCodec> PagedTable for Table<P, Paged> {
 
     fn restoring(&self) -> &RecoveryProgress {
         &self.restoring
+    }
+
+    const WORDS_ARE_KEYS: bool = P::WORDS_ARE_KEYS;
+
+    fn undo_log(&self) -> Result<&UndoLog<Paged>, Error> {
+        self.undo.as_ref().ok_or_else(no_undo_log)
+    }
+
+    fn enter(&self) -> OpPin<Shared> {
+        self.cut.enter()
+    }
+
+    fn alone<R>(&self, run: impl FnOnce() -> R) -> R {
+        let _held = self.exclusive.lock();
+        self.cut.alone(run)
     }
 
     fn sync(&self) -> Result<(), Error> {

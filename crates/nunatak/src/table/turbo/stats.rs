@@ -64,7 +64,10 @@ impl<P: HashCodec, M: Medium, L: Layout> Figures for Table<P, M, L> {
     }
 
     fn memory_usage(&self) -> MemoryUsage {
-        self.medium.usage() + self.shards.usage() + self.chains.usage()
+        let all = self.medium.usage() + self.shards.usage() + self.chains.usage();
+        #[cfg(durable)]
+        let all = self.undo.as_ref().map_or(all, |undo| all + undo.usage());
+        all
     }
 
     /// Looks at every slot. Changes wait, one shard at a time.

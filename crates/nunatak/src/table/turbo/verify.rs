@@ -11,12 +11,14 @@ use crate::memory::BuddyExtent;
 use crate::memory::durable::Paged;
 use crate::table::shared::bucket::{Header, Layout};
 use crate::table::shared::files::{IsPair, ensure, verify_pair};
+use crate::table::shared::undo_log::UndoLog;
 
 impl<P: HashCodec> Table<P, Paged> {
     /// Checks every slot, and returns the number of pairs. Changes wait, one shard at a time.
     pub(crate) fn verify(&self, is_pair: IsPair<'_>) -> Result<usize, Error> {
         self.shards.check()?;
         self.chains.slots().check()?;
+        self.undo.as_ref().map_or(Ok(()), UndoLog::check)?;
         self.restore_all();
         let (mut pairs, mut words) = (0, Vec::new());
         for number in 0..self.shards.len() {

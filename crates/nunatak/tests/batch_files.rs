@@ -1,0 +1,238 @@
+//! Atomic batches of maps in files: other threads, snapshots, errors, and files opened again.
+#![cfg(all(target_os = "linux", not(modelled)))]
+
+use nunatak::durable::{
+    AtomicBatches, Durability, FileMap, InFile, Map, Options, Persistency, Simulation, TurboBlobMap,
+};
+use nunatak::{Error, FileError, Pea, Turbo};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+fn for_both(test: [fn(); 2]) {
+    test.into_iter().for_each(|test| test());
+}
+
+/// Changes of other threads wait for the end of a batch, snapshots show all of it, and syncs in its
+/// middle change nothing.
+fn is_isolated<D: AtomicBatches>()
+where
+    Map<u64, u64, D>: Sync,
+{
+    const PAIRS: u64 = 40;
+    let directory = tempfile::tempdir().unwrap();
+    let often = Durability::Interval(Duration::from_micros(200));
+    let options = Options::new().segment_buckets(4).shards(4).durability(often);
+    let map: Map<u64, u64, D> = Map::create_with(directory.path().join("map"), &options).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for writer in 0..2 {
+            let (map, is_over) = (&map, &is_over);
+            scope.spawn(move || {
+                for round in 0..1500_u64 {
+                    let number = round * 2 + writer;
+                    let mut changes = vec![(0, Some(u64::MAX))];
+                    changes.extend((1..PAIRS).map(|key| (key, Some(number))));
+                    changes.extend((1..PAIRS).map(|key| (1000 + number * PAIRS + key, Some(key))));
+                    changes.push((0, Some(number)));
+                    map.write_batch(&changes).unwrap();
+                    let remove = |key| (1000 + number * PAIRS + key, None);
+                    map.write_batch(&(1..PAIRS).map(remove).collect::<Vec<_>>()).unwrap();
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+        }
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let before = map.remove(&0).unwrap();
+                assert_ne!(before, Some(u64::MAX), "a change in the middle of a batch");
+                map.insert(500, before.unwrap_or(0)).unwrap();
+            }
+        });
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let all: Vec<_> = map.snapshot().unwrap().collect();
+                let of_batch: Vec<u64> =
+                    all.iter().filter(|(key, _)| (1..PAIRS).contains(key)).map(|of| of.1).collect();
+                assert!(of_batch.windows(2).all(|two| two[0] == two[1]), "{of_batch:?}");
+                let others = all.iter().filter(|(key, _)| *key >= 1000).count() as u64;
+                assert!(others.is_multiple_of(PAIRS - 1), "{others}");
+            }
+        });
+    });
+    assert_eq!(map.verify(), Ok(map.len()));
+}
+
+#[test]
+fn a_batch_keeps_other_changes_out() {
+    for_both([is_isolated::<InFile<Pea>>, is_isolated::<InFile<Turbo>>]);
+}
+
+fn changes_in_order<D: AtomicBatches>() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("map");
+    let map: Map<u64, u64, D> = Map::create(&path).unwrap();
+    map.write_batch(&[]).unwrap();
+    map.write_batch(&[(1, Some(1)), (1, None), (2, Some(2)), (2, Some(3)), (9, None)]).unwrap();
+    assert_eq!((map.get(&1), map.get(&2), map.len()), (None, Some(3), 1));
+    let many: Vec<_> = (0..100_000).map(|key| (key, Some(!key))).collect();
+    map.write_batch(&many).unwrap();
+    map.close().unwrap();
+    let map: Map<u64, u64, D> = Map::open(&path).unwrap();
+    assert_eq!((map.verify(), map.get(&99_999)), (Ok(100_000), Some(!99_999)));
+    let none: Vec<_> = (0..100_000).map(|key| (key, None)).collect();
+    map.write_batch(&none).unwrap();
+    map.shrink_to_fit().unwrap();
+    map.close().unwrap();
+    assert!(std::fs::metadata(&path).unwrap().len() < 2 << 20);
+    let map: Map<u64, u64, D> = Map::open_with(&path, &Options::new().read_only(true)).unwrap();
+    assert_eq!(map.write_batch(&[(1, Some(1))]), Err(Error::File(FileError::ReadOnly)));
+    assert!(map.is_empty());
+}
+
+#[test]
+fn the_last_change_of_a_key_counts() {
+    for_both([changes_in_order::<InFile<Pea>>, changes_in_order::<InFile<Turbo>>]);
+}
+
+#[test]
+fn byte_strings_are_changed_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("map");
+    let map = TurboBlobMap::create(&path).unwrap();
+    let long = vec![7; 100_000];
+    map.write_batch(&[("a", Some(&b"1"[..])), ("b", Some(&long)), ("a", Some(b"2"))]).unwrap();
+    map.write_batch(&[("b", None), ("none", None), ("c", Some(""))]).unwrap();
+    assert_eq!((map.get(b"a"), map.get(b"c"), map.len()), (Some(b"2".to_vec()), Some(vec![]), 2));
+    map.reclaim();
+    assert_eq!(map.blob_stats().blobs, 2, "replaced byte strings are given back");
+    map.close().unwrap();
+    let map: TurboBlobMap = FileMap::open(&path).unwrap();
+    assert_eq!(map.verify(), Ok(2));
+}
+
+/// On a full disk a batch changes everything or nothing, also for who opens the file after a crash.
+fn is_refused_whole<D: AtomicBatches>() {
+    for (persistency, more) in [
+        (Persistency::Pages, 1 << 20),
+        (Persistency::Pages, 400_000),
+        (Persistency::Lines, 1 << 20),
+    ] {
+        let options = Options::new().segment_buckets(4).shards(4);
+        let simulation = Simulation::new(persistency);
+        let map: Map<u64, u64, D> = simulation.create(&options).unwrap();
+        simulation.fill_disk_at(Some(map.file_bytes() + more));
+        let (mut keys, mut refused) = (0, 0);
+        while refused < 20 {
+            let of_batch = keys..keys + 200;
+            let changes: Vec<_> = of_batch.clone().map(|key| (key, Some(key))).collect();
+            let old = of_batch.clone().map(|key| (key / 2, Some(keys)));
+            let changes: Vec<_> = changes.into_iter().chain(old).collect();
+            let before: Vec<_> = map.iter().collect();
+            match map.write_batch(&changes) {
+                Ok(()) => {
+                    keys = of_batch.end;
+                    assert!(changes.iter().skip(200).all(|(key, value)| map.get(key) == *value));
+                }
+                Err(error) => {
+                    refused += 1;
+                    assert_eq!(error, Error::File(FileError::Full));
+                    let sorted = |mut all: Vec<(u64, u64)>| {
+                        all.sort_unstable();
+                        all
+                    };
+                    assert!(sorted(map.iter().collect()) == sorted(before));
+                    // Room for a part of the next one.
+                    (0..refused)
+                        .for_each(|at| assert!(map.remove(&(keys - 1 - at)).unwrap().is_some()));
+                    keys -= refused;
+                }
+            }
+            assert_eq!((map.len() as u64, map.verify()), (keys, Ok(keys as usize)));
+        }
+        assert!(keys > 200, "{keys}");
+        let left = simulation.crash(simulation.moment()).latest();
+        let killed = Simulation::of(&left, persistency).of_killed();
+        let map: Map<u64, u64, D> = killed.open(&options).unwrap();
+        assert_eq!(map.verify(), Ok(keys as usize));
+        assert_eq!(map.write_batch(&[(0, None)]), Ok(()));
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_a_batch_as_a_whole() {
+    for_both([is_refused_whole::<InFile<Pea>>, is_refused_whole::<InFile<Turbo>>]);
+}
+
+#[test]
+fn a_full_disk_refuses_byte_strings_as_a_whole() {
+    for persistency in [Persistency::Pages, Persistency::Lines] {
+        let simulation = Simulation::new(persistency);
+        let options = Options::new().shards(4);
+        let map: TurboBlobMap = simulation.create(&options).unwrap();
+        simulation.fill_disk_at(Some(map.file_bytes() + (2 << 20)));
+        let bytes_of = |key: u64| vec![key as u8; 3000];
+        let (mut keys, mut refused) = (0_u64, 0);
+        while refused < 10 {
+            let names: Vec<_> = (keys..keys + 30).map(|key| key.to_le_bytes()).collect();
+            let changes: Vec<_> = names.iter().map(|name| (name, Some(bytes_of(keys)))).collect();
+            match map.write_batch(&changes) {
+                Ok(()) => keys += 30,
+                Err(error) => {
+                    assert_eq!(error, Error::File(FileError::Full));
+                    assert!(names.iter().all(|name| !map.contains_key(name)));
+                    refused += 1;
+                    map.delete(&(keys - 1).to_le_bytes()).unwrap();
+                    keys -= 1;
+                }
+            }
+            assert_eq!(map.verify(), Ok(keys as usize));
+        }
+        map.sync().unwrap();
+        map.reclaim();
+        assert!(keys > 200 && map.blob_stats().blobs as u64 == keys, "{keys}");
+        map.close().unwrap();
+    }
+}
+
+/// A damaged log takes nothing back.
+fn is_not_misread<D: AtomicBatches>() {
+    for persistency in [Persistency::Pages, Persistency::Lines] {
+        let simulation = Simulation::new(persistency);
+        let map: Map<u64, u64, D> = simulation.create(&Options::new().shards(4)).unwrap();
+        map.insert(7, 70).unwrap();
+        let before = simulation.moment();
+        let (gone, come) = (0x1234_5678_9abc, 0x8765_4321_fedc);
+        map.write_batch(&[(7, None), (gone, Some(come)), (1, Some(1))]).unwrap();
+        let after = simulation.moment();
+        let words = |image: &[u8], wanted: u64| -> Vec<usize> {
+            let is_it = |at: &usize| image[*at..at + 8] == wanted.to_ne_bytes();
+            (0..image.len() - 7).step_by(8).filter(is_it).collect()
+        };
+        let mut refused = 0;
+        for moment in (before..=after).step_by(5) {
+            let mut image = simulation.crash(moment).latest();
+            // The key's word and the value word after the change are in the log, as they are.
+            for wanted in [gone, come] {
+                for at in words(&image, wanted) {
+                    image[at] ^= 4;
+                    let killed = Simulation::of(&image, persistency).of_killed();
+                    let opened: Result<Map<u64, u64, D>, Error> = killed.open(&Options::new());
+                    match opened {
+                        // The byte is in a slot.
+                        Ok(_) => {}
+                        Err(Error::File(FileError::Corrupt { .. })) => refused += 1,
+                        Err(other) => panic!("{other}"),
+                    }
+                    image[at] ^= 4;
+                }
+            }
+        }
+        assert!(refused > 2, "{refused}");
+    }
+}
+
+#[test]
+fn a_damaged_log_is_refused() {
+    for_both([is_not_misread::<InFile<Pea>>, is_not_misread::<InFile<Turbo>>]);
+}
