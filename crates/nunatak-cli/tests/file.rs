@@ -1,6 +1,7 @@
 //! `nunatak file`, as a shell uses it.
 #![cfg(durable)]
 
+use nunatak::durable::{IcebergMap, PeaMap};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -237,6 +238,32 @@ fn a_backup_is_a_map() {
         let (_, error) = ends_with(3, &["backup", "a.map", "copy.map"], at);
         assert!(error.contains("exists already"), "{error}");
     }
+}
+
+/// While another map has the file open, what only reads sees the last sync.
+#[test]
+fn a_file_in_use_is_read_as_of_its_last_sync() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    let map: PeaMap<u64, u64> = PeaMap::create(at.join("a.map")).expect("a map");
+    map.insert(7, 49).expect("an insert");
+    map.sync().expect("a sync");
+    map.insert(7, 50).expect("an insert");
+    map.insert(8, 64).expect("an insert");
+    let (found, note) = ends_with(0, &["get", "a.map", "7"], at);
+    assert!(found == "49\n" && note.contains("a.map: in use"), "{found} {note}");
+    assert_eq!(ends_with(0, &["scan", "a.map"], at).0, "7\t49\n");
+    assert!(ends_with(0, &["verify", "a.map"], at).0.starts_with("1 pairs"));
+    assert!(ends_with(0, &["stats", "a.map"], at).0.contains("pairs"));
+    assert_eq!(ends_with(0, &["backup", "a.map", "copy.map"], at).0, "1 pairs\n");
+    ends_with(0, &["dump", "a.map", "dump"], at);
+    assert!(ends_with(3, &["put", "a.map", "7", "1"], at).1.contains("in use"));
+    map.sync().expect("a sync");
+    assert_eq!(ends_with(0, &["get", "a.map", "7", "8"], at).0, "50\n64\n");
+    assert_eq!(ends_with(0, &["get", "copy.map", "7"], at).0, "49\n");
+    assert_eq!((map.len(), map.verify()), (2, Ok(2)));
+    let _iceberg: IcebergMap<u64, u64> = IcebergMap::create(at.join("b.map")).expect("a map");
+    assert!(ends_with(3, &["get", "b.map", "7"], at).1.contains("in use"));
 }
 
 #[test]

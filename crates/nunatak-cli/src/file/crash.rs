@@ -7,7 +7,7 @@
 
 use super::datum::Datum as _;
 use super::maps::{Kind, MapFile};
-use super::{Done, Failure, at, open_to_read};
+use super::{Done, Failure, at};
 use clap::{Args, ValueEnum as _};
 use indicatif::ProgressBar;
 use nunatak::durable::Options;
@@ -198,7 +198,7 @@ fn kill_and_look<M: MapFile>(args: &CrashArgs, path: &Path) -> Result<Outcome, F
         let acknowledged = acknowledged(&count).map_err(failed)?;
         (done..acknowledged).for_each(|number| apply::<M>(&mut contents, number));
         done = acknowledged;
-        let map = open_to_read::<M>(path)?;
+        let map = at(path, M::open(path, &Options::new().read_only(true)))?;
         at(path, map.verify())?;
         let mut found = Contents::new();
         for (key, value) in map.pairs() {

@@ -59,6 +59,8 @@ pub(super) trait MapFile: Sized {
 
     fn create(path: &Path, options: &Options) -> Result<Self, Error>;
     fn open(path: &Path, options: &Options) -> Result<Self, Error>;
+    /// Opens the last sync of a file that another process has open.
+    fn open_beside(path: &Path) -> Result<Self, Error>;
     fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error>;
     fn close(self) -> Result<(), Error>;
     /// Copies the map to a new file and returns how many pairs it has.
@@ -95,6 +97,10 @@ macro_rules! all_have {
 
         fn open(path: &Path, options: &Options) -> Result<Self, Error> {
             Self::open_with(path, options)
+        }
+
+        fn open_beside(path: &Path) -> Result<Self, Error> {
+            Self::open_beside(path)
         }
 
         fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error> {

@@ -9,10 +9,10 @@ mod pairs;
 use clap::{Args, Subcommand, ValueEnum};
 use datum::Datum as _;
 use maps::{Kind, MapFile};
-use nunatak::Error;
 use nunatak::durable::{
     Durability, IcebergMap, Options, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
 };
+use nunatak::{Error, FileError};
 use pairs::{Format, Pairs};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -32,6 +32,9 @@ const UNUSABLE: u8 = 3;
 /// Handle map files: keys and values are numbers from 0 to 2^64 - 1, in decimal or, after 0x, in
 /// hexadecimal. In `turbo-blobs` they are byte strings: text, with \\t, \\n, \\\\ and \\x00 to
 /// \\xff for bytes that can't be typed.
+///
+/// What only reads works while another process changes the file, too: it shows the last sync of that
+/// process. (Not in an `iceberg` map, and not on persistent memory.)
 ///
 /// The exit code is 0 if all went well, 1 if a key is absent, 2 if the command line is
 /// wrong, and 3 if the file can't be used.
@@ -175,7 +178,7 @@ struct LoadArgs {
 
 #[derive(Debug, Args)]
 struct BackupArgs {
-    /// The file, which no process may be changing.
+    /// The file.
     path: PathBuf,
     /// The new file, which must not exist.
     copy: PathBuf,
@@ -344,7 +347,14 @@ fn open<M: MapFile>(path: &Path) -> Result<M, Failure> {
 }
 
 fn open_to_read<M: MapFile>(path: &Path) -> Result<M, Failure> {
-    at(path, M::open(path, &options().read_only(true)))
+    match M::open(path, &options().read_only(true)) {
+        Err(Error::File(FileError::InUse)) => {
+            let map = at(path, M::open_beside(path))?;
+            eprintln!("{}: in use, so this is its last sync", path.display());
+            Ok(map)
+        }
+        other => at(path, other),
+    }
 }
 
 fn create<M: MapFile>(args: &CreateArgs) -> Done {

@@ -65,7 +65,8 @@
 //! A file that can't be opened is left as it was. The header and the list of extents are there
 //! twice, and damage to one copy is mended. [`verify`](FileMap::verify) looks at every slot.
 //!
-//! [`backup`](FileMap::backup) copies a map while it is changed. A copy or a snapshot of an open
+//! [`backup`](FileMap::backup) copies a map while it is changed; [`open_beside`](FileMap::open_beside)
+//! reads the last sync of a file that another process changes. A copy or a snapshot of an open
 //! file counts as a file after a power cut: [`Options::after_power_cut`] says when it can't be told.
 //!
 //! Only the process that has opened a file changes it. In a fork changes, syncs and `close` return

@@ -1,6 +1,7 @@
 //! Where a pool's file is, and how stores to it become durable.
 
 use super::PAGE;
+use super::beside::{self, Locked};
 use super::recorder::Recorder;
 use super::{flush, header};
 use crate::error::{Error, FileError};
@@ -23,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(10);
 pub struct Backing {
     file: OwnedFd,
     is_read_only: bool,
-    /// Whether another backing has the lock.
+    /// Whether another backing has the lock, or nobody needs it.
     is_rehearsal: bool,
     /// Whether the file is on persistent memory, and is used as such.
     is_persistent_memory: bool,
@@ -119,6 +120,25 @@ impl Backing {
             temporary: None,
             full: Mutex::default(),
         })
+    }
+
+    /// Returns a copy of a file, to be read. No other process knows the copy.
+    pub(super) fn of_copy(file: OwnedFd) -> Self {
+        Self {
+            file,
+            is_read_only: true,
+            is_rehearsal: true,
+            is_persistent_memory: false,
+            recorder: None,
+            since: None,
+            temporary: None,
+            full: Mutex::default(),
+        }
+    }
+
+    /// Waits until no process copies the file as of its last sync.
+    pub(super) fn wait_for_readers(&self) -> Option<Locked<'_>> {
+        (!self.is_simulated()).then(|| beside::wait_for_readers(self.file()))
     }
 
     /// Makes a file in memory with these contents, and tells a recorder of every event. The caller

@@ -14,6 +14,7 @@
 //! | after a power cut | stores before the last barrier | stores that were flushed and fenced |
 
 mod backing;
+mod beside;
 mod extents;
 mod flush;
 mod header;
@@ -29,6 +30,7 @@ mod sync;
 mod tests;
 
 pub(crate) use backing::{Backing, Unpublished, kind_of};
+pub(crate) use beside::copy_beside;
 pub(crate) use header::{Description, Kind};
 pub(crate) use paged::Paged;
 pub(crate) use pool::{Pool, Wanted};

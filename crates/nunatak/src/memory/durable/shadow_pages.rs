@@ -476,7 +476,10 @@ impl ShadowPages {
         if !seeded(Bug::EpochBeforeBarrier) {
             self.pool.barrier()?;
         }
+        // From here on, pages of the sync before are used again.
+        let alone = self.pool.backing.wait_for_readers();
         self.pool.set_epoch(synced)?;
+        drop(alone);
         let mut state = self.state.lock();
         state.durable = synced;
         let State { free, replaced, .. } = &mut *state;
