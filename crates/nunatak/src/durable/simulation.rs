@@ -203,6 +203,33 @@ impl Simulation {
         self.recorder.full_at(bytes);
     }
 
+    /// Refuses growths of the file by their numbers, counted from now on: the disk is full for a
+    /// moment.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Options, PeaMap, Persistency, Simulation};
+    /// let simulation = Simulation::new(Persistency::Pages);
+    /// let map: PeaMap<u64, u64> = simulation.create(&Options::new())?;
+    /// simulation.refuse_growths(0..1);
+    /// assert!(map.reserve(1_000_000).is_err());
+    /// map.reserve(1_000_000)?;
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn refuse_growths(&self, numbers: core::ops::Range<usize>) {
+        self.recorder.refuse(numbers);
+    }
+
+    /// Returns how often the file was to grow since the last
+    /// [`refuse_growths`](Self::refuse_growths), or since the beginning.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Persistency, Simulation};
+    /// assert_eq!(Simulation::new(Persistency::Pages).growths(), 0);
+    /// ```
+    pub fn growths(&self) -> usize {
+        self.recorder.growths()
+    }
+
     /// Returns how many events were recorded. Moment 0 is before the first event, moment 1 after
     /// it, and so on.
     ///

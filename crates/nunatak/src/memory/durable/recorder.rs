@@ -2,6 +2,7 @@
 
 use crate::error::{Error, FileError};
 use crate::sync::Mutex;
+use core::ops::Range;
 use rustix::io::Errno;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -40,6 +41,10 @@ struct State {
     fails_after: Option<usize>,
     /// The size of the file at which the disk is full.
     full_at: Option<u64>,
+    /// How often the file was to grow, since the next numbers were set.
+    growths: usize,
+    /// The numbers of growths for which the disk has no room.
+    refused: Range<usize>,
     /// How long a flush of a line takes.
     latency: Duration,
 }
@@ -79,6 +84,18 @@ impl Recorder {
     /// Makes the disk full at a size of the file.
     pub(crate) fn full_at(&self, bytes: Option<u64>) {
         self.0.lock().full_at = bytes;
+    }
+
+    /// Refuses growths of the file, by their numbers from now on.
+    pub(crate) fn refuse(&self, growths: Range<usize>) {
+        let mut state = self.0.lock();
+        state.growths = 0;
+        state.refused = growths;
+    }
+
+    /// Returns how often the file was to grow since the last [`refuse`](Self::refuse).
+    pub(crate) fn growths(&self) -> usize {
+        self.0.lock().growths
     }
 
     /// Makes a flush take so long.
@@ -180,7 +197,9 @@ impl Recorder {
 
     pub(super) fn resized(&self, bytes: u64) -> Result<(), Error> {
         let mut state = self.0.lock();
-        if state.full_at.is_some_and(|full| bytes > full) {
+        let number = state.growths;
+        state.growths += 1;
+        if state.refused.contains(&number) || state.full_at.is_some_and(|full| bytes > full) {
             return Err(FileError::Full.into());
         }
         state.events.push(Event::Resized { bytes });
