@@ -78,7 +78,15 @@ fn a_changed_byte_of_a_blob_is_found() {
         let mut damaged = image.clone();
         damaged[byte] ^= 1 << (byte % 8);
         fs::write(directory.path(), &damaged).unwrap();
-        let verified = TurboBlobMap::open(directory.path()).and_then(|map| map.verify());
+        let opened = TurboBlobMap::open(directory.path());
+        if let Ok(map) = &opened {
+            // A key is absent if it is damaged, or its lengths are.
+            let got = map.get_verified(key);
+            let is_before_value = byte < at + key.len();
+            assert!(is_before_value && got == Ok(None) || got.is_err(), "byte {byte}: {got:?}");
+            assert_eq!(map.get_verified(b""), Ok(Some(Vec::new())));
+        }
+        let verified = opened.and_then(|map| map.verify());
         let Err(Error::File(FileError::Corrupt { at: place, .. })) = verified else {
             panic!("byte {byte}: {verified:?}")
         };

@@ -96,7 +96,7 @@ fn operate<M: MapFile>(map: &M, number: u64) -> Result<(), nunatak::Error> {
     let (key, action) = choose(number);
     let (key, value) = (M::Datum::of_number(key), M::Datum::of_number(number));
     match action {
-        Action::Insert if M::HAS_MANY && map.values(&key).contains(&value) => Ok(()),
+        Action::Insert if M::HAS_MANY && map.values(&key)?.contains(&value) => Ok(()),
         Action::Insert => map.store(&[(key, value)]).map(drop),
         Action::Update => map.update(&key, value),
         Action::Remove => map.remove(&key).map(drop),

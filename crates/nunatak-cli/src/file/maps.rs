@@ -67,8 +67,8 @@ pub(super) trait MapFile: Sized {
     fn back_up(&self, path: &Path) -> Result<usize, Error>;
     /// Stores pairs and returns how many were new.
     fn store(&self, pairs: &[(Self::Datum, Self::Datum)]) -> Result<usize, Error>;
-    /// Returns the values of a key.
-    fn values(&self, key: &Self::Datum) -> Vec<Self::Datum>;
+    /// Returns the values of a key, or an error if one is damaged.
+    fn values(&self, key: &Self::Datum) -> Result<Vec<Self::Datum>, Error>;
     /// Replaces the value of a present key. Does nothing in a map of many values.
     fn update(&self, key: &Self::Datum, value: Self::Datum) -> Result<(), Error> {
         let _ = (key, value);
@@ -157,8 +157,8 @@ impl<D: Described> MapFile for Map<u64, u64, D> {
         self.insert_many(pairs, &mut vec![None; pairs.len()])
     }
 
-    fn values(&self, key: &u64) -> Vec<u64> {
-        self.get(key).into_iter().collect()
+    fn values(&self, key: &u64) -> Result<Vec<u64>, Error> {
+        Ok(self.get(key).into_iter().collect())
     }
 
     fn update(&self, key: &u64, value: u64) -> Result<(), Error> {
@@ -190,8 +190,8 @@ impl MapFile for PeaMultiMap<u64, u64> {
         self.insert_many(pairs).map(|()| pairs.len())
     }
 
-    fn values(&self, key: &u64) -> Vec<u64> {
-        self.get_all(key).collect()
+    fn values(&self, key: &u64) -> Result<Vec<u64>, Error> {
+        Ok(self.get_all(key).collect())
     }
 
     fn remove(&self, key: &u64) -> Result<bool, Error> {
@@ -227,8 +227,8 @@ impl MapFile for TurboBlobMap {
         self.put_many(pairs)
     }
 
-    fn values(&self, key: &Vec<u8>) -> Vec<Vec<u8>> {
-        self.get(key).into_iter().collect()
+    fn values(&self, key: &Vec<u8>) -> Result<Vec<Vec<u8>>, Error> {
+        Ok(self.get_verified(key)?.into_iter().collect())
     }
 
     fn update(&self, key: &Vec<u8>, value: Vec<u8>) -> Result<(), Error> {

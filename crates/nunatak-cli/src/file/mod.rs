@@ -451,7 +451,7 @@ fn get<M: MapFile>(args: &KeyArgs) -> Done {
     let mut code = ExitCode::SUCCESS;
     let mut out = io::stdout().lock();
     for key in &args.keys {
-        let values = map.values(&parse::<M>(key)?);
+        let values = at(&args.path, map.values(&parse::<M>(key)?))?;
         if values.is_empty() {
             eprintln!("nunatak: {key} is absent");
             code = ExitCode::from(ABSENT);

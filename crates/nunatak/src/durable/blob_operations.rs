@@ -3,6 +3,8 @@
 
 use super::blobs::{BlobsInFile, FileBlobs, Inner};
 use super::handle::FileMap;
+use super::table::FileTable;
+use crate::entry::Entries;
 use crate::error::{Error, FileError};
 use crate::map::{ByteGuard, Compute};
 use crate::memory::BlobStats;
@@ -61,6 +63,37 @@ impl FileMap<BlobsInFile> {
     /// ```
     pub fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.map.map.get(key)
+    }
+
+    /// Returns a copy of the value, if its checksum is right: it reads all of the entry, and takes
+    /// about as long as hashing it does.
+    ///
+    /// # Errors
+    /// [`FileError::Corrupt`] if the entry is not as it was written. (If its key or its lengths are
+    /// damaged, the key is absent.)
+    ///
+    /// ```
+    /// # use nunatak::durable::TurboBlobMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map = TurboBlobMap::create(&path)?;
+    /// map.put(b"a", b"1")?;
+    /// assert_eq!(map.get_verified(b"a")?, Some(b"1".to_vec()));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn get_verified(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let map = &self.map.map;
+        let guard = map.guard();
+        let Some(word) = map.find_word(&guard, key) else { return Ok(None) };
+        // SAFETY: the word was read under the guard, which is dropped last.
+        let (is_whole, value) = unsafe { (map.entries.is_whole(word), map.entries.value(word)) };
+        let copy = is_whole.then(|| value.to_vec());
+        let address = map.entries.address(word);
+        drop(guard);
+        copy.map(Some).ok_or_else(|| {
+            let error = FileError::corrupt("a value is not as it was written").into();
+            FileTable::pool(&map.table).locate(address, error)
+        })
     }
 
     /// [`BlobMap::get_with`](crate::BlobMap::get_with): runs `f` on the value, without a copy.

@@ -56,8 +56,8 @@ const SLACK: usize = 4 << 20;
 /// whole. A get reads what a get in RAM reads, and checks that the lengths that it finds are within
 /// the file.
 ///
-/// Each blob has a checksum of 32 bits in the file. [`verify`](Self::verify) compares all of them;
-/// a get does not.
+/// Each blob has a checksum of 32 bits in the file. [`verify`](Self::verify) compares all of them,
+/// [`get_verified`](Self::get_verified) one; other gets do not.
 ///
 /// The place of a replaced blob is used again when no guard can see it. In the page cache the state
 /// that a power cut would leave must not refer to it either: that is so after the next

@@ -151,7 +151,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
 
     /// Returns the key's value word.
     #[inline(always)]
-    pub(super) fn find_word(&self, guard: &GuardPin<'_>, key: KeyRef<'_, E>) -> Option<u64> {
+    pub(crate) fn find_word(&self, guard: &GuardPin<'_>, key: KeyRef<'_, E>) -> Option<u64> {
         if !E::fits(key) {
             return None;
         }
