@@ -9,6 +9,8 @@ pub(crate) struct Filed<D: DurableDesign> {
     map: Option<Map<u64, u64, D>>,
     options: Options,
     directory: TempDir,
+    /// Whether what is synced at once is an atomic batch.
+    is_atomic: bool,
 }
 
 /// Returns the options that create and open a map of this name.
@@ -28,25 +30,26 @@ impl<D: DurableDesign> Filed<D> {
         self.map.as_ref().expect("it is open but while it is opened again")
     }
 
-    fn create(options: Options) -> Self {
+    fn create(name: MapName, options: Options) -> Self {
         let directory = tempfile::tempdir().expect(WORKS);
         let map = Map::create_with(directory.path().join("map"), &options);
-        Self { map: Some(map.expect(WORKS)), options, directory }
+        let is_atomic = [MapName::PeaFileAtomic, MapName::TurboFileAtomic].contains(&name);
+        Self { map: Some(map.expect(WORKS)), options, directory, is_atomic }
     }
 }
 
-impl<D: Levels> Target for Filed<D>
+impl<D: Special> Target for Filed<D>
 where
     Map<u64, u64, D>: Sync,
 {
     const BATCHED: bool = true;
 
     fn with_capacity(name: MapName, items: usize) -> Self {
-        Self::create(options_of(name).capacity(items))
+        Self::create(name, options_of(name).capacity(items))
     }
 
     fn empty(name: MapName) -> Self {
-        Self::create(options_of(name))
+        Self::create(name, options_of(name))
     }
 
     #[inline]
@@ -96,8 +99,12 @@ where
     }
 
     fn insert_synced(&self, entries: &[(u64, u64)]) {
-        let mut previous = vec![None; entries.len()];
-        self.insert_many(entries, &mut previous);
+        if self.is_atomic {
+            let changes = entries.iter().map(|&(key, value)| (key, Some(value)));
+            D::write_batch(self.map(), &changes.collect::<Vec<_>>());
+        } else {
+            self.insert_many(entries, &mut vec![None; entries.len()]);
+        }
         self.map().sync().expect(WORKS);
     }
 
@@ -123,26 +130,40 @@ where
     }
 }
 
-/// The shares of a map's entries in the levels of IcebergHT.
-pub(crate) trait Levels: DurableDesign {
+/// What only some designs have: the shares of a map's entries in the levels of IcebergHT, and atomic
+/// batches.
+pub(crate) trait Special: DurableDesign {
     fn levels(map: &Map<u64, u64, Self>) -> Option<[f64; 3]>;
+    fn write_batch(map: &Map<u64, u64, Self>, changes: &[(u64, Option<u64>)]);
 }
 
-impl Levels for InFile<Iceberg> {
+impl Special for InFile<Iceberg> {
     fn levels(map: &Map<u64, u64, Self>) -> Option<[f64; 3]> {
         let stats = map.stats();
         Some([1, 2, 3].map(|level| stats.share(level)))
     }
-}
 
-impl Levels for InFile<nunatak::Pea> {
-    fn levels(_map: &Map<u64, u64, Self>) -> Option<[f64; 3]> {
-        None
+    fn write_batch(_map: &Map<u64, u64, Self>, _changes: &[(u64, Option<u64>)]) {
+        unreachable!("no name asks for it: this design has no atomic batches")
     }
 }
 
-impl Levels for InFile<nunatak::Turbo> {
+impl Special for InFile<nunatak::Pea> {
     fn levels(_map: &Map<u64, u64, Self>) -> Option<[f64; 3]> {
         None
+    }
+
+    fn write_batch(map: &Map<u64, u64, Self>, changes: &[(u64, Option<u64>)]) {
+        map.write_batch(changes).expect(WORKS);
+    }
+}
+
+impl Special for InFile<nunatak::Turbo> {
+    fn levels(_map: &Map<u64, u64, Self>) -> Option<[f64; 3]> {
+        None
+    }
+
+    fn write_batch(map: &Map<u64, u64, Self>, changes: &[(u64, Option<u64>)]) {
+        map.write_batch(changes).expect(WORKS);
     }
 }

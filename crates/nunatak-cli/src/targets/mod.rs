@@ -194,9 +194,15 @@ pub(crate) enum MapName {
     /// nunatak::durable::PeaMap; operations survive the end of the process.
     #[cfg(durable)]
     PeaFile,
+    /// The same; what is synced at once is an atomic batch.
+    #[cfg(durable)]
+    PeaFileAtomic,
     /// nunatak::durable::TurboMap; operations survive the end of the process.
     #[cfg(durable)]
     TurboFile,
+    /// The same; what is synced at once is an atomic batch.
+    #[cfg(durable)]
+    TurboFileAtomic,
     /// LMDB by heed, with a transaction for each operation, not synced, in a writable mapping;
     /// operations survive the end of the process.
     Lmdb,
@@ -304,9 +310,13 @@ macro_rules! with_target {
                 body!(targets::Filed<InFile<Iceberg>>, targets::ShardedWords)
             }
             #[cfg(durable)]
-            MapName::PeaFile => body!(targets::Filed<InFile<Pea>>, targets::ShardedWords),
+            MapName::PeaFile | MapName::PeaFileAtomic => {
+                body!(targets::Filed<InFile<Pea>>, targets::ShardedWords)
+            }
             #[cfg(durable)]
-            MapName::TurboFile => body!(targets::Filed<InFile<Turbo>>, targets::ShardedWords),
+            MapName::TurboFile | MapName::TurboFileAtomic => {
+                body!(targets::Filed<InFile<Turbo>>, targets::ShardedWords)
+            }
             // The stores of others.
             _ => body!(targets::Stored, targets::ShardedWords),
         }
