@@ -236,3 +236,82 @@ fn is_not_misread<D: AtomicBatches>() {
 fn a_damaged_log_is_refused() {
     for_both([is_not_misread::<InFile<Pea>>, is_not_misread::<InFile<Turbo>>]);
 }
+
+/// On a disk that is nearly full a batch syncs in its middle, for room for copies of pages. What a
+/// power cut leaves then has none of the batch.
+fn is_whole_after_syncs<D: AtomicBatches>() {
+    const KEYS: u64 = 3000;
+    let options = Options::new().segment_buckets(16).shards(4);
+    let simulation = Simulation::new(Persistency::Pages);
+    let map: Map<u64, u64, D> = simulation.create(&options).unwrap();
+    let set_all = |number: u64| {
+        let changes: Vec<_> = (0..KEYS).map(|key| (key, Some(number))).collect();
+        map.write_batch(&changes).unwrap();
+    };
+    set_all(0);
+    map.sync().unwrap();
+    simulation.fill_disk_at(Some(map.file_bytes()));
+    let begin = simulation.moment();
+    (1..5).for_each(set_all);
+    let end = simulation.moment();
+    let mut found: Vec<u64> = Vec::new();
+    for moment in (begin..=end).step_by((end - begin) / 150 + 1) {
+        for image in simulation.crash(moment).images(2, moment as u64) {
+            let cut = Simulation::of(&image, Persistency::Pages);
+            let map: Map<u64, u64, D> = cut.open(&options).unwrap();
+            let values: Vec<u64> = map.iter().map(|(_, value)| value).collect();
+            let is_one = values.windows(2).all(|two| two[0] == two[1]);
+            assert!(is_one && values.len() as u64 == KEYS, "at {moment}: {values:?}");
+            assert_eq!(map.verify(), Ok(values.len()));
+            found.extend(values.first());
+        }
+    }
+    found.dedup();
+    assert!(found.len() > 2, "the batches made no sync: {found:?}");
+}
+
+#[test]
+fn a_sync_in_the_middle_of_a_batch_keeps_none_of_it() {
+    for_both([is_whole_after_syncs::<InFile<Pea>>, is_whole_after_syncs::<InFile<Turbo>>]);
+}
+
+/// The same for byte strings, whose places must not be used again while a durable log names them.
+#[test]
+fn nor_does_it_lose_byte_strings() {
+    const KEYS: u64 = 3000;
+    let options = Options::new().shards(4);
+    let simulation = Simulation::new(Persistency::Pages);
+    let map: TurboBlobMap = simulation.create(&options).unwrap();
+    let keys: Vec<_> = (0..KEYS).map(u64::to_le_bytes).collect();
+    let set_all = |number: u8| {
+        let value = vec![number; 60];
+        let changes: Vec<_> = keys.iter().map(|key| (key, Some(&value))).collect();
+        map.write_batch(&changes).unwrap();
+    };
+    set_all(0);
+    map.sync().unwrap();
+    // Room for the byte strings, and not for copies of all pages.
+    map.put(b"filling", &vec![0; 4 << 20]).unwrap();
+    map.sync().unwrap();
+    map.delete(b"filling").unwrap();
+    map.reclaim();
+    map.sync().unwrap();
+    simulation.fill_disk_at(Some(map.file_bytes()));
+    let begin = simulation.moment();
+    (1..7).for_each(set_all);
+    let end = simulation.moment();
+    let mut found: Vec<u8> = Vec::new();
+    for moment in (begin..=end).step_by((end - begin) / 60 + 1) {
+        for image in simulation.crash(moment).images(2, moment as u64) {
+            let cut = Simulation::of(&image, Persistency::Pages);
+            let map: TurboBlobMap = cut.open(&options).unwrap();
+            let values: Vec<Vec<u8>> = map.iter().map(|(_, value)| value).collect();
+            let is_one = values.windows(2).all(|two| two[0] == two[1]);
+            assert!(is_one && values[0] == vec![values[0][0]; 60], "at {moment}");
+            assert_eq!(map.verify(), Ok(KEYS as usize), "at {moment}");
+            found.push(values[0][0]);
+        }
+    }
+    found.dedup();
+    assert!(found.len() > 2, "the batches made no sync: {found:?}");
+}
