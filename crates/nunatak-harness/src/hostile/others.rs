@@ -72,7 +72,8 @@ impl<S: Hashing, D: HashesWith<S> + Unshadowed> Victim for Keys<S, D> {
         let request = |&key| Op::new(Request::TryInsert(key, ()));
         self.0.execute(&mut keys.iter().map(request).collect::<Vec<_>>(), Stop::AtFirstFailure);
         self.0.insert_many(keys, &mut out).expect("room");
-        assert!(self.0.is_subset(&self.0) || !self.0.is_empty());
+        // Other threads change it meanwhile, so either answer is right.
+        std::hint::black_box((self.0.is_subset(&self.0), self.0.is_empty()));
     }
 
     fn iterate(&self) -> Vec<u64> {

@@ -72,13 +72,16 @@ where
     ) -> Result<RecordShadow<'_, F, A, S>, Error> {
         let guard = self.guard();
         let fresh = self.entries.store(key, value)?;
+        // While the key is about to be hidden, others wait for it: the caller's hasher, which may use
+        // the map, runs before.
         let listed = self.entries.hidden(key);
+        let hashed = self.table.hashed(self.entries.word(key));
         if !listed.enter() {
             return Err(Error::Shadowed);
         }
-        // The key is taken off the list if a later step fails or the caller's hasher panics.
+        // The key is taken off the list if a later step fails.
         let mut struck = Struck(Some(listed));
-        let hidden = self.table.hide(self.entries.word(key), &NotHidden(self.is(&guard, key)))?;
+        let hidden = self.table.hide(hashed, &NotHidden(self.is(&guard, key)))?;
         if hidden.is_some() {
             return Err(Error::Present);
         }
@@ -126,11 +129,13 @@ where
         if !Records::<F, A, S>::fits(key) {
             return Err(Error::NotShadowed);
         }
+        // As in `shadow_insert`: the caller's hasher runs before others wait for the key.
         let listed = self.entries.hidden(key);
+        let hashed = self.table.hashed(self.entries.word(key));
         let record = listed.take().ok_or(Error::NotShadowed)?;
-        // The record is kept again if the caller's hasher panics: the key stays hidden then.
+        // The record is kept again if the key is not found, or a step panics.
         let mut taken = Taken { listed, record: Some(record) };
-        let was_hidden = self.table.unhide(self.entries.word(key), commits.then_some(record));
+        let was_hidden = self.table.unhide(hashed, commits.then_some(record));
         if !was_hidden {
             // No other thread ends a record that this one has taken, so the caller's hasher answers
             // otherwise than when the key was hidden. The record stays on the list.

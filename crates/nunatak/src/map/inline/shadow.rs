@@ -245,7 +245,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn shadow_insert(&self, key: K) -> Result<Shadow<'_, K, V, S>, Error> {
-        match self.table.hide(key.to_word(), &ByWord)? {
+        match self.table.hide(self.table.hashed(key.to_word()), &ByWord)? {
             None => Ok(Shadow { map: self, key }),
             Some(_) => Err(Error::Present),
         }
@@ -316,7 +316,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
     }
 
     fn unhide(&self, key: K, value: Option<V>) -> Result<(), Error> {
-        let is_done = self.table.unhide(key.to_word(), value.map(V::to_word));
+        let is_done = self.table.unhide(self.table.hashed(key.to_word()), value.map(V::to_word));
         if is_done { Ok(()) } else { Err(Error::NotShadowed) }
     }
 }

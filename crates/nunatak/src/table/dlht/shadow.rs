@@ -17,11 +17,20 @@ use crate::sync::{Mode, OpPin, Ordering};
 use crate::table::{ByEntry, Change, KeyTest, Shadowed};
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
+    /// Returns the hash and the tag of a word, for [`hide`](Self::hide) and
+    /// [`unhide`](Self::unhide). May run the caller's hasher.
+    pub(crate) fn hashed(&self, word: u64) -> (u64, u64) {
+        let hash = self.codec.hash(word);
+        (hash, self.codec.tag(word, hash))
+    }
+
     /// Inserts a hidden key, which only inserts look at. Returns the value word of the key if it is
     /// present.
-    pub(crate) fn hide<T: KeyTest>(&self, word: u64, test: &T) -> Result<Option<u64>, Shadowed> {
-        let hash = self.codec.hash(word);
-        let tag = self.codec.tag(word, hash);
+    pub(crate) fn hide<T: KeyTest>(
+        &self,
+        (hash, tag): (u64, u64),
+        test: &T,
+    ) -> Result<Option<u64>, Shadowed> {
         let change = &|_| Change::Keep;
         let before =
             self.apply_slowly(&Request { hash, tag, test, fresh: Some(0), hides: true, change })?;
@@ -32,9 +41,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     }
 
     /// Shows a hidden key with its value, or removes it. Returns false if the key is not hidden.
-    pub(crate) fn unhide(&self, word: u64, value: Option<u64>) -> bool {
-        let hash = self.codec.hash(word);
-        let tag = self.codec.tag(word, hash);
+    pub(crate) fn unhide(&self, (hash, tag): (u64, u64), value: Option<u64>) -> bool {
         let is_done = self.repeat(|pin| self.try_unhide(pin, self.root(pin), (hash, tag), value));
         if is_done {
             self.hidden_keys.add(0, 1_usize.wrapping_neg());
