@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use nunatak::durable::{
     DurableDesign, FileKind, InFile, Map, Options, PeaMultiMap, Recovery, TurboBlobMap,
 };
-use nunatak::{Error, Iceberg, Pea, PeaStats, Turbo, TurboStats};
+use nunatak::{Error, FileError, Iceberg, Pea, PeaStats, Turbo, TurboStats};
 use std::path::Path;
 
 /// The names of the maps on the command line.
@@ -61,6 +61,17 @@ pub(super) trait MapFile: Sized {
     fn open(path: &Path, options: &Options) -> Result<Self, Error>;
     /// Opens the last sync of a file that another process has open.
     fn open_beside(path: &Path) -> Result<Self, Error>;
+    /// Opens a file to read it: its last sync, if another process has it open.
+    fn open_to_read(path: &Path, options: &Options) -> Result<Self, Error> {
+        match Self::open(path, options) {
+            Err(Error::File(FileError::InUse)) => {
+                let map = Self::open_beside(path)?;
+                eprintln!("{}: in use, so this is its last sync", path.display());
+                Ok(map)
+            }
+            other => other,
+        }
+    }
     fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error>;
     fn close(self) -> Result<(), Error>;
     /// Copies the map to a new file and returns how many pairs it has.

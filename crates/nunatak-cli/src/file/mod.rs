@@ -9,10 +9,10 @@ mod pairs;
 use clap::{Args, Subcommand, ValueEnum};
 use datum::Datum as _;
 use maps::{Kind, MapFile};
+use nunatak::Error;
 use nunatak::durable::{
     Durability, IcebergMap, Options, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
 };
-use nunatak::{Error, FileError};
 use pairs::{Format, Pairs};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -347,14 +347,7 @@ fn open<M: MapFile>(path: &Path) -> Result<M, Failure> {
 }
 
 fn open_to_read<M: MapFile>(path: &Path) -> Result<M, Failure> {
-    match M::open(path, &options().read_only(true)) {
-        Err(Error::File(FileError::InUse)) => {
-            let map = at(path, M::open_beside(path))?;
-            eprintln!("{}: in use, so this is its last sync", path.display());
-            Ok(map)
-        }
-        other => at(path, other),
-    }
+    at(path, M::open_to_read(path, &options().read_only(true)))
 }
 
 fn create<M: MapFile>(args: &CreateArgs) -> Done {

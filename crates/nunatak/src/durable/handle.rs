@@ -15,7 +15,7 @@ use super::session::{PORTION, Room, Session, admit, admit_new};
 use super::table::FileTable;
 use crate::error::{Error, FileError};
 use crate::memory::MemoryUsage;
-use crate::memory::durable::{Backing, copy_beside};
+use crate::memory::durable::Backing;
 use crate::table::iceberg::Recovery;
 use crate::table::permit;
 use core::fmt;
@@ -151,40 +151,6 @@ impl<T: MapInFile> FileMap<T> {
         options.check()?;
         let is_memory = options.durability == Durability::PersistentMemory;
         Self::open_in(Backing::open(path.as_ref(), options.read_only, is_memory)?, options)
-    }
-
-    /// Opens the last sync of a file that another process has open and changes, to read it: a
-    /// private copy. What that process does later is not seen; call this again to see it. If no
-    /// process has the file open, this is [`open_with`](Self::open_with) of
-    /// [`read_only`](Options::read_only).
-    ///
-    /// Takes as long as copying the file, and as much room beside it (or in RAM, if the directory
-    /// can't be written to), unless the file system shares blocks. The other process goes on
-    /// meanwhile, but its syncs wait, for ten seconds at most.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open). [`FileError::InUse`] for a file on persistent memory, for an
-    /// [`IcebergMap`](crate::durable::IcebergMap), whose pages change where they are, and if the
-    /// file changes all the time. Then use [`backup`](Self::backup) in that process.
-    ///
-    /// ```
-    /// # use nunatak::durable::PeaMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map: PeaMap<u64, u64> = PeaMap::create(&path)?;
-    /// map.insert(1, 10)?;
-    /// map.sync()?;
-    /// map.insert(1, 11)?;
-    /// let last_sync: PeaMap<u64, u64> = PeaMap::open_beside(&path)?;
-    /// assert_eq!(last_sync.get(&1), Some(10));
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn open_beside(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let (path, options) = (path.as_ref(), Options::new().read_only(true));
-        match Self::open_with(path, &options) {
-            Err(Error::File(FileError::InUse)) => Self::open_in(copy_beside(path)?, &options),
-            other => other,
-        }
     }
 
     /// Opens a file, or creates it if there is none.

@@ -106,7 +106,7 @@ impl<M: Medium> UndoLog<M> {
     }
 
     fn set_len(&self, records: usize) {
-        // Release: after the record, or after the changes, for who reads what a killed process
+        // Release: after the record, or after the changes, for the reader of what a killed process
         // leaves.
         self.medium.store_first(self.pairs.at(0), word_of_len(records as u64), Release);
         self.medium.flush(self.pairs.at(0), 1);
