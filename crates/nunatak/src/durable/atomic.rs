@@ -81,14 +81,23 @@ where
     let bytes = count.saturating_mul(size_of::<Replaced>());
     made.try_reserve_exact(count).map_err(|_| Error::OutOfMemory { bytes })?;
     table.alone(|| {
-        make_all(table, count, change, made).inspect_err(|_| {
-            if take_back(table, |_, _| {}).is_err() {
-                // The file still says that the batch has not ended, so further changes would be
-                // lost when it is opened.
-                PagedTable::pool(table).poison();
-            }
-        })
+        let unended = Unended(table);
+        let result = make_all(table, count, change, made);
+        if result.is_ok() || take_back(table, |_, _| {}).is_ok() {
+            core::mem::forget(unended);
+        }
+        result
     })
+}
+
+/// A batch whose log was not emptied. The file says that it has not ended, so further changes would
+/// be lost when it is opened: if this is dropped, also by a panic, there are none.
+struct Unended<'t, T: PagedTable>(&'t T);
+
+impl<T: PagedTable> Drop for Unended<'_, T> {
+    fn drop(&mut self) {
+        PagedTable::pool(self.0).poison();
+    }
 }
 
 fn make_all<T, K>(
