@@ -54,7 +54,7 @@ fn is_found<M: Batches>(persistency: Persistency, bug: Bug) -> bool {
     if bug == Bug::ExtentUnflushed {
         return is_found_in(&extents(), Thoroughness { moments: 401, ..GLANCE });
     }
-    if bug == Bug::VersionOverwritten {
+    if matches!(bug, Bug::VersionOverwritten | Bug::FoundPagesNotSummed) {
         seed(Some(bug));
         let found = catch_unwind(|| killed_again_and_again::<M>(12)).is_err();
         seed(None);
@@ -118,6 +118,8 @@ fn seeded_bugs_are_found() {
         (Lines, Bug::StashNotRestored),
         (Lines, Bug::ExtentUnflushed),
         (Pages, Bug::TornVersionsKept),
+        (Pages, Bug::SumsAfterBarrier),
+        (Pages, Bug::FoundPagesNotSummed),
         (Pages, Bug::VersionOverwritten),
         (Pages, Bug::EpochBeforeBarrier),
         (Pages, Bug::EpochUnsynced),

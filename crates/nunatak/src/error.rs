@@ -90,7 +90,7 @@ pub enum FileError {
     OlderVersion {
         /// The file's version.
         found: u32,
-        /// The only version that this library knows.
+        /// The earliest version that this library reads.
         known: u32,
     },
     /// The file was written by a machine of the other endianness.
@@ -162,7 +162,7 @@ impl fmt::Display for FileError {
             ),
             Self::OlderVersion { found, known } => write!(
                 f,
-                "the file is of version {found} of the format, and only {known} can be read"
+                "the file is of version {found} of the format, and {known} is the earliest that can be read"
             ),
             Self::OtherEndianness => {
                 f.write_str("the file is of a machine of the other endianness")

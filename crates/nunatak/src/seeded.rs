@@ -105,6 +105,8 @@ pub enum Bug {
     VersionOverwritten,
     EpochBeforeBarrier,
     EpochUnsynced,
+    SumsAfterBarrier,
+    FoundPagesNotSummed,
     DescriptorUnflushed,
     ChildrenUnfenced,
     ParentUnfenced,

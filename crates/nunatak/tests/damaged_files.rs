@@ -199,8 +199,13 @@ impl Test for Located {
         let damaged = Damaged::new(kind, true);
         let used: Vec<usize> =
             (PAGE..damaged.image.len()).filter(|&at| damaged.image[at] != 0).collect();
-        // From the beginning of a bucket, or of the longest byte string, to its end.
-        let reach = if kind.name == "turbo-blobs" { 71_000 } else { 256 };
+        // From the beginning of a slot's block, of a page with a checksum, or of the longest byte
+        // string, to its end.
+        let reach = match kind.name {
+            "iceberg" => 256,
+            "turbo-blobs" => 71_000,
+            _ => 4096,
+        };
         let (mut located, mut near) = (0, 0);
         for &at in used.iter().step_by(used.len() / 300 + 1) {
             let mut image = damaged.image.clone();
@@ -220,7 +225,7 @@ impl Test for Located {
     }
 }
 
-/// Mostly an error names a byte of the damaged bucket, slot or byte string. A wrong descriptor or
+/// Mostly an error names a byte of the damaged page, slot or byte string. A wrong descriptor or
 /// word of a page's map is noticed in a slot, and of two entries that contradict each other either
 /// may be named.
 #[test]

@@ -3,7 +3,8 @@
 use super::datum::Datum;
 use clap::ValueEnum;
 use nunatak::durable::{
-    DurableDesign, FileKind, InFile, Map, Options, PeaMultiMap, Recovery, TurboBlobMap,
+    DurableDesign, FileKind, InFile, Map, Options, PageChecksums, PeaMultiMap, Recovery,
+    TurboBlobMap,
 };
 use nunatak::{Error, FileError, Iceberg, Pea, PeaStats, Turbo, TurboStats};
 use std::path::Path;
@@ -93,6 +94,8 @@ pub(super) trait MapFile: Sized {
     fn file_bytes(&self) -> u64;
     fn load_factor(&self) -> f64;
     fn verify(&self) -> Result<usize, Error>;
+    /// Returns how many pages have checksums, if the file has any.
+    fn checksums(&self) -> Option<PageChecksums>;
     fn shrink(&self) -> Result<(), Error>;
     fn recovery(&self) -> Recovery;
     /// Returns the statistics that only this kind of map has.
@@ -144,6 +147,10 @@ macro_rules! all_have {
 
         fn verify(&self) -> Result<usize, Error> {
             self.verify()
+        }
+
+        fn checksums(&self) -> Option<PageChecksums> {
+            self.page_checksums()
         }
 
         fn shrink(&self) -> Result<(), Error> {

@@ -512,6 +512,12 @@ fn verify<M: MapFile>(args: &PathArgs) -> Done {
     let map = open_to_read::<M>(&args.path)?;
     let pairs = at(&args.path, map.verify())?;
     println!("{pairs} pairs, all where they belong");
+    if let Some(pages) = map.checksums() {
+        println!("{} pages as their checksums say", pages.compared);
+        if pages.changed > 0 {
+            println!("{} pages changed since the last sync: without checksums", pages.changed);
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 

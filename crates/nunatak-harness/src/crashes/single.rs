@@ -233,6 +233,13 @@ pub fn killed_again_and_again<M: Crashable>(kills: u64) {
         simulation = simulation.again(&simulation.crash(simulation.moment()).latest());
         core::mem::forget(map);
     }
+    // Pages of all these processes become durable together.
+    let map: M = M::open(&simulation, &options).expect("the map");
+    map.make_durable().expect("a sync");
+    assert_eq!(map.check(), Ok(KEYS as usize));
+    let image = simulation.crash(simulation.moment()).latest();
+    let map: M = M::open(&Simulation::of(&image, Persistency::Pages), &options).expect("the map");
+    assert_eq!((map.check(), map.value(0)), (Ok(KEYS as usize), Some(kills)));
 }
 
 /// Checks that byte strings that a power cut may restore are kept, whatever a map stores later: in

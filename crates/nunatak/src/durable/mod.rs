@@ -105,7 +105,7 @@ pub use blobs::{BlobsInFile, TurboBlobMap};
 pub use content::MapInFile;
 pub use crash::Crash;
 pub use designs::{DurableDesign, InFile};
-pub use handle::FileMap;
+pub use handle::{FileMap, PageChecksums};
 pub use iceberg::IcebergMap;
 pub use kind::FileKind;
 pub use multi::PeaMultiMap;

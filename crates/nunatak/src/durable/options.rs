@@ -54,6 +54,7 @@ pub struct Options {
     pub(super) journal: Option<u64>,
     pub(super) huge_pages: bool,
     pub(super) after_power_cut: bool,
+    pub(super) page_checksums: bool,
     pub(super) segment_buckets: usize,
     pub(super) turbo: crate::table::turbo::Config,
 }
@@ -70,6 +71,7 @@ impl Default for Options {
             journal: None,
             huge_pages: false,
             after_power_cut: false,
+            page_checksums: true,
             segment_buckets: crate::table::pea::Config::default().buckets,
             turbo: crate::table::turbo::Config::default(),
         }
@@ -216,6 +218,28 @@ impl Options {
         self
     }
 
+    /// Sets whether a new file keeps a checksum for each of its pages of 4 KiB; by default it does.
+    /// A sync computes the checksums of the pages that have changed since the last one: 0.2 % of
+    /// the file. [`verify`](crate::durable::FileMap::verify) compares all of them, and the first use
+    /// of a page since the file was opened compares that page's
+    /// ([`damage`](crate::durable::FileMap::damage)). A file keeps what it was created with. An
+    /// [`IcebergMap`](crate::durable::IcebergMap), and files on persistent memory, have none.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Options, PeaMap};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let options = Options::new().page_checksums(false);
+    /// let map: PeaMap<u64, u64> = PeaMap::create_with(&path, &options)?;
+    /// assert!(map.page_checksums().is_none());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn page_checksums(mut self, page_checksums: bool) -> Self {
+        self.page_checksums = page_checksums;
+        self
+    }
+
     /// Sets how many buckets of 256 bytes a segment of a [`PeaMap`](crate::durable::PeaMap) has: a
     /// power of two from 2 to 65,536, by default 2048. A file keeps the value that it was created
     /// with.
@@ -297,6 +321,7 @@ impl Options {
             journal: self.journal.unwrap_or(by_default),
             huge_pages: self.huge_pages,
             after_power_cut: self.after_power_cut,
+            page_checksums: self.page_checksums,
         }
     }
 

@@ -108,7 +108,7 @@ fn refusal(table: &impl FileTable) -> Result<(), Error> {
     } else if table.pool().backing().is_read_only() {
         FileError::ReadOnly
     } else {
-        FileError::Poisoned
+        return Err(table.pool().poison_error());
     };
     Err(error.into())
 }

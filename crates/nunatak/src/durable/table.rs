@@ -31,6 +31,11 @@ pub trait FileTable: Send + Sync {
     fn found(&self) -> usize {
         0
     }
+    /// How many pages there are, and how many of them have a checksum.
+    #[doc(hidden)]
+    fn checksums(&self) -> Option<(usize, usize)> {
+        None
+    }
     /// Stores what the next open of the file needs.
     #[doc(hidden)]
     fn prepare_close(&self) -> Result<(), Error> {
@@ -107,6 +112,10 @@ impl<T: PagedTable> FileTable for T {
 
     fn found(&self) -> usize {
         PagedTable::found(self)
+    }
+
+    fn checksums(&self) -> Option<(usize, usize)> {
+        self.medium().checksums()
     }
 
     fn prepare_close(&self) -> Result<(), Error> {

@@ -44,6 +44,8 @@ pub enum Part {
     /// What a batch of changes that is under way has replaced.
     Undo = 16,
     UndoMap = 17,
+    /// Checksums of the pages of the part `Pages`.
+    Sums = 18,
 }
 
 #[cfg(durable)]

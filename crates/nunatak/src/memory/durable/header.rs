@@ -30,8 +30,10 @@ use crate::error::{Error, FileError};
 use crate::sync::{AtomicU64, Ordering};
 
 const MAGIC: [u8; 8] = *b"NUNATAK\n";
-/// The version of the format that this code reads and writes.
-pub(super) const VERSION: u32 = 2;
+/// The version of the format that this code writes.
+pub(super) const VERSION: u32 = 3;
+/// The earliest version that this code reads, and changes as what it is.
+const OLDEST: u32 = 2;
 /// This constant has another value on a machine of the other endianness.
 const ENDIANNESS: u32 = 0x0102_0304;
 
@@ -182,8 +184,8 @@ fn decode(page: &[u8; HEADER], kind: Kind) -> Result<Description, Error> {
     if word(CHECKSUM_AT) != u64::from(crc32fast::hash(&page[..CHECKSUM_AT])) {
         return Err(FileError::corrupt_at("the checksum of the header", CHECKSUM_AT as u64).into());
     }
-    if half(8) < VERSION {
-        return Err(FileError::OlderVersion { found: half(8), known: VERSION }.into());
+    if half(8) < OLDEST {
+        return Err(FileError::OlderVersion { found: half(8), known: OLDEST }.into());
     }
     if word(16) != kind as u64 {
         return Err(FileError::OtherKind { what: "kind of map" }.into());
@@ -306,7 +308,7 @@ mod tests {
         }
         let checksum = u64::from(crc32fast::hash(&page[..CHECKSUM_AT]));
         page[CHECKSUM_AT..IDENTITY].copy_from_slice(&checksum.to_ne_bytes());
-        let older = Err(FileError::OlderVersion { found: 1, known: VERSION }.into());
+        let older = Err(FileError::OlderVersion { found: 1, known: OLDEST }.into());
         assert_eq!(decode(&page, Kind::Iceberg), older);
         page[..16].fill(0);
         assert_eq!(decode(&page, Kind::Iceberg), Err(FileError::NotAMap.into()));

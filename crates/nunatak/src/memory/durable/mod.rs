@@ -20,6 +20,8 @@ mod flush;
 mod header;
 mod journal;
 mod owner;
+mod page_sums;
+mod page_versions;
 mod paged;
 mod pool;
 mod recorder;

@@ -6,9 +6,11 @@
 //! 2. An element is stored to only if its page was made writable in the present operation.
 
 use super::PAGE as EXTENT;
+use super::page_sums::Placed;
+use super::page_versions::{MAP_BYTES, Map, PAGE_BYTES, PAGE_SHIFT, Version, Versions};
 use super::pool::Pool;
-use super::region::{Durable, PoolRegion};
-use super::shadow_pages::{MAP_BYTES, Map, PAGE_BYTES, PAGE_SHIFT, ShadowPages, Version, Versions};
+use super::region::{Durable, PoolRegion, grown};
+use super::shadow_pages::ShadowPages;
 use crate::error::{Error, FileError};
 use crate::memory::{Heap, HeapRegion, Medium, Memory, MemoryUsage, Part, Region};
 use crate::sync::{AtomicPair, AtomicU64, Ordering};
@@ -58,6 +60,12 @@ impl Paged {
     #[inline(always)]
     pub(crate) fn is_tight(&self) -> bool {
         self.copies.as_ref().is_some_and(|copies| copies.is_tight())
+    }
+
+    /// Returns how many pages there are, and how many of them have a checksum. Nothing if the file
+    /// keeps no checksums of pages.
+    pub(crate) fn checksums(&self) -> Option<(usize, usize)> {
+        self.copies.as_ref().and_then(|copies| copies.checksums())
     }
 
     /// Whether the power was cut since the file was open last.
@@ -366,6 +374,7 @@ impl Copied {
     fn look_up(&self, page: usize) -> Version {
         let Some(versions) = self.map().get(page) else { return Version(0) };
         let latest = self.copies.latest(versions);
+        self.copies.check_found(Placed { part: self.part, page, version: latest });
         // Acquire: as in the load; another thread may have changed the word since.
         let word = self.word(page);
         match word.compare_exchange(0, latest.0, Ordering::AcqRel, Ordering::Acquire) {
@@ -394,6 +403,8 @@ impl Copied {
     #[cold]
     fn copy(&self, page: usize) -> Result<(), Error> {
         let versions = self.map().get(page).ok_or(Error::CapacityOverflow)?;
+        // So that the checksum of the copied page is compared.
+        self.version(page);
         self.copies.copy(versions, self.word(page))
     }
 
@@ -429,7 +440,8 @@ impl Drop for Copied {
 }
 
 impl PagedRegion {
-    /// Returns an error if the map names pages that are not in the file.
+    /// Returns an error if the map names pages that are not in the file, or if a page is not as its
+    /// checksum says.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self {
             Self::Copied(region) if !region.is_sound() => {
@@ -438,20 +450,10 @@ impl PagedRegion {
             Self::Copied(region) if !region.copies.has_zeros() => {
                 Err(FileError::corrupt("the page of zeros is none").into())
             }
-            _ => Ok(()),
+            Self::Copied(region) => region.copies.check_sums(region.part, region.map()),
+            Self::Direct(_) => Ok(()),
         }
     }
-}
-
-/// Grows a part by an eighth at least, since a file has room for few extents.
-fn grown(region: &PoolRegion, bytes: usize) -> Result<(), Error> {
-    let before = region.committed();
-    if bytes <= before {
-        return region.resize(bytes);
-    }
-    let eighth = (before + before / 8).min(region.reserved());
-    let resized = region.resize(eighth.max(bytes));
-    if eighth > bytes { resized.or_else(|_| region.resize(bytes)) } else { resized }
 }
 
 impl Region for PagedRegion {

@@ -40,6 +40,8 @@ pub(crate) struct Wanted {
     pub(crate) huge_pages: bool,
     /// Whether the power was cut, though the header may say otherwise: the file is a copy.
     pub(crate) after_power_cut: bool,
+    /// Whether a new file keeps checksums of its pages.
+    pub(crate) page_checksums: bool,
 }
 
 /// An open file.
@@ -60,6 +62,8 @@ pub struct Pool {
     pub(super) is_repeated: AtomicBool,
     pub(super) wanted: Wanted,
     is_poisoned: AtomicBool,
+    /// The first damage that was noticed since the file was opened.
+    damage: OnceLock<Error>,
     owner: Owner,
 }
 
@@ -131,6 +135,7 @@ impl Pool {
             is_repeated: AtomicBool::new(false),
             wanted,
             is_poisoned: AtomicBool::new(false),
+            damage: OnceLock::new(),
             owner: Owner::new(!is_read_only)?,
         };
         page.check()?;
@@ -213,6 +218,23 @@ impl Pool {
     pub(crate) fn poison(&self) {
         self.is_poisoned.store(true, Ordering::Relaxed);
         self.owner.close_to_changes();
+    }
+
+    /// Notes that a part of the file is damaged. From here on nothing is changed any more, so that
+    /// the file stays as it was at the last sync.
+    pub(super) fn note_damage(&self, error: Error) {
+        let _ = self.damage.set(error);
+        self.poison();
+    }
+
+    /// Returns the first damage that was noticed since the file was opened.
+    pub(crate) fn damage(&self) -> Option<Error> {
+        self.damage.get().copied()
+    }
+
+    /// Returns the error of changes if the pool is poisoned.
+    pub(crate) fn poison_error(&self) -> Error {
+        self.damage().unwrap_or(FileError::Poisoned.into())
     }
 
     /// Whether the file may be changed: it is not poisoned, was not opened to be read, and not by
@@ -449,7 +471,7 @@ impl Pool {
             return Err(FileError::Forked.into());
         }
         if self.is_poisoned() {
-            return Err(FileError::Poisoned.into());
+            return Err(self.poison_error());
         }
         let mut table = self.extents.lock();
         let end = table.end();

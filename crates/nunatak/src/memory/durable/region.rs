@@ -203,6 +203,17 @@ impl Drop for PoolRegion {
     }
 }
 
+/// Grows a part by an eighth at least, since a file has room for few extents.
+pub(super) fn grown(region: &PoolRegion, bytes: usize) -> Result<(), Error> {
+    let before = region.committed();
+    if bytes <= before {
+        return region.resize(bytes);
+    }
+    let eighth = (before + before / 8).min(region.reserved());
+    let resized = region.resize(eighth.max(bytes));
+    if eighth > bytes { resized.or_else(|_| region.resize(bytes)) } else { resized }
+}
+
 impl Region for PoolRegion {
     fn base(&self) -> NonNull<u8> {
         self.base

@@ -9,12 +9,6 @@
 //! sync, and older versions of these pages are still there. When all of an epoch is durable, the
 //! header says so, and the versions that it has replaced are free.
 //!
-//! ```text
-//! map      4 words a page: its last versions, in no order
-//! version  63 … 28   27 … 0
-//!          | epoch   | page of the file's part; 0: none, it reads as zero |
-//! ```
-//!
 //! - **After a power cut** (the machine was started again since) versions of epochs later than the
 //!   header's are dropped. The rest is the whole table as it was at one instant between changes.
 //! - **After the end of the process** all its stores are there, in the order of the program, and
@@ -37,6 +31,10 @@
 
 use super::PAGE as EXTENT;
 use super::header::Field;
+use super::page_sums::{PageSums, Placed};
+use super::page_versions::{
+    Map, NUMBER_BITS, PAGE_BYTES, PAGE_SHIFT, VERSIONS, Version, Versions, until,
+};
 use super::pool::Pool;
 use super::region::PoolRegion;
 use crate::error::{Error, FileError};
@@ -46,50 +44,8 @@ use crate::sync::{AtomicU64, Mutex, Ordering, fence};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
 
-pub(super) const PAGE_SHIFT: u32 = 12;
-pub(super) const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
-const WORDS: usize = PAGE_BYTES / 8;
-/// The number of versions of a page that a map has room for.
-const VERSIONS: usize = 4;
-/// The bytes of a map for one page.
-pub(super) const MAP_BYTES: usize = VERSIONS * 8;
-const NUMBER_BITS: u32 = 28;
-
 /// The number of pages kept free for changes of existing pages.
 const MARGIN: usize = 64;
-
-/// A version of a page: its epoch and its place. As numbers, later versions are larger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Version(pub(super) u64);
-
-impl Version {
-    const NONE: Self = Self(0);
-
-    fn new(epoch: u64, number: usize) -> Self {
-        Self(epoch << NUMBER_BITS | number as u64)
-    }
-
-    #[inline(always)]
-    pub(super) fn epoch(self) -> u64 {
-        self.0 >> NUMBER_BITS
-    }
-
-    #[inline(always)]
-    pub(super) fn number(self) -> usize {
-        self.0 as usize & ((1 << NUMBER_BITS) - 1)
-    }
-}
-
-/// The versions of a page in its part's map.
-#[derive(Debug)]
-#[repr(C, align(32))]
-pub(super) struct Versions([AtomicU64; VERSIONS]);
-
-/// Returns the latest version that is not later than an epoch.
-fn until(versions: [Version; VERSIONS], epoch: u64) -> Version {
-    let of_then = versions.into_iter().filter(|version| version.epoch() <= epoch);
-    of_then.max().unwrap_or(Version::NONE)
-}
 
 #[derive(Debug)]
 struct State {
@@ -105,24 +61,10 @@ struct State {
     maps: Vec<Map>,
 }
 
-/// The addresses of a part's map and of its words.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Map {
-    pub(super) part: Part,
-    pub(super) pages: usize,
-    pub(super) versions: usize,
-    pub(super) words: usize,
-}
-
-impl Map {
-    /// Returns the versions of all pages, and the words of the versions that count.
-    fn all(&self) -> (&[Versions], &[AtomicU64]) {
-        // SAFETY: of a live region, since a region that is dropped takes its map off the list; both
-        // arrays have so many elements.
-        unsafe {
-            let versions = core::slice::from_raw_parts(self.versions as *const _, self.pages);
-            (versions, core::slice::from_raw_parts(self.words as *const _, self.pages))
-        }
+impl State {
+    /// Returns the part and the page whose versions these are.
+    fn place_of(&self, versions: &Versions) -> Option<(Part, usize)> {
+        self.maps.iter().find_map(|map| Some((map.part, map.page_of(versions)?)))
     }
 }
 
@@ -131,6 +73,7 @@ impl Map {
 pub(super) struct ShadowPages {
     pool: Arc<Pool>,
     pages: PoolRegion,
+    sums: Option<PageSums>,
     /// The number of pages when the file was opened, and the first epoch since.
     found: usize,
     first: u64,
@@ -149,9 +92,11 @@ impl ShadowPages {
         let bytes = bytes.min(PAGE_BYTES << NUMBER_BITS);
         let pages = PoolRegion::reserve(pool, Part::Pages, bytes)?;
         let found = pages.committed() / PAGE_BYTES;
-        if pages.committed() == 0 {
+        let sums = PageSums::new(pool, pages.reserved() / PAGE_BYTES, found == 0)?;
+        if found == 0 {
             // In a new file: the page that reads as zero.
             pages.resize(EXTENT)?;
+            sums.as_ref().map_or(Ok(()), |sums| sums.grow(EXTENT / PAGE_BYTES))?;
         }
         let durable = pool.root();
         // A number that no version has.
@@ -164,6 +109,7 @@ impl ShadowPages {
         Ok(Self {
             pool: Arc::clone(pool),
             pages,
+            sums,
             found,
             first: epoch,
             epoch: AtomicU64::new(epoch),
@@ -282,6 +228,9 @@ impl ShadowPages {
     pub(super) fn copy(&self, versions: &Versions, word: &AtomicU64) -> Result<(), Error> {
         if self.pool.backing.is_read_only() {
             // Changes stay in this process.
+            if let Some(sums) = &self.sums {
+                sums.note_private(self.latest(versions).number());
+            }
             return Ok(());
         }
         let mut state = self.state.lock();
@@ -307,7 +256,7 @@ impl ShadowPages {
         let (from, to) = (self.words(before.number()), self.words(number));
         // Relaxed: no thread changes a page of an earlier epoch, and the lock orders the thread
         // that copied it.
-        let words: [u64; WORDS] = core::array::from_fn(|at| from[at].load(Relaxed));
+        let words: [u64; PAGE_BYTES / 8] = core::array::from_fn(|at| from[at].load(Relaxed));
         self.pool.backing.store_page(to.as_ptr().cast(), &words, || {
             // Relaxed: published by the version. A reader of the place's former page finds out by
             // `recycled`.
@@ -350,6 +299,12 @@ impl ShadowPages {
         self.store(&versions.0[of_now.or_else(oldest).unwrap_or(0)], version);
         // Release: the page's contents come before.
         word.store(version.0, Ordering::Release);
+        if let Some(sums) = &self.sums
+            && number != 0
+            && let Some((part, page)) = state.place_of(versions)
+        {
+            sums.note(Placed { part, page, version });
+        }
         let number = before.number() as u32;
         if number == 0 {
             return;
@@ -380,7 +335,7 @@ impl ShadowPages {
         // mapped, and holds atomic words only.
         unsafe {
             let first = self.base().add(number * PAGE_BYTES).cast::<AtomicU64>();
-            core::slice::from_raw_parts(first, WORDS)
+            core::slice::from_raw_parts(first, PAGE_BYTES / 8)
         }
     }
 
@@ -427,9 +382,13 @@ impl ShadowPages {
         let before = self.pages.committed();
         let least = (before + pages * PAGE_BYTES).next_multiple_of(EXTENT);
         let eighth = (before + before / 8).next_multiple_of(EXTENT).min(self.pages.reserved());
-        let grown = self.pages.resize(eighth.max(least));
+        let resize = |bytes: usize| {
+            let sums = self.sums.as_ref().map(|sums| sums.grow(bytes / PAGE_BYTES));
+            sums.unwrap_or(Ok(())).and_then(|()| self.pages.resize(bytes))
+        };
+        let grown = resize(eighth.max(least));
         if eighth > least {
-            grown.or_else(|_| self.pages.resize(least))?
+            grown.or_else(|_| resize(least))?
         } else {
             grown?
         }
@@ -473,6 +432,9 @@ impl ShadowPages {
             self.begin(state.syncing + 1);
         });
         let synced = self.state.lock().syncing;
+        if !seeded(Bug::SumsAfterBarrier) {
+            self.store_sums(synced);
+        }
         if !seeded(Bug::EpochBeforeBarrier) {
             self.pool.barrier()?;
         }
@@ -494,6 +456,78 @@ impl ShadowPages {
         Ok(())
     }
 
+    /// Stores the checksums of the pages of the epoch that a sync makes durable.
+    fn store_sums(&self, synced: u64) {
+        let Some(sums) = &self.sums else { return };
+        let mut ended = sums.take_until(synced);
+        if sums.take_lack() {
+            // Epochs of a process that was killed become durable now, too.
+            let state = self.state.lock();
+            for map in &state.maps {
+                for (page, versions) in map.all().0.iter().enumerate() {
+                    let version = until(self.load(versions), synced);
+                    if version.epoch() > sums.found() && version.epoch() < self.first {
+                        ended.push(Placed { part: map.part, page, version });
+                    }
+                }
+            }
+        }
+        let is_there =
+            |number: usize| number != 0 && (number + 1) * PAGE_BYTES <= self.pages.committed();
+        for placed in ended.into_iter().filter(|placed| is_there(placed.version.number())) {
+            sums.store(placed, self.words(placed.version.number()));
+        }
+    }
+
+    /// Compares the checksum of a page that was found in the file, before its first use.
+    pub(super) fn check_found(&self, placed: Placed) {
+        if let Some(sums) = &self.sums
+            && placed.version.epoch() <= sums.found()
+            && let Err(error) = self.check_sum(sums, placed)
+        {
+            self.pool.note_damage(error);
+        }
+    }
+
+    /// Compares the checksums of all pages of a part that have one.
+    pub(super) fn check_sums(&self, part: Part, map: &[Versions]) -> Result<(), Error> {
+        let Some(sums) = &self.sums else { return Ok(()) };
+        let durable = self.durable();
+        for (page, versions) in map.iter().enumerate() {
+            let version = self.latest(versions);
+            if version.epoch() <= durable {
+                self.check_sum(sums, Placed { part, page, version })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_sum(&self, sums: &PageSums, placed: Placed) -> Result<(), Error> {
+        let number = placed.version.number();
+        let before = self.recycled();
+        if number == 0 || sums.is_right(placed, self.words(number)) {
+            return Ok(());
+        }
+        // The page may have been given out again meanwhile.
+        fence(Ordering::Acquire);
+        if self.recycled() != before {
+            return Ok(());
+        }
+        let wrong = FileError::corrupt("a page is not as its checksum says").into();
+        Err(self.pool.locate(self.words(number).as_ptr(), wrong))
+    }
+
+    /// Returns how many pages there are, and how many of them have a checksum.
+    pub(super) fn checksums(&self) -> Option<(usize, usize)> {
+        self.sums.as_ref()?;
+        let state = self.state.lock();
+        let all = state.maps.iter().flat_map(|map| map.all().0);
+        let latest = all.map(|versions| self.latest(versions)).filter(|one| one.number() != 0);
+        Some(latest.fold((0, 0), |(pages, with), version| {
+            (pages + 1, with + usize::from(version.epoch() <= state.durable))
+        }))
+    }
+
     /// Gives the pages behind the last needed one back to the system. The caller has just synced,
     /// and no thread changes anything.
     pub(super) fn trim(&self) {
@@ -513,6 +547,9 @@ impl ShadowPages {
         self.pages.release((end * PAGE_BYTES).next_multiple_of(EXTENT).max(EXTENT));
         let left = self.pages.committed();
         if left < before {
+            if let Some(sums) = &self.sums {
+                sums.shrink(left / PAGE_BYTES);
+            }
             free.retain(|&number| (number as usize) < left / PAGE_BYTES);
         }
     }

@@ -109,7 +109,7 @@ impl Pool {
             return Err(FileError::Forked.into());
         }
         if self.is_poisoned() {
-            return Err(FileError::Poisoned.into());
+            return Err(self.poison_error());
         }
         let expected = self.file_bytes();
         let bytes = self.actual_bytes()?;
