@@ -228,6 +228,25 @@ fn name_of(input: &str) -> &'static str {
 }
 
 #[test]
+fn a_damaged_file_is_salvaged() {
+    for map in MAPS {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = directory.path();
+        ends_with(0, &["put", "a.map", "7", "49", "--map", map], at);
+        let mut bytes = std::fs::read(at.join("a.map")).expect("the file");
+        // The session, in both copies of the header.
+        [128, 4096 + 128].into_iter().for_each(|byte| bytes[byte] ^= 1);
+        std::fs::write(at.join("a.map"), bytes).expect("the file");
+        assert!(ends_with(3, &["get", "a.map", "7"], at).1.contains("header"));
+        assert_eq!(ends_with(0, &["get", "a.map", "7", "--forced"], at).0, "49\n", "{map}");
+        let (out, error) = ends_with(0, &["salvage", "a.map", "new.map"], at);
+        assert!(out.starts_with("1 pairs, and 0") && error.contains("header"), "{out}{error}");
+        assert_eq!(ends_with(0, &["get", "new.map", "7"], at).0, "49\n", "{map}");
+        assert!(ends_with(3, &["salvage", "a.map", "new.map"], at).1.contains("exists"));
+    }
+}
+
+#[test]
 fn a_backup_is_a_map() {
     for map in MAPS {
         let directory = tempfile::tempdir().expect("a directory");

@@ -56,7 +56,7 @@ fn is_found<M: Batches>(persistency: Persistency, bug: Bug) -> bool {
     }
     if matches!(bug, Bug::VersionOverwritten | Bug::FoundPagesNotSummed) {
         seed(Some(bug));
-        let found = catch_unwind(|| killed_again_and_again::<M>(12)).is_err();
+        let found = catch_unwind(|| killed_again_and_again::<M>(13)).is_err();
         seed(None);
         return found;
     }

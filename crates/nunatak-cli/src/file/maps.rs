@@ -3,7 +3,7 @@
 use super::datum::Datum;
 use clap::ValueEnum;
 use nunatak::durable::{
-    DurableDesign, FileKind, InFile, Map, Options, PageChecksums, PeaMultiMap, Recovery,
+    DurableDesign, FileKind, InFile, Map, Options, PageChecksums, PeaMultiMap, Recovery, Salvaged,
     TurboBlobMap,
 };
 use nunatak::{Error, FileError, Iceberg, Pea, PeaStats, Turbo, TurboStats};
@@ -75,6 +75,8 @@ pub(super) trait MapFile: Sized {
     }
     fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error>;
     fn close(self) -> Result<(), Error>;
+    /// Makes a new file of what can be read of a damaged one.
+    fn salvage(path: &Path, new: &Path) -> Result<Salvaged, Error>;
     /// Copies the map to a new file and returns how many pairs it has.
     fn back_up(&self, path: &Path) -> Result<usize, Error>;
     /// Stores pairs and returns how many were new.
@@ -123,6 +125,10 @@ macro_rules! all_have {
 
         fn close(self) -> Result<(), Error> {
             self.close()
+        }
+
+        fn salvage(path: &Path, new: &Path) -> Result<Salvaged, Error> {
+            Self::salvage(path, new)
         }
 
         fn back_up(&self, path: &Path) -> Result<usize, Error> {

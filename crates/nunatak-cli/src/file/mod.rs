@@ -5,15 +5,17 @@ mod datum;
 mod dump;
 mod maps;
 mod pairs;
+mod salvage;
 
 use clap::{Args, Subcommand, ValueEnum};
 use datum::Datum as _;
 use maps::{Kind, MapFile};
 use nunatak::Error;
 use nunatak::durable::{
-    Durability, IcebergMap, Options, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
+    Durability, Forced, IcebergMap, Options, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
 };
 use pairs::{Format, Pairs};
+use salvage::salvage as salvage_file;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,6 +23,9 @@ use std::sync::OnceLock;
 
 /// Whether files that were not closed are taken for ones that a power cut has left.
 static AFTER_POWER_CUT: OnceLock<bool> = OnceLock::new();
+
+/// Whether damaged files are read.
+static FORCED: OnceLock<bool> = OnceLock::new();
 
 /// The exit code if a key is absent.
 const ABSENT: u8 = 1;
@@ -44,6 +49,10 @@ pub(crate) struct FileArgs {
     /// image of a disk or of a virtual machine that was made while the file was open.
     #[arg(long, global = true)]
     after_power_cut: bool,
+    /// Read a damaged file, and leave out what is wrong. Only for what reads: get, scan, stats, dump
+    /// and backup.
+    #[arg(long, global = true)]
+    forced: bool,
     #[command(subcommand)]
     command: FileCommand,
 }
@@ -70,6 +79,8 @@ enum FileCommand {
     Compact(PathArgs),
     /// Copy the map to a new file.
     Backup(BackupArgs),
+    /// Make a new file of all that can still be read from a damaged one, and print what is wrong.
+    Salvage(salvage::SalvageArgs),
     /// Write all pairs as of one moment.
     Dump(DumpArgs),
     /// Create a file from what `dump` wrote.
@@ -285,6 +296,7 @@ type Done = Result<ExitCode, Failure>;
 pub(crate) fn run(args: &FileArgs) -> ExitCode {
     // Before any file is opened, and once.
     let _ = AFTER_POWER_CUT.set(args.after_power_cut);
+    let _ = FORCED.set(args.forced);
     let done = run_command(&args.command);
     match done {
         Ok(code) => code,
@@ -311,6 +323,7 @@ fn run_command(command: &FileCommand) -> Done {
         FileCommand::Verify(args) => of_kind!(kind_of(&args.path)?, verify(args)),
         FileCommand::Compact(args) => of_kind!(kind_of(&args.path)?, compact(args)),
         FileCommand::Backup(args) => of_kind!(kind_of(&args.path)?, backup(args)),
+        FileCommand::Salvage(args) => of_kind!(kind_of(&args.path)?, salvage_file(args)),
         FileCommand::Dump(args) => {
             let kind = kind_of(&args.path)?;
             of_kind!(kind, dump(args, kind))
@@ -347,7 +360,14 @@ fn open<M: MapFile>(path: &Path) -> Result<M, Failure> {
 }
 
 fn open_to_read<M: MapFile>(path: &Path) -> Result<M, Failure> {
-    at(path, M::open_to_read(path, &options().read_only(true)))
+    let options = options().read_only(true);
+    at(
+        path,
+        match FORCED.get() {
+            Some(true) => M::open(path, &options.forced(Forced::Everything)),
+            _ => M::open_to_read(path, &options),
+        },
+    )
 }
 
 fn create<M: MapFile>(args: &CreateArgs) -> Done {

@@ -298,6 +298,23 @@ impl MapInFile for BlobsInFile {
         self.map.iter()
     }
 
+    fn whole_entries(&self) -> impl Iterator<Item = Self::Entry> {
+        // Each byte string is compared with its checksum.
+        self.map.iter().filter(|(key, value)| {
+            let guard = self.map.guard();
+            self.map.find_word(&guard, key).is_some_and(|word| {
+                let entries = &self.map.entries;
+                // SAFETY: the word was read under the guard, which is dropped last.
+                let (is_whole, stored) = unsafe { (entries.is_whole(word), entries.value(word)) };
+                is_whole && stored == value.as_slice()
+            })
+        })
+    }
+
+    fn has_entry(&self, (key, _): &Self::Entry) -> bool {
+        self.map.contains_key(key)
+    }
+
     fn snapshot(&self) -> Result<impl Iterator<Item = Self::Entry>, Error> {
         self.map.snapshot()
     }

@@ -59,6 +59,14 @@ pub trait MapInFile: Send + Sync + Sized + 'static {
 
     #[doc(hidden)]
     fn iter(&self) -> impl Iterator<Item = Self::Entry>;
+    /// Iterates over the entries of a damaged map, without those that are known to be wrong.
+    #[doc(hidden)]
+    fn whole_entries(&self) -> impl Iterator<Item = Self::Entry> {
+        self.iter()
+    }
+    /// Whether there is an entry of this key (a map of many values: this entry).
+    #[doc(hidden)]
+    fn has_entry(&self, entry: &Self::Entry) -> bool;
     #[doc(hidden)]
     fn snapshot(&self) -> Result<impl Iterator<Item = Self::Entry>, Error>;
     #[doc(hidden)]

@@ -53,26 +53,6 @@ pub struct FileMap<T: MapInFile> {
     pub(super) session: Session,
 }
 
-/// How many pages of 4 KiB of a file have a checksum.
-///
-/// ```
-/// use nunatak::durable::{PageChecksums, TurboMap};
-/// # let directory = tempfile::tempdir().unwrap();
-/// # let path = directory.path().join("map");
-/// let map: TurboMap<u64, u64> = TurboMap::create(&path)?;
-/// let PageChecksums { compared, changed, .. } = map.page_checksums().unwrap();
-/// assert!(compared + changed > 0);
-/// # Ok::<(), nunatak::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PageChecksums {
-    /// Pages that `verify` compares with their checksums.
-    pub compared: usize,
-    /// Pages that have changed since the last sync. They have no checksum yet.
-    pub changed: usize,
-}
-
 impl<T: MapInFile> fmt::Debug for FileMap<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FileMap")
@@ -235,7 +215,8 @@ impl<T: MapInFile> FileMap<T> {
             }
         }
         let (map, recovery) = T::open(backing, options)?;
-        map.table().pool().damage().map_or(Ok(()), Err)?;
+        let damage = map.table().pool().damage().filter(|_| options.forced.is_none());
+        damage.map_or(Ok(()), Err)?;
         Self::of(map, options, recovery)
     }
 
@@ -334,41 +315,6 @@ impl<T: MapInFile> FileMap<T> {
     /// ```
     pub fn verify(&self) -> Result<usize, Error> {
         self.map.verify()
-    }
-
-    /// Returns the first damage that was noticed since the file was opened. A page whose checksum is
-    /// wrong is noticed at its first use. From then on changes and syncs return this error, so that
-    /// the file stays as it was at the last sync. Reads go on.
-    ///
-    /// ```
-    /// # use nunatak::durable::PeaMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map: PeaMap<u64, u64> = PeaMap::create(&path)?;
-    /// assert_eq!(map.damage(), None);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn damage(&self) -> Option<Error> {
-        self.table().pool().damage()
-    }
-
-    /// Returns how many pages of the file [`verify`](Self::verify) compares with their checksums.
-    /// Nothing if the file keeps no checksums of pages.
-    ///
-    /// ```
-    /// # use nunatak::durable::PeaMap;
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let path = directory.path().join("map");
-    /// let map: PeaMap<u64, u64> = PeaMap::create(&path)?;
-    /// map.insert(1, 10)?;
-    /// assert!(map.page_checksums().is_some_and(|pages| pages.changed > 0));
-    /// map.sync()?;
-    /// assert!(map.page_checksums().is_some_and(|pages| pages.changed == 0));
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn page_checksums(&self) -> Option<PageChecksums> {
-        let (pages, compared) = self.table().checksums()?;
-        Some(PageChecksums { compared, changed: pages - compared })
     }
 
     /// Returns what opening the file has found; nothing if the file was created. An

@@ -63,7 +63,8 @@
 //! leave another one, whose name begins with a dot and ends with `.new`.
 //!
 //! A file that can't be opened is left as it was. The header and the list of extents are there
-//! twice, and damage to one copy is mended. [`verify`](FileMap::verify) looks at every slot.
+//! twice, and damage to one copy is mended. [`verify`](FileMap::verify) looks at every slot, and
+//! [`salvage`](FileMap::salvage) makes a new file of what can still be read from a damaged one.
 //!
 //! [`backup`](FileMap::backup) copies a map while it is changed; [`open_beside`](FileMap::open_beside)
 //! reads the last sync of a file that another process changes. A copy or a snapshot of an open
@@ -82,6 +83,7 @@ mod blob_operations;
 mod blobs;
 mod content;
 mod crash;
+mod damage;
 mod designs;
 mod handle;
 mod iceberg;
@@ -99,13 +101,15 @@ mod table;
 mod tests;
 mod turbo;
 
+pub use crate::memory::durable::Forced;
 pub use crate::table::iceberg::Recovery;
 pub use atomic::AtomicBatches;
 pub use blobs::{BlobsInFile, TurboBlobMap};
 pub use content::MapInFile;
 pub use crash::Crash;
+pub use damage::{PageChecksums, Salvaged};
 pub use designs::{DurableDesign, InFile};
-pub use handle::{FileMap, PageChecksums};
+pub use handle::FileMap;
 pub use iceberg::IcebergMap;
 pub use kind::FileKind;
 pub use multi::PeaMultiMap;

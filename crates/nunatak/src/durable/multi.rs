@@ -97,6 +97,10 @@ impl<K: InlineKey, V: Inline> MapInFile for Inner<K, V> {
         self.iter()
     }
 
+    fn has_entry(&self, (key, value): &(K, V)) -> bool {
+        self.contains_pair(key, value)
+    }
+
     fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)>, Error> {
         self.snapshot()
     }

@@ -1,7 +1,7 @@
 //! Options with which a durable map is created and opened.
 
 use crate::error::Error;
-use crate::memory::durable::Wanted;
+use crate::memory::durable::{Forced, Wanted};
 use core::time::Duration;
 
 /// What an operation that was acknowledged survives; the
@@ -55,6 +55,7 @@ pub struct Options {
     pub(super) huge_pages: bool,
     pub(super) after_power_cut: bool,
     pub(super) page_checksums: bool,
+    pub(super) forced: Option<Forced>,
     pub(super) segment_buckets: usize,
     pub(super) turbo: crate::table::turbo::Config,
 }
@@ -72,6 +73,7 @@ impl Default for Options {
             huge_pages: false,
             after_power_cut: false,
             page_checksums: true,
+            forced: None,
             segment_buckets: crate::table::pea::Config::default().buckets,
             turbo: crate::table::turbo::Config::default(),
         }
@@ -218,6 +220,28 @@ impl Options {
         self
     }
 
+    /// Opens a damaged file, only to read it: whatever is wrong is left out, and
+    /// [`damages`](crate::durable::FileMap::damages) tells it. Nothing in the file is changed.
+    ///
+    /// What was in a lost part is absent. A key may have an earlier value, and a key that was removed
+    /// may be there again. [`salvage`](crate::durable::FileMap::salvage) makes a new file of it.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Forced, Options, PeaMap};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// # PeaMap::<u64, u64>::create(&path)?.insert(1, 10)?;
+    /// let map: PeaMap<u64, u64> =
+    ///     PeaMap::open_with(&path, &Options::new().forced(Forced::Everything))?;
+    /// assert_eq!((map.get(&1), map.damages().len()), (Some(10), 0));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn forced(mut self, forced: Forced) -> Self {
+        self.forced = Some(forced);
+        self.read_only(true)
+    }
+
     /// Sets whether a new file keeps a checksum for each of its pages of 4 KiB; by default it does.
     /// A sync computes the checksums of the pages that have changed since the last one: 0.2 % of
     /// the file. [`verify`](crate::durable::FileMap::verify) compares all of them, and the first use
@@ -322,6 +346,7 @@ impl Options {
             huge_pages: self.huge_pages,
             after_power_cut: self.after_power_cut,
             page_checksums: self.page_checksums,
+            forced: self.forced,
         }
     }
 

@@ -79,6 +79,10 @@ impl<K: InlineKey, V: Inline, D: DurableDesign> MapInFile for InlineMap<K, V, St
         self.iter()
     }
 
+    fn has_entry(&self, (key, _): &(K, V)) -> bool {
+        self.contains_key(key)
+    }
+
     fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)>, Error> {
         self.snapshot()
     }

@@ -121,7 +121,7 @@ fn first_page(file: BorrowedFd<'_>) -> Result<(Vec<u64>, State), Error> {
     let [root, session, since] = fields;
     // Not before: the file may have grown.
     let size = rustix::fs::fstat(file).map_err(read)?.st_size as u64;
-    let extents = Table::read(|copy, number| page.entry(copy, number), size)?;
+    let extents = Table::read(|copy, number| page.entry(copy, number), size, None)?;
     if extents.of(Part::Pages).next().is_none() {
         // A file on persistent memory: its slots change where they are.
         return Err(FileError::InUse.into());

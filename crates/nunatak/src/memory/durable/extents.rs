@@ -17,6 +17,7 @@
 //! copy that is damaged counts for nothing.
 
 use super::PAGE;
+use super::damage::Damages;
 use crate::error::{Error, FileError};
 use crate::memory::Part;
 use crate::sync::{AtomicU64, Ordering};
@@ -123,33 +124,50 @@ impl Table {
     /// beyond the end of the file, and those of the same part behind them: a power cut may have
     /// kept the entry and lost the growth.
     ///
+    /// If the file is read in spite of damage, notes the damage, and keeps all entries that say
+    /// something.
+    ///
     /// # Errors
     /// If no power cut can leave such entries.
     pub(super) fn read<'p>(
         entry: impl Fn(usize, usize) -> Entry<'p>,
         bytes: u64,
+        forced: Option<&Damages>,
     ) -> Result<Self, Error> {
-        let corrupt = |what| Err(FileError::corrupt(what).into());
+        let corrupt = |what| {
+            let error = FileError::corrupt(what).into();
+            forced.map_or(Err(error), |damages| {
+                damages.note(error);
+                Ok(())
+            })
+        };
         let mut table = Self::default();
         for number in 0..ENTRIES {
-            let extent = match (entry(0, number).content(number), entry(1, number).content(number))
+            let copies = [0, 1].map(|copy| entry(copy, number).content(number));
+            if let [Content::Extent(first), Content::Extent(second)] = copies
+                && first != second
             {
-                (Content::Extent(first), Content::Extent(second)) if first != second => {
-                    return corrupt("the copies of an extent differ");
-                }
-                (Content::Extent(extent), _) | (_, Content::Extent(extent)) => extent,
-                (Content::Damaged, Content::Damaged) => {
-                    return corrupt("both copies of an extent");
+                corrupt("the copies of an extent differ")?;
+            }
+            let extent = match copies {
+                [Content::Extent(extent), _] | [_, Content::Extent(extent)] => extent,
+                [Content::Damaged, Content::Damaged] => {
+                    corrupt("both copies of an extent")?;
+                    table.unused.push(number);
+                    continue;
                 }
                 _ => {
                     table.unused.push(number);
                     continue;
                 }
             };
-            if extent.end() <= bytes {
+            let is_there = extent.end() <= bytes;
+            if !is_there {
+                table.missing = table.missing.max(Some(extent.end()));
+            }
+            if is_there || forced.is_some() && extent.start > 0 && extent.pages > 0 {
                 table.extents.push((number, extent));
             } else {
-                table.missing = table.missing.max(Some(extent.end()));
                 table.unused.push(number);
             }
         }
@@ -161,7 +179,10 @@ impl Table {
         ranges.sort_unstable();
         let overlap = ranges.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0);
         let is_sound = !overlap && ranges.iter().all(|&(start, pages)| start > 0 && pages > 0);
-        if is_sound { Ok(table) } else { corrupt("extents overlap") }
+        if !is_sound {
+            corrupt("extents overlap")?;
+        }
+        Ok(table)
     }
 
     /// Leaves out the extents behind a missing one.
@@ -229,7 +250,7 @@ mod tests {
                 let [first, second, check] = &self.0[copy][number];
                 Entry { first, second, check }
             };
-            let table = Table::read(entry, pages * PAGE as u64)?;
+            let table = Table::read(entry, pages * PAGE as u64, None)?;
             assert_eq!(table.extents.len() + table.unused.len(), ENTRIES);
             Ok(table.extents.into_iter().map(|(_, extent)| extent).collect())
         }

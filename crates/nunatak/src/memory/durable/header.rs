@@ -72,6 +72,11 @@ pub(super) const CLOSED: u64 = 2;
 /// In place of a start of the machine: the system does not tell them.
 pub(super) const UNKNOWN: u64 = 1;
 
+/// The error of a session that is neither.
+pub(super) fn no_session() -> Error {
+    FileError::corrupt_at("the session in the header", Field::Session as u64).into()
+}
+
 const VALUE_BITS: u32 = 48;
 /// The largest value of a field.
 pub(super) const MOST: u64 = (1 << VALUE_BITS) - 1;

@@ -15,10 +15,12 @@
 
 mod backing;
 mod beside;
+mod damage;
 mod extents;
 mod flush;
 mod header;
 mod journal;
+mod mapping;
 mod owner;
 mod page_sums;
 mod page_versions;
@@ -33,6 +35,7 @@ mod tests;
 
 pub(crate) use backing::{Backing, Unpublished, kind_of};
 pub(crate) use beside::copy_beside;
+pub use damage::Forced;
 pub(crate) use header::{Description, Kind};
 pub(crate) use paged::Paged;
 pub(crate) use pool::{Pool, Wanted};

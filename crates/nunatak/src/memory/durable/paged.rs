@@ -374,7 +374,9 @@ impl Copied {
     fn look_up(&self, page: usize) -> Version {
         let Some(versions) = self.map().get(page) else { return Version(0) };
         let latest = self.copies.latest(versions);
-        self.copies.check_found(Placed { part: self.part, page, version: latest });
+        if !self.copies.check_found(Placed { part: self.part, page, version: latest }) {
+            return Version(0);
+        }
         // Acquire: as in the load; another thread may have changed the word since.
         let word = self.word(page);
         match word.compare_exchange(0, latest.0, Ordering::AcqRel, Ordering::Acquire) {

@@ -13,6 +13,7 @@
 //!    called when the file has been validated.
 
 use super::backing::{Backing, error_of};
+use super::damage::{Damages, Forced, is_damage};
 use super::extents::{Extent, Table};
 use super::header::{self, Description, Field, Kind, Page};
 use super::journal::{Journal, Repeat};
@@ -42,6 +43,8 @@ pub(crate) struct Wanted {
     pub(crate) after_power_cut: bool,
     /// Whether a new file keeps checksums of its pages.
     pub(crate) page_checksums: bool,
+    /// Whether a damaged file is read.
+    pub(crate) forced: Option<Forced>,
 }
 
 /// An open file.
@@ -62,8 +65,7 @@ pub struct Pool {
     pub(super) is_repeated: AtomicBool,
     pub(super) wanted: Wanted,
     is_poisoned: AtomicBool,
-    /// The first damage that was noticed since the file was opened.
-    damage: OnceLock<Error>,
+    damages: Damages,
     owner: Owner,
 }
 
@@ -135,30 +137,31 @@ impl Pool {
             is_repeated: AtomicBool::new(false),
             wanted,
             is_poisoned: AtomicBool::new(false),
-            damage: OnceLock::new(),
+            damages: Damages::default(),
             owner: Owner::new(!is_read_only)?,
         };
-        page.check()?;
-        pool.was_closed = match page.load(Field::Session)? {
-            header::CLOSED => true,
-            header::OPEN => false,
-            _ => {
-                return Err(FileError::corrupt_at(
-                    "the session in the header",
-                    Field::Session as u64,
-                )
-                .into());
-            }
+        pool.tolerate(page.check(), || ())?;
+        let session = match page.load(Field::Session) {
+            Ok(header::CLOSED) => Ok(true),
+            Ok(header::OPEN) => Ok(false),
+            Ok(_) => Err(header::no_session()),
+            Err(error) => Err(error),
         };
-        let since = page.load(Field::Since)?;
+        let was_closed = pool.tolerate(session, || false)?;
+        // What a damaged file says about its end counts no more than what is there.
+        pool.was_closed = was_closed && wanted.forced.is_none();
+        let since = pool.tolerate(page.load(Field::Since), || 0)?;
         // A new file has been open since no start of the machine.
-        let was_open = !pool.was_closed && since != 0;
+        let was_open = !was_closed && since != 0;
         pool.was_cut = was_open && (wanted.after_power_cut || pool.backing.since() != Some(since));
-        pool.extents = Mutex::new(Table::read(|copy, number| page.entry(copy, number), bytes)?);
+        let entry = |copy, number| page.entry(copy, number);
+        let forced = wanted.forced.map(|_| &pool.damages);
+        pool.extents = Mutex::new(Table::read(entry, bytes, forced)?);
         if !pool.was_cut || pool.backing.is_ordered() {
-            pool.check_extents()?;
+            pool.tolerate(pool.check_extents(), || ())?;
         }
-        pool.repeat = Mutex::new(pool.read_journal()?);
+        let repeat = pool.tolerate(pool.read_journal(), Repeat::default)?;
+        pool.repeat = Mutex::new(repeat);
         pool.start_journal()?;
         Ok(pool)
     }
@@ -187,19 +190,6 @@ impl Pool {
         &mut self.backing
     }
 
-    /// Reads a mapped range from the disk if need be, and maps its pages at once.
-    pub(crate) fn populate(&self, address: *const u8, bytes: usize) {
-        let page = rustix::param::page_size();
-        let first = address.addr() / page * page;
-        // SAFETY: the range is mapped; the advice changes no content. A kernel that
-        // does not know it refuses it.
-        let _ = unsafe {
-            let start = address.with_addr(first).cast_mut().cast();
-            let bytes = address.addr() + bytes - first;
-            rustix::mm::madvise(start, bytes, rustix::mm::Advice::LinuxPopulateRead)
-        };
-    }
-
     /// Whether the file was closed after its last use.
     pub(crate) fn was_closed(&self) -> bool {
         self.was_closed
@@ -222,14 +212,42 @@ impl Pool {
 
     /// Notes that a part of the file is damaged. From here on nothing is changed any more, so that
     /// the file stays as it was at the last sync.
-    pub(super) fn note_damage(&self, error: Error) {
-        let _ = self.damage.set(error);
-        self.poison();
+    pub(crate) fn note_damage(&self, error: Error) {
+        self.damages.note(error);
+        if !self.backing.is_read_only() {
+            self.poison();
+        }
     }
 
     /// Returns the first damage that was noticed since the file was opened.
     pub(crate) fn damage(&self) -> Option<Error> {
-        self.damage.get().copied()
+        self.damages.first()
+    }
+
+    /// Returns all damage that was noticed since the file was opened.
+    pub(crate) fn damages(&self) -> Vec<Error> {
+        self.damages.all()
+    }
+
+    /// How a damaged file is read, if this one is.
+    pub(crate) fn forced(&self) -> Option<Forced> {
+        self.wanted.forced
+    }
+
+    /// Returns the result, or something else and notes the damage if the file is read in spite of
+    /// it.
+    pub(crate) fn tolerate<R>(
+        &self,
+        result: Result<R, Error>,
+        otherwise: impl FnOnce() -> R,
+    ) -> Result<R, Error> {
+        match result {
+            Err(error) if self.forced().is_some() && is_damage(&error) => {
+                self.note_damage(error);
+                Ok(otherwise())
+            }
+            other => other,
+        }
     }
 
     /// Returns the error of changes if the pool is poisoned.
@@ -272,28 +290,14 @@ impl Pool {
         self.flush_field(Field::Items);
     }
 
-    /// Adds to an error where in the file it was noticed, which is mapped at this address.
-    pub(crate) fn locate<T>(&self, address: *const T, error: Error) -> Error {
-        let Error::File(FileError::Corrupt { what, at: None }) = error else { return error };
-        let address = address.addr();
-        let regions = self.regions.lock();
-        let region = regions.iter().find(|(_, range)| range.contains(&address));
-        let at = region.and_then(|(part, range)| {
-            let mut before = (address - range.start) as u64;
-            self.extents.lock().of(*part).find_map(|extent| {
-                let bytes = extent.bytes() as u64;
-                let is_here = before < bytes;
-                let byte = is_here.then(|| extent.offset() + before);
-                before = before.saturating_sub(bytes);
-                byte
-            })
-        });
-        FileError::Corrupt { what, at }.into()
-    }
-
     /// Returns the word that a table has stored with [`Medium::set_root`].
     pub(crate) fn root(&self) -> u64 {
         self.field(Field::Root)
+    }
+
+    /// Returns the same word, or an error if a damaged file that is read has lost it.
+    pub(crate) fn checked_root(&self) -> Result<u64, Error> {
+        self.page.load(Field::Root)
     }
 
     /// Returns the size of a part in bytes.
@@ -422,33 +426,6 @@ impl Pool {
         }
         self.backing.fence();
         has_changed
-    }
-
-    /// Maps an extent at an address that a region has reserved.
-    pub(super) fn map(&self, address: *mut u8, extent: &Extent) -> Result<(), Error> {
-        let flags = self.backing.map_flags() | MapFlags::FIXED;
-        // SAFETY: the addresses are a region's own, and nothing is mapped there yet.
-        let mapped = unsafe {
-            rustix::mm::mmap(
-                address.cast(),
-                extent.bytes(),
-                ProtFlags::READ | ProtFlags::WRITE,
-                flags,
-                self.backing.file(),
-                extent.offset(),
-            )
-        };
-        mapped.map_err(|error| error_of("map the file", error))?;
-        if self.wanted.huge_pages {
-            // SAFETY: just mapped; the advice changes no content. A kernel or file system without
-            // huge pages refuses it, which changes nothing.
-            let _ = unsafe {
-                let advice = rustix::mm::Advice::LinuxHugepage;
-                rustix::mm::madvise(address.cast(), extent.bytes(), advice)
-            };
-        }
-        self.backing.mapped(address.addr(), extent.bytes(), extent.offset());
-        Ok(())
     }
 
     /// Adds pages to a part, mapped at an address.

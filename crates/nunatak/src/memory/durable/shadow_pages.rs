@@ -30,6 +30,7 @@
 //! 4. Page 0 of the part holds zeros.
 
 use super::PAGE as EXTENT;
+use super::damage::Forced;
 use super::header::Field;
 use super::page_sums::{PageSums, Placed};
 use super::page_versions::{
@@ -98,7 +99,11 @@ impl ShadowPages {
             pages.resize(EXTENT)?;
             sums.as_ref().map_or(Ok(()), |sums| sums.grow(EXTENT / PAGE_BYTES))?;
         }
-        let durable = pool.root();
+        let durable = match pool.forced() {
+            // A damaged file may have lost the number: then all epochs count.
+            Some(_) if pool.root() == 0 => pool.field(Field::Begun),
+            _ => pool.root(),
+        };
         // A number that no version has.
         let epoch = durable.max(pool.field(Field::Begun)).saturating_add(1);
         if epoch >> (63 - NUMBER_BITS) != 0 {
@@ -479,14 +484,19 @@ impl ShadowPages {
         }
     }
 
-    /// Compares the checksum of a page that was found in the file, before its first use.
-    pub(super) fn check_found(&self, placed: Placed) {
+    /// Compares the checksum of a page that was found in the file, before its first use. Returns
+    /// whether the page is to be used.
+    pub(super) fn check_found(&self, placed: Placed) -> bool {
         if let Some(sums) = &self.sums
             && placed.version.epoch() <= sums.found()
             && let Err(error) = self.check_sum(sums, placed)
         {
             self.pool.note_damage(error);
+            let holds_entries =
+                matches!(placed.part, Part::Front | Part::Back | Part::Chains | Part::Values);
+            return !holds_entries || self.pool.forced() != Some(Forced::Intact);
         }
+        true
     }
 
     /// Compares the checksums of all pages of a part that have one.

@@ -112,8 +112,6 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
     ) -> Result<(Self, Recovery), Error> {
         let corrupt = |what| Error::File(FileError::corrupt(what));
         let pool = medium.pool();
-        let (phase, rows) =
-            State::of_root(pool.root()).ok_or(corrupt("the number of rows is none"))?;
         if !(2..=128).contains(&columns) || !columns.is_multiple_of(2) {
             return Err(corrupt("the number of columns is none"));
         }
@@ -126,6 +124,14 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
                 bytes_of(rows, slots).is_some_and(|bytes| bytes <= pool.bytes_of(part) as u64)
             })
         };
+        // As many rows as there are slots for.
+        let root = pool
+            .checked_root()
+            .and_then(|root| State::of_root(root).ok_or(corrupt("the number of rows is none")));
+        let is_lost = root.is_err();
+        let most =
+            || (0..u64::BITS - 1).map(|bits| 1 << bits).take_while(|&rows| holds(rows)).last();
+        let (phase, rows) = pool.tolerate(root, || (Phase::Stable, most().unwrap_or(1)))?;
         let (phase, rows) = match phase {
             // The larger size was only named durably, so nothing has been removed from the smaller
             // one.
@@ -145,10 +151,30 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
             let state = State::new(rows, !table.front.is_fast());
             table.state = crate::sync::AtomicU64::new(state.0);
         }
+        let present = if is_lost { table.likely_rows(present) } else { present };
         // A file may be closed in the middle of a resize.
         let is_settled = was_closed && phase == Phase::Stable;
         let recovery = table.recover(present, threads.max(1), is_settled)?;
         Ok((table, Recovery { was_closed, ..recovery }))
+    }
+
+    /// Finds the number of rows for which most pairs are where their keys belong, and makes it the
+    /// table's: a damaged file has lost it.
+    fn likely_rows(&mut self, most: u64) -> u64 {
+        let mut best = (0, most);
+        for bits in 0..=most.ilog2() {
+            let state = State::new(1 << bits, !self.front.is_fast());
+            let blocks = 0..self.geometry.blocks(state.rows() - 1);
+            let pairs = blocks.flat_map(|block| (0..B::FRONT).map(move |slot| (block, slot)));
+            let is_right = |&(block, slot): &(usize, usize)| {
+                let tag = self.front.slot(block, slot).load_first(Relaxed);
+                let hash = self.hash_at(block, tag);
+                self.codec.is_tag(tag) && self.geometry.block(hash, state.mask()) == block
+            };
+            best = best.max((pairs.filter(is_right).count(), state.rows()));
+        }
+        self.state = crate::sync::AtomicU64::new(State::new(best.1, !self.front.is_fast()).0);
+        best.1
     }
 
     /// Builds everything that is not durable, and repairs the table after a crash.
@@ -434,8 +460,13 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
                 continue;
             }
             let hash = self.codec.hash_of_tag(tag, half);
-            if self.is_tight() {
-                self.has_room()?;
+            if self.is_tight()
+                && let Err(error) = self.has_room()
+            {
+                if self.pool().forced().is_some() {
+                    break;
+                }
+                return Err(error);
             }
             let keep = |_| Change::Keep;
             let request = Request { hash, tag, test: &ByWord, fresh: Some(second), change: &keep };

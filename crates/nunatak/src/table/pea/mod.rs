@@ -59,6 +59,8 @@ mod locks;
 mod multi;
 #[cfg(durable)]
 mod recovery;
+#[cfg(durable)]
+mod salvage;
 mod segments;
 mod snapshot;
 mod split;

@@ -27,6 +27,7 @@ use crate::table::shared::paged::{
 };
 use crate::table::shared::recovery_progress::RecoveryProgress;
 use crate::table::shared::undo_log::UndoLog;
+use core::ops::RangeInclusive;
 
 const STRATEGY_SHIFT: u32 = 16;
 /// In place of a strategy: the segment was not restored since a crash.
@@ -34,11 +35,11 @@ const UNKNOWN: u64 = 0xFF;
 
 /// The contents of a descriptor.
 #[derive(Debug, Clone, Copy)]
-struct Described {
-    segment: usize,
-    hash: u64,
-    depth: u32,
-    strategy: u64,
+pub(super) struct Described {
+    pub(super) segment: usize,
+    pub(super) hash: u64,
+    pub(super) depth: u32,
+    pub(super) strategy: u64,
 }
 
 impl Described {
@@ -63,14 +64,14 @@ impl Described {
         1 << (64 - self.depth)
     }
 
-    fn last(&self) -> u64 {
+    pub(super) fn last(&self) -> u64 {
         self.hash + (self.width() - 1)
     }
 }
 
 /// Chooses, of segments that cover the same hashes, the segment of the smallest depth, which has
 /// all pairs. Returns the chosen segments by their hashes, and the other segments.
-fn choose(mut all: Vec<Described>) -> Result<(Vec<Described>, Vec<Described>), Error> {
+fn choose(mut all: Vec<Described>) -> (Vec<Described>, Vec<Described>) {
     all.sort_by_key(|one| (one.hash, one.depth, one.segment));
     if seeded(Bug::ShallowestNotTaken) {
         all.sort_by_key(|one| (one.hash, core::cmp::Reverse(one.depth)));
@@ -84,17 +85,21 @@ fn choose(mut all: Vec<Described>) -> Result<(Vec<Described>, Vec<Described>), E
             _ => chosen.push(one),
         }
     }
+    (chosen, others)
+}
+
+/// Returns the hashes that none of the chosen segments has.
+fn gaps_of(chosen: &[Described]) -> Vec<RangeInclusive<u64>> {
+    let mut gaps = Vec::new();
     let mut next = Some(0);
-    for one in &chosen {
-        if next != Some(one.hash) {
-            return Err(FileError::corrupt("hashes are of no segment").into());
+    for one in chosen {
+        if let Some(first) = next.filter(|&first| first < one.hash) {
+            gaps.push(first..=one.hash - 1);
         }
-        next = one.hash.checked_add(one.width());
+        next = one.last().checked_add(1);
     }
-    match next {
-        None => Ok((chosen, others)),
-        Some(_) => Err(FileError::corrupt("hashes are of no segment").into()),
-    }
+    gaps.extend(next.map(|first| first..=u64::MAX));
+    gaps
 }
 
 impl<P: HashCodec> Table<P, Paged> {
@@ -118,7 +123,7 @@ impl<P: HashCodec> Table<P, Paged> {
         table.medium.end_recovery()?;
         let is_known = table.find_buffers(was_closed)? && was_closed;
         let dropped = table.find_segments(is_known)?;
-        table.repeat_log()?;
+        table.medium.pool().tolerate(table.repeat_log(), || ())?;
         let mut recovery = Recovery { was_closed, ..Recovery::default() };
         if is_known && let Some(record) = table.segments.record() {
             let pairs = record.load_first(Relaxed);
@@ -136,7 +141,8 @@ impl<P: HashCodec> Table<P, Paged> {
         table.restoring.begin(1);
         recovery.dropped = table.restore_chains();
         if table.undo.is_some() {
-            take_back_at_open(&table, |_, _| {})?;
+            let taken_back = take_back_at_open(&table, |_, _| {});
+            table.medium.pool().tolerate(taken_back, || ())?;
         }
         table.end_one();
         // If the disk is full, changes that find no room are refused.
@@ -152,10 +158,18 @@ impl<P: HashCodec> Table<P, Paged> {
         for segment in 0..described {
             if let Some(descriptor) = self.segments.descriptor(segment) {
                 let words = (descriptor.load_first(Relaxed), descriptor.load_second(Relaxed));
-                all.extend(Described::of(segment, words.0, words.1)?);
+                let described = Described::of(segment, words.0, words.1);
+                all.extend(self.medium.pool().tolerate(described, || None)?);
             }
         }
-        let (chosen, others) = choose(all)?;
+        let (mut chosen, others) = choose(all);
+        let gaps = gaps_of(&chosen);
+        if !gaps.is_empty() {
+            let lost = Err(FileError::corrupt("hashes are of no segment").into());
+            self.medium.pool().tolerate(lost, || ())?;
+            let filled = self.fill_gaps(&chosen, gaps, held);
+            chosen.extend(filled);
+        }
         let named = chosen.iter().map(|one| one.segment + 1).max().unwrap_or(0);
         if named > held && self.medium.has_fences() {
             return Err(FileError::corrupt("a segment is not in the file").into());

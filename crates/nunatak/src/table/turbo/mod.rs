@@ -47,6 +47,8 @@ mod iterate;
 #[cfg(durable)]
 mod recovery;
 mod rehash;
+#[cfg(durable)]
+mod salvage;
 mod shards;
 mod snapshot;
 mod stats;

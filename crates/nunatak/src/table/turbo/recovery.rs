@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// In place of counts: the shard was not restored since a crash.
 const UNKNOWN: u64 = u64::MAX;
 
-fn corrupt(what: &'static str) -> Error {
+pub(super) fn corrupt(what: &'static str) -> Error {
     FileError::corrupt(what).into()
 }
 
@@ -88,7 +88,7 @@ impl<P: HashCodec> Table<P, Paged> {
         // The chains count as one item, since they may name places of the finder, too.
         table.restoring.begin(1);
         recovery.dropped = table.restore_chains();
-        take_back_at_open(&table, |replaced, found| {
+        let taken_back = take_back_at_open(&table, |replaced, found| {
             if let Some(finder) = &table.finder
                 && found != replaced.before
             {
@@ -98,7 +98,8 @@ impl<P: HashCodec> Table<P, Paged> {
                     finder.forget(after);
                 }
             }
-        })?;
+        });
+        table.medium.pool().tolerate(taken_back, || ())?;
         table.end_one();
         // If the disk is full, changes that find no room are refused.
         let _ = has_first_room(&table);
@@ -110,6 +111,10 @@ impl<P: HashCodec> Table<P, Paged> {
     fn find_runs(&self, was_closed: bool) -> Result<usize, Error> {
         if self.shards.described() < self.shards.len() {
             return Err(corrupt("a shard has no descriptor"));
+        }
+        if self.medium.pool().forced().is_some() {
+            self.find_what_is_left();
+            return Ok(0);
         }
         let (mut used, mut pairs, mut left) = (Vec::new(), 0, 0);
         for number in 0..self.shards.len() {

@@ -370,6 +370,11 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         }
     }
 
+    /// Returns the number of buckets that there are.
+    pub(super) fn bucket_count(&self) -> usize {
+        self.buckets.len()
+    }
+
     /// Sets a shard's descriptor and counts. No other thread has the table yet.
     pub(super) fn set(&self, number: usize, descriptor: Descriptor, counts: Counts) {
         self.shard(number).set_counts(counts);

@@ -1,0 +1,96 @@
+//! Reads a damaged table: segments for hashes that no descriptor names.
+//!
+//! The lost descriptor's segment is still in the file. Its pairs tell which hashes it had.
+
+use super::Table;
+use super::geometry::{first_bucket, second_bucket};
+use super::recovery::Described;
+use crate::hash::HashCodec;
+use crate::memory::durable::Paged;
+use crate::table::shared::bucket::{Layout, SLOTS};
+use core::ops::RangeInclusive;
+
+/// The hashes of the pairs that a segment seems to have.
+struct Candidate {
+    segment: usize,
+    hashes: Vec<u64>,
+}
+
+impl<P: HashCodec> Table<P, Paged> {
+    /// Returns segments for the hashes in the gaps, among those that no descriptor names. Each gap
+    /// is filled.
+    pub(super) fn fill_gaps(
+        &self,
+        chosen: &[Described],
+        gaps: Vec<RangeInclusive<u64>>,
+        held: usize,
+    ) -> Vec<Described> {
+        let is_chosen = |segment: &usize| chosen.iter().any(|one| one.segment == *segment);
+        let free = (0..held).filter(|segment| !is_chosen(segment));
+        let mut candidates: Vec<Candidate> = free
+            .map(|segment| Candidate { segment, hashes: self.hashes_within(segment, &gaps) })
+            .collect();
+        candidates.sort_by_key(|one| core::cmp::Reverse(one.hashes.len()));
+        // No lost segment is deeper than its neighbours: those were made by the same split.
+        let most = chosen.iter().map(|one| one.depth).max().unwrap_or(1);
+        let mut filled: Vec<Described> = Vec::new();
+        candidates.retain(|candidate| {
+            let Some(&first) = candidate.hashes.first() else { return true };
+            let differ = candidate.hashes.iter().fold(0, |bits, hash| bits | (hash ^ first));
+            let depth = differ.leading_zeros().clamp(1, most);
+            let hash = first >> (64 - depth) << (64 - depth);
+            let one = Described { segment: candidate.segment, hash, depth, strategy: 0 };
+            let is_in =
+                |gap: &RangeInclusive<u64>| gap.contains(&one.hash) && gap.contains(&one.last());
+            let is_apart = |other: &Described| one.last() < other.hash || other.last() < one.hash;
+            let fits = gaps.iter().any(is_in) && filled.iter().all(is_apart);
+            if fits {
+                filled.push(one);
+            }
+            !fits
+        });
+        // Nothing is known of the rest. Segments without pairs there stand for it.
+        let mut others = candidates.into_iter().rev().map(|one| one.segment);
+        let any = chosen.first().map_or(0, |one| one.segment);
+        for gap in gaps {
+            let mut next = Some(*gap.start());
+            while let Some(hash) = next.filter(|hash| gap.contains(hash)) {
+                let here = filled.iter().find(|one| (one.hash..=one.last()).contains(&hash));
+                let one = here.copied().unwrap_or_else(|| {
+                    let segment = others.next().unwrap_or(any);
+                    Described { segment, hash, depth: most, strategy: 0 }
+                });
+                if here.is_none() {
+                    filled.push(one);
+                }
+                next = one.last().checked_add(1);
+            }
+        }
+        filled
+    }
+
+    /// Returns the hashes of a segment's pairs that are within the gaps, in buckets where such pairs
+    /// may be.
+    fn hashes_within(&self, segment: usize, gaps: &[RangeInclusive<u64>]) -> Vec<u64> {
+        let (mask, per_segment) = (self.mask(), self.segments.per_segment);
+        let mut hashes = Vec::new();
+        for (at, bucket) in self.segments.all(segment).enumerate() {
+            for slot in 0..SLOTS {
+                let (word, _) = bucket.pair(slot, self.pairs_load_whole);
+                let tag = self.marking().tag(word);
+                if word == 0 || !self.codec.is_tag(tag) {
+                    continue;
+                }
+                let of_half = |half| self.codec.hash_of_tag(tag, half);
+                let is_its = |hash: &u64| {
+                    let is_there = at >= per_segment
+                        || at == first_bucket(*hash, mask)
+                        || at == second_bucket(*hash, mask);
+                    is_there && gaps.iter().any(|gap| gap.contains(hash))
+                };
+                hashes.extend([0, 1].map(of_half).into_iter().find(is_its));
+            }
+        }
+        hashes
+    }
+}

@@ -1,0 +1,266 @@
+//! What is read from a damaged file, by `Options::forced` and by `salvage`: all that is not damaged,
+//! and nothing that was never stored.
+#![cfg(all(target_os = "linux", not(modelled)))]
+
+mod kinds;
+
+use kinds::{Kind, Test, for_each_kind, small};
+use nunatak::durable::{FileMap, Forced, MapInFile, Options, PeaMap, TurboMap};
+use nunatak::{Error, FileError};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const KEYS: u64 = 200;
+const HEADER: usize = 4096;
+const EXTENTS: usize = 2 * HEADER;
+const EXTENT_BYTES: usize = 512 * 32;
+const PAGE: usize = 64 << 10;
+
+/// A file, and the place of a new one.
+struct Files {
+    path: PathBuf,
+    new: PathBuf,
+    image: Vec<u8>,
+    keys: u64,
+    _directory: tempfile::TempDir,
+}
+
+impl Files {
+    fn new<T: MapInFile>(kind: &Kind<T>) -> Self {
+        Self::with(kind, KEYS)
+    }
+
+    fn with<T: MapInFile>(kind: &Kind<T>, keys: u64) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, new) = (directory.path().join("map"), directory.path().join("new"));
+        kind.create(&path, keys).close().unwrap();
+        let image = fs::read(&path).unwrap();
+        Self { path, new, image, keys, _directory: directory }
+    }
+
+    /// Salvages these bytes. Returns the keys that are left, and whether any damage was found.
+    fn salvage<T: MapInFile>(&self, kind: &Kind<T>, image: &[u8]) -> Result<(u64, bool), Error> {
+        fs::write(&self.path, image).unwrap();
+        let _ = fs::remove_file(&self.new);
+        let found = FileMap::<T>::salvage(&self.path, &self.new)?;
+        assert!(fs::read(&self.path).unwrap() == image, "{}: the file was changed", kind.name);
+        let map = kind.open(&self.new).unwrap();
+        assert_eq!(map.verify(), Ok(found.sure + found.doubtful), "{}", kind.name);
+        let left = (0..self.keys).filter(|&key| (kind.has)(&map, key)).count() as u64;
+        Ok((left, !found.damages.is_empty()))
+    }
+}
+
+struct Whole;
+
+impl Test for Whole {
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        let files = Files::new(kind);
+        assert_eq!(files.salvage(kind, &files.image), Ok((KEYS, false)), "{}", kind.name);
+        // The new file has its name only when it is whole, and takes no other's.
+        let again = FileMap::<T>::salvage(&files.path, &files.new).map(drop);
+        assert_eq!(again, Err(Error::File(FileError::Exists)));
+        let left = fs::read_dir(files.path.parent().unwrap()).unwrap().count();
+        assert_eq!(left, 2, "{}: nothing else is left behind", kind.name);
+    }
+}
+
+#[test]
+fn a_whole_file_is_salvaged_whole() {
+    for_each_kind(&Whole);
+}
+
+struct Header;
+
+impl Test for Header {
+    /// Words of the header that change are lost in both copies.
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        let files = Files::new(kind);
+        for field in [128, 192, 200, 256, 264, 320] {
+            let mut image = files.image.clone();
+            image[field..field + 8].fill(0xA5);
+            image[HEADER + field..HEADER + field + 8].fill(0x5A);
+            fs::write(&files.path, &image).unwrap();
+            assert!(kind.open(&files.path).is_err(), "{} field {field}", kind.name);
+            let salvaged = files.salvage(kind, &image);
+            assert_eq!(salvaged, Ok((KEYS, true)), "{} field {field}", kind.name);
+        }
+        // Without the hash of its keys a file can't be read at all.
+        let mut image = files.image.clone();
+        image[30..40].fill(1);
+        image[HEADER + 30..HEADER + 40].fill(1);
+        assert!(files.salvage(kind, &image).is_err());
+    }
+}
+
+#[test]
+fn a_damaged_header_loses_nothing() {
+    for_each_kind(&Header);
+}
+
+struct Sectors;
+
+impl Test for Sectors {
+    /// A lost sector loses what was in it: 32 slots, or the places of 16 pages.
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        const KEYS: u64 = 3000;
+        let files = Files::with(kind, KEYS);
+        let is_used = |sector: &usize| files.image[*sector..sector + 512].iter().any(|&b| b != 0);
+        let sectors: Vec<usize> = (PAGE..files.image.len()).step_by(512).filter(is_used).collect();
+        let (mut least, mut sum, mut tried) = (KEYS, 0, 0);
+        for &sector in sectors.iter().step_by(sectors.len() / 40 + 1) {
+            for fill in [0, 0xA5] {
+                let mut image = files.image.clone();
+                image[sector..sector + 512].fill(fill);
+                let (left, _) = files.salvage(kind, &image).unwrap();
+                (least, sum, tried) = (least.min(left), sum + left, tried + 1);
+            }
+        }
+        println!("{}: {least} of {KEYS} at least, {} on average", kind.name, sum / tried);
+        assert!(sum > KEYS * tried * 9 / 10, "{}: {} on average", kind.name, sum / tried);
+    }
+}
+
+#[test]
+fn a_lost_sector_loses_little() {
+    for_each_kind(&Sectors);
+}
+
+struct Short;
+
+impl Test for Short {
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        let files = Files::new(kind);
+        let bytes = files.image.len();
+        for left in [bytes - 1, bytes - 5000, bytes - bytes / 4, bytes / 2] {
+            let salvaged = files.salvage(kind, &files.image[..left]).map(|found| found.1);
+            assert_eq!(salvaged, Ok(true), "{}: {left} of {bytes} bytes", kind.name);
+        }
+        for left in [0, PAGE - 1, PAGE, PAGE + 1] {
+            // There may be nothing to begin with.
+            match files.salvage(kind, &files.image[..left]) {
+                Ok((0, true)) | Err(Error::File(_)) => {}
+                other => panic!("{}: {other:?} of {left} bytes", kind.name),
+            }
+        }
+        let (left, _) = files.salvage(kind, &files.image[..bytes - 1]).unwrap();
+        assert!(left > KEYS * 3 / 4, "{}: {left} after one byte was lost", kind.name);
+    }
+}
+
+#[test]
+fn a_truncated_file_is_read_as_far_as_it_goes() {
+    for_each_kind(&Short);
+}
+
+struct Extents;
+
+impl Test for Extents {
+    /// Neither panics nor invents anything. What an entry of the list of extents named is lost.
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        let files = Files::new(kind);
+        let is_used = |entry: &usize| files.image[*entry..entry + 8] != [0; 8];
+        let entries = (EXTENTS..EXTENTS + EXTENT_BYTES).step_by(32).filter(is_used);
+        for entry in entries {
+            let mut image = files.image.clone();
+            image[entry] ^= 1;
+            image[entry + EXTENT_BYTES] ^= 2;
+            match files.salvage(kind, &image) {
+                Ok((_, is_damaged)) => assert!(is_damaged, "{} entry {entry}", kind.name),
+                Err(error) => assert!(matches!(error, Error::File(_)), "{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn lost_extents_are_survived() {
+    for_each_kind(&Extents);
+}
+
+/// Damages descriptors of a map, one at a time: words of the pages that opening the file reads.
+fn after_damage_to_descriptors<T>(create: impl Fn(&Path) -> FileMap<T>)
+where
+    T: MapInFile<Entry = (u64, u64)>,
+{
+    const KEYS: usize = 20_000;
+    let directory = tempfile::tempdir().unwrap();
+    let (path, new) = (directory.path().join("map"), directory.path().join("new"));
+    create(&path).close().unwrap();
+    let image = fs::read(&path).unwrap();
+    let is_used = |at: &usize| image[*at..at + 8].iter().any(|&byte| byte != 0);
+    let is_refused = |at: usize| {
+        let mut damaged = image.clone();
+        damaged[at + 1] ^= 0xFF;
+        fs::write(&path, &damaged).unwrap();
+        FileMap::<T>::open(&path).is_err()
+    };
+    let words_of = |page: usize| (page..page + 4096).step_by(8).filter(is_used);
+    let pages = (PAGE..image.len()).step_by(4096);
+    let read = pages.filter(|&page| words_of(page).next().is_some_and(is_refused));
+    let words: Vec<usize> = read.flat_map(words_of).collect();
+    assert!(words.len() > 50, "{}", words.len());
+    for &at in words.iter().step_by(words.len() / 40) {
+        let mut damaged = image.clone();
+        damaged[at + 7] ^= 0x80;
+        damaged[at + 1] ^= 0xFF;
+        fs::write(&path, &damaged).unwrap();
+        let _ = fs::remove_file(&new);
+        let salvaged = FileMap::<T>::salvage(&path, &new).unwrap();
+        let all = salvaged.sure + salvaged.doubtful;
+        assert!(all >= KEYS - 1, "byte {at}: {all} of {KEYS} pairs: {:?}", salvaged.damages);
+        let map = FileMap::<T>::open(&new).unwrap();
+        assert_eq!(map.verify(), Ok(all));
+        assert!(map.iter().all(|(key, value)| key < KEYS as u64 && value == !key));
+    }
+}
+
+#[test]
+fn lost_segments_are_found_again() {
+    after_damage_to_descriptors(|path| {
+        let map = PeaMap::<u64, u64>::create_with(path, &small()).unwrap();
+        (0..20_000).for_each(|key| {
+            map.insert(key, !key).unwrap();
+        });
+        map
+    });
+}
+
+#[test]
+fn lost_shards_are_found_again() {
+    after_damage_to_descriptors(|path| {
+        let options = Options::new().shards(64);
+        let map = TurboMap::<u64, u64>::create_with(path, &options).unwrap();
+        (0..20_000).for_each(|key| {
+            map.insert(key, !key).unwrap();
+        });
+        map
+    });
+}
+
+#[test]
+fn entries_of_damaged_pages_are_doubtful() {
+    const VALUE: u64 = 0x0123_4567_89AB_CDEF;
+    let directory = tempfile::tempdir().unwrap();
+    let (path, new) = (directory.path().join("map"), directory.path().join("new"));
+    let map = PeaMap::<u64, u64>::create_with(&path, &small()).unwrap();
+    for key in 0..5000 {
+        map.insert(key, if key == 7 { VALUE } else { key }).unwrap();
+    }
+    map.close().unwrap();
+    let mut image = fs::read(&path).unwrap();
+    let is_value = |&at: &usize| image[at..at + 8] == VALUE.to_ne_bytes();
+    let at = (PAGE..image.len() - 7).step_by(8).find(is_value).unwrap();
+    image[at] ^= 1;
+    fs::write(&path, &image).unwrap();
+    let found = PeaMap::<u64, u64>::salvage(&path, &new).unwrap();
+    assert_eq!(found.sure + found.doubtful, 5000);
+    assert!((1..=240).contains(&found.doubtful), "{found:?}");
+    let open =
+        |forced| PeaMap::<u64, u64>::open_with(&path, &Options::new().forced(forced)).unwrap();
+    let (intact, everything) = (open(Forced::Intact), open(Forced::Everything));
+    assert_eq!((intact.get(&7), everything.get(&7)), (None, Some(VALUE ^ 1)));
+    assert_eq!((intact.len(), everything.len()), (found.sure, 5000));
+    assert_eq!(everything.insert(1, 1), Err(Error::File(FileError::ReadOnly)));
+    assert_eq!(everything.damages(), found.damages);
+}
