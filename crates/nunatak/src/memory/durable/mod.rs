@@ -22,6 +22,7 @@ mod journal;
 mod owner;
 mod paged;
 mod pool;
+mod readers;
 mod recorder;
 mod region;
 mod shadow_pages;
