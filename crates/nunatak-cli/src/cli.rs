@@ -1,6 +1,6 @@
 //! The command line, and the settings that it gives.
 
-use crate::experiments::{Experiment, Options};
+use crate::experiments::choice::{Experiment, Options};
 use crate::measurement::Measurement;
 use crate::process::SUBCOMMAND;
 use crate::settings::{KeyOrder, Settings};

@@ -25,7 +25,7 @@ mod workloads;
 
 use clap::{Parser as _, ValueEnum as _};
 use cli::{BenchArgs, Cli, Command, ReportArgs};
-use experiments::Experiment;
+use experiments::choice::Experiment;
 use measurement::Measurement;
 use named::Named as _;
 use report::Report;

@@ -3,12 +3,13 @@
 
 use crate::backing::{back_free_memory, quiet_disk};
 use crate::clock::Clock;
+use crate::keys::Popularity;
 use crate::machine::Machine;
 use crate::probe::Probe;
 use crate::process::Request as _;
 use crate::report::{Params, Report};
 use crate::results::Results;
-use crate::settings::{Bench, KeyOrder, Popularity, Settings};
+use crate::settings::{Bench, KeyOrder, Settings};
 use crate::targets::{MapName, Target, WordTarget, with_target};
 use crate::text::Text;
 use crate::threads::CheckFailed;

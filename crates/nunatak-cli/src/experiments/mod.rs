@@ -4,7 +4,7 @@
 #[cfg(durable)]
 pub(crate) mod accounting;
 pub(crate) mod blobs;
-mod choice;
+pub(crate) mod choice;
 pub(crate) mod duplicates;
 mod features;
 pub(crate) mod figure;
@@ -26,11 +26,10 @@ mod timeline;
 mod turns;
 mod window;
 
-pub(crate) use choice::{Experiment, Options};
-
 use crate::named::Named as _;
 use crate::settings::Settings;
 use crate::threads::CheckFailed;
+use choice::Experiment;
 use figure::Figure;
 
 impl Experiment {
@@ -47,8 +46,8 @@ impl Experiment {
             Self::Load => load::run,
             Self::SingleThread => local::run,
             Self::LockManager => locks::run,
-            Self::Tatp => oltp::tatp,
-            Self::Smallbank => oltp::smallbank,
+            Self::Tatp => oltp::tatp::run,
+            Self::Smallbank => oltp::smallbank::run,
             Self::HashJoin => join::run,
             Self::RemoteMemory => remote::run,
             Self::Power => power::run,
