@@ -1,7 +1,8 @@
 //! The command line, and the settings that it gives.
 
-use crate::experiments::{Experiment, Options};
-use crate::process::{Request, SUBCOMMAND};
+use crate::experiments::choice::{Experiment, Options};
+use crate::measurement::Measurement;
+use crate::process::SUBCOMMAND;
 use crate::settings::{KeyOrder, Settings};
 use crate::targets::MapName;
 use crate::workloads::Workload;
@@ -45,7 +46,7 @@ pub(crate) enum Command {
     File(crate::file::FileArgs),
     /// Measure one map in this process, as the JSON request says, and print the answer as JSON.
     #[command(name = SUBCOMMAND, hide = true)]
-    Measure { request: Request },
+    Measure { request: Measurement },
 }
 
 #[derive(Debug, Args)]

@@ -154,6 +154,13 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
+/// How popular the keys of a workload are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Popularity {
+    Uniform,
+    Zipf,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

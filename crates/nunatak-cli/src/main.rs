@@ -9,6 +9,7 @@ mod experiments;
 mod file;
 mod keys;
 mod machine;
+mod measurement;
 mod named;
 mod probe;
 mod process;
@@ -24,9 +25,9 @@ mod workloads;
 
 use clap::{Parser as _, ValueEnum as _};
 use cli::{BenchArgs, Cli, Command, ReportArgs};
-use experiments::Experiment;
+use experiments::choice::Experiment;
+use measurement::Measurement;
 use named::Named as _;
-use process::Request;
 use report::Report;
 use settings::Settings;
 use std::error::Error;
@@ -138,7 +139,7 @@ fn list() -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn measure(request: &Request) -> Done {
+fn measure(request: &Measurement) -> Done {
     println!("{}", request.in_this_process().map_err(|error| error.to_string())?);
     Ok(ExitCode::SUCCESS)
 }

@@ -3,12 +3,13 @@
 
 use crate::backing::{back_free_memory, quiet_disk};
 use crate::clock::Clock;
+use crate::keys::Popularity;
 use crate::machine::Machine;
 use crate::probe::Probe;
-use crate::process::Request;
+use crate::process::Request as _;
 use crate::report::{Params, Report};
 use crate::results::Results;
-use crate::settings::{Bench, KeyOrder, Popularity, Settings};
+use crate::settings::{Bench, KeyOrder, Settings};
 use crate::targets::{MapName, Target, WordTarget, with_target};
 use crate::text::Text;
 use crate::threads::CheckFailed;
@@ -245,7 +246,7 @@ impl Run<'_> {
         let operation = |percent| Operation::new(Workload::Fill, Variant::Filled(percent));
         self.announce(Place { map, threads: 1 }, "fill/space");
         let request = space::Request { steps: true, ..self.space_request(map) };
-        match Request::Space(request).in_new_process::<Vec<space::Space>>() {
+        match request.in_new_process() {
             Ok(spaces) => {
                 for (percent, space) in fill::steps().zip(spaces) {
                     for &threads in &self.settings.threads {
@@ -378,7 +379,7 @@ impl Run<'_> {
             let operation = Operation::new(Workload::Space, variant);
             self.announce(place, &operation.to_string());
             let request = space::Request { grown, ..self.space_request(map) };
-            match Request::Space(request).in_new_process::<Vec<space::Space>>() {
+            match request.in_new_process() {
                 Ok(spaces) => {
                     for space in spaces {
                         self.results.add_space(operation, map, 1, space);

@@ -1,7 +1,7 @@
 //! The settings of a run, after defaults are filled in.
 
-use crate::experiments::{Experiment, Options};
-use crate::keys::{Indices, KeySpace, Random, ZipfSamples};
+use crate::experiments::choice::{Experiment, Options};
+use crate::keys::{Indices, KeySpace, Popularity, Random, ZipfSamples};
 use crate::targets::MapName;
 use crate::workloads::Workload;
 use clap::ValueEnum;
@@ -18,13 +18,6 @@ pub(crate) enum KeyOrder {
     /// Keys are 0, 1, 2, …, all looked up equally often.
     Sequential,
     /// Keys are random 64-bit numbers; a few are looked up most of the time.
-    Zipf,
-}
-
-/// How popular the keys of a workload are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Popularity {
-    Uniform,
     Zipf,
 }
 

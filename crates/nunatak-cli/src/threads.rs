@@ -14,6 +14,11 @@ impl fmt::Display for CheckFailed {
     }
 }
 
+/// Returns an error that says `what` was wrong, unless all is right.
+pub(crate) fn check(holds: bool, what: &str) -> Result<(), CheckFailed> {
+    if holds { Ok(()) } else { Err(CheckFailed(what.to_owned())) }
+}
+
 /// When one thread began and ended, and how many operations it did.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {

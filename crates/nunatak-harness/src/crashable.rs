@@ -1,11 +1,14 @@
 //! Durable maps with one value a key, for the suites that crash them. Keys and values are numbers,
 //! whatever the map stores for them.
 
-use crate::crashes::Contents;
 use nunatak::Error;
 use nunatak::durable::{DurableDesign, Map, Options, Recovery, Simulation, TurboBlobMap};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
+
+/// The expected contents of a map.
+pub type Contents = BTreeMap<u64, u64>;
 
 /// A durable map of numbers.
 #[allow(missing_docs, reason = "they are the map's own")]

@@ -25,6 +25,7 @@
 //! multiplies it.
 
 pub mod closures;
+pub mod collisions;
 #[cfg(target_os = "linux")]
 pub mod crashable;
 #[cfg(target_os = "linux")]

@@ -2,7 +2,6 @@
 
 use crate::effort::scaled;
 use crate::history::{Clock, Recorder, Sequential};
-use crate::model::{Multi, check_cases};
 use crate::random::Random;
 use crate::record::check_rounds;
 use crate::stress::{Running, together};
@@ -127,15 +126,6 @@ impl MultiMap for nunatak::durable::PeaMultiMap<u64, u64> {
 pub(crate) fn sorted(mut values: Vec<u64>) -> Vec<u64> {
     values.sort_unstable();
     values
-}
-
-/// Checks that random operations do the same to the map as to vectors in a tree, on keys with no,
-/// some, and very many values.
-///
-/// # Panics
-/// If map and model disagree.
-pub fn behaves_like_vectors<M: MultiMap>(build: impl Fn() -> M) {
-    check_cases::<Multi, _>(24, 6000, |_| build());
 }
 
 /// A call on a key with any number of values.

@@ -145,10 +145,10 @@ macro_rules! suite_hashers {
             #[allow(unused_imports, reason = "the subject may be a path from the root")]
             use super::*;
             $crate::__tests! { $key, $value, $subject;
-                hashers::collisions_are_harmless;
-                hashers::collisions_under_contention;
-                hashers::many_keys_of_one_hash;
-                hashers::panics_are_harmless;
+                collisions::collisions_are_harmless;
+                collisions::collisions_under_contention;
+                collisions::many_keys_of_one_hash;
+                collisions::panics_are_harmless;
                 record::histories_with_panics_are_linearizable;
             }
         }

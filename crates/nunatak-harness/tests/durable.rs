@@ -8,7 +8,7 @@ use nunatak::durable::{
 };
 use nunatak::{Blocks, Iceberg, Pea, Turbo};
 use nunatak_harness::infallible::Infallible;
-use nunatak_harness::{Subject, multi};
+use nunatak_harness::{Subject, model, multi};
 use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -149,9 +149,9 @@ fn maps_of_many_values_pass_too() {
     let often = Durability::Interval(Duration::from_millis(2));
     let synced = || multi_in_file(&of_buckets(4).durability(often));
     for buckets in [2, 64, 2048] {
-        multi::behaves_like_vectors(|| multi_in_file(&of_buckets(buckets)));
+        model::behaves_like_vectors(|| multi_in_file(&of_buckets(buckets)));
     }
-    multi::behaves_like_vectors(synced);
+    model::behaves_like_vectors(synced);
     multi::histories_are_linearizable(|| multi_in_file(&of_buckets(2)));
     multi::histories_are_linearizable(synced);
     multi::values_stay_visible(|| multi_in_file(&of_buckets(64)));

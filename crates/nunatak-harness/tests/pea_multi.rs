@@ -3,9 +3,9 @@
 use nunatak::{PeaBuilder, PeaMultiMap, RandomState, Strategy};
 use nunatak_harness::Random;
 use nunatak_harness::hashers::{Distribution, TestHasher};
+use nunatak_harness::model::behaves_like_vectors;
 use nunatak_harness::multi::{
-    an_emptied_map_is_small, behaves_like_vectors, cuts_are_consistent, histories_are_linearizable,
-    values_stay_visible,
+    an_emptied_map_is_small, cuts_are_consistent, histories_are_linearizable, values_stay_visible,
 };
 
 type Map = PeaMultiMap<u64, u64>;

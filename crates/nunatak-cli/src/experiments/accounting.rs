@@ -4,43 +4,17 @@
 //! Each operation runs on a map in simulated persistent memory, which records every store, flush
 //! and fence. The library counts lines that are read, if built with the feature `accounting`.
 
+use super::choice::AccountingOptions;
 use super::figure::Figure;
-use super::measure::check;
 use crate::named::Named as _;
 use crate::settings::Settings;
 use crate::targets::MapName;
-use crate::threads::CheckFailed;
-use clap::{Args, value_parser};
+use crate::threads::{CheckFailed, check};
 use nunatak::Error;
 use nunatak::durable::{
     Counts, DurableDesign, IcebergMap, Map, Options, PeaMap, PeaMultiMap, Persistency, Simulation,
     TurboMap,
 };
-
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Options of accounting")]
-pub(crate) struct AccountingOptions {
-    /// Approximate number of slots of the map. (The simulator keeps every store in memory.)
-    #[arg(long, value_name = "SLOTS", default_value_t = 100_000,
-          value_parser = value_parser!(u64).range(1000..1 << 24))]
-    accounting_slots: u64,
-    /// Load factors to count at, in percent. A map of Pea Hash seldom exceeds 85 before a
-    /// segment splits.
-    #[arg(long, value_name = "PERCENTS", value_delimiter = ',',
-          default_values_t = [25, 50, 75, 85, 90, 95], value_parser = value_parser!(u64).range(1..=95))]
-    accounting_loads: Vec<u64>,
-    /// Operations of each kind to count.
-    #[arg(long, value_name = "OPERATIONS", default_value_t = 2000,
-          value_parser = value_parser!(u64).range(1..))]
-    accounting_operations: u64,
-    /// Nanoseconds that a device takes to read a block of 256 bytes (Optane: 305). Adds the
-    /// least time that an operation waits for the device.
-    #[arg(long, value_name = "NANOSECONDS")]
-    accounting_read_ns: Option<f64>,
-    /// Nanoseconds that the device takes to write a line back (Optane: 94).
-    #[arg(long, value_name = "NANOSECONDS")]
-    accounting_write_ns: Option<f64>,
-}
 
 /// Sums over several operations.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,7 +1,6 @@
 //! Keys and values that are byte strings, like the 30-byte items of TurboHash's figures 6 to 9.
 
 use super::figure::Figure;
-use super::measure::check;
 use super::phases::{Phases, Rows, bytes_per_item, measure_all};
 use super::subjects::{Boxed, Peer, RamBlobs, Subject, is_string};
 use crate::backing::back_free_memory;
@@ -10,29 +9,8 @@ use crate::machine::resident_bytes;
 use crate::process;
 use crate::settings::Settings;
 use crate::targets::{Hasher, MapName};
-use crate::threads::CheckFailed;
-use clap::Args;
+use crate::threads::{CheckFailed, check};
 use serde::{Deserialize, Serialize};
-
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Options of blobs")]
-pub(crate) struct BlobsOptions {
-    /// Length of a key in bytes, at least 8.
-    #[arg(long, value_name = "BYTES", default_value_t = 15, value_parser = at_least_a_word)]
-    blobs_key_bytes: usize,
-    /// Length of a value in bytes, at least 8.
-    #[arg(long, value_name = "BYTES", default_value_t = 15, value_parser = at_least_a_word)]
-    blobs_value_bytes: usize,
-}
-
-/// Parses a length. Byte strings begin with a number, so they have at least its length.
-fn at_least_a_word(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(bytes) if bytes >= size_of::<u64>() => Ok(bytes),
-        Ok(_) => Err("must be at least 8".to_owned()),
-        Err(error) => Err(format!("{error}")),
-    }
-}
 
 /// The request to a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -42,6 +20,11 @@ pub(crate) struct Request {
     seed: u64,
     key_bytes: usize,
     value_bytes: usize,
+}
+
+impl process::Request for Request {
+    const KIND: &str = "Blobs";
+    type Answer = Vec<Option<f64>>;
 }
 
 pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
@@ -59,9 +42,9 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
         (settings.options.blobs.blobs_key_bytes, settings.options.blobs.blobs_value_bytes);
     let request = |phases| {
         let (items, seed) = (settings.items, settings.seed);
-        process::Request::Blobs(Request { phases, items, seed, key_bytes, value_bytes })
+        Request { phases, items, seed, key_bytes, value_bytes }
     };
-    let rows: Rows = Phases::of_maps(settings, &MAPS)?
+    let rows: Rows<Request> = Phases::of_maps(settings, &MAPS)?
         .into_iter()
         .map(|phases| (phases.at(), request(phases)))
         .collect();

@@ -1,6 +1,6 @@
 //! The result of an experiment: a table of numbers by parameters.
 
-use crate::report::number;
+use crate::report::format::number;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
 

@@ -7,24 +7,8 @@ use crate::keys::{KeySpace, value_of};
 use crate::settings::Settings;
 use crate::targets::{MapName, Target, with_target};
 use crate::threads::CheckFailed;
-use clap::{Args, value_parser};
 use hdrhistogram::Histogram;
 use std::time::{Duration, Instant};
-
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Options of growth")]
-pub(crate) struct GrowthOptions {
-    /// How many times the map stops growing to be measured.
-    #[arg(long, value_name = "STEPS", default_value_t = 16, value_parser = value_parser!(u64).range(1..))]
-    growth_steps: u64,
-    /// Operations of each kind to measure at each step.
-    #[arg(long, value_name = "OPERATIONS", default_value_t = 10_000,
-          value_parser = value_parser!(u64).range(1..))]
-    growth_operations: u64,
-    /// Shortest insert that counts as a resize, in microseconds.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
-    growth_resize_us: u64,
-}
 
 /// The measurements at one number of items.
 #[derive(Debug)]

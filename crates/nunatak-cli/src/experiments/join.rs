@@ -1,12 +1,11 @@
 //! Figure 20 of DLHT: a non-partitioned hash join of two relations of 16-byte tuples.
 
 use super::figure::Figure;
-use super::measure::check;
 use crate::backing::back_free_memory;
 use crate::keys::{KeySpace, Random, value_of};
 use crate::settings::Settings;
 use crate::statistics::Summary;
-use crate::threads::{CheckFailed, share, throughput};
+use crate::threads::{CheckFailed, check, share, throughput};
 use nunatak::DlhtMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,11 +1,11 @@
 //! Figure 16 of DLHT: how much faster a map of one thread is than a shared map.
 
 use super::figure::Figure;
-use super::measure::{Plan, check};
+use super::measure::Plan;
 use crate::keys::{Indices, value_of};
 use crate::settings::Settings;
 use crate::statistics::Summary;
-use crate::threads::CheckFailed;
+use crate::threads::{CheckFailed, check};
 use nunatak::mode::{Mode, Shared, SingleThread};
 use nunatak::{DlhtMap, RandomState};
 use std::time::{Duration, Instant};

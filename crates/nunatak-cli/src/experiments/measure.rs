@@ -4,7 +4,7 @@ use super::subjects::{Scratch, Subject, read};
 use crate::keys::{Indices, KeySpace, Random, value_of};
 use crate::settings::Settings;
 use crate::statistics::Summary;
-use crate::threads::{CheckFailed, Span, Worker, throughput};
+use crate::threads::{CheckFailed, Span, Worker, check, throughput};
 use std::time::Duration;
 
 /// A kind of operations.
@@ -190,8 +190,4 @@ impl Plan {
             Ok(span)
         })
     }
-}
-
-pub(crate) fn check(holds: bool, what: &str) -> Result<(), CheckFailed> {
-    if holds { Ok(()) } else { Err(CheckFailed(what.to_owned())) }
 }

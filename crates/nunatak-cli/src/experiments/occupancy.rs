@@ -1,10 +1,9 @@
 //! Section 5.1.5 of DLHT: how full the index is when it must grow.
 
 use super::figure::Figure;
-use super::measure::check;
 use crate::keys::KeySpace;
 use crate::settings::Settings;
-use crate::threads::CheckFailed;
+use crate::threads::{CheckFailed, check};
 use nunatak::DlhtMap;
 
 pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {

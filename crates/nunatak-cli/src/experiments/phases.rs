@@ -2,7 +2,6 @@
 //! threads, in batches or one by one.
 
 use super::figure::Figure;
-use super::measure::check;
 use super::subjects::{Scratch, Subject};
 use crate::machine::resident_bytes;
 use crate::named::Named as _;
@@ -10,7 +9,7 @@ use crate::process::Request;
 use crate::settings::Settings;
 use crate::statistics::Summary;
 use crate::targets::MapName;
-use crate::threads::{CheckFailed, Worker, share, throughput};
+use crate::threads::{CheckFailed, Worker, check, share, throughput};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -164,19 +163,18 @@ pub(crate) fn bytes_per_item(before: Option<usize>, items: u64) -> Option<f64> {
 
 /// The rows of a figure that are measured in processes of their own: the parameters of each row,
 /// and the request to its process.
-pub(crate) type Rows = Vec<(Vec<String>, Request)>;
+pub(crate) type Rows<R> = Vec<(Vec<String>, R)>;
 
 /// Measures each row in turn, `repetitions` times, and adds the medians to the figure.
-pub(crate) fn measure_all(
+pub(crate) fn measure_all<R: Request<Answer = Vec<Option<f64>>>>(
     figure: &mut Figure,
-    rows: &Rows,
+    rows: &Rows<R>,
     repetitions: usize,
 ) -> Result<(), CheckFailed> {
     let mut samples = vec![vec![Vec::new(); figure.measures.len()]; rows.len()];
     for _ in 0..repetitions {
         for ((_, request), samples) in rows.iter().zip(&mut samples) {
-            let values: Vec<Option<f64>> = request.in_new_process()?;
-            for (samples, value) in samples.iter_mut().zip(values) {
+            for (samples, value) in samples.iter_mut().zip(request.in_new_process()?) {
                 samples.extend(value);
             }
         }

@@ -1,12 +1,12 @@
 //! Section 5.3.2 of DLHT: memory that is farther away. A wait emulates the added latency.
 
 use super::figure::Figure;
-use super::measure::{Plan, check};
+use super::measure::Plan;
 use super::subjects::{Inline, filled};
 use crate::clock::Clock;
 use crate::keys::Indices;
 use crate::settings::Settings;
-use crate::threads::{CheckFailed, throughput};
+use crate::threads::{CheckFailed, check, throughput};
 
 /// How many lookups are under way at a time in the overlapped mode.
 const AHEAD: usize = 32;

@@ -1,11 +1,10 @@
 //! Figure 8 of DLHT: gets and inserts over time, while a full index moves to a larger one.
 
 use super::figure::Figure;
-use super::measure::check;
 use crate::backing::back_free_memory;
 use crate::keys::{Indices, KeySpace, value_of};
 use crate::settings::Settings;
-use crate::threads::CheckFailed;
+use crate::threads::{CheckFailed, check};
 use nunatak::DlhtMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};

@@ -6,8 +6,8 @@
 //! continues from there.
 
 use super::datum::Datum as _;
+use super::failure::{Done, Failure, at};
 use super::maps::{Kind, MapFile};
-use super::{Done, Failure, at};
 use clap::{Args, ValueEnum as _};
 use indicatif::ProgressBar;
 use nunatak::durable::Options;

@@ -3,14 +3,15 @@
 mod crash;
 mod datum;
 mod dump;
+mod failure;
 mod maps;
 mod pairs;
 mod salvage;
 
 use clap::{Args, Subcommand, ValueEnum};
 use datum::Datum as _;
+use failure::{Done, Failure, at, directory_of, sync_directory};
 use maps::{Kind, MapFile};
-use nunatak::Error;
 use nunatak::durable::{
     Durability, Forced, IcebergMap, Options, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
 };
@@ -247,51 +248,6 @@ fn parse<M: MapFile>(text: &str) -> Result<M::Datum, Failure> {
     M::Datum::parse(text).ok_or_else(wrong)
 }
 
-/// Why a command failed.
-#[derive(Debug)]
-enum Failure {
-    Map(PathBuf, Error),
-    Io(PathBuf, io::Error),
-    Line {
-        path: PathBuf,
-        line: u64,
-        what: &'static str,
-    },
-    /// A failure after so many pairs were stored.
-    After {
-        stored: usize,
-        failure: Box<Failure>,
-    },
-    Usage(String),
-    Test(String),
-}
-
-impl core::fmt::Display for Failure {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Map(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::Line { path, line, what } => write!(f, "{}:{line}: {what}", path.display()),
-            Self::After { stored, failure } => {
-                write!(f, "{failure}; the {stored} pairs before were stored")
-            }
-            Self::Usage(what) | Self::Test(what) => f.write_str(what),
-        }
-    }
-}
-
-impl Failure {
-    /// The same failure where nothing that was stored is kept.
-    fn of_nothing(self) -> Self {
-        match self {
-            Self::After { failure, .. } => *failure,
-            other => other,
-        }
-    }
-}
-
-type Done = Result<ExitCode, Failure>;
-
 /// Runs a command and returns its exit code.
 pub(crate) fn run(args: &FileArgs) -> ExitCode {
     // Before any file is opened, and once.
@@ -344,11 +300,6 @@ fn crash_test<M: MapFile>(args: &crash::CrashArgs) -> Done {
 
 fn crash_child<M: MapFile>(args: &crash::ChildArgs) -> Done {
     crash::child::<M>(&args.path)
-}
-
-/// Adds the path of the file to an error.
-fn at<T>(path: &Path, result: Result<T, Error>) -> Result<T, Failure> {
-    result.map_err(|error| Failure::Map(path.to_owned(), error))
 }
 
 fn options() -> Options {
@@ -585,16 +536,6 @@ impl Hidden {
         whole.persist_noclobber(path).map_err(|error| failed(error.error))?;
         sync_directory(path).map_err(failed)
     }
-}
-
-/// Makes the name of a new file durable.
-fn sync_directory(path: &Path) -> io::Result<()> {
-    std::fs::File::open(directory_of(path))?.sync_all()
-}
-
-/// Returns the directory of a file.
-fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn restore<M: MapFile>(args: &RestoreArgs, mut input: Pairs) -> Done {

@@ -2,8 +2,8 @@
 
 use super::datum::Datum;
 use super::dump;
+use super::failure::{Failure, directory_of, sync_directory};
 use super::maps::Kind;
-use super::{Failure, directory_of, sync_directory};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use nunatak::durable::FileKind;

@@ -4,7 +4,8 @@
 //! whiskers, limits and remarks. They write colours instead of classes, so a light and a dark page
 //! could not share a chart. With them the code for the geometry would be as long.
 
-use super::{PERCENTILES, nanoseconds};
+use super::PERCENTILES;
+use super::format::nanoseconds;
 use maud::{Markup, html};
 
 /// One bar.

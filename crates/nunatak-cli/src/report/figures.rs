@@ -1,7 +1,8 @@
 //! The results of the experiments, on the page.
 
-use super::html::{section, table};
-use super::{Report, number};
+use super::Report;
+use super::format::number;
+use super::parts::{section, table};
 use maud::{Markup, html};
 
 /// Draws a table for each experiment.

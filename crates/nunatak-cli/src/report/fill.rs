@@ -3,8 +3,9 @@
 
 use super::chart::{Curve, Tick, curves};
 use super::compare::distinct;
-use super::html::{charts, colour_of, figure, legend, section, table};
-use super::{Report, Row, number, percent, thread_count};
+use super::format::{number, percent, thread_count};
+use super::parts::{charts, colour_of, figure, legend, section, table};
+use super::{Report, Row};
 use maud::{Markup, html};
 
 pub(super) fn fill(report: &Report) -> Markup {

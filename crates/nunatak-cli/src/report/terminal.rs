@@ -1,7 +1,8 @@
 //! The report as tables for the terminal.
 
 use super::compare::{distinct, ratio_to_best_peer};
-use super::{PERCENTILES, Report, Row, grouped, nanoseconds, number, percent};
+use super::format::{grouped, nanoseconds, number, percent};
+use super::{PERCENTILES, Report, Row};
 use crate::workloads::AccessClass;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use std::fmt::Write as _;

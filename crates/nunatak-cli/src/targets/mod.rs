@@ -4,6 +4,7 @@
 //! operation. If the map needs a guard, an adapter takes one for each operation. All code is
 //! generic, so that the compiler can inline the adapters.
 
+mod adapter;
 mod dashmap;
 #[cfg(durable)]
 mod file;
@@ -14,6 +15,7 @@ mod scc;
 mod sharded;
 mod stores;
 
+pub(crate) use self::adapter::{Hasher, MapName, Target, WordTarget};
 pub(crate) use self::dashmap::{Dashmap, DashmapWords};
 #[cfg(durable)]
 pub(crate) use self::file::Filed;
@@ -23,233 +25,6 @@ pub(crate) use self::papaya::{Papaya, PapayaWords};
 pub(crate) use self::scc::{Scc, SccWords};
 pub(crate) use self::sharded::{Sharded, ShardedWords, Shards};
 pub(crate) use self::stores::Stored;
-
-use crate::named::Named as _;
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
-use std::fmt;
-
-/// The hasher of every map.
-pub(crate) type Hasher = foldhash::fast::RandomState;
-
-/// A map of `u64` to `u64`.
-pub(crate) trait Target: Sync + Sized {
-    /// Whether the map has operations on many keys at once. If not, the methods on many keys call
-    /// the single operations in turn.
-    const BATCHED: bool = false;
-
-    /// Creates an empty map with room for `items` items. If an adapter is for several maps, `name`
-    /// selects one of them.
-    fn with_capacity(name: MapName, items: usize) -> Self;
-
-    /// Creates a map with its default constructor.
-    fn empty(name: MapName) -> Self;
-
-    /// Returns a copy of the key's value.
-    fn get(&self, key: u64) -> Option<u64>;
-
-    /// Stores the value and returns the replaced value, if the map reports it.
-    fn insert(&self, key: u64, value: u64) -> Option<u64>;
-
-    /// Replaces the value if the key is present, and returns whether it is.
-    fn update(&self, key: u64, value: u64) -> bool;
-
-    /// Replaces the value by the result of `change`, atomically, and returns whether the key is
-    /// present.
-    fn modify(&self, key: u64, change: impl Fn(u64) -> u64) -> bool;
-
-    /// Removes the key and returns its value.
-    fn remove(&self, key: u64) -> Option<u64>;
-
-    /// Calls [`get`](Self::get) for every key.
-    fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) {
-        for (key, value) in keys.iter().zip(values) {
-            *value = self.get(*key);
-        }
-    }
-
-    /// Calls [`insert`](Self::insert) for every entry; returns how many calls returned `None`.
-    fn insert_many(&self, entries: &[(u64, u64)], _: &mut [Option<u64>]) -> usize {
-        let new = |&&(key, value): &&(u64, u64)| self.insert(key, value).is_none();
-        entries.iter().filter(new).count()
-    }
-
-    /// Calls [`update`](Self::update) for every entry; returns how many keys are present.
-    fn update_many(&self, entries: &[(u64, u64)], _: &mut [Option<u64>]) -> usize {
-        let present = |&&(key, value): &&(u64, u64)| self.update(key, value);
-        entries.iter().filter(present).count()
-    }
-
-    /// Calls [`remove`](Self::remove) for every key.
-    fn remove_many(&self, keys: &[u64], removed: &mut [Option<u64>]) {
-        for (key, removed) in keys.iter().zip(removed) {
-            *removed = self.remove(*key);
-        }
-    }
-
-    /// Inserts entries and returns when all of them survive a power cut. Called only for
-    /// [durable](MapName::is_durable) maps.
-    fn insert_synced(&self, _: &[(u64, u64)]) {
-        unreachable!("the map is not durable");
-    }
-
-    /// Closes the map and opens it again, with `threads` threads if the map can use them. Called
-    /// only for [durable](MapName::is_durable) maps.
-    fn reopen(&mut self, _threads: usize) {
-        unreachable!("the map is not durable");
-    }
-
-    /// Returns how many bytes the map occupies in memory or in its files, if it knows.
-    fn bytes(&self) -> Option<usize> {
-        None
-    }
-
-    /// Returns the share of the slots that hold an item, if the map knows.
-    fn load_factor(&self) -> Option<f64> {
-        None
-    }
-
-    /// Returns the shares of the items in levels 1, 2 and 3, if the map has levels.
-    fn levels(&self) -> Option<[f64; 3]> {
-        None
-    }
-}
-
-/// A map of words to counters.
-pub(crate) trait WordTarget: Sync + Sized {
-    /// Creates a map with its default constructor.
-    fn empty() -> Self;
-
-    /// Increments the word's counter, which begins at zero.
-    fn count(&self, word: &str);
-
-    /// Calls `visit` with every word and its count.
-    fn for_each(&self, visit: impl FnMut(&str, u64));
-}
-
-/// A map that the user can choose.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize,
-)]
-pub(crate) enum MapName {
-    /// nunatak::DlhtMap, and nunatak::DlhtBoxedMap for words.
-    Nunatak,
-    /// nunatak::IcebergMap, and nunatak::IcebergBoxedMap for words.
-    Iceberg,
-    /// nunatak::PeaMap, and nunatak::PeaBoxedMap for words.
-    Pea,
-    /// nunatak::TurboMap, and nunatak::TurboBoxedMap for words.
-    Turbo,
-    /// dashmap::DashMap.
-    Dashmap,
-    /// papaya::HashMap, with a guard for each operation.
-    Papaya,
-    /// scc::HashMap.
-    Scc,
-    /// flurry::HashMap, with a guard for each operation.
-    Flurry,
-    /// 256 shards of `parking_lot::RwLock<hashbrown::HashMap>`.
-    Sharded,
-    /// nunatak::IcebergMap that fills 95 % of its slots.
-    #[value(name = "iceberg-95")]
-    Iceberg95,
-    /// The same with blocks of 64 and 6 slots instead of 64 and 8.
-    #[value(name = "iceberg-64x6")]
-    Iceberg64x6,
-    /// The same with blocks of 64 and 4 slots.
-    #[value(name = "iceberg-64x4")]
-    Iceberg64x4,
-    /// The same with blocks of 32 and 8 slots.
-    #[value(name = "iceberg-32x8")]
-    Iceberg32x8,
-    /// The same with blocks of 32 and 6 slots.
-    #[value(name = "iceberg-32x6")]
-    Iceberg32x6,
-    /// The same with blocks of 32 and 4 slots.
-    #[value(name = "iceberg-32x4")]
-    Iceberg32x4,
-    /// nunatak::PeaMap with single hashing alone.
-    PeaSingle,
-    /// The same with two choices alone.
-    PeaTwoChoice,
-    /// The same with two choices and a stash.
-    PeaStash,
-    /// The same with single hashing, then two choices.
-    PeaNoStash,
-    /// nunatak::TurboMap with 65,536 shards.
-    #[value(name = "turbo-64k")]
-    Turbo64k,
-    /// nunatak::durable::IcebergMap; operations survive the end of the process.
-    #[cfg(durable)]
-    #[value(name = "iceberg-file")]
-    IcebergFile,
-    /// The same with a journal of 64 MiB.
-    #[cfg(durable)]
-    #[value(name = "iceberg-journal")]
-    IcebergJournal,
-    /// The same with huge pages, if the file system has them.
-    #[cfg(durable)]
-    #[value(name = "iceberg-file-huge")]
-    IcebergHugePages,
-    /// nunatak::durable::PeaMap; operations survive the end of the process.
-    #[cfg(durable)]
-    PeaFile,
-    /// The same; what is synced at once is an atomic batch.
-    #[cfg(durable)]
-    PeaFileAtomic,
-    /// nunatak::durable::TurboMap; operations survive the end of the process.
-    #[cfg(durable)]
-    TurboFile,
-    /// The same; what is synced at once is an atomic batch.
-    #[cfg(durable)]
-    TurboFileAtomic,
-    /// LMDB by heed, with a transaction for each operation, not synced, in a writable mapping;
-    /// operations survive the end of the process.
-    Lmdb,
-    /// redb, with a transaction of durability None for each operation; operations are lost at the
-    /// end of the process.
-    Redb,
-    /// fjall, with blind puts; operations survive the end of the process.
-    Fjall,
-    /// sled 0.34; operations of the last half second may be lost.
-    Sled,
-    /// RocksDB, with blind puts; operations survive the end of the process.
-    #[cfg(feature = "rocksdb")]
-    Rocksdb,
-}
-
-impl MapName {
-    /// The maps that are compared by default.
-    pub(crate) const COMPARED: [Self; 9] = [
-        Self::Nunatak,
-        Self::Iceberg,
-        Self::Pea,
-        Self::Turbo,
-        Self::Dashmap,
-        Self::Papaya,
-        Self::Scc,
-        Self::Flurry,
-        Self::Sharded,
-    ];
-
-    /// Returns whether the map keeps its items in files.
-    pub(crate) fn is_durable(self) -> bool {
-        let name = self.name();
-        name.contains("-file")
-            || ["iceberg-journal", "lmdb", "redb", "fjall", "sled", "rocksdb"].contains(&&*name)
-    }
-
-    /// Returns whether it is a map of this project.
-    pub(crate) fn is_own(self) -> bool {
-        ["nunatak", "iceberg", "pea", "turbo"].iter().any(|own| self.name().starts_with(own))
-    }
-}
-
-impl fmt::Display for MapName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name())
-    }
-}
 
 /// Evaluates an expression with `$Map` standing for the adapter of `$name`, and `$Words` for its
 /// adapter of words. For durable maps, which have no adapter of words, `$Words` is a stand-in that
@@ -327,6 +102,8 @@ pub(crate) use with_target;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::named::Named as _;
+    use clap::ValueEnum as _;
 
     /// Checks that all adapters do the same, so that the workloads measure the same.
     fn behaves<T: Target>(map: &T, tells_what_was_replaced: bool) {

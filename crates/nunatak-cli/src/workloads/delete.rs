@@ -2,8 +2,8 @@
 //! items among themselves.
 
 use super::{check, difference};
-use crate::keys::value_of;
-use crate::settings::{Bench, Popularity};
+use crate::keys::{Popularity, value_of};
+use crate::settings::Bench;
 use crate::targets::Target;
 use crate::threads::{CheckFailed, share, throughput};
 

@@ -1,8 +1,8 @@
 //! Gets of keys that are all present (`get-hit`) or all absent (`get-miss`).
 
 use super::{BLOCK, check, difference};
-use crate::keys::value_of;
-use crate::settings::{Bench, Popularity};
+use crate::keys::{Popularity, value_of};
+use crate::settings::Bench;
 use crate::targets::Target;
 use crate::threads::{CheckFailed, throughput};
 

@@ -1,8 +1,8 @@
 //! Gets mixed with updates of present keys: `put-heavy` and YCSB A, B, C, F.
 
 use super::{BLOCK, check, difference};
-use crate::keys::{next_version, value_of, versioned};
-use crate::settings::{Bench, Popularity};
+use crate::keys::{Popularity, next_version, value_of, versioned};
+use crate::settings::Bench;
 use crate::targets::Target;
 use crate::threads::{CheckFailed, throughput};
 

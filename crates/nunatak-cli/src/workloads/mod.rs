@@ -13,8 +13,8 @@ pub(crate) mod synced;
 pub(crate) mod words;
 
 use crate::keys::CHECKED_BITS;
+use crate::keys::Popularity;
 use crate::named::Named as _;
-use crate::settings::Popularity;
 use crate::threads::CheckFailed;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};

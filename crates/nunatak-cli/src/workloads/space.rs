@@ -3,6 +3,7 @@
 use super::{check, fill};
 use crate::keys::{KeySpace, value_of};
 use crate::machine::resident_bytes;
+use crate::process;
 use crate::targets::{MapName, Target, with_target};
 use crate::threads::CheckFailed;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,11 @@ pub(crate) struct Request {
     pub(crate) grown: bool,
     /// Measure at every step of the workload `fill`, instead of at the end.
     pub(crate) steps: bool,
+}
+
+impl process::Request for Request {
+    const KIND: &str = "Space";
+    type Answer = Vec<Space>;
 }
 
 /// The answer of the process.

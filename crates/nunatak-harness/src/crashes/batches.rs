@@ -1,8 +1,8 @@
 //! Crashes of batches that are atomic.
 
-use super::single::{Action, Contents, history};
+use super::single::{Action, history};
 use super::{Held, Kind};
-use crate::crashable::{Crashable, bytes_of_key, bytes_of_value};
+use crate::crashable::{Contents, Crashable, bytes_of_key, bytes_of_value};
 use crate::random::Random;
 use nunatak::Error;
 use nunatak::durable::{AtomicBatches, Map, Options, Simulation, TurboBlobMap};

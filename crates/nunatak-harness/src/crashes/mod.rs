@@ -11,14 +11,14 @@ mod batches;
 mod multi;
 mod single;
 
+pub use crate::crashable::Contents;
 pub use batches::{
     BatchAction, Batched, Batches, apply_changes, batches, changes_of, short_batches,
 };
 pub use multi::{MultiAction, MultiContents, contents_of_multi, multi_history, one_of_each};
 pub use single::{
-    Action, Contents, blobs_are_kept_for_power_cuts, extents, history, killed_again_and_again,
-    reinserted, settled_by_others, short_operations, short_operations_after_a_sync,
-    synced_while_moving,
+    Action, blobs_are_kept_for_power_cuts, extents, history, killed_again_and_again, reinserted,
+    settled_by_others, short_operations, short_operations_after_a_sync, synced_while_moving,
 };
 
 use crate::random::Random;

@@ -2,14 +2,10 @@
 //! bugs.
 
 use super::{Kind, small_options};
-use crate::crashable::Crashable;
+use crate::crashable::{Contents, Crashable};
 use crate::random::Random;
 use nunatak::Error;
 use nunatak::durable::{Options, Persistency, Simulation, TurboBlobMap};
-use std::collections::BTreeMap;
-
-/// The expected contents of a map.
-pub type Contents = BTreeMap<u64, u64>;
 
 /// An operation of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

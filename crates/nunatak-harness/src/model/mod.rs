@@ -4,12 +4,11 @@
 mod multi;
 mod single;
 
-pub(crate) use multi::Multi;
+pub use multi::behaves_like_vectors;
 pub(crate) use single::Single;
+pub use single::agrees_with_a_hash_map;
 
 use crate::effort::scaled;
-use crate::sample::Sample;
-use crate::subject::Subject;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::fmt::Debug;
@@ -63,15 +62,4 @@ pub(crate) fn check_cases<D: Model<M>, M>(
     if let Err(failure) = outcome {
         panic!("{failure}");
     }
-}
-
-/// Checks that every operation, in any order, has the same effect on the map and on the model.
-///
-/// # Panics
-/// If map and model disagree.
-pub fn agrees_with_a_hash_map<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
-    check_cases::<Single<K, V>, _>(400, 120, |capacity| match capacity {
-        Some(capacity) => subject.build(capacity),
-        None => subject.adversarial(),
-    });
 }

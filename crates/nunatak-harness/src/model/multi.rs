@@ -1,6 +1,6 @@
 //! Maps of keys with any number of values, whose model is vectors in a tree.
 
-use super::Model;
+use super::{Model, check_cases};
 use crate::multi::{MultiMap, sorted};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -137,4 +137,13 @@ impl<M: MultiMap> Model<M> for Multi {
         map.shrink();
         self.agrees(map);
     }
+}
+
+/// Checks that random operations do the same to the map as to vectors in a tree, on keys with no,
+/// some, and very many values.
+///
+/// # Panics
+/// If map and model disagree.
+pub fn behaves_like_vectors<M: MultiMap>(build: impl Fn() -> M) {
+    check_cases::<Multi, _>(24, 6000, |_| build());
 }

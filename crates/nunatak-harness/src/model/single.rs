@@ -1,7 +1,8 @@
 //! Maps with one value a key, whose model is `std::collections::HashMap`.
 
-use super::Model;
+use super::{Model, check_cases};
 use crate::sample::Sample;
+use crate::subject::Subject;
 use nunatak::{BatchError, Compute, ConcurrentMap, Error, Op, Outcome, Request, Stop};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -525,4 +526,15 @@ fn sample_outcome<V: Sample>(outcome: Outcome<u64>) -> Outcome<V> {
         Outcome::Occupied(value) => Outcome::Occupied(V::sample(value)),
         Outcome::Removed(value) => Outcome::Removed(V::sample(value)),
     }
+}
+
+/// Checks that every operation, in any order, has the same effect on the map and on the model.
+///
+/// # Panics
+/// If map and model disagree.
+pub fn agrees_with_a_hash_map<K: Sample, V: Sample, S: Subject<K, V>>(subject: &S) {
+    check_cases::<Single<K, V>, _>(400, 120, |capacity| match capacity {
+        Some(capacity) => subject.build(capacity),
+        None => subject.adversarial(),
+    });
 }

@@ -25,7 +25,20 @@ pub(crate) use shared::RecordCodec;
 pub(crate) use stable::StableCodec;
 #[cfg(durable)]
 pub use stable::StableHash;
-pub use state::{Hashing, Modulo, RandomState};
+pub use state::{Hashing, Modulo};
+
+/// The default hasher of every map in RAM: fast, of high quality, and seeded at random for each
+/// map, so that an attacker can't choose keys that collide.
+///
+/// Inline keys are permuted with two multipliers drawn from this hasher, which is as good as its
+/// hash function and faster.
+///
+/// ```
+/// use nunatak::{DlhtMap, RandomState};
+/// let map: DlhtMap<u64, u64, RandomState> = DlhtMap::new();
+/// # assert!(map.is_empty());
+/// ```
+pub type RandomState = foldhash::fast::RandomState;
 
 /// Spreads a hash to its high bits, which a caller's hasher may leave empty.
 #[inline(always)]

@@ -1,8 +1,9 @@
 //! A hash that files can rely on.
 
+use super::RandomState;
 use super::codec::{Decoder, HIGHEST, HashCodec, with_half};
 use super::permutation::Permutation;
-use super::{Hashing, RandomState};
+use super::state::{Hashing, sealed};
 use crate::error::Error;
 
 /// The codec of words that are keys in files: they are permuted by numbers that the file keeps.
@@ -75,6 +76,8 @@ impl StableHash {
         Self { multipliers: StableCodec::draw() }
     }
 }
+
+impl sealed::Sealed for StableHash {}
 
 impl Hashing for StableHash {
     type HashCodec = StableCodec;

@@ -4,19 +4,6 @@ use super::{ModuloCodec, WordCodec};
 use crate::error::Error;
 use core::hash::BuildHasher;
 
-/// The default hasher of every map in RAM: fast, of high quality, and seeded at random for each
-/// map, so that an attacker can't choose keys that collide.
-///
-/// Inline keys are permuted with two multipliers drawn from this hasher, which is as good as its
-/// hash function and faster.
-///
-/// ```
-/// use nunatak::{DlhtMap, RandomState};
-/// let map: DlhtMap<u64, u64, RandomState> = DlhtMap::new();
-/// # assert!(map.is_empty());
-/// ```
-pub type RandomState = foldhash::fast::RandomState;
-
 /// The hash of DLHT's paper (section 3.4.3): bin = key modulo the number of bins.
 ///
 /// The fastest choice for keys that are dense or random already. It keeps dense keys in
@@ -32,11 +19,9 @@ pub type RandomState = foldhash::fast::RandomState;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Modulo;
 
-mod sealed {
+pub(super) mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Modulo {}
-    #[cfg(durable)]
-    impl Sealed for crate::hash::StableHash {}
     impl<S: core::hash::BuildHasher> Sealed for S {}
 }
 

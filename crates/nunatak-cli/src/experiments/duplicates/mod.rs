@@ -1,9 +1,8 @@
 //! Keys with many values, as in figures 8 to 10 of Pea Hash.
 
-mod pairs;
+pub(super) mod pairs;
 
 use super::figure::Figure;
-use super::measure::check;
 use super::phases::{Phases, Rows, bytes_per_item, measure_all};
 use super::subjects::{RamMulti, Subject, Vectors};
 use crate::backing::back_free_memory;
@@ -12,23 +11,9 @@ use crate::machine::resident_bytes;
 use crate::process;
 use crate::settings::Settings;
 use crate::targets::{Hasher, MapName, Shards};
-use crate::threads::{CheckFailed, share};
-use clap::Args;
+use crate::threads::{CheckFailed, check, share};
 use pairs::Source;
 use serde::{Deserialize, Serialize};
-
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Options of duplicates")]
-pub(crate) struct DuplicatesOptions {
-    /// Graphs (wiki-talk, cit-patents, livejournal, orkut: generated with their nodes and edges),
-    /// distributions (zipf-0.8, with one pair for each item), or edge lists in the format of SNAP.
-    #[arg(long, value_name = "SOURCE", value_delimiter = ',', value_parser = pairs::checked,
-          default_values = ["wiki-talk", "cit-patents", "zipf-0", "zipf-0.8"])]
-    duplicates_sources: Vec<String>,
-    /// Share of a graph's nodes and edges to generate.
-    #[arg(long, value_name = "PART", default_value_t = 0.2)]
-    duplicates_scale: f64,
-}
 
 /// The request to a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -38,6 +23,11 @@ pub(crate) struct Request {
     scale: f64,
     /// The number of pairs of a distribution.
     pairs: u64,
+}
+
+impl process::Request for Request {
+    const KIND: &str = "Duplicates";
+    type Answer = Vec<Option<f64>>;
 }
 
 pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
@@ -63,12 +53,12 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
             let at = [vec![source.clone()], phases.at()].concat();
             rows.push((
                 at,
-                process::Request::Duplicates(Request {
+                Request {
                     phases,
                     source: source.clone(),
                     scale: options.duplicates_scale,
                     pairs: settings.items,
-                }),
+                },
             ));
         }
     }

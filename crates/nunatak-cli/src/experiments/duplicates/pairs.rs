@@ -56,7 +56,7 @@ impl FromStr for Source {
 }
 
 /// Returns the text, if it names a source.
-pub(super) fn checked(text: &str) -> Result<String, String> {
+pub(in crate::experiments) fn checked(text: &str) -> Result<String, String> {
     text.parse().map(|_: Source| text.to_owned())
 }
 

@@ -2,8 +2,8 @@
 //! contain their locks. Rows that a transaction inserts are hidden until it commits.
 
 mod rows;
-mod smallbank;
-mod tatp;
+pub(super) mod smallbank;
+pub(super) mod tatp;
 
 use super::figure::Figure;
 use super::measure::Plan;
@@ -88,6 +88,7 @@ fn measure<B: Oltp>(
     Ok((rate, 100.0 * refused as f64 / attempts.max(1) as f64))
 }
 
+/// Measures a benchmark.
 fn run<B: Oltp>(settings: &Settings) -> Result<Figure, CheckFailed> {
     let measures = ["grouped M tx/s", "one by one M tx/s", "refused %"];
     let mut figure = Figure::new(B::TITLE, &["threads"], &measures);
@@ -115,12 +116,4 @@ fn run<B: Oltp>(settings: &Settings) -> Result<Figure, CheckFailed> {
          committed."
     ));
     Ok(figure)
-}
-
-pub(super) fn tatp(settings: &Settings) -> Result<Figure, CheckFailed> {
-    run::<tatp::Tatp>(settings)
-}
-
-pub(super) fn smallbank(settings: &Settings) -> Result<Figure, CheckFailed> {
-    run::<smallbank::Smallbank>(settings)
 }

@@ -3,6 +3,7 @@
 
 use super::Oltp;
 use super::rows::{self, Database, Guard, Locked, RowKey};
+use crate::experiments::figure::Figure;
 use crate::keys::Random;
 use crate::settings::Settings;
 use crate::threads::CheckFailed;
@@ -98,6 +99,10 @@ impl<'g> LockedRows<'g> {
         let balance = self.balance(table, customer) + amount;
         self.of(table, customer).set(0, balance.cast_unsigned());
     }
+}
+
+pub(in crate::experiments) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
+    super::run::<Smallbank>(settings)
 }
 
 impl Oltp for Smallbank {

@@ -3,6 +3,7 @@
 
 use super::Oltp;
 use super::rows::{self, Database, RowKey};
+use crate::experiments::figure::Figure;
 use crate::keys::Random;
 use crate::settings::Settings;
 use crate::threads::CheckFailed;
@@ -171,6 +172,10 @@ impl Tatp {
         done.forwardings -= i64::from(self.database.delete((namespace, &key)));
         true
     }
+}
+
+pub(in crate::experiments) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
+    super::run::<Tatp>(settings)
 }
 
 impl Oltp for Tatp {

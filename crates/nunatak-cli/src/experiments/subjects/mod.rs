@@ -15,10 +15,9 @@ pub(crate) use multi::{RamMulti, Vectors};
 pub(crate) use peers::{Boxed, Peer};
 pub(crate) use records::Records;
 
-use super::measure::check;
 use crate::backing::back_free_memory;
 use crate::keys::{KeySpace, value_of};
-use crate::threads::CheckFailed;
+use crate::threads::{CheckFailed, check};
 use nunatak::hash::Hashing;
 use nunatak::{DlhtMap, DlhtSet, RandomState};
 use std::hint::black_box;

@@ -1,6 +1,6 @@
 //! fjall: a log-structured merge tree.
 
-use super::{Outcome, Store};
+use super::store::{Outcome, Store};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use parking_lot::Mutex;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! LMDB by `heed`: a B+ tree in a writable file mapping.
 
-use super::{Outcome, Store};
+use super::store::{Outcome, Store};
 use heed::byteorder::NativeEndian;
 use heed::types::U64;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, IntegerComparator};

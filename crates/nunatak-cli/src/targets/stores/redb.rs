@@ -1,6 +1,6 @@
 //! redb: copy-on-write B+ trees.
 
-use super::{Outcome, Store};
+use super::store::{Outcome, Store};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! RocksDB: a log-structured merge tree.
 
-use super::{Outcome, Store};
+use super::store::{Outcome, Store};
 use parking_lot::Mutex;
 use rocksdb::{DB, WriteBatch, WriteOptions};
 use std::path::Path;

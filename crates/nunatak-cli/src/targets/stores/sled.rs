@@ -1,6 +1,6 @@
 //! sled: a Bw-tree on a log.
 
-use super::{Outcome, Store};
+use super::store::{Outcome, Store};
 use sled::{Db, IVec};
 use std::path::Path;
 

@@ -25,11 +25,24 @@ pub struct BoxedGuard<'m, K, V, S = RandomState, D: Design = Dlht> {
     pin: GuardPin<'m>,
 }
 
-impl<'m, K, V, S, D: Design> BoxedGuard<'m, K, V, S, D> {
-    pub(in crate::map) fn new(map: &'m BoxedMap<K, V, S, D>, pin: GuardPin<'m>) -> Self {
-        Self { map, pin }
+impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
+    /// Returns a guard, which keeps the map's entries for as long as it lives: references that are
+    /// taken through it stay valid, whatever happens to their keys. Memory that is freed meanwhile
+    /// waits for the guard; [`unreclaimed`](Self::unreclaimed) returns how many entries wait. (Old
+    /// indexes of DLHT, which growth leaves behind, wait, too.)
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, String> = DlhtBoxedMap::new();
+    /// map.insert("a".into(), "b".into());
+    /// assert_eq!(map.pin().get("a").map(String::as_str), Some("b"));
+    /// ```
+    pub fn pin(&self) -> BoxedGuard<'_, K, V, S, D> {
+        BoxedGuard { map: self, pin: self.guard() }
     }
+}
 
+impl<'m, K, V, S, D: Design> BoxedGuard<'m, K, V, S, D> {
     pub(in crate::map) fn map(&self) -> &'m BoxedMap<K, V, S, D> {
         self.map
     }
@@ -118,11 +131,16 @@ impl<K: fmt::Debug, V: fmt::Debug, S, D: Design> fmt::Debug for Removed<'_, K, V
     }
 }
 
-impl<'m, K, V, S, D: Design> Removed<'m, K, V, S, D> {
-    pub(in crate::map) fn new(map: &'m BoxedMap<K, V, S, D>, entry: Retired<K, V>) -> Self {
-        Self { map, entry: Some(entry) }
+impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
+    pub(super) fn removed(&self, taken_out: Pointer<K, V>) -> Removed<'_, K, V, S, D> {
+        // SAFETY: the caller's change took it out; `Removed` frees it by way of limbo, or after it
+        // made sure that no thread can see it.
+        let entry = unsafe { Retired::new(taken_out) };
+        Removed { map: self, entry: Some(entry) }
     }
+}
 
+impl<K, V, S, D: Design> Removed<'_, K, V, S, D> {
     fn entry(&self) -> &Entry<K, V> {
         self.entry.as_ref().map(Retired::entry).expect("taken by consuming calls only")
     }

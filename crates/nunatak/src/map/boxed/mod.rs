@@ -12,7 +12,6 @@ use crate::hash::{IdentityCodec, RandomState, post_mix};
 use crate::map::Compute;
 #[cfg(doc)]
 use crate::map::ConcurrentMap;
-use crate::map::boxed::guard::{BoxedGuard, Removed};
 use crate::sync::{GuardPin, Limbo};
 use crate::table::{ByCaller, Change, Design, Dlht, PairTable};
 use core::borrow::Borrow;
@@ -233,21 +232,6 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         }
     }
 
-    /// Returns a guard, which keeps the map's entries for as long as it lives: references that are
-    /// taken through it stay valid, whatever happens to their keys. Memory that is freed meanwhile
-    /// waits for the guard; [`unreclaimed`](Self::unreclaimed) returns how many entries wait. (Old
-    /// indexes of DLHT, which growth leaves behind, wait, too.)
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// let map: DlhtBoxedMap<String, String> = DlhtBoxedMap::new();
-    /// map.insert("a".into(), "b".into());
-    /// assert_eq!(map.pin().get("a").map(String::as_str), Some("b"));
-    /// ```
-    pub fn pin(&self) -> BoxedGuard<'_, K, V, S, D> {
-        BoxedGuard::new(self, self.guard())
-    }
-
     /// Runs `f` on the key's value, in place, under a guard.
     ///
     /// `f` may change a value that is `Sync`, such as an atomic counter. The entry may be removed
@@ -320,30 +304,6 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         V: Clone,
     {
         self.put(key, value).map(|replaced| replaced.value().clone())
-    }
-
-    /// Stores the value and returns the entry that it replaced.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// struct NotClone(u64);
-    /// let map: DlhtBoxedMap<String, NotClone> = DlhtBoxedMap::new();
-    /// assert!(map.put("a".into(), NotClone(1)).is_none());
-    /// assert_eq!(map.put("a".into(), NotClone(2)).unwrap().value().0, 1);
-    /// ```
-    pub fn put(&self, key: K, value: V) -> Option<Removed<'_, K, V, S, D>> {
-        let entry = Unpublished::new(key, value);
-        let guard = self.guard();
-        let new = entry.ptr().to_word();
-        let replaced = self.apply(&guard, entry.key(), Some(entry.ptr()), |_| Change::To(new));
-        entry.published();
-        replaced.map(|replaced| self.removed(replaced))
-    }
-
-    pub(super) fn removed(&self, taken_out: Pointer<K, V>) -> Removed<'_, K, V, S, D> {
-        // SAFETY: the caller's change took it out; `Removed` frees it by way of limbo, or after it
-        // made sure that no thread can see it.
-        Removed::new(self, unsafe { Retired::new(taken_out) })
     }
 
     /// Stores the value if the key is absent.

@@ -1,6 +1,6 @@
-//! [`BoxedMap`]: removals, and when the removed entries are freed.
+//! [`BoxedMap`]: entries that are taken out, and when they are freed.
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Unpublished};
 use crate::map::boxed::guard::Removed;
 use crate::map::boxed::{BoxedMap, Pointer};
 #[cfg(doc)]
@@ -10,6 +10,24 @@ use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 
 impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
+    /// Stores the value and returns the entry that it replaced.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// struct NotClone(u64);
+    /// let map: DlhtBoxedMap<String, NotClone> = DlhtBoxedMap::new();
+    /// assert!(map.put("a".into(), NotClone(1)).is_none());
+    /// assert_eq!(map.put("a".into(), NotClone(2)).unwrap().value().0, 1);
+    /// ```
+    pub fn put(&self, key: K, value: V) -> Option<Removed<'_, K, V, S, D>> {
+        let entry = Unpublished::new(key, value);
+        let guard = self.guard();
+        let new = entry.ptr().to_word();
+        let replaced = self.apply(&guard, entry.key(), Some(entry.ptr()), |_| Change::To(new));
+        entry.published();
+        replaced.map(|replaced| self.removed(replaced))
+    }
+
     /// Removes the key and returns a copy of its value; [`remove_entry`](Self::remove_entry) makes
     /// no copy.
     ///

@@ -22,11 +22,25 @@ pub struct ByteGuard<'m, E: Entries, D: Design> {
     pin: GuardPin<'m>,
 }
 
-impl<'m, E: Entries, D: Design> ByteGuard<'m, E, D> {
-    pub(super) fn new(map: &'m ByteMap<E, D>, pin: GuardPin<'m>) -> Self {
-        Self { map, pin }
+impl<E: Entries, D: Design> ByteMap<E, D> {
+    /// Returns a guard, which keeps the map's entries for as long as it lives: slices that are
+    /// taken through it stay valid, whatever happens to their keys. Memory that is freed meanwhile
+    /// waits for the guard; [`unreclaimed`](Self::unreclaimed) returns how many bytes wait. (Old
+    /// indexes of DLHT, which growth leaves behind, wait, too.)
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// map.put(b"a", b"1")?;
+    /// assert_eq!(map.pin().get(b"a"), Some(&b"1"[..]));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn pin(&self) -> ByteGuard<'_, E, D> {
+        ByteGuard { map: self, pin: self.guard() }
     }
+}
 
+impl<'m, E: Entries, D: Design> ByteGuard<'m, E, D> {
     pub(super) fn pin(&self) -> &GuardPin<'m> {
         &self.pin
     }

@@ -12,7 +12,6 @@ pub(super) mod shadow;
 use crate::entry::{Entries, KeyRef, RetiredBytes};
 use crate::error::Error;
 use crate::map::Compute;
-use crate::map::bytes::guard::ByteGuard;
 use crate::sync::{AtomicUsize, GuardPin, Limbo, Ordering};
 use crate::table::{Change, Design, KeyTest, PairTable};
 use core::fmt;
@@ -211,22 +210,6 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         key: KeyRef<'_, E>,
     ) -> Option<E::Value<'g>> {
         self.find_word(guard, key).map(|word| self.value(guard, word))
-    }
-
-    /// Returns a guard, which keeps the map's entries for as long as it lives: slices that are
-    /// taken through it stay valid, whatever happens to their keys. Memory that is freed meanwhile
-    /// waits for the guard; [`unreclaimed`](Self::unreclaimed) returns how many bytes wait. (Old
-    /// indexes of DLHT, which growth leaves behind, wait, too.)
-    ///
-    /// ```
-    /// # use nunatak::TurboBlobMap;
-    /// let map = TurboBlobMap::new();
-    /// map.put(b"a", b"1")?;
-    /// assert_eq!(map.pin().get(b"a"), Some(&b"1"[..]));
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    pub fn pin(&self) -> ByteGuard<'_, E, D> {
-        ByteGuard::new(self, self.guard())
     }
 
     /// Runs `f` on the key's value, without a copy.

@@ -1,6 +1,7 @@
 //! Sizes of places: in steps of eight bytes at first, then four sizes for each doubling.
 
-use super::SPAN;
+/// Bytes of a span.
+pub(super) const SPAN: usize = 64 << 10;
 
 /// All sizes are multiples of this.
 pub(super) const GRAIN: usize = 8;

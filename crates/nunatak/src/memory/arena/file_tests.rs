@@ -1,9 +1,9 @@
 //! What an arena of a file promises besides: places wait for syncs, and a damaged file names no
 //! place that there isn't.
 
-use super::classes::{CLASSES, LARGEST, size_of_class};
+use super::classes::{CLASSES, LARGEST, SPAN, size_of_class};
 use super::spans::Owner;
-use super::{Arena, SHARDS, SPAN};
+use super::{Arena, SHARDS};
 use crate::memory::{Epochs, Region};
 use crate::sync::Ordering::Relaxed;
 

@@ -30,13 +30,10 @@ use super::{Buddies, BuddyExtent, Heap, Medium, MemoryUsage, Part, Region, Reser
 use crate::error::Error;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, thread_index};
-use classes::{CLASSES, class_of, size_of_class};
+use classes::{CLASSES, SPAN, class_of, size_of_class};
 use core::sync::atomic::AtomicBool;
 use spans::{Class, Owner, Search, Span};
 use std::collections::{BTreeMap, VecDeque};
-
-/// Bytes of a span.
-pub(super) const SPAN: usize = 64 << 10;
 
 /// Several, so that threads seldom wait for each other.
 const SHARDS: usize = if cfg!(modelled) { 1 } else { 8 };

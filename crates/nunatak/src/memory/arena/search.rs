@@ -4,9 +4,9 @@
 //! Until all entries have been found, no place that was there before is given out. In a medium of
 //! epochs such places wait for the next sync, too: the last durable epoch may name other places.
 
-use super::classes::{class_of, size_of_class};
+use super::classes::{SPAN, class_of, size_of_class};
 use super::spans::{Class, Owner, Search, Span};
-use super::{Arena, SHARDS, SPAN};
+use super::{Arena, SHARDS};
 use crate::memory::{Buddies, BuddyExtent, MOST_SIZE, Medium, Region};
 use crate::seeded::{Bug, seeded};
 use core::sync::atomic::Ordering::Relaxed;

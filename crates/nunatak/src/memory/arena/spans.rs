@@ -1,7 +1,6 @@
 //! Spans: their owners, and which of their places are taken.
 
-use super::SPAN;
-use super::classes::size_of_class;
+use super::classes::{SPAN, size_of_class};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The owner of a span in use, as a word: a class of a shard, or one place that has this span and

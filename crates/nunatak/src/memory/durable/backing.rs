@@ -1,7 +1,7 @@
 //! Where a pool's file is, and how stores to it become durable.
 
 use super::PAGE;
-use super::beside::{self, Locked};
+use super::readers::{self, Locked};
 use super::recorder::Recorder;
 use super::{flush, header};
 use crate::error::{Error, FileError};
@@ -138,7 +138,7 @@ impl Backing {
 
     /// Waits until no process copies the file as of its last sync.
     pub(super) fn wait_for_readers(&self) -> Option<Locked<'_>> {
-        (!self.is_simulated()).then(|| beside::wait_for_readers(self.file()))
+        (!self.is_simulated()).then(|| readers::wait_for_readers(self.file()))
     }
 
     /// Makes a file in memory with these contents, and tells a recorder of every event. The caller

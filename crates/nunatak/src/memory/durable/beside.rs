@@ -5,76 +5,22 @@
 //! between two such moments is what a power cut leaves. A reader keeps the next one away by a lock,
 //! for which the process that syncs waits, within bounds. Afterwards the reader looks whether
 //! something has happened all the same.
-//!
-//! The lock is on a byte far behind the end of the file, and belongs to the open file (`F_OFD_*`),
-//! not to the process. It has nothing to do with the lock that keeps other maps out.
 
 use super::PAGE;
 use super::backing::{Backing, error_of};
 use super::extents::{Extent, Table};
 use super::header::{self, Field, Kind, Page};
+use super::readers::lock_to_read;
 use crate::error::{Error, FileError};
 use crate::memory::Part;
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::path::Path;
-use std::time::{Duration, Instant};
-
-/// The byte that readers lock.
-const LOCKED: i64 = 1 << 62;
-
-/// So long a sync waits for a reader. A reader that was stopped must not stop others for ever.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often a copy is tried: a file may grow or shrink meanwhile.
 const ATTEMPTS: usize = 8;
-
-/// Asks for the lock, or gives it up. Does not wait.
-fn lock(file: BorrowedFd<'_>, kind: libc::c_int) -> Result<(), Errno> {
-    // SAFETY: zeros are valid for this structure of numbers.
-    let mut wanted: libc::flock = unsafe { core::mem::zeroed() };
-    wanted.l_type = kind as libc::c_short;
-    wanted.l_whence = libc::SEEK_SET as libc::c_short;
-    wanted.l_start = LOCKED;
-    wanted.l_len = 1;
-    // SAFETY: the structure lives through the call.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const wanted) } {
-        -1 => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
-        _ => Ok(()),
-    }
-}
-
-/// Asks for the lock until it is granted, or until the patience ends.
-fn lock_patiently(file: BorrowedFd<'_>, kind: libc::c_int) -> Result<(), Errno> {
-    let begin = Instant::now();
-    loop {
-        match lock(file, kind) {
-            Err(Errno::AGAIN | Errno::ACCESS) if begin.elapsed() < PATIENCE => {
-                std::thread::sleep(Duration::from_micros(20));
-            }
-            other => return other,
-        }
-    }
-}
-
-/// The lock on a file. It is given up when this is dropped.
-#[derive(Debug)]
-pub(super) struct Locked<'f>(BorrowedFd<'f>);
-
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        let _ = lock(self.0, libc::F_UNLCK);
-    }
-}
-
-/// Waits until no reader copies a file, and keeps readers from beginning.
-pub(super) fn wait_for_readers(file: BorrowedFd<'_>) -> Locked<'_> {
-    // If the system has no such locks, or a reader takes too long, its copy is refused by itself.
-    let _ = lock_patiently(file, libc::F_WRLCK);
-    Locked(file)
-}
 
 /// What must not change while a file is copied.
 #[derive(Debug)]
@@ -139,8 +85,7 @@ pub(crate) fn copy_beside(path: &Path) -> Result<Backing, Error> {
     let open = |error| error_of("open the file", error);
     let source = rustix::fs::open(path, flags, Mode::empty()).map_err(open)?;
     for _ in 0..ATTEMPTS {
-        let is_locked = lock_patiently(source.as_fd(), libc::F_RDLCK).is_ok();
-        let locked = is_locked.then(|| Locked(source.as_fd()));
+        let locked = lock_to_read(source.as_fd());
         let (page, before) = first_page(source.as_fd())?;
         let copy = copy_all(path, &source)?;
         let (_, after) = first_page(source.as_fd())?;

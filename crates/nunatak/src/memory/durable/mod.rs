@@ -26,6 +26,7 @@ mod page_sums;
 mod page_versions;
 mod paged;
 mod pool;
+mod readers;
 mod recorder;
 mod region;
 mod shadow_pages;

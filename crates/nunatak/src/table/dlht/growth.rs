@@ -1,40 +1,21 @@
 //! The decision when to migrate, and to how many bins.
 
 use super::apply::Detour;
-use super::index::{Index, Migrating};
+use super::index::{Index, Migrating, bins_for};
 use super::layout::{Header, SLOTS};
 use super::migration::Migration;
 use super::{Step, Table};
 use crate::error::Error;
 use crate::hash::HashCodec;
-use crate::sync::{Mode, OpPin, Ordering};
+use crate::sync::{Mode, OpPin};
 use crate::table::stages::Resizing;
 use std::sync::Arc;
 
-/// The planned number of keys in a bin when the caller names a capacity. Three of four bins then
-/// have room in their first bucket; even an unlucky group has links for all others.
-const PLANNED_KEYS_PER_BIN: f64 = 1.5;
 /// Below this an index without free links has lost them to deleted or colliding keys, not to its
 /// load: random keys use all links at 2.2 keys a bin.
 const CHURNED_KEYS_PER_BIN: f64 = 1.1;
 /// Below this a full bin is no accident of a random hash.
 const COLLIDING_KEYS_PER_BIN: f64 = 0.5;
-
-/// Returns the number of bins of an index for so many keys: enough that a random hash does not use
-/// all links.
-pub(super) fn bins_for(keys: usize) -> Result<usize, Error> {
-    // Small indexes vary more: four standard deviations of slack.
-    let bins = keys as f64 / PLANNED_KEYS_PER_BIN;
-    let bins = bins + 2.0 * bins.sqrt();
-    // A bin is 64 bytes, and pointers are signed.
-    if bins >= (isize::MAX as usize / 128) as f64 {
-        return Err(Error::CapacityOverflow);
-    }
-    // A power of two divides the number of bins, so that the index can shrink by that factor. This
-    // costs at most a sixty-fourth of the bins.
-    let bins = (bins as usize).max(2);
-    Ok(bins.next_multiple_of((bins.next_power_of_two() / 64).max(2)))
-}
 
 impl<P: HashCodec, Y: Mode> Resizing for Table<P, Y> {
     fn reserve(&self, additional: usize) -> Result<(), Error> {
@@ -135,7 +116,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         match Index::new(new_bins, self.config.bins_per_link) {
             Ok(target) => {
                 let chunk = self.config.chunk_bins;
-                let migration = Migration::new(index.bins.len(), Arc::new(target), chunk, keeps);
+                let migration =
+                    Migration::new(index.bins.len(), new_bins, Arc::new(target), chunk, keeps);
                 index.set_migration(Some(Box::new(migration)));
                 Ok(true)
             }
@@ -187,12 +169,5 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
 
     pub(super) fn is_growing(&self) -> bool {
         !matches!(self.hold_root().migration(), Migrating::No)
-    }
-}
-
-impl Index {
-    fn links_suffice_after_copy(&self) -> bool {
-        let (_, all) = self.links_taken();
-        2 * self.links_at_birth.load(Ordering::Relaxed) <= all
     }
 }

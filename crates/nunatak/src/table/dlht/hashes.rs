@@ -16,10 +16,10 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     pub(super) fn has_hashes(
         &self,
         old: &Index,
-        migration: &Migration,
+        migration: &Migration<Index>,
         units: Range<usize>,
     ) -> bool {
-        if !P::runs_callers_code() || !migration.grows(old) {
+        if !P::runs_callers_code() || !old.grows_by(migration) {
             return true;
         }
         let mut keys = Vec::new();

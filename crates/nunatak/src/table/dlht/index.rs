@@ -18,11 +18,31 @@ use crate::hash::HashCodec;
 use crate::memory::{MemoryUsage, Slab};
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, pairs_load_whole};
 use core::ptr;
+use std::sync::Arc;
 
 /// The number of bins that share links, so that a link fits 21 bits.
 pub(super) const GROUP_BINS: usize = 1 << 22;
 /// Enough links that the first collision does not fill a tiny index.
 const MIN_GROUP_HALVES: usize = 8;
+/// The planned number of keys in a bin when the caller names a capacity. Three of four bins then
+/// have room in their first bucket; even an unlucky group has links for all others.
+const PLANNED_KEYS_PER_BIN: f64 = 1.5;
+
+/// Returns the number of bins of an index for so many keys: enough that a random hash does not use
+/// all links.
+pub(super) fn bins_for(keys: usize) -> Result<usize, Error> {
+    // Small indexes vary more: four standard deviations of slack.
+    let bins = keys as f64 / PLANNED_KEYS_PER_BIN;
+    let bins = bins + 2.0 * bins.sqrt();
+    // A bin is 64 bytes, and pointers are signed.
+    if bins >= (isize::MAX as usize / 128) as f64 {
+        return Err(Error::CapacityOverflow);
+    }
+    // A power of two divides the number of bins, so that the index can shrink by that factor. This
+    // costs at most a sixty-fourth of the bins.
+    let bins = (bins as usize).max(2);
+    Ok(bins.next_multiple_of((bins.next_power_of_two() / 64).max(2)))
+}
 
 #[derive(Debug)]
 pub(super) struct Index {
@@ -38,7 +58,7 @@ pub(super) struct Index {
     /// Whether the processor has AVX-512F.
     pub(super) has_avx512: bool,
     /// Null, [`STARTING`], or the migration that empties this index.
-    migration: AtomicPtr<Migration>,
+    migration: AtomicPtr<Migration<Index>>,
 }
 
 /// The half buckets of a group that are taken: low 32 bits from the bottom, high 32 from the top.
@@ -47,7 +67,7 @@ pub(super) struct Index {
 struct LinkCursor(AtomicU64);
 
 /// The migration pointer while a thread prepares the migration.
-const STARTING: *mut Migration = ptr::without_provenance_mut(1);
+const STARTING: *mut Migration<Index> = ptr::without_provenance_mut(1);
 
 fn has_avx512() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -64,7 +84,17 @@ fn has_avx512() -> bool {
 pub(super) enum Migrating<'i> {
     No,
     Starting,
-    To(&'i Migration),
+    To(&'i Migration<Index>),
+}
+
+/// An index that was at the root.
+#[derive(Debug)]
+pub(super) struct Retired {
+    pub(super) index: Arc<Index>,
+    /// The last epoch of operations that may have read the index at the root.
+    pub(super) operations: u64,
+    /// The last epoch of guards that may have read it there.
+    pub(super) guards: u64,
 }
 
 impl Index {
@@ -105,6 +135,12 @@ impl Index {
             ((taken & u64::from(u32::MAX)) + (taken >> 32)) as usize
         };
         (self.cursors.iter().map(taken).sum(), self.halves.len())
+    }
+
+    /// Returns whether a copy has free links: at most half of them were taken at birth.
+    pub(super) fn links_suffice_after_copy(&self) -> bool {
+        let (_, all) = self.links_taken();
+        2 * self.links_at_birth.load(Ordering::Relaxed) <= all
     }
 
     /// Returns the bin of a hash; its number is [`HashCodec::place`].
@@ -223,6 +259,11 @@ impl Index {
         }
     }
 
+    /// Returns whether a bin becomes several bins. Then the hashes divide its keys.
+    pub(super) fn grows_by(&self, migration: &Migration<Self>) -> bool {
+        migration.target.bins.len() > self.bins.len()
+    }
+
     /// Claims the right to start the migration. Returns false if another thread has it.
     pub(super) fn claim_migration(&self) -> bool {
         // Relaxed: the claim publishes nothing.
@@ -232,7 +273,7 @@ impl Index {
     }
 
     /// Publishes the migration, or takes the claim back.
-    pub(super) fn set_migration(&self, migration: Option<Box<Migration>>) {
+    pub(super) fn set_migration(&self, migration: Option<Box<Migration<Index>>>) {
         let migration = migration.map_or(ptr::null_mut(), Box::into_raw);
         // Release: a thread that finds the migration finds the new index initialised.
         self.migration.store(migration, Ordering::Release);

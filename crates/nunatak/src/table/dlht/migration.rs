@@ -1,16 +1,16 @@
-//! A migration: which bins go where, and how many have moved.
+//! A migration: which bins go where, and how many have moved. It counts bins and looks at none, so
+//! it knows no index.
 //!
 //! When an index grows, a unit is one old bin. When it shrinks, a unit is all old bins that become
 //! one new bin. So every new bin has one writer.
 
-use super::index::Index;
 use crate::hash::HashCodec;
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 use core::ops::Range;
 use std::sync::Arc;
 
 #[derive(Debug)]
-pub(super) struct Migration {
+pub(super) struct Migration<Index> {
     pub(super) target: Arc<Index>,
     /// The number of units. `feeders` is the number of old bins in each.
     pub(super) units: usize,
@@ -30,11 +30,16 @@ pub(super) struct Migration {
     cut: AtomicUsize,
 }
 
-impl Migration {
-    /// Makes a migration from an index of `old_bins` bins to `target`. One number of bins must be a
-    /// multiple of the other.
-    pub(super) fn new(old_bins: usize, target: Arc<Index>, chunk_bins: usize, keeps: bool) -> Self {
-        let new_bins = target.bins.len();
+impl<Index> Migration<Index> {
+    /// Makes a migration from an index of `old_bins` bins to `target`, which has `new_bins`. One
+    /// number of bins must be a multiple of the other.
+    pub(super) fn new(
+        old_bins: usize,
+        new_bins: usize,
+        target: Arc<Index>,
+        chunk_bins: usize,
+        keeps: bool,
+    ) -> Self {
         let feeders = (old_bins / new_bins).max(1);
         let units = old_bins / feeders;
         debug_assert!(new_bins.is_multiple_of(old_bins) || old_bins.is_multiple_of(new_bins));
@@ -61,11 +66,6 @@ impl Migration {
 
     pub(super) fn unit_of<P: HashCodec>(&self, bin: usize) -> usize {
         if self.feeders == 1 { bin } else { P::parent(bin, self.units, self.feeders) }
-    }
-
-    /// Returns whether a bin becomes several bins. Then the hashes divide its keys.
-    pub(super) fn grows(&self, old: &Index) -> bool {
-        self.target.bins.len() > old.bins.len()
     }
 
     /// Takes the next chunk of units.

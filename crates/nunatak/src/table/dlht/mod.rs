@@ -89,8 +89,7 @@ use crate::sync::{
 };
 use crate::table::shared::hashes::Hashes;
 use core::marker::PhantomData;
-use index::Index;
-use retired::Retired;
+use index::{Index, Retired};
 use std::sync::Arc;
 
 /// The constants that the paper varies.
@@ -148,7 +147,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         if !double_word_cas_is_lock_free() {
             return Err(Error::NoDoubleWordCas);
         }
-        let bins = config.initial_bins.max(growth::bins_for(capacity)?);
+        let bins = config.initial_bins.max(index::bins_for(capacity)?);
         let index = Arc::new(Index::new(bins, config.bins_per_link)?);
         Ok(Self {
             root: AtomicPtr::new(Arc::into_raw(index).cast_mut()),

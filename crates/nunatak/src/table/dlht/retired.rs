@@ -1,22 +1,12 @@
 //! Reclamation of the indexes that were at the root.
 
 use super::Table;
-use super::index::Index;
+use super::index::{Index, Retired};
 use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, Mode, Ordering, Registry, operations_ended};
 use crate::table::stages::Guards;
 use std::sync::Arc;
-
-/// An index that was at the root.
-#[derive(Debug)]
-pub(super) struct Retired {
-    pub(super) index: Arc<Index>,
-    /// The last epoch of operations that may have read the index at the root.
-    pub(super) operations: u64,
-    /// The last epoch of guards that may have read it there.
-    pub(super) guards: u64,
-}
 
 impl<P: HashCodec, Y: Mode> Guards for Table<P, Y> {
     fn registry(&self) -> &Registry {

@@ -35,7 +35,7 @@ impl Captured {
 struct Mover<'t, P: HashCodec, Y: Mode> {
     table: &'t Table<P, Y>,
     old: &'t Index,
-    migration: &'t Migration,
+    migration: &'t Migration<Index>,
     captured: Vec<Captured>,
     claimed: Vec<(usize, Header)>,
     /// The units of the chunk that are not moved yet.
@@ -46,7 +46,7 @@ struct Mover<'t, P: HashCodec, Y: Mode> {
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Moves one chunk. Returns false if no chunk is left, or if the caller must first
     /// [ask](crate::table::shared::hashes) for hashes.
-    pub(super) fn help(&self, pin: &OpPin<Y>, old: &Index, migration: &Migration) -> bool {
+    pub(super) fn help(&self, pin: &OpPin<Y>, old: &Index, migration: &Migration<Index>) -> bool {
         if !migration.has_begun() {
             return false;
         }
@@ -64,7 +64,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         &self,
         pin: &OpPin<Y>,
         old: &Index,
-        migration: &Migration,
+        migration: &Migration<Index>,
         bin: usize,
     ) -> bool {
         let unit = migration.unit_of::<P>(bin);
@@ -76,7 +76,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         &self,
         _pin: &OpPin<Y>,
         old: &Index,
-        migration: &Migration,
+        migration: &Migration<Index>,
         units: core::ops::Range<usize>,
     ) -> bool {
         let mut mover = Mover {
@@ -97,7 +97,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     }
 
     /// Makes the next index the root, after the last bin has moved.
-    fn finish(&self, old: &Index, migration: &Migration) {
+    fn finish(&self, old: &Index, migration: &Migration<Index>) {
         let (taken, _) = migration.target.links_taken();
         migration.target.links_at_birth.store(taken, Ordering::Relaxed);
         let target = Arc::into_raw(Arc::clone(&migration.target)).cast_mut();
@@ -293,7 +293,7 @@ impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
     /// came after the hashes were asked for.
     fn choose_targets(&mut self) -> bool {
         let Self { table, old, migration, captured, left, .. } = self;
-        if !migration.grows(old) {
+        if !old.grows_by(migration) {
             // The unit is one new bin, and has its number.
             captured.iter_mut().for_each(|pair| pair.target = left.start);
             return true;

@@ -2,102 +2,17 @@
 
 use super::Table;
 use super::back::Back;
-use super::front::Front;
-use super::geometry::{BlockSizes, Geometry, MOST_ROWS, Phase, State};
+use super::geometry::{BlockSizes, Geometry, Phase, State};
+use super::sizes::blocks_for;
 use crate::error::Error;
 use crate::hash::HashCodec;
-use crate::memory::Addresses;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{AtomicUsize, Backoff, MutexGuard, Ordering, operations_ended, retire_tag};
+use crate::sync::{Backoff, MutexGuard, Ordering, Shared, operations_ended, retire_tag};
 use crate::table::stages::{Figures, Resizing};
 
 /// After how many inserts a thread checks whether the table is full. A power of two.
-pub(super) const CHECKED_EVERY: u64 = if cfg!(modelled) { 1 } else { 32 };
-
-/// The work that is left in a resize or a snapshot.
-#[derive(Debug)]
-pub(super) struct Migration {
-    /// The next block that no thread has taken.
-    cursor: AtomicUsize,
-    /// The blocks of both yards that are not settled.
-    remaining: AtomicUsize,
-    /// The pieces of the memory for the next doubling that are resident.
-    populated: AtomicUsize,
-}
-
-impl Migration {
-    pub(super) fn new() -> Self {
-        Self {
-            cursor: AtomicUsize::new(0),
-            remaining: AtomicUsize::new(0),
-            populated: AtomicUsize::new(0),
-        }
-    }
-
-    pub(super) fn remaining(&self) -> usize {
-        // Relaxed: a statistic.
-        self.remaining.load(Ordering::Relaxed)
-    }
-}
-
-/// Returns the number of blocks of a table for so many items.
-pub(super) fn blocks_for<B: BlockSizes>(
-    items: usize,
-    config: &super::Config,
-) -> Result<usize, Error> {
-    let blocks = (items as f64 / (Geometry::<B>::SLOTS as f64 * config.max_load)).ceil();
-    // Pointers are signed, and rounding up takes at most a quarter.
-    if blocks >= (isize::MAX as usize / 4 / bytes_of_block::<B>()) as f64 {
-        return Err(Error::CapacityOverflow);
-    }
-    Ok((blocks as usize).max(2))
-}
-
-/// Returns the bytes that a block of each yard takes, with fingerprints and marks.
-pub(super) const fn bytes_of_block<B: BlockSizes>() -> usize {
-    B::FRONT * 17 + 1 + B::BACK * 16 + 8 + 1
-}
-
-/// Both yards, the number of rows that have addresses, and those addresses.
-type Reserved<B, M> = (Front<B, M>, Back<B, M>, u64, Addresses);
-
-/// Reserves addresses for as many rows as the caller wants, or as the machine could need.
-pub(super) fn reserve_rows<B: BlockSizes, M: Medium>(
-    medium: &M,
-    (columns, rows): (usize, u64),
-    config: &super::Config,
-) -> Result<Reserved<B, M>, Error> {
-    let mut most = match config.max_capacity {
-        Some(items) => {
-            let blocks = blocks_for::<B>(items, config)?;
-            (blocks.div_ceil(columns) as u64).next_power_of_two()
-        }
-        None => {
-            let rows = Addresses::share() / (columns * bytes_of_block::<B>()) as u64;
-            1 << rows.max(1).ilog2()
-        }
-    };
-    if rows > MOST_ROWS {
-        return Err(Error::CapacityOverflow);
-    }
-    most = most.clamp(rows, MOST_ROWS);
-    let blocks = columns * rows as usize;
-    loop {
-        let all = columns * most as usize;
-        let reserved = Front::new(medium, blocks, all)
-            .and_then(|front| Ok((front, Back::new(medium, blocks, all)?)));
-        match reserved {
-            Ok((front, back)) => {
-                let addresses = Addresses::count((all * bytes_of_block::<B>()) as u64);
-                return Ok((front, back, most, addresses));
-            }
-            // The system may limit the addresses of a process.
-            Err(_) if most > rows => most /= 2,
-            Err(error) => return Err(error),
-        }
-    }
-}
+const CHECKED_EVERY: u64 = if cfg!(modelled) { 1 } else { 32 };
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Resizing for Table<P, B, M> {
     fn reserve(&self, additional: usize) -> Result<(), Error> {
@@ -160,6 +75,15 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Resizing for Table<P, B, M> {
 }
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
+    /// Counts pairs that this thread has added. Every few inserts, grows the table if it is full.
+    #[inline(always)]
+    pub(super) fn count(&self, added: i64) {
+        let sum = self.registry.count::<Shared>(added);
+        if added > 0 && sum.is_multiple_of(CHECKED_EVERY) {
+            self.clean_or_grow_if_full();
+        }
+    }
+
     /// Returns how many items a table of so many rows may hold.
     pub(super) fn most_items(&self, mask: u64) -> usize {
         let slots = self.geometry.blocks(mask) * Geometry::<B>::SLOTS;

@@ -60,9 +60,11 @@ mod geometry;
 mod growth;
 mod handle;
 mod iterate;
+mod migration;
 #[cfg(durable)]
 mod recovery;
 mod settle;
+mod sizes;
 mod snapshot;
 mod stats;
 #[cfg(all(test, not(modelled)))]
@@ -76,6 +78,7 @@ pub use design::CheckedIceberg;
 pub use design::Iceberg;
 pub use geometry::{BlockSizes, Blocks};
 pub use handle::SlotHandle;
+pub(crate) use sizes::Config;
 pub use stats::IcebergStats;
 
 #[cfg(durable)]
@@ -86,7 +89,7 @@ use crate::hash::{Decoder, HashCodec};
 use crate::memory::Addresses;
 use crate::memory::{Heap, Medium};
 use crate::sync::{
-    AtomicU64, AtomicUsize, Mutex, Ordering, Registry, Shared, double_word_cas_is_lock_free,
+    AtomicU64, AtomicUsize, Mutex, Ordering, Registry, double_word_cas_is_lock_free,
 };
 use crate::table::shared::chains::Chains;
 use crate::table::shared::hashes::Hashes;
@@ -94,21 +97,8 @@ use crate::table::stages::Guards;
 use back::Back;
 use front::Front;
 use geometry::{Geometry, State};
-
-/// The constants that the paper varies.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Config {
-    /// The share of the slots that may be taken before the table doubles.
-    pub(crate) max_load: f64,
-    /// The number of items to which the table can grow; `None` chooses it by the machine's memory.
-    pub(crate) max_capacity: Option<usize>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { max_load: 0.91, max_capacity: None }
-    }
-}
+use migration::{Copy, Migration};
+use sizes::{blocks_for, reserve_rows};
 
 /// A table of pairs of words, found by the first word.
 #[derive(Debug)]
@@ -126,19 +116,19 @@ pub struct Table<P: HashCodec, B: BlockSizes, M: Medium = Heap> {
     /// The number of rows for which addresses are reserved.
     most_rows: u64,
     _addresses: Addresses,
-    migration: growth::Migration,
+    migration: Migration,
     /// Held at the start of a resize, and for all of it by a thread that waits for its end.
     migrating: Mutex<()>,
     /// The hashes of keys that are to be moved, if the hasher is the caller's.
     hashes: Hashes,
     /// The number of iterators. They keep the table from halving.
     iterators: AtomicUsize,
-    copy: snapshot::Copy,
+    copy: Copy,
 }
 
 impl<P: HashCodec, B: BlockSizes> Table<P, B> {
     pub(crate) fn new(codec: P, config: Config, capacity: usize) -> Result<Self, Error> {
-        let shape = Geometry::<B>::shape(growth::blocks_for::<B>(capacity, &config)?);
+        let shape = Geometry::<B>::shape(blocks_for::<B>(capacity, &config)?);
         Self::within(Heap, codec, config, shape)
     }
 }
@@ -152,7 +142,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         config: Config,
         capacity: usize,
     ) -> Result<Self, Error> {
-        let shape = Geometry::<B>::shape(growth::blocks_for::<B>(capacity, &config)?);
+        let shape = Geometry::<B>::shape(blocks_for::<B>(capacity, &config)?);
         Self::within(medium, codec, config, shape)
     }
 
@@ -167,7 +157,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             return Err(Error::NoDoubleWordCas);
         }
         let (front, back, most_rows, addresses) =
-            growth::reserve_rows::<B, M>(&medium, (columns, rows), &config)?;
+            reserve_rows::<B, M>(&medium, (columns, rows), &config)?;
         Ok(Self {
             state: AtomicU64::new(State::new(rows, !front.is_fast()).0),
             geometry: Geometry::new(columns),
@@ -181,11 +171,11 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             config,
             most_rows,
             _addresses: addresses,
-            migration: growth::Migration::new(),
+            migration: Migration::new(),
             migrating: Mutex::new(()),
             hashes: Hashes::default(),
             iterators: AtomicUsize::new(0),
-            copy: snapshot::Copy::new(),
+            copy: Copy::new(),
         })
     }
 
@@ -201,15 +191,6 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         // Relaxed: stores under a newer state are releases, so a thread that has read one of them
         // finds the newer state here.
         self.state.load(Ordering::Relaxed) == state.0
-    }
-
-    /// Counts pairs that this thread has added. Every few inserts, grows the table if it is full.
-    #[inline(always)]
-    fn count(&self, added: i64) {
-        let sum = self.registry.count::<Shared>(added);
-        if added > 0 && sum.is_multiple_of(growth::CHECKED_EVERY) {
-            self.clean_or_grow_if_full();
-        }
     }
 }
 

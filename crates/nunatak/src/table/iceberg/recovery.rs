@@ -23,7 +23,7 @@ use super::geometry::{
     BlockSizes, Geometry, Phase, State, back_fingerprint, choices, fingerprint, needs_all_bits,
 };
 use super::yard::Yard;
-use super::{Config, Table, growth};
+use super::{Config, Table, sizes};
 use crate::error::{Error, FileError};
 use crate::hash::HashCodec;
 use crate::memory::durable::{Durable, Pool};
@@ -82,7 +82,7 @@ const CHUNK: usize = 4096;
 impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
     /// Returns the columns and rows of a table for so many items.
     pub(crate) fn columns_for(capacity: usize, config: &Config) -> Result<(usize, u64), Error> {
-        Ok(Geometry::<B>::shape(growth::blocks_for::<B>(capacity, config)?))
+        Ok(Geometry::<B>::shape(sizes::blocks_for::<B>(capacity, config)?))
     }
 
     pub(crate) fn pool(&self) -> &Pool {

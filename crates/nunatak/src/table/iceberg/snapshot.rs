@@ -6,42 +6,13 @@
 
 use super::Table;
 use super::geometry::{BlockSizes, Phase};
+use super::migration::Pairs;
 use crate::error::Error;
 use crate::hash::{Decoder, HashCodec};
-use crate::memory::{Medium, MemoryUsage};
+use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{AtomicPair, Backoff, Mutex, Ordering, operations_ended, retire_tag};
+use crate::sync::{Backoff, operations_ended, retire_tag};
 use crate::table::stages::{Figures, Snapshots};
-
-/// Tags and values.
-type Pairs = Vec<(u64, u64)>;
-
-/// The copies of a cut so far, for each half that the tags belong to.
-#[derive(Debug)]
-pub(super) struct Copy {
-    halves: Mutex<[Pairs; 2]>,
-}
-
-impl Copy {
-    pub(super) fn new() -> Self {
-        Self { halves: Mutex::new([const { Vec::new() }; 2]) }
-    }
-
-    /// Copies the slots of a block that is locked.
-    pub(super) fn push<'s>(&self, half: usize, slots: impl Iterator<Item = &'s AtomicPair>) {
-        // Relaxed: under the block's lock.
-        let pairs = slots
-            .map(|slot| (slot.load_first(Ordering::Relaxed), slot.load_second(Ordering::Relaxed)))
-            .filter(|pair| pair.0 != 0);
-        self.halves.lock()[half].extend(pairs);
-    }
-
-    pub(super) fn usage(&self) -> MemoryUsage {
-        let halves = self.halves.lock();
-        let bytes = halves.iter().map(|pairs| pairs.capacity() * size_of::<(u64, u64)>()).sum();
-        MemoryUsage { mapped: bytes, resident: bytes }
-    }
-}
 
 /// The pairs of a cut.
 #[derive(Debug)]

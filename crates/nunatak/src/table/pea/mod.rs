@@ -93,7 +93,7 @@ use crate::table::stages::Guards;
 use directory::{Directories, Found};
 use geometry::Strategy as S;
 use multi::Duplicates;
-use segments::Segments;
+use segments::{Counts, Segments};
 
 /// The constants that the paper varies.
 #[derive(Debug, Clone)]
@@ -159,7 +159,7 @@ pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     cut: Cut,
     /// The thread that takes a snapshot or merges holds this lock.
     exclusive: Mutex<()>,
-    splits: split::Counts,
+    splits: Counts,
     restoring: RecoveryProgress,
     /// For batches that are atomic, of unique keys in a file.
     #[cfg(durable)]
@@ -229,7 +229,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             pairs_load_whole: pairs_load_whole(),
             cut: Cut::default(),
             exclusive: Mutex::new(()),
-            splits: split::Counts::default(),
+            splits: Counts::default(),
             restoring: RecoveryProgress::default(),
             #[cfg(durable)]
             undo,

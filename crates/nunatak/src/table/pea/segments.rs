@@ -19,7 +19,9 @@ use super::multi::version::Version;
 use crate::error::Error;
 use crate::memory::Addresses;
 use crate::memory::{Medium, MemoryUsage, Part, ReservedArray};
-use crate::sync::{AtomicPair, AtomicU64, Mutex, Ordering, operations_ended, retire_tag};
+use crate::sync::{
+    AtomicPair, AtomicU64, AtomicUsize, Mutex, Ordering, operations_ended, retire_tag,
+};
 use crate::table::shared::bucket::{Bucket, Layout};
 use std::collections::BTreeMap;
 
@@ -69,6 +71,15 @@ impl Fresh {
     pub(super) fn entry(self, depth: u32, strategy: Strategy) -> Entry {
         Entry::new(self.number, self.generation, depth, strategy)
     }
+}
+
+/// What has happened to segments. Statistics of the paper, counted and read relaxed.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) splits: AtomicUsize,
+    /// Splits after which some new segment needs more than single hashing.
+    pub(super) crowded: AtomicUsize,
+    pub(super) merges: AtomicUsize,
 }
 
 impl<M: Medium, L: Layout> Segments<M, L> {

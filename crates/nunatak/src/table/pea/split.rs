@@ -12,20 +12,12 @@ use crate::memory::Medium;
 use crate::memory::prefetch::prefetch_to_write;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering::Relaxed;
-use crate::sync::{AtomicUsize, Backoff, MutexGuard, operations_ended, retire_tag};
-use crate::table::shared::bucket::{Flag, Header, Item, Layout};
+use crate::sync::{Backoff, MutexGuard, operations_ended, retire_tag};
+use crate::table::shared::bucket::{Bucket, Flag, Header, Item, Layout};
 use crate::table::shared::full_disk::shrink_if_room;
 use crate::table::shared::rehashed::{Rehashed, Unhashed};
 use crate::table::stages::{Figures, Resizing};
-
-/// What has happened to segments. Statistics of the paper, counted and read relaxed.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) splits: AtomicUsize,
-    /// Splits after which some new segment needs more than single hashing.
-    pub(super) crowded: AtomicUsize,
-    pub(super) merges: AtomicUsize,
-}
+use core::any::Any;
 
 /// The most entries of a directory, as a multiple of the segments that its pairs need. Beyond this,
 /// pairs without room go to chains: otherwise hashes that agree in many bits could make the
@@ -358,7 +350,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let second = self.segments.bucket(segment, second_bucket(hash, mask));
         let mut put = |bucket: &L| {
             let add = || bucket.add(&self.medium, self.marking(), item).is_some();
-            add() || bucket.as_wide().is_some_and(|wide| self.compact_new(wide, made)) && add()
+            // Only buckets with entries of 16 bytes hold pointers to the values of a key.
+            let wide = (bucket as &dyn Any).downcast_ref::<Bucket>();
+            add() || wide.is_some_and(|wide| self.compact_new(wide, made)) && add()
         };
         if child.strategy > Strategy::Single
             && second.header().free_slots() > first.header().free_slots()

@@ -2,8 +2,8 @@
 
 use super::Table;
 use super::find::PASSED;
-use super::geometry::{Descriptor, fingerprint};
-use super::shards::{Counts, Shard};
+use super::geometry::fingerprint;
+use super::shards::{Counts, ShardGuard};
 use crate::error::{Error, FileError};
 use crate::hash::HashCodec;
 use crate::memory::{BuddyExtent, Medium};
@@ -47,19 +47,6 @@ enum Searched {
     Absent { end: usize, free: Option<(usize, usize)> },
     /// A value word with the key's tag. Whether the key is the same is not known yet.
     Unknown(u64),
-}
-
-/// A locked shard, and the descriptor that it gets when it is unlocked.
-pub(super) struct ShardGuard<'t> {
-    pub(super) shard: &'t Shard,
-    pub(super) descriptor: Descriptor,
-}
-
-impl Drop for ShardGuard<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.shard.unlock(self.descriptor);
-    }
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Changes for Table<P, M, L> {

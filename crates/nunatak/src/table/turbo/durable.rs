@@ -32,10 +32,10 @@
 //! that finds no fingerprint has seen nothing that a crash takes back.
 
 use super::Table;
-#[cfg(not(durable))]
-use super::apply::ShardGuard;
 use super::find::PASSED;
 use super::geometry::{Descriptor, fingerprint};
+#[cfg(not(durable))]
+use super::shards::ShardGuard;
 use crate::error::Error;
 use crate::hash::HashCodec;
 use crate::memory::{BuddyExtent, Medium};

@@ -13,7 +13,8 @@
 //! A shard of 2^k buckets uses the k bits behind the bits that select the shard. So the keys of one
 //! bucket go to two neighbours when the shard doubles.
 
-use crate::memory::BuddyExtent;
+use crate::error::Error;
+use crate::memory::{BuddyExtent, MOST_SIZE};
 use crate::seeded::{Bug, seeded};
 
 const FINGERPRINT_SHIFT: u32 = 10;
@@ -30,6 +31,23 @@ pub(super) const MOST_BUCKETS: usize = 1 << GENERATION_SHIFT;
 
 /// The most shards that a table may have.
 pub(super) const MOST_SHARDS: usize = 1 << 20;
+
+/// The largest share of slots in use after a shard is made to fit its keys.
+const FITTING: f64 = 0.75;
+
+/// Returns the size of a shard that its keys fill as far as it is made to fit them.
+pub(super) fn fitting(keys: usize, slots: usize) -> u32 {
+    let buckets = (keys as f64 / (slots as f64 * FITTING)).ceil().max(1.0);
+    (buckets as usize).next_power_of_two().ilog2()
+}
+
+/// Returns the size of each shard for `pairs` pairs in the whole table.
+pub(super) fn size_for(pairs: usize, shards: usize, slots: usize) -> Result<u32, Error> {
+    // Some shards have more pairs than others.
+    let mean = pairs as f64 / shards as f64;
+    let size = fitting((mean + 4.0 * mean.sqrt()).ceil() as usize, slots);
+    if size > MOST_SIZE { Err(Error::CapacityOverflow) } else { Ok(size) }
+}
 
 /// Returns the bucket that is `distance` buckets behind the bucket of a hash, wrapping at the end
 /// of the extent. The table has two to the power of `shards` shards.

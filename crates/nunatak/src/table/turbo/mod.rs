@@ -74,9 +74,8 @@ use crate::table::shared::rehashed::Rehashed;
 #[cfg(durable)]
 use crate::table::shared::undo_log::UndoLog;
 use crate::table::stages::Guards;
-use apply::ShardGuard;
-use geometry::MOST_SHARDS;
-use shards::Shards;
+use geometry::{MOST_SHARDS, size_for};
+use shards::{Happened, ShardGuard, Shards};
 
 /// The constants that the paper varies.
 #[derive(Debug, Clone)]
@@ -140,7 +139,7 @@ impl Config {
         };
         let shards = *self.shards.get_or_insert(suggested);
         if capacity > 0 {
-            self.first_size = rehash::size_for(capacity, shards, slots)?;
+            self.first_size = size_for(capacity, shards, slots)?;
         }
         Ok((self, shards))
     }
@@ -164,7 +163,7 @@ pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     cut: Cut,
     /// The thread that takes a snapshot or shrinks the table holds this lock.
     exclusive: Mutex<()>,
-    happened: rehash::Happened,
+    happened: Happened,
     restoring: RecoveryProgress,
     /// Learns what slots name, if the file did not say so when the table was opened.
     #[cfg(durable)]
@@ -213,7 +212,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             pairs_load_whole: pairs_load_whole(),
             cut: Cut::default(),
             exclusive: Mutex::new(()),
-            happened: rehash::Happened::default(),
+            happened: Happened::default(),
             restoring: RecoveryProgress::default(),
             #[cfg(durable)]
             finder: None,

@@ -3,10 +3,10 @@
 //! Loads of descriptors and slots are relaxed: either no map has the table yet, or the shard's lock
 //! keeps other threads away.
 
-use super::apply::ShardGuard;
 use super::find::PASSED;
 use super::geometry::{Descriptor, MOST_SHARDS, fingerprint};
 use super::shards::Counts;
+use super::shards::ShardGuard;
 use super::{Config, Table};
 use crate::error::{Error, FileError};
 use crate::hash::HashCodec;

@@ -6,51 +6,25 @@
 
 use super::Exclusive;
 use super::Table;
-use super::apply::ShardGuard;
-use super::shards::{Counts, Shards};
+use super::geometry::{fitting, size_for};
+use super::shards::{Counts, ShardGuard, Shards};
 use crate::error::{Error, FileError};
 use crate::hash::HashCodec;
 use crate::memory::{BuddyExtent, MOST_SIZE, Medium};
 use crate::seeded::{Bug, seeded};
-use crate::sync::AtomicUsize;
 use crate::sync::Ordering::Relaxed;
 use crate::table::shared::bucket::{Flag, Header, Layout, Marking};
 use crate::table::shared::full_disk::shrink_if_room;
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::{Figures, Resizing};
 
-/// What has happened to shards. Statistics, counted and read relaxed.
-#[derive(Debug, Default)]
-pub(super) struct Happened {
-    pub(super) grown: AtomicUsize,
-    /// Shards that lost their tombstones and kept their size.
-    pub(super) collected: AtomicUsize,
-    pub(super) shrunk: AtomicUsize,
-}
-
 /// The most slots of a shard, as a multiple of the slots that its keys need. Beyond this, keys
 /// without room go to chains: otherwise hashes that agree in many bits could make a shard as large
 /// as memory.
 const SPARSE: usize = 32;
 
-/// The largest share of slots in use after a shard is made to fit its keys.
-const FITTING: f64 = 0.75;
-
 /// A shard is made smaller if less than one slot of this many is in use.
 const EMPTY: usize = 8;
-
-fn fitting(keys: usize, slots: usize) -> u32 {
-    let buckets = (keys as f64 / (slots as f64 * FITTING)).ceil().max(1.0);
-    (buckets as usize).next_power_of_two().ilog2()
-}
-
-/// Returns the size of each shard for `pairs` pairs in the whole table.
-pub(super) fn size_for(pairs: usize, shards: usize, slots: usize) -> Result<u32, Error> {
-    // Some shards have more pairs than others.
-    let mean = pairs as f64 / shards as f64;
-    let size = fitting((mean + 4.0 * mean.sqrt()).ceil() as usize, slots);
-    if size > MOST_SIZE { Err(Error::CapacityOverflow) } else { Ok(size) }
-}
 
 /// A pair without room in an extent, and its hash.
 type Homeless = (u64, (u64, u64));

@@ -18,7 +18,8 @@ use crate::error::Error;
 use crate::memory::Addresses;
 use crate::memory::{Buddies, BuddyExtent, Medium, MemoryUsage, Part, ReservedArray};
 use crate::sync::{
-    AtomicPair, AtomicU64, Backoff, Mutex, Ordering, fence, operations_ended, retire_tag,
+    AtomicPair, AtomicU64, AtomicUsize, Backoff, Mutex, Ordering, fence, operations_ended,
+    retire_tag,
 };
 use crate::table::shared::bucket::Layout;
 
@@ -136,6 +137,28 @@ impl Shard {
         // Relaxed: the lock orders it.
         self.copied.store(number, Ordering::Relaxed);
     }
+}
+
+/// A locked shard, and the descriptor that it gets when it is unlocked.
+pub(super) struct ShardGuard<'t> {
+    pub(super) shard: &'t Shard,
+    pub(super) descriptor: Descriptor,
+}
+
+impl Drop for ShardGuard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.shard.unlock(self.descriptor);
+    }
+}
+
+/// What has happened to shards. Statistics, counted and read relaxed.
+#[derive(Debug, Default)]
+pub(super) struct Happened {
+    pub(super) grown: AtomicUsize,
+    /// Shards that lost their tombstones and kept their size.
+    pub(super) collected: AtomicUsize,
+    pub(super) shrunk: AtomicUsize,
 }
 
 #[derive(Debug)]

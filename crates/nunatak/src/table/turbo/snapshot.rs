@@ -1,7 +1,7 @@
 //! What a [cut](crate::table::shared::cut) of the table copies: shards.
 
 use super::Table;
-use super::apply::ShardGuard;
+use super::shards::ShardGuard;
 use crate::error::Error;
 use crate::hash::HashCodec;
 use crate::memory::Medium;

@@ -1,10 +1,10 @@
 //! Checks a durable table.
 
 use super::Table;
-use super::apply::ShardGuard;
 use super::find::PASSED;
 use super::geometry::fingerprint;
 use super::shards::Counts;
+use super::shards::ShardGuard;
 use crate::error::Error;
 use crate::hash::HashCodec;
 use crate::memory::BuddyExtent;

@@ -21,6 +21,7 @@
 mod batch;
 mod chained;
 mod compact;
+mod duplicates;
 mod find;
 mod insert;
 mod locks;
@@ -32,6 +33,7 @@ pub(super) mod values;
 pub(super) mod version;
 
 pub(super) use chained::Chained;
+pub(super) use duplicates::Duplicates;
 #[cfg(all(test, durable))]
 pub(super) use find::Visitor;
 pub use stats::PeaMultiStats;
@@ -40,34 +42,13 @@ use super::Table;
 use super::directory::Found;
 use crate::error::Error;
 use crate::hash::HashCodec;
-use crate::memory::{Medium, MemoryUsage};
+use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Shared};
 use crate::table::shared::bucket::Layout;
 use crate::table::shared::rehashed::Rehashed;
 use locks::{At, Interrupted, LockedBuckets, STASHES};
-use log::Log;
 use values::Values;
-
-/// The additional parts of a table of duplicate keys.
-#[derive(Debug)]
-pub(super) struct Duplicates<M: Medium> {
-    pub(super) values: Values<M>,
-    /// For durable tables.
-    pub(super) log: Option<Log<M>>,
-}
-
-impl<M: Medium> Duplicates<M> {
-    pub(super) fn new(medium: &M, per_segment: usize) -> Result<Self, Error> {
-        let log = M::IS_DURABLE.then(|| Log::new(medium)).transpose()?;
-        Ok(Self { values: Values::new(medium, per_segment)?, log })
-    }
-
-    pub(super) fn usage(&self) -> MemoryUsage {
-        let log = self.log.as_ref().map_or_else(MemoryUsage::default, Log::usage);
-        self.values.usage() + log
-    }
-}
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     fn duplicates(&self) -> &Duplicates<M> {

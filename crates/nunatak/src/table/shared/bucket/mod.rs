@@ -186,13 +186,6 @@ pub trait Layout: Element + Debug + Send + Sync + Sized + 'static {
         unreachable!("nothing in RAM is found after a crash")
     }
 
-    /// Returns this bucket if its entries have 16 bytes. Only such a bucket can hold pointers to
-    /// the values of a key with many values.
-    #[inline(always)]
-    fn as_wide(&self) -> Option<&Bucket> {
-        None
-    }
-
     /// Makes the page of a new bucket resident.
     fn touch<M: Medium>(&self, medium: &M);
 

@@ -280,11 +280,6 @@ impl Layout for Bucket {
     fn flush<M: Medium>(&self, medium: &M, slot: usize) {
         medium.flush(&raw const self.slots[slot], 1);
     }
-
-    #[inline(always)]
-    fn as_wide(&self) -> Option<&Bucket> {
-        Some(self)
-    }
 }
 
 impl Bucket {

@@ -9,47 +9,11 @@
 //!    found. No buffer of an old segment is given out.
 //! 4. Locks are taken in this order: the state, the locks of the medium, the old segments.
 
-use super::{Pointer, Values, WORDS};
+use super::{Pointer, Segment, State, Values, WORDS};
 use crate::error::Error;
 use crate::memory::Medium;
 use crate::sync::Ordering;
 use crate::table::pea::segments::room;
-use std::collections::BTreeSet;
-
-#[derive(Debug, Default)]
-pub(super) struct State {
-    pub(super) segments: Vec<Segment>,
-    /// Unused segments.
-    pub(super) free: BTreeSet<usize>,
-    /// For each type, the segments with a free buffer.
-    pub(super) with_room: Vec<BTreeSet<usize>>,
-    /// The number of old segments.
-    pub(super) old: usize,
-}
-
-impl State {
-    pub(super) fn new(kinds: usize) -> Self {
-        Self { with_room: (0..kinds).map(|_| BTreeSet::new()).collect(), ..Self::default() }
-    }
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Segment {
-    pub(super) kind: usize,
-    pub(super) used: usize,
-    /// The numbers of the free buffers.
-    pub(super) free: Vec<u16>,
-}
-
-/// A segment of which only some used buffers are known.
-#[derive(Debug, Default)]
-pub(super) struct Old {
-    /// The type of the buffers that were found.
-    pub(super) kind: usize,
-    pub(super) used: usize,
-    /// A bit for each buffer.
-    pub(super) marks: Vec<u64>,
-}
 
 impl<M: Medium> Values<M> {
     /// Allocates an empty buffer. If it is for a chain, links it to the buffer before it. The link

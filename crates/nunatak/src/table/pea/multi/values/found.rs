@@ -3,8 +3,7 @@
 //! A closed table says it. After a crash they are the buffers that pointers name, which is known
 //! after all segments of buckets were restored.
 
-use super::buffers::{Old, Segment, State};
-use super::{Pointer, Values, WORDS};
+use super::{Old, Pointer, Segment, State, Values, WORDS};
 use crate::error::Error;
 use crate::memory::Medium;
 use std::collections::BTreeSet;

@@ -32,7 +32,7 @@ use crate::error::Error;
 use crate::memory::Addresses;
 use crate::memory::{Heap, Medium, MemoryUsage, Part, ReservedArray};
 use crate::sync::{AtomicU64, DATA, Mutex};
-use buffers::{Old, State};
+use std::collections::BTreeSet;
 
 /// Words of a block.
 const WORDS: usize = if cfg!(modelled) { 4 } else { 32 };
@@ -70,6 +70,42 @@ impl Pointer {
     fn with_count(self, count: usize) -> Self {
         Self::new(self.kind(), count, self.block())
     }
+}
+
+/// Which buffers are in use.
+#[derive(Debug, Default)]
+struct State {
+    segments: Vec<Segment>,
+    /// Unused segments.
+    free: BTreeSet<usize>,
+    /// For each type, the segments with a free buffer.
+    with_room: Vec<BTreeSet<usize>>,
+    /// The number of old segments.
+    old: usize,
+}
+
+impl State {
+    fn new(kinds: usize) -> Self {
+        Self { with_room: (0..kinds).map(|_| BTreeSet::new()).collect(), ..Self::default() }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Segment {
+    kind: usize,
+    used: usize,
+    /// The numbers of the free buffers.
+    free: Vec<u16>,
+}
+
+/// A segment of which only some used buffers are known.
+#[derive(Debug, Default)]
+struct Old {
+    /// The type of the buffers that were found.
+    kind: usize,
+    used: usize,
+    /// A bit for each buffer.
+    marks: Vec<u64>,
 }
 
 #[derive(Debug)]

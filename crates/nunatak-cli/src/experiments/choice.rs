@@ -1,0 +1,140 @@
+//! What a user chooses: experiments, and the options of each.
+
+use super::duplicates::pairs::checked;
+use clap::{Args, ValueEnum, value_parser};
+
+/// An experiment that the user can choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Experiment {
+    /// Gets, gets that read, and inserts with deletes, by the size of values.
+    ValueSize,
+    /// The same by the size of keys.
+    KeySize,
+    /// Gets and inserts with deletes, by the size of the index.
+    IndexSize,
+    /// The same by the size of batches.
+    BatchSize,
+    /// The same by the share of accesses that go to a thousand hot keys.
+    Skew,
+    /// The cost of each feature, one at a time and stacked.
+    Features,
+    /// Gets and inserts over time, while the index grows.
+    Timeline,
+    /// Latency by load.
+    Load,
+    /// A map of one thread against a shared map.
+    SingleThread,
+    /// Locks and unlocks of records.
+    LockManager,
+    /// Telecom transactions, which mostly read.
+    Tatp,
+    /// Bank transactions, which mostly write.
+    Smallbank,
+    /// A hash join of two relations.
+    HashJoin,
+    /// Gets from memory that is farther away.
+    RemoteMemory,
+    /// Gets for each joule.
+    Power,
+    /// How full the index is when it grows.
+    Occupancy,
+    /// How far the processor runs ahead of a read: the limit of unbatched operations.
+    Window,
+    /// Single operations while a map grows, and its resizes.
+    Growth,
+    /// Inserts, lookups, updates and deletes of byte strings.
+    Blobs,
+    /// Inserts, searches and removals of keys with many values.
+    Duplicates,
+    /// Cache lines and blocks that operations of durable maps read, write and flush.
+    #[cfg(durable)]
+    Accounting,
+}
+
+/// The options that belong to one experiment each.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) growth: GrowthOptions,
+    #[command(flatten)]
+    pub(crate) blobs: BlobsOptions,
+    #[command(flatten)]
+    pub(crate) duplicates: DuplicatesOptions,
+    #[cfg(durable)]
+    #[command(flatten)]
+    pub(crate) accounting: AccountingOptions,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of growth")]
+pub(crate) struct GrowthOptions {
+    /// How many times the map stops growing to be measured.
+    #[arg(long, value_name = "STEPS", default_value_t = 16, value_parser = value_parser!(u64).range(1..))]
+    pub(super) growth_steps: u64,
+    /// Operations of each kind to measure at each step.
+    #[arg(long, value_name = "OPERATIONS", default_value_t = 10_000,
+          value_parser = value_parser!(u64).range(1..))]
+    pub(super) growth_operations: u64,
+    /// Shortest insert that counts as a resize, in microseconds.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
+    pub(super) growth_resize_us: u64,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of blobs")]
+pub(crate) struct BlobsOptions {
+    /// Length of a key in bytes, at least 8.
+    #[arg(long, value_name = "BYTES", default_value_t = 15, value_parser = at_least_a_word)]
+    pub(super) blobs_key_bytes: usize,
+    /// Length of a value in bytes, at least 8.
+    #[arg(long, value_name = "BYTES", default_value_t = 15, value_parser = at_least_a_word)]
+    pub(super) blobs_value_bytes: usize,
+}
+
+/// Parses a length. Byte strings begin with a number, so they have at least its length.
+fn at_least_a_word(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(bytes) if bytes >= size_of::<u64>() => Ok(bytes),
+        Ok(_) => Err("must be at least 8".to_owned()),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of duplicates")]
+pub(crate) struct DuplicatesOptions {
+    /// Graphs (wiki-talk, cit-patents, livejournal, orkut: generated with their nodes and edges),
+    /// distributions (zipf-0.8, with one pair for each item), or edge lists in the format of SNAP.
+    #[arg(long, value_name = "SOURCE", value_delimiter = ',', value_parser = checked,
+          default_values = ["wiki-talk", "cit-patents", "zipf-0", "zipf-0.8"])]
+    pub(super) duplicates_sources: Vec<String>,
+    /// Share of a graph's nodes and edges to generate.
+    #[arg(long, value_name = "PART", default_value_t = 0.2)]
+    pub(super) duplicates_scale: f64,
+}
+
+#[cfg(durable)]
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of accounting")]
+pub(crate) struct AccountingOptions {
+    /// Approximate number of slots of the map. (The simulator keeps every store in memory.)
+    #[arg(long, value_name = "SLOTS", default_value_t = 100_000,
+          value_parser = value_parser!(u64).range(1000..1 << 24))]
+    pub(super) accounting_slots: u64,
+    /// Load factors to count at, in percent. A map of Pea Hash seldom exceeds 85 before a
+    /// segment splits.
+    #[arg(long, value_name = "PERCENTS", value_delimiter = ',',
+          default_values_t = [25, 50, 75, 85, 90, 95], value_parser = value_parser!(u64).range(1..=95))]
+    pub(super) accounting_loads: Vec<u64>,
+    /// Operations of each kind to count.
+    #[arg(long, value_name = "OPERATIONS", default_value_t = 2000,
+          value_parser = value_parser!(u64).range(1..))]
+    pub(super) accounting_operations: u64,
+    /// Nanoseconds that a device takes to read a block of 256 bytes (Optane: 305). Adds the
+    /// least time that an operation waits for the device.
+    #[arg(long, value_name = "NANOSECONDS")]
+    pub(super) accounting_read_ns: Option<f64>,
+    /// Nanoseconds that the device takes to write a line back (Optane: 94).
+    #[arg(long, value_name = "NANOSECONDS")]
+    pub(super) accounting_write_ns: Option<f64>,
+}

@@ -1,0 +1,35 @@
+//! The measurements that a process makes alone, by the [request](crate::process::Request) of another.
+
+use crate::experiments::{blobs, duplicates};
+use crate::threads::CheckFailed;
+use crate::workloads::space;
+use serde::Deserialize;
+
+/// A measurement. The names are the kinds of the requests.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) enum Measurement {
+    Space(space::Request),
+    Blobs(blobs::Request),
+    Duplicates(duplicates::Request),
+}
+
+impl Measurement {
+    /// Measures in this process, which must have measured nothing before, and returns the answer as
+    /// JSON.
+    pub(crate) fn in_this_process(&self) -> Result<String, CheckFailed> {
+        let answer = match self {
+            Self::Space(request) => serde_json::to_string(&space::measure(request)?),
+            Self::Blobs(request) => serde_json::to_string(&blobs::measure(request)?),
+            Self::Duplicates(request) => serde_json::to_string(&duplicates::measure(request)?),
+        };
+        answer.map_err(|error| CheckFailed(error.to_string()))
+    }
+}
+
+impl std::str::FromStr for Measurement {
+    type Err = serde_json::Error;
+
+    fn from_str(json: &str) -> Result<Self, Self::Err> {
+        serde_json::from_str(json)
+    }
+}

@@ -1,0 +1,77 @@
+//! The constants of a table; how many blocks and rows they make of a capacity.
+
+use super::back::Back;
+use super::front::Front;
+use super::geometry::{BlockSizes, Geometry, MOST_ROWS};
+use crate::error::Error;
+use crate::memory::{Addresses, Medium};
+
+/// The constants that the paper varies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Config {
+    /// The share of the slots that may be taken before the table doubles.
+    pub(crate) max_load: f64,
+    /// The number of items to which the table can grow; `None` chooses it by the machine's memory.
+    pub(crate) max_capacity: Option<usize>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { max_load: 0.91, max_capacity: None }
+    }
+}
+
+/// Returns the number of blocks of a table for so many items.
+pub(super) fn blocks_for<B: BlockSizes>(items: usize, config: &Config) -> Result<usize, Error> {
+    let blocks = (items as f64 / (Geometry::<B>::SLOTS as f64 * config.max_load)).ceil();
+    // Pointers are signed, and rounding up takes at most a quarter.
+    if blocks >= (isize::MAX as usize / 4 / bytes_of_block::<B>()) as f64 {
+        return Err(Error::CapacityOverflow);
+    }
+    Ok((blocks as usize).max(2))
+}
+
+/// Returns the bytes that a block of each yard takes, with fingerprints and marks.
+pub(super) const fn bytes_of_block<B: BlockSizes>() -> usize {
+    B::FRONT * 17 + 1 + B::BACK * 16 + 8 + 1
+}
+
+/// Both yards, the number of rows that have addresses, and those addresses.
+type Reserved<B, M> = (Front<B, M>, Back<B, M>, u64, Addresses);
+
+/// Reserves addresses for as many rows as the caller wants, or as the machine could need.
+pub(super) fn reserve_rows<B: BlockSizes, M: Medium>(
+    medium: &M,
+    (columns, rows): (usize, u64),
+    config: &Config,
+) -> Result<Reserved<B, M>, Error> {
+    let mut most = match config.max_capacity {
+        Some(items) => {
+            let blocks = blocks_for::<B>(items, config)?;
+            (blocks.div_ceil(columns) as u64).next_power_of_two()
+        }
+        None => {
+            let rows = Addresses::share() / (columns * bytes_of_block::<B>()) as u64;
+            1 << rows.max(1).ilog2()
+        }
+    };
+    if rows > MOST_ROWS {
+        return Err(Error::CapacityOverflow);
+    }
+    most = most.clamp(rows, MOST_ROWS);
+    let blocks = columns * rows as usize;
+    loop {
+        let all = columns * most as usize;
+        let reserved = Front::new(medium, blocks, all)
+            .and_then(|front| Ok((front, Back::new(medium, blocks, all)?)));
+        match reserved {
+            Ok((front, back)) => {
+                let addresses = Addresses::count((all * bytes_of_block::<B>()) as u64);
+                return Ok((front, back, most, addresses));
+            }
+            // The system may limit the addresses of a process.
+            Err(_) if most > rows => most /= 2,
+            Err(error) => return Err(error),
+        }
+    }
+}
