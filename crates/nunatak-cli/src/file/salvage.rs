@@ -1,7 +1,7 @@
 //! `nunatak file salvage`: a new file of what can still be read from a damaged one.
 
+use super::failure::{Done, at};
 use super::maps::MapFile;
-use super::{Done, at};
 use clap::Args;
 use nunatak::durable::Salvaged;
 use std::path::PathBuf;
