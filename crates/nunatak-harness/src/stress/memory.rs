@@ -14,7 +14,7 @@ const POPULATION: u64 = 1000;
 const SLACK: usize = 1 << 20;
 /// How many keys each thread removes, each time inserting another one.
 const CHURN: usize = 250_000;
-/// The smallest leak of an operation that a short churn finds, too: a pair of words.
+/// The smallest leak of each insert that a short churn finds, too: a pair of words.
 const LEAK: usize = 16;
 
 /// Entries that come and go need constant memory if their number is constant.
@@ -44,9 +44,9 @@ where
     };
     // Growth by one step, by a factor that may be 8, with both tables for a while.
     let bound = 10 * start + SLACK;
-    // Enough operations that a leak exceeds the bound, whatever the effort. An interpreter has no
-    // time for so many.
-    let enough = if cfg!(miri) { 0 } else { bound / LEAK / (2 * THREADS as usize) };
+    // Enough inserts that a leak exceeds the bound, whatever the effort. An interpreter has no time
+    // for so many.
+    let enough = if cfg!(miri) { 0 } else { bound / LEAK / THREADS as usize };
     let steps = scaled(CHURN).max(enough.min(CHURN)) as u64;
     together(THREADS as usize, |thread| churn(thread as u64, 0..steps));
     // Until now a descheduled thread with a guard may have held what the other one retired. Now no
