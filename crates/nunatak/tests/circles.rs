@@ -250,7 +250,7 @@ impl Tree {
             _ => match module.names.get(first) {
                 Some(Meaning::Item) => Some((&module.file, first.clone())),
                 Some(Meaning::Module) => {
-                    self.definition(&[at, &[first.clone()]].concat(), rest, depth - 1)
+                    self.definition(&[at, core::slice::from_ref(first)].concat(), rest, depth - 1)
                 }
                 Some(Meaning::Import(path)) => {
                     self.definition(at, &[path, rest].concat(), depth - 1)
@@ -304,7 +304,7 @@ fn circle_through(start: &str, arrows: &Arrows) -> Option<Vec<String>> {
                     return Some(way);
                 }
                 if seen.insert(next.clone()) {
-                    longer.push([&way[..], &[next.clone()]].concat());
+                    longer.push([&way[..], core::slice::from_ref(next)].concat());
                 }
             }
         }
