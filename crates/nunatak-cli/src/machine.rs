@@ -93,10 +93,28 @@ mod tests {
         assert_eq!(field(text, "absent", ':'), None);
     }
 
+    /// Returns the processor's name, read in another way.
+    fn cpu_said() -> String {
+        let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let mut names = text.lines().filter(|line| line.starts_with("model name"));
+        let name = names.next().and_then(|line| line.split(": ").nth(1));
+        name.unwrap_or(std::env::consts::ARCH).trim().to_owned()
+    }
+
+    /// Returns the system's name, as a shell reads it.
+    fn os_said() -> String {
+        let script = ". /etc/os-release && printf %s \"$PRETTY_NAME\"";
+        let said = Command::new("sh").args(["-c", script]).output();
+        let said = said.map_or(Vec::new(), |output| output.stdout);
+        let said = String::from_utf8(said).expect("text");
+        if said.is_empty() { std::env::consts::OS.to_owned() } else { said }
+    }
+
     #[test]
     fn the_machine_is_described() {
         let machine = Machine::this();
         assert!(!machine.cpu.is_empty() && !machine.os.is_empty());
+        assert_eq!((machine.cpu, machine.os), (cpu_said(), os_said()));
         assert_eq!(machine.cores, std::thread::available_parallelism().unwrap().get());
         assert_eq!(machine.nunatak_version, env!("CARGO_PKG_VERSION"));
     }
@@ -114,7 +132,14 @@ mod tests {
         let pages: f64 = say("getconf", "_PHYS_PAGES").parse().expect("a number");
         let gib = pages * rustix::param::page_size() as f64 / f64::from(1 << 30);
         assert!((machine.memory_gib.expect("the memory") - gib).abs() < 0.1, "{gib} GiB");
-        let settings = ["always", "madvise", "never"];
-        assert!(machine.huge_pages.is_none_or(|found| settings.contains(&found.as_str())));
+        let enabled = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok();
+        let is_chosen =
+            |setting: &str| enabled.as_ref().is_some_and(|it| it.contains(&format!("[{setting}]")));
+        let chosen = ["always", "madvise", "never"].into_iter().find(|setting| is_chosen(setting));
+        assert_eq!(machine.huge_pages.as_deref(), chosen);
+        let head = Command::new("git").args(["rev-parse", "HEAD"]).output().ok();
+        let head = head.filter(|output| output.status.success());
+        let head = head.map(|output| String::from_utf8(output.stdout).expect("a hash"));
+        assert_eq!(machine.commit.as_deref(), head.as_ref().map(|hash| &hash[..12]));
     }
 }

@@ -150,6 +150,19 @@ fn keys_can_be_sequential_or_zipf() {
         let json = fs::read_to_string(directory.join("run.json")).expect("the run");
         let json: serde_json::Value = serde_json::from_str(&json).expect("the run is JSON");
         assert_eq!(json["params"]["keys"], keys);
+        assert!(json["failures"].is_null(), "{}", json["failures"]);
+        let rows = json["rows"].as_array().expect("rows");
+        for workload in ["get-hit", "get-miss", "insdel"] {
+            let of_it = |row: &&serde_json::Value| {
+                row["operation"].as_str().is_some_and(|operation| operation.starts_with(workload))
+            };
+            let mut of_it = rows.iter().filter(of_it).peekable();
+            assert!(of_it.peek().is_some(), "no row of {workload} with keys that are {keys}");
+            assert!(
+                of_it.all(|row| row["mops"].as_f64().is_some_and(|mops| mops > 0.0)),
+                "{rows:?}"
+            );
+        }
     }
 }
 

@@ -12,7 +12,8 @@
 //!   not do both with the same child.
 //! - A module in a path is no arrow. What the path names in that module is one.
 //! - Methods are called without an import, so they make no arrow. The type that they belong to does.
-//! - Tests may import everything: what is compiled for tests only has no arrows.
+//! - Tests may import everything: what is compiled for tests only has no arrows. The same holds for
+//!   imports that only links of the documentation need.
 //! - The files of a crate are looked at together. Cargo keeps the crates in order.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,19 +65,17 @@ struct Reader<'r> {
     place: Place,
 }
 
-/// Whether an item is compiled for tests only.
+/// Whether an item is compiled for tests only, or for documentation only: its condition is `test` or
+/// `doc`, or begins with `all(test`.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let condition = match &attribute.meta {
             syn::Meta::List(list) if list.path.is_ident("cfg") => list.tokens.to_string(),
             meta => return meta.path().is_ident("test"),
         };
-        let has_word = |words: &str, word: &str| {
-            words.split(|letter: char| !letter.is_alphanumeric()).any(|it| it == word)
-        };
-        has_word(&condition, "test")
-            && !has_word(&condition, "any")
-            && !condition.contains("not (test)")
+        let first = condition.trim_start_matches("all").trim_start_matches([' ', '(']);
+        let mut words = first.split(|letter: char| !letter.is_alphanumeric());
+        words.next().is_some_and(|word| ["test", "doc"].contains(&word))
     })
 }
 
@@ -251,7 +250,7 @@ impl Tree {
             _ => match module.names.get(first) {
                 Some(Meaning::Item) => Some((&module.file, first.clone())),
                 Some(Meaning::Module) => {
-                    self.definition(&[at, &[first.clone()]].concat(), rest, depth - 1)
+                    self.definition(&[at, core::slice::from_ref(first)].concat(), rest, depth - 1)
                 }
                 Some(Meaning::Import(path)) => {
                     self.definition(at, &[path, rest].concat(), depth - 1)
@@ -305,7 +304,7 @@ fn circle_through(start: &str, arrows: &Arrows) -> Option<Vec<String>> {
                     return Some(way);
                 }
                 if seen.insert(next.clone()) {
-                    longer.push([&way[..], &[next.clone()]].concat());
+                    longer.push([&way[..], core::slice::from_ref(next)].concat());
                 }
             }
         }

@@ -11,7 +11,7 @@ use crate::entry::{Entry, EntryPtr, Retired, Unpublished};
 use crate::hash::{IdentityCodec, RandomState, post_mix};
 use crate::map::Compute;
 #[cfg(doc)]
-use crate::map::ConcurrentMap;
+use crate::map::{ConcurrentMap, Removed};
 use crate::sync::{GuardPin, Limbo};
 use crate::table::{ByCaller, Change, Design, Dlht, PairTable};
 use core::borrow::Borrow;
