@@ -105,6 +105,7 @@ pub enum Bug {
     VersionOverwritten,
     EpochBeforeBarrier,
     EpochUnsynced,
+    FailureUnmarked,
     DescriptorUnflushed,
     ChildrenUnfenced,
     ParentUnfenced,

@@ -265,7 +265,12 @@ fn look<W: Workload>(
     Ok(operations)
 }
 
-fn difference<W: Workload>(found: &Held, held: &Held, numbers: std::ops::Range<u64>) -> String {
+/// Describes contents that no number of operations leaves.
+pub(super) fn difference<W: Workload>(
+    found: &Held,
+    held: &Held,
+    numbers: std::ops::Range<u64>,
+) -> String {
     let mut next = held.clone();
     apply_until::<W>(&mut next, numbers);
     let keys: BTreeSet<&u64> = found.keys().chain(held.keys()).collect();
@@ -276,5 +281,6 @@ fn difference<W: Workload>(found: &Held, held: &Held, numbers: std::ops::Range<u
             format!("{key}: {:?}, acknowledged {:?}, later {:?}", of(found), of(held), of(&next))
         })
         .collect();
-    format!("no number of operations leaves this: {wrong:#?}")
+    let (found, held, next) = (found.len(), held.len(), next.len());
+    format!("no operations leave {found} keys ({held} acknowledged, {next} later): {wrong:#?}")
 }

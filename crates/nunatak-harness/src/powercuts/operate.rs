@@ -1,5 +1,6 @@
 //! What runs in the guest.
 
+use super::images::{difference, operations_of};
 use super::workload::{Task, Workload, next_sync, options};
 use super::{Held, MAGIC, SECTOR, apply_until};
 use crate::random::Random;
@@ -114,15 +115,25 @@ impl Task for Fail<'_> {
 
     fn run<W: Workload>(self, kind: &str) -> Done {
         let path = self.directory.join(kind);
+        let open = || W::open_or_create(&path, &options(kind));
         let (mut done, mut held) = (0, Held::new());
-        let mut random = Random::new(rounds_seed(kind));
+        let mut random = Random::new(kind.bytes().fold(7, |seed, byte| seed * 31 + u64::from(byte)));
         for round in 0..self.rounds {
             self.switch("mount")?;
-            let map = W::open_or_create(&path, &options(kind))?;
-            // What was found is durable only after a sync.
+            // If the failure has hit the file system itself, it has to be mounted again.
+            let map = match open() {
+                Ok(map) => map,
+                Err(_) => {
+                    self.switch("unmount")?;
+                    self.switch("mount")?;
+                    open()?
+                }
+            };
             let (found, until) = (map.held(), next_sync(done + 400));
-            done = super::images::operations_of::<W>(&found, &held, done, until)
-                .ok_or_else(|| format!("{kind}: round {round}: something acknowledged is lost"))?;
+            done = operations_of::<W>(&found, &held, done, until).ok_or_else(|| {
+                let difference = difference::<W>(&found, &held, done..until);
+                format!("{kind}: round {round}, {done} acknowledged: {difference}")
+            })?;
             held = found;
             map.sync()?;
             for _ in 0..random.below(12) {
@@ -132,6 +143,19 @@ impl Task for Fail<'_> {
                 apply_until::<W>(&mut held, done..next);
                 done = next;
             }
+            // What was acknowledged after a failure is on the disk, and not only in the page cache,
+            // which the system empties when it unmounts the file system.
+            drop(map);
+            self.switch("unmount")?;
+            self.switch("mount")?;
+            let map = open()?;
+            let found = map.held();
+            if found != held {
+                let difference = difference::<W>(&found, &held, done..done);
+                return Err(format!("{kind}: round {round}, mounted again: {difference}").into());
+            }
+            // The state before changes that meet the failure.
+            map.sync()?;
             self.switch("fail")?;
             notice(&map, kind, round, done, &mut random);
             self.switch("work")?;
@@ -139,16 +163,15 @@ impl Task for Fail<'_> {
             assert_eq!(map.run(done), Err(FileError::Poisoned.into()), "{kind}: round {round}");
             assert_eq!(map.sync(), Err(FileError::Poisoned.into()), "{kind}: round {round}");
             drop(map);
-            // After a failure the page cache is no witness: it shows what the disk has not got.
-            self.switch("unmount")?;
+            // In every second round the next handle finds what the page cache holds, which the disk
+            // has not got.
+            if round % 2 == 0 {
+                self.switch("unmount")?;
+            }
         }
         println!("{kind}: {} failures, {done} operations", self.rounds);
         Ok(())
     }
-}
-
-fn rounds_seed(kind: &str) -> u64 {
-    kind.bytes().fold(7, |seed, byte| seed * 31 + u64::from(byte))
 }
 
 /// Runs operations until one returns an error, or a sync does, which must not succeed.

@@ -67,7 +67,7 @@ const FIELDS: [Field; 6] =
 /// Sessions. A file that was closed is as its last user wanted it.
 pub(super) const OPEN: u64 = 1;
 pub(super) const CLOSED: u64 = 2;
-/// In place of a start of the machine: the system does not tell them.
+/// In place of a start of the machine: the system does not tell them, or a sync has failed.
 pub(super) const UNKNOWN: u64 = 1;
 
 const VALUE_BITS: u32 = 48;

@@ -98,6 +98,10 @@ impl Pool {
             }
         }
         let description = header::decode_page(&page, kind)?;
+        let has_failed = header::since_of(&page) == header::UNKNOWN;
+        if has_failed {
+            backing.forget_unwritten()?;
+        }
         if bytes < PAGE as u64 {
             return Err(FileError::Truncated { bytes, expected: PAGE as u64 }.into());
         }
@@ -148,7 +152,8 @@ impl Pool {
         let since = page.load(Field::Since)?;
         // A new file has been open since no start of the machine.
         let was_open = !pool.was_closed && since != 0;
-        pool.was_cut = was_open && (wanted.after_power_cut || pool.backing.since() != Some(since));
+        let is_other = has_failed || pool.backing.since() != Some(since);
+        pool.was_cut = was_open && (wanted.after_power_cut || is_other);
         pool.extents = Mutex::new(Table::read(|copy, number| page.entry(copy, number), bytes)?);
         if !pool.was_cut || pool.backing.is_ordered() {
             pool.check_extents()?;
@@ -201,7 +206,7 @@ impl Pool {
     }
 
     /// Whether the machine was started again since the file was open last, and the file was not
-    /// closed; or whether the file is a copy that was made while it was open.
+    /// closed; whether a sync has failed since; or whether the file is a copy that was made while it was open.
     pub(crate) fn was_cut(&self) -> bool {
         self.was_cut
     }
@@ -213,6 +218,16 @@ impl Pool {
     pub(crate) fn poison(&self) {
         self.is_poisoned.store(true, Ordering::Relaxed);
         self.owner.close_to_changes();
+    }
+
+    /// Poisons the pool after the system could not write something, and says so in the file. The
+    /// system takes what it could not write for written, so the page cache is no witness any more:
+    /// the file counts as one of a power cut, though this process opens it again.
+    pub(super) fn poison_by_failure(&self) {
+        self.poison();
+        if !self.backing.is_ordered() && !seeded(Bug::FailureUnmarked) {
+            self.store_field(Field::Since, header::UNKNOWN);
+        }
     }
 
     /// Whether the file may be changed: it is not poisoned, was not opened to be read, and not by
