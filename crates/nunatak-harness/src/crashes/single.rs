@@ -238,6 +238,26 @@ pub fn killed_again_and_again<M: Crashable>(kills: u64) {
     }
 }
 
+/// Checks that the next handle opens a file whose sync has failed as after a power cut, in a map
+/// whose pages are copied: the page cache holds what the disk has not got.
+///
+/// # Panics
+/// If it takes the file for one of a killed process.
+pub fn a_failed_sync_is_marked<M: Crashable>() {
+    let options = small_options();
+    let simulation = Simulation::new(Persistency::Pages);
+    let map: M = M::create(&simulation, &options).expect("a new map");
+    assert_eq!(map.put(1, 1), Ok(None));
+    map.make_durable().expect("a sync");
+    assert_eq!(map.put(2, 2), Ok(None));
+    simulation.fail_sync_after(0);
+    assert!(map.make_durable().is_err());
+    let image = simulation.crash(simulation.moment()).latest();
+    let again = Simulation::of(&image, Persistency::Pages).of_killed();
+    let map: M = M::open(&again, &options).expect("the map");
+    assert_eq!(map.contents(), Contents::from([(1, 1)]));
+}
+
 /// Checks that byte strings that a power cut may restore are kept, whatever a map stores later: in
 /// the same session, and in one after the process was killed.
 ///
