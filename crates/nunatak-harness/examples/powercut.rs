@@ -57,14 +57,17 @@ mod linux {
                 operate(kind, Path::new(map), Path::new(disk), at, operations)?;
             }
             ["check", kind, base, log, at, count, seed, scratch] => {
-                let found = check(kind, Cuts {
-                    base: Path::new(base),
-                    log: Path::new(log),
-                    acknowledged_at: at.parse()?,
-                    count: count.parse()?,
-                    seed: seed.parse()?,
-                    scratch: Path::new(scratch),
-                })?;
+                let found = check(
+                    kind,
+                    Cuts {
+                        base: Path::new(base),
+                        log: Path::new(log),
+                        acknowledged_at: at.parse()?,
+                        count: count.parse()?,
+                        seed: seed.parse()?,
+                        scratch: Path::new(scratch),
+                    },
+                )?;
                 println!("{kind}: {found:?}");
             }
             ["fail", kind, directory, switch, rounds] => {

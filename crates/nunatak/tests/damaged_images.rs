@@ -52,7 +52,9 @@ impl Damage {
         let range = if random.below(3) == 0 { image.len().min(40 << 10) } else { image.len() };
         let times = 1 + random.below(6);
         match self {
-            Self::Bits => (0..times).for_each(|_| image[random.below(range)] ^= 1 << random.below(8)),
+            Self::Bits => {
+                (0..times).for_each(|_| image[random.below(range)] ^= 1 << random.below(8))
+            }
             Self::Zeros => (0..times).for_each(|_| {
                 let at = random.below(range) / SECTOR * SECTOR;
                 image[at..at + SECTOR].fill(0);
@@ -83,6 +85,9 @@ impl Damage {
 #[derive(Debug, Default)]
 struct Counts {
     refused: usize,
+    /// Of those refused: the file was changed.
+    changed: usize,
+    may_change: bool,
     whole: usize,
     verified: usize,
     /// Of these `verify` has seen nothing.
@@ -102,7 +107,8 @@ impl Test for Damaged {
             moments.push(simulation.moment());
             map.sync().unwrap();
             moments.push(simulation.moment());
-            (part * 120..part * 120 + 60).for_each(|key| drop((kind.remove)(&map, key).unwrap()));
+            let removed = part * 120..part * 120 + 60;
+            removed.for_each(|key| assert_eq!((kind.remove)(&map, key), Ok(true)));
         }
         moments.push(simulation.moment());
         map.close().unwrap();
@@ -115,7 +121,8 @@ impl Test for Damaged {
         let path = directory.path().join("map");
         let mut random = Random(7);
         for damage in DAMAGES {
-            let mut counts = Counts::default();
+            let may_change = matches!(damage, Damage::Truncation);
+            let mut counts = Counts { may_change, ..Counts::default() };
             for round in 0..rounds() {
                 let number = random.below(images.len());
                 let mut image = images[number].clone();
@@ -142,7 +149,11 @@ fn open<T: MapInFile>(
     let map = match FileMap::<T>::open_with(path, &options) {
         Ok(map) => map,
         Err(error) => {
-            assert!(fs::read(path).unwrap() == image, "{what}: {error}, and the file was changed");
+            // A file that lacks whole parts after a power cut needs room before its damage is known,
+            // which the rehearsal has not got (docs/checks.md).
+            let is_changed = fs::read(path).unwrap() != image;
+            assert!(!is_changed || counts.may_change, "{what}: {error}, and the file was changed");
+            counts.changed += usize::from(is_changed);
             assert!(matches!(error, nunatak::Error::File(_)), "{what}: {error}");
             assert!(
                 !matches!(error, nunatak::Error::File(FileError::Io { .. })),

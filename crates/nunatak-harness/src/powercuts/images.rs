@@ -168,11 +168,7 @@ pub(super) fn operations_of<W: Workload>(
 }
 
 /// Whether each key has what it had after the first of these operations, or since.
-fn is_key_by_key<W: Workload>(
-    found: &Held,
-    mut now: Held,
-    numbers: std::ops::Range<u64>,
-) -> bool {
+fn is_key_by_key<W: Workload>(found: &Held, mut now: Held, numbers: std::ops::Range<u64>) -> bool {
     let mut wrong: BTreeSet<u64> = found.keys().chain(now.keys()).copied().collect();
     wrong.retain(|key| found.get(key) != now.get(key));
     for number in numbers {
@@ -191,7 +187,8 @@ impl Task for Cuts<'_> {
         let (image, map) = (self.scratch.join("image"), self.scratch.join("map"));
         let mut random = Random::new(self.seed);
         let moments = log.entries.len() as u64 + 1;
-        let mut cuts: Vec<usize> = (0..self.count).map(|_| random.below(moments) as usize).collect();
+        let mut cuts: Vec<usize> =
+            (0..self.count).map(|_| random.below(moments) as usize).collect();
         cuts.sort_unstable();
         let mut found = Found::default();
         // Up to the last flush; up to the cut; what was acknowledged then.
@@ -219,7 +216,10 @@ impl Task for Cuts<'_> {
             found.with_volatile_writes += u64::from(has_volatile);
             found.acknowledged = done;
             let what = || {
-                format!("{kind}: seed {}, image {number}, cut {cut}: {done} acknowledged", self.seed)
+                format!(
+                    "{kind}: seed {}, image {number}, cut {cut}: {done} acknowledged",
+                    self.seed
+                )
             };
             if !recover(&image, &map, number % 16 == 0).map_err(|e| format!("{}: {e}", what()))? {
                 if acknowledged.is_some() {

@@ -98,7 +98,7 @@ impl Pool {
             }
         }
         let description = header::decode_page(&page, kind)?;
-        let has_failed = header::since_of(&page) == header::UNKNOWN;
+        let has_failed = header::has_failed(&page);
         if has_failed {
             backing.forget_unwritten()?;
         }
