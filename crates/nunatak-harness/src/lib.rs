@@ -44,6 +44,8 @@ pub mod infallible;
 pub mod linearizability;
 pub mod model;
 pub mod multi;
+#[cfg(target_os = "linux")]
+pub mod powercuts;
 mod random;
 pub mod record;
 mod reference;

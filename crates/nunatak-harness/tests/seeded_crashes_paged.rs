@@ -6,8 +6,9 @@ use nunatak::durable::{PeaMap, Persistency, TurboBlobMap, TurboMap};
 use nunatak::seeded::{Bug, seed};
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
-    Action, Batched, Batches, Thoroughness, batches, blobs_are_kept_for_power_cuts, crash_history,
-    extents, history, killed_again_and_again, short_batches,
+    Action, Batched, Batches, Thoroughness, a_failed_sync_is_marked, batches,
+    blobs_are_kept_for_power_cuts, crash_history, extents, history, killed_again_and_again,
+    short_batches,
 };
 use std::panic::catch_unwind;
 
@@ -57,6 +58,12 @@ fn is_found<M: Batches>(persistency: Persistency, bug: Bug) -> bool {
     if matches!(bug, Bug::VersionOverwritten | Bug::FoundPagesNotSummed) {
         seed(Some(bug));
         let found = catch_unwind(|| killed_again_and_again::<M>(13)).is_err();
+        seed(None);
+        return found;
+    }
+    if bug == Bug::FailureUnmarked {
+        seed(Some(bug));
+        let found = catch_unwind(a_failed_sync_is_marked::<M>).is_err();
         seed(None);
         return found;
     }
@@ -123,6 +130,7 @@ fn seeded_bugs_are_found() {
         (Pages, Bug::VersionOverwritten),
         (Pages, Bug::EpochBeforeBarrier),
         (Pages, Bug::EpochUnsynced),
+        (Pages, Bug::FailureUnmarked),
         (Pages, Bug::SyncOmitted),
     ];
     let of_turbo = [

@@ -107,6 +107,7 @@ pub enum Bug {
     EpochUnsynced,
     SumsAfterBarrier,
     FoundPagesNotSummed,
+    FailureUnmarked,
     DescriptorUnflushed,
     ChildrenUnfenced,
     ParentUnfenced,

@@ -29,6 +29,9 @@ pub(super) struct CrashArgs {
     /// The longest time that a process may live, in milliseconds.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     milliseconds: u64,
+    /// The shortest time that a process lives, in milliseconds.
+    #[arg(long, default_value_t = 0)]
+    least_milliseconds: u64,
     /// The kind of map to test.
     #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
     pub(super) map: Kind,
@@ -43,6 +46,11 @@ pub(super) struct ChildArgs {
 
 /// The values of each key; in most maps a key has one value.
 type Contents = BTreeMap<u64, BTreeSet<u64>>;
+
+/// Returns all pairs, in order.
+fn pairs_of(contents: &Contents) -> impl Iterator<Item = (u64, u64)> {
+    contents.iter().flat_map(|(&key, values)| values.iter().map(move |&value| (key, value)))
+}
 
 #[derive(Debug, Clone, Copy)]
 enum Action {
@@ -139,10 +147,11 @@ pub(super) fn test<M: MapFile>(args: &CrashArgs) -> Done {
         let _ = std::fs::remove_file(counter(&path));
         remove_unfinished(&path);
     }
-    let Outcome { operations, pairs, bytes } = result?;
+    let Outcome { operations, pairs, bytes, most, fresh } = result?;
     println!(
         "{} processes were killed after {operations} operations: nothing is lost; the file has \
-         {bytes} bytes for {pairs} pairs",
+         {bytes} bytes for {pairs} pairs, and had {most} at most; a new file has {fresh} for the \
+         same pairs",
         args.rounds
     );
     Ok(ExitCode::SUCCESS)
@@ -165,6 +174,10 @@ struct Outcome {
     operations: u64,
     pairs: usize,
     bytes: u64,
+    /// The greatest size of the file after a kill.
+    most: u64,
+    /// The size of a new file with the same pairs.
+    fresh: u64,
 }
 
 fn kill_and_look<M: MapFile>(args: &CrashArgs, path: &Path) -> Result<Outcome, Failure> {
@@ -174,6 +187,9 @@ fn kill_and_look<M: MapFile>(args: &CrashArgs, path: &Path) -> Result<Outcome, F
     let program = std::env::current_exe().map_err(failed)?;
     let (mut contents, mut done) = (Contents::new(), 0);
     let mut random = SmallRng::seed_from_u64(42);
+    let (least, longest) = (args.least_milliseconds * 1000, args.milliseconds * 1000);
+    let lives = least..=longest.max(least);
+    let mut most = 0;
     let bar = ProgressBar::new(args.rounds);
     for round in 0..args.rounds {
         let mut child = Command::new(&program)
@@ -182,7 +198,7 @@ fn kill_and_look<M: MapFile>(args: &CrashArgs, path: &Path) -> Result<Outcome, F
             .stdout(Stdio::null())
             .spawn()
             .map_err(failed)?;
-        std::thread::sleep(Duration::from_micros(random.random_range(0..args.milliseconds * 1000)));
+        std::thread::sleep(Duration::from_micros(random.random_range(lives.clone())));
         if let Some(status) = child.try_wait().map_err(failed)? {
             return Err(Failure::Test(format!(
                 "{}: after {round} kills a process has failed: {status}",
@@ -199,19 +215,18 @@ fn kill_and_look<M: MapFile>(args: &CrashArgs, path: &Path) -> Result<Outcome, F
         (done..acknowledged).for_each(|number| apply::<M>(&mut contents, number));
         done = acknowledged;
         let map = at(path, M::open(path, &Options::new().read_only(true)))?;
+        most = most.max(map.file_bytes());
         at(path, map.verify())?;
-        let mut found = Contents::new();
-        for (key, value) in map.pairs() {
-            let pair = key.number().zip(value.number());
-            let torn = || Failure::Test(format!("{}: a pair is torn", path.display()));
-            let (key, value) = pair.ok_or_else(torn)?;
-            found.entry(key).or_default().insert(value);
-        }
+        let pairs = map.pairs().map(|(key, value)| key.number().zip(value.number()));
+        let torn = || Failure::Test(format!("{}: a pair is torn", path.display()));
+        // Sorted pairs are compared faster than two maps, and show a pair that is there twice.
+        let mut found = pairs.collect::<Option<Vec<_>>>().ok_or_else(torn)?;
+        found.sort_unstable();
         // The operation under way at the kill may have taken effect or not.
-        if found != contents {
+        if !pairs_of(&contents).eq(found.iter().copied()) {
             let mut next = contents.clone();
             apply::<M>(&mut next, done);
-            if found != next {
+            if !pairs_of(&next).eq(found) {
                 return Err(Failure::Test(format!(
                     "{}: after {done} operations and {round} kills the map is not what was acknowledged",
                     path.display()
@@ -221,6 +236,20 @@ fn kill_and_look<M: MapFile>(args: &CrashArgs, path: &Path) -> Result<Outcome, F
     }
     bar.finish_and_clear();
     let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
-    let pairs = contents.values().map(BTreeSet::len).sum();
-    Ok(Outcome { operations: done, pairs, bytes })
+    let pairs = pairs_of(&contents).count();
+    let fresh = bytes_of_new::<M>(&contents, path)?;
+    Ok(Outcome { operations: done, pairs, bytes, most, fresh })
+}
+
+/// Returns the size of a new file with these pairs, which it makes beside the map and removes.
+fn bytes_of_new<M: MapFile>(contents: &Contents, path: &Path) -> Result<u64, Failure> {
+    let path = path.with_extension("new");
+    let map = at(&path, M::create(&path, &Options::new()))?;
+    for (key, value) in pairs_of(contents) {
+        at(&path, map.store(&[(M::Datum::of_number(key), M::Datum::of_number(value))]))?;
+    }
+    let bytes = map.file_bytes();
+    drop(map);
+    let _ = std::fs::remove_file(&path);
+    Ok(bytes)
 }

@@ -17,8 +17,9 @@ pub use batches::{
 };
 pub use multi::{MultiAction, MultiContents, contents_of_multi, multi_history, one_of_each};
 pub use single::{
-    Action, blobs_are_kept_for_power_cuts, extents, history, killed_again_and_again, reinserted,
-    settled_by_others, short_operations, short_operations_after_a_sync, synced_while_moving,
+    Action, a_failed_sync_is_marked, blobs_are_kept_for_power_cuts, extents, history,
+    killed_again_and_again, reinserted, settled_by_others, short_operations,
+    short_operations_after_a_sync, synced_while_moving,
 };
 
 use crate::random::Random;

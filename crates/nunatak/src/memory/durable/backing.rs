@@ -426,6 +426,17 @@ impl Backing {
         }
     }
 
+    /// Forgets what the system holds of the file and could not write to the disk, after a sync has
+    /// failed: it takes such pages for written. What it can write it writes first.
+    pub(super) fn forget_unwritten(&self) -> Result<(), Error> {
+        if self.is_simulated() || self.is_ordered() {
+            return Ok(());
+        }
+        let failed = |error| error_of("write the file", error);
+        rustix::fs::fdatasync(&self.file).map_err(failed)?;
+        rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed).map_err(failed)
+    }
+
     /// Makes so many bytes durable that are mapped at an address, from an offset of the file. The
     /// file's size may not be durable.
     pub(super) fn sync_range(

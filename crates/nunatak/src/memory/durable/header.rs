@@ -69,7 +69,7 @@ const FIELDS: [Field; 6] =
 /// Sessions. A file that was closed is as its last user wanted it.
 pub(super) const OPEN: u64 = 1;
 pub(super) const CLOSED: u64 = 2;
-/// In place of a start of the machine: the system does not tell them.
+/// In place of a start of the machine: the system does not tell them, or a sync has failed.
 pub(super) const UNKNOWN: u64 = 1;
 
 /// The error of a session that is neither.
@@ -125,10 +125,19 @@ pub(super) fn kind_of(page: &[u8]) -> Result<u64, Error> {
 
 /// Returns the start of the machine that the first page of a file names; zero if it names none.
 pub(super) fn since_of(page: &[u8]) -> u64 {
-    let at = Field::Since as usize;
+    field_of(page, Field::Since)
+}
+
+/// Whether the first page says that a sync of the last handle has failed.
+pub(super) fn has_failed(page: &[u8]) -> bool {
+    field_of(page, Field::Session) == OPEN && since_of(page) == UNKNOWN
+}
+
+fn field_of(page: &[u8], field: Field) -> u64 {
+    let at = field as usize;
     let word =
         page.get(at..at + 8).map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
-    word.and_then(|word| value_of(Field::Since, word)).unwrap_or(0)
+    word.and_then(|word| value_of(field, word)).unwrap_or(0)
 }
 
 /// Words that a table stores for the next time the file is opened. Only the table knows their

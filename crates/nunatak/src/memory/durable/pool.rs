@@ -104,6 +104,10 @@ impl Pool {
             }
         }
         let description = header::decode_page(&page, kind)?;
+        let has_failed = header::has_failed(&page);
+        if has_failed {
+            backing.forget_unwritten()?;
+        }
         if bytes < PAGE as u64 {
             return Err(FileError::Truncated { bytes, expected: PAGE as u64 }.into());
         }
@@ -153,7 +157,8 @@ impl Pool {
         let since = pool.tolerate(page.load(Field::Since), || 0)?;
         // A new file has been open since no start of the machine.
         let was_open = !was_closed && since != 0;
-        pool.was_cut = was_open && (wanted.after_power_cut || pool.backing.since() != Some(since));
+        let is_other = has_failed || pool.backing.since() != Some(since);
+        pool.was_cut = was_open && (wanted.after_power_cut || is_other);
         let entry = |copy, number| page.entry(copy, number);
         let forced = wanted.forced.map(|_| &pool.damages);
         pool.extents = Mutex::new(Table::read(entry, bytes, forced)?);
@@ -196,7 +201,7 @@ impl Pool {
     }
 
     /// Whether the machine was started again since the file was open last, and the file was not
-    /// closed; or whether the file is a copy that was made while it was open.
+    /// closed; whether a sync has failed since; or whether the file is a copy that was made while it was open.
     pub(crate) fn was_cut(&self) -> bool {
         self.was_cut
     }
@@ -253,6 +258,16 @@ impl Pool {
     /// Returns the error of changes if the pool is poisoned.
     pub(crate) fn poison_error(&self) -> Error {
         self.damage().unwrap_or(FileError::Poisoned.into())
+    }
+
+    /// Poisons the pool after the system could not write something, and says so in the file. The
+    /// system takes what it could not write for written, so the page cache is no witness any more:
+    /// the file counts as one of a power cut, though this process opens it again.
+    pub(super) fn poison_by_failure(&self) {
+        self.poison();
+        if !self.backing.is_ordered() && !seeded(Bug::FailureUnmarked) {
+            self.store_field(Field::Since, header::UNKNOWN);
+        }
     }
 
     /// Whether the file may be changed: it is not poisoned, was not opened to be read, and not by

@@ -124,7 +124,7 @@ impl Pool {
     /// Poisons the pool: the system forgets what it could not write, so a second attempt would
     /// succeed and mean nothing.
     fn failed(&self, error: rustix::io::Errno) -> Error {
-        self.poison();
+        self.poison_by_failure();
         error_of("write the file", error)
     }
 
