@@ -98,6 +98,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod turbo;
+mod typed;
 
 pub use crate::table::iceberg::Recovery;
 pub use atomic::AtomicBatches;
@@ -115,3 +116,6 @@ pub use pea::PeaMap;
 pub use persistency::Persistency;
 pub use simulation::{Counts, Simulation};
 pub use turbo::TurboMap;
+#[cfg(feature = "serde")]
+pub use typed::Postcard;
+pub use typed::{Encoding, KeyEncoding, TypedGuard, TypedMap};

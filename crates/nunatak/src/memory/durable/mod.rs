@@ -24,12 +24,13 @@ mod paged;
 mod pool;
 mod recorder;
 mod region;
+mod schema_block;
 mod shadow_pages;
 mod sync;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use backing::{Backing, Unpublished, kind_of};
+pub(crate) use backing::{Backing, Unpublished, kind_of, schema_of};
 pub(crate) use beside::copy_beside;
 pub(crate) use header::{Description, Kind};
 pub(crate) use paged::Paged;

@@ -18,6 +18,7 @@ use super::header::{self, Description, Field, Kind, Page};
 use super::journal::{Journal, Repeat};
 use super::owner::Owner;
 use super::{ALIGNMENT, PAGE};
+use crate::Schema;
 use crate::error::{Error, FileError};
 use crate::memory::Part;
 use crate::seeded::{Bug, seeded};
@@ -40,6 +41,8 @@ pub(crate) struct Wanted {
     pub(crate) huge_pages: bool,
     /// Whether the power was cut, though the header may say otherwise: the file is a copy.
     pub(crate) after_power_cut: bool,
+    /// The schema of a new file, and the one that an existing file must have.
+    pub(crate) schema: Option<&'static Schema>,
 }
 
 /// An open file.
@@ -76,7 +79,7 @@ impl Pool {
         description: &Description,
         wanted: Wanted,
     ) -> Result<Self, Error> {
-        backing.write_header(&header::encode(kind, description))?;
+        backing.write_header(&header::encode(kind, description, wanted.schema))?;
         let pool = Self::open(backing, kind, wanted)?;
         pool.begin_session()?;
         pool.end_repeat();
@@ -134,6 +137,7 @@ impl Pool {
             owner: Owner::new(!is_read_only)?,
         };
         page.check()?;
+        pool.check_schema()?;
         pool.was_closed = match page.load(Field::Session)? {
             header::CLOSED => true,
             header::OPEN => false,
@@ -252,7 +256,12 @@ impl Pool {
 
     /// Adds to an error where in the file it was noticed, which is mapped at this address.
     pub(crate) fn locate<T>(&self, address: *const T, error: Error) -> Error {
-        let Error::File(FileError::Corrupt { what, at: None }) = error else { return error };
+        let Error::File(
+            FileError::Corrupt { at: None, .. } | FileError::Undecodable { at: None, .. },
+        ) = error
+        else {
+            return error;
+        };
         let address = address.addr();
         let regions = self.regions.lock();
         let region = regions.iter().find(|(_, range)| range.contains(&address));
@@ -266,7 +275,34 @@ impl Pool {
                 byte
             })
         });
-        FileError::Corrupt { what, at }.into()
+        match error {
+            Error::File(FileError::Corrupt { what, .. }) => FileError::Corrupt { what, at }.into(),
+            Error::File(FileError::Undecodable { what, .. }) => {
+                FileError::Undecodable { what, at }.into()
+            }
+            other => other,
+        }
+    }
+
+    /// Returns the schema, if the file has one.
+    pub(crate) fn schema(&self) -> Option<&'static Schema> {
+        // Checked when the file was opened.
+        self.page.schema().ok().flatten()
+    }
+
+    /// Checks that the schema is the one that was asked for. If none was, the file can be read.
+    fn check_schema(&self) -> Result<(), Error> {
+        let other = |what| Err(FileError::OtherKind { what }.into());
+        match (self.page.schema()?, self.wanted.schema) {
+            (Some(found), Some(expected)) if found != expected => {
+                Err(FileError::OtherSchema { found, expected }.into())
+            }
+            (Some(_), None) if !self.backing.is_read_only() => {
+                other("kind: it has a schema, so only a typed map changes it")
+            }
+            (None, Some(_)) => other("kind: it has no schema, so it is not one of a typed map"),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the word that a table has stored with [`Medium::set_root`].
