@@ -44,7 +44,7 @@
 //! cut.)
 //!
 //! Of a batch a crash may keep a part: it is one sync, and not one change. `write_batch` of a
-//! [`PeaMap`], [`TurboMap`] or [`TurboBlobMap`] is one change of several keys: a crash leaves all of
+//! [`PeaMap`], [`TurboMap`], [`TurboBlobMap`] or [`TypedMap`] is one change of several keys: a crash leaves all of
 //! it or nothing.
 //!
 //! A handle whose sync has failed is *poisoned*: the content of the disk is unknown, and a second
@@ -73,6 +73,11 @@
 //! [`FileError::Forked`](crate::FileError::Forked), and dropping a handle does nothing. A fork must
 //! not read either: what the map has in RAM does not change with the file.
 //!
+//! # Types
+//! A [`TypedMap`] stores keys and values of any type, and its file says which: strings, numbers,
+//! tuples, and with the feature `serde` any type that serde can store.
+//!
+//! # The format
 //! The format has a version; a file of another version is refused. A file can be used only on
 //! machines of the endianness that wrote it.
 
