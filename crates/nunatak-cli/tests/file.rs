@@ -333,3 +333,37 @@ fn killed_processes_lose_nothing() {
         assert_eq!(std::fs::read_dir(directory.path()).expect("the directory").count(), 0);
     }
 }
+
+/// The command reads typed maps as byte strings, shows their schema, and changes nothing.
+#[test]
+fn a_typed_map_is_read_as_byte_strings() {
+    use nunatak::durable::{Options, TypedMap};
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    let options = Options::new().schema("stock\u{1b}", 3);
+    let map: TypedMap<String, u16> =
+        TypedMap::create_with(at.join("a.map"), &options).expect("a map");
+    map.insert_many(&[("nunatak", 0x4142), ("\t", 7)]).expect("room");
+    let stats = ends_with(0, &["stats", "a.map"], at).0;
+    assert!(stats.contains("`stock\\u{1b}` version 3 (str to u16)"), "{stats}");
+    map.close().expect("a sync");
+    assert_eq!(ends_with(0, &["get", "a.map", "nunatak"], at).0, "BA\n");
+    let scanned = ends_with(0, &["scan", "a.map"], at).0;
+    assert!(scanned.lines().any(|line| line == "\\t\t\\x07\\x00"), "{scanned}");
+    ends_with(0, &["verify", "a.map"], at);
+    ends_with(0, &["dump", "a.map", "dump", "--format", "tsv"], at);
+    let before = std::fs::read(at.join("a.map")).expect("a file");
+    for change in [
+        &["put", "a.map", "a", "b"][..],
+        &["del", "a.map", "nunatak"],
+        &["compact", "a.map"],
+        &["load", "a.map", "dump"],
+    ] {
+        let refused = ends_with(3, change, at).1;
+        assert!(refused.contains("only a typed map changes it"), "{refused}");
+    }
+    assert!(std::fs::read(at.join("a.map")).expect("a file") == before);
+    ends_with(0, &["backup", "a.map", "copy.map"], at);
+    let copy = TypedMap::<String, u16>::open_with(at.join("copy.map"), &options).expect("a copy");
+    assert_eq!(copy.get("\t"), Ok(Some(7)));
+}

@@ -1,5 +1,6 @@
 //! Errors, as values.
 
+use crate::Schema;
 use core::fmt;
 
 /// Why an operation on a map failed.
@@ -50,6 +51,11 @@ pub enum Error {
     Present,
     /// The key is not hidden: it never was, or was committed or aborted before.
     NotShadowed,
+    /// A key or a value of a typed map can't be encoded: its type refuses that.
+    Unencodable {
+        /// `key` or `value`.
+        what: &'static str,
+    },
     /// The file of a durable map can't be used (any more).
     File(FileError),
 }
@@ -99,6 +105,21 @@ pub enum FileError {
     OtherKind {
         /// What differs.
         what: &'static str,
+    },
+    /// The file was made with another schema: another name or version, or other encodings of keys
+    /// and values.
+    OtherSchema {
+        /// The schema of the file.
+        found: &'static Schema,
+        /// The schema that the program has asked for.
+        expected: &'static Schema,
+    },
+    /// A key or a value in the file is not the encoding of anything of the map's type.
+    Undecodable {
+        /// `key` or `value`.
+        what: &'static str,
+        /// The byte of the file where it begins, if that is known.
+        at: Option<u64>,
     },
     /// The file ends before its contents do.
     Truncated {
@@ -168,6 +189,15 @@ impl fmt::Display for FileError {
                 f.write_str("the file is of a machine of the other endianness")
             }
             Self::OtherKind { what } => write!(f, "the file is of another {what}"),
+            Self::OtherSchema { found, expected } => {
+                write!(f, "the file has the schema {found}, and {expected} was expected")
+            }
+            Self::Undecodable { what, at: None } => {
+                write!(f, "a {what} in the file is not of the map's type")
+            }
+            Self::Undecodable { what, at: Some(byte) } => {
+                write!(f, "the {what} at byte {byte} of the file is not of the map's type")
+            }
             Self::Truncated { bytes, expected } => {
                 write!(f, "the file has {bytes} bytes and should have {expected}")
             }
@@ -219,6 +249,7 @@ impl fmt::Display for Error {
             Self::Misallocated { expected } => {
                 write!(f, "the allocator returned memory that is not {expected}")
             }
+            Self::Unencodable { what } => write!(f, "the type of a {what} can't encode it"),
             Self::File(error) => error.fmt(f),
         }
     }

@@ -19,6 +19,7 @@ mod map;
 pub mod memory;
 pub mod mode;
 pub mod save;
+mod schema;
 #[cfg(nunatak_seeded_bugs)]
 pub mod seeded;
 #[cfg(not(nunatak_seeded_bugs))]
@@ -40,6 +41,7 @@ pub use map::{
     TurboBoxedMap, TurboBuilder, TurboMap, TurboSet,
 };
 pub use memory::{BlobStats, MemoryUsage};
+pub use schema::Schema;
 pub use table::dlht::DlhtStats;
 pub use table::iceberg::{BlockSizes, Blocks, IcebergStats, SlotHandle};
 pub use table::pea::{Entry8, Entry12, Entry16, EntrySize, PeaMultiStats, PeaStats, Strategy};

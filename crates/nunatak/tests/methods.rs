@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use syn::{ImplItem, Item, ItemImpl, ReturnType, TraitItem, Visibility};
 
 /// The columns: their names, and what they stand for.
-const COLUMNS: [(&str, &str); 10] = [
+const COLUMNS: [(&str, &str); 11] = [
     ("all", "[`ConcurrentMap`](crate::ConcurrentMap), which generic code uses"),
     ("inline", "[`InlineMap`](crate::InlineMap): `DlhtMap`, `IcebergMap`, `PeaMap`, `TurboMap`"),
     ("shadow", "[`DlhtShadowMap`](crate::DlhtShadowMap)"),
@@ -19,6 +19,7 @@ const COLUMNS: [(&str, &str); 10] = [
     ("file", "maps in files: `durable::IcebergMap`, `durable::PeaMap`, `durable::TurboMap`"),
     ("file, multi", "`durable::PeaMultiMap`"),
     ("file, bytes", "`durable::TurboBlobMap`"),
+    ("file, typed", "`durable::TypedMap`"),
 ];
 
 /// For each method the columns that have it, and whether it returns a `Result` there.
@@ -63,6 +64,7 @@ fn columns_of(block: &ItemImpl) -> &'static [usize] {
         _ if kind.starts_with("FileMap<InlineMap<") => &[7],
         _ if kind.starts_with("FileMap<Inner<") => &[8],
         _ if kind.starts_with("FileMap<BlobsInFile>") => &[9],
+        _ if kind.starts_with("TypedMap<") => &[10],
         _ => &[],
     }
 }

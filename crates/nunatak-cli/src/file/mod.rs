@@ -15,6 +15,7 @@ use maps::{Kind, MapFile};
 use nunatak::durable::{
     Durability, Forced, IcebergMap, Options, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
 };
+use nunatak::{Error, Schema};
 use pairs::{Format, Pairs};
 use salvage::salvage as salvage_file;
 use std::io::{self, Write as _};
@@ -38,6 +39,9 @@ const UNUSABLE: u8 = 3;
 /// Handle map files: keys and values are numbers from 0 to 2^64 - 1, in decimal or, after 0x, in
 /// hexadecimal. In `turbo-blobs` they are byte strings: text, with \\t, \\n, \\\\ and \\x00 to
 /// \\xff for bytes that can't be typed.
+///
+/// The file of a typed map is read as byte strings, the encoded keys and values; only a program that
+/// knows its types changes it.
 ///
 /// What only reads works while another process changes the file, too: it shows the last sync of that
 /// process. (Not in an `iceberg` map, and not on persistent memory.)
@@ -465,6 +469,9 @@ fn stats<M: MapFile>(args: &PathArgs) -> Done {
     let mut line =
         |name: &str, value: String| writeln!(out, "{name:<20} {value}").map_err(pairs::to_stdout);
     line("map", format!("{}, {} keys and values", M::NAME, M::Datum::NAME))?;
+    if let Some(schema) = at(&args.path, Schema::of(&args.path))? {
+        line("schema", schema.to_string())?;
+    }
     line("pairs", map.len().to_string())?;
     line("file bytes", bytes.to_string())?;
     if map.len() > 0 {

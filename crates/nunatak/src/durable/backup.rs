@@ -40,7 +40,11 @@ impl<T: MapInFile> FileMap<T> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn open_beside(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let (path, options) = (path.as_ref(), Options::new().read_only(true));
+        Self::open_beside_with(path.as_ref(), &Options::new())
+    }
+
+    pub(super) fn open_beside_with(path: &Path, options: &Options) -> Result<Self, Error> {
+        let options = options.clone().read_only(true);
         match Self::open_with(path, &options) {
             Err(Error::File(FileError::InUse)) => Self::open_in(copy_beside(path)?, &options),
             other => other,
@@ -78,7 +82,9 @@ impl<T: MapInFile> FileMap<T> {
         }
         let unpublished = Unpublished::new(path, "backup")?;
         let entries = self.map.snapshot()?;
-        let options = T::constants(self.table().pool().description(), &Options::default());
+        let pool = self.table().pool();
+        let options = Options { schema: pool.schema(), ..Options::default() };
+        let options = T::constants(pool.description(), &options);
         let copy = Self::create_with(unpublished.temporary(), &options)?;
         let mut batch = Vec::with_capacity(BATCH);
         for entry in entries {

@@ -3,6 +3,7 @@
 
 use super::blobs::{BlobsInFile, FileBlobs, Inner};
 use super::handle::FileMap;
+use super::session::admit;
 use super::table::FileTable;
 use crate::entry::Entries;
 use crate::error::{Error, FileError};
@@ -218,6 +219,14 @@ impl FileMap<BlobsInFile> {
         self.store_blob(|map| map.compute(key, &mut f))
     }
 
+    /// As `compute`, without the acknowledgement.
+    pub(super) fn compute_unsynced<F>(&self, key: &[u8], mut f: F) -> Result<Option<Vec<u8>>, Error>
+    where
+        F: FnMut(Option<&[u8]>) -> Compute<Vec<u8>>,
+    {
+        self.store_blob_unsynced(|map| map.compute(key, &mut f))
+    }
+
     /// [`BlobMap::fetch_update`](crate::BlobMap::fetch_update).
     ///
     /// # Errors
@@ -343,7 +352,21 @@ impl FileMap<BlobsInFile> {
     where
         F: FnMut(&[u8]) -> bool,
     {
-        self.change(|file| Ok(file.map.remove_if(key, condition)))
+        let removed = self.remove_if_unsynced(key, condition)?;
+        self.acknowledge(removed)
+    }
+
+    /// As `remove_if`, without the acknowledgement.
+    pub(super) fn remove_if_unsynced<F>(
+        &self,
+        key: &[u8],
+        condition: F,
+    ) -> Result<Option<Vec<u8>>, Error>
+    where
+        F: FnMut(&[u8]) -> bool,
+    {
+        admit(self.table())?;
+        Ok(self.map.map.remove_if(key, condition))
     }
 
     /// [`BlobMap::put_many`](crate::BlobMap::put_many): returns how many keys were new.

@@ -91,7 +91,9 @@ impl<T: MapInFile> FileMap<T> {
         let (path, new) = (path.as_ref(), new.as_ref());
         let unpublished = Unpublished::new(new, "salvage")?;
         let intact = Self::open_with(path, &Options::new().forced(Forced::Intact))?;
-        let options = T::constants(intact.table().pool().description(), &Options::default());
+        let pool = intact.table().pool();
+        let options = Options { schema: pool.schema(), ..Options::default() };
+        let options = T::constants(pool.description(), &options);
         let copy = Self::create_with(unpublished.temporary(), &options)?;
         let store = |from: &Self, is_wanted: &dyn Fn(&T::Entry) -> bool| {
             let mut batch = Vec::with_capacity(BATCH);

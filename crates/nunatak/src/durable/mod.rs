@@ -44,7 +44,7 @@
 //! cut.)
 //!
 //! Of a batch a crash may keep a part: it is one sync, and not one change. `write_batch` of a
-//! [`PeaMap`], [`TurboMap`] or [`TurboBlobMap`] is one change of several keys: a crash leaves all of
+//! [`PeaMap`], [`TurboMap`], [`TurboBlobMap`] or [`TypedMap`] is one change of several keys: a crash leaves all of
 //! it or nothing.
 //!
 //! A handle whose sync has failed is *poisoned*: the content of the disk is unknown, and a second
@@ -74,6 +74,11 @@
 //! [`FileError::Forked`](crate::FileError::Forked), and dropping a handle does nothing. A fork must
 //! not read either: what the map has in RAM does not change with the file.
 //!
+//! # Types
+//! A [`TypedMap`] stores keys and values of any type, and its file says which: strings, numbers,
+//! tuples, and with the feature `serde` any type that serde can store.
+//!
+//! # The format
 //! The format has a version; a file of another version is refused. A file can be used only on
 //! machines of the endianness that wrote it.
 
@@ -100,6 +105,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod turbo;
+mod typed;
 
 pub use crate::memory::durable::Forced;
 pub use crate::table::iceberg::Recovery;
@@ -119,3 +125,6 @@ pub use pea::PeaMap;
 pub use persistency::Persistency;
 pub use simulation::{Counts, Simulation};
 pub use turbo::TurboMap;
+#[cfg(feature = "serde")]
+pub use typed::Postcard;
+pub use typed::{Encoding, KeyEncoding, TypedGuard, TypedMap};

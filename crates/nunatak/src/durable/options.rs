@@ -1,5 +1,6 @@
 //! Options with which a durable map is created and opened.
 
+use crate::Schema;
 use crate::error::Error;
 use crate::memory::durable::{Forced, Wanted};
 use core::time::Duration;
@@ -58,6 +59,10 @@ pub struct Options {
     pub(super) forced: Option<Forced>,
     pub(super) segment_buckets: usize,
     pub(super) turbo: crate::table::turbo::Config,
+    /// The name and the version that the program has chosen.
+    pub(super) named: (String, u32),
+    /// The schema that the file must have; a typed map makes it.
+    pub(super) schema: Option<&'static Schema>,
 }
 
 impl Default for Options {
@@ -76,6 +81,8 @@ impl Default for Options {
             forced: None,
             segment_buckets: crate::table::pea::Config::default().buckets,
             turbo: crate::table::turbo::Config::default(),
+            named: (String::new(), 0),
+            schema: None,
         }
     }
 }
@@ -331,6 +338,31 @@ impl Options {
         self
     }
 
+    /// Names the schema of a [`TypedMap`](crate::durable::TypedMap), and its version. A new file
+    /// gets them; an existing file must have them, otherwise opening it returns
+    /// [`FileError::OtherSchema`](crate::FileError::OtherSchema). By default the name is empty and
+    /// the version zero. Other maps have no schema.
+    ///
+    /// ```
+    /// use nunatak::durable::{Options, TypedMap};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let options = Options::new().schema("ages", 1);
+    /// drop(TypedMap::<String, u32>::create_with(&path, &options)?);
+    /// let later = TypedMap::<String, u32>::open_with(&path, &options.schema("ages", 2));
+    /// assert_eq!(
+    ///     later.unwrap_err().to_string(),
+    ///     "the file has the schema `ages` version 1 (str to u32), \
+    ///      and `ages` version 2 (str to u32) was expected"
+    /// );
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn schema(mut self, name: &str, version: u32) -> Self {
+        self.named = (name.to_owned(), version);
+        self
+    }
+
     /// Of a file whose pages are copied: no journal, since a sync writes the copied pages.
     pub(super) fn wanted_by_copies(&self) -> Wanted {
         Wanted { journal: 0, ..self.wanted() }
@@ -347,6 +379,7 @@ impl Options {
             after_power_cut: self.after_power_cut,
             page_checksums: self.page_checksums,
             forced: self.forced,
+            schema: self.schema,
         }
     }
 

@@ -7,6 +7,7 @@ use crate::error::{Error, FileError};
 use crate::table::iceberg::Recovery;
 use core::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
 
 /// How many operations of a batch run between two checks of the room that is left.
 pub(super) const PORTION: usize = 256;
@@ -16,7 +17,7 @@ pub(super) const PORTION: usize = 256;
 /// around the sync, the thread that gave it up took it again before a sleeper woke, and 64 writers
 /// made 1.2 times the changes of 4.)
 #[derive(Debug, Default)]
-struct Group {
+pub(super) struct Group {
     asked: AtomicU64,
     synced: Mutex<Synced>,
     has_ended: Condvar,
@@ -30,7 +31,7 @@ struct Synced {
 }
 
 impl Group {
-    fn sync(&self, sync: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    pub(super) fn sync(&self, sync: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         /// Also a sync that fails or panics ends.
         struct Syncing<'g> {
             group: &'g Group,
@@ -127,13 +128,14 @@ fn find_room(table: &impl FileTable) -> Result<Room, Error> {
 pub(super) struct Session {
     pub(super) durability: Durability,
     maintenance: Option<Maintenance>,
-    group: Group,
+    /// Shared with the thread that syncs for asynchronous operations.
+    group: Arc<Group>,
     recovery: Recovery,
 }
 
 impl Session {
     pub(super) fn new(durability: Durability, recovery: Recovery) -> Self {
-        Self { durability, maintenance: None, group: Group::default(), recovery }
+        Self { durability, maintenance: None, group: Arc::default(), recovery }
     }
 
     pub(super) fn set_maintenance(&mut self, maintenance: Option<Maintenance>) {
@@ -152,6 +154,11 @@ impl Session {
     /// Makes everything durable that the caller has seen, by one sync for all threads that ask.
     pub(super) fn sync(&self, table: &impl FileTable) -> Result<(), Error> {
         self.group.sync(|| table.sync())
+    }
+
+    /// Returns the threads whose changes share syncs.
+    pub(super) fn group(&self) -> Arc<Group> {
+        Arc::clone(&self.group)
     }
 
     /// Returns what recovery has found, when the file was opened and since.

@@ -16,7 +16,7 @@ use core::num::NonZero;
     note = "an inline map takes types of at most 8 bytes: integers, floats (as values), `bool`, \
             `char`, byte arrays, `NonZero`, `Option<NonZero>` and pairs that fit",
     note = "for a type of your own that fits, see `nunatak::inline_as!`",
-    note = "for any other type use `DlhtBoxedMap`"
+    note = "for any other type use `DlhtBoxedMap`, or in a file `durable::TypedMap`"
 )]
 pub trait Inline: Copy + Send + Sync + 'static {
     /// How many low bits of the word the type uses.
@@ -60,7 +60,7 @@ pub trait Inline: Copy + Send + Sync + 'static {
     message = "`{Self}` can't be the key of an inline map",
     note = "keys of at most 8 bytes are compared as words, so floats are values only",
     note = "for a type of your own that fits, see `nunatak::inline_as!`",
-    note = "for any other type use `DlhtBoxedMap`"
+    note = "for any other type use `DlhtBoxedMap`, or in a file `durable::TypedMap`"
 )]
 pub trait InlineKey: Inline + Eq {}
 

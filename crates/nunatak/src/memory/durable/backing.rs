@@ -3,7 +3,8 @@
 use super::PAGE;
 use super::readers::{self, Locked};
 use super::recorder::Recorder;
-use super::{flush, header};
+use super::{flush, header, schema_block};
+use crate::Schema;
 use crate::error::{Error, FileError};
 use crate::sync::Mutex;
 use crate::unfinished::{hidden_path, sync_name};
@@ -248,16 +249,31 @@ impl Drop for Unpublished {
     }
 }
 
+/// Reads both copies of the header without opening a file as a map, or as much as there is.
+fn read_headers(path: &Path) -> Result<Vec<u8>, Error> {
+    // Does not wait for the other end of a pipe.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let mut page = vec![0; 2 * header::HEADER];
+    let file = rustix::fs::open(path, flags, Mode::empty());
+    let read = file.and_then(|file| rustix::io::pread(file, &mut page, 0));
+    page.truncate(read.map_err(|error| error_of("open the file", error))?);
+    Ok(page)
+}
+
+/// Returns the schema of a file without opening it as a map.
+pub(crate) fn schema_of(path: &Path) -> Result<Option<&'static Schema>, Error> {
+    let page = read_headers(path)?;
+    header::kind_of(&page)?;
+    match header::has_schema(&page) {
+        true => schema_block::read(&page).map(Some),
+        false => Ok(None),
+    }
+}
+
 /// Returns the kind of a file without opening it as a map; nothing if this version does not know
 /// the kind.
 pub(crate) fn kind_of(path: &Path) -> Result<Option<header::Kind>, Error> {
-    // Does not wait for the other end of a pipe.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let mut page = [0; 2 * header::HEADER];
-    let file = rustix::fs::open(path, flags, Mode::empty());
-    let read = file.and_then(|file| rustix::io::pread(file, &mut page, 0));
-    let bytes = read.map_err(|error| error_of("open the file", error))?;
-    let number = header::kind_of(&page[..bytes])?;
+    let number = header::kind_of(&read_headers(path)?)?;
     let known = [
         header::Kind::Iceberg,
         header::Kind::Pea,

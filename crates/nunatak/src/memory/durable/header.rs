@@ -16,6 +16,7 @@
 //!         256  journal: the first transaction that counts
 //!         264  since which start of the machine, and in which file
 //!         320  how many items a table had when it was closed
+//!         512  the schema, if the number of the kind says that there is one
 //!
 //! field     63 … 48   47 … 0
 //!           | CRC   | value |
@@ -26,6 +27,8 @@
 
 use super::PAGE;
 use super::extents::{ENTRIES, ENTRY, Entry};
+use super::schema_block;
+use crate::Schema;
 use crate::error::{Error, FileError};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -108,8 +111,21 @@ pub(crate) enum Kind {
     TurboBlobs = 5,
 }
 
+/// This bit of a kind's number says that the file has a [schema](super::schema_block). A library that
+/// knows no schemas takes the number for an unknown kind.
+const HAS_SCHEMA: u64 = 1 << 32;
+
 /// Returns the number of the kind of a file that begins with these bytes.
 pub(super) fn kind_of(page: &[u8]) -> Result<u64, Error> {
+    Ok(kind_word(page)? & !HAS_SCHEMA)
+}
+
+/// Whether a file that begins with these bytes has a schema.
+pub(super) fn has_schema(page: &[u8]) -> bool {
+    kind_word(page).is_ok_and(|word| word & HAS_SCHEMA != 0)
+}
+
+fn kind_word(page: &[u8]) -> Result<u64, Error> {
     let word = |at: usize| u64::from_ne_bytes(page[at..at + 8].try_into().unwrap_or_default());
     let has_magic = |at: &&usize| page.get(**at..*at + KIND).is_some_and(|copy| copy[..8] == MAGIC);
     let is_whole = |at: &&usize| {
@@ -145,13 +161,18 @@ fn field_of(page: &[u8], field: Field) -> u64 {
 pub(crate) type Description = [u64; DESCRIPTION];
 
 /// Returns both copies of the header of a new file.
-pub(super) fn encode(kind: Kind, description: &Description) -> [u8; 2 * HEADER] {
+pub(super) fn encode(
+    kind: Kind,
+    description: &Description,
+    schema: Option<&Schema>,
+) -> [u8; 2 * HEADER] {
     let mut pages = [0; 2 * HEADER];
     let (page, second) = pages.split_at_mut(HEADER);
     page[..8].copy_from_slice(&MAGIC);
     page[8..12].copy_from_slice(&VERSION.to_ne_bytes());
     page[12..16].copy_from_slice(&ENDIANNESS.to_ne_bytes());
-    page[16..24].copy_from_slice(&(kind as u64).to_ne_bytes());
+    let bit = if schema.is_some() { HAS_SCHEMA } else { 0 };
+    page[16..24].copy_from_slice(&(kind as u64 | bit).to_ne_bytes());
     for (at, word) in description.iter().enumerate() {
         page[24 + 8 * at..][..8].copy_from_slice(&word.to_ne_bytes());
     }
@@ -160,6 +181,9 @@ pub(super) fn encode(kind: Kind, description: &Description) -> [u8; 2 * HEADER] 
     for field in FIELDS {
         let value = if field == Field::Session { OPEN } else { 0 };
         page[field as usize..][..8].copy_from_slice(&word_of(field, value).to_ne_bytes());
+    }
+    if let Some(schema) = schema {
+        schema_block::write(page, schema);
     }
     second.copy_from_slice(page);
     pages
@@ -201,7 +225,7 @@ fn decode(page: &[u8; HEADER], kind: Kind) -> Result<Description, Error> {
     if half(8) < OLDEST {
         return Err(FileError::OlderVersion { found: half(8), known: OLDEST }.into());
     }
-    if word(16) != kind as u64 {
+    if word(16) & !HAS_SCHEMA != kind as u64 {
         return Err(FileError::OtherKind { what: "kind of map" }.into());
     }
     Ok(core::array::from_fn(|at| word(24 + 8 * at)))
@@ -271,7 +295,35 @@ impl Page {
                 None => copy(HEADER + at, at),
             }
         }
+        if self.has_schema() {
+            let block = schema_block::range();
+            let from = if self.schema_in(0).is_some() { 0 } else { HEADER };
+            block.step_by(8).for_each(|at| copy(from + at, HEADER - from + at));
+        }
         all
+    }
+
+    fn bytes(&self, range: core::ops::Range<usize>) -> Vec<u8> {
+        // Relaxed: as in `load`.
+        let word = |at| self.word(at).load(Ordering::Relaxed).to_ne_bytes();
+        range.step_by(8).flat_map(word).collect()
+    }
+
+    pub(super) fn has_schema(&self) -> bool {
+        has_schema(&self.bytes(0..2 * HEADER))
+    }
+
+    fn schema_in(&self, copy: usize) -> Option<&'static Schema> {
+        schema_block::read_copy(&self.bytes(copy..copy + HEADER))
+    }
+
+    /// Returns the schema, of a file that has one.
+    ///
+    /// # Errors
+    /// If both copies are damaged.
+    pub(super) fn schema(&self) -> Result<Option<&'static Schema>, Error> {
+        let bytes = self.bytes(0..2 * HEADER);
+        has_schema(&bytes).then(|| schema_block::read(&bytes)).transpose()
     }
 
     /// Checks that every field has a copy that is not damaged.
@@ -298,7 +350,7 @@ mod tests {
     #[test]
     fn a_description_is_read_as_it_was_written() {
         let description = core::array::from_fn(|at| at as u64 * 7);
-        let pages = encode(Kind::Iceberg, &description);
+        let pages = encode(Kind::Iceberg, &description, None);
         let mut page: [u8; HEADER] = pages[..HEADER].try_into().unwrap();
         assert_eq!(decode(&page, Kind::Iceberg), Ok(description));
         assert_eq!(kind_of(&pages), Ok(Kind::Iceberg as u64));
@@ -347,7 +399,7 @@ mod tests {
 
     #[test]
     fn a_damaged_copy_is_mended_from_the_other() {
-        let pages = encode(Kind::Pea, &[3; DESCRIPTION]);
+        let pages = encode(Kind::Pea, &[3; DESCRIPTION], None);
         let mut words: Vec<AtomicU64> = pages
             .chunks_exact(8)
             .map(|word| AtomicU64::new(u64::from_ne_bytes(word.try_into().unwrap())))

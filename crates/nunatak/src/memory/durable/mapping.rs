@@ -63,7 +63,12 @@ impl Pool {
 
     /// Adds to an error where in the file it was noticed, which is mapped at this address.
     pub(crate) fn locate<T>(&self, address: *const T, error: Error) -> Error {
-        let Error::File(FileError::Corrupt { what, at: None }) = error else { return error };
+        let Error::File(
+            FileError::Corrupt { at: None, .. } | FileError::Undecodable { at: None, .. },
+        ) = error
+        else {
+            return error;
+        };
         let address = address.addr();
         let regions = self.regions.lock();
         let region = regions.iter().find(|(_, range)| range.contains(&address));
@@ -77,7 +82,13 @@ impl Pool {
                 byte
             })
         });
-        FileError::Corrupt { what, at }.into()
+        match error {
+            Error::File(FileError::Corrupt { what, .. }) => FileError::Corrupt { what, at }.into(),
+            Error::File(FileError::Undecodable { what, .. }) => {
+                FileError::Undecodable { what, at }.into()
+            }
+            other => other,
+        }
     }
 
     /// Reads a mapped range from the disk if need be, and maps its pages at once.

@@ -29,12 +29,13 @@ mod pool;
 mod readers;
 mod recorder;
 mod region;
+mod schema_block;
 mod shadow_pages;
 mod sync;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use backing::{Backing, Unpublished, kind_of};
+pub(crate) use backing::{Backing, Unpublished, kind_of, schema_of};
 pub(crate) use beside::copy_beside;
 pub use damage::Forced;
 pub(crate) use header::{Description, Kind};

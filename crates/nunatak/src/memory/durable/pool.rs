@@ -19,6 +19,7 @@ use super::header::{self, Description, Field, Kind, Page};
 use super::journal::{Journal, Repeat};
 use super::owner::Owner;
 use super::{ALIGNMENT, PAGE};
+use crate::Schema;
 use crate::error::{Error, FileError};
 use crate::memory::Part;
 use crate::seeded::{Bug, seeded};
@@ -45,6 +46,8 @@ pub(crate) struct Wanted {
     pub(crate) page_checksums: bool,
     /// Whether a damaged file is read.
     pub(crate) forced: Option<Forced>,
+    /// The schema of a new file, and the one that an existing file must have.
+    pub(crate) schema: Option<&'static Schema>,
 }
 
 /// An open file.
@@ -82,7 +85,7 @@ impl Pool {
         description: &Description,
         wanted: Wanted,
     ) -> Result<Self, Error> {
-        backing.write_header(&header::encode(kind, description))?;
+        backing.write_header(&header::encode(kind, description, wanted.schema))?;
         let pool = Self::open(backing, kind, wanted)?;
         pool.begin_session()?;
         pool.end_repeat();
@@ -145,6 +148,7 @@ impl Pool {
             owner: Owner::new(!is_read_only)?,
         };
         pool.tolerate(page.check(), || ())?;
+        pool.tolerate(pool.check_schema(), || ())?;
         let session = match page.load(Field::Session) {
             Ok(header::CLOSED) => Ok(true),
             Ok(header::OPEN) => Ok(false),
@@ -303,6 +307,27 @@ impl Pool {
     pub(crate) fn set_items(&self, items: usize) {
         self.store_field(Field::Items, (items as u64).min(header::MOST));
         self.flush_field(Field::Items);
+    }
+
+    /// Returns the schema, if the file has one.
+    pub(crate) fn schema(&self) -> Option<&'static Schema> {
+        // Checked when the file was opened.
+        self.page.schema().ok().flatten()
+    }
+
+    /// Checks that the schema is the one that was asked for. If none was, the file can be read.
+    fn check_schema(&self) -> Result<(), Error> {
+        let other = |what| Err(FileError::OtherKind { what }.into());
+        match (self.page.schema()?, self.wanted.schema) {
+            (Some(found), Some(expected)) if found != expected => {
+                Err(FileError::OtherSchema { found, expected }.into())
+            }
+            (Some(_), None) if !self.backing.is_read_only() => {
+                other("kind: it has a schema, so only a typed map changes it")
+            }
+            (None, Some(_)) => other("kind: it has no schema, so it is not one of a typed map"),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the word that a table has stored with [`Medium::set_root`].
