@@ -3,7 +3,9 @@
 
 use crate::crashes::Contents;
 use nunatak::Error;
-use nunatak::durable::{DurableDesign, Map, Options, Recovery, Simulation, TurboBlobMap};
+use nunatak::durable::{
+    BlobDesign, BlobsInFile, DurableDesign, FileMap, Map, Options, Recovery, Simulation,
+};
 use std::fmt::Debug;
 use std::path::Path;
 
@@ -152,7 +154,7 @@ fn number_of_value(bytes: &[u8]) -> u64 {
     number_of(bytes, VALUE)
 }
 
-impl Crashable for TurboBlobMap {
+impl<D: BlobDesign> Crashable for FileMap<BlobsInFile<D>> {
     // A torn blob has more images than a test can check.
     const IMAGES: u64 = 3;
     const SELDOMER: usize = 9;

@@ -200,7 +200,7 @@ impl Test for Located {
         let used: Vec<usize> =
             (PAGE..damaged.image.len()).filter(|&at| damaged.image[at] != 0).collect();
         // From the beginning of a bucket, or of the longest byte string, to its end.
-        let reach = if kind.name == "turbo-blobs" { 71_000 } else { 256 };
+        let reach = if kind.name.ends_with("-blobs") { 71_000 } else { 256 };
         let (mut located, mut near) = (0, 0);
         for &at in used.iter().step_by(used.len() / 300 + 1) {
             let mut image = damaged.image.clone();

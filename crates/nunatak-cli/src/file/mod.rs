@@ -11,7 +11,7 @@ use datum::Datum as _;
 use maps::{Kind, MapFile};
 use nunatak::Error;
 use nunatak::durable::{
-    Durability, IcebergMap, Options, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
+    Durability, IcebergMap, Options, PeaBlobMap, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
 };
 use pairs::{Format, Pairs};
 use std::io::{self, Write as _};
@@ -30,8 +30,8 @@ const USAGE: u8 = 2;
 const UNUSABLE: u8 = 3;
 
 /// Handle map files: keys and values are numbers from 0 to 2^64 - 1, in decimal or, after 0x, in
-/// hexadecimal. In `turbo-blobs` they are byte strings: text, with \\t, \\n, \\\\ and \\x00 to
-/// \\xff for bytes that can't be typed.
+/// hexadecimal. In `pea-blobs` and `turbo-blobs` they are byte strings: text, with \\t, \\n, \\\\
+/// and \\x00 to \\xff for bytes that can't be typed.
 ///
 /// What only reads works while another process changes the file, too: it shows the last sync of that
 /// process. (Not in an `iceberg` map, and not on persistent memory.)
@@ -112,6 +112,7 @@ macro_rules! of_kind {
             Kind::PeaMulti => $run::<PeaMultiMap<u64, u64>>($($argument),*),
             Kind::Turbo => $run::<TurboMap<u64, u64>>($($argument),*),
             Kind::TurboBlobs => $run::<TurboBlobMap>($($argument),*),
+            Kind::PeaBlobs => $run::<PeaBlobMap>($($argument),*),
         }
     };
 }

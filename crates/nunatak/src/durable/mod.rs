@@ -78,6 +78,7 @@
 
 mod atomic;
 mod backup;
+mod blob_designs;
 mod blob_operations;
 mod blobs;
 mod content;
@@ -101,7 +102,8 @@ mod turbo;
 
 pub use crate::table::iceberg::Recovery;
 pub use atomic::AtomicBatches;
-pub use blobs::{BlobsInFile, TurboBlobMap};
+pub use blob_designs::BlobDesign;
+pub use blobs::{BlobsInFile, PeaBlobMap, TurboBlobMap};
 pub use content::MapInFile;
 pub use crash::Crash;
 pub use designs::{DurableDesign, InFile};

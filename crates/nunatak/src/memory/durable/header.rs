@@ -99,6 +99,7 @@ pub(crate) enum Kind {
     PeaMulti = 3,
     Turbo = 4,
     TurboBlobs = 5,
+    PeaBlobs = 6,
 }
 
 /// Returns the number of the kind of a file that begins with these bytes.
