@@ -20,19 +20,23 @@ fn ends_with(code: i32, arguments: &[&str], directory: &Path) -> (String, String
     (out, error)
 }
 
-const MAPS: [&str; 5] = ["iceberg", "pea", "pea-multi", "turbo", "turbo-blobs"];
+const MAPS: [&str; 6] = ["iceberg", "pea", "pea-multi", "turbo", "turbo-blobs", "pea-blobs"];
 
 #[test]
 fn pairs_are_stored_and_found() {
-    MAPS.into_iter().filter(|&map| map != "turbo-blobs").for_each(store_and_find);
+    MAPS.into_iter().filter(|&map| !map.ends_with("-blobs")).for_each(store_and_find);
 }
 
 /// Bytes that can't be typed have escapes in the input and in the output.
 #[test]
 fn byte_strings_are_text() {
+    MAPS.into_iter().filter(|map| map.ends_with("-blobs")).for_each(are_byte_strings_text);
+}
+
+fn are_byte_strings_text(map: &str) {
     let directory = tempfile::tempdir().expect("a directory");
     let at = directory.path();
-    ends_with(0, &["put", "a.map", "nunatak", "stands still", "--map", "turbo-blobs"], at);
+    ends_with(0, &["put", "a.map", "nunatak", "stands still", "--map", map], at);
     ends_with(0, &["put", "a.map", "", ""], at);
     ends_with(0, &["put", "a.map", r"tab\t\xff", "0x10"], at);
     assert_eq!(ends_with(0, &["get", "a.map", "nunatak", ""], at).0, "stands still\n\n");
@@ -41,7 +45,7 @@ fn byte_strings_are_text() {
     for format in ["tsv", "binary"] {
         let copy = format!("{format}.map");
         ends_with(0, &["dump", "a.map", "dump", "--format", format], at);
-        let restore = ["restore", &copy, "dump", "--format", format, "--map", "turbo-blobs"];
+        let restore = ["restore", &copy, "dump", "--format", format, "--map", map];
         ends_with(0, &restore, at);
         assert_eq!(ends_with(0, &["get", &copy, r"tab\t\xff"], at).0, "0x10\n");
     }
@@ -78,6 +82,7 @@ fn dump_and_restore(map: &str) {
     let load = ["load", "a.map", "pairs.tsv", "--map", map];
     let (name, new) = match map {
         "pea" => ("Pea Hash,", "5000 keys were new"),
+        "pea-blobs" => ("Pea Hash of byte strings, byte-string", "5000 keys were new"),
         "turbo-blobs" => ("TurboHash of byte strings, byte-string", "5000 keys were new"),
         "turbo" => ("TurboHash,", "5000 keys were new"),
         "pea-multi" => ("Pea Hash of many values", "5000 values were new"),

@@ -2,7 +2,9 @@
 //! whatever the map stores for them.
 
 use nunatak::Error;
-use nunatak::durable::{DurableDesign, Map, Options, Recovery, Simulation, TurboBlobMap};
+use nunatak::durable::{
+    BlobDesign, BlobsInFile, DurableDesign, FileMap, Map, Options, Recovery, Simulation,
+};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
@@ -155,7 +157,7 @@ fn number_of_value(bytes: &[u8]) -> u64 {
     number_of(bytes, VALUE)
 }
 
-impl Crashable for TurboBlobMap {
+impl<D: BlobDesign> Crashable for FileMap<BlobsInFile<D>> {
     // A torn blob has more images than a test can check.
     const IMAGES: u64 = 3;
     const SELDOMER: usize = 9;

@@ -1,6 +1,6 @@
 //! Maps in files as [`ConcurrentMap`]s, for suites that expect no errors. An error is a panic.
 
-use nunatak::durable::{DurableDesign, Map, TurboBlobMap};
+use nunatak::durable::{BlobDesign, BlobsInFile, DurableDesign, FileMap, Map};
 use nunatak::{BatchError, Compute, ConcurrentMap, Error, MemoryUsage, Op, Request, Stop};
 use std::ops::Deref;
 
@@ -160,8 +160,8 @@ where
 
 type Bytes = Vec<u8>;
 
-impl ConcurrentMap<Bytes, Bytes> for Infallible<TurboBlobMap> {
-    type Stats = nunatak::TurboStats;
+impl<D: BlobDesign> ConcurrentMap<Bytes, Bytes> for Infallible<FileMap<BlobsInFile<D>>> {
+    type Stats = D::Stats;
 
     fn get(&self, key: &Bytes) -> Option<Bytes> {
         self.0.get(key)

@@ -1,8 +1,11 @@
 //! Crashes, at every instant, of durable maps that rely on the order of their stores: Pea Hash, and
-//! TurboHash with words and with byte strings.
+//! TurboHash, each with words and with byte strings.
 #![cfg(target_os = "linux")]
 
-use nunatak::durable::{PeaMap, Persistency, Simulation, TurboBlobMap, TurboMap};
+use nunatak::durable::{
+    InFile, PeaBlobMap, PeaMap, Persistency, Simulation, TurboBlobMap, TurboMap,
+};
+use nunatak::{Pea, Turbo};
 use nunatak_harness::crashable::Crashable;
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
@@ -106,7 +109,8 @@ fn crashed_histories_are_linearizable<M: Crashable>() {
 
 #[test]
 fn blobs_are_kept_until_a_sync() {
-    blobs_are_kept_for_power_cuts();
+    blobs_are_kept_for_power_cuts::<InFile<Turbo>>();
+    blobs_are_kept_for_power_cuts::<InFile<Pea>>();
 }
 
 /// Makes tests of the named functions for a map.
@@ -137,5 +141,6 @@ macro_rules! crash_suite {
 
 crash_suite!(pea, PeaMap<u64, u64>, and segments_and_extents processes_that_sync_nothing);
 crash_suite!(turbo, TurboMap<u64, u64>, and segments_and_extents processes_that_sync_nothing);
-// Opening this map after a crash syncs it.
+// Opening these maps after a crash syncs them.
 crash_suite!(blobs, TurboBlobMap, and);
+crash_suite!(pea_blobs, PeaBlobMap, and segments_and_extents);

@@ -3,8 +3,8 @@
 #![cfg(target_os = "linux")]
 
 use nunatak::durable::{
-    Durability, DurableDesign, InFile, Map, Options, PeaMultiMap, Persistency, Simulation,
-    TurboBlobMap,
+    BlobDesign, BlobsInFile, Durability, DurableDesign, FileMap, InFile, Map, Options, PeaMultiMap,
+    Persistency, Simulation,
 };
 use nunatak::{Blocks, Iceberg, Pea, Turbo};
 use nunatak_harness::infallible::Infallible;
@@ -62,22 +62,27 @@ impl<D: DurableDesign> Subject<u64, u64> for Synced<D> {
 type Bytes = Vec<u8>;
 
 /// Maps of byte strings, synced frequently or never.
-struct Blobs {
+struct Blobs<D> {
     is_synced: bool,
+    design: PhantomData<fn() -> D>,
 }
 
-impl Subject<Bytes, Bytes> for Blobs {
-    type Map = Infallible<TurboBlobMap>;
+impl<D> Blobs<D> {
+    fn of(is_synced: bool) -> Self {
+        Self { is_synced, design: PhantomData }
+    }
+}
+
+impl<D: BlobDesign> Subject<Bytes, Bytes> for Blobs<D> {
+    type Map = Infallible<FileMap<BlobsInFile<D>>>;
 
     fn build(&self, capacity: usize) -> Self::Map {
-        let options = Options::new().capacity(capacity).shards(16);
+        let options = Options::new().capacity(capacity).shards(16).segment_buckets(16);
         let options = match self.is_synced {
             true => options.durability(Durability::Interval(Duration::from_millis(2))),
             false => options,
         };
-        without_name(|path| {
-            Infallible(TurboBlobMap::create_with(path, &options).expect("a new file"))
-        })
+        without_name(|path| Infallible(FileMap::create_with(path, &options).expect("a new file")))
     }
 
     /// Returns the table's part of the mapped memory: room for slots can be reserved, room for
@@ -123,8 +128,30 @@ nunatak_harness::suite_inline!(
     Synced::<super::InFile<super::Turbo>>(super::PhantomData)
 );
 
-nunatak_harness::suite_sequential!(blobs, Bytes, Bytes, Blobs { is_synced: false });
-nunatak_harness::suite_inline!(blobs_synced, Bytes, Bytes, Blobs { is_synced: true });
+nunatak_harness::suite_sequential!(
+    blobs,
+    Bytes,
+    Bytes,
+    Blobs::<super::InFile<super::Turbo>>::of(false)
+);
+nunatak_harness::suite_inline!(
+    blobs_synced,
+    Bytes,
+    Bytes,
+    Blobs::<super::InFile<super::Turbo>>::of(true)
+);
+nunatak_harness::suite_sequential!(
+    pea_blobs,
+    Bytes,
+    Bytes,
+    Blobs::<super::InFile<super::Pea>>::of(false)
+);
+nunatak_harness::suite_inline!(
+    pea_blobs_synced,
+    Bytes,
+    Bytes,
+    Blobs::<super::InFile<super::Pea>>::of(true)
+);
 
 #[test]
 fn histories_in_simulated_memory_are_linearizable() {

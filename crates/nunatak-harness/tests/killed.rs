@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use nunatak::durable::{
-    Durability, InFile, Map, Options, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
+    Durability, InFile, Map, Options, PeaBlobMap, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
 };
 use nunatak::{Blocks, Error, Iceberg};
 use nunatak_harness::Random;
@@ -220,12 +220,16 @@ fn child() {
         None => options,
     };
     let is_told = |name| std::env::var_os(name).is_some();
-    if is_told(BATCHES) && is_told(PEA) {
+    if is_told(BATCHES) && is_told(BLOBS) && is_told(PEA) {
+        operate_for_ever::<Batched<PeaBlobMap>>(directory, &options);
+    } else if is_told(BATCHES) && is_told(PEA) {
         operate_for_ever::<Batched<PeaMap<u64, u64>>>(directory, &options);
     } else if is_told(BATCHES) && is_told(TURBO) {
         operate_for_ever::<Batched<TurboMap<u64, u64>>>(directory, &options);
     } else if is_told(BATCHES) {
         operate_for_ever::<Batched<TurboBlobMap>>(directory, &options);
+    } else if is_told(BLOBS) && is_told(PEA) {
+        operate_for_ever::<PeaBlobMap>(directory, &options);
     } else if is_told(PEA) {
         operate_for_ever::<PeaMap<u64, u64>>(directory, &options);
     } else if is_told(TURBO) {
@@ -262,11 +266,15 @@ fn a_killed_process_loses_nothing() {
     kill_again_and_again::<TurboMap<u64, u64>>(scaled(30), &[TURBO, JOURNAL]);
     kill_again_and_again::<TurboBlobMap>(scaled(60), &[BLOBS]);
     kill_again_and_again::<TurboBlobMap>(scaled(30), &[BLOBS, JOURNAL]);
+    kill_again_and_again::<PeaBlobMap>(scaled(60), &[BLOBS, PEA]);
+    kill_again_and_again::<PeaBlobMap>(scaled(30), &[BLOBS, PEA, JOURNAL]);
     kill_again_and_again::<Batched<PeaMap<u64, u64>>>(scaled(40), &[BATCHES, PEA]);
     kill_again_and_again::<Batched<PeaMap<u64, u64>>>(scaled(20), &[BATCHES, PEA, JOURNAL]);
     kill_again_and_again::<Batched<TurboMap<u64, u64>>>(scaled(40), &[BATCHES, TURBO]);
     kill_again_and_again::<Batched<TurboBlobMap>>(scaled(40), &[BATCHES]);
     kill_again_and_again::<Batched<TurboBlobMap>>(scaled(20), &[BATCHES, JOURNAL]);
+    kill_again_and_again::<Batched<PeaBlobMap>>(scaled(40), &[BATCHES, BLOBS, PEA]);
+    kill_again_and_again::<Batched<PeaBlobMap>>(scaled(20), &[BATCHES, BLOBS, PEA, JOURNAL]);
     kill_again_and_again::<Multi>(scaled(60), &[MULTI]);
     kill_again_and_again::<Multi>(scaled(30), &[MULTI, JOURNAL]);
 }

@@ -2,7 +2,8 @@
 //! since a bug is set for the whole process.)
 #![cfg(all(nunatak_seeded_bugs, target_os = "linux"))]
 
-use nunatak::durable::{PeaMap, Persistency, TurboBlobMap, TurboMap};
+use nunatak::Turbo;
+use nunatak::durable::{InFile, PeaBlobMap, PeaMap, Persistency, TurboBlobMap, TurboMap};
 use nunatak::seeded::{Bug, seed};
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
@@ -69,7 +70,7 @@ fn is_found<M: Batches>(persistency: Persistency, bug: Bug) -> bool {
     }
     if bug == Bug::PlaceNotKept {
         seed(Some(bug));
-        let found = catch_unwind(blobs_are_kept_for_power_cuts).is_err();
+        let found = catch_unwind(blobs_are_kept_for_power_cuts::<InFile<Turbo>>).is_err();
         seed(None);
         return found;
     }
@@ -162,6 +163,7 @@ fn seeded_bugs_are_found() {
     let mut missed = missed_of::<PeaMap<u64, u64>>(&of_pea);
     missed.extend(missed_of::<TurboMap<u64, u64>>(&of_turbo));
     missed.extend(missed_of::<TurboBlobMap>(&of_blobs));
+    missed.extend(missed_of::<PeaBlobMap>(&of_blobs));
     let _ = std::panic::take_hook();
     assert!(missed.is_empty(), "not found: {missed:?}");
 }

@@ -2,7 +2,9 @@
 //! session leaves in a page, another session must not take for its own.
 #![cfg(target_os = "linux")]
 
-use nunatak::durable::{InFile, Map, Options, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap};
+use nunatak::durable::{
+    InFile, Map, Options, PeaBlobMap, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
+};
 use nunatak::{Blocks, Iceberg};
 use nunatak_harness::Random;
 use nunatak_harness::crashable::Crashable;
@@ -77,6 +79,7 @@ fn what_a_session_leaves_is_not_taken_for_pairs() {
     lives_on::<PeaMap<u64, u64>>("pea");
     lives_on::<TurboMap<u64, u64>>("turbo");
     lives_on::<TurboBlobMap>("turbo-blobs");
+    lives_on::<PeaBlobMap>("pea-blobs");
 }
 
 #[test]

@@ -2,12 +2,15 @@
 #![cfg(all(target_os = "linux", not(modelled)))]
 
 use nunatak::durable::{
-    AtomicBatches, Durability, FileMap, InFile, Map, Options, Persistency, Simulation, TurboBlobMap,
+    AtomicBatches, BlobDesign, BlobsInFile, Durability, FileMap, InFile, Map, Options, Persistency,
+    Simulation,
 };
 use nunatak::{Error, FileError, Pea, Turbo};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+
+type BlobsOf<D> = FileMap<BlobsInFile<D>>;
 
 fn for_both(test: [fn(); 2]) {
     test.into_iter().for_each(|test| test());
@@ -95,11 +98,10 @@ fn the_last_change_of_a_key_counts() {
     for_both([changes_in_order::<InFile<Pea>>, changes_in_order::<InFile<Turbo>>]);
 }
 
-#[test]
-fn byte_strings_are_changed_together() {
+fn are_byte_strings_changed<D: BlobDesign>() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("map");
-    let map = TurboBlobMap::create(&path).unwrap();
+    let map = BlobsOf::<D>::create(&path).unwrap();
     let long = vec![7; 100_000];
     map.write_batch(&[("a", Some(&b"1"[..])), ("b", Some(&long)), ("a", Some(b"2"))]).unwrap();
     map.write_batch(&[("b", None), ("none", None), ("c", Some(""))]).unwrap();
@@ -107,8 +109,13 @@ fn byte_strings_are_changed_together() {
     map.reclaim();
     assert_eq!(map.blob_stats().blobs, 2, "replaced byte strings are given back");
     map.close().unwrap();
-    let map: TurboBlobMap = FileMap::open(&path).unwrap();
+    let map: BlobsOf<D> = FileMap::open(&path).unwrap();
     assert_eq!(map.verify(), Ok(2));
+}
+
+#[test]
+fn byte_strings_are_changed_together() {
+    for_both([are_byte_strings_changed::<InFile<Pea>>, are_byte_strings_changed::<InFile<Turbo>>]);
 }
 
 /// On a full disk a batch changes everything or nothing, also for who opens the file after a crash.
@@ -164,12 +171,11 @@ fn a_full_disk_refuses_a_batch_as_a_whole() {
     for_both([is_refused_whole::<InFile<Pea>>, is_refused_whole::<InFile<Turbo>>]);
 }
 
-#[test]
-fn a_full_disk_refuses_byte_strings_as_a_whole() {
+fn are_byte_strings_refused_whole<D: BlobDesign>() {
     for persistency in [Persistency::Pages, Persistency::Lines] {
         let simulation = Simulation::new(persistency);
-        let options = Options::new().shards(4);
-        let map: TurboBlobMap = simulation.create(&options).unwrap();
+        let options = Options::new().shards(4).segment_buckets(4);
+        let map: BlobsOf<D> = simulation.create(&options).unwrap();
         simulation.fill_disk_at(Some(map.file_bytes() + (2 << 20)));
         let bytes_of = |key: u64| vec![key as u8; 3000];
         let (mut keys, mut refused) = (0_u64, 0);
@@ -193,6 +199,14 @@ fn a_full_disk_refuses_byte_strings_as_a_whole() {
         assert!(keys > 200 && map.blob_stats().blobs as u64 == keys, "{keys}");
         map.close().unwrap();
     }
+}
+
+#[test]
+fn a_full_disk_refuses_byte_strings_as_a_whole() {
+    for_both([
+        are_byte_strings_refused_whole::<InFile<Pea>>,
+        are_byte_strings_refused_whole::<InFile<Turbo>>,
+    ]);
 }
 
 /// A damaged log takes nothing back.
@@ -276,12 +290,11 @@ fn a_sync_in_the_middle_of_a_batch_keeps_none_of_it() {
 }
 
 /// The same for byte strings, whose places must not be used again while a durable log names them.
-#[test]
-fn nor_does_it_lose_byte_strings() {
+fn are_byte_strings_whole_after_syncs<D: BlobDesign>() {
     const KEYS: u64 = 3000;
-    let options = Options::new().shards(4);
+    let options = Options::new().shards(4).segment_buckets(4);
     let simulation = Simulation::new(Persistency::Pages);
-    let map: TurboBlobMap = simulation.create(&options).unwrap();
+    let map: BlobsOf<D> = simulation.create(&options).unwrap();
     let keys: Vec<_> = (0..KEYS).map(u64::to_le_bytes).collect();
     let set_all = |number: u8| {
         let value = vec![number; 60];
@@ -304,7 +317,7 @@ fn nor_does_it_lose_byte_strings() {
     for moment in (begin..=end).step_by((end - begin) / 60 + 1) {
         for image in simulation.crash(moment).images(2, moment as u64) {
             let cut = Simulation::of(&image, Persistency::Pages);
-            let map: TurboBlobMap = cut.open(&options).unwrap();
+            let map: BlobsOf<D> = cut.open(&options).unwrap();
             let values: Vec<Vec<u8>> = map.iter().map(|(_, value)| value).collect();
             let is_one = values.windows(2).all(|two| two[0] == two[1]);
             assert!(is_one && values[0] == vec![values[0][0]; 60], "at {moment}");
@@ -314,4 +327,12 @@ fn nor_does_it_lose_byte_strings() {
     }
     found.dedup();
     assert!(found.len() > 2, "the batches made no sync: {found:?}");
+}
+
+#[test]
+fn nor_does_it_lose_byte_strings() {
+    for_both([
+        are_byte_strings_whole_after_syncs::<InFile<Pea>>,
+        are_byte_strings_whole_after_syncs::<InFile<Turbo>>,
+    ]);
 }

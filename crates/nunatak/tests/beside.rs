@@ -1,9 +1,9 @@
 //! Files that are read while another map changes and syncs them.
 #![cfg(all(target_os = "linux", not(modelled)))]
 
-use nunatak::durable::{FileMap, IcebergMap, MapInFile, Options};
-use nunatak::durable::{PeaMap, PeaMultiMap, TurboBlobMap, TurboMap};
-use nunatak::{Error, FileError};
+use nunatak::durable::{BlobDesign, BlobsInFile, FileMap, IcebergMap, InFile, MapInFile, Options};
+use nunatak::durable::{PeaMap, PeaMultiMap, TurboMap};
+use nunatak::{Error, FileError, Pea, Turbo};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -107,11 +107,10 @@ fn files_of_many_values_are_read_beside_their_writer() {
     );
 }
 
-#[test]
-fn byte_strings_are_read_beside_their_writer() {
+fn are_byte_strings_read<D: BlobDesign>() {
     let number = |bytes: &[u8]| u64::from_le_bytes(*bytes.first_chunk().unwrap());
     is_read(
-        |map: &TurboBlobMap, key, value| match value {
+        |map: &FileMap<BlobsInFile<D>>, key, value| match value {
             Some(value) => {
                 let bytes = value.to_le_bytes().repeat(1 + key as usize % 40);
                 map.put(&key.to_le_bytes(), &bytes).unwrap();
@@ -129,6 +128,12 @@ fn byte_strings_are_read_beside_their_writer() {
                 .collect()
         },
     );
+}
+
+#[test]
+fn byte_strings_are_read_beside_their_writer() {
+    are_byte_strings_read::<InFile<Turbo>>();
+    are_byte_strings_read::<InFile<Pea>>();
 }
 
 #[test]

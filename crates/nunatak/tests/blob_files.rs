@@ -5,14 +5,67 @@
 mod temporary;
 
 use nunatak::durable::{
-    Counts, Durability, FileKind, Options, Persistency, Simulation, TurboBlobMap, TurboMap,
+    BlobDesign, BlobsInFile, Counts, Durability, FileKind, FileMap, InFile, Options, Persistency,
+    Simulation, TurboBlobMap, TurboMap,
 };
-use nunatak::{Error, FileError};
+use nunatak::{Error, FileError, Pea, Turbo};
 use std::fs;
 use temporary::{Temporary, error};
 
+type Of<D> = FileMap<BlobsInFile<D>>;
+
+/// A design whose maps are tested here.
+trait Tested: BlobDesign {
+    const FILE_KIND: FileKind;
+}
+
+impl Tested for InFile<Turbo> {
+    const FILE_KIND: FileKind = FileKind::TurboBlobs;
+}
+
+impl Tested for InFile<Pea> {
+    const FILE_KIND: FileKind = FileKind::PeaBlobs;
+}
+
+/// Makes tests of the named functions for a design.
+macro_rules! tests_of {
+    ($($name:ident: $design:ty),*) => {
+        $(
+            mod $name {
+                use super::*;
+                tests_of!(@
+                    $design,
+                    a_map_is_there_again
+                    a_changed_byte_of_a_blob_is_found
+                    lengths_from_nothing_to_megabytes_are_kept
+                    a_key_is_contained_until_it_is_removed
+                    files_of_other_kinds_are_refused
+                    places_are_used_again
+                    sessions_leave_nothing_behind
+                    an_emptied_map_returns_its_file_to_the_disk
+                    a_full_disk_is_an_error
+                    a_failed_sync_poisons_the_map
+                    damaged_files_are_refused_or_used
+                    wrong_names_are_found
+                    a_change_writes_the_blob_and_one_line
+                );
+            }
+        )*
+    };
+    (@ $design:ty, $($test:ident)*) => {
+        $(
+            #[test]
+            fn $test() {
+                super::$test::<$design>();
+            }
+        )*
+    };
+}
+
+tests_of!(turbo: InFile<Turbo>, pea: InFile<Pea>);
+
 fn small() -> Options {
-    Options::new().shards(2)
+    Options::new().shards(2).segment_buckets(8)
 }
 
 fn key(n: u32) -> Vec<u8> {
@@ -31,20 +84,19 @@ fn value(n: u32) -> Vec<u8> {
     (0..length).map(|at| (n as usize + at) as u8).collect()
 }
 
-fn fill(map: &TurboBlobMap, keys: core::ops::Range<u32>) {
+fn fill<D: BlobDesign>(map: &Of<D>, keys: core::ops::Range<u32>) {
     keys.for_each(|n| assert_eq!(map.put(&key(n), &value(n)), Ok(false)));
 }
 
-fn is_there(map: &TurboBlobMap, mut keys: core::ops::Range<u32>) -> bool {
+fn is_there<D: BlobDesign>(map: &Of<D>, mut keys: core::ops::Range<u32>) -> bool {
     let guard = map.pin();
     keys.all(|n| guard.get(&key(n)) == Some(&value(n)))
 }
 
-#[test]
-fn a_map_is_there_again() {
+fn a_map_is_there_again<D: Tested>() {
     let directory = Temporary::new();
-    let map = TurboBlobMap::create_with(directory.path(), &small()).unwrap();
-    assert_eq!(FileKind::of(directory.path()), Ok(FileKind::TurboBlobs));
+    let map = Of::<D>::create_with(directory.path(), &small()).unwrap();
+    assert_eq!(FileKind::of(directory.path()), Ok(D::FILE_KIND));
     fill(&map, 0..5000);
     let (stats, killed) = (map.blob_stats(), fs::read(directory.path()).unwrap());
     map.close().unwrap();
@@ -52,7 +104,7 @@ fn a_map_is_there_again() {
         if !was_closed {
             fs::write(directory.path(), &killed).unwrap();
         }
-        let map = TurboBlobMap::open(directory.path()).unwrap();
+        let map = Of::<D>::open(directory.path()).unwrap();
         assert_eq!(map.recovery().was_closed, was_closed);
         assert!(is_there(&map, 0..5000));
         assert_eq!((map.len(), map.verify(), map.recovery().items), (5000, Ok(5000), 5000));
@@ -63,10 +115,9 @@ fn a_map_is_there_again() {
 }
 
 /// Every byte of a blob is covered by its checksum, and `verify` looks at all of them.
-#[test]
-fn a_changed_byte_of_a_blob_is_found() {
+fn a_changed_byte_of_a_blob_is_found<D: Tested>() {
     let directory = Temporary::new();
-    let map = TurboBlobMap::create_with(directory.path(), &small()).unwrap();
+    let map = Of::<D>::create_with(directory.path(), &small()).unwrap();
     let (key, value) = (b"a key that is nowhere else", b"a value that is nowhere else, either");
     map.put(key, value).unwrap();
     map.put(b"", b"").unwrap();
@@ -78,7 +129,7 @@ fn a_changed_byte_of_a_blob_is_found() {
         let mut damaged = image.clone();
         damaged[byte] ^= 1 << (byte % 8);
         fs::write(directory.path(), &damaged).unwrap();
-        let opened = TurboBlobMap::open(directory.path());
+        let opened = Of::<D>::open(directory.path());
         if let Ok(map) = &opened {
             // A key is absent if it is damaged, or its lengths are.
             let got = map.get_verified(key);
@@ -95,20 +146,19 @@ fn a_changed_byte_of_a_blob_is_found() {
         }
     }
     fs::write(directory.path(), &image).unwrap();
-    assert_eq!(TurboBlobMap::open(directory.path()).unwrap().verify(), Ok(2));
+    assert_eq!(Of::<D>::open(directory.path()).unwrap().verify(), Ok(2));
 }
 
-#[test]
-fn lengths_from_nothing_to_megabytes_are_kept() {
+fn lengths_from_nothing_to_megabytes_are_kept<D: Tested>() {
     let directory = Temporary::new();
     let lengths = [0, 1, 8, 127, 129, 32_767, 32_769, 65_536, 1 << 20, 5 << 20];
     let bytes = |length: usize| (0..length).map(|at| (at * 7) as u8).collect::<Vec<u8>>();
-    let map = TurboBlobMap::create(directory.path()).unwrap();
+    let map = Of::<D>::create(directory.path()).unwrap();
     for key in lengths {
         map.put(&bytes(key), &bytes(lengths[lengths.len() - 1] - key)).unwrap();
     }
     map.close().unwrap();
-    let map = TurboBlobMap::open(directory.path()).unwrap();
+    let map = Of::<D>::open(directory.path()).unwrap();
     for key in lengths {
         let found = map.get(&bytes(key)).unwrap();
         assert!(found == bytes(lengths[lengths.len() - 1] - key), "{key}");
@@ -116,10 +166,9 @@ fn lengths_from_nothing_to_megabytes_are_kept() {
     assert_eq!(map.verify(), Ok(lengths.len()));
 }
 
-#[test]
-fn a_key_is_contained_until_it_is_removed() {
+fn a_key_is_contained_until_it_is_removed<D: Tested>() {
     let path = Temporary::new();
-    let map = TurboBlobMap::create(path.path()).unwrap();
+    let map = Of::<D>::create(path.path()).unwrap();
     assert!(map.is_empty() && !map.contains_key(&key(1)));
     fill(&map, 1..3);
     assert!(!map.is_empty() && map.contains_key(&key(1)) && !map.contains_key(&key(3)));
@@ -127,25 +176,23 @@ fn a_key_is_contained_until_it_is_removed() {
     assert!(!map.contains_key(&key(1)) && map.contains_key(&key(2)));
 }
 
-#[test]
-fn files_of_other_kinds_are_refused() {
+fn files_of_other_kinds_are_refused<D: Tested>() {
     let directory = Temporary::new();
     drop(TurboMap::<u64, u64>::create(directory.path()).unwrap());
     let other = error(FileError::OtherKind { what: "kind of map" });
-    assert_eq!(TurboBlobMap::open(directory.path()).unwrap_err(), other);
+    assert_eq!(Of::<D>::open(directory.path()).unwrap_err(), other);
     let directory = Temporary::new();
-    drop(TurboBlobMap::create(directory.path()).unwrap());
+    drop(Of::<D>::create(directory.path()).unwrap());
     assert_eq!(TurboMap::<u64, u64>::open(directory.path()).unwrap_err(), other);
 }
 
 /// A string that is replaced between two syncs frees its place at once, unless a power cut would
 /// bring the string back; then the next sync frees it. So a file does not grow, whether it is never
 /// synced or always.
-#[test]
-fn places_are_used_again() {
+fn places_are_used_again<D: Tested>() {
     for syncs in [0, 1, 40] {
         let directory = Temporary::new();
-        let map = TurboBlobMap::create_with(directory.path(), &small()).unwrap();
+        let map = Of::<D>::create_with(directory.path(), &small()).unwrap();
         fill(&map, 2..900);
         map.sync().unwrap();
         let (before, live) = (map.file_bytes(), map.blob_stats().live_bytes);
@@ -169,16 +216,15 @@ fn places_are_used_again() {
 }
 
 /// A file that is opened, changed a little, and closed or killed, many times, does not grow.
-#[test]
-fn sessions_leave_nothing_behind() {
+fn sessions_leave_nothing_behind<D: Tested>() {
     let directory = Temporary::new();
-    let map = TurboBlobMap::create_with(directory.path(), &small()).unwrap();
+    let map = Of::<D>::create_with(directory.path(), &small()).unwrap();
     fill(&map, 2..900);
     map.close().unwrap();
     let bytes = || fs::metadata(directory.path()).unwrap().len();
     let first = bytes();
     for session in 0..60 {
-        let map = TurboBlobMap::open(directory.path()).unwrap();
+        let map = Of::<D>::open(directory.path()).unwrap();
         for n in 2..40 {
             map.put(&key(n), &value(n)).unwrap();
         }
@@ -189,14 +235,13 @@ fn sessions_leave_nothing_behind() {
         }
     }
     assert!(bytes() < 2 * first, "{first} bytes became {}", bytes());
-    let map = TurboBlobMap::open(directory.path()).unwrap();
+    let map = Of::<D>::open(directory.path()).unwrap();
     assert_eq!((map.verify(), is_there(&map, 2..900)), (Ok(898), true));
 }
 
-#[test]
-fn an_emptied_map_returns_its_file_to_the_disk() {
+fn an_emptied_map_returns_its_file_to_the_disk<D: Tested>() {
     let directory = Temporary::new();
-    let map = TurboBlobMap::create(directory.path()).unwrap();
+    let map = Of::<D>::create(directory.path()).unwrap();
     let first = map.file_bytes();
     for _ in 0..3 {
         fill(&map, 2..20_000);
@@ -211,11 +256,10 @@ fn an_emptied_map_returns_its_file_to_the_disk() {
 
 /// When the disk is full, the map returns an error, and keeps every acknowledged change. Removals
 /// make room.
-#[test]
-fn a_full_disk_is_an_error() {
+fn a_full_disk_is_an_error<D: Tested>() {
     for persistency in [Persistency::Pages, Persistency::Lines] {
         let simulation = Simulation::new(persistency);
-        let map = simulation.create(&small()).unwrap();
+        let map: Of<D> = simulation.create(&small()).unwrap();
         fill(&map, 2..200);
         simulation.fill_disk_at(Some(map.file_bytes()));
         let mut stored = 200;
@@ -240,10 +284,9 @@ fn a_full_disk_is_an_error() {
 }
 
 /// After a failed sync the map makes no promises.
-#[test]
-fn a_failed_sync_poisons_the_map() {
+fn a_failed_sync_poisons_the_map<D: Tested>() {
     let simulation = Simulation::new(Persistency::Pages);
-    let map = simulation.create(&small().durability(Durability::Synced)).unwrap();
+    let map: Of<D> = simulation.create(&small().durability(Durability::Synced)).unwrap();
     map.put(b"a", b"1").unwrap();
     simulation.fail_sync_after(0);
     assert!(matches!(map.put(b"b", b"2"), Err(Error::File(FileError::Io { .. }))));
@@ -256,11 +299,10 @@ fn a_failed_sync_poisons_the_map() {
 
 /// Damages every bit of the header and random words of the rest. Opening fails, or the map reports
 /// the damage, or the map is whole. It can be used in any case.
-#[test]
-fn damaged_files_are_refused_or_used() {
+fn damaged_files_are_refused_or_used<D: Tested>() {
     for was_closed in [true, false] {
         let simulation = Simulation::new(Persistency::Lines);
-        let map = simulation.create(&small()).unwrap();
+        let map: Of<D> = simulation.create(&small()).unwrap();
         fill(&map, 2..60);
         let killed = simulation.crash(simulation.moment()).latest();
         map.close().unwrap();
@@ -269,7 +311,8 @@ fn damaged_files_are_refused_or_used() {
         let whole = image.clone();
         let try_image = |image: &[u8]| {
             let simulation = Simulation::of(image, Persistency::Lines);
-            match simulation.open(&Options::new()) {
+            let opened: Result<Of<D>, Error> = simulation.open(&Options::new());
+            match opened {
                 Err(Error::File(_) | Error::CapacityOverflow | Error::OutOfMemory { .. }) => {}
                 Err(other) => panic!("{other}"),
                 Ok(map) => {
@@ -302,10 +345,9 @@ fn damaged_files_are_refused_or_used() {
 }
 
 /// Finds slots that name no blob, a blob that another slot names, too, or bytes that are no blob.
-#[test]
-fn wrong_names_are_found() {
+fn wrong_names_are_found<D: Tested>() {
     let simulation = Simulation::new(Persistency::Lines);
-    let map = simulation.create(&small()).unwrap();
+    let map: Of<D> = simulation.create(&small()).unwrap();
     (0..20_u8).for_each(|n| assert_eq!(map.put(&[n; 9], &[n; 30]), Ok(false)));
     map.close().unwrap();
     let image = simulation.crash(simulation.moment()).latest();
@@ -318,18 +360,16 @@ fn wrong_names_are_found() {
     for wrong in [other, word(slots[0] + 8) + 8, 1 << 40, 3, u64::MAX] {
         let mut image = image.clone();
         image[slots[0] + 8..][..8].copy_from_slice(&wrong.to_ne_bytes());
-        let map: TurboBlobMap =
-            Simulation::of(&image, Persistency::Lines).open(&Options::new()).unwrap();
+        let map: Of<D> = Simulation::of(&image, Persistency::Lines).open(&Options::new()).unwrap();
         assert!(matches!(map.verify(), Err(Error::File(FileError::Corrupt { .. }))), "{wrong}");
     }
 }
 
 /// Section 3.3: an insert or an update writes the blob, and then the slot, with two fences; a
 /// removal writes the slot. The lines of a blob are written back once.
-#[test]
-fn a_change_writes_the_blob_and_one_line() {
+fn a_change_writes_the_blob_and_one_line<D: Tested>() {
     let simulation = Simulation::new(Persistency::Lines);
-    let map = simulation.create(&Options::new().capacity(5000).shards(4)).unwrap();
+    let map: Of<D> = simulation.create(&Options::new().capacity(5000).shards(4)).unwrap();
     let count = |change: &dyn Fn()| {
         let before = simulation.moment();
         change();

@@ -254,5 +254,8 @@ fn durable_maps_refuse_them() {
     let insert = |map: &durable::TurboBlobMap| assert!(map.put(b"a", b"1").is_ok());
     let get = |map: &durable::TurboBlobMap| map.get(b"a") == Some(b"1".to_vec());
     check!("blobs", durable::TurboBlobMap, insert, get);
+    let insert = |map: &durable::PeaBlobMap| assert!(map.put(b"a", b"1").is_ok());
+    let get = |map: &durable::PeaBlobMap| map.get(b"a") == Some(b"1".to_vec());
+    check!("Pea blobs", durable::PeaBlobMap, insert, get);
     found.none();
 }

@@ -203,7 +203,7 @@ impl Test for Located {
         // string, to its end.
         let reach = match kind.name {
             "iceberg" => 256,
-            "turbo-blobs" => 71_000,
+            name if name.ends_with("-blobs") => 71_000,
             _ => 4096,
         };
         let (mut located, mut near) = (0, 0);

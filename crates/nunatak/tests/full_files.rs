@@ -24,7 +24,7 @@ struct Full(Persistency);
 
 impl Test for Full {
     fn run<T: MapInFile>(&self, kind: &Kind<T>) {
-        let has_blobs = kind.name == "turbo-blobs";
+        let has_blobs = kind.name.ends_with("-blobs");
         for more in if has_blobs { [300_000, 1 << 20] } else { [0, 65_536] } {
             let name = format!("{} in {:?} of {more} bytes", kind.name, self.0);
             let simulation = Simulation::new(self.0);

@@ -18,7 +18,7 @@ const COLUMNS: [(&str, &str); 11] = [
     ("multi", "[`PeaMultiMap`](crate::PeaMultiMap)"),
     ("file", "maps in files: `durable::IcebergMap`, `durable::PeaMap`, `durable::TurboMap`"),
     ("file, multi", "`durable::PeaMultiMap`"),
-    ("file, bytes", "`durable::TurboBlobMap`"),
+    ("file, bytes", "`durable::PeaBlobMap`, `durable::TurboBlobMap`"),
     ("file, typed", "`durable::TypedMap`"),
 ];
 
@@ -63,7 +63,7 @@ fn columns_of(block: &ItemImpl) -> &'static [usize] {
         _ if kind.starts_with("FileMap<T>") => &[7, 8, 9],
         _ if kind.starts_with("FileMap<InlineMap<") => &[7],
         _ if kind.starts_with("FileMap<Inner<") => &[8],
-        _ if kind.starts_with("FileMap<BlobsInFile>") => &[9],
+        _ if kind.starts_with("FileMap<BlobsInFile<D>>") => &[9],
         _ if kind.starts_with("TypedMap<") => &[10],
         _ => &[],
     }

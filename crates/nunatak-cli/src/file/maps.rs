@@ -3,10 +3,10 @@
 use super::datum::Datum;
 use clap::ValueEnum;
 use nunatak::durable::{
-    DurableDesign, FileKind, InFile, Map, Options, PageChecksums, PeaMultiMap, Recovery, Salvaged,
-    TurboBlobMap,
+    BlobDesign, BlobsInFile, DurableDesign, FileKind, FileMap, InFile, Map, Options, PageChecksums,
+    PeaMultiMap, Recovery, Salvaged,
 };
-use nunatak::{Error, FileError, Iceberg, Pea, PeaStats, Turbo, TurboStats};
+use nunatak::{Design, Error, FileError, Iceberg, Pea, PeaStats, Turbo, TurboStats};
 use std::path::Path;
 
 /// The names of the maps on the command line.
@@ -24,6 +24,8 @@ pub(super) enum Kind {
     Turbo,
     /// `nunatak::durable::TurboBlobMap`: keys and values are byte strings.
     TurboBlobs,
+    /// `nunatak::durable::PeaBlobMap`: keys and values are byte strings.
+    PeaBlobs,
 }
 
 impl Kind {
@@ -39,6 +41,7 @@ impl Kind {
             FileKind::PeaMulti => Self::PeaMulti,
             FileKind::Turbo => Self::Turbo,
             FileKind::TurboBlobs => Self::TurboBlobs,
+            FileKind::PeaBlobs => Self::PeaBlobs,
             // Opening as a map of IcebergHT refuses any unknown kind.
             _ => Self::Iceberg,
         })
@@ -239,9 +242,9 @@ impl MapFile for PeaMultiMap<u64, u64> {
     }
 }
 
-impl MapFile for TurboBlobMap {
+impl<D: BlobDesign + DescribedBlobs> MapFile for FileMap<BlobsInFile<D>> {
     type Datum = Vec<u8>;
-    const NAME: &'static str = "TurboHash of byte strings";
+    const NAME: &'static str = D::NAME;
     const COUNTED: &'static str = "keys";
     const HAS_MANY: bool = false;
 
@@ -268,7 +271,7 @@ impl MapFile for TurboBlobMap {
     }
 
     fn describe(&self) -> Vec<(&'static str, String)> {
-        let mut all = of_shards(&self.stats());
+        let mut all = <D as DescribedBlobs>::describe(&self.stats());
         let blobs = self.blob_stats();
         all.extend([
             ("bytes of pairs", blobs.live_bytes.to_string()),
@@ -276,6 +279,29 @@ impl MapFile for TurboBlobMap {
             ("pieces of 64 KiB", blobs.spans.to_string()),
         ]);
         all
+    }
+}
+
+/// Statistics that only maps of byte strings of one design have.
+pub(super) trait DescribedBlobs: Design {
+    const NAME: &'static str;
+
+    fn describe(stats: &Self::Stats) -> Vec<(&'static str, String)>;
+}
+
+impl DescribedBlobs for InFile<Pea> {
+    const NAME: &'static str = "Pea Hash of byte strings";
+
+    fn describe(stats: &PeaStats) -> Vec<(&'static str, String)> {
+        of_segments(stats)
+    }
+}
+
+impl DescribedBlobs for InFile<Turbo> {
+    const NAME: &'static str = "TurboHash of byte strings";
+
+    fn describe(stats: &TurboStats) -> Vec<(&'static str, String)> {
+        of_shards(stats)
     }
 }
 

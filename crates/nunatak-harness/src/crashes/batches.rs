@@ -5,7 +5,7 @@ use super::{Held, Kind};
 use crate::crashable::{Contents, Crashable, bytes_of_key, bytes_of_value};
 use crate::random::Random;
 use nunatak::Error;
-use nunatak::durable::{AtomicBatches, Map, Options, Simulation, TurboBlobMap};
+use nunatak::durable::{AtomicBatches, BlobDesign, BlobsInFile, FileMap, Map, Options, Simulation};
 
 /// A durable map with atomic batches.
 pub trait Batches: Crashable {
@@ -25,7 +25,7 @@ where
     }
 }
 
-impl Batches for TurboBlobMap {
+impl<D: BlobDesign> Batches for FileMap<BlobsInFile<D>> {
     fn change_together(&self, changes: &[(u64, Option<u64>)]) -> Result<(), Error> {
         let bytes =
             |&(key, value): &(u64, Option<u64>)| (bytes_of_key(key), value.map(bytes_of_value));

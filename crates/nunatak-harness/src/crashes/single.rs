@@ -5,7 +5,7 @@ use super::{Kind, small_options};
 use crate::crashable::{Contents, Crashable};
 use crate::random::Random;
 use nunatak::Error;
-use nunatak::durable::{Options, Persistency, Simulation, TurboBlobMap};
+use nunatak::durable::{BlobDesign, BlobsInFile, FileMap, Options, Persistency, Simulation};
 
 /// An operation of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -266,19 +266,20 @@ pub fn a_failed_sync_is_marked<M: Crashable>() {
 ///
 /// # Panics
 /// If a byte string is lost.
-pub fn blobs_are_kept_for_power_cuts() {
+pub fn blobs_are_kept_for_power_cuts<D: BlobDesign>() {
+    type Of<D> = FileMap<BlobsInFile<D>>;
     let options = small_options();
     let simulation = Simulation::new(Persistency::Pages);
-    let map: TurboBlobMap = simulation.create(&options).expect("a new map");
+    let map: Of<D> = simulation.create(&options).expect("a new map");
     map.put(b"a", &[1; 100]).expect("room");
     map.sync().expect("a sync");
     let look = |simulation: &Simulation| {
         let image = simulation.crash(simulation.moment()).latest();
         let cut = Simulation::of(&image, Persistency::Pages);
-        let map: TurboBlobMap = cut.open(&options).expect("the map after a power cut");
+        let map: Of<D> = cut.open(&options).expect("the map after a power cut");
         assert_eq!((map.get(b"a"), map.verify()), (Some(vec![1; 100]), Ok(1)));
     };
-    let overwrite = |map: &TurboBlobMap| {
+    let overwrite = |map: &Of<D>| {
         for round in 2..200_u8 {
             map.put(b"a", &[round; 100]).expect("room");
             map.put(&[round, 0], &[round; 100]).expect("room");
@@ -291,7 +292,7 @@ pub fn blobs_are_kept_for_power_cuts() {
     core::mem::forget(map);
     // The next session finds all places, which stay in use until a sync.
     let simulation = Simulation::of(&killed, Persistency::Pages).of_killed();
-    let map: TurboBlobMap = simulation.open(&options).expect("the map");
+    let map: Of<D> = simulation.open(&options).expect("the map");
     assert_eq!(map.get(b"a"), Some(vec![199; 100]));
     simulation.fail_sync_after(0);
     map.delete(b"a").expect("no room");

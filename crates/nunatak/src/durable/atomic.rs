@@ -5,6 +5,7 @@
 //! put back to the state before the batch when it is opened. So the file is never without room for
 //! what recovery has to do: it stores what was there before.
 
+use super::blob_designs::BlobDesign;
 use super::blobs::BlobsInFile;
 use super::designs::{DurableDesign, InFile};
 use super::handle::FileMap;
@@ -176,7 +177,7 @@ impl<K: InlineKey, V: Inline, D: AtomicBatches> Map<K, V, D> {
     }
 }
 
-impl FileMap<BlobsInFile> {
+impl<D: BlobDesign> FileMap<BlobsInFile<D>> {
     /// Changes several keys as a whole: `Some` stores a value, `None` removes the key. A crash at
     /// any instant leaves all of the changes or none. They are made in order, so the last change of
     /// a key counts.

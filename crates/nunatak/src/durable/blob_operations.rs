@@ -1,6 +1,7 @@
-//! [`TurboBlobMap`](super::TurboBlobMap): its operations, each acknowledged as the map's
+//! Operations of maps of byte strings, each acknowledged as the map's
 //! [`Durability`](super::Durability) says.
 
+use super::blob_designs::BlobDesign;
 use super::blobs::{BlobsInFile, FileBlobs, Inner};
 use super::handle::FileMap;
 use super::session::admit;
@@ -9,14 +10,13 @@ use crate::entry::Entries;
 use crate::error::{Error, FileError};
 use crate::map::{ByteGuard, Compute};
 use crate::memory::BlobStats;
-use crate::table::Turbo;
 
 type Bytes = Vec<u8>;
 
-impl FileMap<BlobsInFile> {
+impl<D: BlobDesign> FileMap<BlobsInFile<D>> {
     /// Makes a change that may store something. If the disk is full, it syncs, which frees places
     /// that wait for a sync, and tries again.
-    fn store_blob<R>(&self, run: impl FnMut(&Inner) -> Result<R, Error>) -> Result<R, Error> {
+    fn store_blob<R>(&self, run: impl FnMut(&Inner<D>) -> Result<R, Error>) -> Result<R, Error> {
         let stored = self.store_blob_unsynced(run)?;
         self.acknowledge(stored)
     }
@@ -24,7 +24,7 @@ impl FileMap<BlobsInFile> {
     /// As `store_blob`, without the acknowledgement.
     fn store_blob_unsynced<R>(
         &self,
-        mut run: impl FnMut(&Inner) -> Result<R, Error>,
+        mut run: impl FnMut(&Inner<D>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let content = &*self.map;
         content.prepare_to_store()?;
@@ -49,7 +49,7 @@ impl FileMap<BlobsInFile> {
     /// assert_eq!(map.pin().get(b"a"), Some(&b"1"[..]));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn pin(&self) -> ByteGuard<'_, FileBlobs, super::InFile<Turbo>> {
+    pub fn pin(&self) -> ByteGuard<'_, FileBlobs, D> {
         self.map.map.pin()
     }
 

@@ -1,25 +1,24 @@
-//! [`TurboBlobMap`]: byte strings of any length in a file.
+//! [`TurboBlobMap`], [`PeaBlobMap`]: byte strings of any length in a file.
 //!
 //! Blobs are in a part of the file whose pages are not copied. The bytes of a place are written
 //! once, and the place is used again when nothing durable refers to it any more.
 
+use super::blob_designs::BlobDesign;
 use super::content::{MapInFile, create_whole};
 use super::designs::InFile;
 use super::handle::FileMap;
 use super::options::Options;
 use super::session::admit;
 use super::table::FileTable;
-use super::turbo;
 use crate::entry::{Blobs, Entries};
 use crate::error::{Error, FileError};
 use crate::hash::{IdentityCodec, StableBytes, StableCodec};
 use crate::map::BlobMap;
-use crate::memory::durable::{Backing, Description, Kind, Paged, Pool};
+use crate::memory::durable::{Backing, Description, Paged, Pool};
 use crate::memory::{Finder, MemoryUsage, Saved};
 use crate::table::iceberg::Recovery;
 use crate::table::paged::PagedTable;
-use crate::table::turbo::{Config, Table, TurboStats};
-use crate::table::{Turbo, file_addresses};
+use crate::table::{Pea, Turbo, file_addresses};
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -27,12 +26,10 @@ use std::sync::{Arc, OnceLock};
 type Bytes = Vec<u8>;
 
 /// The map in the file.
-pub(super) type Inner = BlobMap<StableBytes, InFile<Turbo>>;
+pub(super) type Inner<D> = BlobMap<StableBytes, D>;
 
 /// The entries of that map.
 pub(super) type FileBlobs = Blobs<StableBytes, Paged>;
-
-type File = Table<IdentityCodec, Paged>;
 
 /// The most words that a file keeps about taken places: enough for a file of some TiB.
 const MOST_SAVED: usize = 1 << 32;
@@ -85,7 +82,32 @@ const SLACK: usize = 4 << 20;
 /// ```
 pub type TurboBlobMap = FileMap<BlobsInFile>;
 
-/// The content of a [`TurboBlobMap`]: byte strings, and the places of the file that they take.
+/// Byte strings of 0 to 4 GiB each by byte strings, in a file, found by Pea Hash (section 3.4 of the
+/// paper): the [`PeaBlobMap`](crate::BlobMap) in RAM, made durable. What [`TurboBlobMap`] says of
+/// changes, checksums, places and crashes holds for it, with segments in the place of shards.
+///
+/// Of the two this one has fewer and larger parts: a segment of 512 KiB has up to 30,000 keys, and
+/// is split into four. [`shrink_to_fit`](FileMap::shrink_to_fit) merges segments. After a crash the
+/// first operation in a segment reads its slots and the lengths of its blobs.
+///
+/// The options `max_load`, `max_capacity`, `threads`, `journal`, `shards`, `scope` and `tombstones`
+/// have no effect.
+///
+/// ```
+/// use nunatak::durable::PeaBlobMap;
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
+/// let map = PeaBlobMap::open_or_create(&path)?;
+/// map.put(b"nunatak", b"stands still")?;
+/// map.close()?;
+/// let map = PeaBlobMap::open(&path)?;
+/// assert_eq!(map.pin().get(b"nunatak"), Some(&b"stands still"[..]));
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub type PeaBlobMap = FileMap<BlobsInFile<InFile<Pea>>>;
+
+/// The content of a [`TurboBlobMap`] or a [`PeaBlobMap`]: byte strings, and the places of the file
+/// that they take. `D` is the table's design.
 ///
 /// ```
 /// use nunatak::durable::{BlobsInFile, FileMap};
@@ -95,8 +117,9 @@ pub type TurboBlobMap = FileMap<BlobsInFile>;
 /// # drop(map);
 /// # Ok::<(), nunatak::Error>(())
 /// ```
-pub struct BlobsInFile {
-    pub(super) map: Inner,
+#[allow(private_bounds, reason = "the trait is sealed: its parts are internal")]
+pub struct BlobsInFile<D: BlobDesign = InFile<Turbo>> {
+    pub(super) map: Inner<D>,
     saved: Saved<Paged>,
     /// About how many changes were made while places were searched: counted relaxed.
     changes: AtomicUsize,
@@ -104,22 +127,14 @@ pub struct BlobsInFile {
     told: AtomicUsize,
 }
 
-impl fmt::Debug for BlobsInFile {
+impl<D: BlobDesign> fmt::Debug for BlobsInFile<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.map.fmt(f)
     }
 }
 
-fn describe(config: &Config, hash: StableBytes) -> Description {
-    let mut words = [0; 12];
-    words[..4].copy_from_slice(&config.to_words());
-    words[4] = StableBytes::VERSION;
-    words[5] = hash.seed;
-    words
-}
-
-impl BlobsInFile {
-    fn of(table: File, blobs: Arc<FileBlobs>, saved: Saved<Paged>) -> Self {
+impl<D: BlobDesign> BlobsInFile<D> {
+    fn of(table: D::Table<IdentityCodec>, blobs: Arc<FileBlobs>, saved: Saved<Paged>) -> Self {
         let (changes, told) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Self { map: BlobMap::of(table, blobs), saved, changes, told }
     }
@@ -151,11 +166,12 @@ impl BlobsInFile {
         let known = usize::try_from(FileTable::pool(&self.map.table).items()).unwrap_or(usize::MAX);
         let is_large = self.map.entries.committed() > known.saturating_mul(2) + SLACK;
         if is_large || change.is_multiple_of(CHANGES) {
-            self.map.table.restore_some(match change {
+            let pairs = match change {
                 _ if is_large => usize::MAX,
                 0 => AT_ONCE,
                 _ => 1,
-            });
+            };
+            D::restore_some(&self.map.table, pairs);
             if self.map.entries.wait_for_sync() {
                 FileTable::sync(&self.map.table)?;
                 self.map.entries.reuse_synced();
@@ -186,39 +202,37 @@ impl BlobsInFile {
 }
 
 #[allow(private_interfaces, reason = "the trait is sealed: its parts are internal")]
-impl MapInFile for BlobsInFile {
-    type Stats = TurboStats;
+impl<D: BlobDesign> MapInFile for BlobsInFile<D> {
+    type Stats = D::Stats;
     type Entry = (Bytes, Bytes);
-    type Table = File;
+    type Table = D::Table<IdentityCodec>;
 
     const REHEARSES: bool = true;
 
     fn create(backing: Backing, options: &Options) -> Result<Self, Error> {
-        let config = File::config_for(options.turbo.clone(), options.capacity)?;
+        let mut description = D::describe(options)?;
         // A simulation must do the same every time.
         let seed = if backing.is_simulated() { 1 } else { StableCodec::draw()[0] };
         let hash = StableBytes { seed };
-        let (wanted, description) = (options.wanted_by_copies(), describe(&config, hash));
-        create_whole(backing, Kind::TurboBlobs, &description, wanted, |pool| {
+        description[D::HASH_AT] = StableBytes::VERSION;
+        description[D::HASH_AT + 1] = hash.seed;
+        let wanted = options.wanted_by_copies();
+        create_whole(backing, D::KIND, &description, wanted, |pool| {
             let medium = Paged::new(pool, file_addresses())?;
             let saved = Saved::new(&medium, MOST_SAVED)?;
             let blobs = Arc::new(Blobs::new(&medium, hash)?);
-            let table = Table::create(medium, IdentityCodec, config)?;
-            FileTable::sync(&table)?;
-            // After the sync, so that no empty pages are copied.
-            table.reserve(options.capacity)?;
+            let table = D::create(medium, &description, options.capacity)?;
             Ok(Self::of(table, blobs, saved))
         })
     }
 
     fn open(backing: Backing, options: &Options) -> Result<(Self, Recovery), Error> {
-        let pool = Pool::open(backing, Kind::TurboBlobs, options.wanted_by_copies())?;
-        let words = *pool.description();
-        if words[4] != StableBytes::VERSION {
+        let pool = Pool::open(backing, D::KIND, options.wanted_by_copies())?;
+        let description = *pool.description();
+        if description[D::HASH_AT] != StableBytes::VERSION {
             return Err(FileError::OtherKind { what: "hash" }.into());
         }
-        let hash = StableBytes { seed: words[5] };
-        let config = Config::of_words([words[0], words[1], words[2], words[3]])?;
+        let hash = StableBytes { seed: description[D::HASH_AT + 1] };
         let was_closed = pool.was_closed();
         let medium = Paged::new(pool, file_addresses())?;
         // Before any page is taken: the pages that `Saved` has are not free.
@@ -232,12 +246,12 @@ impl MapInFile for BlobsInFile {
                 Some(Arc::clone(&blobs) as Arc<dyn Finder>)
             }
         };
-        let (table, recovery) = Table::open(medium, IdentityCodec, config, finder)?;
+        let (table, recovery) = D::open(medium, &description, finder)?;
         Ok((Self::of(table, blobs, saved), recovery))
     }
 
     #[inline(always)]
-    fn table(&self) -> &File {
+    fn table(&self) -> &D::Table<IdentityCodec> {
         &self.map.table
     }
 
@@ -259,17 +273,19 @@ impl MapInFile for BlobsInFile {
             is_whole && entries.word(key) == word
         });
         drop(guard);
-        verified.map_err(|error| match damaged.get() {
-            Some(&address) => {
+        verified.map_err(|error| match (damaged.get(), error) {
+            // The table may have said where the slot is.
+            (Some(&address), Error::File(FileError::Corrupt { what, .. })) => {
                 let pool = PagedTable::pool(&self.map.table);
-                pool.locate(core::ptr::without_provenance::<u8>(address), error)
+                let address = core::ptr::without_provenance::<u8>(address);
+                pool.locate(address, FileError::corrupt(what).into())
             }
-            None => error,
+            (_, error) => error,
         })
     }
 
     fn prepare_close(&self) -> Result<(), Error> {
-        // Recovers all shards, so that the taken places are known: otherwise files that are never
+        // Recovers all parts of the table, so that the taken places are known: otherwise files that are never
         // open for long would grow and grow.
         self.map.len();
         // Places that wait for a sync are free after it.
@@ -281,11 +297,11 @@ impl MapInFile for BlobsInFile {
         table
             .with_room(|| self.saved.save(words.as_deref()))
             .or_else(|_| table.with_room(|| self.saved.save(None)))?;
-        table.prepare_close()
+        FileTable::prepare_close(table)
     }
 
     fn constants(description: &Description, options: &Options) -> Options {
-        turbo::constants(description, options)
+        D::constants(description, options)
     }
 
     fn store_all(file: &FileMap<Self>, entries: &mut Vec<Self::Entry>) -> Result<(), Error> {
@@ -332,7 +348,7 @@ impl MapInFile for BlobsInFile {
     }
 
     fn shrink_to_fit(&self) -> Result<(), Error> {
-        // Recovers all shards, so that the free places are known.
+        // Recovers all parts of the table, so that the free places are known.
         self.map.len();
         self.sync_and_reuse()?;
         self.map.shrink_to_fit()?;
@@ -350,7 +366,7 @@ impl MapInFile for BlobsInFile {
         self.map.memory_usage()
     }
 
-    fn stats(&self) -> TurboStats {
+    fn stats(&self) -> D::Stats {
         self.map.stats()
     }
 }

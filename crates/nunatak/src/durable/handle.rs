@@ -25,11 +25,12 @@ use std::sync::Arc;
 /// A map in a file: the handle of an open file, and the map `T` that is in it.
 ///
 /// The kinds are [`IcebergMap`](crate::durable::IcebergMap), [`PeaMap`](crate::durable::PeaMap),
-/// [`PeaMultiMap`](crate::durable::PeaMultiMap), [`TurboMap`](crate::durable::TurboMap) and
-/// [`TurboBlobMap`](crate::durable::TurboBlobMap). All of them are created, opened, synced and
-/// closed in the same way. Their other operations are those of the map in RAM of the same design,
-/// and touch the same cache lines. Changes return a `Result`: the disk may be full, the file may
-/// have been opened only for reading, or a sync may have failed.
+/// [`PeaMultiMap`](crate::durable::PeaMultiMap), [`TurboMap`](crate::durable::TurboMap),
+/// [`PeaBlobMap`](crate::durable::PeaBlobMap) and [`TurboBlobMap`](crate::durable::TurboBlobMap).
+/// All of them are created, opened, synced and closed in the same way. Their other operations are
+/// those of the map in RAM of the same design, and touch the same cache lines. Changes return a
+/// `Result`: the disk may be full, the file may have been opened only for reading, or a sync may
+/// have failed.
 /// [`Durability`](crate::durable::Durability) says what an operation survives once it has returned.
 ///
 /// Dropping a handle [closes](Self::close) its file.

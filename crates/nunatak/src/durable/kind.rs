@@ -27,6 +27,8 @@ pub enum FileKind {
     Turbo,
     /// A [`TurboBlobMap`](crate::durable::TurboBlobMap).
     TurboBlobs,
+    /// A [`PeaBlobMap`](crate::durable::PeaBlobMap).
+    PeaBlobs,
 }
 
 impl FileKind {
@@ -46,6 +48,7 @@ impl FileKind {
             Some(Kind::PeaMulti) => Ok(Self::PeaMulti),
             Some(Kind::Turbo) => Ok(Self::Turbo),
             Some(Kind::TurboBlobs) => Ok(Self::TurboBlobs),
+            Some(Kind::PeaBlobs) => Ok(Self::PeaBlobs),
             None => Err(FileError::OtherKind { what: "kind of map" }.into()),
         }
     }

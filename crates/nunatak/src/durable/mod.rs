@@ -37,15 +37,15 @@
 //! never seen half done. An operation that was not acknowledged took effect as a whole or not at
 //! all.
 //!
-//! A [`PeaMap`], [`PeaMultiMap`], [`TurboMap`] or [`TurboBlobMap`] in the page cache guarantees
-//! more: after a power cut it is in the state of one instant, that of the last sync, since a page
-//! is copied before it is changed. It has no journal, and its file may be twice as large after a
-//! sync. (Where the system does not tell its boot id, every end without a close counts as a power
-//! cut.)
+//! A [`PeaMap`], [`PeaMultiMap`], [`TurboMap`], [`PeaBlobMap`] or [`TurboBlobMap`] in the page cache
+//! guarantees more: after a power cut it is in the state of one instant, that of the last sync,
+//! since a page is copied before it is changed. It has no journal, and its file may be twice as
+//! large after a sync. (Where the system does not tell its boot id, every end without a close counts
+//! as a power cut.)
 //!
 //! Of a batch a crash may keep a part: it is one sync, and not one change. `write_batch` of a
-//! [`PeaMap`], [`TurboMap`], [`TurboBlobMap`] or [`TypedMap`] is one change of several keys: a crash leaves all of
-//! it or nothing.
+//! [`PeaMap`], [`TurboMap`], [`PeaBlobMap`], [`TurboBlobMap`] or [`TypedMap`] is one change of
+//! several keys: a crash leaves all of it or nothing.
 //!
 //! A handle whose sync has failed is *poisoned*: the content of the disk is unknown, and a second
 //! sync that succeeds would prove nothing. Reads go on; changes and syncs fail until the file is
@@ -84,6 +84,7 @@
 
 mod atomic;
 mod backup;
+mod blob_designs;
 mod blob_operations;
 mod blobs;
 mod content;
@@ -110,7 +111,8 @@ mod typed;
 pub use crate::memory::durable::Forced;
 pub use crate::table::iceberg::Recovery;
 pub use atomic::AtomicBatches;
-pub use blobs::{BlobsInFile, TurboBlobMap};
+pub use blob_designs::BlobDesign;
+pub use blobs::{BlobsInFile, PeaBlobMap, TurboBlobMap};
 pub use content::MapInFile;
 pub use crash::Crash;
 pub use damage::{PageChecksums, Salvaged};

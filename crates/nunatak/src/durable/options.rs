@@ -271,9 +271,9 @@ impl Options {
         self
     }
 
-    /// Sets how many buckets of 256 bytes a segment of a [`PeaMap`](crate::durable::PeaMap) has: a
-    /// power of two from 2 to 65,536, by default 2048. A file keeps the value that it was created
-    /// with.
+    /// Sets how many buckets of 256 bytes a segment of Pea Hash has, such as in a
+    /// [`PeaMap`](crate::durable::PeaMap): a power of two from 2 to 65,536, by default 2048. A file
+    /// keeps the value that it was created with.
     ///
     /// ```
     /// # use nunatak::durable::{Options, PeaMap};

@@ -56,14 +56,11 @@ impl Unshadowed for InFile<Pea> {}
 
 const STRATEGY_BITS: u32 = 8;
 
-/// Describes the table in the words of a file.
-fn describe(config: &Config, hash: StableHash, bits: (u32, u32)) -> Description {
+/// Returns the words of a file's description that tell the constants; words 2 to 5 are zero.
+pub(super) fn describe(config: &Config) -> Description {
     let mut words = [0; 12];
     words[0] = config.buckets as u64;
     words[1] = config.split_into as u64;
-    words[2] = word_of_bits(bits);
-    words[3] = StableHash::VERSION;
-    words[4..6].copy_from_slice(&hash.multipliers);
     for (at, &strategy) in config.strategies.iter().enumerate() {
         words[6] |= (strategy as u64 + 1) << (at as u32 * STRATEGY_BITS);
     }
@@ -77,7 +74,7 @@ pub(super) fn constants(description: &Description, options: &Options) -> Options
 }
 
 /// Returns the constants that a description tells.
-fn config_of(words: &Description, duplicates: bool) -> Result<Config, Error> {
+pub(super) fn config_of(words: &Description, duplicates: bool) -> Result<Config, Error> {
     let strategies = words[6].to_le_bytes().into_iter().take_while(|&byte| byte > 0);
     let config = Config {
         buckets: usize::try_from(words[0]).unwrap_or(0),
@@ -130,17 +127,30 @@ pub(super) fn create(
 ) -> Result<File, Error> {
     let config = Config { buckets: options.segment_buckets, duplicates, ..Config::default() };
     let hash = hash_for(&backing);
-    let description = describe(&config, hash, bits);
+    let mut description = describe(&config);
+    description[2] = word_of_bits(bits);
+    description[3] = StableHash::VERSION;
+    description[4..6].copy_from_slice(&hash.multipliers);
     let wanted = options.wanted_by_copies();
     create_whole(backing, kind(duplicates), &description, wanted, |pool| {
         let codec = StableCodec::new(hash.multipliers);
-        let table = Table::create(medium(pool, duplicates)?, codec, config, options.capacity)?;
-        table.sync()?;
-        // After the sync, so that no empty pages are copied; and before the file gets its name, so
-        // that a killed process leaves no file without segments.
-        table.populate()?;
-        Ok(table)
+        create_in(medium(pool, duplicates)?, codec, config, options.capacity)
     })
+}
+
+/// Makes a table in the medium of a new file.
+pub(super) fn create_in<P: HashCodec>(
+    medium: Paged,
+    codec: P,
+    config: Config,
+    capacity: usize,
+) -> Result<Table<P, Paged>, Error> {
+    let table = Table::create(medium, codec, config, capacity)?;
+    table.sync()?;
+    // After the sync, so that no empty pages are copied; and before the file gets its name, so
+    // that a killed process leaves no file without segments.
+    table.populate()?;
+    Ok(table)
 }
 
 /// Opens a table in a file.
@@ -156,5 +166,5 @@ pub(super) fn open(
     let config = config_of(&words, duplicates)?;
     check_bits(words[2], bits)?;
     let medium = medium(pool, duplicates)?;
-    Table::open(medium, StableCodec::new(hash.multipliers), config)
+    Table::open(medium, StableCodec::new(hash.multipliers), config, None)
 }

@@ -65,9 +65,14 @@ fn describe(config: &Config, hash: StableHash, bits: (u32, u32)) -> Description 
     words
 }
 
+/// Returns the constants that a description tells.
+pub(super) fn config_of(words: &Description) -> Result<Config, Error> {
+    Config::of_words([words[0], words[1], words[2], words[3]])
+}
+
 /// Returns these options with the constants of a file's description.
 pub(super) fn constants(words: &Description, options: &Options) -> Options {
-    let turbo = Config::of_words([words[0], words[1], words[2], words[3]]);
+    let turbo = config_of(words);
     Options { turbo: turbo.unwrap_or_else(|_| options.turbo.clone()), ..options.clone() }
 }
 
@@ -105,7 +110,7 @@ impl DurableDesign for InFile<Turbo> {
         let pool = Pool::open(backing, Kind::Turbo, options.wanted_by_copies())?;
         let words = *pool.description();
         let hash = hash_of(&words[5..])?;
-        let config = Config::of_words([words[0], words[1], words[2], words[3]])?;
+        let config = config_of(&words)?;
         check_bits(words[4], bits)?;
         let medium = Paged::new(pool, file_addresses())?;
         Table::open(medium, StableCodec::new(hash.multipliers), config, None)

@@ -1,10 +1,11 @@
 //! The kinds of maps in files, for tests that hold for all of them.
 #![allow(dead_code, reason = "each test uses some of this")]
 
-use nunatak::Error;
 use nunatak::durable::{
-    FileMap, IcebergMap, MapInFile, Options, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
+    BlobDesign, BlobsInFile, FileMap, IcebergMap, InFile, MapInFile, Options, PeaMap, PeaMultiMap,
+    TurboMap,
 };
+use nunatak::{Error, Pea, Turbo};
 use std::path::Path;
 
 /// A kind of map, whose keys are numbers.
@@ -71,12 +72,17 @@ pub(crate) fn for_each_kind(test: &impl Test) {
         has: |map, key| map.get(&key) == Some(!key),
         remove: |map, key| Ok(map.remove(&key)?.is_some()),
     });
-    test.run(&Kind {
-        name: "turbo-blobs",
-        put: |map: &TurboBlobMap, n| map.put(&n.to_le_bytes(), &bytes(n)).map(drop),
+    test.run(&of_blobs::<InFile<Turbo>>("turbo-blobs"));
+    test.run(&of_blobs::<InFile<Pea>>("pea-blobs"));
+}
+
+fn of_blobs<D: BlobDesign>(name: &'static str) -> Kind<BlobsInFile<D>> {
+    Kind {
+        name,
+        put: |map, n| map.put(&n.to_le_bytes(), &bytes(n)).map(drop),
         has: |map, n| map.get(&n.to_le_bytes()).is_some_and(|found| found == bytes(n)),
         remove: |map, n| map.delete(&n.to_le_bytes()),
-    });
+    }
 }
 
 fn bytes(n: u64) -> Vec<u8> {

@@ -280,6 +280,7 @@ pub(crate) fn kind_of(path: &Path) -> Result<Option<header::Kind>, Error> {
         header::Kind::PeaMulti,
         header::Kind::Turbo,
         header::Kind::TurboBlobs,
+        header::Kind::PeaBlobs,
     ];
     Ok(known.into_iter().find(|&kind| kind as u64 == number))
 }

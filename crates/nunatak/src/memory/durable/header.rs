@@ -109,6 +109,7 @@ pub(crate) enum Kind {
     PeaMulti = 3,
     Turbo = 4,
     TurboBlobs = 5,
+    PeaBlobs = 6,
 }
 
 /// This bit of a kind's number says that the file has a [schema](super::schema_block). A library that

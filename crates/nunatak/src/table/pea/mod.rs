@@ -161,6 +161,9 @@ pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     exclusive: Mutex<()>,
     splits: Counts,
     restoring: RecoveryProgress,
+    /// Learns what slots name, if the file did not say so when the table was opened.
+    #[cfg(durable)]
+    finder: Option<std::sync::Arc<dyn crate::memory::Finder>>,
     /// For batches that are atomic, of unique keys in a file.
     #[cfg(durable)]
     undo: Option<UndoLog<M>>,
@@ -231,6 +234,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             exclusive: Mutex::new(()),
             splits: Counts::default(),
             restoring: RecoveryProgress::default(),
+            #[cfg(durable)]
+            finder: None,
             #[cfg(durable)]
             undo,
             medium,

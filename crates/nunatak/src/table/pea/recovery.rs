@@ -13,11 +13,10 @@ use super::segments::STASH;
 use super::{Config, Table};
 use crate::error::{Error, FileError};
 use crate::hash::HashCodec;
-use crate::memory::Medium;
 use crate::memory::durable::Paged;
+use crate::memory::{Finder, Medium};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{OpPin, Ordering::Relaxed, Shared};
-use crate::table::ByWord;
 use crate::table::shared::Recovery;
 use crate::table::shared::bucket::{Flag, Layout};
 use crate::table::shared::chains::Chains;
@@ -27,7 +26,9 @@ use crate::table::shared::paged::{
 };
 use crate::table::shared::recovery_progress::RecoveryProgress;
 use crate::table::shared::undo_log::UndoLog;
+use crate::table::{ByEntry, ByWord};
 use core::ops::RangeInclusive;
+use std::sync::Arc;
 
 const STRATEGY_SHIFT: u32 = 16;
 /// In place of a strategy: the segment was not restored since a crash.
@@ -116,13 +117,20 @@ impl<P: HashCodec> Table<P, Paged> {
         Ok(table)
     }
 
-    /// Opens the table of a medium. After a crash a segment is restored at its first use.
-    pub(crate) fn open(medium: Paged, codec: P, config: Config) -> Result<(Self, Recovery), Error> {
+    /// Opens the table of a medium. After a crash a segment is restored at its first use. The
+    /// finder learns what slots name.
+    pub(crate) fn open(
+        medium: Paged,
+        codec: P,
+        config: Config,
+        finder: Option<Arc<dyn Finder>>,
+    ) -> Result<(Self, Recovery), Error> {
         let was_closed = medium.pool().was_closed();
         let mut table = Self::within(medium, codec, config, 1)?;
         table.medium.end_recovery()?;
-        let is_known = table.find_buffers(was_closed)? && was_closed;
+        let is_known = table.find_buffers(was_closed)? && was_closed && finder.is_none();
         let dropped = table.find_segments(is_known)?;
+        table.finder = finder;
         table.medium.pool().tolerate(table.repeat_log(), || ())?;
         let mut recovery = Recovery { was_closed, ..Recovery::default() };
         if is_known && let Some(record) = table.segments.record() {
@@ -137,11 +145,15 @@ impl<P: HashCodec> Table<P, Paged> {
             // A new table may have got segments after its last sync.
             table.populate()?;
         }
-        // The chains count as one item, since they may name buffers, too.
+        // The chains count as one item, since they may name buffers and places, too.
         table.restoring.begin(1);
         recovery.dropped = table.restore_chains();
         if table.undo.is_some() {
-            let taken_back = take_back_at_open(&table, |_, _| {});
+            let taken_back = take_back_at_open(&table, |replaced, found| {
+                if let Some(finder) = &table.finder {
+                    replaced.tell(found, &**finder);
+                }
+            });
             table.medium.pool().tolerate(taken_back, || ())?;
         }
         table.end_one();
@@ -271,8 +283,13 @@ impl<P: HashCodec> Table<P, Paged> {
             let is_pointer = self.marking().is_pointer(word);
             let is_sound = match &self.duplicates {
                 None => {
-                    let is_found = || self.find_tag::<true, _>(hash, tag, &ByWord).is_some();
-                    self.codec.is_tag(tag) && !is_found()
+                    // Compares the value too: another key may have the same tag.
+                    let is_it = ByEntry(|other| other == second);
+                    let is_there = || match P::WORDS_ARE_KEYS {
+                        true => self.find_tag::<true, _>(hash, tag, &ByWord).is_some(),
+                        false => self.find_tag::<true, _>(hash, tag, &is_it).is_some(),
+                    };
+                    self.codec.is_tag(tag) && !is_there() && self.is_found(second)
                 }
                 // A closed file may have said already that the buffer is in use.
                 Some(of) => {
@@ -414,14 +431,38 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         self.end_one();
     }
 
-    /// Counts one restored item. After the last one the search for buffers ends.
+    /// Restores segments until they hold `pairs` pairs more, or until every segment is restored.
+    pub(crate) fn restore_some(&self, pairs: usize) {
+        let enough = self.restoring.found().saturating_add(pairs);
+        let mut next = Some(0_u64);
+        while let Some(hash) = next
+            && self.restoring.left() > 0
+            && self.restoring.found() < enough
+        {
+            let entry = self.locate(hash).entry;
+            next = hash.checked_add(1 << (64 - entry.depth()));
+        }
+    }
+
+    /// Counts one restored item. After the last one the search for buffers or places ends.
     fn end_one(&self) {
-        if self.restoring.end_one()
-            && let Some(duplicates) = &self.duplicates
+        if !self.restoring.end_one() {
+            return;
+        }
+        if let Some(duplicates) = &self.duplicates
             && !seeded(Bug::BuffersNotFound)
         {
             duplicates.values.end_search();
         }
+        if let Some(finder) = &self.finder {
+            finder.end();
+        }
+    }
+
+    /// Tells the finder what a slot holds. Returns whether the slot may hold it.
+    fn is_found(&self, second: u64) -> bool {
+        let is_found = |finder: &Arc<dyn Finder>| seeded(Bug::BlobsNotFound) || finder.find(second);
+        self.finder.as_ref().is_none_or(is_found)
     }
 
     /// Returns the number of pairs of a slot, in a bucket or in the chains.
@@ -467,6 +508,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                     && marking.is_pointer(word)
                     && !duplicates.values.mark(Pointer(stored))
                 {
+                    continue;
+                }
+                if self.duplicates.is_none() && !self.is_found(stored) {
                     continue;
                 }
                 strategy = strategy.max(needed);

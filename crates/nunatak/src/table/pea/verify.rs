@@ -85,7 +85,7 @@ impl<P: HashCodec> Table<P, Paged> {
                 let is_known = bucket.header().matching(fingerprint(hash)).any(|s| s == slot);
                 ensure(is_known, "a pair has another's fingerprint")?;
                 if self.duplicates.is_none() {
-                    self.verify_once(segment, hash, tag)?;
+                    self.verify_once(segment, hash, (tag, second))?;
                 }
                 let item = (tag, second, self.marking().is_pointer(word));
                 pairs += self.verify_item(hash, item, is_pair, buffers)?;
@@ -99,17 +99,21 @@ impl<P: HashCodec> Table<P, Paged> {
         Ok(pairs)
     }
 
-    /// Checks that a key is in one slot only.
-    fn verify_once(&self, segment: usize, hash: u64, tag: u64) -> Result<(), Error> {
+    /// Checks that a key is in one slot only. (If words are not keys, other keys may have the same
+    /// tag with another value.)
+    fn verify_once(&self, segment: usize, hash: u64, pair: (u64, u64)) -> Result<(), Error> {
+        let is_same =
+            |other: u64, second: u64| other == pair.0 && (P::WORDS_ARE_KEYS || second == pair.1);
         let places = [first_bucket(hash, self.mask()), second_bucket(hash, self.mask())];
         let buckets = places.map(|place| self.segments.bucket(segment, place)).into_iter();
         let slots = buckets.chain(self.segments.stash(segment)).flat_map(|bucket| {
             let slots = bucket.header().matching(fingerprint(hash));
-            slots.map(|slot| bucket.slot(slot).load_first(Relaxed))
+            slots.map(|slot| bucket.pair(slot, self.pairs_load_whole))
         });
-        let in_slots = slots.filter(|&other| other == tag).count();
-        let is_once = in_slots + self.chains.of(hash, tag).len() == 1;
-        ensure(is_once, "a key is in a segment twice")
+        let in_slots = slots.filter(|&(other, second)| is_same(other, second)).count();
+        let chained = self.chains.of(hash, pair.0).into_iter();
+        let in_chains = chained.filter(|&second| is_same(pair.0, second)).count();
+        ensure(in_slots + in_chains == 1, "a key is in a segment twice")
     }
 
     /// Checks an item of a key, and returns the number of its pairs.

@@ -19,7 +19,7 @@
 //! the thread itself.
 
 use crate::error::{Error, FileError};
-use crate::memory::{Addresses, Medium, MemoryUsage, Part, ReservedArray};
+use crate::memory::{Addresses, Finder, Medium, MemoryUsage, Part, ReservedArray};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, Ordering::Relaxed, Ordering::Release};
 use xxhash_rust::xxh3::xxh3_64;
@@ -60,6 +60,19 @@ pub(crate) struct Replaced {
     pub(crate) before: Option<u64>,
     /// Its value word after the change, if it is present then.
     pub(crate) after: Option<u64>,
+}
+
+impl Replaced {
+    /// Tells the finder that the change was taken back; `found` is the value word that the key had.
+    pub(in crate::table) fn tell(&self, found: Option<u64>, finder: &dyn Finder) {
+        if found != self.before {
+            // If the place is taken already, the file is damaged, and `verify` says so.
+            let _ = self.before.map(|before| finder.find(before));
+            if let Some(after) = found {
+                finder.forget(after);
+            }
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -89,14 +89,8 @@ impl<P: HashCodec> Table<P, Paged> {
         table.restoring.begin(1);
         recovery.dropped = table.restore_chains();
         let taken_back = take_back_at_open(&table, |replaced, found| {
-            if let Some(finder) = &table.finder
-                && found != replaced.before
-            {
-                // If the place is taken already, the file is damaged, and `verify` says so.
-                let _ = replaced.before.map(|before| finder.find(before));
-                if let Some(after) = found {
-                    finder.forget(after);
-                }
+            if let Some(finder) = &table.finder {
+                replaced.tell(found, &**finder);
             }
         });
         table.medium.pool().tolerate(taken_back, || ())?;
