@@ -16,7 +16,7 @@ use nunatak::durable::{
     Durability, Forced, IcebergMap, Options, PeaBlobMap, PeaMap, PeaMultiMap, TurboBlobMap,
     TurboMap,
 };
-use nunatak::{Error, Schema};
+use nunatak::Schema;
 use pairs::{Format, Pairs};
 use salvage::salvage as salvage_file;
 use std::io::{self, Write as _};
