@@ -93,7 +93,7 @@ impl Disk {
 }
 
 /// Chooses which writes since the last flush have arrived, each as a whole, not at all, or torn.
-fn choose<'l>(log: &'l Log, entries: std::ops::Range<usize>, seed: u64) -> Vec<(usize, &'l [u8])> {
+fn choose(log: &Log, entries: std::ops::Range<usize>, seed: u64) -> Vec<(usize, &[u8])> {
     let mut random = Random::new(seed);
     // Some images have nearly all writes, some nearly none.
     let (share, torn) = (random.below(9), random.below(3));
