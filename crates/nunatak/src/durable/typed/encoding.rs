@@ -107,7 +107,7 @@ pub trait Encoding: 'static {
     ///
     /// ```
     /// # use nunatak::durable::Encoding;
-    /// assert_eq!(String::as_bytes("ab"), None);
+    /// assert_eq!(<u64 as Encoding>::as_bytes(&7), None);
     /// assert_eq!(<String as Encoding>::as_bytes("ab"), Some(&b"ab"[..]));
     /// ```
     fn as_bytes(item: &Self::Ref) -> Option<&[u8]> {
