@@ -4,16 +4,20 @@
 //!
 //! ```text
 //! cargo run --release -- build          copies the project, mutates it, builds the tests
-//! cargo run --release -- build --lib    builds only the tests beside the code again
+//! cargo run --release -- build --lib    builds only the tests beside the code; `--test NAME` another
 //! cargo run --release -- cover          runs each test alone; notes its time and what it reaches
-//! cargo run --release -- run memory/ 3  runs the tests of every third mutant of a room
+//! cargo run --release -- run memory/ 3  runs the tests of every third mutant of a room; a number
+//!                                       behind that is a budget in seconds of processor time
 //! cargo run --release -- again memory/  runs the tests of survivors again, without a budget; a
-//!                                       number behind the room is a budget in seconds
+//!                                       number behind the room is a budget
 //! cargo run --release -- survivors      prints the mutants that no test noticed
 //! cargo run --release -- unexplained    prints survivors that are not in `survivors.tsv`, and its
 //!                                       lines that are killed now, or gone
 //! cargo run --release -- counts         counts each room's results
 //! ```
+//!
+//! `NUNATAK_ROOMS=memory/,entry/` before `build` compiles the mutants of these rooms only: everything
+//! is faster. Such a copy needs a folder of its own.
 //!
 //! Files of the work are in `target/mutants`, or in the folder `NUNATAK_MUTANTS`. Every step goes on
 //! where it was stopped. After a change of the tests: `build`, `cover`, `again`. After a change of
@@ -59,8 +63,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const START: Duration = Duration::from_millis(2);
 /// Tests up to here are tried first if they killed a mutant nearby.
 const CHEAP: Duration = Duration::from_millis(300);
-/// How long a test may take without a mutant.
-const LONGEST: Duration = Duration::from_secs(60);
+/// How long a test may take without a mutant. Slower ones are left out.
+const LONGEST: Duration = Duration::from_secs(8);
 
 struct Work {
     project: PathBuf,
@@ -83,12 +87,13 @@ fn main() {
     let work = Work::new();
     match arguments[..] {
         ["build"] => work.build(&["--lib", "--tests"]),
-        ["build", only] => work.build(&[only]),
+        ["build", ref only @ ..] => work.build(only),
         ["cover"] => work.cover(),
-        ["run", room] => work.run(room, 1),
-        ["run", room, step] => work.run(room, step.parse().unwrap()),
-        ["again", room] => work.again(room, 3600),
-        ["again", room, seconds] => work.again(room, seconds.parse().unwrap()),
+        ["run", room] => work.run(room, 1, BUDGET),
+        ["run", room, step] => work.run(room, step.parse().unwrap(), BUDGET),
+        ["run", room, step, budget] => work.run(room, step.parse().unwrap(), seconds(budget)),
+        ["again", room] => work.again(room, seconds("3600")),
+        ["again", room, budget] => work.again(room, seconds(budget)),
         ["survivors"] => work.survivors(),
         ["unexplained"] => work.unexplained(),
         ["counts"] => work.counts(),
@@ -126,6 +131,16 @@ impl Work {
         self.lines("dropped.txt").iter().map(|line| line.parse().unwrap()).collect()
     }
 
+    /// Returns the rooms whose mutants are in the copy.
+    fn rooms(&self) -> Vec<String> {
+        let rooms = self.lines("rooms.txt");
+        if rooms.is_empty() { ROOMS.map(str::to_owned).to_vec() } else { rooms }
+    }
+
+    fn is_in_copy(&self, mutant: &Mutant, rooms: &[String]) -> bool {
+        rooms.iter().any(|room| mutant.file.to_str().unwrap().starts_with(room))
+    }
+
     fn cargo(&self, arguments: &[&str]) -> Command {
         let mut cargo = Command::new("cargo");
         cargo.args(arguments).args(["--locked", "--message-format=json"]);
@@ -155,9 +170,17 @@ impl Work {
         let root = fs::read_to_string(self.project.join(SOURCES).join("lib.rs")).unwrap()
             + "mod mutant;\n";
         write(&sources.join("lib.rs"), root.as_bytes());
-        println!("{} mutants", self.mutants.len());
+        if let Some(rooms) = std::env::var_os("NUNATAK_ROOMS") {
+            let rooms = rooms.into_string().unwrap().replace(',', "\n");
+            fs::write(self.folder.join("rooms.txt"), rooms).unwrap();
+        }
+        let rooms = self.rooms();
+        let others = self.mutants.iter().filter(|it| !self.is_in_copy(it, &rooms));
+        let others: BTreeSet<u32> = others.map(|it| it.id).collect();
+        println!("{} mutants", self.mutants.len() - others.len());
         loop {
-            let dropped = self.dropped();
+            let mut dropped = self.dropped();
+            dropped.extend(&others);
             let mut places = HashMap::new();
             for file in &self.files {
                 let (text, of_file) = file.rewritten(|id| dropped.contains(&id));
@@ -291,22 +314,28 @@ impl Work {
         self.lines("results.txt").iter().map(split).collect()
     }
 
-    fn run(&self, room: &str, step: u32) {
+    fn run(&self, room: &str, step: u32, budget: Duration) {
         let (results, dropped) = (self.results(), self.dropped());
         let is_new = |id| id % step == 0 && !results.contains_key(&id) && !dropped.contains(&id);
-        self.try_all(room, is_new, BUDGET);
+        self.try_all(room, is_new, budget);
     }
 
-    fn again(&self, room: &str, seconds: u64) {
+    fn again(&self, room: &str, budget: Duration) {
         let results = self.results();
         let survived = |id: u32| results.get(&id).is_some_and(|it| !it.starts_with("killed"));
-        self.try_all(room, survived, Duration::from_secs(seconds));
+        self.try_all(room, survived, budget);
     }
 
     fn try_all(&self, room: &str, chosen: impl Fn(u32) -> bool, budget: Duration) {
         let tests = self.tests();
         let mut killers = Killers::default();
-        for mutant in self.mutants.iter().filter(|it| it.file.starts_with(room) && chosen(it.id)) {
+        let rooms = self.rooms();
+        let of_room = |it: &&Mutant| it.file.to_str().unwrap().starts_with(room);
+        for mutant in self.mutants.iter().filter(|it| of_room(it) && chosen(it.id)) {
+            assert!(
+                self.is_in_copy(mutant, &rooms),
+                "the mutants of this room are not in the copy"
+            );
             let result = self.try_one(mutant, &tests, budget, &mut killers);
             let (file, line) = (mutant.file.display(), mutant.line);
             let description = &mutant.description;
@@ -432,6 +461,10 @@ fn write(path: &Path, bytes: &[u8]) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
     }
+}
+
+fn seconds(text: &str) -> Duration {
+    Duration::from_secs_f64(text.parse().unwrap())
 }
 
 fn file_name(program: &str) -> String {
