@@ -23,7 +23,13 @@ pub enum End {
 pub fn run(command: &mut Command, limit: Duration) -> (End, Duration) {
     command.process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let id = command.spawn().unwrap().id() as i32;
+    let id = loop {
+        match command.spawn() {
+            Ok(child) => break child.id() as i32,
+            // A build is replacing the program.
+            Err(_) => std::thread::sleep(Duration::from_secs(1)),
+        }
+    };
     let (mut status, mut used) = (0, empty_usage());
     let (mut time, mut moved, mut pause) = (Duration::ZERO, Instant::now(), 200);
     loop {

@@ -8,8 +8,8 @@
 //! cargo run --release -- cover          runs each test alone; notes its time and what it reaches
 //! cargo run --release -- run memory/ 3  runs the tests of every third mutant of a room; a number
 //!                                       behind that is a budget in seconds of processor time
-//! cargo run --release -- again memory/  runs the tests of survivors again, without a budget; a
-//!                                       number behind the room is a budget
+//! cargo run --release -- again memory/  runs the tests of survivors that nobody has judged again,
+//!                                       without a budget; a number behind the room is a budget
 //! cargo run --release -- survivors      prints the mutants that no test noticed
 //! cargo run --release -- unexplained    prints survivors that are not in `survivors.tsv`, and its
 //!                                       lines that are killed now, or gone
@@ -322,7 +322,11 @@ impl Work {
 
     fn again(&self, room: &str, budget: Duration) {
         let results = self.results();
-        let survived = |id: u32| results.get(&id).is_some_and(|it| !it.starts_with("killed"));
+        let judged = judged::columns();
+        let survived = |id: u32| {
+            results.get(&id).is_some_and(|it| !it.starts_with("killed"))
+                && !judged.contains_key(&self.key(id))
+        };
         self.try_all(room, survived, budget);
     }
 
