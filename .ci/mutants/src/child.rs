@@ -5,8 +5,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process whose processor time stands still for so long waits for something that never comes.
-const BLOCKED: Duration = Duration::from_secs(6);
+/// A process that uses next to no processor time for so long waits for something that never comes.
+const BLOCKED: Duration = Duration::from_secs(8);
+const NEXT_TO_NONE: Duration = Duration::from_millis(40);
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum End {
@@ -32,14 +33,15 @@ pub fn run(command: &mut Command, limit: Duration) -> (End, Duration) {
     };
     let (mut status, mut used) = (0, empty_usage());
     let (mut time, mut moved, mut pause) = (Duration::ZERO, Instant::now(), 200);
+    let mut when_moved = Duration::ZERO;
     loop {
         // SAFETY: the child of this process; both places are of this function.
         if unsafe { libc::wait4(id, &mut status, libc::WNOHANG, &mut used) } == id {
             break;
         }
-        let now = clock_of(id);
-        if now > time + Duration::from_millis(1) {
-            (time, moved) = (now, Instant::now());
+        time = time.max(clock_of(id));
+        if time > when_moved + NEXT_TO_NONE {
+            (when_moved, moved) = (time, Instant::now());
         }
         if time > limit || moved.elapsed() > BLOCKED {
             // SAFETY: the group that was made for this child; the child is not waited for yet.
