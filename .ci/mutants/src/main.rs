@@ -401,13 +401,13 @@ impl Work {
     fn counts(&self) {
         let (results, dropped, judged) = (self.results(), self.dropped(), judged::columns());
         let columns = judged::COLUMNS.join(" | ");
-        println!("| room | mutants | tried | killed | {columns} | not judged |");
-        println!("|{}", "---|".repeat(11));
+        println!("| room | mutants | tried | killed | {columns} | not judged | cut short |");
+        println!("|{}", "---|".repeat(12));
         for room in ROOMS {
             let of_room = self.mutants.iter().filter(|it| it.file.starts_with(room));
             let ids: Vec<u32> =
                 of_room.map(|it| it.id).filter(|id| !dropped.contains(id)).collect();
-            let (mut tried, mut killed, mut columns, mut left) = (0, 0, [0; 6], 0);
+            let (mut tried, mut killed, mut columns, mut left, mut cut) = (0, 0, [0; 6], 0, 0);
             for (&id, result) in results.iter().filter(|(id, _)| ids.contains(id)) {
                 tried += 1;
                 if result.starts_with("killed") {
@@ -417,12 +417,14 @@ impl Work {
                 let column = judged.get(&self.key(id));
                 match column.and_then(|it| judged::COLUMNS.iter().position(|name| name == it)) {
                     Some(column) => columns[column] += 1,
+                    // Its tests took longer than the budget.
+                    None if result.contains(" of ") => cut += 1,
                     None => left += 1,
                 }
             }
             let columns = columns.map(|it| it.to_string()).join(" | ");
             let mutants = ids.len();
-            println!("| `{room}` | {mutants} | {tried} | {killed} | {columns} | {left} |");
+            println!("| `{room}` | {mutants} | {tried} | {killed} | {columns} | {left} | {cut} |");
         }
     }
 }

@@ -317,6 +317,23 @@ fn a_refused_batch_has_stored_its_first_values() {
     }
 }
 
+/// A batch whose results have no room changes nothing.
+#[test]
+fn a_batch_with_too_few_results_is_refused() {
+    let simulation = Simulation::new(Persistency::Pages);
+    let map: Map = simulation.create(&small()).unwrap();
+    map.insert_many(&[(1, 10), (2, 20)]).unwrap();
+    let expected = "at least as long as the batch";
+    let refused = Error::InvalidOption { option: "results", expected };
+    assert_eq!(map.remove_all_many(&[1, 2], &mut [0]), Err(refused));
+    assert_eq!((map.count(&1), map.count(&2)), (1, 1));
+    let pairs: PeaMap<u64, u64> = Simulation::new(Persistency::Pages).create(&small()).unwrap();
+    pairs.insert(1, 10).unwrap();
+    let inserted = pairs.insert_many(&[(1, 11), (2, 20)], &mut [None]);
+    assert_eq!(inserted.map(drop), Err(refused));
+    assert_eq!((pairs.get(&1), pairs.len()), (Some(10), 1));
+}
+
 /// After a failed sync the map makes no promises.
 #[test]
 fn a_failed_sync_poisons_the_map() {
