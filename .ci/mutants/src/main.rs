@@ -4,30 +4,38 @@
 //!
 //! ```text
 //! cargo run --release -- build          copies the project, mutates it, builds the tests
-//! cargo run --release -- build --lib    builds only the tests beside the code again
+//! cargo run --release -- build --lib    builds only the tests beside the code; `--test NAME` another
 //! cargo run --release -- cover          runs each test alone; notes its time and what it reaches
-//! cargo run --release -- run memory/ 3  runs the tests of every third mutant of a room
-//! cargo run --release -- again memory/  runs the tests of survivors again, without a budget; a
-//!                                       number behind the room is a budget in seconds
+//! cargo run --release -- run memory/ 3  runs the tests of every third mutant of a room; a number
+//!                                       behind that is a budget in seconds of processor time
+//! cargo run --release -- again memory/  runs the tests of survivors that nobody has judged again,
+//!                                       without a budget; a number behind the room is a budget
 //! cargo run --release -- survivors      prints the mutants that no test noticed
+//! cargo run --release -- unexplained    prints survivors that are not in `survivors.tsv`, and its
+//!                                       lines that are killed now, or gone
 //! cargo run --release -- counts         counts each room's results
 //! ```
+//!
+//! `NUNATAK_ROOMS=memory/,entry/` before `build` compiles the mutants of these rooms only: everything
+//! is faster. Such a copy needs a folder of its own.
 //!
 //! Files of the work are in `target/mutants`, or in the folder `NUNATAK_MUTANTS`. Every step goes on
 //! where it was stopped. After a change of the tests: `build`, `cover`, `again`. After a change of
 //! other code the numbers of the mutants differ: remove `cover.txt` and `results.txt`.
 
+mod child;
+mod judged;
 mod rewrite;
 
+use child::End;
 use rewrite::{File, Mutant};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io::Write;
 use std::ops::Range;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// In the order in which they matter.
 const ROOMS: [&str; 11] = [
@@ -47,9 +55,16 @@ const MODULES: [&str; 5] = ["memory", "durable", "entry", "sync", "table"];
 const SOURCES: &str = "crates/nunatak/src";
 /// Their programs call the compiler, or read the sources that are changed here.
 const LEFT_OUT: [&str; 4] = ["compile_fail", "imports", "methods", "documents"];
-/// How long the tests of a mutant may take together, before it is left to `again`.
-const BUDGET: Duration = Duration::from_secs(4);
-const PATIENCE: Duration = Duration::from_secs(4);
+/// How much processor time the tests of a mutant may take together, before it is left to `again`.
+const BUDGET: Duration = Duration::from_secs(2);
+/// How much longer than without a mutant a test may take, in processor time.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// What it costs to start a test, in part in this process.
+const START: Duration = Duration::from_millis(2);
+/// Tests up to here are tried first if they killed a mutant nearby.
+const CHEAP: Duration = Duration::from_millis(300);
+/// How long a test may take without a mutant. Slower ones are left out.
+const LONGEST: Duration = Duration::from_secs(8);
 
 struct Work {
     project: PathBuf,
@@ -72,13 +87,15 @@ fn main() {
     let work = Work::new();
     match arguments[..] {
         ["build"] => work.build(&["--lib", "--tests"]),
-        ["build", only] => work.build(&[only]),
+        ["build", ref only @ ..] => work.build(only),
         ["cover"] => work.cover(),
-        ["run", room] => work.run(room, 1),
-        ["run", room, step] => work.run(room, step.parse().unwrap()),
-        ["again", room] => work.again(room, 3600),
-        ["again", room, seconds] => work.again(room, seconds.parse().unwrap()),
+        ["run", room] => work.run(room, 1, BUDGET),
+        ["run", room, step] => work.run(room, step.parse().unwrap(), BUDGET),
+        ["run", room, step, budget] => work.run(room, step.parse().unwrap(), seconds(budget)),
+        ["again", room] => work.again(room, seconds("3600")),
+        ["again", room, budget] => work.again(room, seconds(budget)),
         ["survivors"] => work.survivors(),
+        ["unexplained"] => work.unexplained(),
         ["counts"] => work.counts(),
         _ => panic!("see the opening comment of main.rs"),
     }
@@ -114,6 +131,16 @@ impl Work {
         self.lines("dropped.txt").iter().map(|line| line.parse().unwrap()).collect()
     }
 
+    /// Returns the rooms whose mutants are in the copy.
+    fn rooms(&self) -> Vec<String> {
+        let rooms = self.lines("rooms.txt");
+        if rooms.is_empty() { ROOMS.map(str::to_owned).to_vec() } else { rooms }
+    }
+
+    fn is_in_copy(&self, mutant: &Mutant, rooms: &[String]) -> bool {
+        rooms.iter().any(|room| mutant.file.to_str().unwrap().starts_with(room))
+    }
+
     fn cargo(&self, arguments: &[&str]) -> Command {
         let mut cargo = Command::new("cargo");
         cargo.args(arguments).args(["--locked", "--message-format=json"]);
@@ -143,9 +170,17 @@ impl Work {
         let root = fs::read_to_string(self.project.join(SOURCES).join("lib.rs")).unwrap()
             + "mod mutant;\n";
         write(&sources.join("lib.rs"), root.as_bytes());
-        println!("{} mutants", self.mutants.len());
+        if let Some(rooms) = std::env::var_os("NUNATAK_ROOMS") {
+            let rooms = rooms.into_string().unwrap().replace(',', "\n");
+            fs::write(self.folder.join("rooms.txt"), rooms).unwrap();
+        }
+        let rooms = self.rooms();
+        let others = self.mutants.iter().filter(|it| !self.is_in_copy(it, &rooms));
+        let others: BTreeSet<u32> = others.map(|it| it.id).collect();
+        println!("{} mutants", self.mutants.len() - others.len());
         loop {
-            let dropped = self.dropped();
+            let mut dropped = self.dropped();
+            dropped.extend(&others);
             let mut places = HashMap::new();
             for file in &self.files {
                 let (text, of_file) = file.rewritten(|id| dropped.contains(&id));
@@ -223,26 +258,14 @@ impl Work {
                     continue;
                 }
                 fs::write(&map, vec![0; self.mutants.len() + 1]).unwrap();
-                let begin = Instant::now();
-                let recorded = self.passes(
-                    &program,
-                    name,
-                    ("NUNATAK_MUTANTS_REACHED", map.to_str().unwrap()),
-                    60,
-                );
-                let time = match recorded {
-                    true => {
-                        let begin = Instant::now();
-                        let passes = self.passes(&program, name, ("NUNATAK_MUTANT", "0"), 60);
-                        passes.then(|| begin.elapsed())
-                    }
-                    false => None,
-                };
-                println!("{name}: {:?} {time:?}", begin.elapsed());
+                let recorder = ("NUNATAK_MUTANTS_REACHED", map.to_str().unwrap());
+                let (end, time) = self.test(&program, name, recorder, LONGEST);
+                println!("{name}: {time:?} {}", if end == End::Passed { "" } else { "fails" });
                 let bytes = fs::read(&map).unwrap();
-                let reached = (1..bytes.len()).filter(|&id| bytes[id] != 0 && time.is_some());
+                let passed = end == End::Passed;
+                let reached = (1..bytes.len()).filter(|&id| bytes[id] != 0 && passed);
                 let reached: Vec<String> = reached.map(|id| id.to_string()).collect();
-                let time = time.unwrap_or_default().as_millis();
+                let time = time.as_micros();
                 let line = format!("{program}\t{name}\t{time}\t{}", reached.join(","));
                 self.append("cover.txt", &line);
             }
@@ -260,7 +283,7 @@ impl Work {
             // A new build may have another name.
             let now = programs.iter().find(|it| stem(it) == stem(program));
             let reached = reached.split(',').filter_map(|id| id.parse().ok()).collect();
-            let time = Duration::from_millis(time.parse().unwrap());
+            let time = Duration::from_micros(time.parse().unwrap());
             let program = now.map_or(program, |it| it).to_owned();
             tests.push(Test { program, name: name.to_owned(), time, reached });
         }
@@ -268,27 +291,18 @@ impl Work {
         tests
     }
 
-    /// Runs one test in a process group of its own, which ends with it.
-    fn passes(&self, program: &str, test: &str, variable: (&str, &str), seconds: u64) -> bool {
+    fn test(
+        &self,
+        program: &str,
+        test: &str,
+        variable: (&str, &str),
+        limit: Duration,
+    ) -> (End, Duration) {
         let mut command = Command::new(program);
         command.args(["--exact", test, "--test-threads=1"]).env(variable.0, variable.1);
-        command.env("NUNATAK_EFFORT", "0.3").env("RUST_BACKTRACE", "0").process_group(0);
+        command.env("NUNATAK_EFFORT", "0.3").env("RUST_BACKTRACE", "0");
         command.current_dir(self.folder.join("copy/crates/nunatak"));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let begin = Instant::now();
-        loop {
-            if let Some(status) = child.try_wait().unwrap() {
-                return status.success();
-            }
-            if begin.elapsed() > Duration::from_secs(seconds) {
-                // SAFETY: the group that was made for this child.
-                unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
-                child.wait().unwrap();
-                return false;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        child::run(&mut command, limit)
     }
 
     /// Returns the last result of each mutant.
@@ -300,22 +314,33 @@ impl Work {
         self.lines("results.txt").iter().map(split).collect()
     }
 
-    fn run(&self, room: &str, step: u32) {
+    fn run(&self, room: &str, step: u32, budget: Duration) {
         let (results, dropped) = (self.results(), self.dropped());
         let is_new = |id| id % step == 0 && !results.contains_key(&id) && !dropped.contains(&id);
-        self.try_all(room, is_new, BUDGET);
+        self.try_all(room, is_new, budget);
     }
 
-    fn again(&self, room: &str, seconds: u64) {
+    fn again(&self, room: &str, budget: Duration) {
         let results = self.results();
-        let survived = |id: u32| results.get(&id).is_some_and(|it| !it.starts_with("killed"));
-        self.try_all(room, survived, Duration::from_secs(seconds));
+        let judged = judged::columns();
+        let survived = |id: u32| {
+            results.get(&id).is_some_and(|it| !it.starts_with("killed"))
+                && !judged.contains_key(&self.key(id))
+        };
+        self.try_all(room, survived, budget);
     }
 
     fn try_all(&self, room: &str, chosen: impl Fn(u32) -> bool, budget: Duration) {
         let tests = self.tests();
-        for mutant in self.mutants.iter().filter(|it| it.file.starts_with(room) && chosen(it.id)) {
-            let result = self.try_one(mutant.id, &tests, budget);
+        let mut killers = Killers::default();
+        let rooms = self.rooms();
+        let of_room = |it: &&Mutant| it.file.to_str().unwrap().starts_with(room);
+        for mutant in self.mutants.iter().filter(|it| of_room(it) && chosen(it.id)) {
+            assert!(
+                self.is_in_copy(mutant, &rooms),
+                "the mutants of this room are not in the copy"
+            );
+            let result = self.try_one(mutant, &tests, budget, &mut killers);
             let (file, line) = (mutant.file.display(), mutant.line);
             let description = &mutant.description;
             let line = format!("{}\t{file}:{line}\t{description}\t{result}", mutant.id);
@@ -324,18 +349,39 @@ impl Work {
         }
     }
 
-    fn try_one(&self, id: u32, tests: &[Test], budget: Duration) -> String {
-        let reaching: Vec<&Test> = tests.iter().filter(|test| test.reached.contains(&id)).collect();
-        let begin = Instant::now();
-        for (done, test) in reaching.iter().enumerate() {
-            if begin.elapsed() > budget {
+    fn try_one(
+        &self,
+        mutant: &Mutant,
+        tests: &[Test],
+        budget: Duration,
+        killers: &mut Killers,
+    ) -> String {
+        let id = mutant.id;
+        let mut reaching: Vec<usize> =
+            (0..tests.len()).filter(|&test| tests[test].reached.contains(&id)).collect();
+        killers.first(mutant, &mut reaching);
+        let mut used = Duration::ZERO;
+        for (done, &number) in reaching.iter().enumerate() {
+            if used > budget {
                 return format!("survived {done} of {} tests", reaching.len());
             }
-            let patience = PATIENCE + 10 * test.time;
+            let test = &tests[number];
             let variable = ("NUNATAK_MUTANT", &*id.to_string());
-            if !self.passes(&test.program, &test.name, variable, patience.as_secs()) {
-                return format!("killed by {}", test.name);
+            let limit = PATIENCE + 5 * test.time;
+            let (end, time) = self.test(&test.program, &test.name, variable, limit);
+            let how = match end {
+                End::Passed => {
+                    used += time + START;
+                    continue;
+                }
+                End::Failed => "",
+                End::Late => " (late)",
+                End::Blocked => " (blocked)",
+            };
+            if test.time < CHEAP {
+                killers.killed(mutant, number);
             }
+            return format!("killed by {}{how}", test.name);
         }
         match reaching.len() {
             0 => "not reached".to_owned(),
@@ -353,23 +399,65 @@ impl Work {
     }
 
     fn counts(&self) {
-        let (results, dropped) = (self.results(), self.dropped());
-        println!(
-            "| room | mutants | tried | killed | survived | not reached |\n|---|---|---|---|---|---|"
-        );
+        let (results, dropped, judged) = (self.results(), self.dropped(), judged::columns());
+        let columns = judged::COLUMNS.join(" | ");
+        println!("| room | mutants | tried | killed | {columns} | not judged | cut short |");
+        println!("|{}", "---|".repeat(12));
         for room in ROOMS {
             let of_room = self.mutants.iter().filter(|it| it.file.starts_with(room));
             let ids: Vec<u32> =
                 of_room.map(|it| it.id).filter(|id| !dropped.contains(id)).collect();
-            let of = |begin: &str| {
-                let results = ids.iter().filter_map(|id| results.get(id));
-                results.filter(|it| it.starts_with(begin)).count()
-            };
-            let (all, killed, survived, unreached) =
-                (of(""), of("killed"), of("survived"), of("not reached"));
+            let (mut tried, mut killed, mut columns, mut left, mut cut) = (0, 0, [0; 6], 0, 0);
+            for (&id, result) in results.iter().filter(|(id, _)| ids.contains(id)) {
+                tried += 1;
+                if result.starts_with("killed") {
+                    killed += 1;
+                    continue;
+                }
+                let column = judged.get(&self.key(id));
+                match column.and_then(|it| judged::COLUMNS.iter().position(|name| name == it)) {
+                    Some(column) => columns[column] += 1,
+                    // Its tests took longer than the budget.
+                    None if result.contains(" of ") => cut += 1,
+                    None => left += 1,
+                }
+            }
+            let columns = columns.map(|it| it.to_string()).join(" | ");
             let mutants = ids.len();
-            println!("| `{room}` | {mutants} | {all} | {killed} | {survived} | {unreached} |");
+            println!("| `{room}` | {mutants} | {tried} | {killed} | {columns} | {left} | {cut} |");
         }
+    }
+}
+
+/// The tests that killed a mutant, the last one first: likely to kill the next mutants beside it.
+#[derive(Default)]
+struct Killers {
+    of_functions: HashMap<(PathBuf, String), Vec<usize>>,
+    of_files: HashMap<PathBuf, Vec<usize>>,
+}
+
+impl Killers {
+    fn killed(&mut self, mutant: &Mutant, test: usize) {
+        let function = (mutant.file.clone(), mutant.function.clone());
+        let lists = [
+            self.of_functions.entry(function).or_default(),
+            self.of_files.entry(mutant.file.clone()).or_default(),
+        ];
+        for list in lists {
+            list.retain(|&other| other != test);
+            list.insert(0, test);
+        }
+    }
+
+    /// Moves the likely tests to the front. The others stay in their order, by time.
+    fn first(&self, mutant: &Mutant, tests: &mut [usize]) {
+        let of_function = self.of_functions.get(&(mutant.file.clone(), mutant.function.clone()));
+        let of_file = self.of_files.get(&mutant.file);
+        let rank = |list: Option<&Vec<usize>>, test: usize| {
+            let place = list.and_then(|list| list.iter().take(4).position(|&it| it == test));
+            place.unwrap_or(usize::MAX)
+        };
+        tests.sort_by_key(|&test| (rank(of_function, test), rank(of_file, test)));
     }
 }
 
@@ -379,6 +467,10 @@ fn write(path: &Path, bytes: &[u8]) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
     }
+}
+
+fn seconds(text: &str) -> Duration {
+    Duration::from_secs_f64(text.parse().unwrap())
 }
 
 fn file_name(program: &str) -> String {

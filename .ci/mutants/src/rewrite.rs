@@ -2,6 +2,7 @@
 //! changes are insertions: the mutant's branch has the operands as they were, since only one mutant
 //! is on at a time.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use syn::spanned::Spanned;
@@ -12,6 +13,9 @@ pub struct Mutant {
     /// Relative to the folder of the sources.
     pub file: PathBuf,
     pub line: usize,
+    pub function: String,
+    /// What is changed, behind the name of the function. With a number if the function has the same
+    /// text more than once.
     pub description: String,
 }
 
@@ -72,6 +76,7 @@ pub fn read(root: &Path, module: &Path, files: &mut Vec<File>, mutants: &mut Vec
         insertions: Vec::new(),
         mutants,
         below: Vec::new(),
+        seen: HashMap::new(),
     };
     finder.visit_file(&parsed);
     let (insertions, below) = (finder.insertions, finder.below);
@@ -95,6 +100,8 @@ struct Finder<'t> {
     insertions: Vec<Insertion>,
     mutants: &'t mut Vec<Mutant>,
     below: Vec<String>,
+    /// How often a description was given in this file.
+    seen: HashMap<String, usize>,
 }
 
 impl Finder<'_> {
@@ -105,8 +112,14 @@ impl Finder<'_> {
     fn mutant(&mut self, line: usize, description: String) -> u32 {
         // Zero is no mutant.
         let id = self.mutants.len() as u32 + 1;
-        let description = format!("{}: {description}", self.of);
-        self.mutants.push(Mutant { id, file: self.file.to_path_buf(), line, description });
+        let mut description = format!("{}: {description}", self.of);
+        let seen = self.seen.entry(description.clone()).or_insert(0);
+        *seen += 1;
+        if *seen > 1 {
+            description += &format!(" ({seen})");
+        }
+        let (file, function) = (self.file.to_path_buf(), self.of.clone());
+        self.mutants.push(Mutant { id, file, line, function, description });
         id
     }
 

@@ -118,6 +118,32 @@ fn byte_strings_are_changed_together() {
     for_both([are_byte_strings_changed::<InFile<Pea>>, are_byte_strings_changed::<InFile<Turbo>>]);
 }
 
+/// A batch in whose middle the caller's code panics leaves its log behind, which would take later
+/// changes back. So none are accepted, and the file is as before the batch when it is opened again.
+#[test]
+fn a_batch_that_panics_is_taken_back() {
+    struct Name(&'static str);
+    impl AsRef<[u8]> for Name {
+        fn as_ref(&self) -> &[u8] {
+            assert!(!self.0.is_empty(), "a key that panics");
+            self.0.as_bytes()
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("map");
+    let map = TurboBlobMap::create(&path).unwrap();
+    map.put(b"a", b"1").unwrap();
+    let changes = [(Name("a"), Some("2")), (Name("b"), Some("3")), (Name(""), Some("4"))];
+    let batch = std::panic::AssertUnwindSafe(|| map.write_batch(&changes));
+    assert!(std::panic::catch_unwind(batch).is_err());
+    let later = [map.put(b"a", b"5").map(drop), map.write_batch(&[("c", Some("6"))]), map.sync()];
+    assert_eq!(later, [Err(Error::File(FileError::Poisoned)); 3]);
+    drop(map);
+    let map: TurboBlobMap = FileMap::open(&path).unwrap();
+    assert_eq!((map.get(b"a"), map.get(b"b")), (Some(b"1".to_vec()), None));
+    assert_eq!(map.verify(), Ok(1));
+}
+
 /// On a full disk a batch changes everything or nothing, also for who opens the file after a crash.
 fn is_refused_whole<D: AtomicBatches>() {
     for (persistency, more) in [

@@ -283,6 +283,34 @@ fn a_full_disk_is_an_error<D: Tested>() {
     }
 }
 
+/// A batch that finds no place in its middle goes on when a sync has given places back.
+#[test]
+fn a_batch_goes_on_behind_a_sync_that_makes_room() {
+    for persistency in [Persistency::Pages, Persistency::Lines] {
+        let simulation = Simulation::new(persistency);
+        let map = simulation.create(&small()).unwrap();
+        fill(&map, 2..200);
+        // The table gets pages to spare, so that only places for byte strings are missing.
+        let names: Vec<_> = (0..20_000).map(|n| (format!("spare {n}"), "")).collect();
+        for _ in 0..2 {
+            map.put_many(&names).unwrap();
+            map.sync().unwrap();
+        }
+        simulation.fill_disk_at(Some(map.file_bytes()));
+        let stored = (200..).find(|&n| map.put(&key(n), &value(n)).is_err()).unwrap();
+        // Places of the first eighth are free, those of the others wait for a sync.
+        let (eighth, most) = (stored / 8, stored / 8 * 7);
+        (2..eighth).for_each(|n| assert_eq!(map.delete(&key(n)), Ok(true)));
+        map.reclaim();
+        map.sync().unwrap();
+        (eighth..most).for_each(|n| assert_eq!(map.delete(&key(n)), Ok(true)));
+        let batch: Vec<_> = (2..most).map(|n| (key(n), value(n))).collect();
+        assert_eq!(map.put_many(&batch), Ok(batch.len()), "{persistency:?}");
+        assert!((2..stored).all(|n| map.get(&key(n)) == Some(value(n))));
+        assert_eq!(map.verify(), Ok(stored as usize - 2 + names.len()));
+    }
+}
+
 /// After a failed sync the map makes no promises.
 fn a_failed_sync_poisons_the_map<D: Tested>() {
     let simulation = Simulation::new(Persistency::Pages);

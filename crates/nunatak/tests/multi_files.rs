@@ -290,6 +290,50 @@ fn a_full_disk_is_an_error() {
     }
 }
 
+/// A batch that finds the disk full has stored its first values, and none behind the one that was
+/// refused, though some of those would find a free slot.
+#[test]
+fn a_refused_batch_has_stored_its_first_values() {
+    const BEFORE: u64 = 20_000;
+    for persistency in [Persistency::Pages, Persistency::Lines] {
+        let simulation = Simulation::new(persistency);
+        let map: Map = simulation.create(&small()).unwrap();
+        let batch: Vec<(u64, u64)> = (0..4 * BEFORE).map(|n| (n, n)).collect();
+        map.insert_many(&batch[..BEFORE as usize]).unwrap();
+        // From here on the first change of each page takes another page.
+        map.sync().unwrap();
+        simulation.fill_disk_at(Some(map.file_bytes()));
+        let mut stored = BEFORE;
+        for _ in 0..2 {
+            let refused = map.insert_many(&batch[stored as usize..]);
+            assert_eq!(refused, Err(error(FileError::Full)));
+            let mut values: Vec<u64> = map.iter().map(|(_, value)| value).collect();
+            values.sort_unstable();
+            stored = values.len() as u64;
+            assert!(values.into_iter().eq(0..stored), "{stored} values, some of them behind");
+        }
+        assert!(stored > BEFORE, "nothing was stored");
+        assert_eq!(map.verify(), Ok(stored as usize));
+    }
+}
+
+/// A batch whose results have no room changes nothing.
+#[test]
+fn a_batch_with_too_few_results_is_refused() {
+    let simulation = Simulation::new(Persistency::Pages);
+    let map: Map = simulation.create(&small()).unwrap();
+    map.insert_many(&[(1, 10), (2, 20)]).unwrap();
+    let expected = "at least as long as the batch";
+    let refused = Error::InvalidOption { option: "results", expected };
+    assert_eq!(map.remove_all_many(&[1, 2], &mut [0]), Err(refused));
+    assert_eq!((map.count(&1), map.count(&2)), (1, 1));
+    let pairs: PeaMap<u64, u64> = Simulation::new(Persistency::Pages).create(&small()).unwrap();
+    pairs.insert(1, 10).unwrap();
+    let inserted = pairs.insert_many(&[(1, 11), (2, 20)], &mut [None]);
+    assert_eq!(inserted.map(drop), Err(refused));
+    assert_eq!((pairs.get(&1), pairs.len()), (Some(10), 1));
+}
+
 /// After a failed sync the map makes no promises.
 #[test]
 fn a_failed_sync_poisons_the_map() {

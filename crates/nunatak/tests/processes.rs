@@ -4,7 +4,7 @@
 mod kinds;
 
 use kinds::{Kind, Test, for_each_kind, small};
-use nunatak::durable::{Durability, FileMap, MapInFile, Options};
+use nunatak::durable::{Durability, FileKind, FileMap, IcebergMap, MapInFile, Options};
 use nunatak::{Error, FileError};
 use std::fs;
 use std::path::Path;
@@ -238,4 +238,23 @@ fn names(directory: &Path) -> Vec<String> {
 #[test]
 fn one_of_many_creates_a_file() {
     alone_for_each_kind(&Creating);
+}
+
+/// A pipe is no map, and opening it does not wait for its other end.
+#[test]
+fn a_pipe_is_refused_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pipe");
+    let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
+    // SAFETY: a string with a zero at its end.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let (answer, answered) = std::sync::mpsc::channel();
+    // A thread that waits for ever does not hold the test up.
+    std::thread::spawn(move || {
+        answer.send(FileKind::of(&path).is_err()).unwrap();
+        answer.send(IcebergMap::<u64, u64>::open(&path).is_err()).unwrap();
+    });
+    for what in ["its kind", "the map"] {
+        assert_eq!(answered.recv_timeout(Duration::from_secs(60)), Ok(true), "{what}");
+    }
 }

@@ -12,11 +12,11 @@ use clap::{Args, Subcommand, ValueEnum};
 use datum::Datum as _;
 use failure::{Done, Failure, at, directory_of, sync_directory};
 use maps::{Kind, MapFile};
+use nunatak::Schema;
 use nunatak::durable::{
     Durability, Forced, IcebergMap, Options, PeaBlobMap, PeaMap, PeaMultiMap, TurboBlobMap,
     TurboMap,
 };
-use nunatak::Schema;
 use pairs::{Format, Pairs};
 use salvage::salvage as salvage_file;
 use std::io::{self, Write as _};
