@@ -119,28 +119,6 @@ impl Schema {
     pub fn values(&self) -> &str {
         &self.values
     }
-
-    /// Reads the schema of a file, whether it is open or not; `None` if the file has no schema,
-    /// since it holds no typed map.
-    ///
-    /// # Errors
-    /// If the file can't be read, holds no map, or its schema is damaged.
-    ///
-    /// ```
-    /// # use nunatak::{Schema, durable::{Options, TurboBlobMap, TypedMap}};
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let (typed, plain) = (directory.path().join("typed"), directory.path().join("plain"));
-    /// let options = Options::new().schema("ages", 3);
-    /// let map: TypedMap<String, u32> = TypedMap::create_with(&typed, &options)?;
-    /// assert_eq!(Schema::of(&typed)?.map(Schema::version), Some(3));
-    /// drop(TurboBlobMap::create(&plain)?);
-    /// assert_eq!(Schema::of(&plain)?, None);
-    /// # Ok::<(), nunatak::Error>(())
-    /// ```
-    #[cfg(durable)]
-    pub fn of(path: impl AsRef<std::path::Path>) -> Result<Option<&'static Self>, crate::Error> {
-        crate::memory::durable::schema_of(path.as_ref())
-    }
 }
 
 impl fmt::Display for Schema {

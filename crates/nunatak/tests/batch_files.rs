@@ -3,7 +3,7 @@
 
 use nunatak::durable::{
     AtomicBatches, BlobDesign, BlobsInFile, Durability, FileMap, InFile, Map, Options, Persistency,
-    Simulation,
+    Simulation, TurboBlobMap,
 };
 use nunatak::{Error, FileError, Pea, Turbo};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,8 @@
-//! [`FileKind`]: the kind of map that a file holds.
+//! What a file says of its content: the kind of map, and its schema.
 
 use crate::error::{Error, FileError};
-use crate::memory::durable::{Kind, kind_of};
+use crate::memory::durable::{Kind, kind_of, schema_of};
+use crate::schema::Schema;
 use std::path::Path;
 
 /// The kind of map that a file holds.
@@ -51,5 +52,28 @@ impl FileKind {
             Some(Kind::PeaBlobs) => Ok(Self::PeaBlobs),
             None => Err(FileError::OtherKind { what: "kind of map" }.into()),
         }
+    }
+}
+
+impl Schema {
+    /// Reads the schema of a file, whether it is open or not; `None` if the file has no schema,
+    /// since it holds no typed map.
+    ///
+    /// # Errors
+    /// If the file can't be read, holds no map, or its schema is damaged.
+    ///
+    /// ```
+    /// # use nunatak::{Schema, durable::{Options, TurboBlobMap, TypedMap}};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let (typed, plain) = (directory.path().join("typed"), directory.path().join("plain"));
+    /// let options = Options::new().schema("ages", 3);
+    /// let map: TypedMap<String, u32> = TypedMap::create_with(&typed, &options)?;
+    /// assert_eq!(Schema::of(&typed)?.map(Schema::version), Some(3));
+    /// drop(TurboBlobMap::create(&plain)?);
+    /// assert_eq!(Schema::of(&plain)?, None);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn of(path: impl AsRef<Path>) -> Result<Option<&'static Self>, Error> {
+        schema_of(path.as_ref())
     }
 }

@@ -253,7 +253,7 @@ impl Drop for Unpublished {
 fn read_headers(path: &Path) -> Result<Vec<u8>, Error> {
     // Does not wait for the other end of a pipe.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let mut page = vec![0; 2 * header::HEADER];
+    let mut page = vec![0; 2 * super::HEADER];
     let file = rustix::fs::open(path, flags, Mode::empty());
     let read = file.and_then(|file| rustix::io::pread(file, &mut page, 0));
     page.truncate(read.map_err(|error| error_of("open the file", error))?);

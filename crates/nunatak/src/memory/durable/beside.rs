@@ -53,7 +53,7 @@ fn first_page(file: BorrowedFd<'_>) -> Result<(Vec<u64>, State), Error> {
             more => filled += more,
         }
     }
-    if header::kind_of(&bytes[..2 * header::HEADER])? == Kind::Iceberg as u64 {
+    if header::kind_of(&bytes[..2 * super::HEADER])? == Kind::Iceberg as u64 {
         return Err(FileError::InUse.into());
     }
     let words: Vec<u64> = bytes

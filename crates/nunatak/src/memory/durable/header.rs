@@ -25,9 +25,9 @@
 //! Each field is one word, which is stored at once, so a crash tears nothing. A field is stored
 //! in the first copy, and then in the second. The first copy counts, unless it is damaged.
 
-use super::PAGE;
 use super::extents::{ENTRIES, ENTRY, Entry};
 use super::schema_block;
+use super::{COPIES, HEADER, PAGE};
 use crate::Schema;
 use crate::error::{Error, FileError};
 use crate::sync::{AtomicU64, Ordering};
@@ -40,9 +40,6 @@ const OLDEST: u32 = 2;
 /// This constant has another value on a machine of the other endianness.
 const ENDIANNESS: u32 = 0x0102_0304;
 
-/// The size of a copy of the header, and where each copy begins.
-pub(super) const HEADER: usize = 4096;
-pub(super) const COPIES: [usize; 2] = [0, HEADER];
 /// Where each copy of the extents begins.
 const EXTENTS: [usize; 2] = [2 * HEADER, 2 * HEADER + ENTRIES * ENTRY];
 

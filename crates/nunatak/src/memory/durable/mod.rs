@@ -48,5 +48,9 @@ pub(crate) use region::Durable;
 /// the file.
 pub(crate) const PAGE: usize = 64 << 10;
 
+/// The size of a copy of the header, and where each copy begins.
+const HEADER: usize = 4096;
+const COPIES: [usize; 2] = [0, HEADER];
+
 /// Huge pages begin at multiples of this.
 const ALIGNMENT: usize = 2 << 20;

@@ -97,7 +97,7 @@ impl Pool {
         let read = |error| error_of("read the header", error);
         let stat = rustix::fs::fstat(backing.file()).map_err(read)?;
         let bytes = stat.st_size as u64;
-        let mut page = [0; 2 * header::HEADER];
+        let mut page = [0; 2 * super::HEADER];
         let mut filled = 0;
         while filled < page.len() {
             let rest = &mut page[filled..];

@@ -7,7 +7,7 @@
 //!
 //! Written once, when the file is created. Each copy stands for itself.
 
-use super::header::{COPIES, HEADER};
+use super::{COPIES, HEADER};
 use crate::Schema;
 use crate::error::{Error, FileError};
 use crate::schema::MOST_BYTES;

@@ -4,10 +4,11 @@
 //! Fields of the header change under the lock of the journal's end, or before the pool is shared.
 //! The same holds for the flag that the journal was repeated.
 
+use super::HEADER;
 use super::PAGE;
 use super::backing::error_of;
 use super::extents::Extent;
-use super::header::{self, Field, HEADER};
+use super::header::{self, Field};
 use super::journal::{self, End, Journal, Record, Repeat, SECTOR};
 use super::pool::Pool;
 use crate::error::{Error, FileError};
