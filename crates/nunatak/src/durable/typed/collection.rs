@@ -64,6 +64,7 @@ impl<K: KeyEncoding, V: Encoding> TypedMap<K, V> {
     /// assert_eq!(snapshot.count(), 1);
     /// # Ok::<(), nunatak::Error>(())
     /// ```
+    #[allow(clippy::type_complexity, reason = "the type of an item of `iter`")]
     pub fn snapshot(
         &self,
     ) -> Result<impl Iterator<Item = Result<(K::Owned, V::Owned), Error>>, Error> {

@@ -34,9 +34,10 @@ impl Ticket {
         let before = core::mem::replace(&mut *self.state.lock(), State::Ended(result));
         // Without the lock: a waker may run anything. If it panics, that is not heard, so that the
         // other futures end.
-        let _ = catch_unwind(AssertUnwindSafe(|| match before {
-            State::Waits(waker) => waker.wake(),
-            _ => {}
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            if let State::Waits(waker) = before {
+                waker.wake();
+            }
         }));
     }
 }
