@@ -575,3 +575,19 @@ fn files_that_are_being_closed_can_be_opened() {
         }
     }
 }
+
+/// A journal without room for a sync's changes begins again, after a barrier.
+#[test]
+fn a_full_journal_begins_again() {
+    const KEYS: u64 = 1000;
+    let simulation = Simulation::new(Persistency::Pages);
+    // As small as a journal can be: some hundred syncs fill it.
+    let options = Options::new().durability(Durability::Synced).journal(1);
+    let map: IcebergMap<u64, u64> = simulation.create(&options).unwrap();
+    (0..KEYS).for_each(|key| assert_eq!(map.insert(key, !key), Ok(None)));
+    let cut = simulation.crash(simulation.moment()).earliest();
+    let map: IcebergMap<u64, u64> =
+        Simulation::of(&cut, Persistency::Pages).open(&options).unwrap();
+    assert_eq!(map.verify(), Ok(KEYS as usize));
+    assert!((0..KEYS).all(|key| map.get(&key) == Some(!key)));
+}
