@@ -26,7 +26,7 @@ struct Life {
 
 impl Life {
     fn did(&mut self, result: Result<bool, Error>, key: Option<u64>) -> bool {
-        self.error = self.error.take().or(result.clone().err());
+        self.error = self.error.take().or(result.err());
         self.unsure = if result.is_err() { key } else { self.unsure };
         result.unwrap_or(false)
     }
