@@ -48,6 +48,7 @@ macro_rules! tests_of {
                     damaged_files_are_refused_or_used
                     wrong_names_are_found
                     a_change_writes_the_blob_and_one_line
+                    a_power_cut_leaves_the_last_sync
                 );
             }
         )*
@@ -423,6 +424,63 @@ fn a_change_writes_the_blob_and_one_line<D: Tested>() {
     map.reclaim();
     let (lines, fences) = count(&|| assert_eq!(map.put(b"long", &[3; 100_000]), Ok(false)));
     assert!((1563..=1566).contains(&lines) && fences == 2, "{lines} {fences}");
+}
+
+/// A power cut at any instant leaves the entries of the last sync, in the page cache; in persistent
+/// memory those of the last change, or of the one under way. The table grows and shrinks meanwhile.
+fn a_power_cut_leaves_the_last_sync<D: Tested>() {
+    type Contents = std::collections::BTreeMap<Vec<u8>, Vec<u8>>;
+    for persistency in [Persistency::Pages, Persistency::Lines] {
+        let simulation = Simulation::new(persistency);
+        let map: Of<D> = simulation.create(&small()).unwrap();
+        let (mut now, mut synced) = (Contents::new(), Contents::new());
+        let mut before = simulation.moment();
+        for step in 0..1200_u32 {
+            let n = step * 7 % 500;
+            let is_sync = step % 40 == 39;
+            let earlier = now.clone();
+            match step {
+                _ if is_sync => map.sync().unwrap(),
+                900 => map.shrink_to_fit().unwrap(),
+                _ if step % 5 == 4 || step > 700 => {
+                    let is_there = map.delete(&key(n)).unwrap();
+                    assert_eq!(is_there, now.remove(&key(n)).is_some());
+                }
+                _ => {
+                    let new = value(step % 97);
+                    let is_there = map.put(&key(n), &new).unwrap();
+                    assert_eq!(is_there, now.insert(key(n), new).is_some());
+                }
+            }
+            let after = simulation.moment();
+            // All of some steps, and some of the longer ones, in which the table grows.
+            if step % 61 == 0 || is_sync && step % 3 == 0 || after - before > 60 {
+                let few = (after - before) / 6 + 1;
+                for moment in (before..=after).step_by(few).chain([after]) {
+                    for image in simulation.crash(moment).images(2, moment as u64) {
+                        let cut = Simulation::of(&image, persistency);
+                        let map: Of<D> = cut.open(&small()).unwrap();
+                        let found: Contents = map.iter().collect();
+                        let is_right = match persistency {
+                            Persistency::Lines => found == earlier || found == now,
+                            _ if is_sync => found == synced || found == now,
+                            // A shrink syncs.
+                            _ => found == synced || step >= 900 && found == now,
+                        };
+                        assert!(
+                            is_right,
+                            "{persistency:?}, step {step}, {before} {moment} {after}"
+                        );
+                        assert_eq!(map.verify(), Ok(found.len()), "step {step}");
+                    }
+                }
+            }
+            if is_sync || step == 900 {
+                synced = now.clone();
+            }
+            before = after;
+        }
+    }
 }
 
 /// Opening a file that was not closed reads no slot. Old places are given out again when changes
