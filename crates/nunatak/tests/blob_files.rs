@@ -289,7 +289,7 @@ fn a_full_disk_is_an_error<D: Tested>() {
 fn a_batch_goes_on_behind_a_sync_that_makes_room() {
     for persistency in [Persistency::Pages, Persistency::Lines] {
         let simulation = Simulation::new(persistency);
-        let map = simulation.create(&small()).unwrap();
+        let map: TurboBlobMap = simulation.create(&small()).unwrap();
         fill(&map, 2..200);
         // The table gets pages to spare, so that only places for byte strings are missing.
         let names: Vec<_> = (0..20_000).map(|n| (format!("spare {n}"), "")).collect();
