@@ -118,7 +118,7 @@ impl Task for Fail<'_> {
         let open = || W::open_or_create(&path, &options(kind));
         let (mut done, mut held) = (0, Held::new());
         let mut random =
-            Random::new(kind.bytes().fold(7, |seed, byte| seed * 31 + u64::from(byte)));
+            Random::new(kind.bytes().fold(7, |seed, byte| seed.wrapping_mul(31) + u64::from(byte)));
         for round in 0..self.rounds {
             self.switch("mount")?;
             // If the failure has hit the file system itself, it has to be mounted again.
