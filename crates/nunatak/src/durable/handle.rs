@@ -215,9 +215,12 @@ impl<T: MapInFile> FileMap<T> {
                 Err(error) => return Err(error),
             }
         }
+        let is_read_only = backing.is_read_only();
         let (map, recovery) = T::open(backing, options)?;
-        let damage = map.table().pool().damage().filter(|_| options.forced.is_none());
-        damage.map_or(Ok(()), Err)?;
+        // A file that may be changed is open by now: damage that the rehearsal did not come to keeps
+        // it from further changes.
+        let damage = map.table().pool().damage().filter(|_| is_read_only);
+        damage.filter(|_| options.forced.is_none()).map_or(Ok(()), Err)?;
         Self::of(map, options, recovery)
     }
 

@@ -140,7 +140,7 @@ impl Medium for Paged {
 
     fn make_present(region: &PagedRegion, offset: usize) -> Result<(), Error> {
         match region {
-            PagedRegion::Copied(region) if region.version(offset >> PAGE_SHIFT).number() == 0 => {
+            PagedRegion::Copied(region) if region.is_absent(offset >> PAGE_SHIFT) => {
                 region.copy(offset >> PAGE_SHIFT)
             }
             _ => Ok(()),
@@ -367,6 +367,15 @@ impl Copied {
         match self.word(page).load(Ordering::Acquire) {
             0 => self.look_up(page),
             version => Version(version),
+        }
+    }
+
+    /// Whether there is no page yet. Does not read the page: opening a file asks this of all pages.
+    fn is_absent(&self, page: usize) -> bool {
+        // Acquire: as above.
+        match self.word(page).load(Ordering::Acquire) {
+            0 => self.map().get(page).is_none_or(|all| self.copies.latest(all).number() == 0),
+            version => Version(version).number() == 0,
         }
     }
 
