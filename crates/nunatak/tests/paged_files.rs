@@ -131,11 +131,14 @@ fn truncate_everywhere<D: DurableDesign>(directory: &Temporary, whole: &[u8]) {
 }
 
 /// Damages every bit of the header and random bits of the rest. Opening fails, or the map reports
-/// the damage, or the map is whole. It can be used in any case.
+/// the damage, or the map is whole. It can be used in any case, unless a checksum of a page tells
+/// the damage: then it refuses changes.
 fn damaged_files_are_refused_or_used<D: DurableDesign>() {
-    for persistency in [Persistency::Pages, Persistency::Lines] {
+    use Persistency::{Lines, Pages};
+    for (persistency, has_checksums) in [(Pages, false), (Lines, false), (Pages, true)] {
         let simulation = Simulation::new(persistency);
-        let map: Words<D> = simulation.create(&small()).unwrap();
+        let options = small().page_checksums(has_checksums);
+        let map: Words<D> = simulation.create(&options).unwrap();
         (0..60).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
         map.close().unwrap();
         let whole = simulation.crash(simulation.moment()).latest();
@@ -147,9 +150,15 @@ fn damaged_files_are_refused_or_used<D: DurableDesign>() {
                 Err(other) => panic!("{other}"),
                 Ok(map) => {
                     let sound = map.verify();
-                    (0..100).for_each(|key| {
-                        map.insert(key, key).unwrap();
-                    });
+                    for key in 0..100 {
+                        match map.insert(key, key) {
+                            Ok(_) => {}
+                            Err(error) => {
+                                assert!(has_checksums && sound.is_err(), "{error}");
+                                return assert_eq!(map.damage(), Some(error));
+                            }
+                        }
+                    }
                     if sound.is_ok() {
                         assert!(map.verify().is_ok());
                         assert!((0..100).all(|key| map.get(&key) == Some(key)));
