@@ -356,7 +356,7 @@ fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
 /// The test finds circles, whichever way the files name each other.
 #[test]
 fn circles_are_seen() {
-    let a = "pub struct A; impl A { fn b(&self) { todo!() } }";
+    let a = "pub struct A; impl A { fn b(&self) { loop {} } }";
     for b in [
         "use crate::a::A; pub struct B(A);",
         "use super::a; pub struct B(a::A);",

@@ -518,7 +518,8 @@ impl ShadowPages {
         if number == 0 || sums.is_right(placed, self.words(number)) {
             return Ok(());
         }
-        // The page may have been given out again meanwhile.
+        // The page may have been given out again meanwhile. Acquire: the words were read before; the
+        // fence pairs with the one in `recycle`, which comes before any store to such a page.
         fence(Ordering::Acquire);
         if self.recycled() != before {
             return Ok(());

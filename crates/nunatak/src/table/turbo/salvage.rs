@@ -70,7 +70,6 @@ impl<P: HashCodec> Table<P, Paged> {
         self.restoring.begin(runs.len());
         for &(number, extent) in &runs {
             if let Some(durable) = self.shards.durable(number) {
-                // In this process alone: the file is only read.
                 self.medium.store_first(durable, Descriptor::word(Some(extent)), Relaxed);
             }
             self.shards.set(number, Descriptor::UNRESTORED, Counts::default());
