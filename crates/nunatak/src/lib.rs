@@ -29,16 +29,32 @@ mod sync;
 mod table;
 mod unfinished;
 
+/// The entries and iterators of a [`BoxedMap`].
+pub mod boxed {
+    pub use crate::map::boxed::entry::{Entry, ModifiedEntry, OccupiedEntry, VacantEntry};
+    pub use crate::map::boxed::iterate::{IntoIter, Iter};
+    pub use crate::map::boxed::reference::Ref;
+}
+
+/// The entries and iterators of an [`InlineMap`].
+pub mod inline {
+    pub use crate::map::inline::entry::{Entry, ModifiedEntry, OccupiedEntry, VacantEntry};
+    pub use crate::map::inline::iterate::{IntoIter, Iter};
+}
+
 pub use entry::Namespace;
+/// Lookups by other forms of a key: [`equivalent`] has the rules.
+pub use equivalent::Equivalent;
 pub use error::{BatchError, Error, FileError};
 pub use hash::{Modulo, RandomState};
 pub use map::{
-    BlobMap, BoxedGuard, BoxedMap, ByteGuard, ByteMap, Compute, ConcurrentMap, Detached,
-    DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtRecordMap, DlhtSet, DlhtShadowMap,
-    DlhtShadowRecordMap, IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet, InlineMap,
-    InlineSet, Op, Outcome, PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaMultiMap,
-    PeaSet, RecordMap, RecordShadow, Removed, Request, Sealable, Shadow, Stop, TurboBlobMap,
-    TurboBoxedMap, TurboBuilder, TurboMap, TurboSet,
+    BlobMap, BoxedGuard, BoxedMap, BoxedSet, ByteGuard, ByteMap, Compute, ConcurrentMap, Detached,
+    DlhtBoxedMap, DlhtBoxedSet, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtRecordMap, DlhtSet,
+    DlhtShadowMap, DlhtShadowRecordMap, IcebergBoxedMap, IcebergBoxedSet, IcebergBuilder,
+    IcebergMap, IcebergSet, InlineMap, InlineSet, Op, Outcome, PeaBoxedMap, PeaBoxedSet,
+    PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaMultiMap, PeaSet, RecordMap, RecordShadow, Removed,
+    Request, Sealable, Shadow, Stop, TurboBlobMap, TurboBoxedMap, TurboBoxedSet, TurboBuilder,
+    TurboMap, TurboSet,
 };
 pub use memory::{BlobStats, MemoryUsage};
 pub use schema::Schema;

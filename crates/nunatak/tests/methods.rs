@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use syn::{ImplItem, Item, ItemImpl, ReturnType, TraitItem, Visibility};
 
 /// The columns: their names, and what they stand for.
-const COLUMNS: [(&str, &str); 11] = [
+const COLUMNS: [(&str, &str); 12] = [
     ("all", "[`ConcurrentMap`](crate::ConcurrentMap), which generic code uses"),
     ("inline", "[`InlineMap`](crate::InlineMap): `DlhtMap`, `IcebergMap`, `PeaMap`, `TurboMap`"),
     ("shadow", "[`DlhtShadowMap`](crate::DlhtShadowMap)"),
@@ -20,6 +20,7 @@ const COLUMNS: [(&str, &str); 11] = [
     ("file, multi", "`durable::PeaMultiMap`"),
     ("file, bytes", "`durable::PeaBlobMap`, `durable::TurboBlobMap`"),
     ("file, typed", "`durable::TypedMap`"),
+    ("boxed set", "[`BoxedSet`](crate::BoxedSet): `DlhtBoxedSet` and so on"),
 ];
 
 /// For each method the columns that have it, and whether it returns a `Result` there.
@@ -65,6 +66,7 @@ fn columns_of(block: &ItemImpl) -> &'static [usize] {
         _ if kind.starts_with("FileMap<Inner<") => &[8],
         _ if kind.starts_with("FileMap<BlobsInFile<D>>") => &[9],
         _ if kind.starts_with("TypedMap<") => &[10],
+        _ if kind.starts_with("BoxedSet<") => &[11],
         _ => &[],
     }
 }
@@ -76,6 +78,13 @@ fn whole_method_is_result(method: &str) -> bool {
     let body = interface.split(&rule).nth(1).unwrap_or_else(|| panic!("no rule for {method}"));
     let signature = body.split("pub fn").nth(1).and_then(|rest| rest.split('{').next());
     signature.expect("a method").contains("-> Result")
+}
+
+/// The public methods of `set_algebra!`.
+fn methods_of_set_algebra() -> Vec<String> {
+    let source = std::fs::read_to_string(of_crate("src/map/set_algebra.rs")).expect("a file");
+    let names = source.lines().filter_map(|line| line.trim().strip_prefix("pub fn "));
+    names.filter_map(|rest| rest.split('<').next()).map(str::to_string).collect()
 }
 
 fn read(path: &Path, table: &mut Table) {
@@ -106,6 +115,11 @@ fn read(path: &Path, table: &mut Table) {
                         {
                             let name = method.sig.ident.to_string();
                             add(name, columns, is_result(&method.sig.output));
+                        }
+                        ImplItem::Macro(call) if call.mac.path.is_ident("set_algebra") => {
+                            for method in methods_of_set_algebra() {
+                                add(method, columns, false);
+                            }
                         }
                         ImplItem::Macro(call) if call.mac.path.is_ident("whole_map") => {
                             let tokens = call.mac.tokens.to_string();

@@ -196,9 +196,7 @@ where
     #[inline]
     fn count(&self, word: &str) {
         let increment = |count: &AtomicU64| count.fetch_add(1, Ordering::Relaxed);
-        if self.0.get_with(word, increment).is_none() {
-            self.0.get_or_insert_with(word.into(), AtomicU64::default, increment);
-        }
+        self.0.get_with_or_insert_by_ref(word, AtomicU64::default, increment);
     }
 
     fn for_each(&self, mut visit: impl FnMut(&str, u64)) {

@@ -17,6 +17,7 @@ mod format;
 mod found_key;
 mod hidden;
 mod inline;
+mod integer;
 mod namespace;
 mod record;
 
@@ -28,5 +29,6 @@ pub use format::{Access, Format, Frozen, InPlace, RecordFormat, VARIABLE, Words}
 pub use found_key::FoundKey;
 pub(crate) use hidden::ListedKey;
 pub use inline::{Inline, InlineKey};
+pub use integer::Integer;
 pub use namespace::{Named, Namespace};
 pub use record::Records;

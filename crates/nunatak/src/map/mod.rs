@@ -2,12 +2,15 @@
 //! that they share.
 
 mod batch;
-mod boxed;
+pub(crate) mod boxed;
 mod bytes;
 mod designs;
-mod inline;
+pub(crate) mod inline;
 mod interface;
 mod multi;
+mod owned_pairs;
+mod set_algebra;
+mod unwind;
 #[cfg(feature = "rayon")]
 mod with_rayon;
 #[cfg(feature = "serde")]
@@ -17,16 +20,21 @@ pub use batch::{Op, Outcome, Request, Stop};
 pub use boxed::BoxedMap;
 pub use boxed::guard::{BoxedGuard, Removed};
 pub use boxed::sealable::Sealable;
+pub use boxed::set::BoxedSet;
 pub use bytes::ByteMap;
 pub use bytes::blob::BlobMap;
 pub use bytes::detached::Detached;
 pub use bytes::guard::ByteGuard;
 pub use bytes::record::{DlhtRecordMap, RecordMap};
 pub use bytes::shadow::{DlhtShadowRecordMap, RecordShadow};
-pub use designs::dlht::{DlhtBoxedMap, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet};
-pub use designs::iceberg::{IcebergBoxedMap, IcebergBuilder, IcebergMap, IcebergSet};
-pub use designs::pea::{PeaBoxedMap, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaSet};
-pub use designs::turbo::{TurboBlobMap, TurboBoxedMap, TurboBuilder, TurboMap, TurboSet};
+pub use designs::dlht::{DlhtBoxedMap, DlhtBoxedSet, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet};
+pub use designs::iceberg::{
+    IcebergBoxedMap, IcebergBoxedSet, IcebergBuilder, IcebergMap, IcebergSet,
+};
+pub use designs::pea::{PeaBoxedMap, PeaBoxedSet, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaSet};
+pub use designs::turbo::{
+    TurboBlobMap, TurboBoxedMap, TurboBoxedSet, TurboBuilder, TurboMap, TurboSet,
+};
 pub use inline::InlineMap;
 pub use inline::set::InlineSet;
 pub use inline::shadow::{DlhtShadowMap, Shadow};

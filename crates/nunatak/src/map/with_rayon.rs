@@ -29,7 +29,7 @@ where
     where
         <D::Table<S::HashCodec> as PairTable>::Iter<'m>: Send,
     {
-        self.pairs().par_bridge()
+        self.iter().par_bridge()
     }
 }
 

@@ -5,7 +5,7 @@ use nunatak::{Compute, ConcurrentMap, DlhtBoxedMap, TurboBlobMap};
 fn main() {
     let map: DlhtBoxedMap<u64, String> = DlhtBoxedMap::new();
     let _ = map.get_with(&1, |value| value.as_str());
-    let _ = map.get_or_insert_with(1, String::new, |value| value);
+    let _ = map.get_with_or_insert(1, String::new, |value| value);
     let mut kept: Option<&String> = None;
     map.compute(1, |value| {
         kept = value;

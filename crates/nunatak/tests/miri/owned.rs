@@ -78,7 +78,7 @@ fn taken_out<D: Design>(map: &Map<D>, value: &Counted) {
     assert_eq!(map.fetch_update(&name(3), |value| Some(Arc::new(**value + 1))), Ok(Arc::new(8)));
     assert_eq!(map.update(&name(3), value.clone()).as_deref(), Some(&9));
     map.compute(name(3), |_| Compute::Remove);
-    let found = map.get_or_insert_with(name(3), || value.clone(), |value| **value);
+    let found = map.get_with_or_insert(name(3), || value.clone(), |value| **value);
     assert_eq!(found, 7);
     assert_eq!(map.iter().count(), 3);
 }

@@ -3,7 +3,6 @@
 use super::{BoxedMap, is};
 use crate::entry::EntryPtr;
 use crate::error::BatchError;
-use crate::map::Compute;
 #[cfg(doc)]
 use crate::map::ConcurrentMap;
 use crate::map::batch::{Op, Request, Stop, check_batch, windows};
@@ -20,7 +19,7 @@ fn prefetch_entry<K, V>(word: u64) {
 impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// Runs `each` for every key of a batch, in order, after the lines of its slot and its entry
     /// have been fetched.
-    fn for_each_fetched<'k, const INSERTS: bool>(
+    pub(super) fn for_each_fetched<'k, const INSERTS: bool>(
         &self,
         keys: impl ExactSizeIterator<Item = &'k K>,
         each: impl FnMut(usize) -> bool,
@@ -84,14 +83,6 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
 }
 
 impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
-    /// Stores a value if its key is absent, or returns a copy of the present value.
-    pub(super) fn compute_present(&self, key: K, value: V) -> Option<V> {
-        self.compute(key, |present| match present {
-            Some(_) => Compute::Keep,
-            None => Compute::Put(value.clone()),
-        })
-    }
-
     /// [`ConcurrentMap::insert_many`]: stores copies of all entries, in order, and returns how
     /// many keys were new.
     ///
@@ -196,7 +187,7 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher, D: Design> BoxedMap<K, V, S
             let before = match request.clone() {
                 Request::Get(key) => self.get(&key),
                 Request::Insert(key, value) => self.insert(key, value),
-                Request::TryInsert(key, value) => self.compute_present(key, value),
+                Request::TryInsert(key, value) => self.try_insert(key, value).err(),
                 Request::Update(key, value) => self.update(&key, value),
                 Request::Remove(key) => self.remove(&key),
             };

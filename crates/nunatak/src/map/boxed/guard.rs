@@ -5,9 +5,9 @@ use crate::hash::RandomState;
 use crate::map::boxed::{BoxedMap, Pointer};
 use crate::sync::GuardPin;
 use crate::table::{Design, Dlht, PairTable};
-use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
+use equivalent::Equivalent;
 
 /// A guard on the entries of a [`BoxedMap`]; see
 /// [`pin`](BoxedMap::pin).
@@ -72,8 +72,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedGuard<'_, K, V, S, D> {
     /// ```
     pub fn get<Q>(&self, key: &Q) -> Option<&V>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         self.map.find_entry(&self.pin, key).map(|entry| &entry.value)
     }
@@ -88,8 +87,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedGuard<'_, K, V, S, D> {
     /// ```
     pub fn get_key_value<Q>(&self, key: &Q) -> Option<(&K, &V)>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         self.map.find_entry(&self.pin, key).map(|entry| (&entry.key, &entry.value))
     }

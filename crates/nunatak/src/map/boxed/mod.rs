@@ -2,21 +2,28 @@
 
 mod batches;
 mod collection;
+pub(crate) mod entry;
+mod get_or_insert;
 pub(super) mod guard;
+pub(crate) mod iterate;
+pub(crate) mod reference;
 mod removal;
 pub(super) mod sealable;
 mod sealed_changes;
+pub(super) mod set;
+mod set_algebra;
 
 use crate::entry::{Entry, EntryPtr, Retired, Unpublished};
+use crate::error::Error;
 use crate::hash::{IdentityCodec, RandomState, post_mix};
 use crate::map::Compute;
 #[cfg(doc)]
 use crate::map::{ConcurrentMap, Removed};
 use crate::sync::{GuardPin, Limbo};
 use crate::table::{ByCaller, Change, Design, Dlht, PairTable};
-use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
+use equivalent::Equivalent;
 
 pub(super) type Pointer<K, V> = EntryPtr<K, V>;
 
@@ -135,23 +142,82 @@ impl<K, V, S: Default, D: Design> BoxedMap<K, V, S, D> {
     /// assert!(DlhtBoxedMap::<String, String>::with_capacity(1000).is_empty());
     /// ```
     pub fn with_capacity(capacity: usize) -> Self {
+        Self::with_capacity_and_hasher(capacity, S::default())
+    }
+
+    /// Makes an empty map with room for `capacity` entries.
+    ///
+    /// # Errors
+    /// If the capacity does not fit the address space, or memory is refused.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// assert!(DlhtBoxedMap::<String, String>::try_with_capacity(1 << 60).is_err());
+    /// ```
+    pub fn try_with_capacity(capacity: usize) -> Result<Self, Error> {
+        Ok(Self::of(D::table(IdentityCodec, capacity)?, S::default()))
+    }
+}
+
+impl<K, V, S, D: Design> BoxedMap<K, V, S, D> {
+    /// Makes an empty map that hashes with `hasher`.
+    ///
+    /// # Panics
+    /// If memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// # use std::hash::RandomState;
+    /// let map: DlhtBoxedMap<String, u64, RandomState> =
+    ///     DlhtBoxedMap::with_hasher(RandomState::new());
+    /// # assert!(map.is_empty());
+    /// ```
+    pub fn with_hasher(hasher: S) -> Self {
+        Self::with_capacity_and_hasher(0, hasher)
+    }
+
+    /// Makes an empty map with room for `capacity` entries, which hashes with `hasher`.
+    ///
+    /// # Panics
+    /// If memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// # use std::hash::RandomState;
+    /// let map: DlhtBoxedMap<String, u64, RandomState> =
+    ///     DlhtBoxedMap::with_capacity_and_hasher(1000, RandomState::new());
+    /// # assert!(map.is_empty());
+    /// ```
+    pub fn with_capacity_and_hasher(capacity: usize, hasher: S) -> Self {
         match D::table(IdentityCodec, capacity) {
-            Ok(table) => Self::of(table, S::default()),
+            Ok(table) => Self::of(table, hasher),
             Err(error) => panic!("{error}"),
         }
+    }
+
+    /// Returns the hasher.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// # use std::hash::BuildHasher;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// assert_eq!(map.hasher().hash_one("a"), map.hasher().hash_one("a"));
+    /// ```
+    pub fn hasher(&self) -> &S {
+        &self.hasher
     }
 }
 
 /// Returns the key test of a borrowed key.
 pub(super) fn is<'k, K, V, Q>(key: &'k Q) -> ByCaller<impl Fn(u64) -> bool + Copy + 'k>
 where
-    K: Borrow<Q> + 'k,
+    K: 'k,
     V: 'k,
-    Q: Eq + ?Sized,
+    Q: Equivalent<K> + ?Sized,
 {
     // SAFETY: a table of this map holds addresses of its entries only, and every operation runs
     // under a guard that was taken before.
-    ByCaller(move |word| unsafe { Pointer::<K, V>::from_word(word).entry() }.key.borrow() == key)
+    ByCaller(move |word| key.equivalent(&unsafe { Pointer::<K, V>::from_word(word).entry() }.key))
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
@@ -166,8 +232,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// Finds the entry of a key.
     pub(super) fn find<'g, Q>(&'g self, guard: &'g GuardPin<'_>, key: &Q) -> Option<Pointer<K, V>>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         let found = self.table.find_guarded(guard, self.word(key), is::<K, V, Q>(key));
         // SAFETY: the table holds addresses of entries only.
@@ -180,8 +245,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         key: &Q,
     ) -> Option<&'g Entry<K, V>>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         // SAFETY: found under the guard, which outlives the reference (R3).
         self.find(guard, key).map(|found| unsafe { found.entry() })
@@ -196,8 +260,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         change: impl Fn(u64) -> Change,
     ) -> Option<Pointer<K, V>>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         let fresh = fresh.map(Pointer::to_word);
         let before = self.table.apply(self.word(key), &is::<K, V, Q>(key), fresh, change);
@@ -222,8 +285,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         change: Change,
     ) -> Result<(), Option<Pointer<K, V>>>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         let exact = |word| if word == current.to_word() { change } else { Change::Keep };
         match self.apply(guard, key, None, exact) {
@@ -243,13 +305,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// # use nunatak::DlhtBoxedMap;
     /// # use std::sync::atomic::{AtomicU64, Ordering};
     /// let counts: DlhtBoxedMap<String, AtomicU64> = DlhtBoxedMap::new();
-    /// counts.try_insert("ice".into(), AtomicU64::new(1)).unwrap();
+    /// counts.try_put("ice".into(), AtomicU64::new(1)).unwrap();
     /// assert_eq!(counts.get_with("ice", |count| count.fetch_add(1, Ordering::Relaxed)), Some(1));
     /// ```
     pub fn get_with<Q, R>(&self, key: &Q, f: impl FnOnce(&V) -> R) -> Option<R>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         let guard = self.guard();
         self.find_entry(&guard, key).map(|entry| f(&entry.value))
@@ -265,8 +326,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// ```
     pub fn get<Q>(&self, key: &Q) -> Option<V>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
     {
         self.get_with(key, V::clone)
@@ -280,8 +340,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// ```
     pub fn contains_key<Q>(&self, key: &Q) -> bool
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         let guard = self.guard();
         self.find(&guard, key).is_some()
@@ -309,15 +368,43 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// Stores the value if the key is absent.
     ///
     /// # Errors
-    /// The key and the value, which were not stored.
+    /// A copy of the value that is present. [`try_put`](Self::try_put) makes no copy, and returns
+    /// what was not stored.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
     /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
     /// assert_eq!(map.try_insert("a".into(), 1), Ok(()));
-    /// assert_eq!(map.try_insert("a".into(), 2), Err(("a".into(), 2)));
+    /// assert_eq!(map.try_insert("a".into(), 2), Err(1));
     /// ```
-    pub fn try_insert(&self, key: K, value: V) -> Result<(), (K, V)> {
+    pub fn try_insert(&self, key: K, value: V) -> Result<(), V>
+    where
+        V: Clone,
+    {
+        let entry = Unpublished::new(key, value);
+        let guard = self.guard();
+        match self.apply(&guard, entry.key(), Some(entry.ptr()), |_| Change::Keep) {
+            None => {
+                entry.published();
+                Ok(())
+            }
+            // SAFETY: found under the guard (R3).
+            Some(present) => Err(unsafe { present.entry() }.value.clone()),
+        }
+    }
+
+    /// Stores the value if the key is absent, without copies.
+    ///
+    /// # Errors
+    /// The key and the value, which were not stored.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map: DlhtBoxedMap<String, u64> = DlhtBoxedMap::new();
+    /// assert_eq!(map.try_put("a".into(), 1), Ok(()));
+    /// assert_eq!(map.try_put("a".into(), 2), Err(("a".into(), 2)));
+    /// ```
+    pub fn try_put(&self, key: K, value: V) -> Result<(), (K, V)> {
         let entry = Unpublished::new(key, value);
         let guard = self.guard();
         match self.apply(&guard, entry.key(), Some(entry.ptr()), |_| Change::Keep) {
@@ -341,8 +428,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// ```
     pub fn update<Q>(&self, key: &Q, value: V) -> Option<V>
     where
-        K: Borrow<Q> + Clone,
-        Q: Hash + Eq + ?Sized,
+        K: Clone,
+        Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
     {
         let value = core::cell::Cell::new(Some(value));
@@ -387,8 +474,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// ```
     pub fn fetch_update<Q, F>(&self, key: &Q, mut f: F) -> Result<V, Option<V>>
     where
-        K: Borrow<Q> + Clone,
-        Q: Hash + Eq + ?Sized,
+        K: Clone,
+        Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
         F: FnMut(&V) -> Option<V>,
     {
@@ -426,8 +513,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// ```
     pub fn compare_exchange<Q>(&self, key: &Q, current: &V, new: V) -> Result<V, Option<V>>
     where
-        K: Borrow<Q> + Clone,
-        Q: Hash + Eq + ?Sized,
+        K: Clone,
+        Q: Hash + Equivalent<K> + ?Sized,
         V: Clone + PartialEq,
     {
         self.fetch_update(key, |present| (present == current).then(|| new.clone()))
@@ -485,45 +572,6 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
                 }
                 Err(newer) => present = newer,
             }
-        }
-    }
-
-    /// Runs `f` on the key's value, or on the result of `make`, which is stored first, if the key
-    /// is absent.
-    ///
-    /// `make` runs at most once. Its value is dropped if another thread stored one meanwhile.
-    /// Changes that `f` makes in place may be lost as with [`get_with`](Self::get_with), if other
-    /// threads remove the entry; [`modify_or_insert_with`](Self::modify_or_insert_with) loses none.
-    ///
-    /// ```
-    /// # use nunatak::DlhtBoxedMap;
-    /// # use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-    /// let counts: DlhtBoxedMap<String, AtomicU64> = DlhtBoxedMap::new();
-    /// let count = |word: &str| {
-    ///     counts.get_or_insert_with(word.into(), || AtomicU64::new(0), |n| n.fetch_add(1, Relaxed))
-    /// };
-    /// assert_eq!((count("ice"), count("ice")), (0, 1));
-    /// ```
-    pub fn get_or_insert_with<R>(
-        &self,
-        key: K,
-        make: impl FnOnce() -> V,
-        f: impl FnOnce(&V) -> R,
-    ) -> R {
-        let guard = self.guard();
-        if let Some(entry) = self.find_entry(&guard, &key) {
-            return f(&entry.value);
-        }
-        let entry = Unpublished::new(key, make());
-        let ptr = entry.ptr();
-        match self.apply(&guard, entry.key(), Some(ptr), |_| Change::Keep) {
-            None => {
-                entry.published();
-                // SAFETY: the entry is in the table, or was taken out of it under this guard.
-                f(unsafe { &ptr.entry().value })
-            }
-            // SAFETY: found under the guard (R3).
-            Some(present) => f(unsafe { &present.entry().value }),
         }
     }
 }

@@ -6,8 +6,8 @@ use crate::map::boxed::{BoxedMap, Pointer};
 #[cfg(doc)]
 use crate::map::{ConcurrentMap, Sealable};
 use crate::table::{Change, Design, PairTable};
-use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
+use equivalent::Equivalent;
 
 impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// Stores the value and returns the entry that it replaced.
@@ -42,8 +42,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// ```
     pub fn remove<Q>(&self, key: &Q) -> Option<V>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
     {
         self.remove_entry(key).map(|removed| removed.value().clone())
@@ -64,8 +63,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// ```
     pub fn remove_entry<Q>(&self, key: &Q) -> Option<Removed<'_, K, V, S, D>>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         let guard = self.guard();
         self.apply(&guard, key, None, |_| Change::Remove).map(|taken_out| self.removed(taken_out))
@@ -92,8 +90,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         mut condition: F,
     ) -> Option<Removed<'_, K, V, S, D>>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
         F: FnMut(&K, &V) -> bool,
     {
         let guard = self.guard();
@@ -124,8 +121,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// ```
     pub fn remove_if<Q, F>(&self, key: &Q, mut condition: F) -> Option<V>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
         F: FnMut(&V) -> bool,
     {

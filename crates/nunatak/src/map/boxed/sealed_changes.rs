@@ -10,15 +10,14 @@ use crate::map::boxed::sealable::Sealable;
 use crate::map::boxed::{BoxedMap, Pointer};
 use crate::sync::GuardPin;
 use crate::table::{Change, Design, PairTable};
-use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
+use equivalent::Equivalent;
 
 impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, Sealable<V>, S, D> {
     /// Unlinks the very entry `sealed`, if it is still in its slot.
     fn unlink<Q>(&self, guard: &GuardPin<'_>, key: &Q, sealed: Pointer<K, Sealable<V>>)
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         if self.replace_entry(guard, key, sealed, Change::Remove).is_ok() {
             self.retire(sealed);
@@ -42,13 +41,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, Sealable<V>, S, D> 
     /// # use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     /// let counts: DlhtBoxedMap<String, Sealable<AtomicU64>> = DlhtBoxedMap::new();
     /// assert_eq!(counts.modify("ice", |count| count.fetch_add(1, Relaxed)), None);
-    /// counts.try_insert("ice".into(), AtomicU64::new(1).into()).unwrap();
+    /// counts.try_put("ice".into(), AtomicU64::new(1).into()).unwrap();
     /// assert_eq!(counts.modify("ice", |count| count.fetch_add(1, Relaxed)), Some(1));
     /// ```
     pub fn modify<Q, R>(&self, key: &Q, f: impl FnOnce(&V) -> R) -> Option<R>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         let guard = self.guard();
         let mut f = f;
@@ -158,8 +156,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, Sealable<V>, S, D> 
         take: impl FnOnce(&K, &V) -> R,
     ) -> Option<R>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         let guard = self.guard();
         loop {

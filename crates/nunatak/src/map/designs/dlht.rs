@@ -5,6 +5,7 @@ use crate::entry::{Inline, InlineKey, RecordFormat, Records};
 use crate::error::Error;
 use crate::hash::{Hashing, IdentityCodec, RandomState, RecordCodec};
 use crate::map::boxed::BoxedMap;
+use crate::map::boxed::set::BoxedSet;
 use crate::map::bytes::ByteMap;
 use crate::map::bytes::record::DlhtRecordMap;
 use crate::map::bytes::shadow::DlhtShadowRecordMap;
@@ -78,6 +79,15 @@ pub type DlhtSet<K, S = RandomState> = InlineSet<K, S, Dlht>;
 /// assert_eq!(ages.get("Ada"), Some(36));
 /// ```
 pub type DlhtBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Dlht>;
+
+/// A [`DlhtBoxedMap`] without values: a set of any keys.
+///
+/// ```
+/// use nunatak::DlhtBoxedSet;
+/// let seen: DlhtBoxedSet<String> = DlhtBoxedSet::new();
+/// assert!(seen.insert("ice".into()) && seen.contains("ice"));
+/// ```
+pub type DlhtBoxedSet<K, S = RandomState> = BoxedSet<K, S, Dlht>;
 
 /// Builds a [`DlhtMap`], [`DlhtSet`](crate::DlhtSet) or [`DlhtBoxedMap`](crate::DlhtBoxedMap) with
 /// a capacity, a hasher, and other values for the constants that the paper varies.
@@ -354,6 +364,21 @@ impl<K: InlineKey, V: Inline> DlhtMap<K, V> {
     /// ```
     /// # use nunatak::DlhtMap;
     /// let map: DlhtMap<u64, u64> = DlhtMap::<u64, u64>::builder().capacity(10).build()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn builder() -> DlhtBuilder {
+        DlhtBuilder::default()
+    }
+}
+
+impl<K, V> DlhtBoxedMap<K, V> {
+    /// Returns a builder for a map that differs from the default;
+    /// [`build_boxed`](DlhtBuilder::build_boxed) ends it.
+    ///
+    /// ```
+    /// # use nunatak::DlhtBoxedMap;
+    /// let map = DlhtBoxedMap::<String, u64>::builder().capacity(10).build_boxed::<String, u64>()?;
     /// # assert!(map.is_empty());
     /// # Ok::<(), nunatak::Error>(())
     /// ```

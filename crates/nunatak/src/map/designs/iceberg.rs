@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::hash::{Hashing, IdentityCodec, RandomState};
 use crate::map::boxed::BoxedMap;
 use crate::map::boxed::guard::BoxedGuard;
+use crate::map::boxed::set::BoxedSet;
 use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
 use crate::table::iceberg::{BlockSizes, Blocks, Config, SlotHandle, Table};
@@ -64,6 +65,15 @@ pub type IcebergSet<K, S = RandomState, B = Blocks> = InlineSet<K, S, Iceberg<B>
 /// assert_eq!(ages.get("Ada"), Some(36));
 /// ```
 pub type IcebergBoxedMap<K, V, S = RandomState, B = Blocks> = BoxedMap<K, V, S, Iceberg<B>>;
+
+/// A [`IcebergBoxedMap`] without values: a set of any keys.
+///
+/// ```
+/// use nunatak::IcebergBoxedSet;
+/// let seen: IcebergBoxedSet<String> = IcebergBoxedSet::new();
+/// assert!(seen.insert("ice".into()) && seen.contains("ice"));
+/// ```
+pub type IcebergBoxedSet<K, S = RandomState, B = Blocks> = BoxedSet<K, S, Iceberg<B>>;
 
 /// Builds an [`IcebergMap`], [`IcebergSet`] or [`IcebergBoxedMap`] with a capacity, a hasher, and
 /// other values for the constants that the paper varies.
@@ -356,5 +366,20 @@ where
     pub fn get_at(&self, slot: &SlotHandle) -> Option<(K, V)> {
         let (key, value) = self.table.read_slot(slot)?;
         Some((K::from_word(key), V::from_word(value)))
+    }
+}
+
+impl<K, V> IcebergBoxedMap<K, V> {
+    /// Returns a builder for a map that differs from the default;
+    /// [`build_boxed`](IcebergBuilder::build_boxed) ends it.
+    ///
+    /// ```
+    /// # use nunatak::IcebergBoxedMap;
+    /// let map = IcebergBoxedMap::<String, u64>::builder().capacity(10).build_boxed::<String, u64>()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn builder() -> IcebergBuilder {
+        IcebergBuilder::default()
     }
 }

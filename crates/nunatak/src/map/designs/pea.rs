@@ -4,6 +4,7 @@ use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
 use crate::hash::{Hashing, IdentityCodec, RandomState};
 use crate::map::boxed::BoxedMap;
+use crate::map::boxed::set::BoxedSet;
 use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
 use crate::map::multi::PeaMultiMap;
@@ -82,6 +83,15 @@ pub type PeaSet<K, S = RandomState> = InlineSet<K, S, Pea>;
 /// assert_eq!(ages.get("Ada"), Some(36));
 /// ```
 pub type PeaBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Pea>;
+
+/// A [`PeaBoxedMap`] without values: a set of any keys.
+///
+/// ```
+/// use nunatak::PeaBoxedSet;
+/// let seen: PeaBoxedSet<String> = PeaBoxedSet::new();
+/// assert!(seen.insert("ice".into()) && seen.contains("ice"));
+/// ```
+pub type PeaBoxedSet<K, S = RandomState> = BoxedSet<K, S, Pea>;
 
 /// Builds a [`PeaMap`], [`PeaSet`], [`PeaBoxedMap`] or [`PeaMultiMap`] with a capacity, a hasher,
 /// and other values for the constants that the paper varies.
@@ -354,5 +364,20 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default> PeaMultiMap<K, V, S> {
             Ok(map) => map,
             Err(error) => panic!("{error}"),
         }
+    }
+}
+
+impl<K, V> PeaBoxedMap<K, V> {
+    /// Returns a builder for a map that differs from the default;
+    /// [`build_boxed`](PeaBuilder::build_boxed) ends it.
+    ///
+    /// ```
+    /// # use nunatak::PeaBoxedMap;
+    /// let map = PeaBoxedMap::<String, u64>::builder().capacity(10).build_boxed::<String, u64>()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn builder() -> PeaBuilder {
+        PeaBuilder::default()
     }
 }

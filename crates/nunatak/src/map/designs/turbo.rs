@@ -4,6 +4,7 @@ use crate::entry::{Blobs, Inline, InlineKey};
 use crate::error::Error;
 use crate::hash::{Hashing, IdentityCodec, RandomState};
 use crate::map::boxed::BoxedMap;
+use crate::map::boxed::set::BoxedSet;
 use crate::map::bytes::blob::BlobMap;
 use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
@@ -58,6 +59,15 @@ pub type TurboSet<K, S = RandomState> = InlineSet<K, S, Turbo>;
 /// assert_eq!(ages.get("Ada"), Some(36));
 /// ```
 pub type TurboBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Turbo>;
+
+/// A [`TurboBoxedMap`] without values: a set of any keys.
+///
+/// ```
+/// use nunatak::TurboBoxedSet;
+/// let seen: TurboBoxedSet<String> = TurboBoxedSet::new();
+/// assert!(seen.insert("ice".into()) && seen.contains("ice"));
+/// ```
+pub type TurboBoxedSet<K, S = RandomState> = BoxedSet<K, S, Turbo>;
 
 /// A [`BlobMap`] of TurboHash's table: byte strings of any length.
 ///
@@ -255,6 +265,21 @@ impl<K: InlineKey, V: Inline> TurboMap<K, V> {
     /// ```
     /// # use nunatak::TurboMap;
     /// let map: TurboMap<u64, u64> = TurboMap::<u64, u64>::builder().capacity(10).build()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn builder() -> TurboBuilder {
+        TurboBuilder::default()
+    }
+}
+
+impl<K, V> TurboBoxedMap<K, V> {
+    /// Returns a builder for a map that differs from the default;
+    /// [`build_boxed`](TurboBuilder::build_boxed) ends it.
+    ///
+    /// ```
+    /// # use nunatak::TurboBoxedMap;
+    /// let map = TurboBoxedMap::<String, u64>::builder().capacity(10).build_boxed::<String, u64>()?;
     /// # assert!(map.is_empty());
     /// # Ok::<(), nunatak::Error>(())
     /// ```

@@ -1,4 +1,4 @@
-//! [`InlineMap`] as a collection: iteration, the map as a whole, the traits.
+//! [`InlineMap`] as a collection: the map as a whole, and the interface of all maps.
 
 use super::InlineMap;
 use crate::entry::{Inline, InlineKey};
@@ -8,34 +8,9 @@ use crate::map::batch::{Op, Stop};
 use crate::map::interface::{by_own_methods, whole_map};
 use crate::map::{Compute, ConcurrentMap};
 use crate::memory::MemoryUsage;
-use crate::table::{Change, Design, HashesWith, PairTable, Unshadowed};
-use core::fmt;
-
-/// An iterator over the decoded entries of a map.
-pub(in crate::map) type Pairs<'m, K, V, S, D> = core::iter::Map<
-    <<D as Design>::Table<<S as Hashing>::HashCodec> as PairTable>::Iter<'m>,
-    fn((u64, u64)) -> (K, V),
->;
+use crate::table::{Change, HashesWith, PairTable, Unshadowed};
 
 impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> InlineMap<K, V, S, D> {
-    /// [`ConcurrentMap::iter`]: iterates over all entries, weakly consistent. (An old index of
-    /// DLHT, which growth replaces, waits for the iterator before its memory is given back.)
-    ///
-    /// ```
-    /// # use nunatak::DlhtMap;
-    /// let map: DlhtMap<u64, u64> = (0..10).map(|key| (key, key)).collect();
-    /// assert_eq!(map.iter().map(|(key, _)| key).sum::<u64>(), 45);
-    /// ```
-    pub fn iter(&self) -> impl Iterator<Item = (K, V)> {
-        self.pairs()
-    }
-
-    /// As `iter`, with a named type, from which more traits can be derived.
-    #[inline(always)]
-    pub(in crate::map) fn pairs(&self) -> Pairs<'_, K, V, S, D> {
-        self.table.iter().map(|(key, value)| (K::from_word(key), V::from_word(value)))
-    }
-
     /// [`ConcurrentMap::snapshot`]: takes a consistent cut of all entries. Changes wait for the
     /// moment of the cut, and then for copies of single parts of the table; gets do not wait. The
     /// cut takes another index of the same size (DLHT), or 16 bytes for each entry (the other
@@ -117,46 +92,5 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default, D: HashesWith<S>> Default
 {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl<K, V, S: Hashing, D: HashesWith<S>> fmt::Debug for InlineMap<K, V, S, D>
-where
-    K: InlineKey + fmt::Debug,
-    V: Inline + fmt::Debug,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter()).finish()
-    }
-}
-
-impl<K: InlineKey, V: Inline, S: Hashing + Default, D: HashesWith<S> + Unshadowed>
-    FromIterator<(K, V)> for InlineMap<K, V, S, D>
-{
-    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
-        let entries = entries.into_iter();
-        let mut map = Self::with_capacity(entries.size_hint().0);
-        map.extend(entries);
-        map
-    }
-}
-
-impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S> + Unshadowed> Extend<(K, V)>
-    for InlineMap<K, V, S, D>
-{
-    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
-        for (key, value) in entries {
-            self.insert(key, value);
-        }
-    }
-}
-
-/// Copies all entries, and frees the map before the first is yielded.
-impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> IntoIterator for InlineMap<K, V, S, D> {
-    type Item = (K, V);
-    type IntoIter = std::vec::IntoIter<(K, V)>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter().collect::<Vec<_>>().into_iter()
     }
 }

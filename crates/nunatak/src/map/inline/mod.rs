@@ -2,6 +2,10 @@
 
 mod batches;
 mod collection;
+mod columns;
+pub(crate) mod entry;
+mod integers;
+pub(crate) mod iterate;
 pub(super) mod set;
 mod set_algebra;
 pub(super) mod shadow;
@@ -94,7 +98,21 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> InlineMap<K, V, S, D
     /// # assert!(map.is_empty());
     /// ```
     pub fn with_hasher(hasher: S) -> Self {
-        match Self::build(hasher, 0) {
+        Self::with_capacity_and_hasher(0, hasher)
+    }
+
+    /// Makes an empty map with room for `capacity` entries, which hashes with `hasher`.
+    ///
+    /// # Panics
+    /// If memory is refused.
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, Modulo};
+    /// let map: DlhtMap<u64, u64, Modulo> = DlhtMap::with_capacity_and_hasher(1000, Modulo);
+    /// # assert!(map.is_empty());
+    /// ```
+    pub fn with_capacity_and_hasher(capacity: usize, hasher: S) -> Self {
+        match Self::build(hasher, capacity) {
             Ok(map) => map,
             Err(error) => panic!("{error}"),
         }

@@ -5,10 +5,18 @@ use crate::error::{BatchError, Error};
 use crate::hash::{Hashing, RandomState};
 use crate::map::batch::{Op, Stop};
 use crate::map::inline::InlineMap;
+use crate::map::inline::iterate::{IntoIter, Iter};
 use crate::map::interface::whole_map;
 use crate::memory::MemoryUsage;
 use crate::table::{Dlht, HashesWith, Unshadowed};
 use core::fmt;
+
+/// An iterator over the keys of an iterator over entries.
+type Keys<I, K> = core::iter::Map<I, fn((K, ())) -> K>;
+
+fn key_of<K>((key, ()): (K, ())) -> K {
+    key
+}
 
 /// A set of keys of at most 8 bytes: an [`InlineMap`] without values.
 ///
@@ -280,9 +288,18 @@ impl<K: InlineKey, S: Hashing + Default, D: HashesWith<S> + Unshadowed> FromIter
     for InlineSet<K, S, D>
 {
     fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
-        let mut set = Self::new();
+        let keys = keys.into_iter();
+        let mut set = Self::with_capacity(keys.size_hint().0);
         set.extend(keys);
         set
+    }
+}
+
+impl<K: InlineKey, S: Hashing + Default, D: HashesWith<S> + Unshadowed, const N: usize> From<[K; N]>
+    for InlineSet<K, S, D>
+{
+    fn from(keys: [K; N]) -> Self {
+        keys.into_iter().collect()
     }
 }
 
@@ -291,5 +308,51 @@ impl<K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> Extend<K> for Inli
         for key in keys {
             self.insert(key);
         }
+    }
+}
+
+impl<'e, K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> Extend<&'e K>
+    for InlineSet<K, S, D>
+{
+    fn extend<I: IntoIterator<Item = &'e K>>(&mut self, keys: I) {
+        self.extend(keys.into_iter().copied());
+    }
+}
+
+/// As the clone of a map: a snapshot, default options.
+impl<K: InlineKey, S: Hashing + Default, D: HashesWith<S> + Unshadowed> Clone
+    for InlineSet<K, S, D>
+{
+    fn clone(&self) -> Self {
+        Self { map: self.map.clone() }
+    }
+}
+
+/// Compares all keys; while other threads change a set the answer is of no one moment.
+impl<K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> PartialEq for InlineSet<K, S, D> {
+    fn eq(&self, other: &Self) -> bool {
+        self.map == other.map
+    }
+}
+
+impl<K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> Eq for InlineSet<K, S, D> {}
+
+impl<'s, K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> IntoIterator
+    for &'s InlineSet<K, S, D>
+{
+    type Item = K;
+    type IntoIter = Keys<Iter<'s, K, (), S, D>, K>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.map.iter().map(key_of as fn((K, ())) -> K)
+    }
+}
+
+impl<K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> IntoIterator for InlineSet<K, S, D> {
+    type Item = K;
+    type IntoIter = Keys<IntoIter<K, (), S, D>, K>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.map.into_iter().map(key_of as fn((K, ())) -> K)
     }
 }
