@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nunatak::durable::{IcebergMap, Options, Persistency, Simulation};
-use nunatak::{Blocks, Error};
+use nunatak::durable::{InFile, Map, Options, Persistency, Simulation};
+use nunatak::{Blocks, Error, Iceberg};
 use std::sync::LazyLock;
 
-type Small = IcebergMap<u64, u64, Blocks<8, 2>>;
+type Small = Map<u64, u64, InFile<Iceberg<Blocks<8, 2>>>>;
 
 /// A file of a map that has doubled and holds keys in all levels.
 static WHOLE: LazyLock<Vec<u8>> = LazyLock::new(|| {

@@ -184,7 +184,7 @@ impl<D: BlobDesign> Crashable for FileMap<BlobsInFile<D>> {
     }
 
     fn put_new(&self, key: u64, value: u64) -> Result<Option<u64>, Error> {
-        let present = self.try_insert(&bytes_of_key(key), &bytes_of_value(value))?;
+        let present = self.try_insert(&bytes_of_key(key), &bytes_of_value(value))?.err();
         Ok(present.map(|value| number_of_value(&value)))
     }
 

@@ -176,7 +176,7 @@ impl<D: BlobDesign> ConcurrentMap<Bytes, Bytes> for Infallible<FileMap<BlobsInFi
     }
 
     fn try_insert(&self, key: Bytes, value: Bytes) -> Result<(), Bytes> {
-        done(self.0.try_insert(&key, &value)).map_or(Ok(()), Err)
+        done(self.0.try_insert(&key, &value))
     }
 
     fn update(&self, key: &Bytes, value: Bytes) -> Option<Bytes> {
@@ -272,7 +272,7 @@ impl<D: BlobDesign> ConcurrentMap<Bytes, Bytes> for Infallible<FileMap<BlobsInFi
             let before = match &request {
                 Request::Get(key) => self.0.get(key),
                 Request::Insert(key, value) => done(self.0.insert(key, value)),
-                Request::TryInsert(key, value) => done(self.0.try_insert(key, value)),
+                Request::TryInsert(key, value) => done(self.0.try_insert(key, value)).err(),
                 Request::Update(key, value) => done(self.0.update(key, value)),
                 Request::Remove(key) => done(self.0.remove(key)),
             };

@@ -1,6 +1,6 @@
 //! Every IcebergHT map passes the suite that fits it.
 
-use nunatak::{BlockSizes, Blocks, IcebergBoxedMap, IcebergBuilder, IcebergMap, RandomState};
+use nunatak::{BlockSizes, Blocks, BoxedMap, Iceberg, IcebergBuilder, InlineMap, RandomState};
 use nunatak_harness::hashers::TestHasher;
 use nunatak_harness::{Data, HashedSubject, Subject};
 
@@ -15,7 +15,7 @@ fn adversarial<S>(builder: IcebergBuilder<S>) -> IcebergBuilder<S, Tiny> {
 struct Inline;
 
 impl Subject<u64, u64> for Inline {
-    type Map = IcebergMap<u64, u64, RandomState, Tiny>;
+    type Map = InlineMap<u64, u64, RandomState, Iceberg<Tiny>>;
 
     fn build(&self, capacity: usize) -> Self::Map {
         IcebergBuilder::default().blocks().capacity(capacity).build().expect("valid options")
@@ -27,7 +27,7 @@ impl Subject<u64, u64> for Inline {
 }
 
 impl HashedSubject<u64, u64> for Inline {
-    type Map = IcebergMap<u64, u64, TestHasher, Tiny>;
+    type Map = InlineMap<u64, u64, TestHasher, Iceberg<Tiny>>;
 
     fn build_hashed(&self, hasher: TestHasher) -> Self::Map {
         adversarial(IcebergBuilder::default().hasher(hasher)).build().expect("valid options")
@@ -38,7 +38,7 @@ impl HashedSubject<u64, u64> for Inline {
 struct Sized<B>(B);
 
 impl<B: BlockSizes> Subject<u64, u64> for Sized<B> {
-    type Map = IcebergMap<u64, u64, RandomState, B>;
+    type Map = InlineMap<u64, u64, RandomState, Iceberg<B>>;
 
     fn build(&self, capacity: usize) -> Self::Map {
         IcebergBuilder::default().blocks().capacity(capacity).build().expect("valid options")
@@ -48,7 +48,7 @@ impl<B: BlockSizes> Subject<u64, u64> for Sized<B> {
 struct Boxed;
 
 impl<K: Data, V: Data> Subject<K, V> for Boxed {
-    type Map = IcebergBoxedMap<K, V, RandomState, Tiny>;
+    type Map = BoxedMap<K, V, RandomState, Iceberg<Tiny>>;
 
     fn build(&self, capacity: usize) -> Self::Map {
         let builder = IcebergBuilder::default().blocks().capacity(capacity);
@@ -61,7 +61,7 @@ impl<K: Data, V: Data> Subject<K, V> for Boxed {
 }
 
 impl<K: Data, V: Data> HashedSubject<K, V> for Boxed {
-    type Map = IcebergBoxedMap<K, V, TestHasher, Tiny>;
+    type Map = BoxedMap<K, V, TestHasher, Iceberg<Tiny>>;
 
     fn build_hashed(&self, hasher: TestHasher) -> Self::Map {
         adversarial(IcebergBuilder::default().hasher(hasher)).build_boxed().expect("valid options")

@@ -212,7 +212,7 @@ fn keys_of_one_length<const KEY: usize, const VALUE: usize>(record: usize) {
     }
     assert_eq!(map.blob_stats().live_bytes, 2000 * record);
     assert_eq!(named.blob_stats().live_bytes, 2000 * record);
-    assert_eq!(map.try_insert(&key(5), &value(6)), Ok(Some(value(5))), "it is there");
+    assert_eq!(map.try_insert(&key(5), &value(6)), Ok(Err(value(5))), "it is there");
     assert_eq!(map.get(&[b'='; KEY]), None);
     for n in 0..2000 {
         assert_eq!(map.get(&key(n)), Some(value(n)));

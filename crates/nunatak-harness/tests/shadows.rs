@@ -46,7 +46,7 @@ impl<S: nunatak::hash::Hashing> Shadowing for DlhtShadowMap<u64, u64, S> {
     }
 
     fn try_insert(&self, key: u64, value: u64) -> Result<Option<u64>, Error> {
-        self.try_insert(key, value)
+        Ok(self.try_insert(key, value)?.err())
     }
 
     fn update(&self, key: u64, value: u64) -> Option<u64> {
@@ -108,7 +108,10 @@ impl<S: nunatak::hash::Hashing> Shadowing
     }
 
     fn try_insert(&self, key: u64, value: u64) -> Result<Option<u64>, Error> {
-        Ok(self.try_insert(&Vec::sample(key), &Vec::sample(value))?.map(|value| value.number()))
+        Ok(self
+            .try_insert(&Vec::sample(key), &Vec::sample(value))?
+            .err()
+            .map(|value| value.number()))
     }
 
     fn update(&self, key: u64, value: u64) -> Option<u64> {

@@ -53,8 +53,8 @@ pub use map::{
     DlhtShadowMap, DlhtShadowRecordMap, IcebergBoxedMap, IcebergBoxedSet, IcebergBuilder,
     IcebergMap, IcebergSet, InlineMap, InlineSet, Op, Outcome, PeaBoxedMap, PeaBoxedSet,
     PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaMultiMap, PeaSet, RecordMap, RecordShadow, Removed,
-    Request, Sealable, Shadow, Stop, TurboBlobMap, TurboBoxedMap, TurboBoxedSet, TurboBuilder,
-    TurboMap, TurboSet,
+    Request, Sealable, Shadow, Stop, TryConcurrentMap, TurboBlobMap, TurboBoxedMap, TurboBoxedSet,
+    TurboBuilder, TurboMap, TurboSet,
 };
 pub use memory::{BlobStats, MemoryUsage};
 pub use schema::Schema;

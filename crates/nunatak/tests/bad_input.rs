@@ -132,7 +132,7 @@ fn every_word_is_a_key() {
     where
         S: nunatak::hash::Hashing + Default,
     {
-        let map: InlineMap<u64, u64, S, D> = InlineMap::new();
+        let map: InlineMap<u64, u64, S, D> = InlineMap::default();
         words.iter().for_each(|&word| assert_eq!(map.insert(word, !word), None));
         assert!(words.iter().all(|&word| map.get(&word) == Some(!word)));
         assert!(

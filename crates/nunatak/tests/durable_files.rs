@@ -1,14 +1,14 @@
 //! Files of durable maps: their contents, damage, and refusals of the system.
 #![cfg(all(target_os = "linux", not(modelled)))]
 
-use nunatak::durable::{Durability, IcebergMap, Options, Persistency, Simulation};
-use nunatak::{Blocks, Error, FileError, Op, Outcome, Request, Stop};
+use nunatak::durable::{Durability, IcebergMap, InFile, Options, Persistency, Simulation};
+use nunatak::{Blocks, Error, FileError, Iceberg, Op, Outcome, Request, Stop, durable};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 type Map = IcebergMap<u64, u64>;
-type Small = IcebergMap<u64, u64, Blocks<8, 2>>;
+type Small = durable::Map<u64, u64, InFile<Iceberg<Blocks<8, 2>>>>;
 
 /// A unique path, whose file is deleted in the end.
 struct Temporary(PathBuf);
@@ -160,7 +160,8 @@ fn files_of_other_types_are_refused() {
         other => panic!("{other}"),
     };
     assert_eq!(what(Map::open(&path).unwrap_err()), "type of keys or values");
-    let other: Result<IcebergMap<u64, u32, Blocks<32, 4>>, Error> = IcebergMap::open(&path);
+    let other: Result<durable::Map<u64, u32, InFile<Iceberg<Blocks<32, 4>>>>, Error> =
+        durable::Map::open(&path);
     assert_eq!(what(other.unwrap_err()), "size of blocks");
 }
 
@@ -246,7 +247,7 @@ fn damaged_files_are_refused_or_mended() {
     let whole = simulation.crash(simulation.moment()).latest();
     let try_image = |image: &[u8]| {
         let simulation = Simulation::of(image, Persistency::Pages);
-        let opened: Result<IcebergMap<u64, u64, Blocks<8, 2>>, _> =
+        let opened: Result<durable::Map<u64, u64, InFile<Iceberg<Blocks<8, 2>>>>, _> =
             simulation.open(&Options::new().threads(1));
         match opened {
             Err(Error::File(_) | Error::CapacityOverflow | Error::OutOfMemory { .. }) => {}
@@ -551,7 +552,7 @@ fn journals_are_repeated_after_another_start_of_the_machine() {
 /// all keys.
 #[test]
 fn files_that_are_being_closed_can_be_opened() {
-    type Small = IcebergMap<u64, u64, nunatak::Blocks<8, 2>>;
+    type Small = durable::Map<u64, u64, InFile<Iceberg<nunatak::Blocks<8, 2>>>>;
     for keys in (20..300).step_by(3) {
         for journal in [0, 64 << 10] {
             let simulation = Simulation::new(Persistency::Pages);

@@ -254,6 +254,20 @@ for_designs! {
     turbo: TurboMap TurboSet TurboBoxedMap TurboBoxedSet;
 }
 
+/// Key and value types follow from use, as with the standard library's maps.
+#[test]
+fn types_are_inferred() {
+    let map = DlhtMap::new();
+    map.insert(1_u64, 2_u32);
+    let map = IcebergMap::with_capacity(10);
+    map.insert('a', 0.5_f32);
+    let (map, set) = (TurboBoxedMap::new(), PeaSet::new());
+    map.insert("a".to_string(), vec![1]);
+    set.insert(7_u8);
+    let names = IcebergBoxedSet::with_capacity(10);
+    assert!(names.insert("ice"));
+}
+
 /// Keys that are found by a pair of references, of which no key can lend one.
 #[derive(Hash, PartialEq, Eq)]
 struct Owned(String, u32);
@@ -332,7 +346,7 @@ fn panics_in_entries_lose_nothing() {
     assert!(catch_unwind(AssertUnwindSafe(make)).is_err());
     assert_eq!((map.get("a"), map.get("b"), map.reclaim()), (Some(1), None, 0));
     let map: DlhtMap<u64, u64> = [(1, 1)].into();
-    let modify = || drop(map.entry(1).and_modify(|_| panic!("in a closure")));
+    let modify = || map.entry(1).and_modify(|_| panic!("in a closure")).or_insert(2);
     assert!(catch_unwind(AssertUnwindSafe(modify)).is_err());
     assert_eq!(map.get(&1), Some(1));
 }

@@ -15,9 +15,9 @@ mod iceberg;
 mod models;
 
 use iceberg::{Chosen, MODELS};
-use nunatak::{Blocks, IcebergMap};
+use nunatak::{Blocks, Iceberg, IcebergMap, InlineMap};
 
-type Map = IcebergMap<u64, u64, Chosen, Blocks<8, 2>>;
+type Map = InlineMap<u64, u64, Chosen, Iceberg<Blocks<8, 2>>>;
 
 /// With this many preemptions the models end in a few minutes.
 const MOST_PREEMPTIONS: usize = 3;

@@ -7,7 +7,7 @@
 #![cfg(all(nunatak_seeded_bugs, not(loom), not(shuttle)))]
 
 use nunatak::seeded::{Bug, seed};
-use nunatak::{Blocks, IcebergMap, RandomState};
+use nunatak::{Blocks, Iceberg, IcebergMap, InlineMap, RandomState};
 use std::panic::catch_unwind;
 
 /// Whether a map filled to 95 % has its keys in the levels of the paper's table 4.
@@ -20,7 +20,7 @@ fn levels_are_as_they_should_be() -> bool {
     (stats.share(1) - 0.913).abs() < 0.003 && stats.levels[2] < 30
 }
 
-type Small = IcebergMap<u64, u64, RandomState, Blocks<32, 4>>;
+type Small = InlineMap<u64, u64, RandomState, Iceberg<Blocks<32, 4>>>;
 
 /// A map of small blocks, with many keys in levels 2 and 3.
 fn filled(keys: u64) -> Small {

@@ -86,7 +86,7 @@ fn colliding_records_are_inserted_once() {
                 for key in 100..102_u8 {
                     let key = [key; 12];
                     if thread == 0 {
-                        inserted += usize::from(map.try_insert(&key, b"seen") == Ok(None));
+                        inserted += usize::from(map.try_insert(&key, b"seen") == Ok(Ok(())));
                     } else if let Ok(shadow) = map.shadow_insert(&key, b"hidden") {
                         shadow.commit();
                         inserted += 1;

@@ -76,8 +76,8 @@ where
                 assert_eq!(before, model.insert(key, value));
             }
             Step::TryInsert(key, value) => {
-                let present = map.try_insert(K::borrow(&key), V::borrow(&value)).unwrap();
-                assert_eq!(present, model.get(&key).cloned());
+                let inserted = map.try_insert(K::borrow(&key), V::borrow(&value)).unwrap();
+                assert_eq!(inserted.err(), model.get(&key).cloned());
                 model.entry(key).or_insert(value);
             }
             Step::Update(key, value) => {

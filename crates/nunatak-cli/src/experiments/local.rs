@@ -7,10 +7,10 @@ use crate::settings::Settings;
 use crate::statistics::Summary;
 use crate::threads::{CheckFailed, check};
 use nunatak::mode::{Mode, Shared, SingleThread};
-use nunatak::{DlhtMap, RandomState};
+use nunatak::{Dlht, InlineMap, RandomState};
 use std::time::{Duration, Instant};
 
-type Map<M> = DlhtMap<u64, u64, RandomState, M>;
+type Map<M> = InlineMap<u64, u64, RandomState, Dlht<M>>;
 
 /// How many unbatched operations run between two looks at the clock.
 const BLOCK: usize = 1024;

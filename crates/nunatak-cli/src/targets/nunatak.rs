@@ -17,12 +17,12 @@ pub(crate) trait Make: 'static {
 
     /// Makes a map with room for `items` items.
     fn with_capacity(items: usize) -> InlineMap<u64, u64, Hasher, Self::Design> {
-        InlineMap::with_capacity(items)
+        InlineMap::with_capacity_and_hasher(items, Hasher::default())
     }
 
     /// Makes a map with its default constructor.
     fn empty() -> InlineMap<u64, u64, Hasher, Self::Design> {
-        InlineMap::new()
+        InlineMap::default()
     }
 
     /// Returns the shares of the items in levels 1, 2 and 3, if the map has levels.
@@ -76,7 +76,7 @@ impl<const SHARDS: usize> Make for OfShards<SHARDS> {
     }
 }
 
-fn levels_of<B: BlockSizes>(map: &IcebergMap<u64, u64, Hasher, B>) -> Option<[f64; 3]> {
+fn levels_of<B: BlockSizes>(map: &InlineMap<u64, u64, Hasher, Iceberg<B>>) -> Option<[f64; 3]> {
     let stats = map.stats();
     Some([1, 2, 3].map(|level| stats.share(level)))
 }
@@ -96,12 +96,12 @@ pub(crate) struct Full<B: BlockSizes = Blocks>(PhantomData<B>);
 impl<B: BlockSizes> Make for Full<B> {
     type Design = Iceberg<B>;
 
-    fn with_capacity(items: usize) -> IcebergMap<u64, u64, Hasher, B> {
+    fn with_capacity(items: usize) -> InlineMap<u64, u64, Hasher, Iceberg<B>> {
         let builder = IcebergMap::<u64, u64>::builder().blocks().max_load(0.95);
         builder.capacity(items).build().expect("memory for all items")
     }
 
-    fn levels(map: &IcebergMap<u64, u64, Hasher, B>) -> Option<[f64; 3]> {
+    fn levels(map: &InlineMap<u64, u64, Hasher, Iceberg<B>>) -> Option<[f64; 3]> {
         levels_of(map)
     }
 }
@@ -190,7 +190,7 @@ where
     BoxedMap<Box<str>, AtomicU64, Hasher, D>: Sync,
 {
     fn empty() -> Self {
-        Self(BoxedMap::new())
+        Self(BoxedMap::default())
     }
 
     #[inline]

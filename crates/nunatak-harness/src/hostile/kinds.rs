@@ -119,7 +119,7 @@ pub const LOCAL: [LocalKind; 3] = [
     }),
     ("boxed", || {
         type Map = BoxedMap<Rc<Witness>, Rc<Witness>, Wild, Dlht<SingleThread>>;
-        Rc::new(Single::<Rc<Witness>, Rc<Witness>, Map>::new(Map::new()))
+        Rc::new(Single::<Rc<Witness>, Rc<Witness>, Map>::new(Map::default()))
     }),
     ("record", || {
         type Map = RecordMap<Format, Global, Wild, Dlht<SingleThread>>;

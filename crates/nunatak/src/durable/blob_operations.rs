@@ -163,8 +163,8 @@ impl<D: BlobDesign> FileMap<BlobsInFile<D>> {
         self.store_blob(|map| map.insert(key, value))
     }
 
-    /// [`BlobMap::try_insert`](crate::BlobMap::try_insert): returns a copy of the present value, if
-    /// there is one.
+    /// [`BlobMap::try_insert`](crate::BlobMap::try_insert): the inner error is a copy of the
+    /// present value.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -174,10 +174,10 @@ impl<D: BlobDesign> FileMap<BlobsInFile<D>> {
     /// # let directory = tempfile::tempdir().unwrap();
     /// # let path = directory.path().join("map");
     /// let map = TurboBlobMap::create(&path)?;
-    /// assert_eq!(map.try_insert(b"a", b"1")?, None);
+    /// assert_eq!(map.try_insert(b"a", b"1")?, Ok(()));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn try_insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub fn try_insert(&self, key: &[u8], value: &[u8]) -> Result<Result<(), Vec<u8>>, Error> {
         self.store_blob(|map| map.try_insert(key, value))
     }
 
@@ -297,7 +297,7 @@ impl<D: BlobDesign> FileMap<BlobsInFile<D>> {
             return self.acknowledge(present);
         }
         let value = make();
-        Ok(self.try_insert(key, &value)?.unwrap_or(value))
+        Ok(self.try_insert(key, &value)?.err().unwrap_or(value))
     }
 
     /// [`BlobMap::delete`](crate::BlobMap::delete): returns whether the key was present.

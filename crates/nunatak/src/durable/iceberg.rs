@@ -9,7 +9,7 @@ use super::pairs::Map;
 use crate::error::{Error, FileError};
 use crate::hash::{HashCodec, StableCodec, StableHash};
 use crate::memory::durable::{Backing, Description, Durable, Kind, Pool};
-use crate::table::iceberg::{BlockSizes, Blocks, Config, IcebergStats, Recovery, Table};
+use crate::table::iceberg::{BlockSizes, Config, IcebergStats, Recovery, Table};
 use crate::table::{Design, HashesWith, Iceberg, Unshadowed};
 
 /// IcebergHT in a file (section 6 of the paper). An insert, a removal or an update writes one cache
@@ -27,7 +27,7 @@ use crate::table::{Design, HashesWith, Iceberg, Unshadowed};
 /// map.sync()?;
 /// # Ok::<(), nunatak::Error>(())
 /// ```
-pub type IcebergMap<K, V, B = Blocks> = Map<K, V, InFile<Iceberg<B>>>;
+pub type IcebergMap<K, V> = Map<K, V, InFile<Iceberg>>;
 
 impl<B: BlockSizes> Design for InFile<Iceberg<B>> {
     type Stats = IcebergStats;

@@ -91,6 +91,7 @@ mod content;
 mod crash;
 mod damage;
 mod designs;
+mod fallible;
 mod handle;
 mod iceberg;
 mod kind;

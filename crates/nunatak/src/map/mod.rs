@@ -5,6 +5,7 @@ mod batch;
 pub(crate) mod boxed;
 mod bytes;
 mod designs;
+mod fallible;
 pub(crate) mod inline;
 mod interface;
 mod multi;
@@ -35,6 +36,9 @@ pub use designs::pea::{PeaBoxedMap, PeaBoxedSet, PeaBuilder, PeaMap, PeaMap8, Pe
 pub use designs::turbo::{
     TurboBlobMap, TurboBoxedMap, TurboBoxedSet, TurboBuilder, TurboMap, TurboSet,
 };
+pub use fallible::TryConcurrentMap;
+#[cfg(durable)]
+pub(crate) use fallible::of_byte_strings;
 pub use inline::InlineMap;
 pub use inline::set::InlineSet;
 pub use inline::shadow::{DlhtShadowMap, Shadow};

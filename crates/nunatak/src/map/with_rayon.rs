@@ -56,7 +56,7 @@ where
     D::Table<S::HashCodec>: Sync,
 {
     fn from_par_iter<I: IntoParallelIterator<Item = (K, V)>>(entries: I) -> Self {
-        let mut map = Self::new();
+        let mut map = Self::default();
         map.par_extend(entries);
         map
     }
@@ -83,7 +83,7 @@ where
     D::Table<IdentityCodec>: Sync,
 {
     fn from_par_iter<I: IntoParallelIterator<Item = (K, V)>>(entries: I) -> Self {
-        let mut map = Self::new();
+        let mut map = Self::default();
         map.par_extend(entries);
         map
     }
@@ -108,7 +108,7 @@ where
     D::Table<S::HashCodec>: Sync,
 {
     fn from_par_iter<I: IntoParallelIterator<Item = K>>(keys: I) -> Self {
-        let mut set = Self::new();
+        let mut set = Self::default();
         set.par_extend(keys);
         set
     }
@@ -131,7 +131,7 @@ where
     V: Inline + Send + Sync,
 {
     fn from_par_iter<I: IntoParallelIterator<Item = (K, V)>>(entries: I) -> Self {
-        let mut map = Self::new();
+        let mut map = Self::default();
         map.par_extend(entries);
         map
     }

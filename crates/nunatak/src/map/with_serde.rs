@@ -124,7 +124,7 @@ where
     D: HashesWith<S> + Unshadowed,
 {
     fn deserialize<R: Deserializer<'de>>(deserializer: R) -> Result<Self, R::Error> {
-        let make = Self::with_capacity;
+        let make = |capacity| Self::with_capacity_and_hasher(capacity, S::default());
         deserializer.deserialize_map(Entries { make, what: PhantomData::<fn() -> (Self, (K, V))> })
     }
 }
@@ -136,7 +136,7 @@ where
     S: BuildHasher + Default,
 {
     fn deserialize<R: Deserializer<'de>>(deserializer: R) -> Result<Self, R::Error> {
-        let make = Self::with_capacity;
+        let make = |capacity| Self::with_capacity_and_hasher(capacity, S::default());
         deserializer.deserialize_map(Entries { make, what: PhantomData::<fn() -> (Self, (K, V))> })
     }
 }
@@ -147,7 +147,7 @@ where
     S: Hashing + Default,
 {
     fn deserialize<R: Deserializer<'de>>(deserializer: R) -> Result<Self, R::Error> {
-        let make = Self::with_capacity;
+        let make = |capacity| Self::with_capacity_and_hasher(capacity, S::default());
         deserializer.deserialize_seq(Keys { make, what: PhantomData::<fn() -> (Self, K)> })
     }
 }

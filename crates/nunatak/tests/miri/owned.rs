@@ -74,7 +74,7 @@ fn taken_out<D: Design>(map: &Map<D>, value: &Counted) {
     drop(map.remove_entry(&name(2)));
     let replaced = map.put(name(3), Arc::new(8)).expect("present");
     assert_eq!(*replaced.into_owned().expect("no guard").1, 7);
-    assert_eq!(map.try_insert(name(3), value.clone()).map_err(|(_, own)| *own), Err(7));
+    assert_eq!(map.try_put(name(3), value.clone()).map_err(|(_, own)| *own), Err(7));
     assert_eq!(map.fetch_update(&name(3), |value| Some(Arc::new(**value + 1))), Ok(Arc::new(8)));
     assert_eq!(map.update(&name(3), value.clone()).as_deref(), Some(&9));
     map.compute(name(3), |_| Compute::Remove);

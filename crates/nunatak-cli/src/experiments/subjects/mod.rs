@@ -153,7 +153,7 @@ pub(crate) struct Inline<S: Hashing = RandomState>(pub(crate) DlhtMap<u64, u64, 
 
 impl<S: Hashing + Default> Inline<S> {
     pub(crate) fn with_capacity(items: u64) -> Self {
-        Self(DlhtMap::with_capacity(items as usize))
+        Self(DlhtMap::with_capacity_and_hasher(items as usize, S::default()))
     }
 }
 

@@ -161,12 +161,14 @@ impl<K: KeyEncoding, V: Encoding> TypedMap<K, V> {
     /// # let directory = tempfile::tempdir().unwrap();
     /// # let path = directory.path().join("map");
     /// let map: TypedMap<String, u64> = TypedMap::create(&path)?;
-    /// assert_eq!((map.try_insert("a", &1)?, map.try_insert("a", &2)?), (None, Some(1)));
+    /// assert_eq!((map.try_insert("a", &1)?, map.try_insert("a", &2)?), (Ok(()), Err(1)));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn try_insert(&self, key: &K::Ref, value: &V::Ref) -> Result<Option<V::Owned>, Error> {
-        let present = self.bytes.try_insert(&encoded::<K>(key)?, &encoded::<V>(value)?)?;
-        present.map(|value| self.owned(&value)).transpose()
+    pub fn try_insert(&self, key: &K::Ref, value: &V::Ref) -> Result<Result<(), V::Owned>, Error> {
+        match self.bytes.try_insert(&encoded::<K>(key)?, &encoded::<V>(value)?)? {
+            Ok(()) => Ok(Ok(())),
+            Err(present) => Ok(Err(self.owned(&present)?)),
+        }
     }
 
     /// Replaces the value if the key is present, and returns the value that it replaced.
@@ -324,7 +326,7 @@ impl<K: KeyEncoding, V: Encoding> TypedMap<K, V> {
             return self.bytes.acknowledge(present);
         }
         let value = make();
-        Ok(self.try_insert(key, V::borrow(&value))?.unwrap_or(value))
+        Ok(self.try_insert(key, V::borrow(&value))?.err().unwrap_or(value))
     }
 
     /// Removes the key, and returns its value. If that can't be decoded, the key stays:

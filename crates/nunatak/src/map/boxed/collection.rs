@@ -66,6 +66,6 @@ where
 
 impl<K, V, S: Default, D: Design> Default for BoxedMap<K, V, S, D> {
     fn default() -> Self {
-        Self::new()
+        Self::with_hasher(S::default())
     }
 }

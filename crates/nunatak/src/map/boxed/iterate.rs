@@ -224,7 +224,7 @@ impl<K: Hash + Eq, V, S: BuildHasher + Default, D: Design> FromIterator<(K, V)>
 {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let entries = entries.into_iter();
-        let mut map = Self::with_capacity(entries.size_hint().0);
+        let mut map = Self::with_capacity_and_hasher(entries.size_hint().0, S::default());
         map.extend(entries);
         map
     }

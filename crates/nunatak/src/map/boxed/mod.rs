@@ -118,7 +118,7 @@ unsafe impl<K: Send + Sync, V: Send + Sync, S: Sync, D: Design> Sync for BoxedMa
 {
 }
 
-impl<K, V, S: Default, D: Design> BoxedMap<K, V, S, D> {
+impl<K, V, D: Design> BoxedMap<K, V, RandomState, D> {
     /// Makes an empty map of the design's smallest size.
     ///
     /// # Panics
@@ -142,7 +142,7 @@ impl<K, V, S: Default, D: Design> BoxedMap<K, V, S, D> {
     /// assert!(DlhtBoxedMap::<String, String>::with_capacity(1000).is_empty());
     /// ```
     pub fn with_capacity(capacity: usize) -> Self {
-        Self::with_capacity_and_hasher(capacity, S::default())
+        Self::with_capacity_and_hasher(capacity, RandomState::default())
     }
 
     /// Makes an empty map with room for `capacity` entries.
@@ -155,7 +155,7 @@ impl<K, V, S: Default, D: Design> BoxedMap<K, V, S, D> {
     /// assert!(DlhtBoxedMap::<String, String>::try_with_capacity(1 << 60).is_err());
     /// ```
     pub fn try_with_capacity(capacity: usize) -> Result<Self, Error> {
-        Ok(Self::of(D::table(IdentityCodec, capacity)?, S::default()))
+        Ok(Self::of(D::table(IdentityCodec, capacity)?, RandomState::default()))
     }
 }
 

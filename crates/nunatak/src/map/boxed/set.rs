@@ -35,7 +35,7 @@ pub struct BoxedSet<K, S = RandomState, D: Design = Dlht> {
     map: BoxedMap<K, (), S, D>,
 }
 
-impl<K, S: Default, D: Design> BoxedSet<K, S, D> {
+impl<K, D: Design> BoxedSet<K, RandomState, D> {
     /// Makes an empty set.
     ///
     /// # Panics
@@ -368,7 +368,7 @@ impl<K: Hash + Eq, S: BuildHasher, D: Design> BoxedSet<K, S, D> {
 
 impl<K, S: Default, D: Design> Default for BoxedSet<K, S, D> {
     fn default() -> Self {
-        Self::new()
+        Self::with_hasher(S::default())
     }
 }
 
@@ -381,7 +381,7 @@ impl<K: Hash + Eq + fmt::Debug, S: BuildHasher, D: Design> fmt::Debug for BoxedS
 impl<K: Hash + Eq, S: BuildHasher + Default, D: Design> FromIterator<K> for BoxedSet<K, S, D> {
     fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
         let keys = keys.into_iter();
-        let mut set = Self::with_capacity(keys.size_hint().0);
+        let mut set = Self::with_capacity_and_hasher(keys.size_hint().0, S::default());
         set.extend(keys);
         set
     }

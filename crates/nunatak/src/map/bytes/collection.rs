@@ -138,7 +138,7 @@ where
     }
 
     fn try_insert(&self, key: Bytes, value: Bytes) -> Result<(), Bytes> {
-        stored(self.try_insert(&key, &value)).map_or(Ok(()), Err)
+        stored(self.try_insert(&key, &value))
     }
 
     fn update(&self, key: &Bytes, value: Bytes) -> Option<Bytes> {
@@ -241,7 +241,7 @@ where
             let before = match &request {
                 Request::Get(key) => self.get(key),
                 Request::Insert(key, value) => stored(self.insert(key, value)),
-                Request::TryInsert(key, value) => stored(self.try_insert(key, value)),
+                Request::TryInsert(key, value) => stored(self.try_insert(key, value)).err(),
                 Request::Update(key, value) => stored(self.update(key, value)),
                 Request::Remove(key) => self.remove(key),
             };

@@ -323,7 +323,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         value
     }
 
-    /// Stores the value if the key is absent, and returns a copy of the present value otherwise.
+    /// Stores the value if the key is absent. The inner error is a copy of the present value.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -331,22 +331,26 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// ```
     /// # use nunatak::TurboBlobMap;
     /// let map = TurboBlobMap::new();
-    /// assert_eq!(map.try_insert(b"a", b"1")?, None);
-    /// assert_eq!(map.try_insert(b"a", b"2")?, Some(b"1".to_vec()));
+    /// assert_eq!(map.try_insert(b"a", b"1")?, Ok(()));
+    /// assert_eq!(map.try_insert(b"a", b"2")?, Err(b"1".to_vec()));
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn try_insert(&self, key: KeyRef<'_, E>, value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub fn try_insert(
+        &self,
+        key: KeyRef<'_, E>,
+        value: &[u8],
+    ) -> Result<Result<(), Vec<u8>>, Error> {
         let guard = self.guard();
         if let Some(present) = self.find_value(&guard, key) {
-            return Ok(Some(E::copy(present)));
+            return Ok(Err(E::copy(present)));
         }
         let fresh = self.entries.store(key, value)?;
         match self.apply_or_insert(&guard, key, fresh.word(), |_| Change::Keep)? {
             None => {
                 fresh.published();
-                Ok(None)
+                Ok(Ok(()))
             }
-            Some(word) => Ok(Some(E::copy(self.value(&guard, word)))),
+            Some(word) => Ok(Err(E::copy(self.value(&guard, word)))),
         }
     }
 
@@ -510,7 +514,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
             return Ok(present);
         }
         let value = make();
-        Ok(self.try_insert(key, &value)?.unwrap_or(value))
+        Ok(self.try_insert(key, &value)?.err().unwrap_or(value))
     }
 
     /// Moves an entry to another place if that frees memory and the key still has this entry; an

@@ -12,7 +12,7 @@ use crate::map::bytes::shadow::DlhtShadowRecordMap;
 use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
 use crate::map::inline::shadow::DlhtShadowMap;
-use crate::mode::{Mode, Shared, SingleThread};
+use crate::mode::{Mode, SingleThread};
 use crate::table::Dlht;
 use crate::table::dlht::{Config, Table};
 use std::sync::Arc;
@@ -28,8 +28,8 @@ use std::sync::Arc;
 /// in which another thread moves the key's own bin, and (changes only) for the moment in which a
 /// snapshot is cut.
 ///
-/// `S` is a `BuildHasher` or [`Modulo`](crate::Modulo). `M` says whether threads share the map
-/// ([`DlhtLocalMap`](crate::DlhtLocalMap) is for one thread).
+/// `S` is a `BuildHasher` or [`Modulo`](crate::Modulo). [`DlhtLocalMap`](crate::DlhtLocalMap) is for
+/// one thread.
 ///
 /// ```
 /// use nunatak::DlhtMap;
@@ -42,7 +42,7 @@ use std::sync::Arc;
 /// });
 /// assert_eq!(map.len(), 2);
 /// ```
-pub type DlhtMap<K, V, S = RandomState, M = Shared> = InlineMap<K, V, S, Dlht<M>>;
+pub type DlhtMap<K, V, S = RandomState> = InlineMap<K, V, S, Dlht>;
 
 /// A [`DlhtMap`] of one thread: the same algorithms without synchronization
 /// (section 3.4.5). It can be sent to another thread, but not shared.
@@ -53,7 +53,7 @@ pub type DlhtMap<K, V, S = RandomState, M = Shared> = InlineMap<K, V, S, Dlht<M>
 /// map.insert(1, 10);
 /// assert_eq!(map.remove(&1), Some(10));
 /// ```
-pub type DlhtLocalMap<K, V, S = RandomState> = DlhtMap<K, V, S, SingleThread>;
+pub type DlhtLocalMap<K, V, S = RandomState> = InlineMap<K, V, S, Dlht<SingleThread>>;
 
 /// A set of keys of at most 8 bytes: a [`DlhtMap`] without values (DLHT's
 /// HashSet mode, section 3.1).
@@ -235,7 +235,9 @@ impl<S> DlhtBuilder<S> {
     ///     DlhtMap::<u64, u64>::builder().initial_bins(3).build();
     /// assert!(matches!(map, Err(Error::InvalidOption { option: "initial_bins", .. })));
     /// ```
-    pub fn build<K: InlineKey, V: Inline, M: Mode>(self) -> Result<DlhtMap<K, V, S, M>, Error>
+    pub fn build<K: InlineKey, V: Inline, M: Mode>(
+        self,
+    ) -> Result<InlineMap<K, V, S, Dlht<M>>, Error>
     where
         S: Hashing,
     {

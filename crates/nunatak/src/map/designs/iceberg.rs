@@ -45,7 +45,7 @@ use core::marker::PhantomData;
 /// });
 /// assert_eq!(map.get_at(&slot), Some((7, 49)));
 /// ```
-pub type IcebergMap<K, V, S = RandomState, B = Blocks> = InlineMap<K, V, S, Iceberg<B>>;
+pub type IcebergMap<K, V, S = RandomState> = InlineMap<K, V, S, Iceberg>;
 
 /// A set of keys of at most 8 bytes: an [`IcebergMap`] without values.
 ///
@@ -54,7 +54,7 @@ pub type IcebergMap<K, V, S = RandomState, B = Blocks> = InlineMap<K, V, S, Iceb
 /// let seen: IcebergSet<u64> = IcebergSet::new();
 /// assert!(seen.insert(7) && !seen.insert(7));
 /// ```
-pub type IcebergSet<K, S = RandomState, B = Blocks> = InlineSet<K, S, Iceberg<B>>;
+pub type IcebergSet<K, S = RandomState> = InlineSet<K, S, Iceberg>;
 
 /// An [`IcebergMap`] of any keys and any values: a slot points to its entry.
 ///
@@ -64,7 +64,7 @@ pub type IcebergSet<K, S = RandomState, B = Blocks> = InlineSet<K, S, Iceberg<B>
 /// ages.insert("Ada".into(), 36);
 /// assert_eq!(ages.get("Ada"), Some(36));
 /// ```
-pub type IcebergBoxedMap<K, V, S = RandomState, B = Blocks> = BoxedMap<K, V, S, Iceberg<B>>;
+pub type IcebergBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Iceberg>;
 
 /// A [`IcebergBoxedMap`] without values: a set of any keys.
 ///
@@ -73,7 +73,7 @@ pub type IcebergBoxedMap<K, V, S = RandomState, B = Blocks> = BoxedMap<K, V, S, 
 /// let seen: IcebergBoxedSet<String> = IcebergBoxedSet::new();
 /// assert!(seen.insert("ice".into()) && seen.contains("ice"));
 /// ```
-pub type IcebergBoxedSet<K, S = RandomState, B = Blocks> = BoxedSet<K, S, Iceberg<B>>;
+pub type IcebergBoxedSet<K, S = RandomState> = BoxedSet<K, S, Iceberg>;
 
 /// Builds an [`IcebergMap`], [`IcebergSet`] or [`IcebergBoxedMap`] with a capacity, a hasher, and
 /// other values for the constants that the paper varies.
@@ -145,8 +145,8 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
     /// level 2 more to level 3.
     ///
     /// ```
-    /// # use nunatak::{Blocks, IcebergMap, RandomState};
-    /// let map: IcebergMap<u64, u64, RandomState, Blocks<32, 4>> =
+    /// # use nunatak::{Blocks, Iceberg, IcebergMap, InlineMap, RandomState};
+    /// let map: InlineMap<u64, u64, RandomState, Iceberg<Blocks<32, 4>>> =
     ///     IcebergMap::<u64, u64>::builder().blocks().build()?;
     /// # assert!(map.is_empty());
     /// # Ok::<(), nunatak::Error>(())
@@ -210,7 +210,7 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
     ///     IcebergMap::<u64, u64>::builder().max_load(1.5).build();
     /// assert!(matches!(map, Err(Error::InvalidOption { option: "max_load", .. })));
     /// ```
-    pub fn build<K: InlineKey, V: Inline>(self) -> Result<IcebergMap<K, V, S, B>, Error>
+    pub fn build<K: InlineKey, V: Inline>(self) -> Result<InlineMap<K, V, S, Iceberg<B>>, Error>
     where
         S: BuildHasher + Send + Sync + 'static,
     {
@@ -230,7 +230,7 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
     /// # assert!(set.is_empty());
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn build_set<K: InlineKey>(self) -> Result<IcebergSet<K, S, B>, Error>
+    pub fn build_set<K: InlineKey>(self) -> Result<InlineSet<K, S, Iceberg<B>>, Error>
     where
         S: BuildHasher + Send + Sync + 'static,
     {
@@ -249,7 +249,7 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
     /// # assert!(map.is_empty());
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn build_boxed<K, V>(self) -> Result<IcebergBoxedMap<K, V, S, B>, Error> {
+    pub fn build_boxed<K, V>(self) -> Result<BoxedMap<K, V, S, Iceberg<B>>, Error> {
         self.check()?;
         let table = Table::new(IdentityCodec, self.config, self.capacity)?;
         Ok(BoxedMap::of(table, self.hasher))
@@ -270,7 +270,7 @@ impl<K: InlineKey, V: Inline> IcebergMap<K, V> {
     }
 }
 
-impl<K, V, S, B> IcebergMap<K, V, S, B>
+impl<K, V, S, B> InlineMap<K, V, S, Iceberg<B>>
 where
     K: InlineKey,
     V: Inline,

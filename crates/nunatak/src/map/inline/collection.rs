@@ -91,6 +91,6 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default, D: HashesWith<S>> Default
     for InlineMap<K, V, S, D>
 {
     fn default() -> Self {
-        Self::new()
+        Self::with_hasher(S::default())
     }
 }

@@ -170,7 +170,7 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default, D: HashesWith<S> + Unshadowe
 {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let entries = entries.into_iter();
-        let mut map = Self::with_capacity(entries.size_hint().0);
+        let mut map = Self::with_capacity_and_hasher(entries.size_hint().0, S::default());
         map.extend(entries);
         map
     }
@@ -213,7 +213,7 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default, D: HashesWith<S> + Unshadowe
 {
     fn clone(&self) -> Self {
         let copy = || -> Result<Self, Error> {
-            let copy = Self::try_with_capacity(self.len())?;
+            let copy = Self::build(S::default(), self.len())?;
             self.snapshot()?.for_each(|(key, value)| {
                 copy.insert(key, value);
             });

@@ -40,7 +40,7 @@ pub struct InlineMap<K, V, S: Hashing = RandomState, D: HashesWith<S> = Dlht> {
     entries: PhantomData<(K, V)>,
 }
 
-impl<K: InlineKey, V: Inline, S: Hashing + Default, D: HashesWith<S>> InlineMap<K, V, S, D> {
+impl<K: InlineKey, V: Inline, D: HashesWith<RandomState>> InlineMap<K, V, RandomState, D> {
     /// Makes an empty map of the design's smallest size.
     ///
     /// # Panics
@@ -82,7 +82,7 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default, D: HashesWith<S>> InlineMap<
     /// assert!(DlhtMap::<u64, u64>::try_with_capacity(1 << 60).is_err());
     /// ```
     pub fn try_with_capacity(capacity: usize) -> Result<Self, Error> {
-        Self::build(S::default(), capacity)
+        Self::build(RandomState::default(), capacity)
     }
 }
 
@@ -118,7 +118,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> InlineMap<K, V, S, D
         }
     }
 
-    fn build(hasher: S, capacity: usize) -> Result<Self, Error> {
+    pub(super) fn build(hasher: S, capacity: usize) -> Result<Self, Error> {
         Ok(Self::of(D::table(hasher.into_codec()?, capacity)?))
     }
 

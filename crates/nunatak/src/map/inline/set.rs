@@ -31,7 +31,7 @@ pub struct InlineSet<K: InlineKey, S: Hashing = RandomState, D: HashesWith<S> + 
     map: InlineMap<K, (), S, D>,
 }
 
-impl<K: InlineKey, S: Hashing + Default, D: HashesWith<S> + Unshadowed> InlineSet<K, S, D> {
+impl<K: InlineKey, D: HashesWith<RandomState> + Unshadowed> InlineSet<K, RandomState, D> {
     /// Makes an empty set.
     ///
     /// # Panics
@@ -84,6 +84,19 @@ impl<K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> InlineSet<K, S, D>
     /// ```
     pub fn with_hasher(hasher: S) -> Self {
         Self { map: InlineMap::with_hasher(hasher) }
+    }
+
+    /// Makes an empty set with room for `capacity` keys, which hashes with `hasher`.
+    ///
+    /// # Panics
+    /// If memory is refused.
+    ///
+    /// ```
+    /// # use nunatak::{DlhtSet, Modulo};
+    /// assert!(DlhtSet::<u64, Modulo>::with_capacity_and_hasher(1000, Modulo).insert(1));
+    /// ```
+    pub fn with_capacity_and_hasher(capacity: usize, hasher: S) -> Self {
+        Self { map: InlineMap::with_capacity_and_hasher(capacity, hasher) }
     }
 
     /// Wraps a map as the set of its keys.
@@ -272,7 +285,7 @@ impl<K: InlineKey, S: Hashing + Default, D: HashesWith<S> + Unshadowed> Default
     for InlineSet<K, S, D>
 {
     fn default() -> Self {
-        Self::new()
+        Self::with_hasher(S::default())
     }
 }
 
@@ -289,7 +302,7 @@ impl<K: InlineKey, S: Hashing + Default, D: HashesWith<S> + Unshadowed> FromIter
 {
     fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
         let keys = keys.into_iter();
-        let mut set = Self::with_capacity(keys.size_hint().0);
+        let mut set = Self::with_capacity_and_hasher(keys.size_hint().0, S::default());
         set.extend(keys);
         set
     }

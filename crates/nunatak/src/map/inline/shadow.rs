@@ -66,7 +66,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
         self.apply_or_insert(key, value, |_| Change::To(word))
     }
 
-    /// Stores the value if the key is absent, and returns the present value otherwise.
+    /// Stores the value if the key is absent. The inner error is the present value.
     ///
     /// # Errors
     /// If the key is hidden; nothing was done.
@@ -74,10 +74,10 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
     /// ```
     /// # use nunatak::DlhtShadowMap;
     /// let map: DlhtShadowMap<u64, u64> = DlhtShadowMap::new();
-    /// assert_eq!((map.try_insert(1, 10), map.try_insert(1, 11)), (Ok(None), Ok(Some(10))));
+    /// assert_eq!((map.try_insert(1, 10), map.try_insert(1, 11)), (Ok(Ok(())), Ok(Err(10))));
     /// ```
-    pub fn try_insert(&self, key: K, value: V) -> Result<Option<V>, Error> {
-        self.apply_or_insert(key, value, |_| Change::Keep)
+    pub fn try_insert(&self, key: K, value: V) -> Result<Result<(), V>, Error> {
+        Ok(self.apply_or_insert(key, value, |_| Change::Keep)?.map_or(Ok(()), Err))
     }
 
     /// Returns the key's value, made and stored first if the key is absent.
@@ -95,7 +95,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
             Some(value) => Ok(value),
             None => {
                 let value = make();
-                Ok(self.try_insert(key, value)?.unwrap_or(value))
+                Ok(self.try_insert(key, value)?.err().unwrap_or(value))
             }
         }
     }
@@ -121,10 +121,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
         loop {
             let attempt = match (f(present.as_ref()), present) {
                 (Compute::Keep, _) | (Compute::Remove, None) => return Ok(present),
-                (Compute::Put(new), None) => match self.try_insert(key, new)? {
-                    None => Ok(()),
-                    newer => Err(newer),
-                },
+                (Compute::Put(new), None) => self.try_insert(key, new)?.map_err(Some),
                 (Compute::Put(new), Some(current)) => {
                     self.replace(key, current, Change::To(new.to_word()))
                 }
@@ -194,7 +191,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
                 let before = match request {
                     Request::Get(key) => self.get(key),
                     Request::Insert(key, value) => self.insert(*key, *value)?,
-                    Request::TryInsert(key, value) => self.try_insert(*key, *value)?,
+                    Request::TryInsert(key, value) => self.try_insert(*key, *value)?.err(),
                     Request::Update(key, value) => self.update(key, *value),
                     Request::Remove(key) => self.remove(key),
                 };
