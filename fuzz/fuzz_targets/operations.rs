@@ -81,7 +81,7 @@ fn on_records(operations: Vec<Operation>) {
             Operation::TryInsert(key, value) => {
                 let key = with_namespace(key);
                 let done = map.try_insert((namespace(key.namespace), &key.bytes), &value);
-                assert_eq!(done, Ok(model.get(&key).cloned().map_or(Ok(()), Err)));
+                assert_eq!(done.clone().map(Result::err), before(model.get(&key)));
                 if done == Ok(Ok(())) {
                     model.insert(key, State::Present(value));
                 }

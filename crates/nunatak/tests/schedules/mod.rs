@@ -405,7 +405,7 @@ where
             spawn(&map, move |map| {
                 for i in 0..15 {
                     let key = 2 * i + thread;
-                    assert!(map.try_insert(key, Counted::new(key)).is_ok());
+                    assert!(map.try_put(key, Counted::new(key)).is_ok());
                     let guard = map.pin();
                     assert_eq!(guard.get(&key).map(|value| value.0), Some(key));
                     drop(guard);
