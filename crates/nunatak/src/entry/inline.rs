@@ -1,11 +1,13 @@
 //! Types that are stored in a word of a slot.
 
+use super::size::{BesideInSlot, Bytes, Size};
 use core::num::NonZero;
 
 /// A type of at most 8 bytes that can be a value of an inline map.
 ///
 /// Implemented for integers, floats, `bool`, `char`, byte arrays, `NonZero`, `Option<NonZero>`,
-/// `()` and pairs that fit. [`inline_as!`](crate::inline_as) implements it for your own type.
+/// `()` and tuples that fit. With the feature `derive`, `#[derive(Inline)]` implements it for your
+/// own type; [`inline_as!`](crate::inline_as) does it by functions.
 ///
 /// ```
 /// use nunatak::entry::Inline;
@@ -14,13 +16,17 @@ use core::num::NonZero;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not stored inline",
     note = "an inline map takes types of at most 8 bytes: integers, floats (as values), `bool`, \
-            `char`, byte arrays, `NonZero`, `Option<NonZero>` and pairs that fit",
-    note = "for a type of your own that fits, see `nunatak::inline_as!`",
+            `char`, byte arrays, `NonZero`, `Option<NonZero>` and tuples that fit",
+    note = "for a type of your own that fits, use `#[derive(Inline)]` (feature `derive`) or \
+            `nunatak::inline_as!`",
     note = "for any other type use `DlhtBoxedMap`, or in a file `durable::TypedMap`"
 )]
 pub trait Inline: Copy + Send + Sync + 'static {
+    /// How many low bytes of the word the type uses: a [`Bytes`](crate::entry::Bytes).
+    type Size: Size;
+
     /// How many low bits of the word the type uses.
-    const BITS: u32;
+    const BITS: u32 = Self::Size::BITS;
 
     /// Converts the value to a word. Bits from [`BITS`](Self::BITS) on are zero.
     fn to_word(self) -> u64;
@@ -59,15 +65,16 @@ pub trait Inline: Copy + Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be the key of an inline map",
     note = "keys of at most 8 bytes are compared as words, so floats are values only",
-    note = "for a type of your own that fits, see `nunatak::inline_as!`",
+    note = "for a type of your own that fits, use `#[derive(Inline, InlineKey)]` (feature `derive`) \
+            or `nunatak::inline_as!`",
     note = "for any other type use `DlhtBoxedMap`, or in a file `durable::TypedMap`"
 )]
 pub trait InlineKey: Inline + Eq {}
 
 macro_rules! integers {
-    ($($integer:ty, $unsigned:ty;)*) => {$(
+    ($($integer:ty, $unsigned:ty, $bytes:literal;)*) => {$(
         impl Inline for $integer {
-            const BITS: u32 = <$integer>::BITS;
+            type Size = Bytes<$bytes>;
 
             #[inline(always)]
             fn to_word(self) -> u64 {
@@ -86,7 +93,7 @@ macro_rules! integers {
         impl InlineKey for $integer {}
 
         impl Inline for NonZero<$integer> {
-            const BITS: u32 = <$integer>::BITS;
+            type Size = Bytes<$bytes>;
 
             #[inline(always)]
             fn to_word(self) -> u64 {
@@ -106,7 +113,7 @@ macro_rules! integers {
         impl InlineKey for NonZero<$integer> {}
 
         impl Inline for Option<NonZero<$integer>> {
-            const BITS: u32 = <$integer>::BITS;
+            type Size = Bytes<$bytes>;
 
             #[inline(always)]
             fn to_word(self) -> u64 {
@@ -124,14 +131,14 @@ macro_rules! integers {
 }
 
 integers! {
-    u8, u8; u16, u16; u32, u32; u64, u64; usize, usize;
-    i8, u8; i16, u16; i32, u32; i64, u64; isize, usize;
+    u8, u8, 1; u16, u16, 2; u32, u32, 4; u64, u64, 8; usize, usize, 8;
+    i8, u8, 1; i16, u16, 2; i32, u32, 4; i64, u64, 8; isize, usize, 8;
 }
 
 macro_rules! as_integers {
-    ($($type:ty, $bits:expr, $to:expr, $from:expr, $is_word:expr;)*) => {$(
+    ($($type:ty, $bytes:literal, $to:expr, $from:expr, $is_word:expr;)*) => {$(
         impl Inline for $type {
-            const BITS: u32 = $bits;
+            type Size = Bytes<$bytes>;
 
             #[inline(always)]
             fn to_word(self) -> u64 {
@@ -155,26 +162,25 @@ macro_rules! as_integers {
 
 as_integers! {
     (), 0, |()| 0, |_| (), |word| word == 0;
-    bool, 8, u64::from, |word| word != 0, |word| word <= 1;
-    char, 32, u64::from, |word| char::from_u32(word as u32).expect("the word of a character"),
+    bool, 1, u64::from, |word| word != 0, |word| word <= 1;
+    char, 4, u64::from, |word| char::from_u32(word as u32).expect("the word of a character"),
         |word| u32::try_from(word).is_ok_and(|word| char::from_u32(word).is_some());
-    f32, 32, |float| float.to_bits().into(), |word| f32::from_bits(word as u32), |word| word >> 32 == 0;
-    f64, 64, f64::to_bits, f64::from_bits, |_| true;
+    f32, 4, |float| float.to_bits().into(), |word| f32::from_bits(word as u32), |word| word >> 32 == 0;
+    f64, 8, f64::to_bits, f64::from_bits, |_| true;
 }
 
 impl InlineKey for () {}
 impl InlineKey for bool {}
 impl InlineKey for char {}
 
-impl<const N: usize> Inline for [u8; N] {
-    const BITS: u32 = {
-        assert!(N <= 8, "a byte array of more than 8 bytes is not stored inline");
-        8 * N as u32
-    };
+impl<const N: usize> Inline for [u8; N]
+where
+    Bytes<N>: Size,
+{
+    type Size = Bytes<N>;
 
     #[inline(always)]
     fn to_word(self) -> u64 {
-        const { assert!(Self::BITS <= 64) };
         let mut bytes = [0; 8];
         bytes[..N].copy_from_slice(&self);
         u64::from_le_bytes(bytes)
@@ -190,17 +196,16 @@ impl<const N: usize> Inline for [u8; N] {
     const EVERY_WORD: bool = N == 8;
 }
 
-impl<const N: usize> InlineKey for [u8; N] {}
+impl<const N: usize> InlineKey for [u8; N] where Bytes<N>: Size {}
 
-impl<A: Inline, B: Inline> Inline for (A, B) {
-    const BITS: u32 = {
-        assert!(A::BITS + B::BITS <= 64, "a pair of more than 8 bytes is not stored inline");
-        A::BITS + B::BITS
-    };
+impl<A: Inline, B: Inline> Inline for (A, B)
+where
+    A::Size: BesideInSlot<B::Size>,
+{
+    type Size = <A::Size as BesideInSlot<B::Size>>::Sum;
 
     #[inline(always)]
     fn to_word(self) -> u64 {
-        const { assert!(Self::BITS <= 64) };
         // `checked_shl`: after a first half of 64 bits the shift would be 64.
         self.0.to_word() | self.1.to_word().checked_shl(A::BITS).unwrap_or(0)
     }
@@ -217,7 +222,48 @@ impl<A: Inline, B: Inline> Inline for (A, B) {
     }
 }
 
-impl<A: InlineKey, B: InlineKey> InlineKey for (A, B) {}
+impl<A: InlineKey, B: InlineKey> InlineKey for (A, B) where (A, B): Inline {}
+
+/// Longer tuples, as pairs of pairs.
+macro_rules! tuples {
+    ($(($first:ident $($rest:ident)+): $image:ty, $of:pat => $to:expr;)*) => {$(
+        impl<$first: Inline, $($rest: Inline),+> Inline for ($first, $($rest),+)
+        where
+            $image: Inline,
+        {
+            type Size = <$image as Inline>::Size;
+
+            #[inline(always)]
+            fn to_word(self) -> u64 {
+                #[allow(non_snake_case, reason = "the names of the types")]
+                let ($first, $($rest),+) = self;
+                <$image>::to_word($to)
+            }
+
+            #[inline(always)]
+            fn from_word(word: u64) -> Self {
+                #[allow(non_snake_case, reason = "the names of the types")]
+                let $of = <$image>::from_word(word);
+                ($first, $($rest),+)
+            }
+
+            fn is_word(word: u64) -> bool {
+                <$image>::is_word(word)
+            }
+        }
+
+        impl<$first: InlineKey, $($rest: InlineKey),+> InlineKey for ($first, $($rest),+)
+        where
+            $image: Inline
+        {
+        }
+    )*};
+}
+
+tuples! {
+    (A B C): (A, (B, C)), (A, (B, C)) => (A, (B, C));
+    (A B C D): (A, (B, (C, D))), (A, (B, (C, D))) => (A, (B, (C, D)));
+}
 
 /// Makes a type of your own inline, by way of another inline type (its image).
 ///
@@ -246,7 +292,7 @@ macro_rules! inline_as {
     };
     (value $type:ty => $image:ty, $to:expr, $from:expr) => {
         impl $crate::entry::Inline for $type {
-            const BITS: u32 = <$image as $crate::entry::Inline>::BITS;
+            type Size = <$image as $crate::entry::Inline>::Size;
 
             #[inline(always)]
             fn to_word(self) -> u64 {
@@ -301,6 +347,8 @@ mod tests {
             round_trips((short, (byte, boolean)));
             round_trips(((), long));
             round_trips((long, ()));
+            round_trips((byte, short, int));
+            round_trips((byte, byte, short, int));
             round_trips((character, int));
             round_trips(NonZero::new(short));
             round_trips(NonZero::new(long | 1).unwrap());

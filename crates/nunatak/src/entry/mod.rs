@@ -20,6 +20,7 @@ mod inline;
 mod integer;
 mod namespace;
 mod record;
+mod size;
 
 pub use blob::Blobs;
 pub(crate) use boxed::{Entry, EntryPtr, Retired, Unpublished};
@@ -31,4 +32,7 @@ pub(crate) use hidden::ListedKey;
 pub use inline::{Inline, InlineKey};
 pub use integer::Integer;
 pub use namespace::{Named, Namespace};
+#[cfg(feature = "derive")]
+pub use nunatak_derive::{Inline, InlineKey};
 pub use record::Records;
+pub use size::{BesideInSlot, Bytes, Size};
