@@ -57,6 +57,9 @@ pub(crate) struct ReportArgs {
     /// Write the page to this file; by default next to the JSON file.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Also write a chart of the throughputs, for a document, to this file.
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) chart: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

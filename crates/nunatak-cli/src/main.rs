@@ -113,6 +113,12 @@ fn draw(args: &ReportArgs) -> Done {
     let report: Report = serde_json::from_str(&json)
         .map_err(|error| format!("{} is no saved run: {error}", args.json.display()))?;
     let html = args.html.clone().unwrap_or_else(|| args.json.with_extension("html"));
+    if let Some(path) = &args.chart {
+        let picture = report::picture::picture(&report);
+        let picture =
+            picture.ok_or("this run measured no throughput, so there is nothing to draw")?;
+        write(path, picture)?;
+    }
     write(&html, report::html::page(&report))?;
     Ok(ExitCode::SUCCESS)
 }

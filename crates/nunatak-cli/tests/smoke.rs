@@ -88,7 +88,9 @@ fn everything_is_measured_and_reported() {
     assert!(rows.iter().any(has_limit));
     assert!(json["limit"]["1"]["reads_mops"].as_f64().is_some_and(|mops| mops > 0.0));
 
-    nunatak(&directory, &["report", "run.json", "--html", "again.html"]);
+    nunatak(&directory, &["report", "run.json", "--html", "again.html", "--chart", "chart.svg"]);
+    let chart = fs::read_to_string(directory.join("chart.svg")).expect("the chart");
+    assert!(chart.starts_with("<svg ") && chart.ends_with("</svg>\n"));
     let page = |name: &str| fs::read_to_string(directory.join(name)).expect("the page");
     assert_eq!(page("run.html"), page("again.html"));
 }

@@ -34,7 +34,7 @@ pub(crate) struct Group {
     pub(crate) marks: Vec<Mark>,
 }
 
-const WIDTH: f64 = 640.0;
+pub(super) const WIDTH: f64 = 640.0;
 const LABELS: f64 = 134.0;
 const VALUES: f64 = 132.0;
 const PLOT: f64 = WIDTH - LABELS - VALUES;
@@ -68,21 +68,34 @@ fn text(class: &str, [x, y]: [f64; 2], anchor: &str, text: &str) -> Markup {
 
 /// Draws horizontal bars in groups, on one scale that begins at zero.
 pub(crate) fn bars(title: &str, groups: &[Group]) -> Markup {
+    svg(title, height(groups), &drawn_bars(groups))
+}
+
+fn height_of(group: &Group) -> f64 {
+    TITLE + group.bars.len() as f64 * STEP + GAP
+}
+
+/// Returns the height of groups of bars.
+pub(super) fn height(groups: &[Group]) -> f64 {
+    groups.iter().map(height_of).sum::<f64>() - GAP
+}
+
+/// The same without the frame.
+pub(super) fn drawn_bars(groups: &[Group]) -> Markup {
     let reach = |bar: &Bar| bar.spread.map_or(bar.value, |(_, max)| max.max(bar.value));
     let longest = groups.iter().flat_map(|group| &group.bars).map(reach).fold(0.0, f64::max);
     let in_sight = |mark: &&Mark| mark.value <= IN_SIGHT * longest;
     let marks = groups.iter().flat_map(|group| &group.marks).filter(in_sight);
     let highest = marks.map(|mark| mark.value).fold(longest, f64::max).max(f64::MIN_POSITIVE);
     let x = |value: f64| LABELS + value / highest * PLOT;
-    let height = |group: &Group| TITLE + group.bars.len() as f64 * STEP + GAP;
     let tops = groups.iter().scan(0.0, |next, group| {
         let top = *next;
-        *next += height(group);
+        *next += height_of(group);
         Some(top)
     });
-    let content = html! {
+    html! {
         @for (group, top) in groups.iter().zip(tops) {
-            @let (first, bottom) = (top + TITLE, top + height(group) - GAP);
+            @let (first, bottom) = (top + TITLE, top + height_of(group) - GAP);
             @let (near, far): (Vec<&Mark>, Vec<&Mark>) = group.marks.iter().partition(in_sight);
             (text("group", [0.0, top + 18.0], "start", &group.title))
             (line("axis", [LABELS; 2], [first - 3.0, bottom]))
@@ -100,8 +113,7 @@ pub(crate) fn bars(title: &str, groups: &[Group]) -> Markup {
                 (draw_bar(bar, first + at as f64 * STEP, x))
             }
         }
-    };
-    svg(title, groups.iter().map(height).sum::<f64>() - GAP, &content)
+    }
 }
 
 /// Returns the alignment of a mark's name, so that the names of two marks do not overlap.

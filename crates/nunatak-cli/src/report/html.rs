@@ -10,7 +10,7 @@ use crate::workloads::{AccessClass, Workload};
 use clap::ValueEnum as _;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-const STYLE: &str = include_str!("page.css");
+pub(super) const STYLE: &str = include_str!("page.css");
 
 pub(crate) fn page(report: &Report) -> String {
     let page = html! {
@@ -89,7 +89,7 @@ fn whole(share: f64) -> String {
 }
 
 /// Returns whether a row is drawn as a bar. The steps of `fill` are drawn as curves.
-fn is_throughput(row: &Row) -> bool {
+pub(super) fn is_throughput(row: &Row) -> bool {
     row.mops.is_some() && row.filled().is_none()
 }
 
@@ -147,7 +147,7 @@ fn throughput(report: &Report) -> Markup {
     section(!rows.is_empty(), "Throughput", lead, &charts(operations.into_iter().map(chart)))
 }
 
-fn throughput_group(report: &Report, rows: &[&Row], threads: usize) -> Group {
+pub(super) fn throughput_group(report: &Report, rows: &[&Row], threads: usize) -> Group {
     let mut rows: Vec<&Row> = rows.iter().filter(|row| row.threads == threads).copied().collect();
     rows.sort_by(|a, b| b.mops.unwrap_or(0.0).total_cmp(&a.mops.unwrap_or(0.0)));
     let bar = |row: &&Row| {

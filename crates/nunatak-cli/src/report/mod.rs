@@ -7,6 +7,7 @@ pub(crate) mod fill;
 pub(crate) mod format;
 pub(crate) mod html;
 mod parts;
+pub(crate) mod picture;
 pub(crate) mod terminal;
 
 use crate::experiments::figure::Figure;
