@@ -66,8 +66,12 @@ fn from_number(_number: u8) -> Instruction {
 fn detect() -> Instruction {
     #[cfg(target_arch = "x86_64")]
     let found = {
-        let has_leaf = core::arch::x86_64::__cpuid(0).eax >= 7;
-        let features = if has_leaf { core::arch::x86_64::__cpuid_count(7, 0).ebx } else { 0 };
+        #[allow(unused_unsafe, reason = "newer compilers know that these are safe")]
+        // SAFETY: every processor of 64 bits has the instruction.
+        let features = unsafe {
+            let has_leaf = core::arch::x86_64::__cpuid(0).eax >= 7;
+            if has_leaf { core::arch::x86_64::__cpuid_count(7, 0).ebx } else { 0 }
+        };
         if features >> 24 & 1 != 0 {
             Instruction::Clwb
         } else if features >> 23 & 1 != 0 {
