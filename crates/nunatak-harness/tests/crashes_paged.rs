@@ -3,9 +3,10 @@
 #![cfg(target_os = "linux")]
 
 use nunatak::durable::{
-    InFile, PeaBlobMap, PeaMap, Persistency, Simulation, TurboBlobMap, TurboMap,
+    IcebergBlobMap, InFile, InPages, PeaBlobMap, PeaMap, Persistency, Simulation, TurboBlobMap,
+    TurboMap,
 };
-use nunatak::{Pea, Turbo};
+use nunatak::{Iceberg, Pea, Turbo};
 use nunatak_harness::crashable::Crashable;
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
@@ -111,6 +112,7 @@ fn crashed_histories_are_linearizable<M: Crashable>() {
 fn blobs_are_kept_until_a_sync() {
     blobs_are_kept_for_power_cuts::<InFile<Turbo>>();
     blobs_are_kept_for_power_cuts::<InFile<Pea>>();
+    blobs_are_kept_for_power_cuts::<InPages<Iceberg>>();
 }
 
 /// Makes tests of the named functions for a map.
@@ -143,4 +145,5 @@ crash_suite!(pea, PeaMap<u64, u64>, and segments_and_extents processes_that_sync
 crash_suite!(turbo, TurboMap<u64, u64>, and segments_and_extents processes_that_sync_nothing);
 // Opening these maps after a crash syncs them.
 crash_suite!(blobs, TurboBlobMap, and);
+crash_suite!(iceberg_blobs, IcebergBlobMap, and segments_and_extents);
 crash_suite!(pea_blobs, PeaBlobMap, and segments_and_extents);

@@ -107,6 +107,7 @@ pub(crate) enum Kind {
     Turbo = 4,
     TurboBlobs = 5,
     PeaBlobs = 6,
+    IcebergBlobs = 7,
 }
 
 /// This bit of a kind's number says that the file has a [schema](super::schema_block). A library that
