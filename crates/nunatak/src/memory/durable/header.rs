@@ -110,6 +110,13 @@ pub(crate) enum Kind {
     IcebergBlobs = 7,
 }
 
+impl Kind {
+    /// Whether the parts `Front` and `Back` are buckets, whose headers recovery builds again.
+    pub(super) fn has_buckets(self) -> bool {
+        !matches!(self, Self::Iceberg | Self::IcebergBlobs)
+    }
+}
+
 /// This bit of a kind's number says that the file has a [schema](super::schema_block). A library that
 /// knows no schemas takes the number for an unknown kind.
 const HAS_SCHEMA: u64 = 1 << 32;
