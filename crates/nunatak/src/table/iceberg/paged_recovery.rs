@@ -6,7 +6,7 @@
 //! finder learns of all pairs when they are where they belong.
 
 use super::geometry::{BlockSizes, Geometry, Phase, State};
-use super::recovery::Found;
+use super::recovery::{Found, held, most_rows};
 use super::yard::Yard;
 use super::{Config, Table};
 use crate::error::{Error, FileError};
@@ -84,17 +84,22 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Paged> {
             ReservedArray::within(&medium, Part::Segments, 1, 1)?;
         // Relaxed, as all loads here: no map has the table yet.
         let (word, said) = (root.at(0).load_first(Relaxed), root.at(0).load_second(Relaxed));
-        let (phase, rows) =
-            State::of_root(word).ok_or_else(|| corrupt("the number of rows is none"))?;
-        let holds = |rows| holds::<B>(medium.pool(), columns, rows);
-        let (phase, rows) = match phase {
-            // As in a medium that copies nothing.
-            Phase::Doubling if !holds(rows) && holds(rows / 2) => (Phase::Stable, rows / 2),
-            Phase::Halving if !holds(2 * rows) => (Phase::Stable, rows),
-            other => (other, rows),
-        };
+        let pool = medium.pool();
+        let holds = |rows| holds::<B>(pool, columns, rows);
+        let root_word = State::of_root(word)
+            .map(|(phase, rows)| held(phase, rows, holds))
+            .ok_or_else(|| corrupt("the number of rows is none"))
+            .and_then(|(phase, rows)| match holds(rows) {
+                true => Ok((phase, rows)),
+                false => Err(corrupt("rows are not in the file")),
+            });
+        let most = || (Phase::Stable, most_rows(holds));
+        let named = pool.tolerate(root_word, most)?;
+        // The root word has no checksum but that of its page, which was read above.
+        let is_lost = pool.forced().is_some() && pool.damage().is_some();
+        let (phase, rows) = if is_lost { most() } else { named };
         if !holds(rows) {
-            return Err(corrupt("rows are not in the file"));
+            return Err(corrupt("not even a row is in the file"));
         }
         let present = if phase == Phase::Halving { 2 * rows } else { rows };
         let mut table = Self::within_root(medium, Some(root), codec, config, (columns, present))?;
@@ -102,6 +107,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Paged> {
             let state = State::new(rows, !table.front.is_fast());
             table.state = crate::sync::AtomicU64::new(state.0);
         }
+        let present = if is_lost { table.likely_rows(present) } else { present };
         // A file may be closed in the middle of a resize.
         let said = (was_closed && phase == Phase::Stable).then_some(said);
         let recovery = table.recover_pages(present, said, finder)?;
@@ -156,11 +162,12 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Paged> {
             Some(_) => recovery.items = self.len(),
             None => self.restoring.add(self.len()),
         }
-        take_back_at_open(self, |replaced, found| {
+        let taken_back = take_back_at_open(self, |replaced, found| {
             if let Some(finder) = finder {
                 replaced.tell(found, &**finder);
             }
-        })?;
+        });
+        self.pool().tolerate(taken_back, || ())?;
         if let Some(finder) = finder {
             finder.end();
         }

@@ -70,6 +70,23 @@ pub(super) fn is_same<P: HashCodec>(one: (u64, u64), other: (u64, u64)) -> bool 
     one.0 == other.0 && (P::WORDS_ARE_KEYS || one.1 == other.1)
 }
 
+/// Returns the most rows that a file has slots for.
+pub(super) fn most_rows(holds: impl Fn(u64) -> bool) -> u64 {
+    (0..u64::BITS - 1).map(|bits| 1 << bits).take_while(|&rows| holds(rows)).last().unwrap_or(1)
+}
+
+/// Returns the phase and the rows of a table whose resize may have been named only, or may have
+/// ended.
+pub(super) fn held(phase: Phase, rows: u64, holds: impl Fn(u64) -> bool) -> (Phase, u64) {
+    match phase {
+        // The larger size was only named durably, so nothing has been removed from the smaller one.
+        Phase::Doubling if !holds(rows) && holds(rows / 2) => (Phase::Stable, rows / 2),
+        // The other half was given back after all of it had been moved.
+        Phase::Halving if !holds(2 * rows) => (Phase::Stable, rows),
+        other => (other, rows),
+    }
+}
+
 /// A key in the back yard.
 #[derive(Debug, Clone, Copy)]
 struct Behind {
@@ -131,22 +148,12 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
                 bytes_of(rows, slots).is_some_and(|bytes| bytes <= pool.bytes_of(part) as u64)
             })
         };
-        // As many rows as there are slots for.
         let root = pool
             .checked_root()
             .and_then(|root| State::of_root(root).ok_or(corrupt("the number of rows is none")));
         let is_lost = root.is_err();
-        let most =
-            || (0..u64::BITS - 1).map(|bits| 1 << bits).take_while(|&rows| holds(rows)).last();
-        let (phase, rows) = pool.tolerate(root, || (Phase::Stable, most().unwrap_or(1)))?;
-        let (phase, rows) = match phase {
-            // The larger size was only named durably, so nothing has been removed from the smaller
-            // one.
-            Phase::Doubling if !holds(rows) && holds(rows / 2) => (Phase::Stable, rows / 2),
-            // The other half was given back after all of it had been moved.
-            Phase::Halving if !holds(2 * rows) => (Phase::Stable, rows),
-            other => (other, rows),
-        };
+        let (phase, rows) = pool.tolerate(root, || (Phase::Stable, most_rows(holds)))?;
+        let (phase, rows) = held(phase, rows, holds);
         if !holds(rows) {
             let expected = bytes_of(rows, B::FRONT + B::BACK).unwrap_or(u64::MAX);
             return Err(FileError::Truncated { bytes: pool.file_bytes(), expected }.into());
@@ -163,25 +170,6 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         let is_settled = was_closed && phase == Phase::Stable;
         let recovery = table.recover(present, threads.max(1), is_settled)?;
         Ok((table, Recovery { was_closed, ..recovery }))
-    }
-
-    /// Finds the number of rows for which most pairs are where their keys belong, and makes it the
-    /// table's: a damaged file has lost it.
-    fn likely_rows(&mut self, most: u64) -> u64 {
-        let mut best = (0, most);
-        for bits in 0..=most.ilog2() {
-            let state = State::new(1 << bits, !self.front.is_fast());
-            let blocks = 0..self.geometry.blocks(state.rows() - 1);
-            let pairs = blocks.flat_map(|block| (0..B::FRONT).map(move |slot| (block, slot)));
-            let is_right = |&(block, slot): &(usize, usize)| {
-                let tag = self.front.slot(block, slot).load_first(Relaxed);
-                let hash = self.hash_at(block, tag);
-                self.codec.is_tag(tag) && self.geometry.block(hash, state.mask()) == block
-            };
-            best = best.max((pairs.filter(is_right).count(), state.rows()));
-        }
-        self.state = crate::sync::AtomicU64::new(State::new(best.1, !self.front.is_fast()).0);
-        best.1
     }
 
     /// Builds everything that is not durable, and repairs the table after a crash.
@@ -254,6 +242,25 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
 }
 
 impl<P: HashCodec, B: BlockSizes, M: InPool> Table<P, B, M> {
+    /// Finds the number of rows for which most pairs are where their keys belong, and makes it the
+    /// table's: a damaged file has lost it.
+    pub(super) fn likely_rows(&mut self, most: u64) -> u64 {
+        let mut best = (0, most);
+        for bits in 0..=most.ilog2() {
+            let state = State::new(1 << bits, !self.front.is_fast());
+            let blocks = 0..self.geometry.blocks(state.rows() - 1);
+            let pairs = blocks.flat_map(|block| (0..B::FRONT).map(move |slot| (block, slot)));
+            let is_right = |&(block, slot): &(usize, usize)| {
+                let tag = self.front.slot(block, slot).load_first(Relaxed);
+                let hash = self.hash_at(block, tag);
+                self.codec.is_tag(tag) && self.geometry.block(hash, state.mask()) == block
+            };
+            best = best.max((pairs.filter(is_right).count(), state.rows()));
+        }
+        self.state = crate::sync::AtomicU64::new(State::new(best.1, !self.front.is_fast()).0);
+        best.1
+    }
+
     pub(super) fn corrupt_at(&self, what: &'static str, place: Place) -> Error {
         let error = FileError::corrupt(what).into();
         match place {
