@@ -131,7 +131,7 @@ pub type PeaBlobMap = FileMap<BlobsInFile<InFile<Pea>>>;
 /// ```
 pub type IcebergBlobMap = FileMap<BlobsInFile<InPages<Iceberg>>>;
 
-/// The content of a [`TurboBlobMap`] or a [`PeaBlobMap`]: byte strings, and the places of the file
+/// The content of a [`TurboBlobMap`], [`PeaBlobMap`] or [`IcebergBlobMap`]: byte strings, and the places of the file
 /// that they take. `D` is the table's design.
 ///
 /// ```
