@@ -231,7 +231,9 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                 }
             }
             let block = self.geometry.block(hash, state.mask());
-            if M::IS_PAGED && self.front.make_writable(block).is_err() {
+            let is_writable =
+                || seeded(Bug::ChangedPageNotCopied) || self.front.make_writable(block).is_ok();
+            if M::IS_PAGED && !is_writable() {
                 drop(pin);
                 self.make_room_for_copies();
                 return Err(Obstacle::Gone);

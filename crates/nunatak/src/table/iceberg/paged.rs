@@ -12,6 +12,7 @@ use super::yard::Yard;
 use crate::error::Error;
 use crate::hash::HashCodec;
 use crate::memory::{Medium, MemoryUsage, ReservedArray};
+use crate::seeded::{Bug, seeded};
 use crate::sync::{OpPin, Ordering, Shared};
 #[cfg(durable)]
 use crate::table::shared::undo_log::UndoLog;
@@ -39,7 +40,9 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         let Some(root) = &self.root else { return self.medium.set_root(word) };
         // Release: as every store to a medium.
         self.medium.store_first(root.at(0), word, Ordering::Release);
-        self.medium.flush(root.address(0), 1);
+        if !seeded(Bug::RootPairUnflushed) {
+            self.medium.flush(root.address(0), 1);
+        }
         self.medium.fence();
     }
 
