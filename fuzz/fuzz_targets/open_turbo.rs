@@ -2,75 +2,26 @@
 //! `verify` says whether it is sound.
 #![no_main]
 
+mod files;
+
+use files::{damaged, killed_and_closed, open};
 use libfuzzer_sys::fuzz_target;
-use nunatak::Error;
-use nunatak::durable::{Options, Persistency, Simulation, TurboBlobMap, TurboMap};
+use nunatak::durable::{Options, TurboMap};
 use std::sync::LazyLock;
 
-fn small() -> Options {
-    Options::new().shards(2)
-}
-
-fn key(n: u8) -> Vec<u8> {
-    vec![n; 1 + usize::from(n) % 20]
-}
-
-/// Files of numbers and of byte strings: each after a kill, and closed.
-static WHOLE: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
-    let numbers = Simulation::new(Persistency::Pages);
-    let map: TurboMap<u64, u64> = numbers.create(&small()).expect("a map");
-    (0..60).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
-    let killed = numbers.crash(numbers.moment()).latest();
-    drop(map);
-    let closed = numbers.crash(numbers.moment()).latest();
-    let bytes = Simulation::new(Persistency::Pages);
-    let map: TurboBlobMap = bytes.create(&small()).expect("a map");
-    (0..60).for_each(|n| assert_eq!(map.put(&key(n), &[n; 300]), Ok(false)));
-    assert_eq!(map.put(b"long", &[7; 100_000]), Ok(false));
-    let killed_bytes = bytes.crash(bytes.moment()).latest();
-    drop(map);
-    [killed, closed, killed_bytes, bytes.crash(bytes.moment()).latest()]
+/// A file after a kill, and closed.
+static WHOLE: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
+    killed_and_closed(&Options::new().shards(2), |map: &TurboMap<u64, u64>| {
+        (0..60).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+    })
 });
-
-fn expect_or_refusal<T>(opened: Result<T, Error>) -> Option<T> {
-    match opened {
-        Ok(map) => Some(map),
-        Err(Error::File(_) | Error::CapacityOverflow | Error::OutOfMemory { .. }) => None,
-        Err(other) => panic!("{other}"),
-    }
-}
 
 fuzz_target!(|data: &[u8]| {
     let Some((&first, patches)) = data.split_first() else { return };
-    let which = usize::from(first % 4);
-    let mut image = WHOLE[which].clone();
-    for patch in patches.chunks_exact(11) {
-        let place = u32::from_le_bytes([patch[0], patch[1], patch[2], 0]) as usize * 8;
-        let at = place % image.len();
-        image[at..at + 8].copy_from_slice(&patch[3..11]);
-    }
-    // The file is one after a power cut, or one that a killed process has left.
-    let cut = Simulation::of(&image, Persistency::Pages);
-    let simulation = if first & 4 == 0 { cut } else { cut.of_killed() };
-    if which < 2 {
-        let opened: Result<TurboMap<u64, u64>, Error> = simulation.open(&Options::new());
-        let Some(map) = expect_or_refusal(opened) else { return };
-        let is_sound = map.verify().is_ok();
-        (0..100).for_each(|key| assert!(map.insert(key, key).is_ok()));
-        (0..100).step_by(3).for_each(|key| assert!(map.remove(&key).is_ok()));
-        assert!(!is_sound || map.verify() == Ok(map.len()));
-    } else {
-        let opened: Result<TurboBlobMap, Error> = simulation.open(&Options::new());
-        let Some(map) = expect_or_refusal(opened) else { return };
-        let is_sound = map.verify().is_ok();
-        // A damaged file may claim more data than there is room for. Then the map refuses changes.
-        for n in 0..100 {
-            let _ = map.put(&key(n), &[n; 70]);
-        }
-        for n in (0..100).step_by(3) {
-            let _ = map.delete(&key(n));
-        }
-        let _ = map.shrink_to_fit();
-        assert!(!is_sound || map.verify() == Ok(map.len()));
-    }
+    let simulation = damaged(&WHOLE[usize::from(first & 1)], first & 4 != 0, patches);
+    let Some(map): Option<TurboMap<u64, u64>> = open(&simulation) else { return };
+    let is_sound = map.verify().is_ok();
+    (0..100).for_each(|key| assert!(map.insert(key, key).is_ok()));
+    (0..100).step_by(3).for_each(|key| assert!(map.remove(&key).is_ok()));
+    assert!(!is_sound || map.verify() == Ok(map.len()));
 });

@@ -20,7 +20,8 @@ fn ends_with(code: i32, arguments: &[&str], directory: &Path) -> (String, String
     (out, error)
 }
 
-const MAPS: [&str; 6] = ["iceberg", "pea", "pea-multi", "turbo", "turbo-blobs", "pea-blobs"];
+const MAPS: [&str; 7] =
+    ["iceberg", "pea", "pea-multi", "turbo", "turbo-blobs", "pea-blobs", "iceberg-blobs"];
 
 #[test]
 fn pairs_are_stored_and_found() {
@@ -82,6 +83,7 @@ fn dump_and_restore(map: &str) {
     let load = ["load", "a.map", "pairs.tsv", "--map", map];
     let (name, new) = match map {
         "pea" => ("Pea Hash,", "5000 keys were new"),
+        "iceberg-blobs" => ("IcebergHT of byte strings, byte-string", "5000 keys were new"),
         "pea-blobs" => ("Pea Hash of byte strings, byte-string", "5000 keys were new"),
         "turbo-blobs" => ("TurboHash of byte strings, byte-string", "5000 keys were new"),
         "turbo" => ("TurboHash,", "5000 keys were new"),

@@ -1,7 +1,7 @@
 //! Crashes of atomic batches, at every instant: all changes are there, or none.
 #![cfg(target_os = "linux")]
 
-use nunatak::durable::{PeaBlobMap, PeaMap, Persistency, TurboBlobMap, TurboMap};
+use nunatak::durable::{IcebergBlobMap, PeaBlobMap, PeaMap, Persistency, TurboBlobMap, TurboMap};
 use nunatak_harness::crashes::{
     Batched, Batches, Thoroughness, batches, crash_history, short_batches,
 };
@@ -45,4 +45,5 @@ macro_rules! crash_suite {
 crash_suite!(pea, PeaMap<u64, u64>, [short_batches_in_persistent_memory short_batches_in_the_page_cache histories]);
 crash_suite!(turbo, TurboMap<u64, u64>, [short_batches_in_persistent_memory short_batches_in_the_page_cache histories]);
 crash_suite!(pea_blobs, PeaBlobMap, [short_batches_in_persistent_memory short_batches_in_the_page_cache histories]);
+crash_suite!(iceberg_blobs, IcebergBlobMap, [short_batches_in_persistent_memory short_batches_in_the_page_cache histories]);
 crash_suite!(turbo_blobs, TurboBlobMap, [short_batches_in_persistent_memory short_batches_in_the_page_cache histories]);

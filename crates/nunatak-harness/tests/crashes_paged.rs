@@ -3,14 +3,16 @@
 #![cfg(target_os = "linux")]
 
 use nunatak::durable::{
-    InFile, PeaBlobMap, PeaMap, Persistency, Simulation, TurboBlobMap, TurboMap,
+    BlobDesign, BlobsInFile, FileMap, IcebergBlobMap, InFile, InPages, PeaBlobMap, PeaMap,
+    Persistency, Simulation, TurboBlobMap, TurboMap,
 };
-use nunatak::{Pea, Turbo};
+use nunatak::{Iceberg, Pea, Turbo};
 use nunatak_harness::crashable::Crashable;
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
-    Action, Contents, Thoroughness, blobs_are_kept_for_power_cuts, crash_history, history,
-    killed_again_and_again, short_operations, short_operations_after_a_sync, small_options,
+    Action, Contents, Thoroughness, blobs_are_kept_for_power_cuts, colliding, crash_history,
+    history, killed_again_and_again, short_operations, short_operations_after_a_sync,
+    small_options,
 };
 use std::time::Duration;
 
@@ -111,6 +113,32 @@ fn crashed_histories_are_linearizable<M: Crashable>() {
 fn blobs_are_kept_until_a_sync() {
     blobs_are_kept_for_power_cuts::<InFile<Turbo>>();
     blobs_are_kept_for_power_cuts::<InFile<Pea>>();
+    blobs_are_kept_for_power_cuts::<InPages<Iceberg>>();
+}
+
+/// Checks crashes of byte strings in chains. `chained` returns how many of a map's are there.
+fn chained_byte_strings<D: BlobDesign>(chained: impl Fn(&D::Stats) -> usize) {
+    let simulation = Simulation::new(Persistency::Pages);
+    let map: FileMap<BlobsInFile<D>> = simulation.create(&small_options()).unwrap();
+    let is_insert = |action: &Action| matches!(action, Action::Insert(..));
+    colliding().into_iter().take_while(is_insert).for_each(|action| action.run(&map));
+    let found = chained(&map.stats());
+    assert!(found > 40, "{found} of {} are in chains", map.len());
+    let few = Thoroughness { images: 2, moments: 47, ..SOME_IMAGES };
+    for persistency in [Persistency::Lines, Persistency::Pages] {
+        let images = crash_history::<FileMap<BlobsInFile<D>>>(&colliding(), persistency, few);
+        assert!(images > 20, "{images}");
+    }
+}
+
+#[test]
+fn byte_strings_in_chains_of_pea_hash() {
+    chained_byte_strings::<InFile<Pea>>(|stats| stats.chained);
+}
+
+#[test]
+fn byte_strings_in_level_three() {
+    chained_byte_strings::<InPages<Iceberg>>(|stats| stats.levels[2]);
 }
 
 /// Makes tests of the named functions for a map.
@@ -143,4 +171,5 @@ crash_suite!(pea, PeaMap<u64, u64>, and segments_and_extents processes_that_sync
 crash_suite!(turbo, TurboMap<u64, u64>, and segments_and_extents processes_that_sync_nothing);
 // Opening these maps after a crash syncs them.
 crash_suite!(blobs, TurboBlobMap, and);
+crash_suite!(iceberg_blobs, IcebergBlobMap, and segments_and_extents);
 crash_suite!(pea_blobs, PeaBlobMap, and segments_and_extents);

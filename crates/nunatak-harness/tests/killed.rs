@@ -2,7 +2,8 @@
 #![cfg(target_os = "linux")]
 
 use nunatak::durable::{
-    Durability, InFile, Map, Options, PeaBlobMap, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
+    Durability, IcebergBlobMap, InFile, Map, Options, PeaBlobMap, PeaMap, PeaMultiMap,
+    TurboBlobMap, TurboMap,
 };
 use nunatak::{Blocks, Error, Iceberg};
 use nunatak_harness::Random;
@@ -31,6 +32,7 @@ const PEA: &str = "NUNATAK_KILLED_PEA";
 const TURBO: &str = "NUNATAK_KILLED_TURBO";
 
 /// Tells the child to use a map of byte strings.
+const ICEBERG: &str = "NUNATAK_KILLED_ICEBERG";
 const BLOBS: &str = "NUNATAK_KILLED_BLOBS";
 
 /// Tells the child to use a map of many values.
@@ -220,7 +222,11 @@ fn child() {
         None => options,
     };
     let is_told = |name| std::env::var_os(name).is_some();
-    if is_told(BATCHES) && is_told(BLOBS) && is_told(PEA) {
+    if is_told(BATCHES) && is_told(ICEBERG) {
+        operate_for_ever::<Batched<IcebergBlobMap>>(directory, &options);
+    } else if is_told(ICEBERG) {
+        operate_for_ever::<IcebergBlobMap>(directory, &options);
+    } else if is_told(BATCHES) && is_told(BLOBS) && is_told(PEA) {
         operate_for_ever::<Batched<PeaBlobMap>>(directory, &options);
     } else if is_told(BATCHES) && is_told(PEA) {
         operate_for_ever::<Batched<PeaMap<u64, u64>>>(directory, &options);
@@ -266,6 +272,8 @@ fn a_killed_process_loses_nothing() {
     kill_again_and_again::<TurboMap<u64, u64>>(scaled(30), &[TURBO, JOURNAL]);
     kill_again_and_again::<TurboBlobMap>(scaled(60), &[BLOBS]);
     kill_again_and_again::<TurboBlobMap>(scaled(30), &[BLOBS, JOURNAL]);
+    kill_again_and_again::<IcebergBlobMap>(scaled(60), &[ICEBERG]);
+    kill_again_and_again::<IcebergBlobMap>(scaled(30), &[ICEBERG, JOURNAL]);
     kill_again_and_again::<PeaBlobMap>(scaled(60), &[BLOBS, PEA]);
     kill_again_and_again::<PeaBlobMap>(scaled(30), &[BLOBS, PEA, JOURNAL]);
     kill_again_and_again::<Batched<PeaMap<u64, u64>>>(scaled(40), &[BATCHES, PEA]);
@@ -273,6 +281,8 @@ fn a_killed_process_loses_nothing() {
     kill_again_and_again::<Batched<TurboMap<u64, u64>>>(scaled(40), &[BATCHES, TURBO]);
     kill_again_and_again::<Batched<TurboBlobMap>>(scaled(40), &[BATCHES]);
     kill_again_and_again::<Batched<TurboBlobMap>>(scaled(20), &[BATCHES, JOURNAL]);
+    kill_again_and_again::<Batched<IcebergBlobMap>>(scaled(40), &[BATCHES, ICEBERG]);
+    kill_again_and_again::<Batched<IcebergBlobMap>>(scaled(20), &[BATCHES, ICEBERG, JOURNAL]);
     kill_again_and_again::<Batched<PeaBlobMap>>(scaled(40), &[BATCHES, BLOBS, PEA]);
     kill_again_and_again::<Batched<PeaBlobMap>>(scaled(20), &[BATCHES, BLOBS, PEA, JOURNAL]);
     kill_again_and_again::<Multi>(scaled(60), &[MULTI]);

@@ -1,9 +1,11 @@
-//! Seeded bugs in the durability of Pea Hash and TurboHash: a crash test shows each. (One test,
+//! Seeded bugs in the durability of tables whose pages are copied: a crash test shows each. (One test,
 //! since a bug is set for the whole process.)
 #![cfg(all(nunatak_seeded_bugs, target_os = "linux"))]
 
 use nunatak::Turbo;
-use nunatak::durable::{InFile, PeaBlobMap, PeaMap, Persistency, TurboBlobMap, TurboMap};
+use nunatak::durable::{
+    IcebergBlobMap, InFile, PeaBlobMap, PeaMap, Persistency, TurboBlobMap, TurboMap,
+};
 use nunatak::seeded::{Bug, seed};
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
@@ -74,6 +76,13 @@ fn is_found<M: Batches>(persistency: Persistency, bug: Bug) -> bool {
         seed(None);
         return found;
     }
+    if bug == Bug::RootPairUnflushed {
+        // The table of IcebergHT doubles after the sync.
+        let before = (0..120).map(|key| Action::Insert(key, key + 1)).chain([Action::Sync]);
+        let all: Vec<Action> =
+            before.chain((120..160).map(|key| Action::Insert(key, key + 1))).collect();
+        return is_found_in(&all, GLANCE);
+    }
     if bug == Bug::ParentUnfenced {
         // After a split the same thread does nothing that would hide the missing fence.
         let inserts = (0..40).map(|key| Action::Insert(key, key + 1));
@@ -87,14 +96,20 @@ fn is_found<M: Batches>(persistency: Persistency, bug: Bug) -> bool {
         || is_found_in(&history(2, 400, 250), GLANCE)
 }
 
-/// Returns the bugs that no history shows, including the bug of reads if no history of threads
-/// shows it.
+/// Returns the bugs that no history shows, including those of batches, and the bug of reads if no
+/// history of threads shows it.
 fn missed_of<M: Batches>(bugs: &[(Persistency, Bug)]) -> Vec<Bug> {
-    let begin = std::time::Instant::now();
     let of_histories = bugs.iter().map(|&(persistency, bug)| (Some(persistency), bug));
     let of_batches = OF_BATCHES.map(|bug| (Some(Persistency::Lines), bug));
-    let all = of_histories.chain(of_batches).chain([(None, Bug::ReadUnpersisted)]);
-    let missed = all.filter(|&(persistency, bug)| {
+    missed_among::<M>(of_histories.chain(of_batches).chain([(None, Bug::ReadUnpersisted)]))
+}
+
+/// Returns the bugs that no history shows; those without a persistency are shown by threads.
+fn missed_among<M: Batches>(
+    bugs: impl IntoIterator<Item = (Option<Persistency>, Bug)>,
+) -> Vec<Bug> {
+    let begin = std::time::Instant::now();
+    let missed = bugs.into_iter().filter(|&(persistency, bug)| {
         let found = match persistency {
             Some(persistency) => is_found::<M>(persistency, bug),
             None => is_found_by_threads::<M>(bug),
@@ -160,10 +175,20 @@ fn seeded_bugs_are_found() {
         (Pages, Bug::PlaceNotKept),
         (Pages, Bug::SyncOmitted),
     ];
+    let of_iceberg_blobs = [
+        (Lines, Bug::RootPairUnflushed),
+        (Lines, Bug::RemoveUnflushed),
+        (Pages, Bug::ChangedPageNotCopied),
+        (Pages, Bug::TornVersionsKept),
+    ];
     let mut missed = missed_of::<PeaMap<u64, u64>>(&of_pea);
     missed.extend(missed_of::<TurboMap<u64, u64>>(&of_turbo));
     missed.extend(missed_of::<TurboBlobMap>(&of_blobs));
     missed.extend(missed_of::<PeaBlobMap>(&of_blobs));
+    // Their log of batches and their reads are those of the maps above, and of `IcebergMap`.
+    let of_iceberg_blobs = of_blobs.into_iter().chain(of_iceberg_blobs);
+    let of_iceberg_blobs = of_iceberg_blobs.map(|(persistency, bug)| (Some(persistency), bug));
+    missed.extend(missed_among::<IcebergBlobMap>(of_iceberg_blobs));
     let _ = std::panic::take_hook();
     assert!(missed.is_empty(), "not found: {missed:?}");
 }

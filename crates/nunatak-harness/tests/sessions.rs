@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use nunatak::durable::{
-    InFile, Map, Options, PeaBlobMap, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
+    IcebergBlobMap, InFile, Map, Options, PeaBlobMap, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
 };
 use nunatak::{Blocks, Iceberg};
 use nunatak_harness::Random;
@@ -80,6 +80,7 @@ fn what_a_session_leaves_is_not_taken_for_pairs() {
     lives_on::<TurboMap<u64, u64>>("turbo");
     lives_on::<TurboBlobMap>("turbo-blobs");
     lives_on::<PeaBlobMap>("pea-blobs");
+    lives_on::<IcebergBlobMap>("iceberg-blobs");
 }
 
 #[test]

@@ -132,6 +132,8 @@ pub enum Bug {
     BlobUnflushed,
     BlobUnfenced,
     BlobsNotFound,
+    RootPairUnflushed,
+    ChangedPageNotCopied,
     UndoUnflushed,
     UndoUnfenced,
     UndoLengthUnfenced,

@@ -2,10 +2,10 @@
 #![cfg(all(target_os = "linux", not(modelled)))]
 
 use nunatak::durable::{
-    AtomicBatches, BlobDesign, BlobsInFile, Durability, FileMap, InFile, Map, Options, Persistency,
-    Simulation, TurboBlobMap,
+    AtomicBatches, BlobDesign, BlobsInFile, Durability, FileMap, InFile, InPages, Map, Options,
+    Persistency, Simulation, TurboBlobMap,
 };
-use nunatak::{Error, FileError, Pea, Turbo};
+use nunatak::{Error, FileError, Iceberg, Pea, Turbo};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -116,6 +116,7 @@ fn are_byte_strings_changed<D: BlobDesign>() {
 #[test]
 fn byte_strings_are_changed_together() {
     for_both([are_byte_strings_changed::<InFile<Pea>>, are_byte_strings_changed::<InFile<Turbo>>]);
+    are_byte_strings_changed::<InPages<Iceberg>>();
 }
 
 /// A batch in whose middle the caller's code panics leaves its log behind, which would take later

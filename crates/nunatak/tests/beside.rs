@@ -1,9 +1,11 @@
 //! Files that are read while another map changes and syncs them.
 #![cfg(all(target_os = "linux", not(modelled)))]
 
-use nunatak::durable::{BlobDesign, BlobsInFile, FileMap, IcebergMap, InFile, MapInFile, Options};
+use nunatak::durable::{
+    BlobDesign, BlobsInFile, FileMap, IcebergMap, InFile, InPages, MapInFile, Options,
+};
 use nunatak::durable::{PeaMap, PeaMultiMap, TurboMap};
-use nunatak::{Error, FileError, Pea, Turbo};
+use nunatak::{Error, FileError, Iceberg, Pea, Turbo};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -134,6 +136,7 @@ fn are_byte_strings_read<D: BlobDesign>() {
 fn byte_strings_are_read_beside_their_writer() {
     are_byte_strings_read::<InFile<Turbo>>();
     are_byte_strings_read::<InFile<Pea>>();
+    are_byte_strings_read::<InPages<Iceberg>>();
 }
 
 #[test]

@@ -5,10 +5,10 @@
 mod temporary;
 
 use nunatak::durable::{
-    BlobDesign, BlobsInFile, Counts, Durability, FileKind, FileMap, InFile, Options, Persistency,
-    Simulation, TurboBlobMap, TurboMap,
+    BlobDesign, BlobsInFile, Counts, Durability, FileKind, FileMap, InFile, InPages, Options,
+    Persistency, Simulation, TurboBlobMap, TurboMap,
 };
-use nunatak::{Error, FileError, Pea, Turbo};
+use nunatak::{Error, FileError, Iceberg, Pea, Turbo};
 use std::fs;
 use temporary::{Temporary, error};
 
@@ -25,6 +25,10 @@ impl Tested for InFile<Turbo> {
 
 impl Tested for InFile<Pea> {
     const FILE_KIND: FileKind = FileKind::PeaBlobs;
+}
+
+impl Tested for InPages<Iceberg> {
+    const FILE_KIND: FileKind = FileKind::IcebergBlobs;
 }
 
 /// Makes tests of the named functions for a design.
@@ -63,7 +67,7 @@ macro_rules! tests_of {
     };
 }
 
-tests_of!(turbo: InFile<Turbo>, pea: InFile<Pea>);
+tests_of!(turbo: InFile<Turbo>, pea: InFile<Pea>, iceberg: InPages<Iceberg>);
 
 fn small() -> Options {
     Options::new().shards(2).segment_buckets(8)

@@ -18,7 +18,7 @@ const COLUMNS: [(&str, &str); 12] = [
     ("multi", "[`PeaMultiMap`](crate::PeaMultiMap)"),
     ("file", "maps in files: `durable::IcebergMap`, `durable::PeaMap`, `durable::TurboMap`"),
     ("file, multi", "`durable::PeaMultiMap`"),
-    ("file, bytes", "`durable::PeaBlobMap`, `durable::TurboBlobMap`"),
+    ("file, bytes", "`durable::IcebergBlobMap`, `durable::PeaBlobMap`, `durable::TurboBlobMap`"),
     ("file, typed", "`durable::TypedMap`"),
     ("boxed set", "[`BoxedSet`](crate::BoxedSet): `DlhtBoxedSet` and so on"),
 ];

@@ -238,6 +238,33 @@ fn lost_shards_are_found_again() {
     });
 }
 
+struct RootPair;
+
+impl Test for RootPair {
+    /// The pair says how many rows there are, and how many keys.
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        const KEYS: u64 = 3000;
+        if kind.name != "iceberg-blobs" {
+            return;
+        }
+        let files = Files::with(kind, KEYS);
+        let word = |at: usize| u64::from_ne_bytes(files.image[at..at + 8].try_into().unwrap());
+        let is_pair = |at: &usize| word(*at) < 1 << 33 && word(*at + 8) == KEYS + 1;
+        let pairs = (PAGE..files.image.len()).step_by(4096).filter(is_pair);
+        assert_eq!(pairs.clone().count(), 1);
+        for lost in [0, 1, u64::MAX] {
+            let mut image = files.image.clone();
+            pairs.clone().for_each(|at| image[at..at + 8].copy_from_slice(&lost.to_ne_bytes()));
+            assert_eq!(files.salvage(kind, &image), Ok((KEYS, true)), "{lost}");
+        }
+    }
+}
+
+#[test]
+fn a_lost_root_pair_loses_nothing() {
+    for_each_kind(&RootPair);
+}
+
 #[test]
 fn entries_of_damaged_pages_are_doubtful() {
     const VALUE: u64 = 0x0123_4567_89AB_CDEF;

@@ -3,10 +3,10 @@
 use super::datum::Datum;
 use clap::ValueEnum;
 use nunatak::durable::{
-    BlobDesign, BlobsInFile, DurableDesign, FileKind, FileMap, InFile, Map, Options, PageChecksums,
-    PeaMultiMap, Recovery, Salvaged,
+    BlobDesign, BlobsInFile, DurableDesign, FileKind, FileMap, InFile, InPages, Map, Options,
+    PageChecksums, PeaMultiMap, Recovery, Salvaged,
 };
-use nunatak::{Design, Error, FileError, Iceberg, Pea, PeaStats, Turbo, TurboStats};
+use nunatak::{Design, Error, FileError, Iceberg, IcebergStats, Pea, PeaStats, Turbo, TurboStats};
 use std::path::Path;
 
 /// The names of the maps on the command line.
@@ -26,6 +26,8 @@ pub(super) enum Kind {
     TurboBlobs,
     /// `nunatak::durable::PeaBlobMap`: keys and values are byte strings.
     PeaBlobs,
+    /// `nunatak::durable::IcebergBlobMap`: keys and values are byte strings.
+    IcebergBlobs,
 }
 
 impl Kind {
@@ -42,6 +44,7 @@ impl Kind {
             FileKind::Turbo => Self::Turbo,
             FileKind::TurboBlobs => Self::TurboBlobs,
             FileKind::PeaBlobs => Self::PeaBlobs,
+            FileKind::IcebergBlobs => Self::IcebergBlobs,
             // Opening as a map of IcebergHT refuses any unknown kind.
             _ => Self::Iceberg,
         })
@@ -289,6 +292,14 @@ pub(super) trait DescribedBlobs: Design {
     fn describe(stats: &Self::Stats) -> Vec<(&'static str, String)>;
 }
 
+impl DescribedBlobs for InPages<Iceberg> {
+    const NAME: &'static str = "IcebergHT of byte strings";
+
+    fn describe(stats: &IcebergStats) -> Vec<(&'static str, String)> {
+        of_levels(stats)
+    }
+}
+
 impl DescribedBlobs for InFile<Pea> {
     const NAME: &'static str = "Pea Hash of byte strings";
 
@@ -316,12 +327,7 @@ impl Described for InFile<Iceberg> {
     const NAME: &'static str = "IcebergHT";
 
     fn describe(map: &Map<u64, u64, Self>) -> Vec<(&'static str, String)> {
-        let stats = map.stats();
-        vec![
-            ("slots", stats.slots.to_string()),
-            ("levels", format!("{:?}", stats.levels)),
-            ("longest chain", stats.longest_chain.to_string()),
-        ]
+        of_levels(&map.stats())
     }
 }
 
@@ -339,6 +345,14 @@ impl Described for InFile<Turbo> {
     fn describe(map: &Map<u64, u64, Self>) -> Vec<(&'static str, String)> {
         of_shards(&map.stats())
     }
+}
+
+fn of_levels(stats: &IcebergStats) -> Vec<(&'static str, String)> {
+    vec![
+        ("slots", stats.slots.to_string()),
+        ("levels", format!("{:?}", stats.levels)),
+        ("longest chain", stats.longest_chain.to_string()),
+    ]
 }
 
 fn of_shards(stats: &TurboStats) -> Vec<(&'static str, String)> {

@@ -14,8 +14,8 @@ use failure::{Done, Failure, at, directory_of, sync_directory};
 use maps::{Kind, MapFile};
 use nunatak::Schema;
 use nunatak::durable::{
-    Durability, Forced, IcebergMap, Options, PeaBlobMap, PeaMap, PeaMultiMap, TurboBlobMap,
-    TurboMap,
+    Durability, Forced, IcebergBlobMap, IcebergMap, Options, PeaBlobMap, PeaMap, PeaMultiMap,
+    TurboBlobMap, TurboMap,
 };
 use pairs::{Format, Pairs};
 use salvage::salvage as salvage_file;
@@ -38,8 +38,8 @@ const USAGE: u8 = 2;
 const UNUSABLE: u8 = 3;
 
 /// Handle map files: keys and values are numbers from 0 to 2^64 - 1, in decimal or, after 0x, in
-/// hexadecimal. In `pea-blobs` and `turbo-blobs` they are byte strings: text, with \\t, \\n, \\\\
-/// and \\x00 to \\xff for bytes that can't be typed.
+/// hexadecimal. In `iceberg-blobs`, `pea-blobs` and `turbo-blobs` they are byte strings: text, with
+/// \\t, \\n, \\\\ and \\x00 to \\xff for bytes that can't be typed.
 ///
 /// The file of a typed map is read as byte strings, the encoded keys and values; only a program that
 /// knows its types changes it.
@@ -129,6 +129,7 @@ macro_rules! of_kind {
             Kind::PeaMulti => $run::<PeaMultiMap<u64, u64>>($($argument),*),
             Kind::Turbo => $run::<TurboMap<u64, u64>>($($argument),*),
             Kind::TurboBlobs => $run::<TurboBlobMap>($($argument),*),
+            Kind::IcebergBlobs => $run::<IcebergBlobMap>($($argument),*),
             Kind::PeaBlobs => $run::<PeaBlobMap>($($argument),*),
         }
     };

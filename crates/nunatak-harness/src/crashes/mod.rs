@@ -17,7 +17,7 @@ pub use batches::{
 };
 pub use multi::{MultiAction, MultiContents, contents_of_multi, multi_history, one_of_each};
 pub use single::{
-    Action, a_failed_sync_is_marked, blobs_are_kept_for_power_cuts, extents, history,
+    Action, a_failed_sync_is_marked, blobs_are_kept_for_power_cuts, colliding, extents, history,
     killed_again_and_again, reinserted, settled_by_others, short_operations,
     short_operations_after_a_sync, synced_while_moving,
 };

@@ -2,7 +2,7 @@
 //! bugs.
 
 use super::{Kind, small_options};
-use crate::crashable::{Contents, Crashable};
+use crate::crashable::{COLLIDING, Contents, Crashable};
 use crate::random::Random;
 use nunatak::Error;
 use nunatak::durable::{BlobDesign, BlobsInFile, FileMap, Options, Persistency, Simulation};
@@ -188,6 +188,23 @@ pub fn reinserted() -> Vec<Action> {
     actions.push(Action::Sync);
     actions.extend((0..6).map(Action::Remove));
     actions.extend((6..18).flat_map(|key| [Action::Remove(key), Action::Insert(key, key + 2)]));
+    actions
+}
+
+/// Returns a history of byte strings of one hash, so many that some are in chains. They are changed
+/// and removed there, and keys of the earlier places make room.
+pub fn colliding() -> Vec<Action> {
+    const KEYS: u64 = 150;
+    let insert = |key| Action::Insert(COLLIDING + key, key + 1);
+    let mut actions: Vec<Action> = (0..KEYS).map(insert).collect();
+    actions.push(Action::Sync);
+    let update = |key| Action::Update(COLLIDING + key, key + 2);
+    actions.extend((KEYS - 20..KEYS).map(update));
+    actions.extend((0..20).chain(KEYS - 30..KEYS - 10).map(|key| Action::Remove(COLLIDING + key)));
+    actions.extend((0..8).chain(KEYS..KEYS + 8).map(insert));
+    actions.push(Action::Sync);
+    actions.extend((60..KEYS - 30).map(|key| Action::Remove(COLLIDING + key)));
+    actions.extend([Action::Shrink, insert(KEYS + 8)]);
     actions
 }
 

@@ -5,7 +5,7 @@
 
 use super::blob_designs::BlobDesign;
 use super::content::{MapInFile, create_whole};
-use super::designs::InFile;
+use super::designs::{InFile, InPages};
 use super::handle::FileMap;
 use super::options::Options;
 use super::session::admit;
@@ -18,7 +18,7 @@ use crate::memory::durable::{Backing, Description, Paged, Pool};
 use crate::memory::{Finder, MemoryUsage, Saved};
 use crate::table::iceberg::Recovery;
 use crate::table::paged::PagedTable;
-use crate::table::{Pea, Turbo, file_addresses};
+use crate::table::{Iceberg, Pea, Turbo, file_addresses};
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -106,7 +106,32 @@ pub type TurboBlobMap = FileMap<BlobsInFile>;
 /// ```
 pub type PeaBlobMap = FileMap<BlobsInFile<InFile<Pea>>>;
 
-/// The content of a [`TurboBlobMap`] or a [`PeaBlobMap`]: byte strings, and the places of the file
+/// Byte strings of 0 to 4 GiB each by byte strings, in a file, found by IcebergHT: the
+/// [`BlobMap`](crate::BlobMap) over [`Iceberg`] in RAM, made durable. What [`TurboBlobMap`] says of
+/// changes, checksums, places and crashes holds for it.
+///
+/// Its slots take the least memory of the three: 85 % of their bytes are in use. But the table
+/// doubles as a whole, and opening a file reads all slots, and after a crash the lengths of all
+/// blobs. Unlike an [`IcebergMap`](crate::durable::IcebergMap) it is in a file whose pages are
+/// copied before they change: a power cut leaves the state of the last sync.
+///
+/// The options `max_capacity`, `threads`, `journal`, `segment_buckets`, `shards`, `scope` and
+/// `tombstones` have no effect.
+///
+/// ```
+/// use nunatak::durable::IcebergBlobMap;
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
+/// let map = IcebergBlobMap::open_or_create(&path)?;
+/// map.put(b"nunatak", b"stands still")?;
+/// map.close()?;
+/// let map = IcebergBlobMap::open(&path)?;
+/// assert_eq!(map.pin().get(b"nunatak"), Some(&b"stands still"[..]));
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub type IcebergBlobMap = FileMap<BlobsInFile<InPages<Iceberg>>>;
+
+/// The content of a [`TurboBlobMap`], [`PeaBlobMap`] or [`IcebergBlobMap`]: byte strings, and the places of the file
 /// that they take. `D` is the table's design.
 ///
 /// ```

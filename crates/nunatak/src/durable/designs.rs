@@ -63,6 +63,22 @@ pub trait DurableDesign:
 #[derive(Debug)]
 pub struct InFile<D>(PhantomData<fn() -> D>);
 
+/// A design of tables in RAM, used in a file whose pages are copied before they change, unless the
+/// file is on persistent memory. (Tables of [`InFile<Pea>`](InFile) and [`InFile<Turbo>`](InFile)
+/// are always in such files.)
+///
+/// ```
+/// use nunatak::Iceberg;
+/// use nunatak::durable::{BlobsInFile, FileMap, InPages};
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("map");
+/// let map: FileMap<BlobsInFile<InPages<Iceberg>>> = FileMap::create(&path)?;
+/// # drop(map);
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct InPages<D>(PhantomData<fn() -> D>);
+
 /// Refuses to make a table of a map in a file without a file.
 pub(super) fn no_table_without_a_file<T>() -> Result<T, Error> {
     Err(Error::InvalidOption { option: "path", expected: "given, for a map in a file" })

@@ -26,7 +26,8 @@ use std::sync::Arc;
 ///
 /// The kinds are [`IcebergMap`](crate::durable::IcebergMap), [`PeaMap`](crate::durable::PeaMap),
 /// [`PeaMultiMap`](crate::durable::PeaMultiMap), [`TurboMap`](crate::durable::TurboMap),
-/// [`PeaBlobMap`](crate::durable::PeaBlobMap) and [`TurboBlobMap`](crate::durable::TurboBlobMap).
+/// [`PeaBlobMap`](crate::durable::PeaBlobMap), [`IcebergBlobMap`](crate::durable::IcebergBlobMap)
+/// and [`TurboBlobMap`](crate::durable::TurboBlobMap).
 /// All of them are created, opened, synced and closed in the same way. Their other operations are
 /// those of the map in RAM of the same design, and touch the same cache lines. Changes return a
 /// `Result`: the disk may be full, the file may have been opened only for reading, or a sync may

@@ -2,13 +2,14 @@
 
 use super::content::create_whole;
 use super::designs::{
-    DurableDesign, InFile, check_bits, hash_for, hash_of, no_table_without_a_file, word_of_bits,
+    DurableDesign, InFile, InPages, check_bits, hash_for, hash_of, no_table_without_a_file,
+    word_of_bits,
 };
 use super::options::Options;
 use super::pairs::Map;
 use crate::error::{Error, FileError};
 use crate::hash::{HashCodec, StableCodec, StableHash};
-use crate::memory::durable::{Backing, Description, Durable, Kind, Pool};
+use crate::memory::durable::{Backing, Description, Durable, Kind, Paged, Pool};
 use crate::table::iceberg::{BlockSizes, Config, IcebergStats, Recovery, Table};
 use crate::table::{Design, HashesWith, Iceberg, Unshadowed};
 
@@ -43,6 +44,17 @@ impl<B: BlockSizes> Design for InFile<Iceberg<B>> {
 impl<B: BlockSizes> HashesWith<StableHash> for InFile<Iceberg<B>> {}
 impl<B: BlockSizes> Unshadowed for InFile<Iceberg<B>> {}
 
+impl<B: BlockSizes> Design for InPages<Iceberg<B>> {
+    type Stats = IcebergStats;
+    type Table<P: HashCodec> = Table<P, B, Paged>;
+    type Medium = Paged;
+
+    #[allow(private_interfaces, reason = "the trait is sealed")]
+    fn table<P: HashCodec>(_codec: P, _capacity: usize) -> Result<Self::Table<P>, Error> {
+        no_table_without_a_file()
+    }
+}
+
 /// Describes the table in the words of a file.
 fn describe<B: BlockSizes>(
     columns: usize,
@@ -60,7 +72,7 @@ fn describe<B: BlockSizes>(
     words
 }
 
-fn word_of_blocks<B: BlockSizes>() -> u64 {
+pub(super) fn word_of_blocks<B: BlockSizes>() -> u64 {
     (B::FRONT | B::BACK << 16) as u64
 }
 

@@ -30,6 +30,8 @@ pub enum FileKind {
     TurboBlobs,
     /// A [`PeaBlobMap`](crate::durable::PeaBlobMap).
     PeaBlobs,
+    /// An [`IcebergBlobMap`](crate::durable::IcebergBlobMap).
+    IcebergBlobs,
 }
 
 impl FileKind {
@@ -50,6 +52,7 @@ impl FileKind {
             Some(Kind::Turbo) => Ok(Self::Turbo),
             Some(Kind::TurboBlobs) => Ok(Self::TurboBlobs),
             Some(Kind::PeaBlobs) => Ok(Self::PeaBlobs),
+            Some(Kind::IcebergBlobs) => Ok(Self::IcebergBlobs),
             None => Err(FileError::OtherKind { what: "kind of map" }.into()),
         }
     }

@@ -37,15 +37,14 @@
 //! never seen half done. An operation that was not acknowledged took effect as a whole or not at
 //! all.
 //!
-//! A [`PeaMap`], [`PeaMultiMap`], [`TurboMap`], [`PeaBlobMap`] or [`TurboBlobMap`] in the page cache
-//! guarantees more: after a power cut it is in the state of one instant, that of the last sync,
-//! since a page is copied before it is changed. It has no journal, and its file may be twice as
+//! A map of another kind than [`IcebergMap`] in the page cache guarantees more: after a power cut it
+//! is in the state of one instant, that of the last sync, since a page is copied before it is changed. It has no journal, and its file may be twice as
 //! large after a sync. (Where the system does not tell its boot id, every end without a close counts
 //! as a power cut.)
 //!
 //! Of a batch a crash may keep a part: it is one sync, and not one change. `write_batch` of a
-//! [`PeaMap`], [`TurboMap`], [`PeaBlobMap`], [`TurboBlobMap`] or [`TypedMap`] is one change of
-//! several keys: a crash leaves all of it or nothing.
+//! [`PeaMap`], [`TurboMap`], [`TypedMap`] or a map of byte strings is one change of several keys: a
+//! crash leaves all of it or nothing.
 //!
 //! A handle whose sync has failed is *poisoned*: the content of the disk is unknown, and a second
 //! sync that succeeds would prove nothing. Reads go on; changes and syncs fail until the file is
@@ -113,11 +112,11 @@ pub use crate::memory::durable::Forced;
 pub use crate::table::iceberg::Recovery;
 pub use atomic::AtomicBatches;
 pub use blob_designs::BlobDesign;
-pub use blobs::{BlobsInFile, PeaBlobMap, TurboBlobMap};
+pub use blobs::{BlobsInFile, IcebergBlobMap, PeaBlobMap, TurboBlobMap};
 pub use content::MapInFile;
 pub use crash::Crash;
 pub use damage::{PageChecksums, Salvaged};
-pub use designs::{DurableDesign, InFile};
+pub use designs::{DurableDesign, InFile, InPages};
 pub use handle::FileMap;
 pub use iceberg::IcebergMap;
 pub use kind::FileKind;

@@ -2,10 +2,10 @@
 #![allow(dead_code, reason = "each test uses some of this")]
 
 use nunatak::durable::{
-    BlobDesign, BlobsInFile, FileMap, IcebergMap, InFile, MapInFile, Options, PeaMap, PeaMultiMap,
-    TurboMap,
+    BlobDesign, BlobsInFile, FileMap, IcebergMap, InFile, InPages, MapInFile, Options, PeaMap,
+    PeaMultiMap, TurboMap,
 };
-use nunatak::{Error, Pea, Turbo};
+use nunatak::{Error, Iceberg, Pea, Turbo};
 use std::path::Path;
 
 /// A kind of map, whose keys are numbers.
@@ -74,6 +74,7 @@ pub(crate) fn for_each_kind(test: &impl Test) {
     });
     test.run(&of_blobs::<InFile<Turbo>>("turbo-blobs"));
     test.run(&of_blobs::<InFile<Pea>>("pea-blobs"));
+    test.run(&of_blobs::<InPages<Iceberg>>("iceberg-blobs"));
 }
 
 fn of_blobs<D: BlobDesign>(name: &'static str) -> Kind<BlobsInFile<D>> {

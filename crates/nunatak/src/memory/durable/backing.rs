@@ -281,6 +281,7 @@ pub(crate) fn kind_of(path: &Path) -> Result<Option<header::Kind>, Error> {
         header::Kind::Turbo,
         header::Kind::TurboBlobs,
         header::Kind::PeaBlobs,
+        header::Kind::IcebergBlobs,
     ];
     Ok(known.into_iter().find(|&kind| kind as u64 == number))
 }

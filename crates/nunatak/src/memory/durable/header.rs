@@ -107,6 +107,14 @@ pub(crate) enum Kind {
     Turbo = 4,
     TurboBlobs = 5,
     PeaBlobs = 6,
+    IcebergBlobs = 7,
+}
+
+impl Kind {
+    /// Whether the parts `Front` and `Back` are buckets, whose headers recovery builds again.
+    pub(super) fn has_buckets(self) -> bool {
+        !matches!(self, Self::Iceberg | Self::IcebergBlobs)
+    }
 }
 
 /// This bit of a kind's number says that the file has a [schema](super::schema_block). A library that

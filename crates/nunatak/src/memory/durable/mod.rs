@@ -42,7 +42,7 @@ pub(crate) use header::{Description, Kind};
 pub(crate) use paged::Paged;
 pub(crate) use pool::{Pool, Wanted};
 pub(crate) use recorder::{Event, Recorder};
-pub(crate) use region::Durable;
+pub(crate) use region::{Durable, InPool};
 
 /// The unit of mapping and of extents: the largest page of any system, so that every system can map
 /// the file.

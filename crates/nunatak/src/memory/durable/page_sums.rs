@@ -10,7 +10,7 @@
 //!
 //! The hash is seeded by the page's part, its place in the part, and its epoch. So a page that is
 //! somewhere else than its map says, or an old one in place of a new one, is damage, too. It leaves
-//! out the headers of buckets: recovery builds these again where they are, in pages of any epoch.
+//! out the headers of buckets, if the table has buckets: recovery builds these again where they are, in pages of any epoch.
 //!
 //! Invariants
 //! 1. Each version of a page that counts, and that is of an epoch that the header names as durable,
@@ -84,6 +84,12 @@ impl PageSums {
         self.region.release(pages * SUM);
     }
 
+    fn sum_of(&self, placed: Placed, words: &[AtomicU64]) -> u64 {
+        let has_headers =
+            matches!(placed.part, Part::Front | Part::Back) && self.pool.kind().has_buckets();
+        sum_of(placed, has_headers, words)
+    }
+
     fn word(&self, number: usize) -> Option<&AtomicU64> {
         let is_there = (number + 1) * SUM <= self.region.committed();
         // SAFETY: the region is mapped so far, and holds atomic words only.
@@ -118,7 +124,7 @@ impl PageSums {
     pub(super) fn store(&self, placed: Placed, words: &[AtomicU64]) {
         let Some(word) = self.word(placed.version.number()) else { return };
         // Relaxed: read when the file is opened again, or by `verify` after the sync.
-        self.pool.store_table_word(word, sum_of(placed, words), Relaxed);
+        self.pool.store_table_word(word, self.sum_of(placed, words), Relaxed);
     }
 
     /// Whether a page is as its checksum says. The caller knows that it has one.
@@ -126,7 +132,7 @@ impl PageSums {
         let number = placed.version.number();
         let is_right = self.word(number).is_some_and(|word| {
             // Relaxed: stored before the epoch was durable.
-            word.load(Relaxed) == sum_of(placed, words)
+            word.load(Relaxed) == self.sum_of(placed, words)
         });
         is_right || self.private.lock().contains(&number)
     }
@@ -141,8 +147,7 @@ impl PageSums {
 const HEADER_WORDS: usize = 2;
 const BUCKET_WORDS: usize = 32;
 
-fn sum_of(placed: Placed, words: &[AtomicU64]) -> u64 {
-    let has_headers = matches!(placed.part, Part::Front | Part::Back);
+fn sum_of(placed: Placed, has_headers: bool, words: &[AtomicU64]) -> u64 {
     let mut bytes = [0; PAGE_BYTES];
     for (at, (word, bytes)) in words.iter().zip(bytes.as_chunks_mut().0).enumerate() {
         if !(has_headers && at % BUCKET_WORDS < HEADER_WORDS) {

@@ -9,7 +9,7 @@ use super::PAGE as EXTENT;
 use super::page_sums::Placed;
 use super::page_versions::{MAP_BYTES, Map, PAGE_BYTES, PAGE_SHIFT, Version, Versions};
 use super::pool::Pool;
-use super::region::{Durable, PoolRegion, grown};
+use super::region::{Durable, InPool, PoolRegion, grown};
 use super::shadow_pages::ShadowPages;
 use crate::error::{Error, FileError};
 use crate::memory::{Heap, HeapRegion, Medium, Memory, MemoryUsage, Part, Region};
@@ -71,6 +71,12 @@ impl Paged {
     /// Whether the power was cut since the file was open last.
     pub(crate) fn was_cut(&self) -> bool {
         self.copies.is_some() && self.pool().was_cut()
+    }
+}
+
+impl InPool for Paged {
+    fn pool(&self) -> &Pool {
+        self.durable.pool()
     }
 }
 

@@ -57,6 +57,7 @@ pub struct Pool {
     pub(super) page: Page,
     mapping: *mut c_void,
     pub(super) extents: Mutex<Table>,
+    kind: Kind,
     description: Description,
     was_closed: bool,
     was_cut: bool,
@@ -135,6 +136,7 @@ impl Pool {
             page,
             mapping,
             extents: Mutex::new(Table::default()),
+            kind,
             description,
             was_closed: false,
             was_cut: false,
@@ -226,6 +228,10 @@ impl Pool {
         if !self.backing.is_read_only() {
             self.poison();
         }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Returns the first damage that was noticed since the file was opened.

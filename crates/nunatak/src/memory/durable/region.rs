@@ -15,6 +15,20 @@ use core::sync::atomic::AtomicUsize;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::sync::Arc;
 
+/// A medium in a pool.
+pub trait InPool: Medium {
+    #[doc(hidden)]
+    #[allow(private_interfaces, reason = "the trait is sealed: its module is private")]
+    fn pool(&self) -> &Pool;
+}
+
+#[allow(private_interfaces, reason = "the trait is sealed: its module is private")]
+impl InPool for Durable {
+    fn pool(&self) -> &Pool {
+        &self.0
+    }
+}
+
 /// The medium of a table in a pool.
 #[derive(Debug)]
 pub struct Durable(Arc<Pool>);

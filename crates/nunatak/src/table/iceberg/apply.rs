@@ -12,7 +12,7 @@ use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::memory::prefetch::prefetch_to_write;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{FastPin, OpPin, Ordering, Shared, fence};
+use crate::sync::{FastPin, Ordering, fence};
 use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::full_disk::refuse;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
@@ -70,6 +70,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Changes for Table<P, B, M> {
         let request = Request { hash, tag, test, fresh, change: &change };
         let state = self.state();
         if T::BY_WORD
+            && !M::IS_PAGED
             && state.is_fast_to_change()
             && let Some(pin) = FastPin::new()
         {
@@ -103,6 +104,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         let tag = self.codec.tag(word, ahead.hash);
         let request = Request { hash: ahead.hash, tag, test, fresh, change };
         if T::BY_WORD
+            && !M::IS_PAGED
             && ahead.state.is_fast_to_change()
             && let Some(pin) = FastPin::new()
         {
@@ -211,7 +213,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             self.find_tag(hash, tag, test);
         };
         request.repeat(look_up, |known| {
-            let pin = OpPin::<Shared>::new();
+            let pin = self.try_enter().ok_or(Obstacle::Wait)?;
             let state = self.state();
             if state.phase() == Phase::Freezing {
                 return Err(Obstacle::Wait);
@@ -224,11 +226,18 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                 let has_helped = unit.is_none_or(|(_, unit)| self.settle_unit(state, unit));
                 if !(is_settled && has_helped) {
                     drop(pin);
-                    self.hashes.ask(&self.codec);
+                    self.prepare_to_settle();
                     return Err(Obstacle::Gone);
                 }
             }
             let block = self.geometry.block(hash, state.mask());
+            let is_writable =
+                || seeded(Bug::ChangedPageNotCopied) || self.front.make_writable(block).is_ok();
+            if M::IS_PAGED && !is_writable() {
+                drop(pin);
+                self.make_room_for_copies();
+                return Err(Obstacle::Gone);
+            }
             self.front.lock(block);
             if !self.is_still(state) && !seeded(Bug::LockWithoutStateRecheck) {
                 self.front.unlock(block);
@@ -246,6 +255,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                     refuse();
                     return Ok(None);
                 }
+                Attempt::NoRoom if M::IS_PAGED => self.make_room_for_copies(),
                 Attempt::NoRoom => panic!("the map's file is full and can't grow"),
                 Attempt::Crowded => self.wait_for_clean(),
                 Attempt::Stale => {}
@@ -388,20 +398,22 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             let pair = (request.tag, second);
             match is(second) {
                 Some(true) => {
-                    return Some(Attempt::Done(match (request.change)(second) {
-                        Change::Keep => (Some(second), 0),
+                    // Only a medium that copies pages may have no room.
+                    let (changed, added) = match (request.change)(second) {
+                        Change::Keep => (Ok(()), 0),
                         Change::To(new) => {
                             self.change_leftovers(state, request.hash, request.tag, Some(new));
-                            // This does not fail: no medium of this table copies pages.
-                            let _ = self.chains.replace(request.hash, pair, new);
-                            (Some(second), 0)
+                            (self.chains.replace(request.hash, pair, new), 0)
                         }
                         Change::Remove => {
                             self.change_leftovers(state, request.hash, request.tag, None);
-                            let _ = self.chains.remove(request.hash, pair);
-                            (Some(second), -1)
+                            (self.chains.remove(request.hash, pair), -1)
                         }
-                    }));
+                    };
+                    return Some(match changed {
+                        Err(_) if M::IS_PAGED => Attempt::NoRoom,
+                        _ => Attempt::Done((Some(second), added)),
+                    });
                 }
                 Some(false) => {}
                 None => return Some(Attempt::Unknown(second)),
@@ -439,6 +451,10 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         if !is_still || is_asked && !is_there() {
             self.back.unlock(block);
             return Attempt::Stale;
+        }
+        if M::IS_PAGED && self.back.make_writable(block).is_err() {
+            self.back.unlock(block);
+            return Attempt::NoRoom;
         }
         let added = match change {
             Change::Keep => 0,
@@ -488,6 +504,10 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             };
             let Some(slot) = slot else { continue };
             let is_still = self.is_still(state) || seeded(Bug::BackLockWithoutStateRecheck);
+            if M::IS_PAGED && is_still && self.back.make_writable(block).is_err() {
+                self.back.unlock(block);
+                return Put::NoRoom;
+            }
             match (is_still, M::IS_DURABLE) {
                 (true, true) => self.back.put(block, slot, fingerprint, pair),
                 (true, false) => self.back.put_pair(block, slot, pair),

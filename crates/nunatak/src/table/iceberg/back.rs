@@ -124,6 +124,10 @@ impl<B: BlockSizes, M: Medium> Yard<8> for Back<B, M> {
         self.slots.at(block * B::BACK + slot)
     }
 
+    fn make_writable(&self, block: usize) -> Result<(), Error> {
+        self.make_writable(block)
+    }
+
     fn lock(&self, block: usize) {
         let mut backoff = Backoff::new();
         // Acquire: pairs with the unlocking. Release: see `mark_overflowed`.
@@ -204,6 +208,27 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
             medium: medium.clone(),
             sizes: PhantomData,
         })
+    }
+
+    /// Makes the slots of a block writable, as in the front yard.
+    pub(super) fn make_writable(&self, block: usize) -> Result<(), Error> {
+        self.slots.make_writable(block * B::BACK)
+    }
+
+    /// Makes sure that the slots of a block have a page.
+    #[cfg(durable)]
+    pub(super) fn make_present(&self, block: usize) -> Result<(), Error> {
+        self.slots.make_present(block * B::BACK)
+    }
+
+    /// Gives back what the medium knows of pages behind the last block.
+    pub(super) fn trim_map(&self) -> Result<(), Error> {
+        self.slots.trim_map()
+    }
+
+    #[cfg(durable)]
+    pub(super) fn region(&self) -> &M::Region {
+        self.slots.region()
     }
 
     pub(super) fn grow(&self, blocks: usize) -> Result<(), Error> {

@@ -126,7 +126,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             // lost, the pairs are as they were at the barrier, which is late enough.
             (smaller..2 * smaller).for_each(|block| self.clean_block(block));
         }
-        self.medium.set_root(State::root(Phase::Stable, state.rows()));
+        self.set_root(State::root(Phase::Stable, state.rows()));
         self.enter(state.next(Phase::Stable, state.rows()));
         Ok(())
     }

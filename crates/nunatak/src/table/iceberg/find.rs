@@ -37,6 +37,23 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
 
     #[inline(always)]
     pub(super) fn find_tag<T: KeyTest>(&self, hash: u64, tag: u64, test: &T) -> Option<u64> {
+        if !M::IS_PAGED {
+            return self.find_tag_once(hash, tag, test);
+        }
+        loop {
+            let recycled = self.medium.recycled();
+            let found = self.find_tag_once(hash, tag, test);
+            // Acquire: pairs with the release in the medium. If a page was given out again, the
+            // answer does not count.
+            fence(Ordering::Acquire);
+            if self.medium.recycled() == recycled {
+                return found;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn find_tag_once<T: KeyTest>(&self, hash: u64, tag: u64, test: &T) -> Option<u64> {
         let state = self.state();
         if state.is_fast_to_find() {
             let block = self.geometry.block(hash, state.mask());
@@ -79,6 +96,9 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         test: &T,
     ) -> Option<u64> {
         let &Ahead { hash, state, block, .. } = ahead;
+        if M::IS_PAGED {
+            return self.find_tag(hash, tag, test);
+        }
         // A tag belongs to its key in every place and every state. But in a durable table a resize
         // may have left the pair, and then it is older than pairs that this batch has read.
         let is_current = || self.state() == state || seeded(Bug::BatchReadsLeftovers);

@@ -86,6 +86,10 @@ impl<B: BlockSizes, M: Medium> Yard<64> for Front<B, M> {
         self.slots.at(block * B::FRONT + slot)
     }
 
+    fn make_writable(&self, block: usize) -> Result<(), Error> {
+        self.make_writable(block)
+    }
+
     fn lock(&self, block: usize) {
         let mut backoff = Backoff::new();
         while !self.try_lock(block) {
@@ -205,6 +209,28 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
             medium: medium.clone(),
             sizes: PhantomData,
         })
+    }
+
+    /// Makes the slots of a block writable: see [`Medium::make_writable`]. They are in one page.
+    #[inline(always)]
+    pub(super) fn make_writable(&self, block: usize) -> Result<(), Error> {
+        self.slots.make_writable(block * B::FRONT)
+    }
+
+    /// Makes sure that the slots of a block have a page.
+    #[cfg(durable)]
+    pub(super) fn make_present(&self, block: usize) -> Result<(), Error> {
+        self.slots.make_present(block * B::FRONT)
+    }
+
+    /// Gives back what the medium knows of pages behind the last block.
+    pub(super) fn trim_map(&self) -> Result<(), Error> {
+        self.slots.trim_map()
+    }
+
+    #[cfg(durable)]
+    pub(super) fn region(&self) -> &M::Region {
+        self.slots.region()
     }
 
     pub(super) fn grow(&self, blocks: usize) -> Result<(), Error> {

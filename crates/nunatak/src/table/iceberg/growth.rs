@@ -12,7 +12,7 @@ use crate::sync::{Backoff, MutexGuard, Ordering, Shared, operations_ended, retir
 use crate::table::stages::{Figures, Resizing};
 
 /// After how many inserts a thread checks whether the table is full. A power of two.
-const CHECKED_EVERY: u64 = if cfg!(modelled) { 1 } else { 32 };
+pub(super) const CHECKED_EVERY: u64 = if cfg!(modelled) { 1 } else { 32 };
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Resizing for Table<P, B, M> {
     fn reserve(&self, additional: usize) -> Result<(), Error> {
@@ -28,6 +28,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Resizing for Table<P, B, M> {
             if state.rows() >= rows {
                 return Ok(());
             }
+            let _pin = M::IS_PAGED.then(|| self.cut.enter());
             self.start_doubling(state)?;
         }
     }
@@ -43,15 +44,20 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Resizing for Table<P, B, M> {
                 || self.iterators.load(Ordering::Acquire) > 0
                 || self.len() > self.most_items(half)
             {
-                // Gives back the memory that was prepared for a doubling that did not come.
-                self.release(self.geometry.blocks(state.mask()));
-                self.chains.slots().shrink();
-                return Ok(());
+                return self.end_shrinking(held);
             }
             if M::IS_DURABLE {
-                self.chains.slots().reserve(self.most_chained_by_halving(half))?;
+                let reserved = self.chains.slots().reserve(self.most_chained_by_halving(half));
+                if M::IS_PAGED && reserved.is_err() {
+                    // On a full disk the table is left as it is.
+                    return self.end_shrinking(held);
+                }
+                reserved?;
             }
-            self.start(state, Phase::Halving, half + 1);
+            if !self.start_halving(state) {
+                self.chains.slots().reserve(0)?;
+                return self.end_shrinking(held);
+            }
             let completed = self.complete_held(held);
             self.chains.slots().reserve(0)?;
             let _held = completed?;
@@ -82,6 +88,32 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         if added > 0 && sum.is_multiple_of(CHECKED_EVERY) {
             self.clean_or_grow_if_full();
         }
+    }
+
+    /// Starts to halve the table. Returns false if the disk has no room. The caller holds the
+    /// migration lock.
+    fn start_halving(&self, state: State) -> bool {
+        let start = || {
+            let _pin = M::IS_PAGED.then(|| self.cut.enter());
+            let is_ready = self.prepare_root().is_ok();
+            if is_ready {
+                self.start(state, Phase::Halving, state.rows() / 2);
+            }
+            is_ready
+        };
+        start() || {
+            self.make_room_for_copies();
+            start()
+        }
+    }
+
+    /// Gives back what a table that is not halved further does not need.
+    fn end_shrinking(&self, held: MutexGuard<'_, ()>) -> Result<(), Error> {
+        // Also the memory that was prepared for a doubling that did not come.
+        self.release(self.geometry.blocks(self.state().mask()));
+        self.chains.slots().shrink();
+        drop(held);
+        self.release_pages()
     }
 
     /// Returns how many items a table of so many rows may hold.
@@ -117,6 +149,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             // A refusal is tried again at the next check; until then level 3 takes the keys that
             // find no room.
             && self.is_still(state)
+            // Not while changes are kept out: the thread may have announced an operation.
+            && let Some(_pin) = self.try_enter_if_paged()
         {
             let _ = self.prepare_doubling(state);
         }
@@ -130,6 +164,9 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         let blocks = self.geometry.blocks(state.mask());
         // Relaxed: under the lock.
         let piece = self.migration.populated.load(Ordering::Relaxed);
+        if M::IS_PAGED {
+            return self.prepare_pages(state, piece);
+        }
         let populated = self.front.populate(blocks, piece);
         if populated.or_else(|piece| self.back.populate(blocks, piece)).is_ok() {
             self.migration.populated.store(piece + 1, Ordering::Relaxed);
@@ -150,9 +187,13 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
 
     /// Commits the memory for a table of twice the size and starts to use it. The caller holds the
     /// migration lock, and the state is stable.
-    fn start_doubling(&self, state: State) -> Result<(), Error> {
+    pub(super) fn start_doubling(&self, state: State) -> Result<(), Error> {
         let rows = 2 * state.rows();
         self.commit(rows)?;
+        if M::IS_PAGED {
+            self.make_present(self.geometry.blocks(state.mask())..self.geometry.blocks(rows - 1))?;
+            self.prepare_root()?;
+        }
         self.start(state, Phase::Doubling, rows);
         Ok(())
     }
@@ -165,7 +206,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         self.migration.cursor.store(0, Ordering::Relaxed);
         self.migration.populated.store(0, Ordering::Relaxed);
         if next.is_moving() {
-            self.medium.set_root(State::root(phase, rows));
+            self.set_root(State::root(phase, rows));
         }
         self.enter(next);
     }
@@ -191,7 +232,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                 _ => Phase::Stable,
             };
             if phase == Phase::Stable && state.is_moving() {
-                self.medium.set_root(State::root(phase, state.rows()));
+                self.set_root(State::root(phase, state.rows()));
             }
             self.enter(state.next(phase, state.rows()));
         }
@@ -226,7 +267,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     ) -> Result<MutexGuard<'t, ()>, Error> {
         while !self.try_complete()? {
             drop(held);
-            self.hashes.ask(&self.codec);
+            self.prepare_to_settle();
             held = self.migrating.lock();
         }
         Ok(held)
@@ -238,7 +279,10 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         let state = self.state();
         if state.is_settling() {
             // Settles all blocks, so that all missing hashes are wanted at once.
-            let settled = |is_settled, unit| self.settle_unit(state, unit) && is_settled;
+            let settled = |is_settled, unit| {
+                let _pin = M::IS_PAGED.then(|| self.cut.enter());
+                self.settle_unit(state, unit) && is_settled
+            };
             if !(0..self.units(state)).fold(true, settled) {
                 return Ok(false);
             }
@@ -271,6 +315,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// Gives back the memory behind the first `blocks` blocks, which no thread uses. The caller
     /// holds the migration lock.
     pub(super) fn release(&self, blocks: usize) {
+        let _pin = M::IS_PAGED.then(|| self.cut.enter());
         self.front.shrink(blocks);
         self.back.shrink(blocks);
         self.migration.populated.store(0, Ordering::Relaxed);

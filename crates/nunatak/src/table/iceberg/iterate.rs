@@ -12,7 +12,7 @@ use super::geometry::BlockSizes;
 use super::yard::Yard;
 use crate::hash::HashCodec;
 use crate::memory::Medium;
-use crate::sync::{AtomicPair, Ordering};
+use crate::sync::{AtomicPair, OpPin, Ordering, Shared};
 use crate::table::stages::Iteration;
 use std::collections::HashSet;
 
@@ -67,16 +67,23 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> PairIter<'_, P, B, M> {
         let first = table.geometry.blocks(self.mask);
         loop {
             self.buffer.clear();
+            // Announced, so that no page is given out again meanwhile.
+            let mut pin = M::IS_PAGED.then(OpPin::<Shared>::new);
             let state = table.state();
             let of_block = |blocks: usize| (at..blocks).step_by(first);
             if state.is_moving() {
+                if M::IS_PAGED {
+                    drop(pin.take());
+                    pin = Some(table.cut.enter());
+                }
                 let mut blocks = of_block(table.geometry.blocks(state.smaller_mask()));
                 let is_settled = blocks.all(|block| match self.level {
                     Level::Front => table.settle_front(state, block),
                     _ => table.settle_back(state, block),
                 });
                 if !is_settled {
-                    table.hashes.ask(&table.codec);
+                    drop(pin);
+                    table.prepare_to_settle();
                     continue;
                 }
             }

@@ -23,6 +23,12 @@ impl Migration {
         }
     }
 
+    /// Counts one more piece of the memory for the next doubling.
+    pub(super) fn count_piece(&self) {
+        // Relaxed: under the migration lock.
+        self.populated.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(super) fn remaining(&self) -> usize {
         // Relaxed: a statistic.
         self.remaining.load(Ordering::Relaxed)

@@ -61,6 +61,9 @@ mod growth;
 mod handle;
 mod iterate;
 mod migration;
+mod paged;
+#[cfg(durable)]
+mod paged_recovery;
 #[cfg(durable)]
 mod recovery;
 mod settle;
@@ -87,12 +90,16 @@ pub use crate::table::shared::Recovery;
 use crate::error::Error;
 use crate::hash::{Decoder, HashCodec};
 use crate::memory::Addresses;
-use crate::memory::{Heap, Medium};
+use crate::memory::{Heap, Medium, Part, ReservedArray};
 use crate::sync::{
-    AtomicU64, AtomicUsize, Mutex, Ordering, Registry, double_word_cas_is_lock_free,
+    AtomicPair, AtomicU64, AtomicUsize, Mutex, Ordering, Registry, double_word_cas_is_lock_free,
 };
 use crate::table::shared::chains::Chains;
+use crate::table::shared::cut::Cut;
 use crate::table::shared::hashes::Hashes;
+use crate::table::shared::recovery_progress::RecoveryProgress;
+#[cfg(durable)]
+use crate::table::shared::undo_log::UndoLog;
 use crate::table::stages::Guards;
 use back::Back;
 use front::Front;
@@ -124,6 +131,17 @@ pub struct Table<P: HashCodec, B: BlockSizes, M: Medium = Heap> {
     /// The number of iterators. They keep the table from halving.
     iterators: AtomicUsize,
     copy: Copy,
+    /// In a medium that copies pages: the moments without changes.
+    cut: Cut,
+    /// In such a medium the thread that takes a snapshot, or is alone with the table, holds this
+    /// lock.
+    exclusive: Mutex<()>,
+    /// In such a medium: the root word, and how many pairs a closed table has, plus one.
+    root: Option<ReservedArray<AtomicPair, M>>,
+    restoring: RecoveryProgress,
+    /// For batches that are atomic, in a file whose pages are copied.
+    #[cfg(durable)]
+    undo: Option<UndoLog<M>>,
 }
 
 impl<P: HashCodec, B: BlockSizes> Table<P, B> {
@@ -147,8 +165,16 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     }
 
     /// Makes a table of so many columns and rows, whose pairs the medium may hold already.
-    fn within(
+    fn within(medium: M, codec: P, config: Config, shape: (usize, u64)) -> Result<Self, Error> {
+        let root = || ReservedArray::within(&medium, Part::Segments, 1, 1);
+        let root = M::IS_PAGED.then(root).transpose()?;
+        Self::within_root(medium, root, codec, config, shape)
+    }
+
+    /// Makes the same around a root word, which a medium that copies pages has.
+    fn within_root(
         medium: M,
+        root: Option<ReservedArray<AtomicPair, M>>,
         codec: P,
         config: Config,
         (columns, rows): (usize, u64),
@@ -167,6 +193,12 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             codec,
             registry: Registry::new(),
             chains: Chains::new(&medium)?,
+            #[cfg(durable)]
+            undo: M::IS_PAGED.then(|| UndoLog::new(&medium)).transpose()?,
+            cut: Cut::default(),
+            exclusive: Mutex::new(()),
+            root,
+            restoring: RecoveryProgress::default(),
             medium,
             config,
             most_rows,

@@ -26,7 +26,7 @@ use super::yard::Yard;
 use super::{Config, Table, sizes};
 use crate::error::{Error, FileError};
 use crate::hash::HashCodec;
-use crate::memory::durable::{Durable, Pool};
+use crate::memory::durable::{Durable, InPool, Pool};
 use crate::memory::prefetch::prefetch;
 use crate::memory::{Medium, Part};
 use crate::seeded::{Bug, seeded};
@@ -35,13 +35,13 @@ use crate::sync::{Mutex, Ordering, Shared};
 use crate::table::shared::Recovery;
 use crate::table::shared::attempts::Request;
 use crate::table::shared::files::ensure;
-use crate::table::{ByWord, Change};
+use crate::table::{ByEntry, Change};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::collections::VecDeque;
 
 /// The place of a pair that is not to stay there.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+pub(super) enum Place {
     Front(usize, usize),
     Back(usize, usize),
     Chain(usize),
@@ -49,18 +49,41 @@ enum Place {
 
 /// The findings of a scan.
 #[derive(Debug, Default)]
-struct Found {
+pub(super) struct Found {
     /// The number of items, without doubled ones.
-    items: i64,
-    misplaced: Vec<Place>,
-    doubled: Vec<Place>,
+    pub(super) items: i64,
+    pub(super) misplaced: Vec<Place>,
+    pub(super) doubled: Vec<Place>,
 }
 
 impl Found {
-    fn add(&mut self, mut other: Self) {
+    pub(super) fn add(&mut self, mut other: Self) {
         self.items += other.items;
         self.misplaced.append(&mut other.misplaced);
         self.doubled.append(&mut other.doubled);
+    }
+}
+
+/// Whether two pairs are of the same key. (If words are not keys, other keys may have the same tag
+/// with another value word.)
+pub(super) fn is_same<P: HashCodec>(one: (u64, u64), other: (u64, u64)) -> bool {
+    one.0 == other.0 && (P::WORDS_ARE_KEYS || one.1 == other.1)
+}
+
+/// Returns the most rows that a file has slots for.
+pub(super) fn most_rows(holds: impl Fn(u64) -> bool) -> u64 {
+    (0..u64::BITS - 1).map(|bits| 1 << bits).take_while(|&rows| holds(rows)).last().unwrap_or(1)
+}
+
+/// Returns the phase and the rows of a table whose resize may have been named only, or may have
+/// ended.
+pub(super) fn held(phase: Phase, rows: u64, holds: impl Fn(u64) -> bool) -> (Phase, u64) {
+    match phase {
+        // The larger size was only named durably, so nothing has been removed from the smaller one.
+        Phase::Doubling if !holds(rows) && holds(rows / 2) => (Phase::Stable, rows / 2),
+        // The other half was given back after all of it had been moved.
+        Phase::Halving if !holds(2 * rows) => (Phase::Stable, rows),
+        other => (other, rows),
     }
 }
 
@@ -69,7 +92,6 @@ impl Found {
 struct Behind {
     block: usize,
     slot: usize,
-    tag: u64,
     hash: u64,
 }
 
@@ -79,7 +101,7 @@ const LINES_AHEAD: usize = 24;
 /// The number of blocks that a thread takes at once: four megabytes of slots.
 const CHUNK: usize = 4096;
 
-impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
+impl<P: HashCodec, B: BlockSizes, M: InPool> Table<P, B, M> {
     /// Returns the columns and rows of a table for so many items.
     pub(crate) fn columns_for(capacity: usize, config: &Config) -> Result<(usize, u64), Error> {
         Ok(Geometry::<B>::shape(sizes::blocks_for::<B>(capacity, config)?))
@@ -88,7 +110,9 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
     pub(crate) fn pool(&self) -> &Pool {
         self.medium.pool()
     }
+}
 
+impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
     /// Makes a table in an empty medium.
     pub(crate) fn create(
         medium: Durable,
@@ -124,22 +148,12 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
                 bytes_of(rows, slots).is_some_and(|bytes| bytes <= pool.bytes_of(part) as u64)
             })
         };
-        // As many rows as there are slots for.
         let root = pool
             .checked_root()
             .and_then(|root| State::of_root(root).ok_or(corrupt("the number of rows is none")));
         let is_lost = root.is_err();
-        let most =
-            || (0..u64::BITS - 1).map(|bits| 1 << bits).take_while(|&rows| holds(rows)).last();
-        let (phase, rows) = pool.tolerate(root, || (Phase::Stable, most().unwrap_or(1)))?;
-        let (phase, rows) = match phase {
-            // The larger size was only named durably, so nothing has been removed from the smaller
-            // one.
-            Phase::Doubling if !holds(rows) && holds(rows / 2) => (Phase::Stable, rows / 2),
-            // The other half was given back after all of it had been moved.
-            Phase::Halving if !holds(2 * rows) => (Phase::Stable, rows),
-            other => (other, rows),
-        };
+        let (phase, rows) = pool.tolerate(root, || (Phase::Stable, most_rows(holds)))?;
+        let (phase, rows) = held(phase, rows, holds);
         if !holds(rows) {
             let expected = bytes_of(rows, B::FRONT + B::BACK).unwrap_or(u64::MAX);
             return Err(FileError::Truncated { bytes: pool.file_bytes(), expected }.into());
@@ -156,25 +170,6 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         let is_settled = was_closed && phase == Phase::Stable;
         let recovery = table.recover(present, threads.max(1), is_settled)?;
         Ok((table, Recovery { was_closed, ..recovery }))
-    }
-
-    /// Finds the number of rows for which most pairs are where their keys belong, and makes it the
-    /// table's: a damaged file has lost it.
-    fn likely_rows(&mut self, most: u64) -> u64 {
-        let mut best = (0, most);
-        for bits in 0..=most.ilog2() {
-            let state = State::new(1 << bits, !self.front.is_fast());
-            let blocks = 0..self.geometry.blocks(state.rows() - 1);
-            let pairs = blocks.flat_map(|block| (0..B::FRONT).map(move |slot| (block, slot)));
-            let is_right = |&(block, slot): &(usize, usize)| {
-                let tag = self.front.slot(block, slot).load_first(Relaxed);
-                let hash = self.hash_at(block, tag);
-                self.codec.is_tag(tag) && self.geometry.block(hash, state.mask()) == block
-            };
-            best = best.max((pairs.filter(is_right).count(), state.rows()));
-        }
-        self.state = crate::sync::AtomicU64::new(State::new(best.1, !self.front.is_fast()).0);
-        best.1
     }
 
     /// Builds everything that is not durable, and repairs the table after a crash.
@@ -244,8 +239,29 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
             ensure(found.items as u64 == self.pool().items(), "the number of pairs")
         }
     }
+}
 
-    fn corrupt_at(&self, what: &'static str, place: Place) -> Error {
+impl<P: HashCodec, B: BlockSizes, M: InPool> Table<P, B, M> {
+    /// Finds the number of rows for which most pairs are where their keys belong, and makes it the
+    /// table's: a damaged file has lost it.
+    pub(super) fn likely_rows(&mut self, most: u64) -> u64 {
+        let mut best = (0, most);
+        for bits in 0..=most.ilog2() {
+            let state = State::new(1 << bits, !self.front.is_fast());
+            let blocks = 0..self.geometry.blocks(state.rows() - 1);
+            let pairs = blocks.flat_map(|block| (0..B::FRONT).map(move |slot| (block, slot)));
+            let is_right = |&(block, slot): &(usize, usize)| {
+                let tag = self.front.slot(block, slot).load_first(Relaxed);
+                let hash = self.hash_at(block, tag);
+                self.codec.is_tag(tag) && self.geometry.block(hash, state.mask()) == block
+            };
+            best = best.max((pairs.filter(is_right).count(), state.rows()));
+        }
+        self.state = crate::sync::AtomicU64::new(State::new(best.1, !self.front.is_fast()).0);
+        best.1
+    }
+
+    pub(super) fn corrupt_at(&self, what: &'static str, place: Place) -> Error {
         let error = FileError::corrupt(what).into();
         match place {
             Place::Front(block, slot) => self.pool().locate(self.front.slot(block, slot), error),
@@ -255,7 +271,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
     }
 
     /// Divides all blocks into chunks for several threads.
-    fn scan(
+    pub(super) fn scan(
         &self,
         blocks: usize,
         threads: usize,
@@ -284,7 +300,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
     }
 
     /// Reads the pages of blocks from the disk if need be, and maps them at once.
-    fn populate(&self, blocks: core::ops::Range<usize>) {
+    pub(super) fn populate(&self, blocks: core::ops::Range<usize>) {
         let front = self.front.slot_address(blocks.start, 0);
         let back = self.back.slot_address(blocks.start, 0);
         self.medium.pool().populate(front.cast(), blocks.len() * B::FRONT * 16);
@@ -298,7 +314,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
     /// Reads a block's tags without a branch that depends on them. At the loads of this table one
     /// slot of twenty is empty, and one of ten has the fingerprint of another. A processor predicts
     /// neither.
-    fn restore_front(&self, block: usize, found: &mut Found) {
+    pub(super) fn restore_front(&self, block: usize, found: &mut Found) {
         let (mask, half) = (self.state().mask(), self.geometry.half(block));
         let mut fingerprints = [0_u8; 64];
         // The fingerprints that were seen: only a key with one of them can be in the block twice.
@@ -324,9 +340,9 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
             found.misplaced.push(Place::Front(block, slot));
         }
         for slot in BitIter::new(seen_before) {
-            let tag = self.front.slot(block, slot).load_first(Relaxed);
+            let pair = self.front.pair(block, slot);
             let before = self.front.matching(block, fingerprints[slot]) & ((1 << slot) - 1);
-            let is_it = |other| self.front.slot(block, other).load_first(Relaxed) == tag;
+            let is_it = |other| is_same::<P>(self.front.pair(block, other), pair);
             if BitIter::new(before).any(is_it) {
                 found.items -= 1;
                 found.doubled.push(Place::Front(block, slot));
@@ -335,7 +351,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         }
     }
 
-    fn restore_back(&self, block: usize, found: &mut Found) {
+    pub(super) fn restore_back(&self, block: usize, found: &mut Found) {
         let mask = self.state().mask();
         for slot in 0..B::BACK {
             let tag = self.back.slot(block, slot).load_first(Relaxed);
@@ -344,8 +360,9 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
             }
             let hash = self.hash_at(block, tag);
             let is_its = |hash| self.geometry.block(hash, mask) == block;
+            let pair = self.back_pair(block, slot);
             let is_there_before =
-                (0..slot).any(|other| self.back.slot(block, other).load_first(Relaxed) == tag);
+                (0..slot).any(|other| is_same::<P>(self.back_pair(block, other), pair));
             if !self.codec.is_tag(tag) || !choices(hash).into_iter().any(is_its) {
                 found.misplaced.push(Place::Back(block, slot));
             } else if is_there_before {
@@ -359,17 +376,17 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
 
     /// Marks the front blocks of keys in the back yard, and checks whether the keys are elsewhere,
     /// too.
-    fn check_back(&self, blocks: core::ops::Range<usize>, found: &mut Found) {
+    pub(super) fn check_back(&self, blocks: core::ops::Range<usize>, found: &mut Found) {
         let mask = self.state().mask();
         // The keys whose lines of fingerprints are being fetched, and the keys whose slots are.
         let mut ahead = VecDeque::with_capacity(LINES_AHEAD + 1);
         let mut suspects = VecDeque::with_capacity(LINES_AHEAD + 1);
         for block in blocks {
-            let empties = Back::<B, Durable>::empties(self.back.word(block));
+            let empties = Back::<B, M>::empties(self.back.word(block));
             let empties = empties.fold(0_u32, |slots, slot| slots | 1 << slot);
             for slot in (0..B::BACK).filter(|slot| empties >> slot & 1 == 0) {
                 let tag = self.back.slot(block, slot).load_first(Relaxed);
-                let item = Behind { block, slot, tag, hash: self.hash_at(block, tag) };
+                let item = Behind { block, slot, hash: self.hash_at(block, tag) };
                 prefetch(self.front.line_address(self.geometry.block(item.hash, mask)));
                 for hash in choices(item.hash) {
                     prefetch(self.back.word_address(self.geometry.block(hash, mask)));
@@ -413,19 +430,19 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         for hash in choices(item.hash) {
             let other = self.geometry.block(hash, mask);
             if other < item.block {
-                Back::<B, Durable>::matching(self.back.word(other), back_fingerprint(item.hash))
+                Back::<B, M>::matching(self.back.word(other), back_fingerprint(item.hash))
                     .for_each(|slot| visit(other, slot));
             }
         }
     }
 
     fn check_suspect(&self, mask: u64, item: Behind, found: &mut Found) {
+        let pair = self.back_pair(item.block, item.slot);
         let front = self.geometry.block(item.hash, mask);
         let mut in_front = BitIter::new(self.front.matching(front, fingerprint(item.hash)));
-        let mut is_doubled =
-            in_front.any(|slot| self.front.slot(front, slot).load_first(Relaxed) == item.tag);
+        let mut is_doubled = in_front.any(|slot| is_same::<P>(self.front.pair(front, slot), pair));
         self.each_lower_match(mask, item, |block, slot| {
-            is_doubled |= self.back.slot(block, slot).load_first(Relaxed) == item.tag;
+            is_doubled |= is_same::<P>(self.back_pair(block, slot), pair);
         });
         if is_doubled && !seeded(Bug::DoubledKept) {
             found.items -= 1;
@@ -433,12 +450,13 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
         }
     }
 
-    fn restore_chains(&self, found: &mut Found) {
+    pub(super) fn restore_chains(&self, found: &mut Found) {
         let state = self.state();
         let Found { items, doubled, .. } = found;
         let accept = |half, (tag, second)| {
             let hash = self.codec.hash_of_tag(tag, half);
-            if !self.codec.is_tag(tag) || self.find_tag(hash, tag, &ByWord).is_some() {
+            let is_it = ByEntry(|other| P::WORDS_ARE_KEYS || other == second);
+            if !self.codec.is_tag(tag) || self.find_tag(hash, tag, &is_it).is_some() {
                 return None;
             }
             self.front.restore_overflowed(self.geometry.block(hash, state.mask()));
@@ -450,7 +468,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
     }
 
     /// Moves misplaced pairs, and drops leftover ones. Returns how many keys were moved.
-    fn mend(&self, found: &Found) -> Result<usize, Error> {
+    pub(super) fn mend(&self, found: &Found) -> Result<usize, Error> {
         // First, so that lookups find only the copies that stay.
         found.doubled.iter().for_each(|&place| self.hide(place));
         let mut moved = 0;
@@ -469,20 +487,21 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
                 return Err(error);
             }
             let keep = |_| Change::Keep;
-            let request = Request { hash, tag, test: &ByWord, fresh: Some(second), change: &keep };
+            let is_it = ByEntry(|other| P::WORDS_ARE_KEYS || other == second);
+            let request = Request { hash, tag, test: &is_it, fresh: Some(second), change: &keep };
             moved += usize::from(self.apply_slowly(&request).is_none());
         }
-        if moved > 0 && !seeded(Bug::MendWithoutBarrier) {
+        if moved > 0 && !M::IS_PAGED && !seeded(Bug::MendWithoutBarrier) {
             // The stored copies must be durable before the others are dropped.
             self.medium.barrier()?;
         }
         for &place in found.misplaced.iter().chain(&found.doubled) {
-            self.drop_pair(place);
+            self.drop_pair(place)?;
         }
         Ok(moved)
     }
 
-    fn pair_at(&self, place: Place) -> (usize, u64, u64) {
+    pub(super) fn pair_at(&self, place: Place) -> (usize, u64, u64) {
         let (half, slot) = match place {
             Place::Front(block, slot) => (self.geometry.half(block), self.front.slot(block, slot)),
             Place::Back(block, slot) => (self.geometry.half(block), self.back.slot(block, slot)),
@@ -495,19 +514,32 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
     }
 
     /// Clears the fingerprint of a pair that is to be dropped.
-    fn hide(&self, place: Place) {
+    pub(super) fn hide(&self, place: Place) {
         if let Place::Back(block, slot) = place {
             self.back.clear_fingerprint(block, slot);
         }
     }
 
-    fn drop_pair(&self, place: Place) {
-        match place {
-            Place::Front(block, slot) => self.front.clear(block, slot),
-            Place::Back(block, slot) => self.back.clear(block, slot),
-            // This does not fail: this medium copies no pages, so it has room for all changes.
-            Place::Chain(slot) => drop(self.chains.slots().clear(slot as u32)),
-        }
+    /// Drops a pair that is elsewhere, too, or is none.
+    fn drop_pair(&self, place: Place) -> Result<(), Error> {
+        let full = |_| Error::from(FileError::Full);
+        let drop = || {
+            let _pin = M::IS_PAGED.then(|| self.cut.enter());
+            match place {
+                Place::Front(block, slot) => {
+                    self.front.make_writable(block).map(|()| self.front.clear(block, slot))
+                }
+                Place::Back(block, slot) => {
+                    self.back.make_writable(block).map(|()| self.back.clear(block, slot))
+                }
+                Place::Chain(slot) => self.chains.slots().clear(slot as u32).map_err(full),
+            }
+        };
+        // Only a medium that copies pages may have no room; a sync frees some.
+        drop().or_else(|_| {
+            self.make_room_for_copies();
+            drop()
+        })
     }
 
     /// Clears all slots behind the first `blocks` blocks. Returns whether any held a tag.

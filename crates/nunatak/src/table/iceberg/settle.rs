@@ -23,7 +23,7 @@ enum Attempt {
     Nothing,
     /// The block has changed since its hashes were computed.
     Changed,
-    /// Hashes must be asked for first.
+    /// Hashes must be asked for first, or pages be freed.
     Unhashed,
 }
 
@@ -145,6 +145,9 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         let high = self.partner(state, low);
         let hashes: Option<Hashes<N>> = self.hashes(low, |slot| tag_of(yard, low, slot));
         let Some(hashes) = hashes else { return Attempt::Unhashed };
+        if M::IS_PAGED && !self.is_ready_to_settle(yard, [low, high]) {
+            return Attempt::Unhashed;
+        }
         let locks_low = !(Y::IS_FRONT && seeded(Bug::SettleWithoutLock));
         if locks_low {
             yard.lock(low);
@@ -220,6 +223,12 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                     return Attempt::Unhashed;
                 }
             }
+        }
+        if M::IS_PAGED
+            && !(self.is_ready_to_settle(yard, [low, high])
+                && self.is_ready_to_overflow(state, &hashes))
+        {
+            return Attempt::Unhashed;
         }
         yard.lock(low);
         yard.lock(high);

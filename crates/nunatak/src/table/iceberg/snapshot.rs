@@ -38,6 +38,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Snapshots for Table<P, B, M> {
     type Snapshot = PairSnapshot;
 
     fn snapshot(&self) -> Result<PairSnapshot, Error> {
+        let _exclusive = M::IS_PAGED.then(|| self.exclusive.lock());
         let _held = self.complete()?;
         // Half of the pairs belong to each half, as far as hashes are random. A sixteenth more
         // allows for chance, and for pairs that come before the cut.

@@ -70,7 +70,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Figures for Table<P, B, M> {
     }
 
     fn memory_usage(&self) -> MemoryUsage {
-        self.front.usage() + self.back.usage() + self.chains.usage() + self.copy.usage()
+        let all = self.front.usage() + self.back.usage() + self.chains.usage() + self.copy.usage();
+        if M::IS_PAGED { all + self.usage_of_pages() } else { all }
     }
 
     /// Reads the fingerprints of every block.

@@ -1,5 +1,6 @@
 //! The interface of a yard that settling uses, so that it is written once for both.
 
+use crate::error::Error;
 use crate::seeded::Bug;
 use crate::sync::AtomicPair;
 
@@ -18,6 +19,9 @@ pub(super) trait Yard<const N: usize> {
     fn fingerprint(hash: u64) -> u8;
 
     fn slot(&self, block: usize, slot: usize) -> &AtomicPair;
+
+    /// Makes the slots of a block writable.
+    fn make_writable(&self, block: usize) -> Result<(), Error>;
 
     fn lock(&self, block: usize);
 

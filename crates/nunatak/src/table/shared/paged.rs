@@ -1,5 +1,5 @@
-//! The common parts of the tables whose files rest on the order of their stores: Pea Hash and
-//! TurboHash.
+//! The common parts of the tables whose files rest on the order of their stores: Pea Hash,
+//! TurboHash, and IcebergHT of byte strings.
 
 use super::chains::Chains;
 use super::files::IsPair;

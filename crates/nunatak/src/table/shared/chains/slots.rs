@@ -31,6 +31,8 @@ pub(in crate::table) struct NoRoom;
 const FIRST: usize = if cfg!(modelled) { 16 } else { 4096 };
 /// The most slots for which addresses are reserved.
 const MOST: usize = if cfg!(modelled) { 64 } else { 1 << 32 };
+/// Slots of a page.
+const PAGE: usize = if cfg!(modelled) { 1 } else { 256 };
 /// How many slots are kept free for running operations when the medium is full.
 pub(in crate::table) const MARGIN: usize = if cfg!(modelled) { 4 } else { 1024 };
 
@@ -86,6 +88,13 @@ impl<M: Medium> Slots<M> {
     pub(in crate::table) fn make_writable(&self, slot: u32) -> Result<(), NoRoom> {
         let slots = self.slots.as_ref();
         slots.map_or(Ok(()), |slots| slots.make_writable(slot as usize).map_err(|_| NoRoom))
+    }
+
+    /// Makes all slots writable. Returns false if there is no room for that.
+    pub(in crate::table) fn make_all_writable(&self) -> bool {
+        let Some(slots) = &self.slots else { return true };
+        let mut firsts = (0..slots.len()).step_by(PAGE);
+        firsts.all(|slot| slots.make_writable(slot).is_ok())
     }
 
     pub(in crate::table) fn add_free(&self, slot: usize) {
@@ -151,7 +160,6 @@ impl<M: Medium> Slots<M> {
         }
         slots.grow(more)?;
         // Makes all new slots writable now, so that no later change is refused.
-        const PAGE: usize = if cfg!(modelled) { 1 } else { 256 };
         let ready = (len..more).step_by(PAGE).try_for_each(|slot| slots.make_writable(slot));
         if ready.is_err() {
             slots.shrink(len);
