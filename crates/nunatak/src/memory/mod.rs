@@ -84,6 +84,13 @@ pub struct MemoryUsage {
     pub resident: usize,
 }
 
+impl MemoryUsage {
+    /// Bytes of the allocator's, which count as resident.
+    pub(crate) fn allocated(bytes: usize) -> Self {
+        Self { mapped: bytes, resident: bytes }
+    }
+}
+
 impl core::ops::Add for MemoryUsage {
     type Output = Self;
 
