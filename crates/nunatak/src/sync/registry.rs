@@ -217,7 +217,8 @@ impl Registry {
 
     /// Returns how many entries are hidden, never below zero. As [`added`](Self::added).
     pub(crate) fn hidden(&self) -> usize {
-        let sum = |sum: u64, record: &Record| sum.wrapping_add(record.hidden.load(Ordering::Relaxed));
+        let sum =
+            |sum: u64, record: &Record| sum.wrapping_add(record.hidden.load(Ordering::Relaxed));
         self.records().fold(0, sum).cast_signed().max(0) as usize
     }
 

@@ -5,6 +5,7 @@
 //! for one table.
 
 pub(crate) mod dlht;
+pub(crate) mod growing;
 pub(crate) mod iceberg;
 pub(crate) mod pea;
 mod shared;

@@ -2,12 +2,13 @@
 
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
-use crate::hash::{Hashing, IdentityCodec, RandomState};
+use crate::hash::{HashCodec, Hashing, IdentityCodec, RandomState};
 use crate::map::boxed::BoxedMap;
 use crate::map::boxed::guard::BoxedGuard;
 use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
-use crate::table::iceberg::{BlockSizes, Blocks, Config, SlotHandle, Table};
+use crate::table::growing;
+use crate::table::iceberg::{BlockSizes, Blocks, Config, SlotHandle};
 use crate::table::{ByWord, Iceberg};
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
@@ -206,7 +207,7 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
     {
         self.check()?;
         let codec = self.hasher.into_codec()?;
-        Ok(InlineMap::of(Table::new(codec, self.config, self.capacity)?))
+        Ok(InlineMap::of(growing::build(codec.into_shared(), self.config, self.capacity)?))
     }
 
     /// Builds a set.
@@ -241,7 +242,7 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
     /// ```
     pub fn build_boxed<K, V>(self) -> Result<IcebergBoxedMap<K, V, S, B>, Error> {
         self.check()?;
-        let table = Table::new(IdentityCodec, self.config, self.capacity)?;
+        let table = growing::build(IdentityCodec, self.config, self.capacity)?;
         Ok(BoxedMap::of(table, self.hasher))
     }
 }

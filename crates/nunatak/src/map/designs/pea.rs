@@ -2,12 +2,13 @@
 
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
-use crate::hash::{Hashing, IdentityCodec, RandomState};
+use crate::hash::{HashCodec, Hashing, IdentityCodec, RandomState};
 use crate::map::boxed::BoxedMap;
 use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
 use crate::map::multi::PeaMultiMap;
 use crate::table::Pea;
+use crate::table::growing;
 use crate::table::pea::{Config, Entry8, Entry12, EntrySize, Strategy, Table};
 use core::hash::BuildHasher;
 
@@ -201,7 +202,7 @@ impl<S> PeaBuilder<S> {
     {
         self.config.check()?;
         let codec = E::codec(self.hasher.into_codec()?);
-        Ok(InlineMap::of(Table::new(codec, self.config, self.capacity)?))
+        Ok(InlineMap::of(growing::build(codec.into_shared(), self.config, self.capacity)?))
     }
 
     /// Builds a map in a durable medium of a model checker.
@@ -291,7 +292,7 @@ impl<S> PeaBuilder<S> {
     /// ```
     pub fn build_boxed<K, V>(self) -> Result<PeaBoxedMap<K, V, S>, Error> {
         self.config.check()?;
-        let table = Table::new(IdentityCodec, self.config, self.capacity)?;
+        let table = growing::build(IdentityCodec, self.config, self.capacity)?;
         Ok(BoxedMap::of(table, self.hasher))
     }
 }

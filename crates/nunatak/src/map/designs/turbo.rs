@@ -2,15 +2,16 @@
 
 use crate::entry::{Blobs, Inline, InlineKey};
 use crate::error::Error;
-use crate::hash::{Hashing, IdentityCodec, RandomState};
+use crate::hash::{HashCodec, Hashing, IdentityCodec, RandomState};
 use crate::map::boxed::BoxedMap;
 use crate::map::bytes::blob::BlobMap;
 use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
 use crate::memory::Heap;
 use crate::table::Turbo;
+use crate::table::growing;
 use crate::table::pea::EntrySize;
-use crate::table::turbo::{Config, Table};
+use crate::table::turbo::Config;
 use core::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -187,7 +188,7 @@ impl<S> TurboBuilder<S> {
         S: BuildHasher + Send + Sync + 'static,
     {
         let codec = E::codec(self.hasher.into_codec()?);
-        Ok(InlineMap::of(Table::new(codec, self.config, self.capacity)?))
+        Ok(InlineMap::of(growing::build(codec.into_shared(), self.config, self.capacity)?))
     }
 
     /// Builds a set.
@@ -223,7 +224,7 @@ impl<S> TurboBuilder<S> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn build_boxed<K, V>(self) -> Result<TurboBoxedMap<K, V, S>, Error> {
-        let table = Table::new(IdentityCodec, self.config, self.capacity)?;
+        let table = growing::build(IdentityCodec, self.config, self.capacity)?;
         Ok(BoxedMap::of(table, self.hasher))
     }
 }
@@ -244,7 +245,7 @@ impl<S> TurboBuilder<S> {
     where
         S: BuildHasher + Send + Sync + 'static,
     {
-        let table = Table::new(IdentityCodec, self.config, self.capacity)?;
+        let table = growing::build(IdentityCodec, self.config, self.capacity)?;
         Ok(BlobMap::of(table, Arc::new(Blobs::new(&Heap, self.hasher)?)))
     }
 }

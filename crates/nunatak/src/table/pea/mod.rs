@@ -54,6 +54,7 @@ mod directory;
 mod durable;
 mod find;
 mod geometry;
+mod growing;
 mod iterate;
 mod locks;
 mod multi;
@@ -94,10 +95,11 @@ use directory::{Directories, Found};
 use geometry::Strategy as S;
 use multi::Duplicates;
 use segments::{Counts, Segments};
+use std::sync::Arc;
 
 /// The constants that the paper varies.
 #[derive(Debug, Clone)]
-pub(crate) struct Config {
+pub struct Config {
     /// Buckets of a segment: a power of two. The paper has 2048, which are 512 KiB.
     pub(crate) buckets: usize,
     /// The strategies that a segment goes through. Each contains the one before.
@@ -146,7 +148,7 @@ pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     directories: Directories,
     segments: Segments<M, L>,
     codec: P,
-    registry: Registry,
+    registry: Arc<Registry>,
     chains: Chains<M>,
     decoder: Decoder,
     config: Config,
@@ -224,7 +226,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             segments,
             decoder: codec.decoder(),
             codec,
-            registry: Registry::new(),
+            registry: Arc::new(Registry::new()),
             chains: Chains::new(&medium)?,
             duplicates,
             config,
