@@ -28,8 +28,8 @@ mod slab;
 pub(crate) mod touched;
 
 pub(crate) use addresses::Addresses;
-pub(crate) use arena::Arena;
 pub use arena::BlobStats;
+pub(crate) use arena::{Arena, Places};
 pub(crate) use buddies::{Buddies, BuddyExtent, MOST_SIZE};
 #[cfg(all(test, durable))]
 pub(crate) use epochs::Epochs;

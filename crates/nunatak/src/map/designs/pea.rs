@@ -9,7 +9,9 @@ use crate::map::inline::set::InlineSet;
 use crate::map::multi::PeaMultiMap;
 use crate::table::Pea;
 use crate::table::growing;
-use crate::table::pea::{Config, Entry8, Entry12, EntrySize, Strategy, Table};
+#[cfg(modelled)]
+use crate::table::pea::Table;
+use crate::table::pea::{Config, Entry8, Entry12, EntrySize, Strategy, build_multi};
 use core::hash::BuildHasher;
 
 /// The map that grows by one segment at a time, and is faster the emptier it is.
@@ -275,7 +277,7 @@ impl<S> PeaBuilder<S> {
         self.config.check()?;
         let config = Config { duplicates: true, ..self.config };
         let codec = self.hasher.into_codec()?;
-        Ok(PeaMultiMap::of(Table::new(codec, config, self.capacity)?))
+        Ok(PeaMultiMap::of(build_multi(codec, config, self.capacity)?))
     }
 
     /// Builds a map of boxed entries.

@@ -26,6 +26,7 @@
 //! 4. The full table has the registry of the small one. So guards and counts stay.
 //! 5. No code of the caller's runs under the lock, except for `change`, which is ours.
 
+mod many;
 mod small;
 mod stages;
 
@@ -76,6 +77,8 @@ pub struct Growing<T: Full> {
     small: Small,
     codec: T::Codec,
     config: T::Config,
+    /// Stores a pair in a full table that no other thread knows.
+    store: fn(&T, (u64, u64)),
     /// The thread that makes the full table holds this lock, if the caller's code can't run
     /// meanwhile. So other threads do not make tables in vain.
     making: Mutex<()>,
@@ -94,11 +97,37 @@ pub(crate) fn build<T: Full>(
     config: T::Config,
     capacity: usize,
 ) -> Result<Grown<T>, Error> {
-    Grown::<T>::make(codec, config, capacity)
+    build_with(codec, config, capacity, store_unique)
+}
+
+/// Stores a pair. Keys of the same word are told apart already.
+fn store_unique<T: Full>(table: &T, (word, second): (u64, u64)) {
+    table.apply(word, &ByEntry(|_| false), Some(second), |_| Change::Keep);
+}
+
+/// Makes the table of a map in RAM, which stores its first pairs by `store` when it is full.
+pub(crate) fn build_with<T: Full>(
+    codec: T::Codec,
+    config: T::Config,
+    capacity: usize,
+    store: fn(&T, (u64, u64)),
+) -> Result<Grown<T>, Error> {
+    #[cfg(modelled)]
+    {
+        let _ = store;
+        T::make(codec, config, capacity)
+    }
+    #[cfg(not(modelled))]
+    Growing::make(codec, config, capacity, store)
 }
 
 impl<T: Full> Growing<T> {
-    pub(crate) fn make(codec: T::Codec, config: T::Config, capacity: usize) -> Result<Self, Error> {
+    pub(crate) fn make(
+        codec: T::Codec,
+        config: T::Config,
+        capacity: usize,
+        store: fn(&T, (u64, u64)),
+    ) -> Result<Self, Error> {
         if !double_word_cas_is_lock_free() {
             return Err(Error::NoDoubleWordCas);
         }
@@ -116,6 +145,7 @@ impl<T: Full> Growing<T> {
             small: Small::new(),
             codec,
             config,
+            store,
             making: Mutex::new(()),
             owned: PhantomData,
         })
@@ -142,14 +172,14 @@ impl<T: Full> Growing<T> {
 
     /// Looks a key up in the slots. The pointer to the full table was null within the operation.
     #[inline(never)]
-    fn find_in_small<K: KeyTest>(&self, word: u64, test: &K) -> Option<u64> {
+    pub(super) fn find_in_small<K: KeyTest>(&self, word: u64, test: &K) -> Option<u64> {
         self.small.find(word, |second| test.accepts(second)).map(|(_, second)| second)
     }
 
     /// Applies a change to a key while the table is small, or returns the full table.
     #[cold]
     #[inline(never)]
-    fn apply_in_small<K: KeyTest>(
+    pub(super) fn apply_in_small<K: KeyTest>(
         &self,
         word: u64,
         test: &K,
@@ -245,7 +275,7 @@ impl<T: Full> Growing<T> {
                     return Ok(full);
                 }
                 held.must_grow = true;
-                (self.small.pairs(&held), held.changes)
+                (self.small.pairs(&held), self.small.changes(&held))
             };
             let made = self.make_full(&pairs);
             let mut held = self.small.lock();
@@ -255,7 +285,7 @@ impl<T: Full> Growing<T> {
                 drop(made);
                 return Ok(full);
             }
-            let is_copy = held.changes == changes || seeded(Bug::GrownFromStaleCopy);
+            let is_copy = self.small.changes(&held) == changes || seeded(Bug::GrownFromStaleCopy);
             match made {
                 Ok(table) if is_copy => {
                     let full = Box::into_raw(table);
@@ -283,11 +313,7 @@ impl<T: Full> Growing<T> {
     /// Makes a full table of these pairs. Runs the caller's hasher.
     fn make_full(&self, pairs: &[(u64, u64)]) -> Result<Box<T>, Error> {
         let mut table = Box::new(T::make(self.codec.clone(), self.config.clone(), 0)?);
-        // Keys of the same word are told apart already.
-        let other_key = ByEntry(|_| false);
-        for &(word, second) in pairs {
-            table.apply(word, &other_key, Some(second), |_| Change::Keep);
-        }
+        pairs.iter().for_each(|&pair| (self.store)(&table, pair));
         // The pairs were counted when they were inserted; the table has counted them in its own
         // registry, which goes.
         *table.shared_registry() = Arc::clone(&self.registry);

@@ -12,13 +12,19 @@
 //!    a pair that is present throughout, and a lookup that finds none was under way while the key
 //!    was absent: one instant after it passed the key's last slot but before it reached the next.
 //! 3. A slot's value word is stored before its word. Pairs are loaded whole.
-//! 4. A slot never has the word that equals its [`constant`]: it would look empty.
+//! 4. The number of changes is odd while a slot is being changed. So a thread that finds the same even
+//!    number before and after it has gone through the slots has seen them as of one moment.
+//! 5. A slot never has the word that equals its [`constant`]: it would look empty.
 
-use crate::sync::{AtomicPair, AtomicPtr, Mutex, MutexGuard, Ordering, pairs_load_whole};
+use crate::sync::pairs_load_whole;
+use crate::sync::{AtomicPair, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering};
 use core::ptr;
 
 /// Slots of the first block.
 const FIRST: usize = if cfg!(modelled) { 1 } else { 8 };
+
+/// The number of attempts before a reader of several values takes the lock.
+const ATTEMPTS: usize = if cfg!(modelled) { 2 } else { 64 };
 
 /// Returns the constant of a slot: a word that is hardly ever a key.
 #[inline]
@@ -43,8 +49,6 @@ struct Block {
 pub(super) struct Changing {
     /// All slots.
     pub(super) slots: usize,
-    /// How many changes there were. A copy of the pairs is out of date when there were more.
-    pub(super) changes: u64,
     /// Whether changes must wait for a larger table, which some thread needs.
     pub(super) must_grow: bool,
 }
@@ -53,6 +57,8 @@ pub(super) struct Changing {
 pub(super) struct Small {
     first: AtomicPtr<Block>,
     changing: Mutex<Changing>,
+    /// Twice the number of changes to the slots; invariant 4.
+    changes: AtomicU64,
     pairs_load_whole: bool,
 }
 
@@ -78,6 +84,7 @@ impl Small {
         Self {
             first: AtomicPtr::new(ptr::null_mut()),
             changing: Mutex::new(Changing::default()),
+            changes: AtomicU64::new(0),
             pairs_load_whole: pairs_load_whole(),
         }
     }
@@ -117,22 +124,78 @@ impl Small {
         self.slots().filter_map(pair).collect()
     }
 
+    /// Returns a number that every change to the slots makes another. The caller holds the lock.
+    pub(super) fn changes(&self, _held: &Changing) -> u64 {
+        // Relaxed: only the holder of the lock stores it.
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// Stores to slots.
+    fn change<R>(&self, held: &mut Changing, change: impl FnOnce() -> R) -> R {
+        let before = self.changes(held);
+        // Relaxed: the slots' stores release, so a thread that sees one of them sees this.
+        self.changes.store(before + 1, Ordering::Relaxed);
+        let result = change();
+        // Release: a thread that sees this sees the slots' stores.
+        self.changes.store(before + 2, Ordering::Release);
+        result
+    }
+
+    /// Appends the value words of all slots of a word, as of one moment.
+    pub(super) fn values(&self, word: u64, values: &mut Vec<u64>) {
+        let kept = values.len();
+        let mut copy = || {
+            values.truncate(kept);
+            for (number, slot) in self.slots() {
+                let (first, second) = slot.load_whole(self.pairs_load_whole);
+                if word_of(number, first) == Some(word) {
+                    values.push(second);
+                }
+            }
+        };
+        for _ in 0..ATTEMPTS {
+            // Acquire: the slots are at least as new.
+            let before = self.changes.load(Ordering::Acquire);
+            if before.is_multiple_of(2) {
+                copy();
+                // Relaxed: the loads of the slots acquire (invariant 4).
+                if self.changes.load(Ordering::Relaxed) == before {
+                    return;
+                }
+            }
+        }
+        let _held = self.lock();
+        copy();
+    }
+
+    /// Empties all slots of a word, as one change. Returns the value words.
+    pub(super) fn remove_all(&self, held: &mut Changing, word: u64) -> Vec<u64> {
+        self.change(held, || {
+            let mut removed = Vec::new();
+            for (number, slot) in self.slots() {
+                let (first, second) = slot.load_whole(self.pairs_load_whole);
+                if word_of(number, first) == Some(word) {
+                    // Release: as in `remove`.
+                    slot.store_first(0, Ordering::Release);
+                    removed.push(second);
+                }
+            }
+            removed
+        })
+    }
+
     /// Replaces the value word of a slot.
     pub(super) fn replace(&self, held: &mut Changing, number: usize, value_word: u64) {
-        held.changes += 1;
-        if let Some((_, slot)) = self.slots().nth(number) {
-            // Release: a lookup that finds the value word finds what it points to.
-            slot.store_second(value_word, Ordering::Release);
-        }
+        let Some((_, slot)) = self.slots().nth(number) else { return };
+        // Release: a lookup that finds the value word finds what it points to.
+        self.change(held, || slot.store_second(value_word, Ordering::Release));
     }
 
     /// Empties a slot.
     pub(super) fn remove(&self, held: &mut Changing, number: usize) {
-        held.changes += 1;
-        if let Some((_, slot)) = self.slots().nth(number) {
-            // Release: the word is not taken away before the changes that came before.
-            slot.store_first(0, Ordering::Release);
-        }
+        let Some((_, slot)) = self.slots().nth(number) else { return };
+        // Release: the number of changes is odd for a thread that sees this.
+        self.change(held, || slot.store_first(0, Ordering::Release));
     }
 
     /// Stores a pair of an absent key. Returns false if no slot is free for it.
@@ -145,11 +208,12 @@ impl Small {
             slot.load_first(Ordering::Relaxed) == 0 && word != constant(*number)
         };
         let Some((number, slot)) = self.slots().find(is_free) else { return false };
-        held.changes += 1;
-        // Relaxed: published by the next store (invariant 3).
-        slot.store_second(value_word, Ordering::Relaxed);
-        // Release: a lookup that finds the word finds the value word, and what it points to.
-        slot.store_first(word ^ constant(number), Ordering::Release);
+        self.change(held, || {
+            // Relaxed: published by the next store (invariant 3).
+            slot.store_second(value_word, Ordering::Relaxed);
+            // Release: a lookup that finds the word finds the value word, and what it points to.
+            slot.store_first(word ^ constant(number), Ordering::Release);
+        });
         true
     }
 
@@ -209,6 +273,20 @@ mod tests {
         assert!(small.insert(&mut held, (100, 1)));
         assert_eq!((place(9), place(3), place(100)), (Some((9, 5)), None, Some((3, 1))));
         assert_eq!((small.pair(3), small.pair(4 * FIRST)), (Some((100, 1)), None));
+    }
+
+    #[test]
+    fn all_values_of_a_word_are_read_and_removed() {
+        let small = Small::new();
+        let mut held = small.lock();
+        [1, 2, 1, 1].iter().zip(0..).for_each(|(&word, second)| {
+            assert!(small.insert(&mut held, (word, second)));
+        });
+        let mut values = vec![9];
+        small.values(1, &mut values);
+        assert_eq!(values, [9, 0, 2, 3]);
+        assert_eq!(small.remove_all(&mut held, 1), [0, 2, 3]);
+        assert_eq!((small.pairs(&held), small.changes(&held)), (vec![(2, 1)], 10));
     }
 
     #[test]

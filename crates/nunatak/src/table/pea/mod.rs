@@ -76,6 +76,8 @@ pub use design::CheckedPea;
 pub use design::Pea;
 pub use geometry::Strategy;
 pub use multi::PeaMultiStats;
+pub(crate) use multi::build as build_multi;
+pub(crate) use multi::{MultiMedium, MultiTable};
 pub use stats::PeaStats;
 
 pub use crate::table::shared::bucket::{Entry8, Entry12, Entry16, EntrySize};
