@@ -203,8 +203,8 @@ impl<T: Full> Growing<T> {
                         }
                         return Ok(before);
                     }
-                    Ok(None) if is_refused => {
-                        // As in a full table, memory that is refused fails no insert.
+                    // As in a full table, memory that is refused fails no insert.
+                    Ok(None) if is_refused || held.slots < SMALL => {
                         self.small.add_block(&mut held);
                         continue;
                     }

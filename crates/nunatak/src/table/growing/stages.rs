@@ -68,12 +68,11 @@ impl<T: Full> Batches for Growing<T> {
         count: usize,
         word: impl Fn(usize) -> u64,
         test: impl Fn(usize) -> K,
-        mut found: impl FnMut(usize, Option<u64>),
+        found: impl FnMut(usize, Option<u64>),
     ) {
         match self.full() {
             Some(full) => full.find_many(count, word, test, found),
-            // The table may grow meanwhile: each lookup asks again.
-            None => (0..count).for_each(|at| found(at, self.find(word(at), &test(at)))),
+            None => self.find_each(count, word, test, found),
         }
     }
 
@@ -112,6 +111,21 @@ impl<T: Full> Batches for Growing<T> {
             |at, second| change(first + at, second),
             |at, before| done(first + at, before),
         );
+    }
+}
+
+impl<T: Full> Growing<T> {
+    /// Looks keys up one by one. The table may grow meanwhile: each lookup asks again.
+    #[cold]
+    #[inline(never)]
+    fn find_each<K: KeyTest>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        test: impl Fn(usize) -> K,
+        mut found: impl FnMut(usize, Option<u64>),
+    ) {
+        (0..count).for_each(|at| found(at, self.find(word(at), &test(at))));
     }
 }
 
