@@ -450,3 +450,20 @@ fn threads_meet_at_the_step() {
         map
     });
 }
+
+/// A capacity takes no more memory than the entries need before and after a split, and inserting so
+/// many entries splits no segment.
+#[test]
+fn a_capacity_of_a_pea_map_takes_what_it_needs() {
+    let _alone = alone();
+    for capacity in [100_000, 1 << 20, 1 << 22] {
+        let map: PeaMap<u64, u64> = PeaMap::with_capacity(capacity);
+        let mapped = map.memory_usage().mapped as f64 / capacity as f64;
+        println!("{capacity} entries: {mapped:.1} bytes an entry");
+        assert!(mapped <= 40.0 && (capacity != 1 << 22 || mapped <= 36.0), "{mapped}");
+        if capacity < 1 << 22 {
+            (0..capacity as u64).for_each(|n| _ = map.insert(n, n));
+            assert_eq!(map.stats().splits, 0);
+        }
+    }
+}

@@ -26,7 +26,11 @@ pub use iceberg::Iceberg;
 pub use pea::Pea;
 pub use turbo::Turbo;
 #[cfg(modelled)]
-pub use {iceberg::CheckedIceberg, pea::CheckedPea, turbo::CheckedTurbo};
+pub use {
+    iceberg::CheckedIceberg,
+    pea::CheckedPea,
+    turbo::{CheckedTurbo, GrowingTurbo},
+};
 
 use crate::error::Error;
 use crate::hash::{HashCodec, Hashing};

@@ -122,6 +122,12 @@ pub(crate) fn build_with<T: Full>(
 }
 
 impl<T: Full> Growing<T> {
+    /// Makes a table of unique keys.
+    #[cfg(modelled)]
+    pub(crate) fn with(codec: T::Codec, config: T::Config, capacity: usize) -> Result<Self, Error> {
+        Self::make(codec, config, capacity, store_unique)
+    }
+
     pub(crate) fn make(
         codec: T::Codec,
         config: T::Config,
@@ -161,11 +167,13 @@ impl<T: Full> Growing<T> {
     }
 
     /// Returns the number of a key's slot while the table is small.
+    #[cfg(not(modelled))]
     pub(super) fn slot_in_small<K: KeyTest>(&self, word: u64, test: &K) -> Option<usize> {
         self.small.find(word, |second| test.accepts(second)).map(|(number, _)| number)
     }
 
     /// Returns the pair in a slot while the table is small.
+    #[cfg(not(modelled))]
     pub(super) fn pair_in_small(&self, number: usize) -> Option<(u64, u64)> {
         self.small.pair(number)
     }

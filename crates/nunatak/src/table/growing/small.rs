@@ -109,6 +109,7 @@ impl Small {
     }
 
     /// Returns the word and the value word of a slot that holds a pair.
+    #[cfg(not(modelled))]
     pub(super) fn pair(&self, number: usize) -> Option<(u64, u64)> {
         let (number, slot) = self.slots().nth(number)?;
         let (first, second) = slot.load_whole(self.pairs_load_whole);

@@ -36,12 +36,30 @@ impl<E: EntrySize> Unshadowed for Turbo<E> {}
 impl<S: BuildHasher + Send + Sync + 'static, E: EntrySize> HashesWith<S> for Turbo<E> {}
 
 #[cfg(modelled)]
-pub use checked::CheckedTurbo;
+pub use checked::{CheckedTurbo, GrowingTurbo};
 
-/// A design for model checkers.
+/// Designs for model checkers.
 #[cfg(modelled)]
 mod checked {
     use super::*;
+    use crate::table::growing::Growing;
+
+    /// A [`Turbo`](super::Turbo) that begins small, as maps in RAM do, for model checkers.
+    #[derive(Debug)]
+    pub struct GrowingTurbo(());
+
+    impl Design for GrowingTurbo {
+        type Stats = TurboStats;
+        type Table<P: HashCodec> = Growing<Table<P::Shared>>;
+        type Medium = Heap;
+
+        fn table<P: HashCodec>(codec: P, capacity: usize) -> Result<Self::Table<P>, Error> {
+            Growing::with(codec.into_shared(), Config::default(), capacity)
+        }
+    }
+
+    impl Unshadowed for GrowingTurbo {}
+    impl<S: BuildHasher + Send + Sync + 'static> HashesWith<S> for GrowingTurbo {}
 
     /// A [`Turbo`](super::Turbo) in a durable medium, for model checkers.
     #[derive(Debug)]

@@ -58,9 +58,9 @@ mod tests;
 #[cfg(durable)]
 mod verify;
 
-#[cfg(modelled)]
-pub use design::CheckedTurbo;
 pub use design::Turbo;
+#[cfg(modelled)]
+pub use design::{CheckedTurbo, GrowingTurbo};
 pub use stats::TurboStats;
 
 use crate::error::Error;
