@@ -32,7 +32,7 @@ fn map() -> Arc<Map> {
 }
 
 fn a_key_is_seen_while_the_table_grows() {
-    check(2, || {
+    check(3, || {
         let map = map();
         let grower = spawn(&map, |map| {
             assert_eq!(map.insert(SECOND, 20), None);
@@ -46,7 +46,7 @@ fn a_key_is_seen_while_the_table_grows() {
 }
 
 fn a_change_while_the_table_grows_is_kept() {
-    check(2, || {
+    check(3, || {
         let map = map();
         let grower = spawn(&map, |map| assert_eq!(map.insert(SECOND, 20), None));
         assert_eq!(map.insert(FIRST, 11), Some(10));
@@ -57,7 +57,7 @@ fn a_change_while_the_table_grows_is_kept() {
 }
 
 fn a_removal_while_the_table_grows_is_kept() {
-    check(2, || {
+    check(3, || {
         let map = map();
         let grower = spawn(&map, |map| assert_eq!(map.insert(SECOND, 20), None));
         assert_eq!(map.remove(&FIRST), Some(10));
@@ -68,7 +68,7 @@ fn a_removal_while_the_table_grows_is_kept() {
 }
 
 fn one_of_two_inserts_grows_the_table() {
-    check(2, || {
+    check(3, || {
         let map = map();
         let other = spawn(&map, |map| map.try_insert(SECOND, 20));
         let mine = map.try_insert(SECOND, 21);
@@ -79,7 +79,7 @@ fn one_of_two_inserts_grows_the_table() {
 }
 
 fn a_walk_yields_a_key_once() {
-    check(2, || {
+    check(3, || {
         let map = map();
         let grower = spawn(&map, |map| assert_eq!(map.insert(SECOND, 20), None));
         let mut walk = map.iter();

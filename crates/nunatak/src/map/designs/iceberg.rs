@@ -25,7 +25,8 @@ use core::marker::PhantomData;
 /// the items that belong to the other half, and no others. No operation waits for the length of a
 /// resize, nor for more than one page of new memory. Source: IcebergHT (SIGMOD '23), sections 2–5.
 ///
-/// A slot of 16 bytes takes 17 bytes of memory. By default the map doubles at 91 % of all slots,
+/// Up to 32 items are in slots of ordinary memory; then the map makes its blocks, which counts as a
+/// resize. A slot of 16 bytes takes 17 bytes of memory. By default the map doubles at 91 % of all slots,
 /// where 85 % of all bytes are items. The [builder](IcebergBuilder) takes other loads, up to 95 %.
 /// Items of level 2 stay there when room becomes free in level 1. So where keys come and go, more
 /// items are in levels 2 and 3 than in a map that was only filled: at a load of 0.91 one of 10 in

@@ -22,7 +22,8 @@ use core::hash::BuildHasher;
 /// buckets. A segment without room is split into four; changes to its keys wait for that, reads do
 /// not. Source: Pea Hash (SIGMOD '23), sections 3.1 and 3.2.
 ///
-/// Half of the memory is used on average: a segment is 23 % full after a split and 92 % full
+/// Up to 32 entries are in slots of 16 bytes, in ordinary memory. Of more entries
+/// half of the memory is used on average: a segment is 23 % full after a split and 92 % full
 /// before.
 ///
 /// ```
@@ -331,7 +332,8 @@ impl<K: InlineKey, V: Inline> PeaMultiMap<K, V> {
 }
 
 impl<K: InlineKey, V: Inline, S: Hashing + Default> PeaMultiMap<K, V, S> {
-    /// Makes an empty map of two segments.
+    /// Makes an empty map, which takes memory as it gets entries: with one value 2 KiB of the
+    /// allocator's memory and no mapping. Up to 32 values stay there.
     ///
     /// # Panics
     /// If memory for it is refused.

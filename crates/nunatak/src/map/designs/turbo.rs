@@ -26,7 +26,8 @@ use std::sync::Arc;
 /// buckets, and a shard that has lost most of its keys in fewer. Source: TurboHash (SYSTOR '23),
 /// sections 3.1 to 3.5.
 ///
-/// A key takes 22 to 38 bytes, depending on how long ago its shard was doubled.
+/// A key takes 22 to 38 bytes, depending on how long ago its shard was doubled. Up to 32 keys are in
+/// slots of 16 bytes, in ordinary memory.
 ///
 /// ```
 /// use nunatak::TurboMap;

@@ -24,7 +24,8 @@ pub struct InlineSet<K: InlineKey, S: Hashing = RandomState, D: HashesWith<S> + 
 }
 
 impl<K: InlineKey, S: Hashing + Default, D: HashesWith<S> + Unshadowed> InlineSet<K, S, D> {
-    /// Makes an empty set.
+    /// Makes an empty set, which takes as little as [`InlineMap::new`](crate::InlineMap::new): 2 to
+    /// 3 KiB with one key.
     ///
     /// # Panics
     /// If memory for it is refused.
