@@ -161,8 +161,8 @@ impl<S> PeaBuilder<S> {
     ///
     /// ```
     /// # use nunatak::{PeaMap, Strategy};
-    /// let map: PeaMap<u64, u64> =
-    ///     PeaMap::<u64, u64>::builder().strategies(&[Strategy::TwoChoice]).build()?;
+    /// let builder = PeaMap::<u64, u64>::builder().capacity(1000);
+    /// let map: PeaMap<u64, u64> = builder.strategies(&[Strategy::TwoChoice]).build()?;
     /// assert_eq!(map.stats().strategies, [0, 2, 0]);
     /// # Ok::<(), nunatak::Error>(())
     /// ```
