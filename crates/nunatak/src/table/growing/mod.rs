@@ -15,7 +15,8 @@
 //! - *Growth* copies the pairs under the lock, stores them in a new full table while nothing is held
 //!   (the caller's hasher may run), and publishes the table under the lock, if there was no change
 //!   since the copy. From the first failed insert on changes help to grow the table, instead of
-//!   changing the slots; so the copy is out of date at most once for each thread.
+//!   changing the slots. So the copy is out of date only if another thread was refused memory
+//!   meanwhile, and went on in the slots.
 //!
 //! # Invariants
 //! 1. The invariants of [`small`].

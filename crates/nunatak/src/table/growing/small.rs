@@ -8,9 +8,9 @@
 //! Invariants
 //! 1. Only the thread that holds the lock stores to a slot or adds a block. A block stays as long as
 //!    the slots do.
-//! 2. A pair stays in its slot until it is removed. So a lookup that goes through all slots finds
-//!    a pair that is present throughout, and a lookup that finds none was under way while the key
-//!    was absent: one instant after it passed the key's last slot but before it reached the next.
+//! 2. A pair stays in its slot until it is removed. So a lookup that goes through all slots finds a
+//!    pair that is present throughout. If it finds none, the key was absent at an instant of the
+//!    lookup.
 //! 3. A slot's value word is stored before its word. Pairs are loaded whole.
 //! 4. The number of changes is odd while a slot is being changed. So a thread that finds the same even
 //!    number before and after it has gone through the slots has seen them as of one moment.
