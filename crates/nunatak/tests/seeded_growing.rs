@@ -25,9 +25,9 @@ fn limit_addresses(to_present: bool) {
 
 type Map = TurboMap<u64, u64, Meddling>;
 
-/// When it is armed, it inserts a key while the system refuses memory, once.
+/// When it is armed, it calls a function while the system refuses memory, once.
 #[derive(Clone, Default)]
-struct Meddling(Arc<(AtomicBool, OnceLock<Arc<Map>>)>);
+struct Meddling(Arc<(AtomicBool, OnceLock<Box<dyn Fn() + Send + Sync>>)>);
 
 impl BuildHasher for Meddling {
     type Hasher = DefaultHasher;
@@ -35,7 +35,7 @@ impl BuildHasher for Meddling {
     fn build_hasher(&self) -> DefaultHasher {
         if self.0.0.swap(false, Ordering::Relaxed) {
             limit_addresses(true);
-            self.0.1.get().unwrap().insert(1000, 1);
+            self.0.1.get().unwrap()();
             limit_addresses(false);
         }
         DefaultHasher::new()
@@ -50,7 +50,9 @@ fn a_key_that_the_copy_missed_is_kept() -> bool {
     let hasher = Meddling::default();
     let builder = TurboMap::<u64, u64>::builder().hasher(hasher.clone());
     let map: Arc<Map> = Arc::new(builder.build().unwrap());
-    assert!(hasher.0.1.set(Arc::clone(&map)).is_ok());
+    let meddled = Arc::clone(&map);
+    let meddle = move || assert_eq!(meddled.insert(1000, 1), None);
+    assert!(hasher.0.1.set(Box::new(meddle)).is_ok());
     (0..32).for_each(|n| assert_eq!(map.insert(n, n), None));
     hasher.0.0.store(true, Ordering::Relaxed);
     (32..200).for_each(|n| assert_eq!(map.insert(n, n), None));
