@@ -69,5 +69,5 @@ pub type CheckedMedium = memory::Checked<true>;
 pub use sync::model as reclamation;
 pub use table::turbo::TurboStats;
 #[cfg(modelled)]
-pub use table::{CheckedIceberg, CheckedPea, CheckedTurbo};
+pub use table::{CheckedIceberg, CheckedPea, CheckedTurbo, GrowingTurbo};
 pub use table::{Design, Dlht, DlhtShadows, HashesWith, Iceberg, Pea, Turbo, Unshadowed};

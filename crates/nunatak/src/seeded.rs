@@ -153,6 +153,9 @@ pub enum Bug {
     SealedSeenRelaxed,
     UseEndsRelaxed,
     UseLeavesVersion,
+    SmallChangedAfterGrowth,
+    GrownFromStaleCopy,
+    GrownTablePublishedRelaxed,
 }
 
 #[cfg(nunatak_seeded_bugs)]

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Invariants
-//! 1. The value word of a slot of a map of blobs is the offset of a place in its arena. The place
+//! 1. The value word of a slot of a map of blobs is the word of one of its [`Places`]. The place
 //!    holds a blob, which is written before the slot has the word and never afterwards.
 //! 2. A place is given back when no guard that may have seen it lives (by way of limbo), or before
 //!    any thread has seen it.
@@ -17,9 +17,8 @@
 use super::entries::{Entries, Plain, Unpublished};
 use crate::error::Error;
 use crate::hash::{IdentityCodec, RandomState, post_mix};
-use crate::memory::Addresses;
 use crate::memory::prefetch::prefetch;
-use crate::memory::{Arena, BlobStats, Heap, Medium, MemoryUsage};
+use crate::memory::{Arena, BlobStats, Heap, Medium, MemoryUsage, Places};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicUsize, Ordering};
 use core::fmt;
@@ -42,14 +41,13 @@ const CHECK: usize = 4;
 pub struct Blobs<S = RandomState, M: Medium = Heap> {
     hasher: S,
     medium: M,
-    arena: Arena<M>,
+    places: Places<M>,
     /// Statistics, counted and read relaxed: blobs that take a place, their bytes, the bytes of
     /// their places, and the bytes of retired blobs.
     count: AtomicUsize,
     bytes: AtomicUsize,
     placed: AtomicUsize,
     retired: AtomicUsize,
-    _addresses: Addresses,
 }
 
 impl<S, M: Medium> fmt::Debug for Blobs<S, M> {
@@ -61,16 +59,14 @@ impl<S, M: Medium> fmt::Debug for Blobs<S, M> {
 #[allow(private_bounds, reason = "where bytes are is an internal matter")]
 impl<S, M: Medium> Blobs<S, M> {
     pub(crate) fn new(medium: &M, hasher: S) -> Result<Self, Error> {
-        let most = Addresses::share();
         Ok(Self {
             hasher,
             medium: medium.clone(),
-            arena: Arena::new(medium, most as usize)?,
+            places: Places::new(medium)?,
             count: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             placed: AtomicUsize::new(0),
             retired: AtomicUsize::new(0),
-            _addresses: Addresses::count(most),
         })
     }
 
@@ -78,15 +74,15 @@ impl<S, M: Medium> Blobs<S, M> {
         &self,
         key: &[u8],
         value: &[u8],
-        take: impl FnOnce(usize) -> Result<usize, Error>,
+        take: impl FnOnce(usize) -> Result<u64, Error>,
     ) -> Result<u64, Error> {
         let (Ok(key_len), Ok(value_len)) = (u32::try_from(key.len()), u32::try_from(value.len()))
         else {
             return Err(Error::TooLong);
         };
         let bytes = Self::size(key.len(), value.len());
-        let offset = take(bytes)?;
-        let address = self.arena.address(offset);
+        let word = take(bytes)?;
+        let address = self.places.address(word);
         let mut header = [0; HEADER];
         header[..4].copy_from_slice(&key_len.to_ne_bytes());
         header[4..].copy_from_slice(&value_len.to_ne_bytes());
@@ -104,7 +100,7 @@ impl<S, M: Medium> Blobs<S, M> {
             }
         }
         self.count(bytes);
-        Ok(offset as u64)
+        Ok(word)
     }
 
     /// Returns the bytes of a blob whose strings have these lengths.
@@ -131,7 +127,7 @@ impl<S, M: Medium> Blobs<S, M> {
         if M::IS_DURABLE && !self.is_sound(word) {
             return (&[], &[]);
         }
-        let address = self.arena.address(word as usize).cast_const();
+        let address = self.places.address(word).cast_const();
         // SAFETY: by invariant 1 a header and so many bytes are there, and no thread writes to them
         // while the caller's promise holds.
         unsafe {
@@ -148,13 +144,13 @@ impl<S, M: Medium> Blobs<S, M> {
     #[inline(always)]
     pub(crate) fn is_sound(&self, word: u64) -> bool {
         let offset = word as usize;
-        if !word.is_multiple_of(HEADER as u64) || !self.arena.holds(offset, HEADER) {
+        if !word.is_multiple_of(HEADER as u64) || !self.places.arena().holds(offset, HEADER) {
             return false;
         }
         // SAFETY: a header's bytes are there, and lengths may be anything.
-        let lengths = unsafe { self.arena.address(offset).cast_const().cast::<[u32; 2]>().read() };
+        let lengths = unsafe { self.places.address(word).cast_const().cast::<[u32; 2]>().read() };
         let [key, value] = lengths.map(|len| len as usize);
-        self.arena.holds(offset, Self::size(key, value))
+        self.places.arena().holds(offset, Self::size(key, value))
     }
 
     fn bytes_of(&self, word: u64) -> usize {
@@ -168,10 +164,10 @@ impl<S, M: Medium> Blobs<S, M> {
             blobs: self.count.load(Ordering::Relaxed),
             live_bytes: self.bytes.load(Ordering::Relaxed),
             placed_bytes: self.placed.load(Ordering::Relaxed),
-            spans: self.arena.spans(),
-            mapped_bytes: self.arena.usage().mapped,
+            spans: self.places.spans(),
+            mapped_bytes: self.places.usage().mapped,
             retired_bytes: self.retired.load(Ordering::Relaxed),
-            unsynced_bytes: self.arena.waiting(),
+            unsynced_bytes: self.places.waiting(),
         }
     }
 }
@@ -221,14 +217,14 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> Entries for Blobs<S, M> 
     }
 
     fn store(&self, key: &[u8], value: &[u8]) -> Result<Unpublished<'_, Self>, Error> {
-        let word = self.store_at(key, value, |bytes| self.arena.allocate(bytes))?;
+        let word = self.store_at(key, value, |bytes| self.places.allocate(bytes))?;
         // SAFETY: the place is ours alone.
         Ok(unsafe { Unpublished::new(self, word) })
     }
 
     unsafe fn give_back(&self, word: u64) {
         let bytes = self.bytes_of(word);
-        self.arena.give_back(word as usize);
+        self.places.give_back(word);
         self.count.fetch_sub(1, Ordering::Relaxed);
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.placed.fetch_sub(Arena::<M>::placed(bytes), Ordering::Relaxed);
@@ -246,29 +242,29 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> Entries for Blobs<S, M> 
 
     #[inline(always)]
     fn prefetch(&self, word: u64) {
-        let address = self.arena.address(word as usize);
+        let address = self.places.address(word);
         prefetch(address);
         prefetch(address.wrapping_add(64));
     }
 
     unsafe fn store_lower(&self, word: u64) -> Result<Option<Unpublished<'_, Self>>, Error> {
-        if !self.arena.should_move(word as usize) {
+        if !self.places.should_move(word) {
             return Ok(None);
         }
         // SAFETY: the caller's promise.
         let (key, value) = unsafe { self.get(word) };
-        let lower = self.store_at(key, value, |bytes| self.arena.take_lower(bytes))?;
+        let lower = self.store_at(key, value, |bytes| self.places.take_lower(bytes))?;
         // SAFETY: the place is ours alone.
         let fresh = unsafe { Unpublished::new(self, lower) };
         Ok((lower < word).then_some(fresh))
     }
 
     fn trim(&self) {
-        self.arena.trim();
+        self.places.trim();
     }
 
     fn usage(&self) -> MemoryUsage {
-        self.arena.usage()
+        self.places.usage()
     }
 
     fn stats(&self) -> BlobStats {
@@ -281,7 +277,7 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> Entries for Blobs<S, M> 
 impl<S, M: Medium> Blobs<S, M> {
     /// Makes places free that were given back in epochs that are durable by now.
     pub(crate) fn reuse_synced(&self) {
-        self.arena.reuse_synced();
+        self.places.arena().reuse_synced();
     }
 
     /// Returns the counts and the taken places, for the next open of the file; `None` while they
@@ -289,24 +285,24 @@ impl<S, M: Medium> Blobs<S, M> {
     pub(crate) fn to_words(&self) -> Option<Vec<u64>> {
         let counts = [&self.count, &self.bytes, &self.placed];
         let mut words: Vec<u64> = counts.map(|count| count.load(Ordering::Relaxed) as u64).to_vec();
-        words.extend(self.arena.to_words()?);
+        words.extend(self.places.arena().to_words()?);
         words.push(checksum(&words));
         Some(words)
     }
 
     /// Whether the arena knows a taken place of the blob's size at its offset.
     pub(crate) fn is_placed(&self, word: u64) -> bool {
-        self.is_sound(word) && self.arena.has(word as usize, self.bytes_of(word))
+        self.is_sound(word) && self.places.arena().has(word as usize, self.bytes_of(word))
     }
 
     /// Returns where the blob of a word is.
     pub(crate) fn address(&self, word: u64) -> *const u8 {
-        self.arena.address(word as usize).cast_const()
+        self.places.address(word).cast_const()
     }
 
     /// Returns how many bytes there are for blobs.
     pub(crate) fn committed(&self) -> usize {
-        self.arena.committed()
+        self.places.arena().committed()
     }
 
     /// Whether the blob of a word is as it was written.
@@ -316,7 +312,7 @@ impl<S, M: Medium> Blobs<S, M> {
     pub(crate) unsafe fn is_whole(&self, word: u64) -> bool {
         // SAFETY: the caller's promise.
         let (key, value) = unsafe { self.get(word) };
-        let address = self.arena.address(word as usize).cast_const();
+        let address = self.places.address(word).cast_const();
         // SAFETY: a sound blob has so many bytes behind its strings.
         let stored = self.is_sound(word).then(|| unsafe {
             address.add(HEADER + key.len() + value.len()).cast::<[u8; CHECK]>().read()
@@ -327,12 +323,12 @@ impl<S, M: Medium> Blobs<S, M> {
     /// Whether a search still has to find out which places may be used.
     #[inline(always)]
     pub(crate) fn are_searched(&self) -> bool {
-        self.arena.is_searched()
+        self.places.arena().is_searched()
     }
 
     /// Whether only a sync is missing before free places may be used.
     pub(crate) fn wait_for_sync(&self) -> bool {
-        self.arena.waits_for_sync()
+        self.places.arena().waits_for_sync()
     }
 
     /// Restores what [`to_words`](Self::to_words) returned; false, and nothing is changed, if it is
@@ -343,7 +339,7 @@ impl<S, M: Medium> Blobs<S, M> {
         else {
             return false;
         };
-        let is_learned = self.arena.learn(rest);
+        let is_learned = self.places.arena().learn(rest);
         if is_learned {
             self.count.store(count as usize, Ordering::Relaxed);
             self.bytes.store(bytes as usize, Ordering::Relaxed);
@@ -354,7 +350,7 @@ impl<S, M: Medium> Blobs<S, M> {
 
     /// Begins to search for the blobs that a file holds.
     pub(crate) fn begin_search(&self) -> Result<(), Error> {
-        self.arena.begin_search()
+        self.places.arena().begin_search()
     }
 }
 
@@ -365,7 +361,7 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> crate::memory::Finder fo
             return false;
         }
         let bytes = self.bytes_of(word);
-        let is_its = self.arena.mark(word as usize, bytes);
+        let is_its = self.places.arena().mark(word as usize, bytes);
         if is_its {
             self.count(bytes);
         }
@@ -380,7 +376,7 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> crate::memory::Finder fo
     }
 
     fn end(&self) {
-        self.arena.end_search();
+        self.places.arena().end_search();
     }
 }
 

@@ -4,8 +4,11 @@
 use super::permutation::{Inverse, Permutation};
 use super::{RandomState, post_mix};
 use core::any::TypeId;
+use core::borrow::Borrow;
 use core::fmt;
 use core::hash::BuildHasher;
+use core::marker::PhantomData;
+use std::sync::Arc;
 
 /// Spreads words over bins, and says which tags slots store for them. The number of bins is always
 /// even. The words of one half of the bins are called a *half*.
@@ -21,6 +24,12 @@ use core::hash::BuildHasher;
 pub trait HashCodec: Send + Sync + 'static {
     /// Whether two keys never have the same word.
     const WORDS_ARE_KEYS: bool;
+
+    /// The same codec with its hasher behind an [`Arc`], so that several tables can have it.
+    type Shared: HashCodec + Clone;
+
+    /// Puts the hasher behind an [`Arc`].
+    fn into_shared(self) -> Self::Shared;
 
     /// Whether [`hash`](Self::hash) and [`hash_of_tag`](Self::hash_of_tag) run the caller's code.
     /// Such code may panic, use the map, and return another hash each time. So the table calls it
@@ -182,6 +191,12 @@ pub struct IdentityCodec;
 impl HashCodec for IdentityCodec {
     const WORDS_ARE_KEYS: bool = false;
 
+    type Shared = Self;
+
+    fn into_shared(self) -> Self {
+        self
+    }
+
     #[inline(always)]
     fn hash(&self, word: u64) -> u64 {
         word
@@ -205,18 +220,29 @@ impl HashCodec for IdentityCodec {
 /// The codec of words that are keys. They are hashed with the caller's hasher, or permuted if that
 /// is the default one: a permuted word is as good a hash, takes less time, and stands for the word
 /// in the slot.
-pub struct WordCodec<S> {
+///
+/// `H` is the hasher itself, or an [`Arc`] of it.
+pub struct WordCodec<S, H = S> {
     permutation: Permutation,
-    hasher: S,
+    hasher: H,
     /// All ones if the hasher is so poor that the word's own bits must be mixed in.
     help: u64,
     markers: [Marker; 2],
     /// The words that the markers are made of, one bit for each, by their half (invariant 2 of
     /// [`HashCodec`]).
     bound: [u128; 2],
+    kind: PhantomData<fn() -> S>,
 }
 
-impl<S> fmt::Debug for WordCodec<S> {
+impl<S> Clone for WordCodec<S, Arc<S>> {
+    fn clone(&self) -> Self {
+        let Self { permutation, help, markers, bound, kind, .. } = *self;
+        let hasher = Arc::clone(&self.hasher);
+        Self { permutation, hasher, help, markers, bound, kind }
+    }
+}
+
+impl<S, H> fmt::Debug for WordCodec<S, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WordCodec").finish_non_exhaustive()
     }
@@ -224,13 +250,13 @@ impl<S> fmt::Debug for WordCodec<S> {
 
 impl<S: BuildHasher + 'static> WordCodec<S> {
     pub(crate) fn new(hasher: S) -> Self {
-        let (markers, bound) = ([Marker::NONE; 2], [0; 2]);
+        let (markers, bound, kind) = ([Marker::NONE; 2], [0; 2], PhantomData);
         if Self::permutes() {
             let permutation = Permutation::drawn_from(&hasher);
-            return Self { permutation, hasher, help: 0, markers, bound };
+            return Self { permutation, hasher, help: 0, markers, bound, kind };
         }
         let permutation = Permutation::IDENTITY;
-        let mut codec = Self { permutation, hasher, help: 0, markers, bound };
+        let mut codec = Self { permutation, hasher, help: 0, markers, bound, kind };
         // A hasher may put all but two of 128 words into one half. Such a hasher can't keep keys
         // apart, so the word's own bits are mixed in. Then each half has three of the words.
         for help in [0, u64::MAX] {
@@ -255,7 +281,9 @@ impl<S: BuildHasher + 'static> WordCodec<S> {
         self.markers = [Marker::of(upper), Marker::of(lower)];
         self.bound = words.map(|words| words.iter().fold(0, |bits, word| bits | 1 << word));
     }
+}
 
+impl<S: BuildHasher + 'static, H: Borrow<S>> WordCodec<S, H> {
     /// Known at compile time.
     #[inline(always)]
     fn permutes() -> bool {
@@ -264,7 +292,7 @@ impl<S: BuildHasher + 'static> WordCodec<S> {
 
     #[inline(always)]
     fn hash_by_hasher(&self, word: u64) -> u64 {
-        let hash = post_mix(self.hasher.hash_one(word) ^ (word & self.help));
+        let hash = post_mix(self.hasher.borrow().hash_one(word) ^ (word & self.help));
         if word < u64::from(u128::BITS) { self.in_its_half(word, hash) } else { hash }
     }
 
@@ -280,8 +308,19 @@ impl<S: BuildHasher + 'static> WordCodec<S> {
     }
 }
 
-impl<S: BuildHasher + Send + Sync + 'static> HashCodec for WordCodec<S> {
+impl<S, H> HashCodec for WordCodec<S, H>
+where
+    S: BuildHasher + Send + Sync + 'static,
+    H: Borrow<S> + Into<Arc<S>> + Send + Sync + 'static,
+{
     const WORDS_ARE_KEYS: bool = true;
+
+    type Shared = WordCodec<S, Arc<S>>;
+
+    fn into_shared(self) -> Self::Shared {
+        let Self { permutation, hasher, help, markers, bound, kind } = self;
+        WordCodec { permutation, hasher: hasher.into(), help, markers, bound, kind }
+    }
 
     #[inline(always)]
     fn runs_callers_code() -> bool {
@@ -329,6 +368,12 @@ pub struct ModuloCodec;
 
 impl HashCodec for ModuloCodec {
     const WORDS_ARE_KEYS: bool = true;
+
+    type Shared = Self;
+
+    fn into_shared(self) -> Self {
+        self
+    }
 
     #[inline(always)]
     fn hash(&self, word: u64) -> u64 {

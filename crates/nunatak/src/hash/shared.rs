@@ -4,6 +4,7 @@ use super::{Decoder, HashCodec};
 use core::fmt;
 
 /// Words of keys placed with `P`, which several keys may have.
+#[derive(Clone)]
 pub struct RecordCodec<P>(P);
 
 impl<P> fmt::Debug for RecordCodec<P> {
@@ -20,6 +21,12 @@ impl<P> RecordCodec<P> {
 
 impl<P: HashCodec> HashCodec for RecordCodec<P> {
     const WORDS_ARE_KEYS: bool = false;
+
+    type Shared = RecordCodec<P::Shared>;
+
+    fn into_shared(self) -> Self::Shared {
+        RecordCodec(self.0.into_shared())
+    }
 
     #[inline(always)]
     fn runs_callers_code() -> bool {

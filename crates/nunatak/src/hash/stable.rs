@@ -25,6 +25,12 @@ impl StableCodec {
 impl HashCodec for StableCodec {
     const WORDS_ARE_KEYS: bool = true;
 
+    type Shared = Self;
+
+    fn into_shared(self) -> Self {
+        self
+    }
+
     #[inline(always)]
     fn hash(&self, word: u64) -> u64 {
         self.0.hash(word)

@@ -92,8 +92,8 @@ macro_rules! whole_map {
     };
 
     (@memory_usage $type:literal, $new:literal, $entries:literal, $field:ident, $stats:ty) => {
-        /// Returns how many bytes the table has mapped, and how many of them are resident. Both
-        /// include memory that a resize needs, and memory that waits to be given back. Entries that
+        /// Returns how many bytes the table has mapped or allocated, and how many of them are resident.
+        /// (All allocated bytes count as resident.) Both include memory that a resize needs, and memory that waits to be given back. Entries that
         /// the map keeps in memory of the allocator are not counted.
         ///
         /// ```

@@ -4,9 +4,9 @@ use crate::entry::{Inline, InlineKey};
 use crate::error::{BatchError, Error};
 use crate::hash::{Hashing, RandomState};
 use crate::map::interface::whole_map;
-use crate::memory::{Heap, Medium, MemoryUsage};
+use crate::memory::{Heap, MemoryUsage};
 use crate::table::PairTable;
-use crate::table::pea::{PeaMultiStats, Table};
+use crate::table::pea::{MultiMedium, MultiTable, PeaMultiStats};
 use core::fmt;
 use core::marker::PhantomData;
 
@@ -41,15 +41,15 @@ use core::marker::PhantomData;
 /// assert_eq!((edges.count(&1), edges.len()), (2, 3));
 /// ```
 #[allow(private_bounds, reason = "media are internal: in RAM it is the default")]
-pub struct PeaMultiMap<K, V, S: Hashing = RandomState, M: Medium = Heap> {
-    pub(crate) table: Table<S::HashCodec, M>,
+pub struct PeaMultiMap<K, V, S: Hashing = RandomState, M: MultiMedium = Heap> {
+    pub(crate) table: M::Table<S::HashCodec>,
     entries: PhantomData<(K, V)>,
 }
 
 #[allow(private_bounds, reason = "media are internal: in RAM it is the default")]
-impl<K: InlineKey, V: Inline, S: Hashing, M: Medium> PeaMultiMap<K, V, S, M> {
+impl<K: InlineKey, V: Inline, S: Hashing, M: MultiMedium> PeaMultiMap<K, V, S, M> {
     /// Wraps a table that is built already.
-    pub(crate) fn of(table: Table<S::HashCodec, M>) -> Self {
+    pub(crate) fn of(table: M::Table<S::HashCodec>) -> Self {
         Self { table, entries: PhantomData }
     }
 
@@ -368,7 +368,7 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default> Default for PeaMultiMap<K, V
     }
 }
 
-impl<K, V, S: Hashing, M: Medium> fmt::Debug for PeaMultiMap<K, V, S, M>
+impl<K, V, S: Hashing, M: MultiMedium> fmt::Debug for PeaMultiMap<K, V, S, M>
 where
     K: InlineKey + fmt::Debug,
     V: Inline + fmt::Debug,

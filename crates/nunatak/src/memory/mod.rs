@@ -28,8 +28,8 @@ mod slab;
 pub(crate) mod touched;
 
 pub(crate) use addresses::Addresses;
-pub(crate) use arena::Arena;
 pub use arena::BlobStats;
+pub(crate) use arena::{Arena, Places};
 pub(crate) use buddies::{Buddies, BuddyExtent, MOST_SIZE};
 #[cfg(all(test, durable))]
 pub(crate) use epochs::Epochs;
@@ -82,6 +82,13 @@ pub struct MemoryUsage {
     pub mapped: usize,
     /// Mapped bytes that occupy physical memory now.
     pub resident: usize,
+}
+
+impl MemoryUsage {
+    /// Bytes of the allocator's, which count as resident.
+    pub(crate) fn allocated(bytes: usize) -> Self {
+        Self { mapped: bytes, resident: bytes }
+    }
 }
 
 impl core::ops::Add for MemoryUsage {

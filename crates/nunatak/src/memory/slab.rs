@@ -1,8 +1,8 @@
-//! A fixed number of zeroed elements in a region of their own.
+//! A fixed number of zeroed elements: few in memory of the allocator, many in a region of their own.
 //!
 //! Invariants
-//! 1. The region is committed for `bytes` bytes, a whole number of elements of `T`. Its base is
-//!    aligned for `T`.
+//! 1. There are `bytes` bytes from `base` on, a whole number of elements of `T`: in an allocation
+//!    that the slab owns, or committed in its region. The base is aligned to [`ALIGNMENT`].
 //! 2. All zero bytes are a valid `T` ([`Zeroed`]), so fresh memory needs no initialisation.
 //!
 //! Under a model checker the elements are constructed one by one, since its atomics are not plain
@@ -26,12 +26,18 @@ mod backing {
     use super::{Error, MemoryUsage, Zeroed};
     use crate::memory::{ALIGNMENT, Heap, HeapRegion, Memory, Region};
     use core::marker::PhantomData;
+    use std::alloc::Layout;
+
+    /// From so many bytes on a slab is a region, which takes whole pages and has huge ones. The
+    /// system bounds the number of mappings of a process: maps of few entries must not need one.
+    const REGION: usize = 32 << 10;
 
     #[derive(Debug)]
     pub(crate) struct Slab<T> {
         base: *const T,
         bytes: usize,
-        region: HeapRegion,
+        /// Nothing if the bytes are the allocator's.
+        region: Option<HeapRegion>,
         elements: PhantomData<T>,
     }
 
@@ -44,20 +50,33 @@ mod backing {
         pub(crate) fn new(len: usize) -> Result<Self, Error> {
             const { assert!(align_of::<T>() <= ALIGNMENT && size_of::<T>() > 0) };
             let bytes = len.checked_mul(size_of::<T>()).ok_or(Error::CapacityOverflow)?;
+            if bytes < REGION && bytes > 0 {
+                let layout = Layout::from_size_align(bytes, ALIGNMENT)
+                    .map_err(|_| Error::CapacityOverflow)?;
+                // SAFETY: the size is not zero.
+                let base = unsafe { std::alloc::alloc_zeroed(layout) };
+                if base.is_null() {
+                    return Err(Error::OutOfMemory { bytes });
+                }
+                let base = base.cast_const().cast();
+                return Ok(Self { base, bytes, region: None, elements: PhantomData });
+            }
             let region = Heap.reserve(bytes)?;
             region.resize(bytes)?;
             let base = region.base().as_ptr().cast_const().cast();
-            Ok(Self { base, bytes, region, elements: PhantomData })
+            Ok(Self { base, bytes, region: Some(region), elements: PhantomData })
         }
 
         pub(crate) fn usage(&self) -> MemoryUsage {
-            self.region.usage()
+            let allocated = || MemoryUsage::allocated(self.bytes);
+            self.region.as_ref().map_or_else(allocated, HeapRegion::usage)
         }
 
-        /// Makes the pages read-only: a store to an element faults.
+        /// Makes the pages read-only: a store to an element faults. The slab is a region.
         #[cfg(all(test, unix, not(miri)))]
         pub(crate) fn forbid_stores(&self) {
-            self.region.forbid_stores();
+            let region = self.region.as_ref().expect("the slab has pages of its own");
+            region.forbid_stores();
         }
 
         #[inline(always)]
@@ -100,6 +119,19 @@ mod backing {
             unsafe { &*self.base.byte_add(offset) }
         }
     }
+
+    impl<T> Drop for Slab<T> {
+        fn drop(&mut self) {
+            if self.region.is_some() {
+                return;
+            }
+            if let Ok(layout) = Layout::from_size_align(self.bytes, ALIGNMENT) {
+                // SAFETY: invariant 1: `new` allocated the bytes with this layout, and no thread
+                // uses them any more. Elements need no drop ([`Zeroed`]).
+                unsafe { std::alloc::dealloc(self.base.cast_mut().cast(), layout) };
+            }
+        }
+    }
 }
 
 #[cfg(modelled)]
@@ -121,7 +153,7 @@ mod backing {
 
         pub(crate) fn usage(&self) -> MemoryUsage {
             let bytes = self.bytes();
-            MemoryUsage { mapped: bytes, resident: bytes }
+            MemoryUsage::allocated(bytes)
         }
 
         pub(crate) fn len(&self) -> usize {

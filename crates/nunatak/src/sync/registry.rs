@@ -47,12 +47,19 @@ struct Record {
     /// Entries that this thread's operations have added, minus entries that they removed, modulo
     /// 2^64.
     added: AtomicU64,
+    /// The same, of entries that are hidden.
+    hidden: AtomicU64,
 }
 
 impl Record {
     fn new() -> Self {
         let rest = if barrier::is_asymmetric() { 0 } else { FENCED };
-        Self { guard: AtomicU64::new(rest), deep: AtomicU64::new(0), added: AtomicU64::new(0) }
+        Self {
+            guard: AtomicU64::new(rest),
+            deep: AtomicU64::new(0),
+            added: AtomicU64::new(0),
+            hidden: AtomicU64::new(0),
+        }
     }
 }
 
@@ -83,6 +90,17 @@ impl Registry {
             let sum = record.added.load(Ordering::Relaxed).wrapping_add_signed(added);
             record.added.store(sum, Ordering::Relaxed);
             sum
+        };
+        if Y::SHARED { thread_index::with(count) } else { count(0) }
+    }
+
+    /// Counts entries that this thread has hidden, minus those that it has shown or removed.
+    pub(crate) fn count_hidden<Y: Mode>(&self, added: i64) {
+        let count = |thread| {
+            let record = self.record(thread);
+            // A plain addition: invariant 1.
+            let sum = record.hidden.load(Ordering::Relaxed).wrapping_add_signed(added);
+            record.hidden.store(sum, Ordering::Relaxed);
         };
         if Y::SHARED { thread_index::with(count) } else { count(0) }
     }
@@ -195,6 +213,18 @@ impl Registry {
         // Relaxed: a count during concurrent operations is approximate anyway. When no operation
         // runs, the synchronisation that ended them orders the counts.
         self.records().fold(0, |sum, record| sum.wrapping_add(record.added.load(Ordering::Relaxed)))
+    }
+
+    /// Returns how many entries are hidden, never below zero. As [`added`](Self::added).
+    pub(crate) fn hidden(&self) -> usize {
+        let sum =
+            |sum: u64, record: &Record| sum.wrapping_add(record.hidden.load(Ordering::Relaxed));
+        self.records().fold(0, sum).cast_signed().max(0) as usize
+    }
+
+    /// Returns the bytes of the registry's records.
+    pub(crate) fn bytes(&self) -> usize {
+        self.records().count() * size_of::<Record>()
     }
 
     /// Starts a new epoch and returns the one before: the tag of everything unlinked until now.

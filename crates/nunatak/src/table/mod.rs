@@ -5,6 +5,7 @@
 //! for one table.
 
 pub(crate) mod dlht;
+pub(crate) mod growing;
 pub(crate) mod iceberg;
 pub(crate) mod pea;
 mod shared;
@@ -25,7 +26,11 @@ pub use iceberg::Iceberg;
 pub use pea::Pea;
 pub use turbo::Turbo;
 #[cfg(modelled)]
-pub use {iceberg::CheckedIceberg, pea::CheckedPea, turbo::CheckedTurbo};
+pub use {
+    iceberg::CheckedIceberg,
+    pea::CheckedPea,
+    turbo::{CheckedTurbo, GrowingTurbo},
+};
 
 use crate::error::Error;
 use crate::hash::{HashCodec, Hashing};

@@ -119,7 +119,9 @@ unsafe impl<K: Send + Sync, V: Send + Sync, S: Sync, D: Design> Sync for BoxedMa
 }
 
 impl<K, V, D: Design> BoxedMap<K, V, RandomState, D> {
-    /// Makes an empty map of the design's smallest size.
+    /// Makes an empty map, which takes memory as it gets entries: with one entry 2 to 3 KiB of the
+    /// allocator's memory, the entry's own besides, and no mapping. See
+    /// [`InlineMap::new`](crate::InlineMap::new).
     ///
     /// # Panics
     /// If memory for it is refused.

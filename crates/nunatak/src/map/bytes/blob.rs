@@ -46,7 +46,9 @@ where
 }
 
 impl<D: Design<Medium = Heap>> ByteMap<Blobs<RandomState, Heap>, D> {
-    /// Makes an empty map.
+    /// Makes an empty map, which takes memory as it gets entries: with one entry 3 KiB of the
+    /// allocator's memory and no mapping. The first 32 blobs, of 4 KiB together, are the allocator's;
+    /// the others have an arena.
     ///
     /// # Panics
     /// If memory for it is refused.

@@ -101,7 +101,8 @@ where
     S: Hashing + Default,
     D: HashesWith<S>,
 {
-    /// Makes an empty map.
+    /// Makes an empty map, which takes memory as it gets entries: with one entry 5 KiB of the
+    /// allocator's memory and no mapping.
     ///
     /// # Panics
     /// If memory for it is refused.

@@ -142,7 +142,7 @@ impl<S> DlhtBuilder<S> {
         DlhtBuilder { hasher, capacity: self.capacity, config: self.config }
     }
 
-    /// Sets the number of bins (64 bytes each) of an empty map: an even number, 16 by default.
+    /// Sets the number of bins (64 bytes each) of an empty map: an even number, 4 by default.
     ///
     /// ```
     /// # use nunatak::DlhtMap;

@@ -2,13 +2,14 @@
 
 use crate::entry::{Inline, InlineKey};
 use crate::error::Error;
-use crate::hash::{Hashing, IdentityCodec, RandomState};
+use crate::hash::{HashCodec, Hashing, IdentityCodec, RandomState};
 use crate::map::boxed::BoxedMap;
 use crate::map::boxed::guard::BoxedGuard;
 use crate::map::boxed::set::BoxedSet;
 use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
-use crate::table::iceberg::{BlockSizes, Blocks, Config, SlotHandle, Table};
+use crate::table::growing;
+use crate::table::iceberg::{BlockSizes, Blocks, Config, SlotHandle};
 use crate::table::{ByWord, Iceberg};
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
@@ -25,7 +26,8 @@ use core::marker::PhantomData;
 /// the items that belong to the other half, and no others. No operation waits for the length of a
 /// resize, nor for more than one page of new memory. Source: IcebergHT (SIGMOD '23), sections 2–5.
 ///
-/// A slot of 16 bytes takes 17 bytes of memory. By default the map doubles at 91 % of all slots,
+/// Up to 32 items are in slots of ordinary memory; then the map makes its blocks, which counts as a
+/// resize. A slot of 16 bytes takes 17 bytes of memory. By default the map doubles at 91 % of all slots,
 /// where 85 % of all bytes are items. The [builder](IcebergBuilder) takes other loads, up to 95 %.
 /// Items of level 2 stay there when room becomes free in level 1. So where keys come and go, more
 /// items are in levels 2 and 3 than in a map that was only filled: at a load of 0.91 one of 10 in
@@ -216,7 +218,7 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
     {
         self.check()?;
         let codec = self.hasher.into_codec()?;
-        Ok(InlineMap::of(Table::new(codec, self.config, self.capacity)?))
+        Ok(InlineMap::of(growing::build(codec.into_shared(), self.config, self.capacity)?))
     }
 
     /// Builds a set.
@@ -251,7 +253,7 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
     /// ```
     pub fn build_boxed<K, V>(self) -> Result<BoxedMap<K, V, S, Iceberg<B>>, Error> {
         self.check()?;
-        let table = Table::new(IdentityCodec, self.config, self.capacity)?;
+        let table = growing::build(IdentityCodec, self.config, self.capacity)?;
         Ok(BoxedMap::of(table, self.hasher))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::entry::{Blobs, Inline, InlineKey};
 use crate::error::Error;
-use crate::hash::{Hashing, IdentityCodec, RandomState};
+use crate::hash::{HashCodec, Hashing, IdentityCodec, RandomState};
 use crate::map::boxed::BoxedMap;
 use crate::map::boxed::set::BoxedSet;
 use crate::map::bytes::blob::BlobMap;
@@ -10,8 +10,9 @@ use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
 use crate::memory::Heap;
 use crate::table::Turbo;
+use crate::table::growing;
 use crate::table::pea::EntrySize;
-use crate::table::turbo::{Config, Table};
+use crate::table::turbo::Config;
 use core::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -26,7 +27,8 @@ use std::sync::Arc;
 /// buckets, and a shard that has lost most of its keys in fewer. Source: TurboHash (SYSTOR '23),
 /// sections 3.1 to 3.5.
 ///
-/// A key takes 22 to 38 bytes, depending on how long ago its shard was doubled.
+/// A key takes 22 to 38 bytes, depending on how long ago its shard was doubled. Up to 32 keys are in
+/// slots of 16 bytes, in ordinary memory.
 ///
 /// ```
 /// use nunatak::TurboMap;
@@ -197,7 +199,7 @@ impl<S> TurboBuilder<S> {
         S: BuildHasher + Send + Sync + 'static,
     {
         let codec = E::codec(self.hasher.into_codec()?);
-        Ok(InlineMap::of(Table::new(codec, self.config, self.capacity)?))
+        Ok(InlineMap::of(growing::build(codec.into_shared(), self.config, self.capacity)?))
     }
 
     /// Builds a set.
@@ -233,7 +235,7 @@ impl<S> TurboBuilder<S> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn build_boxed<K, V>(self) -> Result<TurboBoxedMap<K, V, S>, Error> {
-        let table = Table::new(IdentityCodec, self.config, self.capacity)?;
+        let table = growing::build(IdentityCodec, self.config, self.capacity)?;
         Ok(BoxedMap::of(table, self.hasher))
     }
 }
@@ -254,7 +256,7 @@ impl<S> TurboBuilder<S> {
     where
         S: BuildHasher + Send + Sync + 'static,
     {
-        let table = Table::new(IdentityCodec, self.config, self.capacity)?;
+        let table = growing::build(IdentityCodec, self.config, self.capacity)?;
         Ok(BlobMap::of(table, Arc::new(Blobs::new(&Heap, self.hasher)?)))
     }
 }

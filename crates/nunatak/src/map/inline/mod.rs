@@ -41,7 +41,10 @@ pub struct InlineMap<K, V, S: Hashing = RandomState, D: HashesWith<S> = Dlht> {
 }
 
 impl<K: InlineKey, V: Inline, D: HashesWith<RandomState>> InlineMap<K, V, RandomState, D> {
-    /// Makes an empty map of the design's smallest size.
+    /// Makes an empty map, which takes memory as it gets entries. With one entry it takes 2 to 3 KiB of
+    /// the allocator's memory and no mapping: a struct of 200 to 600 bytes, a KiB for the records of
+    /// threads, and slots for a few entries. Up to 32 entries of an IcebergHT, a Pea Hash or a
+    /// TurboHash stay there.
     ///
     /// # Panics
     /// If memory for it is refused.

@@ -32,7 +32,8 @@ pub struct InlineSet<K: InlineKey, S: Hashing = RandomState, D: HashesWith<S> + 
 }
 
 impl<K: InlineKey, D: HashesWith<RandomState> + Unshadowed> InlineSet<K, RandomState, D> {
-    /// Makes an empty set.
+    /// Makes an empty set, which takes as little as [`InlineMap::new`](crate::InlineMap::new): 2 to
+    /// 3 KiB with one key.
     ///
     /// # Panics
     /// If memory for it is refused.

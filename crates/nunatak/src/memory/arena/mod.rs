@@ -19,6 +19,7 @@
 //!    changes under the lock of the shard that has the span.
 
 mod classes;
+mod places;
 #[cfg(durable)]
 mod search;
 mod spans;
@@ -26,10 +27,14 @@ mod spans;
 #[cfg(all(test, durable))]
 mod file_tests;
 
-use super::{Buddies, BuddyExtent, Heap, Medium, MemoryUsage, Part, Region, ReservedArray};
+use super::{
+    Addresses, Buddies, BuddyExtent, Heap, Medium, MemoryUsage, Part, Region, ReservedArray,
+};
 use crate::error::Error;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, thread_index};
+pub(crate) use places::Places;
+
 use classes::{CLASSES, SPAN, class_of, size_of_class};
 use core::sync::atomic::AtomicBool;
 use spans::{Class, Owner, Search, Span};
@@ -129,6 +134,11 @@ impl<M: Medium> Arena<M> {
     #[inline(always)]
     pub(crate) fn holds(&self, offset: usize, bytes: usize) -> bool {
         offset.checked_add(bytes).is_some_and(|end| end <= self.region.committed())
+    }
+
+    /// Whether an offset lies in the addresses of the arena.
+    fn may_have(&self, offset: usize) -> bool {
+        offset < self.region.reserved()
     }
 
     /// Takes a place for so many bytes.

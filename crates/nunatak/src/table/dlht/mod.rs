@@ -84,7 +84,7 @@ pub use stats::DlhtStats;
 use crate::error::Error;
 use crate::hash::{Decoder, HashCodec};
 use crate::sync::{
-    AtomicPtr, AtomicUsize, Backoff, Counts, Mode, Mutex, OpPin, Ordering, Registry,
+    AtomicPtr, AtomicUsize, Backoff, Mode, Mutex, OpPin, Ordering, Registry,
     double_word_cas_is_lock_free,
 };
 use crate::table::shared::hashes::Hashes;
@@ -107,7 +107,7 @@ pub(crate) struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_bins: 16, bins_per_link: 8, growth_factor: None, chunk_bins: 8 << 10 }
+        Self { initial_bins: 4, bins_per_link: 8, growth_factor: None, chunk_bins: 8 << 10 }
     }
 }
 
@@ -129,7 +129,6 @@ pub struct Table<P: HashCodec, Y: Mode> {
     codec: P,
     config: Config,
     registry: Registry,
-    hidden_keys: Counts<1>,
     hashes: Hashes,
     retired: Mutex<Vec<Retired>>,
     mode: PhantomData<Y>,
@@ -156,7 +155,6 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             codec,
             config,
             registry: Registry::new(),
-            hidden_keys: Counts::new(),
             hashes: Hashes::default(),
             retired: Mutex::new(Vec::new()),
             mode: PhantomData,

@@ -35,7 +35,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         let before =
             self.apply_slowly(&Request { hash, tag, test, fresh: Some(0), hides: true, change })?;
         if before.is_none() {
-            self.hidden_keys.add(0, 1);
+            self.registry.count_hidden::<Y>(1);
         }
         Ok(before)
     }
@@ -44,7 +44,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     pub(crate) fn unhide(&self, (hash, tag): (u64, u64), value: Option<u64>) -> bool {
         let is_done = self.repeat(|pin| self.try_unhide(pin, self.root(pin), (hash, tag), value));
         if is_done {
-            self.hidden_keys.add(0, 1_usize.wrapping_neg());
+            self.registry.count_hidden::<Y>(-1);
             if value.is_none() {
                 self.registry.count::<Y>(-1);
             }

@@ -45,7 +45,7 @@ impl<P: HashCodec, Y: Mode> Figures for Table<P, Y> {
     type Stats = DlhtStats;
 
     fn len(&self) -> usize {
-        self.keys().saturating_sub(if Y::SHADOWS { self.hidden_keys.sum(0) } else { 0 })
+        self.keys().saturating_sub(if Y::SHADOWS { self.registry.hidden() } else { 0 })
     }
 
     /// Returns the share of all slots that hold a key, in the current index and in the indexes that
@@ -63,7 +63,9 @@ impl<P: HashCodec, Y: Mode> Figures for Table<P, Y> {
         let usage = self
             .generations(&pin)
             .fold(MemoryUsage::default(), |usage, index| usage + index.usage());
-        self.retired.lock().iter().fold(usage, |usage, retired| usage + retired.index.usage())
+        let retired = self.retired.lock();
+        let usage = retired.iter().fold(usage, |usage, retired| usage + retired.index.usage());
+        usage + MemoryUsage::allocated(self.registry.bytes())
     }
 
     /// Reads every bin.

@@ -4,6 +4,7 @@ use super::{BlockSizes, Blocks, Config, IcebergStats, Table};
 use crate::error::Error;
 use crate::hash::HashCodec;
 use crate::memory::Heap;
+use crate::table::growing::{self, Grown};
 use crate::table::{Design, HashesWith, Unshadowed};
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
@@ -20,11 +21,11 @@ pub struct Iceberg<B: BlockSizes = Blocks>(PhantomData<B>);
 
 impl<B: BlockSizes> Design for Iceberg<B> {
     type Stats = IcebergStats;
-    type Table<P: HashCodec> = Table<P, B>;
+    type Table<P: HashCodec> = Grown<Table<P::Shared, B>>;
     type Medium = Heap;
 
     fn table<P: HashCodec>(codec: P, capacity: usize) -> Result<Self::Table<P>, Error> {
-        Table::new(codec, Config::default(), capacity)
+        growing::build(codec.into_shared(), Config::default(), capacity)
     }
 }
 

@@ -28,13 +28,41 @@ pub struct SlotHandle {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Place {
-    Front { block: usize, slot: u8 },
-    Back { block: usize, slot: u8 },
-    Chain { hash: u64 },
+    Front {
+        block: usize,
+        slot: u8,
+    },
+    Back {
+        block: usize,
+        slot: u8,
+    },
+    Chain {
+        hash: u64,
+    },
+    /// A slot of a table that is small. The handle's tag is the word.
+    #[cfg_attr(modelled, allow(dead_code, reason = "models begin with the full table"))]
+    Small {
+        slot: usize,
+    },
 }
 
 impl SlotHandle {
-    /// Returns the level that the item is in: 1, 2 or 3.
+    /// Returns the handle of a word in a slot of a small table.
+    #[cfg(not(modelled))]
+    pub(super) fn of_small(slot: usize, word: u64) -> Self {
+        Self { place: Place::Small { slot }, tag: word }
+    }
+
+    /// Returns the slot and the word if this is a handle of a small table.
+    #[cfg(not(modelled))]
+    pub(super) fn in_small(&self) -> Option<(usize, u64)> {
+        match self.place {
+            Place::Small { slot } => Some((slot, self.tag)),
+            _ => None,
+        }
+    }
+
+    /// Returns the level that the item is in: 1, 2 or 3. A map of few items has level 1 only.
     ///
     /// ```
     /// # use nunatak::IcebergMap;
@@ -44,7 +72,7 @@ impl SlotHandle {
     /// ```
     pub fn level(&self) -> u8 {
         match self.place {
-            Place::Front { .. } => 1,
+            Place::Front { .. } | Place::Small { .. } => 1,
             Place::Back { .. } => 2,
             Place::Chain { .. } => 3,
         }
@@ -119,7 +147,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                 let second = self.chains.of(hash, handle.tag).into_iter().next()?;
                 ((hash >> 63) as usize, (handle.tag, second))
             }
-            // A handle of a larger size, or of another map.
+            // A handle of a larger size, of a small table, or of another map.
             _ => return None,
         };
         (pair.0 == handle.tag).then(|| (self.decoder.word(pair.0, half), pair.1))
@@ -158,7 +186,7 @@ mod tests {
                     Place::Back { block: block.wrapping_sub(1), slot: slot + 2 },
                     Place::Back { block: blocks, slot },
                 ],
-                Place::Chain { .. } => continue,
+                Place::Chain { .. } | Place::Small { .. } => continue,
             };
             for place in others {
                 assert_eq!(table.read_slot(&SlotHandle { place, tag: handle.tag }), None);

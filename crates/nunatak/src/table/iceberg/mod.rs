@@ -57,6 +57,7 @@ mod durable_tests;
 mod find;
 mod front;
 mod geometry;
+mod growing;
 mod growth;
 mod handle;
 mod iterate;
@@ -106,6 +107,7 @@ use front::Front;
 use geometry::{Geometry, State};
 use migration::{Copy, Migration};
 use sizes::{blocks_for, reserve_rows};
+use std::sync::Arc;
 
 /// A table of pairs of words, found by the first word.
 #[derive(Debug)]
@@ -115,7 +117,7 @@ pub struct Table<P: HashCodec, B: BlockSizes, M: Medium = Heap> {
     front: Front<B, M>,
     back: Back<B, M>,
     codec: P,
-    registry: Registry,
+    registry: Arc<Registry>,
     chains: Chains<M>,
     medium: M,
     decoder: Decoder,
@@ -191,7 +193,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             back,
             decoder: codec.decoder(),
             codec,
-            registry: Registry::new(),
+            registry: Arc::new(Registry::new()),
             chains: Chains::new(&medium)?,
             #[cfg(durable)]
             undo: M::IS_PAGED.then(|| UndoLog::new(&medium)).transpose()?,

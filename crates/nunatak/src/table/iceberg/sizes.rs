@@ -8,7 +8,7 @@ use crate::memory::{Addresses, Medium};
 
 /// The constants that the paper varies.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Config {
+pub struct Config {
     /// The share of the slots that may be taken before the table doubles.
     pub(crate) max_load: f64,
     /// The number of items to which the table can grow; `None` chooses it by the machine's memory.
@@ -36,6 +36,29 @@ pub(super) const fn bytes_of_block<B: BlockSizes>() -> usize {
     B::FRONT * 17 + 1 + B::BACK * 16 + 8 + 1
 }
 
+/// Returns for how many rows a table of so many columns reserves addresses.
+fn most_rows<B: BlockSizes>(columns: usize, config: &Config) -> Result<u64, Error> {
+    match config.max_capacity {
+        Some(items) => {
+            let blocks = blocks_for::<B>(items, config)?;
+            Ok((blocks.div_ceil(columns) as u64).next_power_of_two())
+        }
+        None => {
+            let rows = Addresses::share() / (columns * bytes_of_block::<B>()) as u64;
+            Ok(1 << rows.max(1).ilog2())
+        }
+    }
+}
+
+/// Returns how many items a table can grow to that is small now.
+pub(super) fn most_items<B: BlockSizes>(config: &Config) -> usize {
+    let blocks = blocks_for::<B>(0, config).and_then(|blocks| {
+        let (columns, rows) = Geometry::<B>::shape(blocks);
+        Ok(columns * most_rows::<B>(columns, config)?.clamp(rows, MOST_ROWS) as usize)
+    });
+    (blocks.unwrap_or(0) as f64 * Geometry::<B>::SLOTS as f64 * config.max_load) as usize
+}
+
 /// Both yards, the number of rows that have addresses, and those addresses.
 type Reserved<B, M> = (Front<B, M>, Back<B, M>, u64, Addresses);
 
@@ -45,16 +68,7 @@ pub(super) fn reserve_rows<B: BlockSizes, M: Medium>(
     (columns, rows): (usize, u64),
     config: &Config,
 ) -> Result<Reserved<B, M>, Error> {
-    let mut most = match config.max_capacity {
-        Some(items) => {
-            let blocks = blocks_for::<B>(items, config)?;
-            (blocks.div_ceil(columns) as u64).next_power_of_two()
-        }
-        None => {
-            let rows = Addresses::share() / (columns * bytes_of_block::<B>()) as u64;
-            1 << rows.max(1).ilog2()
-        }
-    };
+    let mut most = most_rows::<B>(columns, config)?;
     if rows > MOST_ROWS {
         return Err(Error::CapacityOverflow);
     }

@@ -23,7 +23,8 @@ pub struct IcebergStats {
     pub len: usize,
     /// Entries in level 1, 2 and 3 (table 4 of the paper).
     pub levels: [usize; 3],
-    /// The number of blocks in level 1; level 2 has as many.
+    /// The number of blocks in level 1; level 2 has as many. A map of at most 32 entries has none yet;
+    /// its slots count as level 1.
     pub blocks: usize,
     /// The slots of levels 1 and 2.
     pub slots: usize,

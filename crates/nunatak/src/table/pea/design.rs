@@ -4,6 +4,7 @@ use super::{Config, Entry16, EntrySize, PeaStats, Table};
 use crate::error::Error;
 use crate::hash::HashCodec;
 use crate::memory::Heap;
+use crate::table::growing::{self, Grown};
 use crate::table::{Design, HashesWith, Unshadowed};
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
@@ -21,11 +22,12 @@ pub struct Pea<E: EntrySize = Entry16>(PhantomData<E>);
 impl<E: EntrySize> Design for Pea<E> {
     type Stats = PeaStats;
     const WORD_BITS: (u32, u32) = (E::KEY_BITS, E::VALUE_BITS);
-    type Table<P: HashCodec> = Table<E::HashCodec<P>, Heap, E::Layout>;
+    type Table<P: HashCodec> =
+        Grown<Table<<E::HashCodec<P> as HashCodec>::Shared, Heap, E::Layout>>;
     type Medium = Heap;
 
     fn table<P: HashCodec>(codec: P, capacity: usize) -> Result<Self::Table<P>, Error> {
-        Table::new(E::codec(codec), Config::default(), capacity)
+        growing::build(E::codec(codec).into_shared(), Config::default(), capacity)
     }
 }
 

@@ -54,6 +54,7 @@ mod directory;
 mod durable;
 mod find;
 mod geometry;
+mod growing;
 mod iterate;
 mod locks;
 mod multi;
@@ -75,6 +76,8 @@ pub use design::CheckedPea;
 pub use design::Pea;
 pub use geometry::Strategy;
 pub use multi::PeaMultiStats;
+pub(crate) use multi::build as build_multi;
+pub(crate) use multi::{MultiMedium, MultiTable};
 pub use stats::PeaStats;
 
 pub use crate::table::shared::bucket::{Entry8, Entry12, Entry16, EntrySize};
@@ -94,10 +97,11 @@ use directory::{Directories, Found};
 use geometry::Strategy as S;
 use multi::Duplicates;
 use segments::{Counts, Segments};
+use std::sync::Arc;
 
 /// The constants that the paper varies.
 #[derive(Debug, Clone)]
-pub(crate) struct Config {
+pub struct Config {
     /// Buckets of a segment: a power of two. The paper has 2048, which are 512 KiB.
     pub(crate) buckets: usize,
     /// The strategies that a segment goes through. Each contains the one before.
@@ -136,8 +140,26 @@ impl Config {
     }
 }
 
-/// The load that a capacity is planned for: single hashing holds it.
-const FILLED: f64 = 0.36;
+/// The loads that a capacity is planned for, by the last strategy. The strategies hold 0.389, 0.874
+/// and 0.921 (`tests.rs`).
+const FILLED: [f64; 3] = [0.36, 0.84, 0.89];
+
+impl Config {
+    /// Returns how many segments a capacity needs, of buckets of `slots` slots: as few as the last
+    /// strategy fills. A table in a file has room for single hashing, since there each bucket more
+    /// that a lookup looks at may be a page more.
+    fn segments_for(&self, pairs: usize, slots: usize, is_in_file: bool) -> f64 {
+        let all = (self.buckets * slots) as f64;
+        let last = self.strategies.last().map_or(0, |&last| last as usize);
+        let pairs_of_segment = match last {
+            0 => all * FILLED[0],
+            _ if is_in_file => all * FILLED[0],
+            // Some segments get more than others: the mean and four deviations fit.
+            last => ((4.0 + all * FILLED[last]).sqrt() - 2.0).powi(2),
+        };
+        (pairs as f64 / pairs_of_segment).ceil()
+    }
+}
 
 /// The table: pairs of words, found by the first word.
 #[derive(Debug)]
@@ -146,7 +168,7 @@ pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     directories: Directories,
     segments: Segments<M, L>,
     codec: P,
-    registry: Registry,
+    registry: Arc<Registry>,
     chains: Chains<M>,
     decoder: Decoder,
     config: Config,
@@ -183,8 +205,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         config: Config,
         capacity: usize,
     ) -> Result<Self, Error> {
-        let per_segment = (config.buckets * L::SLOTS) as f64;
-        let segments = (capacity as f64 / (per_segment * FILLED)).ceil().max(2.0);
+        let segments = config.segments_for(capacity, L::SLOTS, M::IS_DURABLE).max(2.0);
         if segments > (1_u64 << geometry::MOST_DEPTH) as f64 {
             return Err(Error::CapacityOverflow);
         }
@@ -224,7 +245,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             segments,
             decoder: codec.decoder(),
             codec,
-            registry: Registry::new(),
+            registry: Arc::new(Registry::new()),
             chains: Chains::new(&medium)?,
             duplicates,
             config,

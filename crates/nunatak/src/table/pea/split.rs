@@ -25,11 +25,10 @@ use core::any::Any;
 const SPARSE: usize = 64;
 
 impl<P: HashCodec, M: Medium, L: Layout> Resizing for Table<P, M, L> {
-    /// Splits segments until single hashing has room for `additional` more pairs.
+    /// Splits segments until there is room for `additional` more pairs.
     fn reserve(&self, additional: usize) -> Result<(), Error> {
         let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
-        let per_segment = (self.segments.per_segment * L::SLOTS) as f64 * super::FILLED;
-        let wanted = (all as f64 / per_segment).ceil().max(1.0);
+        let wanted = self.config.segments_for(all, L::SLOTS, M::IS_DURABLE).max(1.0);
         if wanted > (1_u64 << MOST_DEPTH) as f64 {
             return Err(Error::CapacityOverflow);
         }

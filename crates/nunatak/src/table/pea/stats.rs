@@ -22,7 +22,7 @@ use crate::table::stages::Figures;
 pub struct PeaStats {
     /// Entries.
     pub len: usize,
-    /// Segments.
+    /// Segments. A map of at most 32 entries has none yet.
     pub segments: usize,
     /// Segments that hash singly, by two choices, and by two choices with a stash.
     pub strategies: [usize; 3],

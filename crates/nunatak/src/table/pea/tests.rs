@@ -77,7 +77,7 @@ fn strategies_give_up_at_the_loads_of_the_paper() {
 /// single hashing.
 #[test]
 fn half_of_the_memory_is_used_on_average() {
-    let table = words(Config::default(), 8 * 2048 * 15 * 30 / 100);
+    let table = words(Config::default(), 8 * 2048 * 15 * 60 / 100);
     assert_eq!(table.stats().segments, 8);
     let (mut sum, mut most, mut looks) = (0.0, 0.0_f64, 0);
 
@@ -100,7 +100,8 @@ fn half_of_the_memory_is_used_on_average() {
 /// A lookup touches one bucket while the segment hashes singly.
 #[test]
 fn lookups_touch_one_bucket() {
-    let table = words(Config::default(), 100_000);
+    // As many segments as single hashing needs.
+    let table = words(Config::default(), 300_000);
     (0..100_000).for_each(|word| assert_eq!(put(&table, word), None));
     let mean = |first: u64| {
         let lines: usize = (first..first + 10_000)

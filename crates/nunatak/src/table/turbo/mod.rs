@@ -43,6 +43,7 @@ mod design;
 mod durable;
 mod find;
 mod geometry;
+mod growing;
 mod iterate;
 #[cfg(durable)]
 mod recovery;
@@ -57,9 +58,9 @@ mod tests;
 #[cfg(durable)]
 mod verify;
 
-#[cfg(modelled)]
-pub use design::CheckedTurbo;
 pub use design::Turbo;
+#[cfg(modelled)]
+pub use design::{CheckedTurbo, GrowingTurbo};
 pub use stats::TurboStats;
 
 use crate::error::Error;
@@ -76,10 +77,11 @@ use crate::table::shared::undo_log::UndoLog;
 use crate::table::stages::Guards;
 use geometry::{MOST_SHARDS, size_for};
 use shards::{Happened, ShardGuard, Shards};
+use std::sync::Arc;
 
 /// The constants that the paper varies.
 #[derive(Debug, Clone)]
-pub(crate) struct Config {
+pub struct Config {
     /// The number of shards: a power of two. Without it the capacity decides.
     pub(crate) shards: Option<usize>,
     /// The number of buckets that a key may be in.
@@ -154,7 +156,7 @@ pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     medium: M,
     shards: Shards<M, L>,
     codec: P,
-    registry: Registry,
+    registry: Arc<Registry>,
     chains: Chains<M>,
     decoder: Decoder,
     config: Config,
@@ -206,7 +208,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             shards: Shards::new(&medium, shards)?,
             decoder: codec.decoder(),
             codec,
-            registry: Registry::new(),
+            registry: Arc::new(Registry::new()),
             chains: Chains::new(&medium)?,
             config,
             pairs_load_whole: pairs_load_whole(),

@@ -23,7 +23,7 @@ use crate::table::stages::Figures;
 pub struct TurboStats {
     /// Entries.
     pub len: usize,
-    /// Shards.
+    /// Shards. A map of at most 32 entries has no buckets yet.
     pub shards: usize,
     /// Buckets of all shards.
     pub buckets: usize,

@@ -29,6 +29,7 @@ pub(super) mod log;
 mod remove;
 mod stats;
 mod stores;
+mod table;
 pub(super) mod values;
 pub(super) mod version;
 
@@ -37,6 +38,8 @@ pub(super) use duplicates::Duplicates;
 #[cfg(all(test, durable))]
 pub(super) use find::Visitor;
 pub use stats::PeaMultiStats;
+pub(crate) use table::build;
+pub(crate) use table::{MultiMedium, MultiTable};
 
 use super::Table;
 use super::directory::Found;

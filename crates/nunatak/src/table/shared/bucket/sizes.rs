@@ -110,11 +110,17 @@ impl EntrySize for Entry8 {
 }
 
 /// A codec of words of 32 bits, which slots store as they are.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Whole<P>(P);
 
 impl<P: HashCodec> HashCodec for Whole<P> {
     const WORDS_ARE_KEYS: bool = P::WORDS_ARE_KEYS;
+
+    type Shared = Whole<P::Shared>;
+
+    fn into_shared(self) -> Self::Shared {
+        Whole(self.0.into_shared())
+    }
 
     #[inline(always)]
     fn runs_callers_code() -> bool {
