@@ -1,0 +1,206 @@
+//! Room for new entries: places in the queues, eviction, and entries that have expired.
+
+use super::Cache;
+use super::leaving::{Gone, Leaving};
+use crate::cause::Cause;
+use crate::clock::{NEVER, Nanos};
+use crate::item::Item;
+use crate::key::Token;
+use crate::policy::{Look, Queues};
+use core::hash::{BuildHasher, Hash};
+use core::sync::atomic::Ordering;
+
+/// How many expired entries an insert takes out at most: more than it can bring.
+const DUE_AT_ONCE: usize = 4;
+
+/// A place in the queues for an entry that is not in the map yet. Dropping it gives the place back,
+/// as when the caller's code panics.
+pub(super) struct Admitted<'c, K, V, S> {
+    cache: &'c Cache<K, V, S>,
+    pub(super) token: Token,
+    weight: u64,
+}
+
+impl<K, V, S> Admitted<'_, K, V, S> {
+    /// The entry is in the map, and has the place (invariant 1).
+    pub(super) fn keep(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl<K, V, S> Drop for Admitted<'_, K, V, S> {
+    fn drop(&mut self) {
+        let cache = self.cache;
+        cache.shards[cache.shard_of(self.token.hash)].lock().release(self.token);
+        cache.uncount(self.weight);
+    }
+}
+
+impl<K, V, S> Cache<K, V, S> {
+    /// Counts a weight if the sum stays within the capacity.
+    fn try_count(&self, weight: u64) -> bool {
+        let sum = |sum: u64| sum.checked_add(weight).filter(|sum| *sum <= self.settings.capacity);
+        // Acquire: pairs with `uncount`. So the map has lost the entries whose room this is before
+        // the new entry comes.
+        self.weight.fetch_update(Ordering::Acquire, Ordering::Relaxed, sum).is_ok()
+    }
+
+    /// The entry was taken out of the map.
+    pub(super) fn uncount(&self, weight: u64) {
+        // Release: pairs with `try_count`.
+        self.weight.fetch_sub(weight, Ordering::Release);
+    }
+
+    /// Drops the values that wait once they weigh a 16th of the capacity. Without a weigher the map
+    /// itself bounds their number.
+    pub(super) fn reclaim_after(&self, weight: u64) {
+        if self.settings.weigher.is_none() || weight == 0 {
+            return;
+        }
+        // Relaxed: an estimate, which publishes nothing.
+        let before = self.unreclaimed.fetch_add(weight, Ordering::Relaxed);
+        if before.saturating_add(weight) > self.settings.capacity / 16 {
+            self.unreclaimed.store(0, Ordering::Relaxed);
+            self.reclaim();
+        }
+    }
+
+    /// Drops the values that no guard can see. The map's method asks for no bounds.
+    pub(super) fn reclaim(&self) {
+        self.map.reclaim();
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Frees the place of an entry that was taken out of the map.
+    pub(super) fn settle<'c>(
+        &'c self,
+        gone: Gone<'c, K, V>,
+        cause: Cause,
+        leaving: &mut Leaving<'c, K, V, S>,
+    ) {
+        let token = gone.key().token;
+        self.shards[self.shard_of(token.hash)].lock().release(token);
+        self.uncount(gone.value().weight);
+        leaving.push(gone, cause);
+    }
+
+    /// Makes room for an entry, and gives it a place. `None` if nothing can be evicted, because the
+    /// entry is heavier than the capacity, or because all others come or go at this moment.
+    ///
+    /// `ends` is when the new entry's timer ends.
+    pub(super) fn admit<'c>(
+        &'c self,
+        hash: u64,
+        weight: u64,
+        (now, ends): (Nanos, Nanos),
+        leaving: &mut Leaving<'c, K, V, S>,
+    ) -> Option<Admitted<'c, K, V, S>> {
+        if weight > self.settings.capacity {
+            return None;
+        }
+        let own = self.shard_of(hash);
+        let mut queues = self.shards[own].lock();
+        if queues.has_timers() {
+            self.take_due(&mut queues, now, DUE_AT_ONCE, leaving);
+        }
+        while !self.try_count(weight) {
+            // A shard that has more than its share gives first, so that shards stay equal.
+            let has_more = queues.weight() + weight > self.share();
+            if !(has_more && self.evict_from(&mut queues, now, leaving)) {
+                drop(queues);
+                if !self.evict_anywhere(own, now, leaving) {
+                    return None;
+                }
+                queues = self.shards[own].lock();
+            }
+        }
+        let token = queues.admit(hash, weight);
+        if ends != NEVER {
+            queues.set_timer(ends, token);
+        }
+        Some(Admitted { cache: self, token, weight })
+    }
+
+    fn share(&self) -> u64 {
+        self.settings.capacity / self.shards.len() as u64
+    }
+
+    /// Evicts an entry of a shard that has more than its share, or else of any shard.
+    fn evict_anywhere<'c>(
+        &'c self,
+        own: usize,
+        now: Nanos,
+        leaving: &mut Leaving<'c, K, V, S>,
+    ) -> bool {
+        let after_own = |i: usize| &self.shards[(own + i) & (self.shards.len() - 1)];
+        let mut evict = |least: u64| {
+            (1..=self.shards.len()).any(|i| {
+                let mut queues = after_own(i).lock();
+                queues.weight() > least && self.evict_from(&mut queues, now, leaving)
+            })
+        };
+        evict(self.share()) || evict(0)
+    }
+
+    /// Evicts an entry, under the lock of its shard.
+    fn evict_from<'c>(
+        &'c self,
+        queues: &mut Queues,
+        now: Nanos,
+        leaving: &mut Leaving<'c, K, V, S>,
+    ) -> bool {
+        let mut out = None;
+        let freed = queues.evict(|token, spare| {
+            let mut is_there = false;
+            let judge = |_: &_, item: &Item<V>| {
+                is_there = true;
+                let spared = spare(item.hits());
+                spared.into_iter().for_each(|hits| item.set_hits(hits));
+                spared.is_none()
+            };
+            match self.map.remove_entry_if(&token, judge) {
+                Some(gone) => {
+                    out = Some(gone);
+                    Look::TakenOut
+                }
+                None if is_there => Look::Spared,
+                None => Look::Absent,
+            }
+        });
+        let (Some(weight), Some(gone)) = (freed, out) else { return false };
+        self.uncount(weight);
+        let is_expired = gone.value().ends(self.settings.idle) <= now;
+        leaving.push(gone, if is_expired { Cause::Expired } else { Cause::Size });
+        true
+    }
+
+    /// Takes out up to `most` entries that have expired, under the lock of their shard. Returns
+    /// whether there may be more.
+    pub(super) fn take_due<'c>(
+        &'c self,
+        queues: &mut Queues,
+        now: Nanos,
+        most: usize,
+        leaving: &mut Leaving<'c, K, V, S>,
+    ) -> bool {
+        for _ in 0..most {
+            let Some(token) = queues.pop_due(now) else { return false };
+            // Of an entry that is not in the map now: it comes or goes, so look again later.
+            let mut ends = now.saturating_add(1);
+            let is_expired = |_: &_, item: &Item<V>| {
+                ends = item.ends(self.settings.idle);
+                ends <= now
+            };
+            match self.map.remove_entry_if(&token, is_expired) {
+                Some(gone) => {
+                    queues.release(token);
+                    self.uncount(gone.value().weight);
+                    leaving.push(gone, Cause::Expired);
+                }
+                None => queues.set_timer(ends, token),
+            }
+        }
+        true
+    }
+}
