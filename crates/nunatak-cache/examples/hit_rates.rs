@@ -17,7 +17,7 @@ const KEYS: usize = 200_000;
 const REQUESTS: usize = 2_000_000;
 
 /// A cache that is asked for keys: returns whether the key was there, and stores it otherwise.
-pub trait Asked {
+trait Asked {
     fn ask(&mut self, key: u64) -> bool;
 }
 

@@ -4,7 +4,7 @@ use crate::Asked;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Evicts the key that was used least recently.
-pub struct Lru {
+pub(crate) struct Lru {
     capacity: usize,
     time: u64,
     used: HashMap<u64, u64>,
@@ -12,7 +12,7 @@ pub struct Lru {
 }
 
 impl Lru {
-    pub fn new(capacity: usize) -> Self {
+    pub(crate) fn new(capacity: usize) -> Self {
         Self { capacity, time: 0, used: HashMap::new(), by_time: BTreeMap::new() }
     }
 }
@@ -36,7 +36,7 @@ impl Asked for Lru {
 
 /// SIEVE (Zhang et al., NSDI '24): a hand moves from old to new keys, and evicts the first one that
 /// was not used since it passed. Keys stay where they are.
-pub struct Sieve {
+pub(crate) struct Sieve {
     capacity: usize,
     time: u64,
     /// When the key was inserted, and whether it was used since.
@@ -46,7 +46,7 @@ pub struct Sieve {
 }
 
 impl Sieve {
-    pub fn new(capacity: usize) -> Self {
+    pub(crate) fn new(capacity: usize) -> Self {
         Self { capacity, time: 0, keys: HashMap::new(), by_age: BTreeMap::new(), hand: 0 }
     }
 
@@ -83,7 +83,7 @@ impl Asked for Sieve {
 
 /// Returns the best hit rate that any cache can have: it evicts the key that is needed last, or does
 /// not store a key that is needed later than all others.
-pub fn belady(trace: &[u64], capacity: usize) -> f64 {
+pub(crate) fn belady(trace: &[u64], capacity: usize) -> f64 {
     let mut next = vec![usize::MAX; trace.len()];
     let mut seen = HashMap::new();
     for (at, key) in trace.iter().enumerate().rev() {

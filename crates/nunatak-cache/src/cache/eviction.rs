@@ -72,16 +72,22 @@ impl<K, V, S> Cache<K, V, S> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Frees the place of an entry that was taken out of the map.
+    /// Frees the place of an entry that was taken out of the map, if it has one (invariant 4).
+    pub(super) fn free(&self, gone: &Gone<'_, K, V>) {
+        let token = gone.key().token;
+        if self.shards[self.shard_of(token.hash)].lock().release(token) {
+            self.uncount(gone.value().weight);
+        }
+    }
+
+    /// As [`free`](Self::free), and hands the entry out.
     pub(super) fn settle<'c>(
         &'c self,
         gone: Gone<'c, K, V>,
         cause: Cause,
         leaving: &mut Leaving<'c, K, V, S>,
     ) {
-        let token = gone.key().token;
-        self.shards[self.shard_of(token.hash)].lock().release(token);
-        self.uncount(gone.value().weight);
+        self.free(&gone);
         leaving.push(gone, cause);
     }
 
@@ -106,7 +112,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         while !self.try_count(weight) {
             // A shard that has more than its share gives first, so that shards stay equal.
-            let has_more = queues.weight() + weight > self.share();
+            let has_more = queues.weight().saturating_add(weight) > queues.share();
             if !(has_more && self.evict_from(&mut queues, now, leaving)) {
                 drop(queues);
                 if !self.evict_anywhere(own, now, leaving) {
@@ -122,10 +128,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Some(Admitted { cache: self, token, weight })
     }
 
-    fn share(&self) -> u64 {
-        self.settings.capacity / self.shards.len() as u64
-    }
-
     /// Evicts an entry of a shard that has more than its share, or else of any shard.
     fn evict_anywhere<'c>(
         &'c self,
@@ -134,13 +136,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         leaving: &mut Leaving<'c, K, V, S>,
     ) -> bool {
         let after_own = |i: usize| &self.shards[(own + i) & (self.shards.len() - 1)];
-        let mut evict = |least: u64| {
+        let mut evict = |may_give: fn(&Queues) -> bool| {
             (1..=self.shards.len()).any(|i| {
                 let mut queues = after_own(i).lock();
-                queues.weight() > least && self.evict_from(&mut queues, now, leaving)
+                may_give(&queues) && self.evict_from(&mut queues, now, leaving)
             })
         };
-        evict(self.share()) || evict(0)
+        evict(|queues| queues.weight() > queues.share()) || evict(|_| true)
     }
 
     /// Evicts an entry, under the lock of its shard.
@@ -170,6 +172,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         });
         let (Some(weight), Some(gone)) = (freed, out) else { return false };
         self.uncount(weight);
+        // By the next eviction here, the line has arrived.
+        queues.next_of_small().into_iter().for_each(|token| self.map.prefetch(&token));
         let is_expired = gone.value().ends(self.settings.idle) <= now;
         leaving.push(gone, if is_expired { Cause::Expired } else { Cause::Size });
         true

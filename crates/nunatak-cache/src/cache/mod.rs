@@ -23,7 +23,7 @@ mod writes;
 pub use guard::Guard;
 
 use crate::cause::Cause;
-use crate::clock::{AnyClock, Nanos};
+use crate::clock::{AnyClock, NEVER, Nanos};
 use crate::computing::Flights;
 use crate::counters::Counters;
 use crate::item::Item;
@@ -118,13 +118,14 @@ impl<K, V> Cache<K, V> {
 
 impl<K, V, S> Cache<K, V, S> {
     pub(crate) fn of(settings: Settings<K, V>, hasher: S, shards: usize, counts: bool) -> Self {
-        use crate::clock::NEVER;
+        let share = settings.capacity / shards as u64;
+        let queues = || CachePadded::new(Mutex::new(Queues::new(share)));
         let is_timed = (settings.live, settings.idle) != (NEVER, NEVER);
         Self {
             map: DlhtBoxedMap::default(),
             settings,
             hasher,
-            shards: (0..shards).map(|_| CachePadded::new(Mutex::new(Queues::new()))).collect(),
+            shards: (0..shards).map(|_| queues()).collect(),
             weight: CachePadded::new(AtomicU64::new(0)),
             unreclaimed: CachePadded::new(AtomicU64::new(0)),
             is_timed: AtomicBool::new(is_timed),

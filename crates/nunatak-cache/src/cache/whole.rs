@@ -193,7 +193,9 @@ impl<K, V, S> Cache<K, V, S> {
     ///
     /// It never exceeds the [`capacity`](Self::capacity), at no moment and under any number of
     /// threads: an insert counts the weight of its entry before the map has it, and a removal
-    /// subtracts it afterwards. Values that have left and that are not dropped yet are not counted;
+    /// subtracts it afterwards. (The map itself may have one more entry, for each thread that is
+    /// inside of an insert of a key which other threads remove: it is gone when the insert returns.)
+    /// Values that have left and that are not dropped yet are not counted;
     /// see [when values are dropped](Self#when-values-are-dropped).
     ///
     /// ```

@@ -1,7 +1,7 @@
 //! Inserts.
 
 use super::Cache;
-use super::leaving::Leaving;
+use super::leaving::{Gone, Leaving};
 use crate::cause::Cause;
 use crate::clock::{NEVER, Nanos, nanos};
 use crate::counters::Count;
@@ -19,6 +19,15 @@ pub(crate) enum Stored<V> {
     Refused,
     /// The key has this value already.
     Present(V),
+}
+
+/// A present entry, whose place a new one takes over.
+struct Renewal {
+    token: Token,
+    hits: u8,
+    now: Nanos,
+    /// When the new entry's timer ends, if that is before the old one's.
+    sooner: Option<Nanos>,
 }
 
 /// What an insert knows before it begins.
@@ -100,6 +109,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if arrival.ends <= arrival.now && arrival.ends != NEVER {
             return self.refuse(hash, &key, &value, Cause::Expired);
         }
+        if let Some(renewal) = self.renewal(hash, &key, &arrival) {
+            return self.renew(renewal, key, arrival.item(value, false), &mut leaving);
+        }
         let time = (arrival.now, arrival.ends);
         let Some(admitted) = self.admit(hash, arrival.weight, time, &mut leaving) else {
             return self.refuse(hash, &key, &value, Cause::Size);
@@ -109,16 +121,73 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         admitted.keep();
         self.counters.count(Count::Insertion);
         if let Some(old) = replaced {
-            let is_expired = old.value().ends(self.settings.idle) <= arrival.now;
             let hits = old.value().hits();
-            self.shards[self.shard_of(hash)].lock().inherit(old.key().token, token);
-            self.uncount(old.value().weight);
+            if self.shards[self.shard_of(hash)].lock().inherit(old.key().token, token) {
+                self.uncount(old.value().weight);
+            }
             // The key is as popular as it was, and was used once more.
             self.map.get_with(&token, |item| {
                 item.set_hits(hits);
                 item.hit();
             });
-            leaving.push(old, if is_expired { Cause::Expired } else { Cause::Replaced });
+            self.replaced(old, arrival.now, &mut leaving);
+        }
+    }
+
+    fn replaced<'c>(&self, old: Gone<'c, K, V>, now: Nanos, leaving: &mut Leaving<'c, K, V, S>) {
+        let is_expired = old.value().ends(self.settings.idle) <= now;
+        leaving.push(old, if is_expired { Cause::Expired } else { Cause::Replaced });
+    }
+
+    /// Returns the present entry of a key if a new one of the same weight may take over its place.
+    fn renewal(&self, hash: u64, key: &K, arrival: &Arrival) -> Option<Renewal> {
+        let guard = self.map.pin();
+        let query = Query { hash, key };
+        let (Key { token, .. }, item) = guard.get_key_value(&query as &dyn Probe<K>)?;
+        let may = item.weight == arrival.weight && !item.is_hidden();
+        let Arrival { now, ends, .. } = *arrival;
+        let is_sooner = ends < item.ends(self.settings.idle);
+        may.then(|| Renewal {
+            token: *token,
+            hits: item.hits(),
+            now,
+            sooner: is_sooner.then_some(ends),
+        })
+    }
+
+    /// Replaces an entry by one with the same token, which has its place from then on. The queues
+    /// need not know of it.
+    ///
+    /// If the entry has left meanwhile its place was freed, and the new entry has none: it is in the
+    /// map by mistake (invariant 4 of the [policy](crate::policy)). It leaves at once.
+    fn renew<'c>(
+        &'c self,
+        renewal: Renewal,
+        key: K,
+        item: Item<V>,
+        leaving: &mut Leaving<'c, K, V, S>,
+    ) {
+        let token = renewal.token;
+        item.set_hits(renewal.hits);
+        item.hit();
+        let replaced = self.map.put(Key { token, key }, item);
+        self.counters.count(Count::Insertion);
+        let has_place = replaced.as_ref().is_some_and(|old| old.key().token == token);
+        if has_place {
+            if let Some(ends) = renewal.sooner {
+                let mut queues = self.shards[self.shard_of(token.hash)].lock();
+                if queues.has(token) {
+                    queues.set_timer(ends, token);
+                }
+            }
+        } else if let Some(gone) = self.map.remove_entry(&token) {
+            leaving.push(gone, Cause::Size);
+        }
+        if let Some(old) = replaced {
+            if !has_place {
+                self.free(&old);
+            }
+            self.replaced(old, renewal.now, leaving);
         }
     }
 
@@ -175,8 +244,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Takes out a hidden entry, if it is still there. Nobody has seen it, so nobody is told.
     pub(crate) fn withdraw(&self, token: Token) {
         if let Some(gone) = self.map.remove_entry(&token) {
-            self.shards[self.shard_of(token.hash)].lock().release(token);
-            self.uncount(gone.value().weight);
+            self.free(&gone);
         }
     }
 }

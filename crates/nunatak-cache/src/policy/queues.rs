@@ -13,10 +13,16 @@ use crate::key::Token;
 const NONE: u32 = u32::MAX;
 
 /// Uses after which an entry leaves the small queue for the main queue.
-const USED_AGAIN: u8 = 2;
+const USED_AGAIN: u8 = 1;
 
-/// The share of the weight that the small queue has: one of so many.
-const SMALL: u64 = 10;
+/// The part of the weight that the small queue has: one of so many.
+const SMALL: u64 = 32;
+
+/// Returns the part of a weight that the main queue has. At least one unit is left for the small
+/// queue, so that new entries do not displace those of the main queue in a tiny cache either.
+fn main_part(weight: u64) -> u64 {
+    weight - (weight / SMALL).max(1).min(weight)
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum In {
@@ -63,6 +69,8 @@ pub(crate) enum Look {
 
 #[derive(Debug)]
 pub(crate) struct Queues {
+    /// What the shard weighs when the cache is full and all shards weigh the same.
+    share: u64,
     slots: Vec<Slot>,
     free: u32,
     small: Queue,
@@ -72,8 +80,9 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(share: u64) -> Self {
         Self {
+            share,
             slots: Vec::new(),
             free: NONE,
             small: Queue::default(),
@@ -81,6 +90,10 @@ impl Queues {
             ghosts: Ghosts::default(),
             timers: Timers::default(),
         }
+    }
+
+    pub(crate) fn share(&self) -> u64 {
+        self.share
     }
 
     pub(crate) fn weight(&self) -> u64 {
@@ -132,10 +145,13 @@ impl Queues {
         }
     }
 
-    /// Gives a place to an entry, as the newest of the queue where it belongs.
+    /// Gives a place to an entry, as the newest of the queue where it belongs: the main queue, if
+    /// the key is a ghost, or as long as that queue has less than its part. (The paper has all new
+    /// keys in the small queue. Then a loop over more keys than fit never hits.)
     pub(crate) fn admit(&mut self, hash: u64, weight: u64) -> Token {
-        let window = self.main.len.max(self.small.len);
-        let queue = if self.ghosts.remove(hash, window) { In::Main } else { In::Small };
+        let has_room = self.main.weight.saturating_add(weight) <= main_part(self.share);
+        let is_ghost = self.ghosts.remove(hash, self.len());
+        let queue = if is_ghost || has_room { In::Main } else { In::Small };
         let at = match self.free {
             NONE => {
                 let at = u32::try_from(self.slots.len()).ok().filter(|at| *at != NONE);
@@ -159,30 +175,42 @@ impl Queues {
         Token { hash, slot: at, generation }
     }
 
-    fn has(&self, token: Token) -> bool {
+    /// Whether the entry has its place still.
+    pub(crate) fn has(&self, token: Token) -> bool {
         let slot = &self.slots[token.slot as usize];
         slot.queue != In::Nowhere && slot.generation == token.generation
     }
 
-    /// Frees the place of an entry that is not in the map any more.
-    pub(crate) fn release(&mut self, token: Token) {
-        debug_assert!(self.has(token), "a place is freed once (invariant 1)");
+    /// Frees the place of an entry that is not in the map any more. Returns whether it had one.
+    pub(crate) fn release(&mut self, token: Token) -> bool {
+        if !self.has(token) {
+            return false;
+        }
         self.unlink(token.slot);
         let slot = &mut self.slots[token.slot as usize];
         slot.generation = slot.generation.wrapping_add(1);
         (slot.queue, slot.older) = (In::Nowhere, self.free);
         self.free = token.slot;
+        true
     }
 
-    /// Frees the place of an entry that another one has replaced. The new one goes to the queue
-    /// where the old one was, if it is still there itself.
-    pub(crate) fn inherit(&mut self, old: Token, new: Token) {
+    /// [Frees](Self::release) the place of an entry that another one has replaced. The new one goes
+    /// to the queue where the old one was, if it has its own place still.
+    pub(crate) fn inherit(&mut self, old: Token, new: Token) -> bool {
         let queue = self.slots[old.slot as usize].queue;
-        self.release(old);
+        if !self.release(old) {
+            return false;
+        }
         if queue == In::Main && self.has(new) && self.slots[new.slot as usize].queue == In::Small {
             self.unlink(new.slot);
             self.link(new.slot, In::Main);
         }
+        true
+    }
+
+    /// Returns the entry of the small queue that eviction looks at next.
+    pub(crate) fn next_of_small(&self) -> Option<Token> {
+        (self.small.len > 0).then(|| self.token(self.small.oldest))
     }
 
     /// Takes one entry out, and returns its weight. `None` if there is nothing to take out.
@@ -197,8 +225,14 @@ impl Queues {
         // looked at more often than this goes.
         let patience = (usize::from(MOST_HITS) + 2) * self.len();
         for looked in 0..2 * patience {
-            let small_is_full = self.small.weight * SMALL > self.weight();
-            let from = if small_is_full || self.main.len == 0 { In::Small } else { In::Main };
+            // By the greater of both, a shard that has more than its share gives of both queues.
+            let main_has_more = self.main.weight > main_part(self.weight().max(self.share));
+            let from = match (self.small.len, self.main.len) {
+                (0, 0) => return None,
+                (0, _) => In::Main,
+                (_, 1..) if main_has_more => In::Main,
+                _ => In::Small,
+            };
             let at = self.queue(from).oldest;
             let token = self.token(at);
             let spare = |hits: u8| match from {
@@ -231,7 +265,7 @@ impl Queues {
 
     /// Sets the timer of an entry.
     pub(crate) fn set_timer(&mut self, at: Nanos, token: Token) {
-        let live = self.small.len + self.main.len;
+        let live = self.len();
         let slots = &self.slots;
         let is_there = |(slot, generation): Place| {
             let slot = &slots[slot as usize];
@@ -271,7 +305,7 @@ mod tests {
 
     impl Simulated {
         fn new(capacity: usize) -> Self {
-            Self { queues: Queues::new(), entries: HashMap::new(), capacity }
+            Self { queues: Queues::new(capacity as u64), entries: HashMap::new(), capacity }
         }
 
         /// Returns whether the key was there, and stores it if it was not.
@@ -357,7 +391,7 @@ mod tests {
 
     #[test]
     fn entries_that_are_always_hit_are_evicted_in_the_end() {
-        let mut queues = Queues::new();
+        let mut queues = Queues::new(100);
         let tokens: Vec<Token> = (0..10).map(|key| queues.admit(key, 1)).collect();
         let evicted = queues.evict(|_, spare| match spare(MOST_HITS) {
             Some(_) => Look::Spared,
@@ -365,6 +399,6 @@ mod tests {
         });
         assert_eq!((evicted, queues.len()), (Some(1), tokens.len() - 1));
         assert_eq!(queues.evict(|_, _| Look::Absent), None);
-        assert_eq!(Queues::new().evict(|_, _| Look::TakenOut), None);
+        assert_eq!(Queues::new(100).evict(|_, _| Look::TakenOut), None);
     }
 }
