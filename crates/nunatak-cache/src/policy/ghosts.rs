@@ -36,7 +36,7 @@ impl Ghosts {
     /// Makes room for as many keys. Keeps the keys that are there, or forgets them if the table
     /// grows.
     pub(crate) fn reserve(&mut self, keys: usize) {
-        if self.words.len() < keys {
+        if self.words.len() < keys.max(1) {
             self.words = vec![EMPTY; keys.next_power_of_two().max(4 * WAYS)];
         }
     }
