@@ -1,4 +1,4 @@
-//! Locks of the computations: the standard library's, or those of the scheduler that checks them.
+//! Locks: the standard library's, or those of the scheduler that checks them.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::{

@@ -31,7 +31,7 @@ impl<K, V, S> Admitted<'_, K, V, S> {
 impl<K, V, S> Drop for Admitted<'_, K, V, S> {
     fn drop(&mut self) {
         let cache = self.cache;
-        cache.shards[cache.shard_of(self.token.hash)].lock().release(self.token);
+        cache.queues(cache.shard_of(self.token.hash)).release(self.token);
         cache.uncount(self.weight);
     }
 }
@@ -75,7 +75,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Frees the place of an entry that was taken out of the map, if it has one (invariant 4).
     pub(super) fn free(&self, gone: &Gone<'_, K, V>) {
         let token = gone.key().token;
-        if self.shards[self.shard_of(token.hash)].lock().release(token) {
+        if self.queues(self.shard_of(token.hash)).release(token) {
             self.uncount(gone.value().weight);
         }
     }
@@ -106,7 +106,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             return None;
         }
         let own = self.shard_of(hash);
-        let mut queues = self.shards[own].lock();
+        let mut queues = self.queues(own);
         if queues.has_timers() {
             self.take_due(&mut queues, now, DUE_AT_ONCE, leaving);
         }
@@ -118,7 +118,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 if !self.evict_anywhere(own, now, leaving) {
                     return None;
                 }
-                queues = self.shards[own].lock();
+                queues = self.queues(own);
             }
         }
         let token = queues.admit(hash, weight);
@@ -135,10 +135,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         now: Nanos,
         leaving: &mut Leaving<'c, K, V, S>,
     ) -> bool {
-        let after_own = |i: usize| &self.shards[(own + i) & (self.shards.len() - 1)];
         let mut evict = |may_give: fn(&Queues) -> bool| {
             (1..=self.shards.len()).any(|i| {
-                let mut queues = after_own(i).lock();
+                let mut queues = self.queues((own + i) & (self.shards.len() - 1));
                 may_give(&queues) && self.evict_from(&mut queues, now, leaving)
             })
         };

@@ -29,11 +29,11 @@ use crate::counters::Counters;
 use crate::item::Item;
 use crate::key::{Key, PassOn, spread};
 use crate::policy::Queues;
+use crate::sync::{Mutex, MutexGuard, lock};
 use core::hash::{BuildHasher, Hash};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use nunatak::{DlhtBoxedMap, RandomState};
-use parking_lot::Mutex;
 
 pub(crate) use reads::Seen;
 pub(crate) use writes::Stored;
@@ -132,6 +132,11 @@ impl<K, V, S> Cache<K, V, S> {
             counters: Counters::new(counts),
             flights: Flights::new(),
         }
+    }
+
+    /// Locks a shard.
+    fn queues(&self, shard: usize) -> MutexGuard<'_, Queues> {
+        lock(&self.shards[shard])
     }
 
     fn shard_of(&self, hash: u64) -> usize {

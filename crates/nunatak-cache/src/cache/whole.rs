@@ -127,10 +127,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn run_pending(&self) {
         let now = self.time_if_any();
-        for shard in &self.shards {
+        for shard in 0..self.shards.len() {
             loop {
                 let mut leaving = Leaving::new(self);
-                let mut queues = shard.lock();
+                let mut queues = self.queues(shard);
                 let may_be_more = self.take_due(&mut queues, now, AT_ONCE, &mut leaving);
                 // The lock ends before `leaving` does.
                 drop(queues);

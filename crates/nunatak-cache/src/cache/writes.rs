@@ -122,7 +122,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.counters.count(Count::Insertion);
         if let Some(old) = replaced {
             let hits = old.value().hits();
-            if self.shards[self.shard_of(hash)].lock().inherit(old.key().token, token) {
+            if self.queues(self.shard_of(hash)).inherit(old.key().token, token) {
                 self.uncount(old.value().weight);
             }
             // The key is as popular as it was, and was used once more.
@@ -175,7 +175,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let has_place = replaced.as_ref().is_some_and(|old| old.key().token == token);
         if has_place {
             if let Some(ends) = renewal.sooner {
-                let mut queues = self.shards[self.shard_of(token.hash)].lock();
+                let mut queues = self.queues(self.shard_of(token.hash));
                 if queues.has(token) {
                     queues.set_timer(ends, token);
                 }

@@ -366,6 +366,14 @@ mod tests {
     }
 
     #[test]
+    fn a_loop_over_more_keys_than_fit_hits_some() {
+        let mut cache = Simulated::new(100);
+        (0..200).for_each(|key| _ = cache.request(key));
+        let hits = (0..200).filter(|key| cache.request(*key)).count();
+        assert!(hits > 90, "{hits}");
+    }
+
+    #[test]
     fn a_key_that_comes_back_goes_to_the_main_queue() {
         let mut cache = Simulated::new(20);
         (0..40).for_each(|key| _ = cache.request(key));
