@@ -6,9 +6,12 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 /// A hit counts up to this number.
 pub(crate) const MOST_HITS: u8 = 3;
 
+/// Small, so that key and value are in one cache line if they are small: the queues know the weight
+/// of an entry, too, and the entry needs to know only that of a light one.
 pub(crate) struct Item<V> {
     pub(crate) value: V,
-    pub(crate) weight: u64,
+    /// Of a heavier entry: this number.
+    weight: u32,
     /// When its time to live ends.
     pub(crate) deadline: Nanos,
     /// When it was last used: kept up to date only by caches with a time to idle.
@@ -22,7 +25,18 @@ pub(crate) struct Item<V> {
 impl<V> Item<V> {
     pub(crate) fn new(value: V, weight: u64, deadline: Nanos, now: Nanos, hidden: bool) -> Self {
         let (used, hidden) = (AtomicU64::new(now), AtomicBool::new(hidden));
+        let weight = weight.try_into().unwrap_or(u32::MAX);
         Self { value, weight, deadline, used, hits: AtomicU8::new(0), hidden }
+    }
+
+    /// Returns the weight, or the greatest number that an entry knows.
+    pub(crate) fn weight(&self) -> u64 {
+        self.weight.into()
+    }
+
+    /// Whether the item is known to weigh as much.
+    pub(crate) fn weighs(&self, weight: u64) -> bool {
+        self.weight < u32::MAX && u64::from(self.weight) == weight
     }
 
     /// Returns how often it was used lately.

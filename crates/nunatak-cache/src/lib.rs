@@ -1,4 +1,4 @@
-//! A concurrent cache.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod builder;

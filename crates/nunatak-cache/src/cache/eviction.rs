@@ -18,7 +18,6 @@ const DUE_AT_ONCE: usize = 4;
 pub(super) struct Admitted<'c, K, V, S> {
     cache: &'c Cache<K, V, S>,
     pub(super) token: Token,
-    weight: u64,
 }
 
 impl<K, V, S> Admitted<'_, K, V, S> {
@@ -30,9 +29,8 @@ impl<K, V, S> Admitted<'_, K, V, S> {
 
 impl<K, V, S> Drop for Admitted<'_, K, V, S> {
     fn drop(&mut self) {
-        let cache = self.cache;
-        cache.queues(cache.shard_of(self.token.hash)).release(self.token);
-        cache.uncount(self.weight);
+        let freed = self.cache.queues(self.cache.shard_of(self.token.hash)).release(self.token);
+        freed.into_iter().for_each(|weight| self.cache.uncount(weight));
     }
 }
 
@@ -75,9 +73,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Frees the place of an entry that was taken out of the map, if it has one (invariant 4).
     pub(super) fn free(&self, gone: &Gone<'_, K, V>) {
         let token = gone.key().token;
-        if self.queues(self.shard_of(token.hash)).release(token) {
-            self.uncount(gone.value().weight);
-        }
+        let freed = self.queues(self.shard_of(token.hash)).release(token);
+        freed.into_iter().for_each(|weight| self.uncount(weight));
     }
 
     /// As [`free`](Self::free), and hands the entry out.
@@ -125,7 +122,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if ends != NEVER {
             queues.set_timer(ends, token);
         }
-        Some(Admitted { cache: self, token, weight })
+        Some(Admitted { cache: self, token })
     }
 
     /// Evicts an entry of a shard that has more than its share, or else of any shard.
@@ -197,8 +194,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             };
             match self.map.remove_entry_if(&token, is_expired) {
                 Some(gone) => {
-                    queues.release(token);
-                    self.uncount(gone.value().weight);
+                    queues.release(token).into_iter().for_each(|weight| self.uncount(weight));
                     leaving.push(gone, Cause::Expired);
                 }
                 None => queues.set_timer(ends, token),

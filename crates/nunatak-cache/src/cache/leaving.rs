@@ -44,7 +44,7 @@ impl<K, V, S> Drop for Leaving<'_, K, V, S> {
         let mut weight = 0;
         for (gone, cause) in self.first.iter().chain(&self.others) {
             let (Key { key, .. }, item) = (gone.key(), gone.value());
-            weight += item.weight;
+            weight += item.weight();
             self.cache.leaves(key, &item.value, *cause);
         }
         // Dropping may run `Drop` of any values that have left before.

@@ -122,9 +122,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.counters.count(Count::Insertion);
         if let Some(old) = replaced {
             let hits = old.value().hits();
-            if self.queues(self.shard_of(hash)).inherit(old.key().token, token) {
-                self.uncount(old.value().weight);
-            }
+            let freed = self.queues(self.shard_of(hash)).inherit(old.key().token, token);
+            freed.into_iter().for_each(|weight| self.uncount(weight));
             // The key is as popular as it was, and was used once more.
             self.map.get_with(&token, |item| {
                 item.set_hits(hits);
@@ -144,7 +143,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let guard = self.map.pin();
         let query = Query { hash, key };
         let (Key { token, .. }, item) = guard.get_key_value(&query as &dyn Probe<K>)?;
-        let may = item.weight == arrival.weight && !item.is_hidden();
+        let may = item.weighs(arrival.weight) && !item.is_hidden();
         let Arrival { now, ends, .. } = *arrival;
         let is_sooner = ends < item.ends(self.settings.idle);
         may.then(|| Renewal {

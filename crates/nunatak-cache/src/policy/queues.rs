@@ -181,31 +181,30 @@ impl Queues {
         slot.queue != In::Nowhere && slot.generation == token.generation
     }
 
-    /// Frees the place of an entry that is not in the map any more. Returns whether it had one.
-    pub(crate) fn release(&mut self, token: Token) -> bool {
+    /// Frees the place of an entry that is not in the map any more. Returns the weight
+    /// that was counted for it, if it had one.
+    pub(crate) fn release(&mut self, token: Token) -> Option<u64> {
         if !self.has(token) {
-            return false;
+            return None;
         }
         self.unlink(token.slot);
         let slot = &mut self.slots[token.slot as usize];
         slot.generation = slot.generation.wrapping_add(1);
         (slot.queue, slot.older) = (In::Nowhere, self.free);
         self.free = token.slot;
-        true
+        Some(slot.weight)
     }
 
     /// [Frees](Self::release) the place of an entry that another one has replaced. The new one goes
     /// to the queue where the old one was, if it has its own place still.
-    pub(crate) fn inherit(&mut self, old: Token, new: Token) -> bool {
+    pub(crate) fn inherit(&mut self, old: Token, new: Token) -> Option<u64> {
         let queue = self.slots[old.slot as usize].queue;
-        if !self.release(old) {
-            return false;
-        }
+        let freed = self.release(old)?;
         if queue == In::Main && self.has(new) && self.slots[new.slot as usize].queue == In::Small {
             self.unlink(new.slot);
             self.link(new.slot, In::Main);
         }
-        true
+        Some(freed)
     }
 
     /// Returns the entry of the small queue that eviction looks at next.
@@ -242,13 +241,11 @@ impl Queues {
             };
             match look(token, &spare) {
                 Look::TakenOut => {
-                    let weight = self.slots[at as usize].weight;
-                    self.release(token);
                     if from == In::Small {
                         self.ghosts.reserve(self.len());
                         self.ghosts.insert(token.hash);
                     }
-                    return Some(weight);
+                    return self.release(token);
                 }
                 Look::Spared => {
                     self.unlink(at);
