@@ -34,6 +34,20 @@ impl<K, V, S> Drop for Admitted<'_, K, V, S> {
     }
 }
 
+/// A weight that is counted and belongs to no entry. Dropping it subtracts it.
+struct Freed<'c, K, V, S> {
+    cache: &'c Cache<K, V, S>,
+    weight: u64,
+}
+
+impl<K, V, S> Drop for Freed<'_, K, V, S> {
+    fn drop(&mut self) {
+        if self.weight > 0 {
+            self.cache.uncount(self.weight);
+        }
+    }
+}
+
 impl<K, V, S> Cache<K, V, S> {
     /// Counts a weight if the sum stays within the capacity.
     fn try_count(&self, weight: u64) -> bool {
@@ -107,17 +121,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if queues.has_timers() {
             self.take_due(&mut queues, now, DUE_AT_ONCE, leaving);
         }
-        while !self.try_count(weight) {
+        // The weight of what was evicted here, which is counted still. So a full cache, in which one
+        // entry makes room for another, does not touch the sum that all shards share.
+        let mut freed = Freed { cache: self, weight: 0 };
+        while freed.weight < weight && !self.try_count(weight - freed.weight) {
             // A shard that has more than its share gives first, so that shards stay equal.
             let has_more = queues.weight().saturating_add(weight) > queues.share();
-            if !(has_more && self.evict_from(&mut queues, now, leaving)) {
-                drop(queues);
-                if !self.evict_anywhere(own, now, leaving) {
-                    return None;
+            match has_more.then(|| self.evict_from(&mut queues, now, leaving)).flatten() {
+                Some(evicted) => freed.weight += evicted,
+                None => {
+                    drop(queues);
+                    freed.weight += self.evict_anywhere(own, now, leaving)?;
+                    queues = self.queues(own);
                 }
-                queues = self.queues(own);
             }
         }
+        freed.weight = freed.weight.saturating_sub(weight);
         let token = queues.admit(hash, weight);
         if ends != NEVER {
             queues.set_timer(ends, token);
@@ -125,29 +144,30 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Some(Admitted { cache: self, token })
     }
 
-    /// Evicts an entry of a shard that has more than its share, or else of any shard.
+    /// Evicts an entry of a shard that has more than its share, or else of any shard. Returns its
+    /// weight, which is counted still.
     fn evict_anywhere<'c>(
         &'c self,
         own: usize,
         now: Nanos,
         leaving: &mut Leaving<'c, K, V, S>,
-    ) -> bool {
+    ) -> Option<u64> {
         let mut evict = |may_give: fn(&Queues) -> bool| {
-            (1..=self.shards.len()).any(|i| {
+            (1..=self.shards.len()).find_map(|i| {
                 let mut queues = self.queues((own + i) & (self.shards.len() - 1));
-                may_give(&queues) && self.evict_from(&mut queues, now, leaving)
+                may_give(&queues).then(|| self.evict_from(&mut queues, now, leaving)).flatten()
             })
         };
-        evict(|queues| queues.weight() > queues.share()) || evict(|_| true)
+        evict(|queues| queues.weight() > queues.share()).or_else(|| evict(|_| true))
     }
 
-    /// Evicts an entry, under the lock of its shard.
+    /// Evicts an entry, under the lock of its shard. Returns its weight, which is counted still.
     fn evict_from<'c>(
         &'c self,
         queues: &mut Queues,
         now: Nanos,
         leaving: &mut Leaving<'c, K, V, S>,
-    ) -> bool {
+    ) -> Option<u64> {
         let mut out = None;
         let freed = queues.evict(|token, spare| {
             let mut is_there = false;
@@ -166,13 +186,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 None => Look::Absent,
             }
         });
-        let (Some(weight), Some(gone)) = (freed, out) else { return false };
-        self.uncount(weight);
+        let gone = out?;
         // By the next eviction here, the line has arrived.
         queues.next_of_small().into_iter().for_each(|token| self.map.prefetch(&token));
         let is_expired = gone.value().ends(self.settings.idle) <= now;
         leaving.push(gone, if is_expired { Cause::Expired } else { Cause::Size });
-        true
+        freed
     }
 
     /// Takes out up to `most` entries that have expired, under the lock of their shard. Returns

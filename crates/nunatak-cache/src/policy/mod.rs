@@ -19,7 +19,8 @@
 //!    until after the last one was taken out. Whoever takes an entry out of the map frees its place,
 //!    except for a new entry with the same token, which takes the place over.
 //! 2. A weight is counted before an entry has a place, and only if the sum stays within the
-//!    capacity; and as long as the place is taken. All entries with one token have the same weight.
+//!    capacity; and as long as the place is taken. An entry may get the counted weight of an evicted
+//!    one. All entries with one token have the same weight.
 //! 3. Nothing of the caller's runs under the lock of a shard. What is taken out of the map under the
 //!    lock is handed out, and dropped after the lock.
 //! 4. An entry in the map has a place, with one exception: an insert takes over a place without
