@@ -23,6 +23,15 @@ fn cache(capacity: u64) -> Arc<Tested> {
     Arc::new(Builder::new(capacity).shards(1).hasher(Hasher::default()).build())
 }
 
+/// Schedules of two kinds: threads that take turns at random, and threads of which one runs far ahead
+/// of the others.
+fn schedules(check: impl Fn() + Send + Sync + 'static) {
+    let check = std::sync::Arc::new(check);
+    let again = check.clone();
+    shuttle::check_random(move || check(), SCHEDULES);
+    shuttle::check_pct(move || again(), SCHEDULES, 3);
+}
+
 fn together(threads: Vec<Box<dyn FnOnce() + Send>>) {
     let threads: Vec<_> = threads.into_iter().map(thread::spawn).collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -45,7 +54,7 @@ fn one_thread_computes_and_all_get_its_value() {
         together((0..3).map(|_| ask()).collect());
         assert_eq!(computed.load(SeqCst), 1);
     };
-    shuttle::check_random(check, SCHEDULES);
+    schedules(check);
 }
 
 #[test]
@@ -69,7 +78,7 @@ fn after_a_failure_another_thread_computes() {
         together((0..4).map(|_| ask()).collect());
         assert_eq!(attempts.load(SeqCst), 3);
     };
-    shuttle::check_random(check, SCHEDULES);
+    schedules(check);
 }
 
 /// A value that was computed before a removal is not seen after it. (The change begins when the
@@ -99,7 +108,32 @@ fn a_removed_value_does_not_come_back() {
         assert!(cache.peek(&1).is_none_or(|value| value == 1));
         assert_eq!(cache.weight(), cache.len() as u64);
     };
-    shuttle::check_random(check, SCHEDULES);
+    schedules(check);
+}
+
+/// An insert that takes over the place of an entry, which another thread removes or evicts.
+#[test]
+fn a_place_is_taken_over_while_it_is_freed() {
+    let check = || {
+        let cache = cache(1);
+        cache.insert(1, 0);
+        let replace = {
+            let cache = cache.clone();
+            move || cache.insert(1, 1)
+        };
+        let change = {
+            let cache = cache.clone();
+            move || {
+                cache.remove(&1);
+                cache.insert(2, 0);
+            }
+        };
+        together(vec![Box::new(replace), Box::new(change)]);
+        assert_eq!(cache.weight(), cache.len() as u64);
+        cache.insert(3, 0);
+        assert_eq!((cache.len(), cache.weight(), cache.peek(&3)), (1, 1, Some(0)));
+    };
+    schedules(check);
 }
 
 /// Places in the queues are freed once, whoever replaces, removes and evicts the same key.
@@ -126,5 +160,5 @@ fn places_belong_to_entries() {
         (10..13).for_each(|key| cache.insert(key, 0));
         assert_eq!((cache.len(), cache.weight()), (2, 2), "a place was lost");
     };
-    shuttle::check_random(check, SCHEDULES);
+    schedules(check);
 }

@@ -24,18 +24,29 @@ impl<K, V, S> Cache<K, V, S> {
         self.settings.idle >> 10
     }
 
+    /// Returns whether the entry has expired, and the time if it was read.
+    #[inline(always)]
+    fn expired_at(&self, item: &Item<V>) -> (bool, Nanos) {
+        if item.deadline == NEVER && self.settings.idle == NEVER {
+            return (false, 0);
+        }
+        let now = self.settings.clock.now();
+        (now >= item.ends(self.settings.idle), now)
+    }
+
+    /// Whether the entry has expired, hidden or not.
+    pub(super) fn has_expired(&self, item: &Item<V>) -> bool {
+        self.expired_at(item).0
+    }
+
     /// Returns whether the entry may be returned, and the time if it was read.
     #[inline(always)]
     fn seen_at(&self, item: &Item<V>) -> (Seen, Nanos) {
         if item.is_hidden() {
             return (Seen::Hidden, 0);
         }
-        if item.deadline == NEVER && self.settings.idle == NEVER {
-            return (Seen::Live, 0);
-        }
-        let now = self.settings.clock.now();
-        let seen = if now < item.ends(self.settings.idle) { Seen::Live } else { Seen::Expired };
-        (seen, now)
+        let (expired, now) = self.expired_at(item);
+        (if expired { Seen::Expired } else { Seen::Live }, now)
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Removals of single keys.
 
+use super::Cache;
 use super::leaving::Leaving;
-use super::{Cache, Seen};
 use crate::cause::Cause;
 use crate::item::Item;
 use crate::key::{Key, Probe, Query};
@@ -85,18 +85,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     {
         let query = Query { hash: self.hash(key), key };
         self.flights.outdate(query.hash, key);
-        let mut seen = Seen::Live;
+        // Also of a hidden entry: its computation may have committed, and be about to show it.
+        let mut is_expired = false;
         let judge = |key: &Key<K>, item: &Item<V>| {
-            seen = self.see(item);
-            match seen {
-                Seen::Live => condition(&key.key, &item.value),
-                Seen::Expired => true,
-                Seen::Hidden => false,
-            }
+            is_expired = self.has_expired(item);
+            is_expired || condition(&key.key, &item.value)
         };
         let gone = self.map.remove_entry_if(&query as &dyn Probe<Q>, judge)?;
         let mut leaving = Leaving::new(self);
-        let is_expired = seen == Seen::Expired;
         self.settle(gone, if is_expired { Cause::Expired } else { Cause::Removed }, &mut leaving);
         // `leaving` still has the entry, also if `f` panics.
         leaving.first().filter(|_| !is_expired).map(f)

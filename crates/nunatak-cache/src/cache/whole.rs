@@ -35,20 +35,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.flights.outdate_all();
         let rejected: Vec<Token> = {
             let guard = self.map.pin();
-            let entries = guard.iter().filter(|(key, item)| match self.see(item) {
-                Seen::Live => !keep(&key.key, &item.value),
-                Seen::Expired => true,
-                // Its computation is outdated now.
-                Seen::Hidden => false,
-            });
+            // Also hidden entries: their computations may have committed, and be about to show them.
+            let entries = guard
+                .iter()
+                .filter(|(key, item)| self.has_expired(item) || !keep(&key.key, &item.value));
             entries.map(|(key, _)| key.token).collect()
         };
         for some in rejected.chunks(AT_ONCE) {
             let mut leaving = Leaving::new(self);
             for token in some {
                 let mut is_expired = false;
-                let judge = |_: &_, item: &_| {
-                    is_expired = self.see(item) == Seen::Expired;
+                let judge = |_: &_, item: &Item<V>| {
+                    is_expired = self.has_expired(item);
                     true
                 };
                 if let Some(gone) = self.map.remove_entry_if(token, judge) {

@@ -20,8 +20,9 @@
 //! 4. A value that was computed from what was true before a change of the key is not stored. Whoever
 //!    changes a key outdates its flight before it changes the map. The leader stores the value so
 //!    that no get can see it, and commits by a read-modify-write of the word that a changer writes by
-//!    one. Of the two, the first one is seen by the second one. If that is the leader, it takes its
-//!    value back. If it is the changer, its change meets the value in the map.
+//!    one. Of the two, the first one is seen by the second one. If that is the changer, the leader
+//!    takes its value back. If it is the leader, the change meets the value in the map, hidden or
+//!    not, and applies to it.
 //! 5. The caller's `Eq`, `Clone`, `Drop` and wakers run while no lock is held.
 
 mod flight;
