@@ -203,9 +203,9 @@ fn a_listener_may_panic_and_use_the_cache() {
         if *value < 1000 {
             cache.insert(*key, value + 1000);
             cache.invalidate(&(key + 1));
-            cache.retain(|key, _| key % 7 != 0);
+            cache.retain(|key, _| !key.is_multiple_of(7));
         }
-        if key % 3 == 0 {
+        if key.is_multiple_of(3) {
             panic!("a listener that panics");
         }
     };

@@ -78,7 +78,7 @@ fn stress(capacity: u64, keys: u64, heaviest: u64, shards: usize, times: bool) {
                     5..9 => cache.insert(key, value()),
                     9 => cache.insert_with_ttl(key, value(), Duration::from_nanos(number >> 54)),
                     10 => assert!(cache.remove(&key).is_none_or(|value| value.key == key)),
-                    11 => drop(cache.remove_if(&key, |_, value| value.weight % 2 == 0)),
+                    11 => drop(cache.remove_if(&key, |_, value| value.weight.is_multiple_of(2))),
                     12 | 13 => assert_eq!(cache.get_or_insert_with(&key, value).key, key),
                     14 => {
                         let made = cache.get_or_try_insert_with(&key, || match number >> 63 {
