@@ -144,6 +144,18 @@ fn a_value_that_is_older_than_a_change_is_not_stored() {
     }
 }
 
+/// As above; the newer value is evicted before the computation ends.
+#[test]
+fn a_value_that_is_older_than_an_evicted_one_is_not_stored() {
+    let cache: Cache<u64, u64> = Cache::new(1);
+    let value = cache.get_or_insert_with(&1, || {
+        cache.insert(1, 2);
+        cache.insert(3, 0);
+        1
+    });
+    assert_eq!((value, cache.peek(&1)), (1, None));
+}
+
 /// Keys are incremented "in the database" and then removed from the cache. A get never returns a
 /// value from before a removal that had returned.
 #[test]
