@@ -154,8 +154,9 @@ impl Config {
         let pairs_of_segment = match last {
             0 => all * FILLED[0],
             _ if is_in_file => all * FILLED[0],
-            // Some segments get more than others: the mean and four deviations fit.
-            last => ((4.0 + all * FILLED[last]).sqrt() - 2.0).powi(2),
+            // Some segments get more than others: the mean and four deviations fit. In very small
+            // segments single hashing may hold more than that.
+            last => ((4.0 + all * FILLED[last]).sqrt() - 2.0).powi(2).max(all * FILLED[0]),
         };
         (pairs as f64 / pairs_of_segment).ceil()
     }
