@@ -2,7 +2,7 @@
 
 #[cfg(not(modelled))]
 use super::handle::SlotHandle;
-use super::sizes::most_items;
+use super::sizes::{blocks_for, most_items};
 use super::{BlockSizes, Config, IcebergStats, Table};
 use crate::error::Error;
 use crate::hash::HashCodec;
@@ -16,9 +16,9 @@ impl<P: HashCodec + Clone, B: BlockSizes> Full for Table<P, B> {
     type Codec = P;
     type Config = Config;
 
-    /// The builder has checked it.
-    fn check(_config: &Config) -> Result<(), Error> {
-        Ok(())
+    /// A table can't grow to more than there are addresses for. The builder has checked the rest.
+    fn check(config: &Config) -> Result<(), Error> {
+        config.max_capacity.map_or(Ok(()), |items| blocks_for::<B>(items, config).map(drop))
     }
 
     fn make(codec: P, config: Config, capacity: usize) -> Result<Self, Error> {
