@@ -5,8 +5,8 @@ use crate::sync;
 /// [`Shared`] or [`SingleThread`].
 ///
 /// ```
-/// use nunatak::{DlhtMap, RandomState, mode::Mode};
-/// fn fill<M: Mode>(map: &DlhtMap<u64, u64, RandomState, M>) {
+/// use nunatak::{Dlht, InlineMap, RandomState, mode::Mode};
+/// fn fill<M: Mode>(map: &InlineMap<u64, u64, RandomState, Dlht<M>>) {
 ///     map.insert(1, 2);
 /// }
 /// fill(&nunatak::DlhtLocalMap::new());

@@ -25,8 +25,8 @@ pub trait Mode: 'static {
 /// Any number of threads use the map.
 ///
 /// ```
-/// use nunatak::{DlhtMap, RandomState, mode::Shared};
-/// let map: DlhtMap<u64, u64, RandomState, Shared> = DlhtMap::new();
+/// use nunatak::{Dlht, DlhtMap, InlineMap, RandomState, mode::Shared};
+/// let map: InlineMap<u64, u64, RandomState, Dlht<Shared>> = DlhtMap::new();
 /// # assert!(map.is_empty());
 /// ```
 #[derive(Debug)]

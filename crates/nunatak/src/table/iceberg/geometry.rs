@@ -23,8 +23,8 @@ use core::marker::PhantomData;
 /// The number of slots in the blocks of the two yards: 64 and 8 by default (table 6 of the paper).
 ///
 /// ```
-/// use nunatak::{Blocks, Iceberg, IcebergMap, RandomState};
-/// let map: IcebergMap<u64, u64, RandomState, Blocks<32, 6>> = IcebergMap::new();
+/// use nunatak::{Blocks, Iceberg, InlineMap, RandomState};
+/// let map: InlineMap<u64, u64, RandomState, Iceberg<Blocks<32, 6>>> = InlineMap::with_capacity(50);
 /// assert_eq!(map.stats().slots, 2 * (32 + 6));
 /// ```
 #[derive(Debug)]
