@@ -469,3 +469,25 @@ fn a_capacity_of_a_pea_map_takes_what_it_needs() {
         }
     }
 }
+
+/// The values of a key change their slots, but the key always has one.
+#[test]
+fn a_key_that_always_has_a_value_is_always_found() {
+    let map: PeaMultiMap<u64, u64> = PeaMultiMap::new();
+    map.insert(1, 10);
+    let ends = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..200_000 {
+                map.insert(1, 20);
+                assert!(map.remove_one(&1, &10));
+                map.insert(1, 10);
+                assert!(map.remove_one(&1, &20));
+            }
+            ends.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        while !ends.load(std::sync::atomic::Ordering::Relaxed) {
+            assert!(map.contains_key(&1) && map.get(&1).is_some());
+        }
+    });
+}

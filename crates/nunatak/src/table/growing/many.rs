@@ -2,17 +2,17 @@
 
 use super::{Full, Growing};
 use crate::sync::Shared;
-use crate::table::{ByEntry, ByWord, Change};
+use crate::table::{ByEntry, Change};
 
 impl<T: Full> Growing<T> {
     /// Returns one of the values of a word while the table is small.
     pub(in crate::table) fn any_in_small(&self, word: u64) -> Option<u64> {
-        self.find_in_small(word, &ByWord)
+        self.small.find_any(word, |_| true).map(|(_, second)| second)
     }
 
     /// Returns whether a word has a value while the table is small.
     pub(in crate::table) fn has_in_small(&self, word: u64, value: u64) -> bool {
-        self.find_in_small(word, &ByEntry(|second| second == value)).is_some()
+        self.small.find_any(word, |second| second == value).is_some()
     }
 
     /// Returns the values that a word has at one moment while the table is small.

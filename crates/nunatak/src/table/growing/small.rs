@@ -9,8 +9,9 @@
 //! 1. Only the thread that holds the lock stores to a slot or adds a block. A block stays as long as
 //!    the slots do.
 //! 2. A pair stays in its slot until it is removed. So a lookup that goes through all slots finds a
-//!    pair that is present throughout. If it finds none, the key was absent at an instant of the
-//!    lookup.
+//!    pair that is present throughout. If it finds none, a key of one slot was absent at an instant
+//!    of the lookup. (A key of several slots may have had another one at each instant: a lookup of
+//!    such keys rests on invariant 4.)
 //! 3. A slot's value word is stored before its word. Pairs are loaded whole.
 //! 4. The number of changes is odd while a slot is being changed. So a thread that finds the same even
 //!    number before and after it has gone through the slots has seen them as of one moment.
@@ -23,7 +24,7 @@ use core::ptr;
 /// Slots of the first block.
 const FIRST: usize = if cfg!(modelled) { 1 } else { 8 };
 
-/// The number of attempts before a reader of several values takes the lock.
+/// The number of attempts before a reader of several slots takes the lock.
 const ATTEMPTS: usize = if cfg!(modelled) { 2 } else { 64 };
 
 /// Returns the constant of a slot: a word that is hardly ever a key.
@@ -142,10 +143,38 @@ impl Small {
         result
     }
 
+    /// Reads slots as of one moment: reads them again if a slot has changed meanwhile.
+    fn at_one_moment<R>(&self, mut read: impl FnMut() -> R) -> R {
+        for _ in 0..ATTEMPTS {
+            // Acquire: the slots are at least as new.
+            let before = self.changes.load(Ordering::Acquire);
+            if before.is_multiple_of(2) {
+                let result = read();
+                // Relaxed: the loads of the slots acquire (invariant 4).
+                if self.changes.load(Ordering::Relaxed) == before {
+                    return result;
+                }
+            }
+        }
+        let _held = self.lock();
+        read()
+    }
+
+    /// As [`find`](Self::find), for words that may have several slots. Such a word may be present
+    /// throughout, and in other slots whenever a lookup comes to them. So all slots are looked at as
+    /// of one moment.
+    pub(super) fn find_any(
+        &self,
+        word: u64,
+        accepts: impl Fn(u64) -> bool,
+    ) -> Option<(usize, u64)> {
+        self.at_one_moment(|| self.find(word, &accepts))
+    }
+
     /// Appends the value words of all slots of a word, as of one moment.
     pub(super) fn values(&self, word: u64, values: &mut Vec<u64>) {
         let kept = values.len();
-        let mut copy = || {
+        self.at_one_moment(|| {
             values.truncate(kept);
             for (number, slot) in self.slots() {
                 let (first, second) = slot.load_whole(self.pairs_load_whole);
@@ -153,20 +182,7 @@ impl Small {
                     values.push(second);
                 }
             }
-        };
-        for _ in 0..ATTEMPTS {
-            // Acquire: the slots are at least as new.
-            let before = self.changes.load(Ordering::Acquire);
-            if before.is_multiple_of(2) {
-                copy();
-                // Relaxed: the loads of the slots acquire (invariant 4).
-                if self.changes.load(Ordering::Relaxed) == before {
-                    return;
-                }
-            }
-        }
-        let _held = self.lock();
-        copy();
+        });
     }
 
     /// Empties all slots of a word, as one change. Returns the value words.
