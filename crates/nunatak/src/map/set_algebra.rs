@@ -1,6 +1,16 @@
 //! Two sets: unions, intersections and differences, by batches of lookups. Written once for sets of
 //! all kinds.
 
+/// A function from an entry of a map without values to its key.
+pub(in crate::map) type KeyOf<K> = fn((K, ())) -> K;
+
+/// An iterator over the keys of an iterator over entries.
+pub(in crate::map) type Keys<I, K> = core::iter::Map<I, KeyOf<K>>;
+
+pub(in crate::map) fn key_of<K>((key, ()): (K, ())) -> K {
+    key
+}
+
 /// How many keys are looked up at once.
 const WINDOW: usize = 64;
 

@@ -6,18 +6,12 @@ use crate::map::batch::check_batch;
 use crate::map::boxed::BoxedMap;
 use crate::map::boxed::iterate::{IntoIter, Iter};
 use crate::map::interface::whole_map;
+use crate::map::set_algebra::{KeyOf, Keys, key_of};
 use crate::memory::MemoryUsage;
 use crate::table::{Design, Dlht};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use equivalent::Equivalent;
-
-/// An iterator over the keys of an iterator over entries.
-type Keys<I, K> = core::iter::Map<I, fn((K, ())) -> K>;
-
-fn key_of<K>((key, ()): (K, ())) -> K {
-    key
-}
 
 /// A concurrent set of any `K: Hash + Eq`: a [`BoxedMap`] without values.
 ///
@@ -426,7 +420,7 @@ impl<'s, K: Hash + Eq + Clone, S: BuildHasher, D: Design> IntoIterator for &'s B
     type IntoIter = Keys<Iter<'s, K, (), D>, K>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.map.iter().map(key_of as fn((K, ())) -> K)
+        self.map.iter().map(key_of as KeyOf<K>)
     }
 }
 
@@ -435,6 +429,6 @@ impl<K, S, D: Design> IntoIterator for BoxedSet<K, S, D> {
     type IntoIter = Keys<IntoIter<K, (), D>, K>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.map.into_iter().map(key_of as fn((K, ())) -> K)
+        self.map.into_iter().map(key_of as KeyOf<K>)
     }
 }

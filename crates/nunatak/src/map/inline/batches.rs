@@ -144,6 +144,17 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S> + Unshadowed> InlineM
         entries: &[(K, V)],
         previous: &mut [Option<V>],
     ) -> Result<usize, BatchError> {
+        self.store_many(entries, previous, |at, _| Change::To(entries[at].1.to_word()))
+    }
+
+    /// Stores the values of absent keys, and applies `change` to those of present keys.
+    #[inline(always)]
+    pub(super) fn store_many(
+        &self,
+        entries: &[(K, V)],
+        previous: &mut [Option<V>],
+        change: impl Fn(usize, u64) -> Change,
+    ) -> Result<usize, BatchError> {
         check_batch(entries.len(), previous.len())?;
         let mut new = 0;
         self.table.apply_many(
@@ -151,7 +162,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S> + Unshadowed> InlineM
             |at| entries[at].0.to_word(),
             |_| ByWord,
             |at| Some(entries[at].1.to_word()),
-            |at, _| Change::To(entries[at].1.to_word()),
+            change,
             |at, before| {
                 new += usize::from(before.is_none());
                 previous[at] = before.map(V::from_word);

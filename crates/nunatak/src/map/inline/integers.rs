@@ -3,9 +3,8 @@
 use crate::entry::{InlineKey, Integer};
 use crate::error::BatchError;
 use crate::hash::Hashing;
-use crate::map::batch::check_batch;
 use crate::map::inline::InlineMap;
-use crate::table::{ByWord, Change, HashesWith, PairTable, Unshadowed};
+use crate::table::{Change, HashesWith, Unshadowed};
 
 impl<K: InlineKey, V: Integer, S: Hashing, D: HashesWith<S> + Unshadowed> InlineMap<K, V, S, D> {
     /// Changes the key's value by a function of the value and `amount`, or stores `absent`.
@@ -95,20 +94,8 @@ impl<K: InlineKey, V: Integer, S: Hashing, D: HashesWith<S> + Unshadowed> Inline
         entries: &[(K, V)],
         previous: &mut [Option<V>],
     ) -> Result<usize, BatchError> {
-        check_batch(entries.len(), previous.len())?;
-        let mut new = 0;
-        self.table.apply_many(
-            entries.len(),
-            |at| entries[at].0.to_word(),
-            |_| ByWord,
-            |at| Some(entries[at].1.to_word()),
-            |at, word| Change::To(V::from_word(word).wrapping_add(entries[at].1).to_word()),
-            |at, before| {
-                new += usize::from(before.is_none());
-                previous[at] = before.map(V::from_word);
-                true
-            },
-        );
-        Ok(new)
+        self.store_many(entries, previous, |at, word| {
+            Change::To(V::from_word(word).wrapping_add(entries[at].1).to_word())
+        })
     }
 }

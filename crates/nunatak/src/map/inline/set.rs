@@ -7,16 +7,10 @@ use crate::map::batch::{Op, Stop};
 use crate::map::inline::InlineMap;
 use crate::map::inline::iterate::{IntoIter, Iter};
 use crate::map::interface::whole_map;
+use crate::map::set_algebra::{KeyOf, Keys, key_of};
 use crate::memory::MemoryUsage;
 use crate::table::{Dlht, HashesWith, Unshadowed};
 use core::fmt;
-
-/// An iterator over the keys of an iterator over entries.
-type Keys<I, K> = core::iter::Map<I, fn((K, ())) -> K>;
-
-fn key_of<K>((key, ()): (K, ())) -> K {
-    key
-}
 
 /// A set of keys of at most 8 bytes: an [`InlineMap`] without values.
 ///
@@ -358,7 +352,7 @@ impl<'s, K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> IntoIterator
     type IntoIter = Keys<Iter<'s, K, (), S, D>, K>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.map.iter().map(key_of as fn((K, ())) -> K)
+        self.map.iter().map(key_of as KeyOf<K>)
     }
 }
 
@@ -367,6 +361,6 @@ impl<K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> IntoIterator for I
     type IntoIter = Keys<IntoIter<K, (), S, D>, K>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.map.into_iter().map(key_of as fn((K, ())) -> K)
+        self.map.into_iter().map(key_of as KeyOf<K>)
     }
 }

@@ -124,7 +124,7 @@ impl<M: Medium> Places<M> {
         if address == 0 {
             return Err(Error::OutOfMemory { bytes });
         }
-        allocations.bytes += bytes;
+        allocations.bytes += layout.size();
         allocations.places.push((address, layout));
         Ok(Some(address as u64))
     }

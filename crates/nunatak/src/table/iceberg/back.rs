@@ -13,9 +13,8 @@
 //!
 //! The front yard's exception for pairs that a resize has left holds here, too.
 
-use super::front::populate;
 use super::geometry::{BlockSizes, back_fingerprint, choices};
-use super::yard::Yard;
+use super::yard::{Yard, populate};
 use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage, Part, ReservedArray};
 use crate::seeded::{Bug, seeded};

@@ -18,9 +18,9 @@
 //! [`durable`](super::durable)).
 
 use super::geometry::{BlockSizes, fingerprint, needs_all_bits};
-use super::yard::Yard;
+use super::yard::{Yard, populate};
 use crate::error::Error;
-use crate::memory::{Medium, MemoryUsage, Part, ReservedArray, Zeroed};
+use crate::memory::{Medium, MemoryUsage, Part, ReservedArray};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering, pairs_load_whole};
 use crate::table::shared::bucket::put_pair;
@@ -484,22 +484,6 @@ impl<B> Front<B, crate::memory::Heap> {
     pub(super) fn forbid_stores(&self) {
         self.words.forbid_stores();
         self.slots.forbid_stores();
-    }
-}
-
-/// Makes a piece of a reserved array resident, if the array has so many pieces. Otherwise returns
-/// the piece's number among those of the next array.
-pub(super) fn populate<T: Zeroed, M: Medium>(
-    reserved_array: &ReservedArray<T, M>,
-    from: usize,
-    piece: usize,
-) -> Result<(), usize> {
-    match piece.checked_sub(reserved_array.pieces(from)) {
-        None => {
-            reserved_array.populate(from, piece);
-            Ok(())
-        }
-        Some(beyond) => Err(beyond),
     }
 }
 

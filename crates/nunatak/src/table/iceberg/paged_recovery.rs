@@ -15,12 +15,10 @@ use crate::memory::durable::{Paged, Pool};
 use crate::memory::{Finder, Medium, Part, ReservedArray};
 use crate::seeded::{Bug, seeded};
 use crate::simd::BitIter;
-use crate::sync::{AtomicPair, OpPin, Ordering, Ordering::Relaxed, Shared};
+use crate::sync::{AtomicPair, Ordering, Ordering::Relaxed, Shared};
 use crate::table::shared::Recovery;
-use crate::table::shared::chains::Chains;
 use crate::table::shared::files::{IsPair, ensure};
-use crate::table::shared::paged::{PagedTable, has_first_room, no_undo_log, take_back_at_open};
-use crate::table::shared::recovery_progress::RecoveryProgress;
+use crate::table::shared::paged::{PagedTable, has_first_room, paged_parts, take_back_at_open};
 use crate::table::shared::undo_log::UndoLog;
 use crate::table::stages::Figures;
 use std::sync::Arc;
@@ -273,32 +271,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Paged> {
 
 #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
 impl<P: HashCodec, B: BlockSizes> PagedTable for Table<P, B, Paged> {
-    fn medium(&self) -> &Paged {
-        &self.medium
-    }
-
-    fn chains(&self) -> &Chains<Paged> {
-        &self.chains
-    }
-
-    fn restoring(&self) -> &RecoveryProgress {
-        &self.restoring
-    }
-
-    const WORDS_ARE_KEYS: bool = P::WORDS_ARE_KEYS;
-
-    fn undo_log(&self) -> Result<&UndoLog<Paged>, Error> {
-        self.undo.as_ref().ok_or_else(no_undo_log)
-    }
-
-    fn enter(&self) -> OpPin<Shared> {
-        self.cut.enter()
-    }
-
-    fn alone<R>(&self, run: impl FnOnce() -> R) -> R {
-        let _held = self.exclusive.lock();
-        self.cut.alone(run)
-    }
+    paged_parts!();
 
     fn sync(&self) -> Result<(), Error> {
         self.sync_pages()

@@ -1,6 +1,8 @@
-//! The interface of a yard that settling uses, so that it is written once for both.
+//! What both yards have in common: the interface that settling uses, so that it is written once, and
+//! how their arrays become resident.
 
 use crate::error::Error;
+use crate::memory::{Medium, ReservedArray, Zeroed};
 use crate::seeded::Bug;
 use crate::sync::AtomicPair;
 
@@ -53,4 +55,20 @@ pub(super) trait Yard<const N: usize> {
     /// Empties slots whose pairs were stored elsewhere. With `leaves_pairs` the copies are not
     /// durable yet: then the pairs stay, and only their fingerprints are cleared.
     fn vacate(&self, block: usize, slots: impl Iterator<Item = usize> + Clone, leaves_pairs: bool);
+}
+
+/// Makes a piece of a reserved array resident, if the array has so many pieces. Otherwise returns
+/// the piece's number among those of the next array.
+pub(super) fn populate<T: Zeroed, M: Medium>(
+    reserved_array: &ReservedArray<T, M>,
+    from: usize,
+    piece: usize,
+) -> Result<(), usize> {
+    match piece.checked_sub(reserved_array.pieces(from)) {
+        None => {
+            reserved_array.populate(from, piece);
+            Ok(())
+        }
+        Some(beyond) => Err(beyond),
+    }
 }

@@ -12,6 +12,45 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{OpPin, Shared};
 use crate::table::{ByEntry, ByWord, Change, PairTable};
 
+/// The methods of [`PagedTable`] that return parts, for a table whose fields have these names.
+macro_rules! paged_parts {
+    () => {
+        fn medium(&self) -> &$crate::memory::durable::Paged {
+            &self.medium
+        }
+
+        fn chains(&self) -> &$crate::table::shared::chains::Chains<$crate::memory::durable::Paged> {
+            &self.chains
+        }
+
+        fn restoring(&self) -> &$crate::table::shared::recovery_progress::RecoveryProgress {
+            &self.restoring
+        }
+
+        const WORDS_ARE_KEYS: bool = P::WORDS_ARE_KEYS;
+
+        fn undo_log(
+            &self,
+        ) -> Result<
+            &$crate::table::shared::undo_log::UndoLog<$crate::memory::durable::Paged>,
+            $crate::error::Error,
+        > {
+            self.undo.as_ref().ok_or_else($crate::table::shared::paged::no_undo_log)
+        }
+
+        fn enter(&self) -> $crate::sync::OpPin<$crate::sync::Shared> {
+            self.cut.enter()
+        }
+
+        fn alone<R>(&self, run: impl FnOnce() -> R) -> R {
+            let _held = self.exclusive.lock();
+            self.cut.alone(run)
+        }
+    };
+}
+
+pub(in crate::table) use paged_parts;
+
 /// A table whose pages are copied before they are changed, unless the medium is ordered.
 #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
 pub trait PagedTable: Send + Sync {

@@ -13,17 +13,14 @@ use crate::hash::HashCodec;
 use crate::memory::durable::Paged;
 use crate::memory::{BuddyExtent, Finder, Medium};
 use crate::seeded::{Bug, seeded};
-use crate::sync::{OpPin, Ordering::Relaxed, Shared};
+use crate::sync::{Ordering::Relaxed, Shared};
 use crate::table::ByEntry;
 use crate::table::shared::Recovery;
 use crate::table::shared::bucket::{Flag, Layout};
-use crate::table::shared::chains::Chains;
 use crate::table::shared::files::IsPair;
 use crate::table::shared::paged::{
-    PagedTable, has_first_room, no_undo_log, refuse_fork, take_back_at_open,
+    PagedTable, has_first_room, paged_parts, refuse_fork, take_back_at_open,
 };
-use crate::table::shared::recovery_progress::RecoveryProgress;
-use crate::table::shared::undo_log::UndoLog;
 use std::sync::Arc;
 
 /// In place of counts: the shard was not restored since a crash.
@@ -163,32 +160,7 @@ impl<P: HashCodec> Table<P, Paged> {
 
 #[allow(private_interfaces, reason = "the trait is sealed: tables are internal")]
 impl<P: HashCodec> PagedTable for Table<P, Paged> {
-    fn medium(&self) -> &Paged {
-        &self.medium
-    }
-
-    fn chains(&self) -> &Chains<Paged> {
-        &self.chains
-    }
-
-    fn restoring(&self) -> &RecoveryProgress {
-        &self.restoring
-    }
-
-    const WORDS_ARE_KEYS: bool = P::WORDS_ARE_KEYS;
-
-    fn undo_log(&self) -> Result<&UndoLog<Paged>, Error> {
-        self.undo.as_ref().ok_or_else(no_undo_log)
-    }
-
-    fn enter(&self) -> OpPin<Shared> {
-        self.cut.enter()
-    }
-
-    fn alone<R>(&self, run: impl FnOnce() -> R) -> R {
-        let _held = self.exclusive.lock();
-        self.cut.alone(run)
-    }
+    paged_parts!();
 
     fn sync(&self) -> Result<(), Error> {
         self.sync()
