@@ -156,6 +156,7 @@ pub enum Bug {
     SmallChangedAfterGrowth,
     GrownFromStaleCopy,
     GrownTablePublishedRelaxed,
+    SmallMissNotValidated,
 }
 
 #[cfg(nunatak_seeded_bugs)]

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! With `--cfg nunatak_seeded_bugs` as well, the steps that rest on an interleaving are left out in
-//! turn, and a model must find each. (`seeded_growing` finds the other.)
+//! turn, and a model must find each. (`seeded_growing` finds the others.)
 #![cfg(loom)]
 
 #[path = "models/chosen.rs"]

@@ -1,13 +1,13 @@
-//! The seeded bug of tables that begin small which needs no interleaving to be found: it is switched
-//! on, and the check that belongs to it must fail. (`loom_growing` finds the others.)
+//! The seeded bugs of tables that begin small which any schedule shows: each is switched on, and the
+//! check that belongs to it must fail. (`loom_growing` finds the others.)
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg nunatak_seeded_bugs" cargo test --release -p nunatak --test seeded_growing
 //! ```
 #![cfg(all(nunatak_seeded_bugs, target_os = "linux", not(loom), not(shuttle)))]
 
-use nunatak::TurboMap;
 use nunatak::seeded::{Bug, seed};
+use nunatak::{PeaMultiMap, TurboMap};
 use std::hash::{BuildHasher, DefaultHasher};
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,12 +60,43 @@ fn a_key_that_the_copy_missed_is_kept() -> bool {
     map.get(&1000) == Some(1) && (0..200).all(|n| map.get(&n) == Some(n)) && map.len() == 201
 }
 
+/// The values of a key change their slots, but the key always has one.
+fn a_key_that_always_has_a_value_is_found() -> bool {
+    let map: PeaMultiMap<u64, u64> = [(1, 10)].into_iter().collect();
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..1_000_000 {
+                map.insert(1, 20);
+                map.remove_one(&1, &10);
+                map.insert(1, 10);
+                map.remove_one(&1, &20);
+                if ends.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+            ends.store(true, Ordering::Relaxed);
+        });
+        let mut is_found = true;
+        while is_found && !ends.load(Ordering::Relaxed) {
+            is_found = map.contains_key(&1) && map.get(&1).is_some();
+        }
+        ends.store(true, Ordering::Relaxed);
+        is_found
+    })
+}
+
 #[test]
 fn every_seeded_bug_is_found() {
-    let check = a_key_that_the_copy_missed_is_kept;
-    assert!(catch_unwind(check).unwrap_or(false), "the check fails without the bug");
-    seed(Some(Bug::GrownFromStaleCopy));
-    let passed = catch_unwind(check).unwrap_or(false);
-    seed(None);
-    assert!(!passed, "the bug is not found");
+    let checks: [(Bug, fn() -> bool); 2] = [
+        (Bug::GrownFromStaleCopy, a_key_that_the_copy_missed_is_kept),
+        (Bug::SmallMissNotValidated, a_key_that_always_has_a_value_is_found),
+    ];
+    for (bug, check) in checks {
+        assert!(catch_unwind(check).unwrap_or(false), "the check of {bug:?} fails without it");
+        seed(Some(bug));
+        let passed = catch_unwind(check).unwrap_or(false);
+        seed(None);
+        assert!(!passed, "{bug:?} is not found");
+    }
 }
