@@ -1,8 +1,10 @@
 //! From a key's word to the bin that may hold the key, and to the tag that a slot of the bin
 //! stores.
 
+use super::crc_permutation::{CrcInverse, CrcPermutation};
 use super::permutation::{Inverse, Permutation};
 use super::{RandomState, post_mix};
+use crate::sync::FastPin;
 use core::any::TypeId;
 use core::borrow::Borrow;
 use core::fmt;
@@ -25,10 +27,12 @@ pub trait HashCodec: Send + Sync + 'static {
     /// Whether two keys never have the same word.
     const WORDS_ARE_KEYS: bool;
 
-    /// The same codec with its hasher behind an [`Arc`], so that several tables can have it.
+    /// The codec with its hasher behind an [`Arc`], so that several tables can have it, for tables that
+    /// take all bits of a hash. (A codec that is not shared promises only that the highest bits are
+    /// good, and that hashes differ.)
     type Shared: HashCodec + Clone;
 
-    /// Puts the hasher behind an [`Arc`].
+    /// Puts the hasher behind an [`Arc`]. The hashes may become others.
     fn into_shared(self) -> Self::Shared;
 
     /// Whether [`hash`](Self::hash) and [`hash_of_tag`](Self::hash_of_tag) run the caller's code.
@@ -41,6 +45,13 @@ pub trait HashCodec: Send + Sync + 'static {
 
     /// Returns the hash of a word.
     fn hash(&self, word: u64) -> u64;
+
+    /// As [`hash`](Self::hash), while an operation is announced by this pin. Must run no code of the
+    /// caller's.
+    #[inline(always)]
+    fn hash_pinned(&self, word: u64, _pin: &FastPin) -> u64 {
+        self.hash(word)
+    }
 
     /// Returns the bin of a hash.
     #[inline(always)]
@@ -106,6 +117,8 @@ enum Code {
     Hash,
     /// The permuted word with its highest bit set; the half is that bit.
     Permuted(Inverse),
+    /// The same, with the other permutation.
+    PermutedByCrc(CrcInverse),
 }
 
 /// Values that no tag of a half has, made of three words of the other half: the first word
@@ -153,6 +166,7 @@ impl Decoder {
             Code::Parity => tag & !1 | half as u64,
             Code::Hash => with_half(tag, half),
             Code::Permuted(inverse) => inverse.word(with_half(tag, half)),
+            Code::PermutedByCrc(inverse) => inverse.word(with_half(tag, half)),
         }
     }
 
@@ -162,7 +176,7 @@ impl Decoder {
         match &self.0 {
             Code::Marked(markers) => markers[half].hidden,
             Code::Parity => 4,
-            Code::Hash | Code::Permuted(_) | Code::Mark(_) => 2,
+            Code::Hash | Code::Permuted(_) | Code::PermutedByCrc(_) | Code::Mark(_) => 2,
         }
     }
 
@@ -172,7 +186,7 @@ impl Decoder {
         match &self.0 {
             Code::Marked(markers) => markers[half].dead,
             Code::Parity => 2,
-            Code::Hash | Code::Permuted(_) | Code::Mark(_) => 1,
+            Code::Hash | Code::Permuted(_) | Code::PermutedByCrc(_) | Code::Mark(_) => 1,
         }
     }
 }
@@ -217,13 +231,55 @@ impl HashCodec for IdentityCodec {
     }
 }
 
+/// A permutation of words that is a hash.
+pub trait Permutes: Copy + Send + Sync + 'static {
+    /// Returns the permuted word.
+    fn hash(&self, word: u64) -> u64;
+
+    /// As [`hash`](Self::hash), on a processor that allows the pin.
+    #[inline(always)]
+    fn hash_pinned(&self, word: u64, _pin: &FastPin) -> u64 {
+        self.hash(word)
+    }
+
+    /// Returns the decoder of the permuted words.
+    fn decoder(&self) -> Decoder;
+}
+
+impl Permutes for Permutation {
+    #[inline(always)]
+    fn hash(&self, word: u64) -> u64 {
+        self.hash(word)
+    }
+
+    fn decoder(&self) -> Decoder {
+        Decoder(Code::Permuted(self.inverse()))
+    }
+}
+
+impl Permutes for CrcPermutation {
+    #[inline(always)]
+    fn hash(&self, word: u64) -> u64 {
+        self.hash(word)
+    }
+
+    #[inline(always)]
+    fn hash_pinned(&self, word: u64, pin: &FastPin) -> u64 {
+        self.hash_pinned(word, pin)
+    }
+
+    fn decoder(&self) -> Decoder {
+        Decoder(Code::PermutedByCrc(self.inverse()))
+    }
+}
+
 /// The codec of words that are keys. They are hashed with the caller's hasher, or permuted if that
 /// is the default one: a permuted word is as good a hash, takes less time, and stands for the word
 /// in the slot.
 ///
-/// `H` is the hasher itself, or an [`Arc`] of it.
-pub struct WordCodec<S, H = S> {
-    permutation: Permutation,
+/// `H` is the hasher itself, or an [`Arc`] of it; `W` is the permutation.
+pub struct WordCodec<S, H = S, W = CrcPermutation> {
+    permutation: W,
     hasher: H,
     /// All ones if the hasher is so poor that the word's own bits must be mixed in.
     help: u64,
@@ -234,7 +290,7 @@ pub struct WordCodec<S, H = S> {
     kind: PhantomData<fn() -> S>,
 }
 
-impl<S> Clone for WordCodec<S, Arc<S>> {
+impl<S> Clone for WordCodec<S, Arc<S>, Permutation> {
     fn clone(&self) -> Self {
         let Self { permutation, help, markers, bound, kind, .. } = *self;
         let hasher = Arc::clone(&self.hasher);
@@ -242,7 +298,7 @@ impl<S> Clone for WordCodec<S, Arc<S>> {
     }
 }
 
-impl<S, H> fmt::Debug for WordCodec<S, H> {
+impl<S, H, W> fmt::Debug for WordCodec<S, H, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WordCodec").finish_non_exhaustive()
     }
@@ -252,10 +308,10 @@ impl<S: BuildHasher + 'static> WordCodec<S> {
     pub(crate) fn new(hasher: S) -> Self {
         let (markers, bound, kind) = ([Marker::NONE; 2], [0; 2], PhantomData);
         if Self::permutes() {
-            let permutation = Permutation::drawn_from(&hasher);
+            let permutation = CrcPermutation::drawn_from(&hasher);
             return Self { permutation, hasher, help: 0, markers, bound, kind };
         }
-        let permutation = Permutation::IDENTITY;
+        let permutation = CrcPermutation::IDENTITY;
         let mut codec = Self { permutation, hasher, help: 0, markers, bound, kind };
         // A hasher may put all but two of 128 words into one half. Such a hasher can't keep keys
         // apart, so the word's own bits are mixed in. Then each half has three of the words.
@@ -283,7 +339,7 @@ impl<S: BuildHasher + 'static> WordCodec<S> {
     }
 }
 
-impl<S: BuildHasher + 'static, H: Borrow<S>> WordCodec<S, H> {
+impl<S: BuildHasher + 'static, H: Borrow<S>, W: Permutes> WordCodec<S, H, W> {
     /// Known at compile time.
     #[inline(always)]
     fn permutes() -> bool {
@@ -308,17 +364,22 @@ impl<S: BuildHasher + 'static, H: Borrow<S>> WordCodec<S, H> {
     }
 }
 
-impl<S, H> HashCodec for WordCodec<S, H>
+impl<S, H, W> HashCodec for WordCodec<S, H, W>
 where
     S: BuildHasher + Send + Sync + 'static,
     H: Borrow<S> + Into<Arc<S>> + Send + Sync + 'static,
+    W: Permutes,
 {
     const WORDS_ARE_KEYS: bool = true;
 
-    type Shared = WordCodec<S, Arc<S>>;
+    type Shared = WordCodec<S, Arc<S>, Permutation>;
 
     fn into_shared(self) -> Self::Shared {
-        let Self { permutation, hasher, help, markers, bound, kind } = self;
+        let Self { permutation: _, hasher, help, markers, bound, kind } = self;
+        let permutation = match Self::permutes() {
+            true => Permutation::drawn_from(hasher.borrow()),
+            false => Permutation::IDENTITY,
+        };
         WordCodec { permutation, hasher: hasher.into(), help, markers, bound, kind }
     }
 
@@ -333,6 +394,12 @@ where
     #[inline(always)]
     fn hash(&self, word: u64) -> u64 {
         if Self::permutes() { self.permutation.hash(word) } else { self.hash_by_hasher(word) }
+    }
+
+    #[inline(always)]
+    fn hash_pinned(&self, word: u64, pin: &FastPin) -> u64 {
+        debug_assert!(!Self::runs_callers_code());
+        if Self::permutes() { self.permutation.hash_pinned(word, pin) } else { self.hash(word) }
     }
 
     #[inline(always)]
@@ -354,11 +421,10 @@ where
     }
 
     fn decoder(&self) -> Decoder {
-        Decoder(if Self::permutes() {
-            Code::Permuted(self.permutation.inverse())
-        } else {
-            Code::Marked(self.markers)
-        })
+        match Self::permutes() {
+            true => self.permutation.decoder(),
+            false => Decoder(Code::Marked(self.markers)),
+        }
     }
 }
 
@@ -471,6 +537,8 @@ mod tests {
         fn every_word_keeps_off_the_markers(word: u64, half in 1..1_000_000_usize, k in 1..9_usize) {
             for word in [word, word % 256, u64::MAX - word % 4] {
                 keeps_the_invariants(&WordCodec::new(RandomState::default()), word, 2 * half, k);
+                let shared = WordCodec::new(RandomState::default()).into_shared();
+                keeps_the_invariants(&shared, word, 2 * half, k);
                 keeps_the_invariants(&WordCodec::new(Constant), word, 2 * half, k);
                 keeps_the_invariants(&ModuloCodec, word, 2 * half, k);
                 #[cfg(durable)]

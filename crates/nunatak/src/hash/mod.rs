@@ -11,6 +11,7 @@
 #[cfg(durable)]
 mod bytes;
 mod codec;
+mod crc_permutation;
 mod permutation;
 mod shared;
 #[cfg(durable)]
@@ -30,8 +31,8 @@ pub use state::{Hashing, Modulo};
 /// The default hasher of every map in RAM: fast, of high quality, and seeded at random for each
 /// map, so that an attacker can't choose keys that collide.
 ///
-/// Inline keys are permuted with two multipliers drawn from this hasher, which is as good as its
-/// hash function and faster.
+/// Inline keys are permuted with numbers drawn from this hasher, which is as good as its hash
+/// function and faster.
 ///
 /// ```
 /// use nunatak::{DlhtMap, RandomState};

@@ -16,7 +16,7 @@ use core::hash::BuildHasher;
 /// three multiplications it is 7 to 14 % of such words for one pair of multipliers of 360, and no
 /// other pattern was found.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Permutation {
+pub struct Permutation {
     first: u64,
     second: u64,
 }
@@ -34,15 +34,7 @@ impl Permutation {
 
     /// Draws multipliers from a hasher; they are as random as the hasher.
     pub(super) fn drawn_from(hasher: &impl BuildHasher) -> Self {
-        let draw = |number: u64| {
-            // Multipliers with about as many ones as zeros spread every bit over many others. Takes
-            // the first such one of a sequence.
-            (0..64)
-                .map(|attempt: u64| hasher.hash_one((number, attempt)) | 1)
-                .find(|multiplier| (24..=40).contains(&multiplier.count_ones()))
-                .unwrap_or(0x9E37_79B9_7F4A_7C15)
-        };
-        Self { first: draw(1), second: draw(2) }
+        Self { first: draw_multiplier(hasher, 1), second: draw_multiplier(hasher, 2) }
     }
 
     /// Makes the permutation of two odd numbers.
@@ -77,6 +69,14 @@ impl Inverse {
     }
 }
 
+/// Draws an odd number with about as many ones as zeros, which spreads every bit over many others.
+pub(super) fn draw_multiplier(hasher: &impl BuildHasher, number: u64) -> u64 {
+    (0..64)
+        .map(|attempt: u64| hasher.hash_one((number, attempt)) | 1)
+        .find(|multiplier| (24..=40).contains(&multiplier.count_ones()))
+        .unwrap_or(0x9E37_79B9_7F4A_7C15)
+}
+
 /// Folds the high half onto the low half. Folding twice gives the word back.
 #[inline(always)]
 fn fold(word: u64) -> u64 {
@@ -84,7 +84,7 @@ fn fold(word: u64) -> u64 {
 }
 
 /// Returns the number whose product with an odd one is 1 modulo 2^64.
-fn inverse_of(odd: u64) -> u64 {
+pub(super) fn inverse_of(odd: u64) -> u64 {
     // Newton's iteration: each step doubles the number of right low bits. An odd number starts with
     // three of them.
     (0..5)
@@ -92,7 +92,7 @@ fn inverse_of(odd: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::hash::RandomState;
     use proptest::prelude::*;
@@ -106,7 +106,7 @@ mod tests {
     }
 
     /// Returns the share of words that find no slot in a bin of three, at 1.5 words a bin.
-    fn beyond_three(hash: impl Fn(u64) -> u64) -> f64 {
+    pub(in crate::hash) fn beyond_three(hash: impl Fn(u64) -> u64) -> f64 {
         let words = 1_u64 << 16;
         let bins = words * 2 / 3;
         let mut counts = vec![0_u32; bins as usize];
@@ -116,26 +116,27 @@ mod tests {
         counts.iter().map(|&n| n.saturating_sub(3)).sum::<u32>() as f64 / words as f64
     }
 
+    pub(in crate::hash) const PATTERNS: [fn(u64) -> u64; 12] = [
+        |i| i,
+        |i| i << 6,
+        |i| i << 20,
+        |i| i << 32,
+        |i| i << 48,
+        u64::reverse_bits,
+        |i| i * 0x0000_0001_0000_0001,
+        |i| (i as f64).to_bits(),
+        |i| (i & 0xFF) << 24 | i >> 8,
+        |i| 0x7F00_0000_0000 + i * 48,
+        |i| (0..16).fold(0, |word, bit| word | (i >> bit & 1) << (4 * bit)),
+        |i| i * i,
+    ];
+
     #[test]
     fn patterns_spread_like_random_words() {
-        let patterns: [fn(u64) -> u64; 12] = [
-            |i| i,
-            |i| i << 6,
-            |i| i << 20,
-            |i| i << 32,
-            |i| i << 48,
-            u64::reverse_bits,
-            |i| i * 0x0000_0001_0000_0001,
-            |i| (i as f64).to_bits(),
-            |i| (i & 0xFF) << 24 | i >> 8,
-            |i| 0x7F00_0000_0000 + i * 48,
-            |i| (0..16).fold(0, |word, bit| word | (i >> bit & 1) << (4 * bit)),
-            |i| i * i,
-        ];
         const HIGHEST_ONLY: [usize; 2] = [4, 5];
         for _ in 0..16 {
             let permutation = Permutation::drawn_from(&RandomState::default());
-            for (at, pattern) in patterns.into_iter().enumerate() {
+            for (at, pattern) in PATTERNS.into_iter().enumerate() {
                 let share = beyond_three(|i| permutation.hash(pattern(i)));
                 // A random function has 6.0 %, with a deviation of 0.1 %. For words that differ in
                 // their highest bits only, the multipliers may be unlucky.

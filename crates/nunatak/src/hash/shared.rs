@@ -1,6 +1,7 @@
 //! Words that several keys may have.
 
 use super::{Decoder, HashCodec};
+use crate::sync::FastPin;
 use core::fmt;
 
 /// Words of keys placed with `P`, which several keys may have.
@@ -36,6 +37,11 @@ impl<P: HashCodec> HashCodec for RecordCodec<P> {
     #[inline(always)]
     fn hash(&self, word: u64) -> u64 {
         self.0.hash(word)
+    }
+
+    #[inline(always)]
+    fn hash_pinned(&self, word: u64, pin: &FastPin) -> u64 {
+        self.0.hash_pinned(word, pin)
     }
 
     #[inline(always)]

@@ -56,7 +56,7 @@ impl<Y: Mode> Drop for OpPin<Y> {
 /// An [`OpPin`] of a thread that is in no other operation and needs no fence, on a machine that
 /// loads pairs whole (see [`pairs_load_whole`](super::pairs_load_whole)).
 #[derive(Debug)]
-pub(crate) struct FastPin {
+pub struct FastPin {
     /// Not `Send`: the announcement is this thread's.
     this_thread: PhantomData<*mut ()>,
 }

@@ -31,18 +31,16 @@ impl<P: HashCodec, Y: Mode> Lookups for Table<P, Y> {
     /// Writes no line that other threads use.
     #[inline(always)]
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
-        let hash = self.codec.hash(word);
+        // The caller's code may not run while an operation is announced.
+        let asked = P::runs_callers_code().then(|| self.codec.hash(word));
         let pin = if Y::SHARED { FastPin::new() } else { None };
         if pin.is_some() || !Y::SHARED {
+            let hash = self.hash(word, asked, &pin);
             // Acquire: pairs with the release that publishes an index.
             // SAFETY: invariant 7 of the table: the operation is announced, or the table belongs to
             // this thread.
             let index = unsafe { &*self.root.load(Ordering::Acquire) };
-            // A fast pin exists only where one load reads a pair.
-            let first = match Y::SHARED || index.pairs_load_whole {
-                true => self.look_in_first_bucket(index, hash, word),
-                false => None,
-            };
+            let first = self.look_nearby(index, hash, word);
             // Ends the announcement before the key test, which may run the caller's code. A guard
             // keeps the entry behind the value word, and the index is not touched any more.
             drop(pin);
@@ -69,11 +67,7 @@ impl<P: HashCodec, Y: Mode> Lookups for Table<P, Y> {
         // was announced outlives the guard, unless this thread itself frees it during a key test.
         // After a key test the index is not touched again.
         let index = unsafe { &*self.root.load(Ordering::Acquire) };
-        let first = match index.pairs_load_whole {
-            true => self.look_in_first_bucket(index, hash, word),
-            false => None,
-        };
-        match Self::tested(first, &test) {
+        match Self::tested(self.look_nearby(index, hash, word), &test) {
             Some(found) => found,
             None => self.find_copied(word, test),
         }
@@ -88,8 +82,18 @@ impl<P: HashCodec, Y: Mode> Lookups for Table<P, Y> {
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// Returns the result of the first bucket if it is final. If another key of the same word was
-    /// found, returns `None`: the key may be elsewhere.
+    /// Returns the hash that was asked for, or else a word's hash.
+    #[inline(always)]
+    pub(super) fn hash(&self, word: u64, asked: Option<u64>, pin: &Option<FastPin>) -> u64 {
+        match (asked, pin) {
+            (Some(hash), _) => hash,
+            (None, Some(pin)) => self.codec.hash_pinned(word, pin),
+            (None, None) => self.codec.hash(word),
+        }
+    }
+
+    /// Returns the result of a look if it is final. If another key of the same word was found,
+    /// returns `None`: the key may be elsewhere.
     #[inline(always)]
     fn tested<T: KeyTest>(first: Option<Option<u64>>, test: &T) -> Option<Option<u64>> {
         match first {
@@ -140,9 +144,54 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         self.find_anywhere(index, hash, word, test)
     }
 
+    /// Looks a key up in the bin of an index and behind its first link. Returns `None` if the bin is
+    /// not open, has further links or has changed meanwhile.
+    ///
+    /// Each slot has a branch, which waits until the bin arrives from memory, and which is mispredicted
+    /// every second time. Until then the processor runs on into the lookups that follow, and asks for
+    /// their lines. So what counts is how few instructions stand between two lookups (figures in
+    /// `docs/measurements.md`).
+    #[inline(always)]
+    fn look_nearby(&self, index: &Index, hash: u64, word: u64) -> Option<Option<u64>> {
+        let tag = self.codec.tag(word, hash);
+        let offset = index.offset_of::<P>(hash);
+        let bin = index.bins.at_offset(offset);
+        // Acquire: the slots are at least as new as the header.
+        let header = Header(bin.header.load(Ordering::Acquire));
+        // Invariant 4 of the table: under one version a slot has one owner, so two loads read a pair.
+        // Acquire: pairs with the publication of the tag.
+        let [a, b, c] = &bin.slots;
+        let found = if a.load_first(Ordering::Acquire) == tag {
+            Some(a.load_second(DATA))
+        } else if b.load_first(Ordering::Acquire) == tag {
+            Some(b.load_second(DATA))
+        } else if c.load_first(Ordering::Acquire) == tag {
+            Some(c.load_second(DATA))
+        } else if header.has_linked_slots() {
+            // Acquire: pairs with the release that chains a link.
+            let [d, e] = index.slots_of_first_link(offset, bin.links.load(Ordering::Acquire))?;
+            if d.load_first(Ordering::Acquire) == tag {
+                Some(d.load_second(DATA))
+            } else if e.load_first(Ordering::Acquire) == tag {
+                Some(e.load_second(DATA))
+            } else if header.has_slots_of_further_links() {
+                return None;
+            } else {
+                None
+            }
+        } else {
+            None
+        };
+        let bug = match found {
+            Some(_) => Bug::HitWithoutHeaderRecheck,
+            None => Bug::MissWithoutHeaderRecheck,
+        };
+        (header.is_open() && still(bin, header, bug)).then_some(found)
+    }
+
     /// Returns the value word of the only match in the first bucket, or the miss in a bin without
-    /// links. A branch on the slot would be mispredicted every second time, and delay the next
-    /// lookup.
+    /// links. In a batch the bin has arrived already, so a misprediction gains nothing and costs its
+    /// instructions: there is no branch on the slot.
     #[inline(always)]
     fn look_in_first_bucket(&self, index: &Index, hash: u64, word: u64) -> Option<Option<u64>> {
         let tag = self.codec.tag(word, hash);

@@ -143,21 +143,34 @@ impl Index {
         2 * self.links_at_birth.load(Ordering::Relaxed) <= all
     }
 
-    /// Returns the bin of a hash; its number is [`HashCodec::place`].
+    /// Returns the byte offset of a hash's bin; the bin's number is [`HashCodec::place`].
+    #[inline(always)]
+    pub(super) fn offset_of<P: HashCodec>(&self, hash: u64) -> usize {
+        P::offset(hash, self.bins.bytes(), size_of::<Bin>())
+    }
+
     #[inline(always)]
     pub(super) fn bin_of<P: HashCodec>(&self, hash: u64) -> &Bin {
-        self.bins.at_offset(P::offset(hash, self.bins.bytes(), size_of::<Bin>()))
+        self.bins.at_offset(self.offset_of::<P>(hash))
     }
 
     #[inline(always)]
     pub(super) fn bin_address_of<P: HashCodec>(&self, hash: u64) -> *const Bin {
-        self.bins.address_at_offset(P::offset(hash, self.bins.bytes(), size_of::<Bin>()))
+        self.bins.address_at_offset(self.offset_of::<P>(hash))
     }
 
     /// Returns a slot of a bin. The slot's link must be set in `links`.
     #[inline(always)]
     pub(super) fn slot<'i>(&'i self, at: usize, bin: &'i Bin, links: u64, slot: usize) -> &'i Slot {
         if slot < PRIMARY_SLOTS { &bin.slots[slot] } else { self.linked_slot(at, links, slot) }
+    }
+
+    /// Returns the slots behind the first link of the bin at this offset, if the link is set.
+    #[inline(always)]
+    pub(super) fn slots_of_first_link(&self, offset: usize, links: u64) -> Option<&[Slot; 2]> {
+        let half = (link(links, 0) as usize).checked_sub(1)?;
+        let group = offset / (GROUP_BINS * size_of::<Bin>()) * self.halves_per_group;
+        Some(&self.halves.at(group + half).slots)
     }
 
     #[inline]

@@ -164,6 +164,13 @@ impl Header {
         self.0 & Self::CLAIMED & !Self::PRIMARY != 0
     }
 
+    /// Returns whether any slot behind the second or the third link is claimed.
+    #[inline(always)]
+    pub(super) const fn has_slots_of_further_links(self) -> bool {
+        const NEARBY: u64 = (1 << (2 * LINK_STARTS[1])) - 1;
+        self.0 & Self::CLAIMED & !NEARBY != 0
+    }
+
     /// Yields the numbers of the claimed slots from `first` on.
     #[inline(always)]
     pub(super) fn claimed(self, first: usize) -> impl Iterator<Item = usize> {
@@ -216,6 +223,7 @@ mod tests {
             assert_eq!(header.first_free(), Some(slot));
             header = header.with_claimed(slot);
             assert_eq!(header.has_linked_slots(), slot >= PRIMARY_SLOTS);
+            assert_eq!(header.has_slots_of_further_links(), link_of_slot(slot) > 0);
         }
         assert_eq!((header.first_free(), header.claimed_count()), (None, SLOTS));
         assert!(header.is_open());

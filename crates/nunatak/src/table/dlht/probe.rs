@@ -1,8 +1,8 @@
-//! One probe of the first bucket of a bin, all of it at once.
+//! One probe of the first bucket of a bin, all of it at once, for batches.
 //!
-//! Lookups that miss the cache overlap as far as the processor finds room for the instructions
-//! behind a load that waits. Results in integer registers take more room. So a probe consists of
-//! vector instructions and leaves two integers (figures in `docs/measurements.md`).
+//! A batch looks at a bin when it has arrived. A branch on the slot would be mispredicted every second
+//! time and gain nothing. So a probe has no branch; it consists of vector instructions and leaves two
+//! integers (figures in `docs/measurements.md`).
 //!
 //! Invariants
 //! 1. The pair of a [`Probe::ONE`] was published with the tag, in a claimed slot, while the header

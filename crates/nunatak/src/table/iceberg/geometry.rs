@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn parts_of_a_hash_are_independent() {
         use crate::hash::{HashCodec, WordCodec};
-        let codec = WordCodec::new(crate::RandomState::default());
+        let codec = WordCodec::new(crate::RandomState::default()).into_shared();
         let geometry = Default64::new(64);
         let parts = |key: u64| {
             let hash = codec.hash(key);

@@ -157,15 +157,15 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
 #[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
-    use crate::hash::{Hashing, RandomState, WordCodec};
+    use crate::hash::{HashCodec, Hashing, RandomState, WordCodec};
     use crate::table::iceberg::{Blocks, Config};
     use crate::table::{ByWord, Change, PairTable};
 
     #[test]
     fn handles_of_other_maps_name_no_slot_that_there_is_not() {
-        let codec = RandomState::default().into_codec().unwrap();
+        let codec = RandomState::default().into_codec().unwrap().into_shared();
         let config = Config { max_load: 0.99, ..Config::default() };
-        let table: Table<WordCodec<RandomState>, Blocks<8, 2>> =
+        let table: Table<<WordCodec<RandomState> as HashCodec>::Shared, Blocks<8, 2>> =
             Table::new(codec, config, 1000).unwrap();
         for word in 0..1000 {
             assert_eq!(table.apply(word, &ByWord, Some(!word), |_| Change::Keep), None);

@@ -3,14 +3,14 @@
 
 use super::geometry::{BlockSizes, Blocks};
 use super::{Config, Table};
-use crate::hash::{Hashing, RandomState, WordCodec};
+use crate::hash::{HashCodec, Hashing, RandomState, WordCodec};
 use crate::memory::touched::lines_of;
 use crate::table::{ByWord, Change, PairTable};
 
-type Words<B = Blocks> = Table<WordCodec<RandomState>, B>;
+type Words<B = Blocks> = Table<<WordCodec<RandomState> as HashCodec>::Shared, B>;
 
 fn words<B: BlockSizes>(max_load: f64, capacity: usize) -> Words<B> {
-    let codec = RandomState::default().into_codec().unwrap();
+    let codec = RandomState::default().into_codec().unwrap().into_shared();
     Table::new(codec, Config { max_load, ..Config::default() }, capacity).unwrap()
 }
 
@@ -334,7 +334,7 @@ fn memory_is_made_ready_by_the_piece() {
 /// A table that may not grow takes all keys, and finds them.
 #[test]
 fn a_table_at_its_limit_goes_on() {
-    let codec = RandomState::default().into_codec().unwrap();
+    let codec = RandomState::default().into_codec().unwrap().into_shared();
     let config = Config { max_capacity: Some(1000), ..Config::default() };
     let table: Words = Table::new(codec, config, 0).unwrap();
     (0..20_000).for_each(|word| put(&table, word));
@@ -389,7 +389,7 @@ fn a_reserved_table_does_not_grow() {
 fn a_table_may_reserve_as_much_as_it_may_grow() {
     for most in (1000..30_000).step_by(500) {
         let config = Config { max_capacity: Some(most), ..Config::default() };
-        let codec = RandomState::default().into_codec().unwrap();
+        let codec = RandomState::default().into_codec().unwrap().into_shared();
         let table: Words = Table::new(codec, config, 0).unwrap();
         assert!(table.reserve(4 * most).is_err());
         let blocks = table.stats().blocks;
