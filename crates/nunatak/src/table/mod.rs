@@ -186,6 +186,9 @@ pub trait PairTable: Send + Sized {
 
     fn iter(&self) -> Self::Iter<'_>;
 
+    /// Copies the pairs of one part, and returns whether there are parts behind it.
+    fn read_part(&self, part: usize, pairs: &mut Vec<(u64, u64)>) -> bool;
+
     fn for_each_left(&mut self, each: impl FnMut(u64));
 
     fn snapshot(&self) -> Result<Self::Snapshot, Error>;

@@ -90,6 +90,15 @@ pub trait Iteration: Sized {
     /// Returns a weakly consistent iterator over all pairs.
     fn iter(&self) -> Self::Iter<'_>;
 
+    /// Copies the pairs of one part of the table, and returns whether there are parts behind it. A
+    /// key stays in its part. A table that has no parts is one.
+    fn read_part(&self, part: usize, pairs: &mut Vec<(u64, u64)>) -> bool {
+        if part == 0 {
+            pairs.extend(self.iter());
+        }
+        false
+    }
+
     /// Passes every value word to `each`, in a table that no other thread uses any more. Runs the
     /// caller's hasher only where a table cannot avoid it.
     fn for_each_left(&mut self, each: impl FnMut(u64)) {
@@ -217,6 +226,10 @@ where
 
     fn iter(&self) -> <T as Iteration>::Iter<'_> {
         Iteration::iter(self)
+    }
+
+    fn read_part(&self, part: usize, pairs: &mut Vec<(u64, u64)>) -> bool {
+        Iteration::read_part(self, part, pairs)
     }
 
     fn for_each_left(&mut self, each: impl FnMut(u64)) {

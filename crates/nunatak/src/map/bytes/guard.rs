@@ -62,6 +62,41 @@ impl<'m, E: Entries, D: Design> ByteGuard<'m, E, D> {
             (found(word, value_word), self.map.value(&self.pin, value_word))
         })
     }
+
+    /// Calls `found` for each entry of one part of the map, with a word that orders the entries of
+    /// the part, and returns whether there are parts behind this one. So a walk can stop after any
+    /// part, and go on later, under another guard.
+    ///
+    /// A key stays in its part, and its word stays the same. Each part is read as
+    /// [`iter`](Self::iter) reads the map. A walk over all parts finds every key that is present
+    /// throughout. In a TurboHash a part is a shard; a map of few entries, and a map of another
+    /// design, is one part.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// let map = TurboBlobMap::new();
+    /// (0..1000_u32).try_for_each(|key| map.put(&key.to_le_bytes(), b"").map(drop))?;
+    /// let (mut part, mut count) = (0, 0);
+    /// while map.pin().for_each_of_part(part, |_word, _key, _value| count += 1) {
+    ///     part += 1;
+    /// }
+    /// assert!(count == 1000 && part > 0);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn for_each_of_part(
+        &self,
+        part: usize,
+        mut found: impl FnMut(u64, E::Found<'_>, E::Value<'_>),
+    ) -> bool {
+        let mut pairs = Vec::new();
+        let are_more = self.map.table.read_part(part, &mut pairs);
+        for (word, value_word) in pairs {
+            // SAFETY: the table holds words of these entries only, read under the guard.
+            let key = unsafe { self.map.entries.found(word, value_word) };
+            found(word, key, self.map.value(&self.pin, value_word));
+        }
+        are_more
+    }
 }
 
 impl<E: Entries, D: Design> fmt::Debug for ByteGuard<'_, E, D> {

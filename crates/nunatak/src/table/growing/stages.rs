@@ -173,6 +173,16 @@ impl<T: Full> Iteration for Growing<T> {
         }
     }
 
+    /// A small table is one part.
+    fn read_part(&self, part: usize, pairs: &mut Vec<(u64, u64)>) -> bool {
+        match self.copy() {
+            Ok(small) if part == 0 => pairs.extend(small),
+            Ok(_) => {}
+            Err(full) => return full.read_part(part, pairs),
+        }
+        false
+    }
+
     fn for_each_left(&mut self, each: impl FnMut(u64)) {
         match self.copy() {
             Ok(pairs) => pairs.map(|(_, second)| second).for_each(each),

@@ -25,6 +25,26 @@ impl<P: HashCodec, M: Medium, L: Layout> Iteration for Table<P, M, L> {
     fn iter(&self) -> PairIter<'_, P, M, L> {
         PairIter { table: self, next: 0, buffer: Vec::new() }
     }
+
+    /// A part is a shard.
+    fn read_part(&self, part: usize, pairs: &mut Vec<(u64, u64)>) -> bool {
+        if part < self.shards.len() {
+            self.read_number(part, pairs);
+        }
+        part.saturating_add(1) < self.shards.len()
+    }
+}
+
+impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
+    /// Copies the pairs of the shard with this number.
+    fn read_number(&self, number: usize, pairs: &mut Vec<(u64, u64)>) {
+        // A shard without buckets is empty, unless memory was refused.
+        let descriptor = self.shards.shard(number).descriptor();
+        let may_hold = descriptor.extent().is_some() || descriptor.is_unrestored();
+        if may_hold || self.chains.len() > 0 {
+            self.change_shard(number, |held, hash| self.read_shard(held, hash, pairs));
+        }
+    }
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Iterator for PairIter<'_, P, M, L> {
@@ -39,12 +59,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Iterator for PairIter<'_, P, M, L> {
             if *next == table.shards.len() {
                 return None;
             }
-            // A shard without buckets is empty, unless memory was refused.
-            let descriptor = table.shards.shard(*next).descriptor();
-            let may_hold = descriptor.extent().is_some() || descriptor.is_unrestored();
-            if may_hold || table.chains.len() > 0 {
-                table.change_shard(*next, |held, hash| table.read_shard(held, hash, buffer));
-            }
+            table.read_number(*next, buffer);
             *next += 1;
         }
     }

@@ -1,0 +1,164 @@
+//! What a command sees: its connection, the keys, the reply.
+
+use crate::protocol::reply::Reply;
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::store::record::{Kind, Record};
+use crate::store::stripes::Stripes;
+use std::borrow::Cow;
+
+/// Why a command failed: the text of the reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fail(pub(crate) Cow<'static, str>);
+
+/// What a command returns. It has written its reply, unless it failed.
+pub(crate) type Done = Result<(), Fail>;
+
+impl Fail {
+    pub(crate) fn new(text: impl Into<Cow<'static, str>>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<nunatak::Error> for Fail {
+    fn from(error: nunatak::Error) -> Self {
+        Self(format!("OOM the map refused the change: {error}").into())
+    }
+}
+
+/// Makes a failure of a text that is known beforehand.
+macro_rules! fail {
+    ($text:literal) => {
+        Err(crate::commands::context::Fail(std::borrow::Cow::Borrowed($text)))
+    };
+}
+pub(crate) use fail;
+
+pub(crate) const SYNTAX: Fail = Fail(Cow::Borrowed("ERR syntax error"));
+pub(crate) const WRONG_TYPE: Fail =
+    Fail(Cow::Borrowed("WRONGTYPE Operation against a key holding the wrong kind of value"));
+pub(crate) const NOT_INTEGER: Fail =
+    Fail(Cow::Borrowed("ERR value is not an integer or out of range"));
+pub(crate) const NOT_FLOAT: Fail = Fail(Cow::Borrowed("ERR value is not a valid float"));
+
+/// The context of a command.
+#[derive(Debug)]
+pub(crate) struct Context<'c> {
+    pub(crate) shared: &'c Shared,
+    pub(crate) session: &'c mut Session,
+    pub(crate) reply: Reply<'c>,
+    /// Where records are put together.
+    pub(crate) scratch: &'c mut Vec<u8>,
+    /// Milliseconds since 1970.
+    pub(crate) now: u64,
+    /// Whether the command has changed a key.
+    pub(crate) is_changed: bool,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+}
+
+impl Context<'_> {
+    /// Runs `f` on a key's record, with the reply and the scratch buffer.
+    #[inline(always)]
+    pub(crate) fn view<R>(
+        &mut self,
+        key: &[u8],
+        f: impl FnOnce(Option<Record<'_>>, &mut Reply<'_>, &mut Vec<u8>) -> R,
+    ) -> R {
+        let Self { shared, session, reply, scratch, now, .. } = self;
+        let space = shared.store.space(session.db);
+        space.get(key, |bytes| f(bytes.and_then(|it| Record::read(it, *now)), reply, scratch))
+    }
+
+    /// As [`view`](Self::view), for a command that reads: counts hits and misses.
+    #[inline(always)]
+    pub(crate) fn look<R>(
+        &mut self,
+        key: &[u8],
+        f: impl FnOnce(Option<Record<'_>>, &mut Reply<'_>) -> R,
+    ) -> R {
+        let (is_hit, result) =
+            self.view(key, |record, reply, _| (record.is_some(), f(record, reply)));
+        self.hits += u64::from(is_hit);
+        self.misses += u64::from(!is_hit);
+        result
+    }
+
+    /// As [`look`](Self::look), for a record of one type.
+    #[inline(always)]
+    pub(crate) fn look_at<R>(
+        &mut self,
+        key: &[u8],
+        kind: Kind,
+        f: impl FnOnce(Option<Record<'_>>, &mut Reply<'_>) -> R,
+    ) -> Result<R, Fail> {
+        self.look(key, |record, reply| match record {
+            Some(record) if record.kind != kind => Err(WRONG_TYPE),
+            record => Ok(f(record, reply)),
+        })
+    }
+
+    /// Returns the type and the expiry of a key.
+    pub(crate) fn head(&mut self, key: &[u8]) -> Option<(Kind, Option<u64>)> {
+        self.view(key, |record, _, _| record.map(|record| (record.kind, record.expiry)))
+    }
+
+    pub(crate) fn exists(&mut self, key: &[u8]) -> bool {
+        self.head(key).is_some()
+    }
+
+    /// Stores a value.
+    #[inline(always)]
+    pub(crate) fn put(
+        &mut self,
+        key: &[u8],
+        kind: Kind,
+        expiry: Option<u64>,
+        payload: &[u8],
+    ) -> Done {
+        Record::begin(self.scratch, kind, expiry);
+        self.scratch.extend_from_slice(payload);
+        self.put_scratch(key)
+    }
+
+    /// Stores the record that the scratch buffer has.
+    #[inline(always)]
+    pub(crate) fn put_scratch(&mut self, key: &[u8]) -> Done {
+        self.put_scratch_in(self.session.db, key)
+    }
+
+    /// As [`put_scratch`](Self::put_scratch), in any database.
+    #[inline(always)]
+    pub(crate) fn put_scratch_in(&mut self, db: usize, key: &[u8]) -> Done {
+        let store = &self.shared.store;
+        if self.scratch.first().is_some_and(|&head| head & 0x80 != 0) {
+            store.note_expiring(db);
+        }
+        store.space(db).put(key, self.scratch)?;
+        self.touch(db, key);
+        Ok(())
+    }
+
+    /// Removes a key, and returns whether it was there.
+    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool, Fail> {
+        let is_there = self.exists(key);
+        if self.shared.store.space(self.session.db).delete(key)? && is_there {
+            self.touch(self.session.db, key);
+        }
+        Ok(is_there)
+    }
+
+    /// Notes that a key was changed.
+    #[inline(always)]
+    fn touch(&mut self, db: usize, key: &[u8]) {
+        self.is_changed = true;
+        let store = &self.shared.store;
+        if !store.watches.are_any() {
+            return;
+        }
+        let stripe = Stripes::of(store.stripes.hash(db, key));
+        if store.stripes.is_watched(stripe) {
+            store.watches.touch(stripe, db, key);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Commands: which there are, and how one runs.
+
+mod connection;
+pub(crate) mod context;
+mod expiry;
+mod hashes;
+mod keys;
+mod server;
+mod sets;
+mod strings;
+pub(crate) mod table;
+mod transactions;
+
+pub(crate) use transactions::forget_watches;
+
+use crate::protocol::request::Args;
+use crate::store::stripes::{Seen, Stripes};
+use context::{Context, Done, Fail};
+use table::{ALL_KEYS, AT_ONCE, Command, DENY_OOM, NO_AUTH, WRITE};
+
+/// How often a read is repeated before it takes locks.
+const ATTEMPTS: usize = 16;
+
+/// Locks of stripes, which end with this.
+#[derive(Debug)]
+struct Locks<'s> {
+    stripes: &'s Stripes,
+    held: &'s [u32],
+    /// Whether the change is one of several keys.
+    many: bool,
+    is_changed: bool,
+}
+
+impl<'s> Locks<'s> {
+    /// Takes the locks of these stripes, which are in order and differ.
+    #[inline(always)]
+    fn take(stripes: &'s Stripes, held: &'s [u32], many: bool) -> Self {
+        held.iter().for_each(|&stripe| stripes.lock(stripe, many));
+        Self { stripes, held, many, is_changed: false }
+    }
+}
+
+impl Drop for Locks<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        for &stripe in self.held {
+            self.stripes.unlock(stripe, self.many, self.is_changed);
+        }
+    }
+}
+
+fn unknown_command(args: Args<'_>) -> Fail {
+    let mut text = String::new();
+    for arg in args.from(1) {
+        if text.len() >= 128 {
+            break;
+        }
+        let shown = &arg[..arg.len().min(128 - text.len())];
+        text += &format!("'{}' ", String::from_utf8_lossy(shown));
+    }
+    let name = &args.at(0)[..args.at(0).len().min(128)];
+    let name = String::from_utf8_lossy(name);
+    Fail::new(format!("ERR unknown command '{name}', with args beginning with: {text}"))
+}
+
+/// Fails as a command with a subcommand that it has not, or with too few arguments.
+fn unknown_subcommand(args: Args<'_>) -> Done {
+    let name = String::from_utf8_lossy(args.at(0)).to_ascii_uppercase();
+    let subcommand = String::from_utf8_lossy(args.at(1)).into_owned();
+    Err(Fail::new(format!("ERR unknown subcommand '{subcommand}'. Try {name} HELP.")))
+}
+
+/// Runs a command, and writes its reply.
+pub(crate) fn run(context: &mut Context<'_>, command: Option<&'static Command>, args: Args<'_>) {
+    let start = context.reply.out.len();
+    if let Err(Fail(text)) = admit(context, command, args) {
+        context.reply.out.truncate(start);
+        context.reply.error(&text);
+    }
+}
+
+/// Checks a command, and runs or queues it.
+fn admit(context: &mut Context<'_>, command: Option<&'static Command>, args: Args<'_>) -> Done {
+    let checked = match command {
+        None => Err(unknown_command(args)),
+        Some(command) if !command.accepts(args.len()) => {
+            let name = command.name;
+            Err(Fail::new(format!("ERR wrong number of arguments for '{name}' command")))
+        }
+        Some(command) if !context.session.is_authenticated && !command.has(NO_AUTH) => {
+            Err(Fail::new("NOAUTH Authentication required."))
+        }
+        Some(command) if command.has(DENY_OOM) && !context.shared.has_room() => {
+            Err(Fail::new("OOM command not allowed when used memory > 'maxmemory'."))
+        }
+        Some(command) => Ok(command),
+    };
+    let command = match (checked, &mut context.session.multi) {
+        (Ok(command), Some(multi)) if !command.has(AT_ONCE) => {
+            let (bytes, spans) = args.to_owned();
+            multi.queue.push(crate::session::Queued { bytes, spans });
+            context.reply.simple("QUEUED");
+            return Ok(());
+        }
+        (Err(fail), Some(multi)) => {
+            multi.is_aborted = true;
+            return Err(fail);
+        }
+        (checked, _) => checked?,
+    };
+    run_alone(context, command, args)
+}
+
+/// Runs a command, so that it takes effect at one moment.
+#[inline(always)]
+fn run_alone(context: &mut Context<'_>, command: &Command, args: Args<'_>) -> Done {
+    let (shared, db) = (context.shared, context.session.db);
+    let stripes = &shared.store.stripes;
+    if command.has(ALL_KEYS) {
+        let all: Vec<u32> = Stripes::all().collect();
+        return run_locked(context, command, args, &all, true);
+    }
+    let stripe = |key| Stripes::of(stripes.hash(db, key));
+    let mut keys = command.keys(args);
+    let (first, second) = (keys.next(), keys.next());
+    match (first, second) {
+        (None, _) => (command.run)(context, args),
+        (Some(key), None) if command.has(WRITE) => {
+            run_locked(context, command, args, &[stripe(key)], false)
+        }
+        (Some(key), None) => run_reading(context, command, args, &[stripe(key)]),
+        (Some(first), Some(second)) => {
+            let mut held: Vec<u32> = [first, second].into_iter().chain(keys).map(stripe).collect();
+            held.sort_unstable();
+            held.dedup();
+            match command.has(WRITE) {
+                true => run_locked(context, command, args, &held, true),
+                false => run_reading(context, command, args, &held),
+            }
+        }
+    }
+}
+
+/// Runs a command under its locks.
+#[inline(always)]
+fn run_locked(
+    context: &mut Context<'_>,
+    command: &Command,
+    args: Args<'_>,
+    held: &[u32],
+    many: bool,
+) -> Done {
+    let shared = context.shared;
+    let mut locks = Locks::take(&shared.store.stripes, held, many);
+    let was_changed = std::mem::take(&mut context.is_changed);
+    let done = (command.run)(context, args);
+    locks.is_changed = context.is_changed;
+    context.is_changed |= was_changed;
+    done
+}
+
+/// Runs a command that changes nothing, until what it read belongs to one moment.
+fn run_reading(context: &mut Context<'_>, command: &Command, args: Args<'_>, of: &[u32]) -> Done {
+    let shared = context.shared;
+    let stripes = &shared.store.stripes;
+    let (start, are_many) = (context.reply.out.len(), of.len() > 1);
+    let counted = (context.hits, context.misses);
+    for _ in 0..ATTEMPTS {
+        let begin = |&stripe: &u32| stripes.begin_read(stripe, are_many);
+        let mut many = Vec::new();
+        let seen: &[Seen] = match of {
+            [stripe] => &[begin(stripe)],
+            _ => {
+                many.extend(of.iter().map(begin));
+                &many
+            }
+        };
+        let done = (command.run)(context, args);
+        if seen.iter().all(|&seen| stripes.end_read(seen, are_many)) {
+            return done;
+        }
+        context.reply.out.truncate(start);
+        (context.hits, context.misses) = counted;
+    }
+    run_locked(context, command, args, of, false)
+}

@@ -1,0 +1,237 @@
+//! The table of commands.
+
+use super::context::{Context, Done};
+use super::{connection, expiry, hashes, keys, server, sets, strings, transactions};
+use crate::protocol::request::Args;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// The command changes keys.
+pub(crate) const WRITE: u16 = 1;
+/// The command reads keys.
+pub(crate) const READ: u16 = 2;
+/// The command takes memory.
+pub(crate) const DENY_OOM: u16 = 4;
+/// The command takes a short time, which does not depend on its keys.
+pub(crate) const FAST: u16 = 8;
+/// The command needs no password.
+pub(crate) const NO_AUTH: u16 = 16;
+/// The command is about a transaction, so it is not queued.
+pub(crate) const AT_ONCE: u16 = 32;
+/// The command changes all keys.
+pub(crate) const ALL_KEYS: u16 = 64;
+/// The command is for those who run the server.
+pub(crate) const ADMIN: u16 = 128;
+
+/// A command.
+#[derive(Debug)]
+pub(crate) struct Command {
+    /// In lower case.
+    pub(crate) name: &'static str,
+    /// How many arguments there are, with the name; a negative number is the least.
+    pub(crate) arity: i32,
+    flags: u16,
+    /// Where keys are: the first, the last (from the end, if negative), and the step. All zero: there are
+    /// none.
+    pub(crate) places: (i32, i32, i32),
+    pub(crate) run: fn(&mut Context<'_>, Args<'_>) -> Done,
+}
+
+impl Command {
+    #[inline(always)]
+    pub(crate) fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn accepts(&self, args: usize) -> bool {
+        let args = args as i32;
+        if self.arity >= 0 { args == self.arity } else { args >= -self.arity }
+    }
+
+    /// Whether the command is one about some keys, which may be one of a batch.
+    #[inline(always)]
+    pub(crate) fn is_about_keys(&self) -> bool {
+        self.places.0 > 0 && self.flags & (READ | WRITE) != 0
+    }
+
+    /// Whether the command only looks strings up: `GET` and `MGET`.
+    #[inline(always)]
+    pub(crate) fn is_lookup(&self) -> bool {
+        matches!(self.name, "get" | "mget")
+    }
+
+    /// How many keys a command with so many arguments has.
+    #[inline(always)]
+    pub(crate) fn key_count(&self, args: usize) -> usize {
+        let (first, last, step) = self.places;
+        let len = args as i32;
+        let end = if last < 0 { len + last } else { last }.min(len - 1);
+        if first > 0 && end >= first { ((end - first) / step + 1) as usize } else { 0 }
+    }
+
+    /// Iterates over the keys among the arguments.
+    #[inline(always)]
+    pub(crate) fn keys<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (first, _, step) = self.places;
+        (0..self.key_count(args.len())).map(move |at| args.at(first as usize + at * step as usize))
+    }
+
+    /// The names of the flags, as `COMMAND` tells them.
+    pub(crate) fn flag_names(&self) -> impl Iterator<Item = &'static str> {
+        let names = [
+            (WRITE, "write"),
+            (READ, "readonly"),
+            (DENY_OOM, "denyoom"),
+            (ADMIN, "admin"),
+            (FAST, "fast"),
+            (NO_AUTH, "no_auth"),
+        ];
+        names.into_iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| name)
+    }
+}
+
+const NONE: (i32, i32, i32) = (0, 0, 0);
+const ONE: (i32, i32, i32) = (1, 1, 1);
+const TWO: (i32, i32, i32) = (1, 2, 1);
+const REST: (i32, i32, i32) = (1, -1, 1);
+const PAIRS: (i32, i32, i32) = (1, -1, 2);
+
+macro_rules! commands {
+    ($($name:literal $arity:literal $places:expr, $flags:expr, $run:path;)*) => {
+        /// All commands.
+        pub(crate) static COMMANDS: &[Command] = &[$(Command {
+            name: $name, arity: $arity, flags: $flags, places: $places, run: $run,
+        }),*];
+    };
+}
+
+commands! {
+    "get" 2 ONE, READ | FAST, strings::get;
+    "set" -3 ONE, WRITE | DENY_OOM, strings::set;
+    "setnx" 3 ONE, WRITE | DENY_OOM | FAST, strings::setnx;
+    "setex" 4 ONE, WRITE | DENY_OOM, strings::setex;
+    "psetex" 4 ONE, WRITE | DENY_OOM, strings::psetex;
+    "getset" 3 ONE, WRITE | DENY_OOM | FAST, strings::getset;
+    "getdel" 2 ONE, WRITE | FAST, strings::getdel;
+    "getex" -2 ONE, WRITE | FAST, strings::getex;
+    "mget" -2 REST, READ | FAST, strings::mget;
+    "mset" -3 PAIRS, WRITE | DENY_OOM, strings::mset;
+    "msetnx" -3 PAIRS, WRITE | DENY_OOM, strings::msetnx;
+    "strlen" 2 ONE, READ | FAST, strings::strlen;
+    "append" 3 ONE, WRITE | DENY_OOM | FAST, strings::append;
+    "getrange" 4 ONE, READ, strings::getrange;
+    "substr" 4 ONE, READ, strings::getrange;
+    "setrange" 4 ONE, WRITE | DENY_OOM, strings::setrange;
+    "incr" 2 ONE, WRITE | DENY_OOM | FAST, strings::incr;
+    "decr" 2 ONE, WRITE | DENY_OOM | FAST, strings::decr;
+    "incrby" 3 ONE, WRITE | DENY_OOM | FAST, strings::incrby;
+    "decrby" 3 ONE, WRITE | DENY_OOM | FAST, strings::decrby;
+    "incrbyfloat" 3 ONE, WRITE | DENY_OOM | FAST, strings::incrbyfloat;
+    "del" -2 REST, WRITE, keys::del;
+    "unlink" -2 REST, WRITE | FAST, keys::del;
+    "exists" -2 REST, READ | FAST, keys::exists;
+    "touch" -2 REST, READ | FAST, keys::exists;
+    "type" 2 ONE, READ | FAST, keys::key_type;
+    "rename" 3 TWO, WRITE, keys::rename;
+    "renamenx" 3 TWO, WRITE | FAST, keys::renamenx;
+    "copy" -3 TWO, WRITE | DENY_OOM, keys::copy;
+    "expire" -3 ONE, WRITE | FAST, expiry::expire;
+    "pexpire" -3 ONE, WRITE | FAST, expiry::pexpire;
+    "expireat" -3 ONE, WRITE | FAST, expiry::expireat;
+    "pexpireat" -3 ONE, WRITE | FAST, expiry::pexpireat;
+    "ttl" 2 ONE, READ | FAST, expiry::ttl;
+    "pttl" 2 ONE, READ | FAST, expiry::pttl;
+    "expiretime" 2 ONE, READ | FAST, expiry::expiretime;
+    "pexpiretime" 2 ONE, READ | FAST, expiry::pexpiretime;
+    "persist" 2 ONE, WRITE | FAST, expiry::persist;
+    "scan" -2 NONE, READ, keys::scan;
+    "keys" 2 NONE, READ, keys::keys;
+    "randomkey" 1 NONE, READ, keys::randomkey;
+    "dbsize" 1 NONE, READ | FAST, keys::dbsize;
+    "flushdb" -1 NONE, WRITE | ALL_KEYS, keys::flushdb;
+    "flushall" -1 NONE, WRITE | ALL_KEYS, keys::flushall;
+    "object" -2 (2, 2, 1), READ, keys::object;
+    "sadd" -3 ONE, WRITE | DENY_OOM | FAST, sets::sadd;
+    "srem" -3 ONE, WRITE | FAST, sets::srem;
+    "sismember" 3 ONE, READ | FAST, sets::sismember;
+    "smismember" -3 ONE, READ | FAST, sets::smismember;
+    "scard" 2 ONE, READ | FAST, sets::scard;
+    "smembers" 2 ONE, READ, sets::smembers;
+    "spop" -2 ONE, WRITE | FAST, sets::spop;
+    "srandmember" -2 ONE, READ, sets::srandmember;
+    "smove" 4 TWO, WRITE | FAST, sets::smove;
+    "sinter" -2 REST, READ, sets::sinter;
+    "sunion" -2 REST, READ, sets::sunion;
+    "sdiff" -2 REST, READ, sets::sdiff;
+    "sinterstore" -3 REST, WRITE | DENY_OOM, sets::sinterstore;
+    "sunionstore" -3 REST, WRITE | DENY_OOM, sets::sunionstore;
+    "sdiffstore" -3 REST, WRITE | DENY_OOM, sets::sdiffstore;
+    "sscan" -3 ONE, READ, sets::sscan;
+    "hset" -4 ONE, WRITE | DENY_OOM | FAST, hashes::hset;
+    "hmset" -4 ONE, WRITE | DENY_OOM | FAST, hashes::hmset;
+    "hsetnx" 4 ONE, WRITE | DENY_OOM | FAST, hashes::hsetnx;
+    "hget" 3 ONE, READ | FAST, hashes::hget;
+    "hmget" -3 ONE, READ | FAST, hashes::hmget;
+    "hgetall" 2 ONE, READ, hashes::hgetall;
+    "hkeys" 2 ONE, READ, hashes::hkeys;
+    "hvals" 2 ONE, READ, hashes::hvals;
+    "hlen" 2 ONE, READ | FAST, hashes::hlen;
+    "hexists" 3 ONE, READ | FAST, hashes::hexists;
+    "hstrlen" 3 ONE, READ | FAST, hashes::hstrlen;
+    "hdel" -3 ONE, WRITE | FAST, hashes::hdel;
+    "hincrby" 4 ONE, WRITE | DENY_OOM | FAST, hashes::hincrby;
+    "hincrbyfloat" 4 ONE, WRITE | DENY_OOM | FAST, hashes::hincrbyfloat;
+    "hscan" -3 ONE, READ, hashes::hscan;
+    "multi" 1 NONE, AT_ONCE | FAST, transactions::multi;
+    "exec" 1 NONE, AT_ONCE, transactions::exec;
+    "discard" 1 NONE, AT_ONCE | FAST, transactions::discard;
+    "watch" -2 NONE, AT_ONCE | FAST, transactions::watch;
+    "unwatch" 1 NONE, FAST, transactions::unwatch;
+    "ping" -1 NONE, FAST, connection::ping;
+    "echo" 2 NONE, FAST, connection::echo;
+    "select" 2 NONE, FAST, connection::select;
+    "auth" -2 NONE, NO_AUTH | FAST, connection::auth;
+    "hello" -1 NONE, NO_AUTH | FAST, connection::hello;
+    "quit" -1 NONE, NO_AUTH | AT_ONCE | FAST, connection::quit;
+    "reset" 1 NONE, NO_AUTH | AT_ONCE | FAST, connection::reset;
+    "client" -2 NONE, FAST, connection::client;
+    "info" -1 NONE, FAST, server::info;
+    "config" -2 NONE, ADMIN, server::config;
+    "command" -1 NONE, FAST, server::command;
+    "memory" -2 NONE, READ, server::memory;
+    "time" 1 NONE, FAST, server::time;
+    "save" 1 NONE, ADMIN, server::save;
+    "bgsave" -1 NONE, ADMIN, server::bgsave;
+    "lastsave" 1 NONE, FAST, server::lastsave;
+    "shutdown" -1 NONE, ADMIN, server::shutdown;
+}
+
+static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command, RandomState>> =
+    LazyLock::new(|| COMMANDS.iter().map(|command| (command.name.as_bytes(), command)).collect());
+
+/// Finds a command by its name, in any case.
+#[inline]
+pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
+    let mut lower = [0; 16];
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    BY_NAME.get(&*lower).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_and_fit() {
+        for command in COMMANDS {
+            assert!(command.name.len() <= 16);
+            let name = command.name.to_ascii_uppercase();
+            assert_eq!(find(name.as_bytes()).map(|it| it.name), Some(command.name));
+        }
+        assert!(find(b"").is_none() && find(&[b'a'; 100]).is_none());
+    }
+}

@@ -1,0 +1,123 @@
+//! Transactions: `EXEC` holds the locks of all keys of all its commands.
+
+use super::Locks;
+use super::context::{Context, Done, Fail, fail};
+use super::table::{self, ALL_KEYS};
+use crate::protocol::numbers::parse_i64;
+use crate::protocol::request::Args;
+use crate::session::{Multi, Session};
+use crate::store::Store;
+use crate::store::stripes::Stripes;
+use std::sync::Arc;
+
+/// Watches nothing any more.
+pub(crate) fn forget_watches(session: &mut Session, store: &Store) {
+    if !session.watches.is_empty() {
+        for watch in session.watches.drain(..) {
+            store.watches.remove(&store.stripes, &watch);
+        }
+        session.is_touched = Arc::default();
+    }
+}
+
+pub(super) fn multi(context: &mut Context<'_>, _: Args<'_>) -> Done {
+    if context.session.multi.is_some() {
+        return fail!("ERR MULTI calls can not be nested");
+    }
+    context.session.multi = Some(Multi::default());
+    context.reply.ok();
+    Ok(())
+}
+
+pub(super) fn discard(context: &mut Context<'_>, _: Args<'_>) -> Done {
+    if context.session.multi.take().is_none() {
+        return fail!("ERR DISCARD without MULTI");
+    }
+    forget_watches(context.session, &context.shared.store);
+    context.reply.ok();
+    Ok(())
+}
+
+pub(super) fn watch(context: &mut Context<'_>, args: Args<'_>) -> Done {
+    let (session, store) = (&mut *context.session, &context.shared.store);
+    if session.multi.is_some() {
+        return fail!("ERR WATCH inside MULTI is not allowed");
+    }
+    for key in args.from(1) {
+        let is_new =
+            |watch: &crate::store::watch::Watch| (watch.db, &*watch.key) != (session.db, key);
+        if session.watches.iter().all(is_new) {
+            let watch = store.watches.add(&store.stripes, (session.db, key), &session.is_touched);
+            session.watches.push(watch);
+        }
+    }
+    context.reply.ok();
+    Ok(())
+}
+
+pub(super) fn unwatch(context: &mut Context<'_>, _: Args<'_>) -> Done {
+    forget_watches(context.session, &context.shared.store);
+    context.reply.ok();
+    Ok(())
+}
+
+/// Returns the stripes of all keys of a transaction, in order.
+fn stripes_of(context: &Context<'_>, multi: &Multi) -> Vec<u32> {
+    let store = &context.shared.store;
+    let mut db = context.session.db;
+    // Watched keys, too: a change of them comes before the whole transaction, or after it.
+    let mut held: Vec<u32> = context.session.watches.iter().map(|watch| watch.stripe).collect();
+    for queued in &multi.queue {
+        let args = Args::new(&queued.bytes, &queued.spans);
+        let Some(command) = table::find(args.at(0)) else { continue };
+        if command.has(ALL_KEYS) {
+            return Stripes::all().collect();
+        }
+        if command.name == "select"
+            && let Some(chosen) = parse_i64(args.at(1)).and_then(|it| usize::try_from(it).ok())
+            && chosen < store.spaces().len()
+        {
+            db = chosen;
+        }
+        held.extend(command.keys(args).map(|key| Stripes::of(store.stripes.hash(db, key))));
+    }
+    held.sort_unstable();
+    held.dedup();
+    held
+}
+
+pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
+    let Some(multi) = context.session.multi.take() else {
+        return fail!("ERR EXEC without MULTI");
+    };
+    let shared = context.shared;
+    if multi.is_aborted {
+        forget_watches(context.session, &shared.store);
+        return fail!("EXECABORT Transaction discarded because of previous errors.");
+    }
+    let held = stripes_of(context, &multi);
+    let was_changed = std::mem::take(&mut context.is_changed);
+    let mut locks = Locks::take(&shared.store.stripes, &held, true);
+    if context.session.is_touched() {
+        context.reply.null_array();
+    } else {
+        context.reply.array(multi.queue.len());
+        for queued in &multi.queue {
+            let args = Args::new(&queued.bytes, &queued.spans);
+            let start = context.reply.out.len();
+            let done = match table::find(args.at(0)) {
+                Some(command) => (command.run)(context, args),
+                None => Err(super::unknown_command(args)),
+            };
+            if let Err(Fail(text)) = done {
+                context.reply.out.truncate(start);
+                context.reply.error(&text);
+            }
+        }
+    }
+    locks.is_changed = context.is_changed;
+    context.is_changed |= was_changed;
+    drop(locks);
+    forget_watches(context.session, &shared.store);
+    Ok(())
+}

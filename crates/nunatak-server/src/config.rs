@@ -1,0 +1,302 @@
+//! Options of a server, and the settings that clients may change.
+
+use clap::{Parser, ValueEnum};
+use parking_lot::RwLock;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
+
+/// When a change of a server with a file is answered.
+///
+/// ```
+/// use nunatak_server::Durability;
+/// assert_eq!(Durability::default(), Durability::Process);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Durability {
+    /// At once. It survives the process, but perhaps not the power.
+    #[default]
+    Process,
+    /// At once. A sync in the background begins every second.
+    Everysec,
+    /// After a sync, which all changes of a batch share: it survives a power cut.
+    Always,
+}
+
+/// Which keys make room when memory is full.
+///
+/// ```
+/// use nunatak_server::Policy;
+/// assert_eq!(Policy::default(), Policy::NoEviction);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Policy {
+    /// None: changes that need memory fail.
+    #[default]
+    #[value(name = "noeviction")]
+    NoEviction,
+    /// Random keys.
+    AllkeysRandom,
+    /// Random keys among those that expire.
+    VolatileRandom,
+    /// Keys that expire soonest, among some.
+    VolatileTtl,
+}
+
+const POLICIES: [Policy; 4] =
+    [Policy::NoEviction, Policy::AllkeysRandom, Policy::VolatileRandom, Policy::VolatileTtl];
+
+impl Policy {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::NoEviction => "noeviction",
+            Self::AllkeysRandom => "allkeys-random",
+            Self::VolatileRandom => "volatile-random",
+            Self::VolatileTtl => "volatile-ttl",
+        }
+    }
+}
+
+/// The options of a server. Each is a flag, a variable of the environment, and a line of a file.
+///
+/// ```
+/// use clap::Parser;
+/// use nunatak_server::Config;
+/// let config = Config::parse_from(["nunatak-server", "--port", "0", "--threads", "2"]);
+/// assert_eq!((config.port, config.threads), (0, Some(2)));
+/// ```
+#[derive(Debug, Clone, Parser)]
+#[command(version, about = "Serves maps by Redis's protocol")]
+pub struct Config {
+    /// The port to listen on; 0 takes any free port.
+    #[arg(long, default_value_t = 6379, env = "NUNATAK_PORT")]
+    pub port: u16,
+    /// The address to listen on. An address that other machines reach needs a password.
+    #[arg(long, default_value = "127.0.0.1", env = "NUNATAK_BIND")]
+    pub bind: String,
+    /// A Unix socket to listen on, too.
+    #[arg(long, value_name = "PATH", env = "NUNATAK_UNIXSOCKET")]
+    pub unixsocket: Option<PathBuf>,
+    /// The password of the user `default`.
+    #[arg(
+        long,
+        default_value = "",
+        hide_default_value = true,
+        env = "NUNATAK_REQUIREPASS",
+        hide_env_values = true
+    )]
+    pub requirepass: String,
+    /// How many threads serve connections [default: one for each core].
+    #[arg(long, env = "NUNATAK_THREADS", value_parser = threads)]
+    pub threads: Option<usize>,
+    /// Keep the data in this file. It is created if it does not exist.
+    #[arg(long, value_name = "PATH", env = "NUNATAK_FILE")]
+    pub file: Option<PathBuf>,
+    /// When a change is answered, with --file.
+    #[arg(long, value_enum, default_value_t, env = "NUNATAK_DURABILITY")]
+    pub durability: Durability,
+    /// How many databases there are; with --file one.
+    #[arg(long, default_value_t = 16, env = "NUNATAK_DATABASES", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub databases: u16,
+    /// How many bytes the data may take, such as 100mb; 0 is no limit.
+    #[arg(long, default_value = "0", env = "NUNATAK_MAXMEMORY", value_parser = bytes)]
+    pub maxmemory: usize,
+    /// Which keys make room when memory is full.
+    #[arg(long, value_enum, default_value_t, env = "NUNATAK_MAXMEMORY_POLICY")]
+    pub maxmemory_policy: Policy,
+    /// How many connections there may be.
+    #[arg(long, default_value_t = 10_000, env = "NUNATAK_MAXCLIENTS")]
+    pub maxclients: usize,
+    /// Close connections that are idle for so many seconds; 0 is never.
+    #[arg(long, default_value_t = 0, env = "NUNATAK_TIMEOUT")]
+    pub timeout: usize,
+    /// The longest argument of a command.
+    #[arg(long, default_value = "512mb", env = "NUNATAK_PROTO_MAX_BULK_LEN", value_parser = bytes)]
+    pub proto_max_bulk_len: usize,
+    /// Close connections of which so many bytes wait for a command to be complete.
+    #[arg(long, default_value = "1gb", env = "NUNATAK_CLIENT_QUERY_BUFFER_LIMIT", value_parser = bytes)]
+    pub client_query_buffer_limit: usize,
+    /// Bind thread i to the i-th core.
+    #[arg(long, env = "NUNATAK_PIN")]
+    pub pin: bool,
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(threads @ 1..=512) => Ok(threads),
+        _ => Err("from 1 to 512".into()),
+    }
+}
+
+/// Parses a number of bytes with a unit.
+fn bytes(text: &str) -> Result<usize, String> {
+    let text = text.to_ascii_lowercase();
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit: usize = match &text[digits.len()..] {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        other => return Err(format!("`{other}` is no unit of memory")),
+    };
+    let number = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(unit));
+    number.ok_or_else(|| format!("`{text}` is no number of bytes"))
+}
+
+impl Config {
+    /// Reads the options of a file: a name and a value on each line, as in a file of Redis's.
+    ///
+    /// # Errors
+    /// A text that names the line, if it has no value.
+    ///
+    /// ```
+    /// use nunatak_server::Config;
+    /// let flags = Config::flags_of("# a comment\nport 7000\nmaxmemory 100mb\n")?;
+    /// assert_eq!(flags, ["--port=7000", "--maxmemory=100mb"]);
+    /// assert!(Config::flags_of("port").is_err());
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn flags_of(text: &str) -> Result<Vec<String>, String> {
+        let lines = text.lines().map(str::trim).enumerate();
+        let options = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        options
+            .map(|(number, line)| match line.split_once(char::is_whitespace) {
+                Some((name, value)) => Ok(format!("--{}={}", name, value.trim().trim_matches('"'))),
+                None => Err(format!("line {} has no value: {line}", number + 1)),
+            })
+            .collect()
+    }
+}
+
+/// What clients may see of the options, and change.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) port: u16,
+    pub(crate) threads: usize,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) durability: Durability,
+    pub(crate) query_buffer_limit: usize,
+    bind: String,
+    databases: usize,
+    password: RwLock<Arc<str>>,
+    pub(crate) max_memory: AtomicUsize,
+    policy: AtomicU8,
+    pub(crate) max_clients: AtomicUsize,
+    pub(crate) timeout: AtomicUsize,
+    pub(crate) max_bulk: AtomicUsize,
+}
+
+impl Settings {
+    pub(crate) fn new(config: &Config, port: u16, threads: usize, databases: usize) -> Self {
+        Self {
+            port,
+            threads,
+            file: config.file.clone(),
+            durability: config.durability,
+            query_buffer_limit: config.client_query_buffer_limit,
+            bind: config.bind.clone(),
+            databases,
+            password: RwLock::new(config.requirepass.as_str().into()),
+            max_memory: AtomicUsize::new(config.maxmemory),
+            policy: AtomicU8::new(config.maxmemory_policy as u8),
+            max_clients: AtomicUsize::new(config.maxclients),
+            timeout: AtomicUsize::new(config.timeout),
+            max_bulk: AtomicUsize::new(config.proto_max_bulk_len),
+        }
+    }
+
+    pub(crate) fn password(&self) -> Arc<str> {
+        Arc::clone(&self.password.read())
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        POLICIES[usize::from(self.policy.load(Relaxed))]
+    }
+
+    /// Whether a change is answered after a sync.
+    pub(crate) fn syncs(&self) -> bool {
+        self.file.is_some() && self.durability == Durability::Always
+    }
+
+    /// All parameters, with the names that Redis has for them.
+    pub(crate) fn all(&self) -> Vec<(&'static str, String)> {
+        let fsync = match self.durability {
+            Durability::Process => "no",
+            Durability::Everysec => "everysec",
+            Durability::Always => "always",
+        };
+        vec![
+            ("appendfsync", fsync.into()),
+            ("appendonly", if self.file.is_some() { "yes" } else { "no" }.into()),
+            ("bind", self.bind.clone()),
+            ("databases", self.databases.to_string()),
+            ("io-threads", self.threads.to_string()),
+            ("maxclients", self.max_clients.load(Relaxed).to_string()),
+            ("maxmemory", self.max_memory.load(Relaxed).to_string()),
+            ("maxmemory-policy", self.policy().name().into()),
+            ("port", self.port.to_string()),
+            ("proto-max-bulk-len", self.max_bulk.load(Relaxed).to_string()),
+            ("requirepass", self.password().to_string()),
+            ("save", String::new()),
+            ("timeout", self.timeout.load(Relaxed).to_string()),
+        ]
+    }
+
+    /// Changes a parameter. The error is the text of the reply.
+    pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), String> {
+        let number = || {
+            value
+                .parse::<usize>()
+                .map_err(|_| "argument couldn't be parsed into an integer".to_string())
+        };
+        let done = match name {
+            "maxmemory" => bytes(value).map(|value| self.max_memory.store(value, Relaxed)),
+            "maxmemory-policy" => match POLICIES.iter().position(|policy| policy.name() == value) {
+                Some(policy) => {
+                    self.policy.store(policy as u8, Relaxed);
+                    Ok(())
+                }
+                None => Err("argument(s) must be one of the policies that the server has".into()),
+            },
+            "maxclients" => number().map(|value| self.max_clients.store(value, Relaxed)),
+            "timeout" => number().map(|value| self.timeout.store(value, Relaxed)),
+            "proto-max-bulk-len" => bytes(value).map(|value| self.max_bulk.store(value, Relaxed)),
+            "requirepass" => {
+                *self.password.write() = value.into();
+                Ok(())
+            }
+            _ if self.all().iter().any(|(known, _)| *known == name) => {
+                Err("can't set immutable config".into())
+            }
+            _ => {
+                return Err(format!(
+                    "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+                ));
+            }
+        };
+        done.map_err(|why| {
+            format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_units() {
+        assert_eq!((bytes("0"), bytes("100mb"), bytes("1K")), (Ok(0), Ok(100 << 20), Ok(1000)));
+        assert!(bytes("").is_err() && bytes("1xb").is_err() && bytes("99999999999gb").is_err());
+    }
+
+    #[test]
+    fn policies_have_their_numbers() {
+        for (number, policy) in POLICIES.into_iter().enumerate() {
+            assert_eq!(policy as usize, number);
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Batches: the commands of all connections that a thread found readable, run in order.
+//!
+//! Commands side by side that are about some keys form a window. The keys of a window are looked up
+//! together, so that the latencies of memory overlap. If all of them are lookups, their replies are
+//! written from what was found; otherwise the lookups have fetched what the commands need, and these run
+//! one after the other.
+
+use super::connection::Connection;
+use crate::commands;
+use crate::commands::context::Context;
+use crate::commands::table::{self, Command};
+use crate::protocol::reply::Reply;
+use crate::protocol::request::{Args, Span};
+use crate::shared::Shared;
+use crate::store::record::{Kind, Record};
+use crate::store::stripes::{Seen, Stripes};
+use slab::Slab;
+
+/// The most keys of a window. (A map looks up 256 before it compares the first.)
+const MOST_KEYS: usize = 512;
+
+/// A window of fewer keys is not looked up beforehand.
+const FEW_KEYS: usize = 3;
+
+/// The most commands that one connection has in a batch.
+pub(super) const MOST_COMMANDS: usize = 1024;
+
+/// A command of a batch.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    /// Which of the active connections it came from.
+    of: usize,
+    command: Option<&'static Command>,
+    /// Its arguments among all spans.
+    first: usize,
+    end: usize,
+    /// The offset behind it in the connection's input.
+    position: usize,
+}
+
+/// A connection with commands in a batch.
+#[derive(Debug)]
+struct Active {
+    index: usize,
+    /// The connection's buffer, meanwhile.
+    input: Vec<u8>,
+    /// The offset behind the last command that was run.
+    done: usize,
+    /// Whether all of its commands were run.
+    is_whole: bool,
+    /// How long its replies were before.
+    out: usize,
+    /// Whether a command has changed a key.
+    is_changed: bool,
+}
+
+/// The commands of a batch, with memory that is used again.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    active: Vec<Active>,
+    entries: Vec<Entry>,
+    spans: Vec<Span>,
+    scratch: Vec<u8>,
+    pub(super) hits: u64,
+    pub(super) misses: u64,
+    pub(super) commands: u64,
+}
+
+type Connections = Slab<Connection>;
+
+impl Batch {
+    pub(super) fn is_empty(&self) -> bool {
+        self.active.is_empty()
+    }
+
+    /// Appends the requests that a connection has sent.
+    pub(super) fn gather(&mut self, index: usize, connection: &mut Connection, max_bulk: usize) {
+        let of = self.active.len();
+        let before = self.entries.len();
+        connection.may_have_requests = true;
+        while self.entries.len() - before < MOST_COMMANDS {
+            let first = self.spans.len();
+            match connection.parse(max_bulk, &mut self.spans) {
+                Ok(true) => {}
+                Ok(false) => {
+                    connection.may_have_requests = false;
+                    break;
+                }
+                Err(malformed) => {
+                    // Answered after the requests in front of it, by the thread.
+                    connection.session.malformed = Some(malformed);
+                    connection.may_have_requests = false;
+                    break;
+                }
+            }
+            let end = self.spans.len();
+            // A request without arguments has no reply, but is consumed.
+            let name = self
+                .spans
+                .get(first)
+                .map(|name| &connection.input[name.start as usize..name.end as usize]);
+            let command = name.and_then(table::find);
+            self.entries.push(Entry { of, command, first, end, position: connection.position() });
+        }
+        if self.entries.len() > before {
+            self.active.push(Active {
+                index,
+                input: std::mem::take(&mut connection.input),
+                done: 0,
+                is_whole: true,
+                out: connection.out.len(),
+                is_changed: false,
+            });
+        }
+    }
+
+    /// Runs all commands. Afterwards `finish` returns the buffers.
+    pub(super) fn run(&mut self, shared: &Shared, connections: &mut Connections, now: u64) {
+        let Self { active, entries, spans, scratch, .. } = self;
+        let mut run = Run { shared, now, spans, scratch, hits: 0, misses: 0, keys: 0 };
+        let mut at = 0;
+        while at < entries.len() {
+            let len = run.window(&entries[at..], active, connections);
+            if len > 1 && run.keys > FEW_KEYS {
+                run.run_window(&entries[at..at + len], active, connections);
+            } else {
+                for &entry in &entries[at..at + len.max(1)] {
+                    run.run_one(entry, active, connections);
+                }
+            }
+            at += len.max(1);
+        }
+        (self.hits, self.misses) = (self.hits + run.hits, self.misses + run.misses);
+        self.commands += entries.len() as u64;
+    }
+
+    /// Whether a command has changed a key.
+    pub(super) fn is_changed(&self) -> bool {
+        self.active.iter().any(|active| active.is_changed)
+    }
+
+    /// Takes back the replies of all connections that have changed a key: the changes are not durable.
+    pub(super) fn refuse(&self, connections: &mut Connections) {
+        for active in self.active.iter().filter(|active| active.is_changed) {
+            let connection = &mut connections[active.index];
+            connection.out.truncate(active.out);
+            connection.is_broken = true;
+        }
+    }
+
+    /// Gives the connections their buffers back.
+    pub(super) fn finish(&mut self, connections: &mut Connections, spare: &mut Vec<Vec<u8>>) {
+        for active in self.active.drain(..) {
+            let connection = &mut connections[active.index];
+            connection.input = active.input;
+            if !active.is_whole {
+                // What is malformed is behind requests that were not run, and is met again.
+                connection.session.malformed = None;
+                connection.may_have_requests = true;
+            }
+            connection.consume(active.done, active.is_whole, spare);
+        }
+        self.entries.clear();
+        self.spans.clear();
+    }
+}
+
+/// A run of a batch.
+struct Run<'r> {
+    shared: &'r Shared,
+    now: u64,
+    spans: &'r [Span],
+    scratch: &'r mut Vec<u8>,
+    hits: u64,
+    misses: u64,
+    /// How many keys the window has.
+    keys: usize,
+}
+
+impl<'r> Run<'r> {
+    fn args<'a>(&self, entry: Entry, active: &'a [Active]) -> Args<'a>
+    where
+        'r: 'a,
+    {
+        Args::new(&active[entry.of].input, &self.spans[entry.first..entry.end])
+    }
+
+    /// Returns how many of the first entries form a window.
+    fn window(&mut self, entries: &[Entry], active: &[Active], connections: &Connections) -> usize {
+        let mut db = None;
+        self.keys = 0;
+        for (at, &entry) in entries.iter().enumerate() {
+            let Some(command) = entry.command.filter(|command| {
+                command.is_about_keys() && command.accepts(entry.end - entry.first)
+            }) else {
+                return at;
+            };
+            let connection = &connections[active[entry.of].index];
+            let session = &connection.session;
+            let fits = session.is_plain() && *db.get_or_insert(session.db) == session.db;
+            if !fits || !connection.takes_requests() || self.keys >= MOST_KEYS {
+                return at;
+            }
+            self.keys += command.key_count(entry.end - entry.first);
+        }
+        entries.len()
+    }
+
+    /// Runs one command.
+    fn run_one(&mut self, entry: Entry, active: &mut [Active], connections: &mut Connections) {
+        let of = &mut active[entry.of];
+        let connection = &mut connections[of.index];
+        if !of.is_whole || !connection.takes_requests() {
+            of.is_whole = false;
+            return;
+        }
+        of.done = entry.position;
+        if entry.first == entry.end {
+            return;
+        }
+        let args = Args::new(&of.input, &self.spans[entry.first..entry.end]);
+        let is_resp3 = connection.session.is_resp3;
+        let mut context = Context {
+            shared: self.shared,
+            session: &mut connection.session,
+            reply: Reply { out: &mut connection.out, is_resp3 },
+            scratch: self.scratch,
+            now: self.now,
+            is_changed: false,
+            hits: 0,
+            misses: 0,
+        };
+        commands::run(&mut context, entry.command, args);
+        of.is_changed |= context.is_changed;
+        self.hits += context.hits;
+        self.misses += context.misses;
+    }
+
+    /// Runs a window.
+    fn run_window(
+        &mut self,
+        entries: &[Entry],
+        active: &mut [Active],
+        connections: &mut Connections,
+    ) {
+        let db = connections[active[entries[0].of].index].session.db;
+        let space = self.shared.store.space(db);
+        let is_lookup = |entry: &Entry| entry.command.is_some_and(Command::is_lookup);
+        if !entries.iter().all(is_lookup) {
+            let mut keys = Vec::with_capacity(self.keys);
+            for &entry in entries {
+                let args = self.args(entry, active);
+                keys.extend(entry.command.iter().flat_map(|command| command.keys(args)));
+            }
+            space.read(|guard| guard.get_many(&keys, &mut Vec::with_capacity(keys.len())));
+            drop(keys);
+            for &entry in entries {
+                self.run_one(entry, active, connections);
+            }
+            return;
+        }
+        let stripes = &self.shared.store.stripes;
+        let mut keys = Vec::with_capacity(self.keys);
+        let mut seen: Vec<Seen> = Vec::with_capacity(self.keys);
+        for &entry in entries {
+            let args = self.args(entry, active);
+            let are_many = args.len() > 2;
+            for key in args.from(1) {
+                seen.push(stripes.begin_read(Stripes::of(stripes.hash(db, key)), are_many));
+                keys.push(key);
+            }
+        }
+        // Entries whose reads a change has crossed run again, by themselves.
+        let again = space.read(|guard| {
+            let mut records = Vec::with_capacity(keys.len());
+            guard.get_many(&keys, &mut records);
+            let (mut at, mut again) = (0, None);
+            // First all checks, so that they are close to the reads.
+            let is_whole: Vec<bool> = entries
+                .iter()
+                .map(|&entry| {
+                    let count = entry.end - entry.first - 1;
+                    let of_entry = &seen[at..at + count];
+                    at += count;
+                    of_entry.iter().all(|&seen| stripes.end_read(seen, count > 1))
+                })
+                .collect();
+            at = 0;
+            for (number, &entry) in entries.iter().enumerate() {
+                let count = entry.end - entry.first - 1;
+                let records = &records[at..at + count];
+                at += count;
+                let connection = &mut connections[active[entry.of].index];
+                if !is_whole[number] || !connection.takes_requests() {
+                    again = Some(number);
+                    break;
+                }
+                self.reply(entry, records, connection);
+            }
+            again
+        });
+        drop(keys);
+        let done = again.unwrap_or(entries.len());
+        for entry in &entries[..done] {
+            active[entry.of].done = entry.position;
+        }
+        for &entry in &entries[done..] {
+            self.run_one(entry, active, connections);
+        }
+    }
+
+    /// Writes the reply of a `GET` or an `MGET`.
+    #[inline(always)]
+    fn reply(&mut self, entry: Entry, records: &[Option<&[u8]>], connection: &mut Connection) {
+        let is_resp3 = connection.session.is_resp3;
+        let mut reply = Reply { out: &mut connection.out, is_resp3 };
+        let is_get = entry.command.is_some_and(|command| command.name == "get");
+        if !is_get {
+            reply.array(records.len());
+        }
+        for record in records {
+            let record = record.and_then(|bytes| Record::read(bytes, self.now));
+            match record {
+                Some(_) => self.hits += 1,
+                None => self.misses += 1,
+            }
+            match record {
+                Some(record) if record.kind == Kind::String => reply.bulk(record.payload),
+                Some(_) if is_get => reply.error(commands::context::WRONG_TYPE.0.as_ref()),
+                _ => reply.null(),
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Connections: their sockets and buffers.
+
+use crate::protocol::request::{Limits, Malformed, Parser, Span};
+use crate::session::Session;
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+use std::io::{self, Read, Write};
+
+/// A buffer for requests at first. Also the most bytes that are read at a time.
+pub(super) const READ: usize = 64 << 10;
+
+/// A connection whose replies wait is not read from beyond so many bytes.
+pub(super) const MOST_WAITING: usize = 1 << 20;
+
+/// A socket.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        match self {
+            Self::Tcp(stream) => registry.register(stream, token, interest),
+            Self::Unix(stream) => registry.register(stream, token, interest),
+        }
+    }
+
+    pub(crate) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => registry.deregister(stream),
+            Self::Unix(stream) => registry.deregister(stream),
+        }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        match self {
+            Self::Tcp(stream) => {
+                stream.peer_addr().map_or_else(|_| "?:0".into(), |it| it.to_string())
+            }
+            Self::Unix(_) => "unix:0".into(),
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: Stream,
+    pub(super) session: Session,
+    /// Bytes that were read; those from `filled` on mean nothing. Without memory if nothing waits.
+    pub(super) input: Vec<u8>,
+    filled: usize,
+    parser: Parser,
+    pub(super) out: Vec<u8>,
+    /// How many bytes of `out` were written.
+    written: usize,
+    /// Whether the socket may have bytes.
+    pub(super) may_read: bool,
+    /// Whether the socket may take bytes.
+    may_write: bool,
+    /// Whether the input may have whole requests.
+    pub(super) may_have_requests: bool,
+    /// Whether the connection is in its thread's list already.
+    pub(super) is_listed: bool,
+    /// Whether nothing more is read: the client has ended, or has sent what is no request.
+    pub(super) has_ended: bool,
+    /// Whether the connection is of no use any more.
+    pub(super) is_broken: bool,
+    /// Seconds since 1970.
+    pub(super) last_used: u64,
+}
+
+impl Connection {
+    pub(super) fn new(stream: Stream, session: Session) -> Self {
+        Self {
+            stream,
+            last_used: session.created,
+            session,
+            input: Vec::new(),
+            filled: 0,
+            parser: Parser::default(),
+            out: Vec::new(),
+            written: 0,
+            may_read: true,
+            may_write: true,
+            may_have_requests: false,
+            is_listed: false,
+            has_ended: false,
+            is_broken: false,
+        }
+    }
+
+    pub(super) fn note_event(&mut self, readable: bool, writable: bool) {
+        self.may_read |= readable;
+        self.may_write |= writable;
+    }
+
+    /// How many bytes of replies wait for the client.
+    pub(super) fn waiting(&self) -> usize {
+        self.out.len() - self.written
+    }
+
+    /// Whether requests are read and run.
+    pub(super) fn takes_requests(&self) -> bool {
+        !self.is_broken && !self.session.is_closing && self.waiting() < MOST_WAITING
+    }
+
+    /// Whether bytes wait: a part of a request, or requests.
+    pub(super) fn has_input(&self) -> bool {
+        self.filled > 0
+    }
+
+    /// Whether requests may wait that were not run.
+    pub(super) fn has_unparsed(&self) -> bool {
+        self.may_have_requests && self.filled > 0
+    }
+
+    /// Reads what the socket has, up to a limit. Takes a buffer from `spare` if it has none.
+    pub(super) fn fill(&mut self, spare: &mut Vec<Vec<u8>>, most: usize) {
+        if !self.may_read || self.has_ended || self.is_broken {
+            return;
+        }
+        if self.input.is_empty() {
+            self.input = spare.pop().unwrap_or_else(|| vec![0; READ]);
+        }
+        if self.filled == self.input.len() {
+            if self.filled >= most {
+                self.is_broken = true;
+                return;
+            }
+            self.input.resize(2 * self.filled, 0);
+        }
+        match self.stream.read(&mut self.input[self.filled..]) {
+            Ok(0) => self.has_ended = true,
+            Ok(read) => {
+                self.filled += read;
+                // A socket that had less than was asked for is empty; it tells of more.
+                self.may_read = self.filled == self.input.len();
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.may_read = false,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => self.is_broken = true,
+        }
+    }
+
+    /// Finds the next request; its arguments are appended to `found`.
+    pub(super) fn parse(
+        &mut self,
+        max_bulk: usize,
+        found: &mut Vec<Span>,
+    ) -> Result<bool, Malformed> {
+        let is_authenticated = self.session.is_authenticated;
+        let limits = Limits { bulk: max_bulk, is_authenticated };
+        self.parser.parse(&mut self.input[..self.filled], limits, found)
+    }
+
+    pub(super) fn position(&self) -> usize {
+        self.parser.position()
+    }
+
+    /// Takes away the requests in front of an offset; `is_last`: all that were parsed were run.
+    pub(super) fn consume(&mut self, end: usize, is_last: bool, spare: &mut Vec<Vec<u8>>) {
+        if is_last {
+            self.parser.shift(end);
+        } else {
+            self.parser.restart(0);
+        }
+        self.input.copy_within(end..self.filled, 0);
+        self.filled -= end;
+        if self.filled == 0 {
+            let buffer = std::mem::take(&mut self.input);
+            if buffer.len() == READ && spare.len() < 64 {
+                spare.push(buffer);
+            }
+        }
+    }
+
+    /// Forgets all bytes that were read.
+    pub(super) fn discard_input(&mut self) {
+        self.input = Vec::new();
+        self.filled = 0;
+        self.parser.restart(0);
+        self.has_ended = true;
+    }
+
+    /// Writes what the socket takes.
+    pub(super) fn flush(&mut self) {
+        while self.may_write && self.waiting() > 0 && !self.is_broken {
+            match self.stream.write(&self.out[self.written..]) {
+                Ok(0) => self.is_broken = true,
+                Ok(written) => self.written += written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.may_write = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.is_broken = true,
+            }
+        }
+        if self.waiting() == 0 {
+            self.out.clear();
+            self.written = 0;
+            if self.out.capacity() > READ {
+                self.out = Vec::new();
+            }
+        }
+    }
+
+    /// Whether the connection is done.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_broken || self.waiting() == 0 && (self.session.is_closing || self.has_ended)
+    }
+
+    pub(super) fn close(&mut self, registry: &Registry) {
+        // It is closed when it is dropped, registered or not.
+        let _ = self.stream.deregister(registry);
+    }
+}

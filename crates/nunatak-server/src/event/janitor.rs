@@ -1,0 +1,72 @@
+//! The thread that serves nobody: it removes expired keys and makes backups.
+
+use crate::shared::{Shared, now};
+use crate::store::record::Record;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// How often the thread wakes up.
+const PERIOD: Duration = Duration::from_millis(100);
+/// How long it looks for expired keys then; longer if a tenth of the keys that it sees has expired.
+const LOOK: Duration = Duration::from_millis(5);
+const LONG_LOOK: Duration = Duration::from_millis(50);
+
+/// Where the walk over all keys goes on.
+#[derive(Debug, Default)]
+struct Walk {
+    db: usize,
+    part: usize,
+}
+
+/// Works until the server is stopped.
+pub(crate) fn run(shared: &Shared) {
+    let mut walk = Walk::default();
+    while !shared.is_stopping() {
+        std::thread::sleep(PERIOD);
+        shared.run_backup();
+        let (begin, mut seen, mut expired, mut ends) = (Instant::now(), 1, 0, 0);
+        // At most once around.
+        while ends <= shared.store.spaces().len() {
+            let (looked, removed, is_end) = walk.step(shared);
+            (seen, expired) = (seen + looked, expired + removed);
+            ends += usize::from(is_end);
+            let limit = if expired * 10 > seen { LONG_LOOK } else { LOOK };
+            if begin.elapsed() > limit {
+                break;
+            }
+        }
+    }
+}
+
+impl Walk {
+    /// Removes the expired keys of one part. Returns how many keys it saw, how many it removed, and
+    /// whether a database has ended.
+    fn step(&mut self, shared: &Shared) -> (usize, usize, bool) {
+        let (store, now) = (&shared.store, now().as_millis() as u64);
+        let (db, mut seen, mut expired) = (self.db, 0, Vec::new());
+        let has_expired = |record: &[u8]| {
+            Record::read_any(record).is_some() && Record::read(record, now).is_none()
+        };
+        let are_more = store.may_expire(db)
+            && store.space(db).read(|guard| {
+                guard.read_part(self.part, &mut |_, key, record| {
+                    seen += 1;
+                    if has_expired(record) {
+                        expired.push(key.to_vec());
+                    }
+                })
+            });
+        let mut removed = 0;
+        for key in &expired {
+            // A file that refuses the change keeps the key; readers see that it has expired.
+            removed += usize::from(store.remove_if(db, key, has_expired).unwrap_or(false));
+        }
+        store.expired.fetch_add(removed as u64, Relaxed);
+        if are_more {
+            self.part += 1;
+        } else {
+            (self.db, self.part) = ((db + 1) % store.spaces().len(), 0);
+        }
+        (seen, removed, !are_more)
+    }
+}

@@ -1,0 +1,6 @@
+//! Threads: each has its connections, and runs their commands in batches.
+
+mod batch;
+mod connection;
+pub(crate) mod janitor;
+pub(crate) mod worker;

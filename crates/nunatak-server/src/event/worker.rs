@@ -1,0 +1,283 @@
+//! A thread that serves connections.
+
+use super::batch::Batch;
+use super::connection::{Connection, Stream};
+use crate::commands::forget_watches;
+use crate::protocol::reply::Reply;
+use crate::session::Session;
+use crate::shared::{Shared, now};
+use mio::net::{TcpListener, UnixListener};
+use mio::{Events, Interest, Poll, Token, Waker};
+use parking_lot::Mutex;
+use slab::Slab;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+const WAKER: Token = Token(usize::MAX);
+const TCP: Token = Token(usize::MAX - 1);
+const UNIX: Token = Token(usize::MAX - 2);
+
+/// How long a thread sleeps if nothing happens.
+const SLEEP: Duration = Duration::from_millis(500);
+
+/// How other threads give a thread connections.
+#[derive(Debug, Clone)]
+pub(crate) struct Inbox {
+    streams: Arc<Mutex<Vec<Stream>>>,
+    waker: Arc<Waker>,
+}
+
+/// The sockets that clients connect to.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    pub(crate) tcp: TcpListener,
+    pub(crate) unix: Option<UnixListener>,
+}
+
+/// A thread's connections.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    poll: Poll,
+    inbox: Inbox,
+    listeners: Option<Listeners>,
+    /// All threads' inboxes, if this one accepts connections.
+    others: Vec<Inbox>,
+    next: usize,
+    connections: Slab<Connection>,
+    /// Connections to look at.
+    listed: Vec<usize>,
+    batch: Batch,
+    spare: Vec<Vec<u8>>,
+    last_look: u64,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        shared.wakers.lock().push(Arc::clone(&waker));
+        let inbox = Inbox { streams: Arc::default(), waker };
+        Ok(Self {
+            shared,
+            poll,
+            inbox,
+            listeners: None,
+            others: Vec::new(),
+            next: 0,
+            connections: Slab::new(),
+            listed: Vec::new(),
+            batch: Batch::default(),
+            spare: Vec::new(),
+            last_look: 0,
+        })
+    }
+
+    pub(crate) fn inbox(&self) -> Inbox {
+        self.inbox.clone()
+    }
+
+    /// Makes this thread accept connections, for all.
+    pub(crate) fn listen(
+        &mut self,
+        mut listeners: Listeners,
+        inboxes: Vec<Inbox>,
+    ) -> io::Result<()> {
+        let registry = self.poll.registry();
+        registry.register(&mut listeners.tcp, TCP, Interest::READABLE)?;
+        if let Some(unix) = &mut listeners.unix {
+            registry.register(unix, UNIX, Interest::READABLE)?;
+        }
+        (self.listeners, self.others) = (Some(listeners), inboxes);
+        Ok(())
+    }
+
+    /// Serves until the server is stopped.
+    pub(crate) fn run(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(1024);
+        loop {
+            let timeout = if self.listed.is_empty() { SLEEP } else { Duration::ZERO };
+            match self.poll.poll(&mut events, Some(timeout)) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            for event in &events {
+                match event.token() {
+                    WAKER => self.take_in(),
+                    TCP | UNIX => self.accept(),
+                    Token(index) => {
+                        if let Some(connection) = self.connections.get_mut(index) {
+                            connection.note_event(event.is_readable(), event.is_writable());
+                            list(&mut self.listed, index, connection);
+                        }
+                    }
+                }
+            }
+            if self.shared.is_stopping() {
+                self.connections.iter_mut().for_each(|(_, connection)| connection.flush());
+                return Ok(());
+            }
+            self.serve();
+        }
+    }
+
+    /// Accepts connections, and gives them to the threads in turn.
+    fn accept(&mut self) {
+        loop {
+            let Some(listeners) = &self.listeners else { return };
+            let accepted = match listeners.tcp.accept() {
+                Ok((stream, _)) => {
+                    // Replies of a batch are one write, which need not wait for more.
+                    let _ = stream.set_nodelay(true);
+                    Ok(Stream::Tcp(stream))
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match &listeners.unix {
+                    Some(unix) => unix.accept().map(|(stream, _)| Stream::Unix(stream)),
+                    None => return,
+                },
+                Err(error) => Err(error),
+            };
+            match accepted {
+                Ok(stream) => self.give(stream),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    // Too many files are open, for instance. The next event tries again.
+                    eprintln!("nunatak-server: a connection was not accepted: {error}");
+                    std::thread::sleep(Duration::from_millis(10));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn give(&mut self, mut stream: Stream) {
+        let shared = &self.shared;
+        shared.counters.connections.fetch_add(1, Relaxed);
+        if shared.clients.fetch_add(1, Relaxed) >= shared.settings.max_clients.load(Relaxed) {
+            shared.clients.fetch_sub(1, Relaxed);
+            shared.counters.rejected.fetch_add(1, Relaxed);
+            // It is closed in any case.
+            let _ = stream.write(b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        self.next = (self.next + 1) % self.others.len().max(1);
+        if let Some(inbox) = self.others.get(self.next) {
+            inbox.streams.lock().push(stream);
+            // A thread that can't be woken looks at its inbox when it wakes up by itself.
+            let _ = inbox.waker.wake();
+        }
+    }
+
+    /// Takes in the connections that this thread was given.
+    fn take_in(&mut self) {
+        let streams = std::mem::take(&mut *self.inbox.streams.lock());
+        for mut stream in streams {
+            let (shared, entry) = (&self.shared, self.connections.vacant_entry());
+            if stream.register(self.poll.registry(), Token(entry.key())).is_err() {
+                shared.clients.fetch_sub(1, Relaxed);
+                continue;
+            }
+            let is_authenticated = shared.settings.password().is_empty();
+            let (id, address) = (shared.next_client(), stream.address());
+            let session = Session::new(id, address, is_authenticated, now().as_secs());
+            let index = entry.key();
+            list(&mut self.listed, index, entry.insert(Connection::new(stream, session)));
+        }
+    }
+
+    /// Looks at all listed connections once.
+    fn serve(&mut self) {
+        let now = now();
+        let Self { shared, connections, listed, batch, spare, .. } = self;
+        let settings = &shared.settings;
+        let max_bulk = settings.max_bulk.load(Relaxed);
+        let looked_at = std::mem::take(listed);
+        for &index in &looked_at {
+            let Some(connection) = connections.get_mut(index) else { continue };
+            connection.is_listed = false;
+            connection.last_used = now.as_secs();
+            connection.flush();
+            if connection.takes_requests() {
+                connection.fill(spare, settings.query_buffer_limit);
+                if connection.has_input() {
+                    batch.gather(index, connection, max_bulk);
+                }
+            }
+        }
+        if !batch.is_empty() {
+            batch.run(shared, connections, now.as_millis() as u64);
+            if batch.is_changed()
+                && settings.syncs()
+                && let Err(error) = shared.store.sync()
+            {
+                eprintln!("nunatak-server: changes are not durable: {error}");
+                batch.refuse(connections);
+            }
+            batch.finish(connections, spare);
+            let counters = &shared.counters;
+            counters.commands.fetch_add(std::mem::take(&mut batch.commands), Relaxed);
+            counters.hits.fetch_add(std::mem::take(&mut batch.hits), Relaxed);
+            counters.misses.fetch_add(std::mem::take(&mut batch.misses), Relaxed);
+        }
+        for &index in &looked_at {
+            self.settle(index);
+        }
+        // The list's memory is used again.
+        if self.listed.is_empty() {
+            self.listed = looked_at;
+            self.listed.clear();
+        }
+        self.close_idle(now.as_secs());
+    }
+
+    /// Writes a connection's replies; closes it, or lists it if there is more to do at once.
+    fn settle(&mut self, index: usize) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if connection.takes_requests()
+            && let Some(malformed) = connection.session.malformed.take()
+        {
+            let mut reply = Reply { out: &mut connection.out, is_resp3: false };
+            reply.error(&format!("ERR {malformed}"));
+            connection.session.is_closing = true;
+            connection.discard_input();
+        }
+        connection.flush();
+        let has_more = connection.may_read && !connection.has_ended || connection.has_unparsed();
+        if connection.is_done() && !(connection.takes_requests() && connection.has_unparsed()) {
+            let mut connection = self.connections.remove(index);
+            connection.close(self.poll.registry());
+            forget_watches(&mut connection.session, &self.shared.store);
+            self.shared.clients.fetch_sub(1, Relaxed);
+        } else if connection.takes_requests() && has_more {
+            list(&mut self.listed, index, connection);
+        }
+    }
+
+    /// Closes connections that nobody has used for long; looks once a second.
+    fn close_idle(&mut self, now: u64) {
+        let timeout = self.shared.settings.timeout.load(Relaxed) as u64;
+        if timeout == 0 || self.last_look == now {
+            return;
+        }
+        self.last_look = now;
+        let is_idle = |connection: &Connection| now.saturating_sub(connection.last_used) > timeout;
+        let idle: Vec<usize> =
+            self.connections.iter().filter(|it| is_idle(it.1)).map(|(index, _)| index).collect();
+        for index in idle {
+            self.connections[index].is_broken = true;
+            self.settle(index);
+        }
+    }
+}
+
+/// Puts a connection on the list, once.
+fn list(listed: &mut Vec<usize>, index: usize, connection: &mut Connection) {
+    if !connection.is_listed {
+        connection.is_listed = true;
+        listed.push(index);
+    }
+}

@@ -1,0 +1,111 @@
+//! The text of `INFO`, with the names that dashboards read.
+
+use crate::protocol::request::Args;
+use crate::shared::Shared;
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering::Relaxed;
+
+fn human(bytes: usize) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "K", "M", "G", "T"] {
+        if value < 1024.0 || unit == "T" {
+            return if unit == "B" { format!("{bytes}B") } else { format!("{value:.2}{unit}") };
+        }
+        value /= 1024.0;
+    }
+    unreachable!("the last unit returns")
+}
+
+/// Returns the resident bytes of the process, as the system tells.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size()
+}
+
+/// Writes the sections that are asked for: all, if none is.
+pub(crate) fn text(shared: &Shared, now: u64, args: Args<'_>) -> String {
+    let everything = ["all", "everything", "default"];
+    let is_asked = |name: &str| {
+        args.len() == 1
+            || (1..args.len())
+                .any(|at| args.is(at, name) || everything.iter().any(|word| args.is(at, word)))
+    };
+    let mut text = String::new();
+    let mut section = |name: &str, fields: &dyn Fn() -> Vec<(&'static str, String)>| {
+        if is_asked(name) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            // Writing to a string does not fail.
+            let _ = write!(text, "# {name}\r\n");
+            for (field, value) in fields() {
+                let _ = write!(text, "{field}:{value}\r\n");
+            }
+        }
+    };
+    let (settings, counters) = (&shared.settings, &shared.counters);
+    let uptime = (now / 1000).saturating_sub(shared.started);
+    section("Server", &|| {
+        vec![
+            ("redis_version", crate::REDIS_VERSION.into()),
+            ("nunatak_version", env!("CARGO_PKG_VERSION").into()),
+            ("redis_mode", "standalone".into()),
+            ("os", std::env::consts::OS.into()),
+            ("arch_bits", "64".into()),
+            ("process_id", std::process::id().to_string()),
+            ("tcp_port", settings.port.to_string()),
+            ("uptime_in_seconds", uptime.to_string()),
+            ("uptime_in_days", (uptime / 86_400).to_string()),
+            ("io_threads_active", settings.threads.to_string()),
+        ]
+    });
+    section("Clients", &|| {
+        vec![
+            ("connected_clients", shared.clients.load(Relaxed).to_string()),
+            ("maxclients", settings.max_clients.load(Relaxed).to_string()),
+            ("blocked_clients", "0".into()),
+        ]
+    });
+    section("Memory", &|| {
+        let (used, most) = (shared.store.memory(), settings.max_memory.load(Relaxed));
+        vec![
+            ("used_memory", used.to_string()),
+            ("used_memory_human", human(used)),
+            ("used_memory_rss", resident().to_string()),
+            ("used_memory_rss_human", human(resident())),
+            ("maxmemory", most.to_string()),
+            ("maxmemory_human", human(most)),
+            ("maxmemory_policy", settings.policy().name().into()),
+        ]
+    });
+    section("Persistence", &|| {
+        vec![
+            ("loading", "0".into()),
+            ("rdb_bgsave_in_progress", u8::from(shared.is_saving()).to_string()),
+            ("rdb_last_save_time", shared.last_save().to_string()),
+            ("aof_enabled", u8::from(settings.file.is_some()).to_string()),
+        ]
+    });
+    section("Stats", &|| {
+        vec![
+            ("total_connections_received", counters.connections.load(Relaxed).to_string()),
+            ("total_commands_processed", counters.commands.load(Relaxed).to_string()),
+            ("rejected_connections", counters.rejected.load(Relaxed).to_string()),
+            ("expired_keys", shared.store.expired.load(Relaxed).to_string()),
+            ("evicted_keys", counters.evicted.load(Relaxed).to_string()),
+            ("keyspace_hits", counters.hits.load(Relaxed).to_string()),
+            ("keyspace_misses", counters.misses.load(Relaxed).to_string()),
+            ("total_error_replies", "0".into()),
+        ]
+    });
+    section("Replication", &|| vec![("role", "master".into()), ("connected_slaves", "0".into())]);
+    section("Cluster", &|| vec![("cluster_enabled", "0".into())]);
+    section("Keyspace", &|| Vec::new());
+    if is_asked("Keyspace") {
+        for (db, space) in shared.store.spaces().iter().enumerate().filter(|it| it.1.len() > 0) {
+            let _ = write!(text, "db{db}:keys={},expires=0,avg_ttl=0\r\n", space.len());
+        }
+    }
+    text
+}

@@ -1,0 +1,146 @@
+//! Numbers as Redis reads and writes them.
+
+/// Parses an integer in the one form that it has: no plus sign, no leading zeros, no spaces.
+pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    match digits {
+        [b'0'] if !is_negative => return Some(0),
+        [b'1'..=b'9', ..] if digits.len() <= 19 => {}
+        _ => return None,
+    }
+    let mut value: u64 = 0;
+    for digit in digits {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    match is_negative {
+        true => 0_i64.checked_sub_unsigned(value),
+        false => i64::try_from(value).ok(),
+    }
+}
+
+/// Parses a cursor.
+pub(crate) fn parse_u64(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Parses a number with a fraction.
+pub(crate) fn parse_float(text: &[u8]) -> Option<f64> {
+    let is_spaced = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_whitespace);
+    if is_spaced(text.first()) || is_spaced(text.last()) {
+        return None;
+    }
+    let text = std::str::from_utf8(text).ok()?;
+    text.parse::<f64>().ok().filter(|value| !value.is_nan())
+}
+
+/// The digits behind the point that sums keep.
+const FRACTION: usize = 17;
+
+/// Parses a number of few digits as a multiple of 10^-17.
+fn parse_decimal(text: &[u8]) -> Option<i128> {
+    let (is_negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    let mut parts = digits.split(|&byte| byte == b'.');
+    let (whole, fraction) = (parts.next()?, parts.next().unwrap_or(b""));
+    if parts.next().is_some() || whole.len() > 17 || fraction.len() > FRACTION {
+        return None;
+    }
+    if whole.len() + fraction.len() == 0 {
+        return None;
+    }
+    let zeros = std::iter::repeat_n(&b'0', FRACTION - fraction.len());
+    let mut value: i128 = 0;
+    for digit in whole.iter().chain(fraction).chain(zeros) {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        value = value * 10 + i128::from(digit - b'0');
+    }
+    Some(if is_negative { -value } else { value })
+}
+
+/// Writes a number without an exponent, and without zeros at the end of its fraction.
+pub(crate) fn write_float(value: f64) -> String {
+    let mut text = format!("{value:.FRACTION$}");
+    // The shortest form that means the number, if it has few digits.
+    let short = format!("{value}");
+    if short.len() < text.len() {
+        text = short;
+    }
+    trim(text)
+}
+
+fn trim(mut text: String) -> String {
+    if text.contains('.') {
+        text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
+    }
+    if text == "-0" { "0".into() } else { text }
+}
+
+/// Adds two numbers, in decimal digits where they suffice, and returns the sum's text; `None` if the sum
+/// is not finite.
+pub(crate) fn add_floats(left: &[u8], right: &[u8]) -> Option<String> {
+    if let (Some(left), Some(right)) = (parse_decimal(left), parse_decimal(right)) {
+        let sum = left + right;
+        let digits = format!("{:0>width$}", sum.unsigned_abs(), width = FRACTION + 1);
+        let (whole, fraction) = digits.split_at(digits.len() - FRACTION);
+        let sign = if sum < 0 { "-" } else { "" };
+        return Some(trim(format!("{sign}{whole}.{fraction}")));
+    }
+    let sum = parse_float(left)? + parse_float(right)?;
+    sum.is_finite().then(|| write_float(sum))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_have_one_form() {
+        for (text, value) in [
+            ("0", Some(0)),
+            ("-1", Some(-1)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("-9223372036854775809", None),
+            ("18446744073709551616", None),
+            ("01", None),
+            ("+1", None),
+            ("-0", None),
+            ("", None),
+            ("-", None),
+            (" 1", None),
+            ("1a", None),
+        ] {
+            assert_eq!(parse_i64(text.as_bytes()), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn sums_have_few_digits() {
+        for (left, right, sum) in [
+            ("10.50", "0.1", "10.6"),
+            ("0.1", "0.2", "0.3"),
+            ("5.0e3", "2.0e2", "5200"),
+            ("10.6", "-5", "5.6"),
+            ("1", "-1", "0"),
+            ("-0.5", "0.25", "-0.25"),
+            ("3", "1.5", "4.5"),
+        ] {
+            assert_eq!(add_floats(left.as_bytes(), right.as_bytes()).as_deref(), Some(sum));
+        }
+        assert_eq!(add_floats(b"1e308", b"1e308"), None);
+        assert_eq!(add_floats(b"1 ", b"1"), None);
+    }
+}

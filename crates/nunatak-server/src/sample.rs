@@ -1,0 +1,57 @@
+//! Random keys: for `RANDOMKEY`, and for those that make room.
+
+use crate::store::space::Space;
+use foldhash::fast::RandomState;
+use std::hash::BuildHasher;
+
+/// Returns a random number below `end`.
+pub(crate) fn random_below(end: usize) -> usize {
+    // A new state is seeded at random; that is enough for picks.
+    let word = RandomState::default().hash_one(0_u64);
+    ((u128::from(word) * end.max(1) as u128) >> 64) as usize
+}
+
+/// The logarithm of the most parts that a map has.
+const MOST_PARTS: u32 = 20;
+
+/// How many parts a map has: a power of two.
+fn parts(space: &Space) -> usize {
+    // A map answers for a part that it has not, without reading anything.
+    let has_more = |part| space.read(|guard| guard.read_part(part, &mut |_, _, _| {}));
+    let log = (0..MOST_PARTS).rev().find(|log| has_more((1 << log) - 1));
+    log.map_or(1, |log| 2 << log)
+}
+
+/// Calls `found` with the keys of random parts of a map, until it returns false or all parts were
+/// looked at.
+pub(crate) fn for_random_keys(space: &Space, mut found: impl FnMut(&[u8], &[u8]) -> bool) {
+    let parts = parts(space);
+    let first = random_below(parts);
+    for step in 0..parts {
+        let mut goes_on = true;
+        space.read(|guard| {
+            guard.read_part((first + step) % parts, &mut |_, key, record| {
+                goes_on = goes_on && found(key, record);
+            })
+        });
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+/// Returns a random key whose record is accepted.
+pub(crate) fn random_key(space: &Space, accept: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+    let (mut chosen, mut seen) = (None, 0);
+    for_random_keys(space, |key, record| {
+        if accept(record) {
+            seen += 1;
+            // Each of a part's first keys is chosen with the same probability.
+            if random_below(seen) == 0 {
+                chosen = Some(key.to_vec());
+            }
+        }
+        seen < 64
+    });
+    chosen
+}

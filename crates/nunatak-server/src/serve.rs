@@ -1,0 +1,275 @@
+//! Servers: made of a configuration, run until they are stopped.
+
+use crate::config::{Config, Durability, Settings};
+use crate::event::janitor;
+use crate::event::worker::{Listeners, Worker};
+use crate::shared::Shared;
+use crate::store::Store;
+use crate::store::space::Space;
+use clap::Parser;
+use mio::net::{TcpListener, UnixListener};
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io, thread};
+
+/// Why a server can't be made, or has ended.
+///
+/// ```
+/// use clap::Parser;
+/// use nunatak_server::{Config, Server};
+/// let config = Config::parse_from(["", "--bind=0.0.0.0", "--port=0"]);
+/// let error = Server::bind(config).unwrap_err();
+/// assert!(error.to_string().contains("--requirepass"));
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The address to listen on is none.
+    Address(String),
+    /// The address is reached by other machines, and there is no password.
+    Unprotected(IpAddr),
+    /// The system refused something.
+    Io(&'static str, io::Error),
+    /// The file with the data can't be opened.
+    Data(PathBuf, nunatak::Error),
+    /// Files of maps need Linux.
+    NoFiles,
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(text) => write!(f, "`{text}` is no address of this machine"),
+            Self::Unprotected(address) => {
+                write!(f, "other machines reach {address}: set a password with --requirepass first")
+            }
+            Self::Io(what, error) => write!(f, "{what}: {error}"),
+            Self::Data(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::NoFiles => write!(f, "--file needs Linux"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+/// A server that listens.
+///
+/// See [the crate](crate) for an example.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    workers: Vec<Worker>,
+    address: SocketAddr,
+    pins: bool,
+    unix: Option<PathBuf>,
+}
+
+/// Stops a server.
+///
+/// ```
+/// use clap::Parser;
+/// use nunatak_server::{Config, Server};
+/// let server = Server::bind(Config::parse_from(["", "--port=0", "--threads=1"]))?;
+/// server.stopper().stop();
+/// server.run()?; // returns at once
+/// # Ok::<(), nunatak_server::ServeError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Stopper {
+    shared: Arc<Shared>,
+}
+
+impl Stopper {
+    /// Makes [`Server::run`] return, after the commands that are being run.
+    ///
+    /// See [`Stopper`] for an example.
+    pub fn stop(&self) {
+        self.shared.stop();
+    }
+}
+
+fn io_error(what: &'static str) -> impl Fn(io::Error) -> ServeError {
+    move |error| ServeError::Io(what, error)
+}
+
+/// Opens the data.
+fn open(config: &Config) -> Result<Vec<Space>, ServeError> {
+    let Some(path) = &config.file else {
+        return Ok((0..config.databases).map(|_| Space::in_ram()).collect());
+    };
+    #[cfg(target_os = "linux")]
+    {
+        let every = (config.durability == Durability::Everysec).then_some(Duration::from_secs(1));
+        let space = Space::in_file(path, every);
+        Ok(vec![space.map_err(|error| ServeError::Data(path.clone(), error))?])
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (path, Durability::Everysec, Duration::ZERO);
+        Err(ServeError::NoFiles)
+    }
+}
+
+impl Server {
+    /// Opens the data and listens. Clients that connect wait for [`run`](Self::run).
+    ///
+    /// # Errors
+    /// If the address is taken, other machines could reach it without a password, or the file can't be
+    /// opened.
+    ///
+    /// See [the crate](crate) for an example.
+    pub fn bind(config: Config) -> Result<Self, ServeError> {
+        let ip: IpAddr = match config.bind.as_str() {
+            "localhost" => IpAddr::from([127, 0, 0, 1]),
+            text => text.parse().map_err(|_| ServeError::Address(text.into()))?,
+        };
+        if !ip.is_loopback() && config.requirepass.is_empty() {
+            return Err(ServeError::Unprotected(ip));
+        }
+        let tcp = TcpListener::bind(SocketAddr::new(ip, config.port))
+            .map_err(io_error("can't listen on the port"))?;
+        let address = tcp.local_addr().map_err(io_error("the socket has no address"))?;
+        let unix = config.unixsocket.as_ref().map(UnixListener::bind).transpose();
+        let unix = unix.map_err(io_error("can't listen on the Unix socket"))?;
+        let spaces = open(&config)?;
+        let threads = match config.threads {
+            Some(threads) => threads,
+            None => thread::available_parallelism().map_or(1, usize::from),
+        };
+        let settings = Settings::new(&config, address.port(), threads, spaces.len());
+        let seed = crate::sample::random_below(usize::MAX) as u64;
+        let shared = Arc::new(Shared::new(Store::new(spaces, seed), settings));
+        let workers: io::Result<Vec<Worker>> =
+            (0..threads).map(|_| Worker::new(Arc::clone(&shared))).collect();
+        let mut workers = workers.map_err(io_error("can't make a thread's poll"))?;
+        let inboxes = workers.iter().map(Worker::inbox).collect();
+        workers[0]
+            .listen(Listeners { tcp, unix }, inboxes)
+            .map_err(io_error("can't wait for connections"))?;
+        Ok(Self { shared, workers, address, pins: config.pin, unix: config.unixsocket })
+    }
+
+    /// Returns the address that clients connect to.
+    ///
+    /// See [the crate](crate) for an example.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns what stops this server.
+    ///
+    /// See [`Stopper`] for an example.
+    pub fn stopper(&self) -> Stopper {
+        Stopper { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Serves until the server is stopped. Then all changes are made durable, if there is a file.
+    ///
+    /// # Errors
+    /// If the system refuses to wait for events, or the last sync fails.
+    ///
+    /// See [the crate](crate) for an example.
+    pub fn run(self) -> Result<(), ServeError> {
+        let Self { shared, workers, pins, unix, .. } = self;
+        let served = thread::scope(|scope| {
+            let janitor = scope.spawn(|| janitor::run(&shared));
+            let cores = core_affinity::get_core_ids().unwrap_or_default();
+            let serve = |(number, mut worker): (usize, Worker)| {
+                let core = cores.get(number % cores.len().max(1)).copied().filter(|_| pins);
+                let shared = &shared;
+                scope.spawn(move || {
+                    if let Some(core) = core {
+                        core_affinity::set_for_current(core);
+                    }
+                    let served = worker.run();
+                    shared.stop();
+                    served
+                })
+            };
+            let threads: Vec<_> = workers.into_iter().enumerate().map(serve).collect();
+            let mut served = Ok(());
+            for thread in threads {
+                match thread.join() {
+                    Ok(result) => served = served.and(result),
+                    Err(panic) => {
+                        shared.stop();
+                        std::panic::resume_unwind(panic);
+                    }
+                }
+            }
+            // It only ends.
+            let _ = janitor.join();
+            served
+        });
+        if let Some(path) = unix {
+            // Somebody may have removed it.
+            let _ = std::fs::remove_file(path);
+        }
+        served.map_err(io_error("can't wait for events"))?;
+        let file = shared.settings.file.clone().unwrap_or_default();
+        shared.store.sync().map_err(|error| ServeError::Data(file, error))
+    }
+}
+
+/// Runs a server as the command does: with options of the command line, the environment and the file
+/// that `--config` names. Ends when the process gets SIGINT or SIGTERM.
+///
+/// ```no_run
+/// std::process::exit(match nunatak_server::main(["nunatak-server".into()]) {
+///     code if code == std::process::ExitCode::SUCCESS => 0,
+///     _ => 1,
+/// });
+/// ```
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match run(args.into_iter().collect()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("nunatak-server: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Replaces `--config FILE` by the options in the file, which the other ones outweigh.
+fn with_file(args: Vec<OsString>) -> Result<Vec<OsString>, Box<dyn std::error::Error>> {
+    let Some(at) = args.iter().position(|arg| arg == "--config") else { return Ok(args) };
+    let path = args.get(at + 1).ok_or("--config needs the name of a file")?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("{}: {error}", path.to_string_lossy()))?;
+    let flags =
+        Config::flags_of(&text).map_err(|error| format!("{}: {error}", path.to_string_lossy()))?;
+    let is_given = |flag: &str| {
+        let name = flag.split('=').next().unwrap_or(flag);
+        args.iter().any(|arg| arg.to_string_lossy().split('=').next() == Some(name))
+    };
+    let mut all = vec![args[0].clone()];
+    all.extend(flags.into_iter().filter(|flag| !is_given(flag)).map(OsString::from));
+    all.extend(
+        args.iter()
+            .enumerate()
+            .skip(1)
+            .filter(|(i, _)| *i != at && *i != at + 1)
+            .map(|it| it.1.clone()),
+    );
+    Ok(all)
+}
+
+fn run(args: Vec<OsString>) -> Result<(), Box<dyn std::error::Error>> {
+    let config = Config::parse_from(with_file(args)?);
+    let server = Server::bind(config)?;
+    let stopper = server.stopper();
+    let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+    let mut signals = signal_hook::iterator::Signals::new(signals)?;
+    thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            stopper.stop();
+        }
+    });
+    eprintln!("nunatak-server: ready at {}", server.address());
+    server.run()?;
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! Sessions: what the server knows of a connection beside its bytes.
+
+use crate::protocol::request::{Malformed, Span};
+use crate::store::watch::Watch;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A command that waits for `EXEC`.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) spans: Vec<Span>,
+}
+
+/// A transaction that was begun.
+#[derive(Debug, Default)]
+pub(crate) struct Multi {
+    pub(crate) queue: Vec<Queued>,
+    /// Whether a command could not be queued, so that `EXEC` fails.
+    pub(crate) is_aborted: bool,
+}
+
+/// The state of a connection.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: u64,
+    pub(crate) address: String,
+    pub(crate) name: String,
+    pub(crate) db: usize,
+    pub(crate) is_resp3: bool,
+    pub(crate) is_authenticated: bool,
+    pub(crate) multi: Option<Multi>,
+    pub(crate) watches: Vec<Watch>,
+    /// Whether a watched key was changed.
+    pub(crate) is_touched: Arc<AtomicBool>,
+    /// What the connection has sent that is no request, behind all requests that wait.
+    pub(crate) malformed: Option<Malformed>,
+    /// Whether the connection is closed after its replies.
+    pub(crate) is_closing: bool,
+    /// Seconds since 1970.
+    pub(crate) created: u64,
+}
+
+impl Session {
+    pub(crate) fn new(id: u64, address: String, is_authenticated: bool, created: u64) -> Self {
+        Self {
+            id,
+            address,
+            name: String::new(),
+            db: 0,
+            is_resp3: false,
+            is_authenticated,
+            multi: None,
+            watches: Vec::new(),
+            is_touched: Arc::default(),
+            malformed: None,
+            is_closing: false,
+            created,
+        }
+    }
+
+    /// Whether commands run at once, without checks of the session.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.is_authenticated && self.multi.is_none()
+    }
+
+    /// Whether a watched key was changed.
+    pub(crate) fn is_touched(&self) -> bool {
+        self.is_touched.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,231 @@
+//! What all threads of a server share.
+
+use crate::config::{Policy, Settings};
+use crate::sample::{for_random_keys, random_below};
+use crate::store::Store;
+use crate::store::record::Record;
+use parking_lot::Mutex;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Returns the time since 1970.
+pub(crate) fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Counts of what has happened. Threads add to them once for each batch.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) connections: AtomicU64,
+    pub(crate) rejected: AtomicU64,
+    pub(crate) commands: AtomicU64,
+    pub(crate) hits: AtomicU64,
+    pub(crate) misses: AtomicU64,
+    pub(crate) evicted: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn reset(&self) {
+        let Self { connections, rejected, commands, hits, misses, evicted } = self;
+        for counter in [connections, rejected, commands, hits, misses, evicted] {
+            counter.store(0, Relaxed);
+        }
+    }
+}
+
+/// Why data was not saved.
+#[derive(Debug)]
+pub(crate) enum SaveError {
+    /// The server has no file.
+    NoFile,
+    /// A backup is being made.
+    IsSaving,
+    Failed(nunatak::Error),
+}
+
+impl fmt::Display for SaveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFile => write!(f, "the data is in memory only: start with --file"),
+            Self::IsSaving => write!(f, "Background save already in progress"),
+            Self::Failed(error) => write!(f, "the data was not saved: {error}"),
+        }
+    }
+}
+
+/// How many changes may pass until the memory is looked at again.
+const CHANGES: usize = 32;
+/// How many keys are looked at for one that makes room.
+const SAMPLES: usize = 16;
+/// How many keys make room before a change fails.
+const MOST_EVICTED: usize = 256;
+
+/// What all threads share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) settings: Settings,
+    pub(crate) counters: Counters,
+    /// Seconds since 1970.
+    pub(crate) started: u64,
+    pub(crate) clients: AtomicUsize,
+    next_client: AtomicU64,
+    last_save: AtomicU64,
+    is_saving: AtomicBool,
+    /// The backup that waits to be made.
+    backup: Mutex<Option<PathBuf>>,
+    is_stopping: AtomicBool,
+    /// Changes since the memory was looked at.
+    changes: AtomicUsize,
+    is_full: AtomicBool,
+    /// Wakes all threads.
+    pub(crate) wakers: Mutex<Vec<Arc<mio::Waker>>>,
+}
+
+impl Shared {
+    pub(crate) fn new(store: Store, settings: Settings) -> Self {
+        let started = now().as_secs();
+        Self {
+            store,
+            settings,
+            counters: Counters::default(),
+            started,
+            clients: AtomicUsize::new(0),
+            next_client: AtomicU64::new(1),
+            last_save: AtomicU64::new(started),
+            is_saving: AtomicBool::new(false),
+            backup: Mutex::default(),
+            is_stopping: AtomicBool::new(false),
+            changes: AtomicUsize::new(0),
+            is_full: AtomicBool::new(false),
+            wakers: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn next_client(&self) -> u64 {
+        self.next_client.fetch_add(1, Relaxed)
+    }
+
+    /// Makes all threads end after what they are doing.
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Relaxed);
+        for waker in &*self.wakers.lock() {
+            // A thread that can't be woken sees the mark at its next wake-up.
+            let _ = waker.wake();
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Relaxed)
+    }
+
+    pub(crate) fn last_save(&self) -> u64 {
+        self.last_save.load(Relaxed)
+    }
+
+    pub(crate) fn is_saving(&self) -> bool {
+        self.is_saving.load(Relaxed)
+    }
+
+    /// Makes all changes durable.
+    pub(crate) fn save(&self) -> Result<(), SaveError> {
+        if self.settings.file.is_none() {
+            return Err(SaveError::NoFile);
+        }
+        self.store.sync().map_err(SaveError::Failed)?;
+        self.last_save.store(now().as_secs(), Relaxed);
+        Ok(())
+    }
+
+    /// The name of a backup: the file's, with the time.
+    fn backup_path(&self) -> Option<PathBuf> {
+        let mut name = self.settings.file.clone()?.into_os_string();
+        name.push(format!(".backup-{}", now().as_millis()));
+        Some(name.into())
+    }
+
+    /// Makes a backup, soon, in a thread that serves nobody.
+    pub(crate) fn begin_backup(&self) -> Result<(), SaveError> {
+        let path = self.backup_path().ok_or(SaveError::NoFile)?;
+        if self.is_saving.swap(true, Relaxed) {
+            return Err(SaveError::IsSaving);
+        }
+        *self.backup.lock() = Some(path);
+        Ok(())
+    }
+
+    /// Makes the backup that was begun, if any. Called by a thread that serves nobody.
+    pub(crate) fn run_backup(&self) {
+        let Some(path) = self.backup.lock().take() else { return };
+        for space in self.store.spaces() {
+            match space.backup(&path) {
+                Ok(_) => self.last_save.store(now().as_secs(), Relaxed),
+                Err(error) => eprintln!("nunatak-server: no backup at {}: {error}", path.display()),
+            }
+        }
+        self.is_saving.store(false, Relaxed);
+    }
+
+    /// Whether a change may take memory. Makes room first, if memory is full.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.settings.max_memory.load(Relaxed) == 0 || self.make_room()
+    }
+
+    fn used(&self) -> usize {
+        let spaces = self.store.spaces().iter();
+        spaces.map(|space| space.live_bytes() + space.len() * 24).sum()
+    }
+
+    #[cold]
+    fn make_room(&self) -> bool {
+        let most = self.settings.max_memory.load(Relaxed);
+        if !self.changes.fetch_add(1, Relaxed).is_multiple_of(CHANGES)
+            && !self.is_full.load(Relaxed)
+        {
+            return true;
+        }
+        let mut evicted = 0;
+        while self.used() > most && evicted < MOST_EVICTED {
+            match self.evict() {
+                0 => break,
+                count => evicted += count,
+            }
+        }
+        self.counters.evicted.fetch_add(evicted as u64, Relaxed);
+        let is_full = self.used() > most;
+        self.is_full.store(is_full, Relaxed);
+        !is_full
+    }
+
+    /// Removes some keys as the policy says, and returns how many.
+    fn evict(&self) -> usize {
+        let policy = self.settings.policy();
+        let filled: Vec<usize> =
+            (0..self.store.spaces().len()).filter(|&db| self.store.space(db).len() > 0).collect();
+        if policy == Policy::NoEviction || filled.is_empty() {
+            return 0;
+        }
+        let db = filled[random_below(filled.len())];
+        let mut victims: Vec<(u64, Vec<u8>)> = Vec::new();
+        for_random_keys(self.store.space(db), |key, record| {
+            let expiry = Record::read_any(record).and_then(|record| record.expiry);
+            if policy == Policy::AllkeysRandom || expiry.is_some() {
+                victims.push((expiry.unwrap_or(u64::MAX), key.to_vec()));
+            }
+            victims.len() < SAMPLES
+        });
+        if policy == Policy::VolatileTtl {
+            victims.sort_unstable();
+            victims.truncate(1);
+        }
+        let mut count = 0;
+        for (_, key) in victims {
+            count += usize::from(self.store.remove_if(db, &key, |_| true).unwrap_or(false));
+        }
+        count
+    }
+}

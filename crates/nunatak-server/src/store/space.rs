@@ -1,0 +1,141 @@
+//! Spaces: a map in RAM or in a file, behind one interface.
+
+#[cfg(target_os = "linux")]
+use nunatak::durable;
+use nunatak::entry::{Entries, Plain};
+use nunatak::{ByteGuard, Design, Error, MemoryUsage, TurboBlobMap};
+use std::path::Path;
+
+/// The keys of a database, with their records.
+#[derive(Debug)]
+pub(crate) enum Space {
+    Ram(Box<TurboBlobMap>),
+    #[cfg(target_os = "linux")]
+    File(Box<durable::TurboBlobMap>),
+}
+
+/// What a guard of either map does.
+pub(crate) trait Reader {
+    /// Appends the records of many keys, whose cache misses overlap.
+    fn get_many<'g>(&'g self, keys: &[&[u8]], found: &mut Vec<Option<&'g [u8]>>);
+
+    /// Passes each entry of a part to `found`, with a word that orders them. Returns whether there are
+    /// parts behind it.
+    fn read_part(&self, part: usize, found: &mut dyn FnMut(u64, &[u8], &[u8])) -> bool;
+}
+
+impl<E, D: Design> Reader for ByteGuard<'_, E, D>
+where
+    E: Entries<Naming = Plain>,
+    for<'v> E: Entries<Value<'v> = &'v [u8], Found<'v> = &'v [u8]>,
+{
+    fn get_many<'g>(&'g self, keys: &[&[u8]], found: &mut Vec<Option<&'g [u8]>>) {
+        self.get_many(keys, |_, record| found.push(record));
+    }
+
+    fn read_part(&self, part: usize, found: &mut dyn FnMut(u64, &[u8], &[u8])) -> bool {
+        self.for_each_of_part(part, |word, key, record| found(word, key, record))
+    }
+}
+
+/// Runs an expression on the map of either kind.
+macro_rules! on_map {
+    ($space:expr, $map:ident => $run:expr) => {
+        match $space {
+            Space::Ram($map) => $run,
+            #[cfg(target_os = "linux")]
+            Space::File($map) => $run,
+        }
+    };
+}
+
+impl Space {
+    /// Makes an empty space in RAM.
+    pub(crate) fn in_ram() -> Self {
+        Self::Ram(Box::default())
+    }
+
+    /// Opens a space in a file, or creates it. `interval`: how often it is synced in the background.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn in_file(
+        path: &Path,
+        interval: Option<std::time::Duration>,
+    ) -> Result<Self, Error> {
+        let durability =
+            interval.map_or(durable::Durability::Process, durable::Durability::Interval);
+        let options = durable::Options::new().durability(durability);
+        Ok(Self::File(Box::new(durable::TurboBlobMap::open_or_create_with(path, &options)?)))
+    }
+
+    /// Runs `f` under a guard.
+    #[inline(always)]
+    pub(crate) fn read<R>(&self, f: impl FnOnce(&dyn Reader) -> R) -> R {
+        on_map!(self, map => f(&map.pin()))
+    }
+
+    /// Runs `f` on the record of a key.
+    #[inline(always)]
+    pub(crate) fn get<R>(&self, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> R) -> R {
+        on_map!(self, map => f(map.pin().get(key)))
+    }
+
+    /// Stores a record.
+    #[inline(always)]
+    pub(crate) fn put(&self, key: &[u8], record: &[u8]) -> Result<bool, Error> {
+        on_map!(self, map => map.put(key, record))
+    }
+
+    /// Removes a key, and returns whether it was there.
+    pub(crate) fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        match self {
+            Self::Ram(map) => Ok(map.delete(key)),
+            #[cfg(target_os = "linux")]
+            Self::File(map) => map.delete(key),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        on_map!(self, map => map.len())
+    }
+
+    pub(crate) fn clear(&self) -> Result<(), Error> {
+        match self {
+            Self::Ram(map) => {
+                map.clear();
+                map.shrink_to_fit()
+            }
+            #[cfg(target_os = "linux")]
+            Self::File(map) => map.clear(),
+        }
+    }
+
+    pub(crate) fn memory(&self) -> MemoryUsage {
+        on_map!(self, map => map.memory_usage())
+    }
+
+    /// Returns the bytes that records take, without those that were removed.
+    pub(crate) fn live_bytes(&self) -> usize {
+        on_map!(self, map => {
+            let stats = map.blob_stats();
+            stats.placed_bytes.saturating_sub(stats.retired_bytes + stats.unsynced_bytes)
+        })
+    }
+
+    /// Makes all changes survive a power cut.
+    pub(crate) fn sync(&self) -> Result<(), Error> {
+        match self {
+            Self::Ram(_) => Ok(()),
+            #[cfg(target_os = "linux")]
+            Self::File(map) => map.sync(),
+        }
+    }
+
+    /// Copies the map to a file, as of one moment, while it is used.
+    pub(crate) fn backup(&self, path: &Path) -> Result<usize, Error> {
+        match self {
+            Self::Ram(_) => Ok(0),
+            #[cfg(target_os = "linux")]
+            Self::File(map) => map.backup(path),
+        }
+    }
+}
