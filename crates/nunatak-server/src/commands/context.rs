@@ -107,7 +107,7 @@ impl Context<'_> {
         self.head(key).is_some()
     }
 
-    /// Stores a value.
+    /// Stores a value. One that has expired already is removed.
     #[inline(always)]
     pub(crate) fn put(
         &mut self,
@@ -116,6 +116,10 @@ impl Context<'_> {
         expiry: Option<u64>,
         payload: &[u8],
     ) -> Done {
+        if expiry.is_some_and(|expiry| expiry <= self.now) {
+            self.delete(key)?;
+            return Ok(());
+        }
         Record::begin(self.scratch, kind, expiry);
         self.scratch.extend_from_slice(payload);
         self.put_scratch(key)

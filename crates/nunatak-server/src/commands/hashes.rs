@@ -236,6 +236,13 @@ pub(super) fn hscan(context: &mut Context<'_>, args: Args<'_>) -> Done {
     if parse_u64(args.at(2)).is_none() {
         return fail!("ERR invalid cursor");
     }
+    // A key that is not there has no members, whatever is asked for.
+    if context.look_at(args.at(1), Kind::Hash, |record, _| record.is_none())? {
+        context.reply.array(2);
+        context.reply.text("0");
+        context.reply.array(0);
+        return Ok(());
+    }
     let options = ScanOptions::read(args, 3, false)?;
     // All fields at once: they are one value.
     context.look_at(args.at(1), Kind::Hash, |record, reply| {

@@ -266,6 +266,13 @@ pub(super) fn sscan(context: &mut Context<'_>, args: Args<'_>) -> Done {
     if parse_u64(args.at(2)).is_none() {
         return fail!("ERR invalid cursor");
     }
+    // A key that is not there has no members, whatever is asked for.
+    if context.look_at(args.at(1), Kind::Set, |record, _| record.is_none())? {
+        context.reply.array(2);
+        context.reply.text("0");
+        context.reply.array(0);
+        return Ok(());
+    }
     let options = ScanOptions::read(args, 3, false)?;
     // All members at once: they are one value.
     context.look_at(args.at(1), Kind::Set, |record, reply| {

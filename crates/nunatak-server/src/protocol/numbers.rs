@@ -43,6 +43,11 @@ pub(crate) fn parse_float(text: &[u8]) -> Option<f64> {
 /// The digits behind the point that sums keep.
 const FRACTION: usize = 17;
 
+/// Ten to the power of `FRACTION`.
+const ONE: u128 = 100_000_000_000_000_000;
+/// The digits in front of the point of a number that is added exactly.
+const WHOLE: usize = 19;
+
 /// Parses a number of few digits as a multiple of 10^-17.
 fn parse_decimal(text: &[u8]) -> Option<i128> {
     let (is_negative, digits) = match text {
@@ -50,23 +55,42 @@ fn parse_decimal(text: &[u8]) -> Option<i128> {
         [b'+', rest @ ..] => (false, rest),
         rest => (false, rest),
     };
-    let mut parts = digits.split(|&byte| byte == b'.');
-    let (whole, fraction) = (parts.next()?, parts.next().unwrap_or(b""));
-    if parts.next().is_some() || whole.len() > 17 || fraction.len() > FRACTION {
+    let (digits, exponent) = match digits.iter().position(|byte| matches!(byte, b'e' | b'E')) {
+        Some(at) => (&digits[..at], parse_i64(&digits[at + 1..])?),
+        None => (digits, 0),
+    };
+    let point = digits.iter().position(|&byte| byte == b'.').unwrap_or(digits.len());
+    let fraction = digits.get(point + 1..).unwrap_or_default();
+    let shift = exponent.checked_add(FRACTION as i64)?.checked_sub(fraction.len() as i64)?;
+    let shift = usize::try_from(shift).ok().filter(|&shift| shift <= FRACTION + WHOLE)?;
+    let significant = digits[..point].iter().skip_while(|&&byte| byte == b'0').count();
+    if significant + fraction.len() + shift > FRACTION + WHOLE
+        || digits == b"."
+        || digits.is_empty()
+    {
         return None;
     }
-    if whole.len() + fraction.len() == 0 {
-        return None;
-    }
-    let zeros = std::iter::repeat_n(&b'0', FRACTION - fraction.len());
     let mut value: i128 = 0;
-    for digit in whole.iter().chain(fraction).chain(zeros) {
+    for digit in digits[..point].iter().chain(fraction).chain(std::iter::repeat_n(&b'0', shift)) {
         if !digit.is_ascii_digit() {
             return None;
         }
         value = value * 10 + i128::from(digit - b'0');
     }
     Some(if is_negative { -value } else { value })
+}
+
+/// Rounds a multiple of 10^-17 to 64 significant bits, as the processor's extended numbers have them.
+fn round(value: u128) -> u128 {
+    let whole_bits = u128::BITS - (value / ONE).leading_zeros();
+    let fraction_bits = u64::BITS - whole_bits.min(u64::BITS);
+    let shifted = value << fraction_bits;
+    let (mantissa, rest) = (shifted / ONE, shifted % ONE);
+    let is_up = rest * 2 > ONE || rest * 2 == ONE && mantissa % 2 == 1;
+    let scaled = (mantissa + u128::from(is_up)) * ONE;
+    // Digits that are not shown are rounded, too.
+    let half = (1 << fraction_bits) / 2;
+    (scaled + half) >> fraction_bits
 }
 
 /// Writes a number without an exponent, and without zeros at the end of its fraction.
@@ -92,7 +116,8 @@ fn trim(mut text: String) -> String {
 pub(crate) fn add_floats(left: &[u8], right: &[u8]) -> Option<String> {
     if let (Some(left), Some(right)) = (parse_decimal(left), parse_decimal(right)) {
         let sum = left + right;
-        let digits = format!("{:0>width$}", sum.unsigned_abs(), width = FRACTION + 1);
+        let rounded = round(sum.unsigned_abs());
+        let digits = format!("{rounded:0>width$}", width = FRACTION + 1);
         let (whole, fraction) = digits.split_at(digits.len() - FRACTION);
         let sign = if sum < 0 { "-" } else { "" };
         return Some(trim(format!("{sign}{whole}.{fraction}")));
@@ -137,6 +162,10 @@ mod tests {
             ("1", "-1", "0"),
             ("-0.5", "0.25", "-0.25"),
             ("3", "1.5", "4.5"),
+            ("9223372036854775807", "-0.25", "9223372036854775807"),
+            ("9223372036854775807", "-0.75", "9223372036854775806"),
+            ("-9223372036854775807", "1e2", "-9223372036854775707"),
+            ("1e-2", "0.5", "0.51"),
         ] {
             assert_eq!(add_floats(left.as_bytes(), right.as_bytes()).as_deref(), Some(sum));
         }

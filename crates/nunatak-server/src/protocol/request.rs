@@ -313,14 +313,13 @@ mod tests {
 
     #[test]
     fn lines_are_split_as_a_shell_does() {
-        let words = |text| Ok(vec![Vec::from([text; 1].concat())]) as Result<_, Malformed>;
-        let word = |text: &str| text.as_bytes().to_vec();
-        assert_eq!(parse("SET a b\r\n"), words(&[word("SET"), word("a"), word("b")][..]));
-        assert_eq!(parse("PING\n"), words(&[word("PING")][..]));
-        assert_eq!(
-            parse("a \"b\\x41\\n\" 'c\\''\r\n"),
-            words(&[word("a"), word("bA\n"), word("c'")][..])
-        );
+        let words = |words: &[&str]| {
+            let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+            Ok(vec![words]) as Result<Commands, Malformed>
+        };
+        assert_eq!(parse("SET a b\r\n"), words(&["SET", "a", "b"]));
+        assert_eq!(parse("PING\n"), words(&["PING"]));
+        assert_eq!(parse("a \"b\\x41\\n\" 'c\\''\r\n"), words(&["a", "bA\n", "c'"]));
         assert_eq!(parse("\r\n"), Ok(vec![vec![]]));
         assert_eq!(parse("a \"b\r\n"), malformed("unbalanced quotes in request"));
         assert_eq!(parse("a \"b\"c\r\n"), malformed("unbalanced quotes in request"));

@@ -1,0 +1,164 @@
+//! A client that shows replies as they came, and servers to talk to.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use clap::Parser;
+use nunatak_server::{Config, Server, Stopper};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A server of this process.
+pub(crate) struct Local {
+    pub(crate) address: SocketAddr,
+    stopper: Stopper,
+    serving: Option<JoinHandle<()>>,
+}
+
+impl Local {
+    pub(crate) fn start(flags: &[&str]) -> Self {
+        let flags = ["test", "--port=0"].into_iter().chain(flags.iter().copied());
+        let server = Server::bind(Config::parse_from(flags)).expect("a server");
+        let (address, stopper) = (server.address(), server.stopper());
+        let serving = std::thread::spawn(move || server.run().expect("the server ends well"));
+        Self { address, stopper, serving: Some(serving) }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        let served = self.serving.take().map(JoinHandle::join);
+        if !std::thread::panicking() {
+            served.expect("it was started").expect("it did not panic");
+        }
+    }
+}
+
+/// A process that is killed at the end.
+pub(crate) struct Process(pub(crate) Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a Redis, if there is one.
+pub(crate) fn redis() -> Option<(Process, SocketAddr)> {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = free.local_addr().expect("an address");
+    drop(free);
+    let port = address.port().to_string();
+    let child = Command::new("redis-server")
+        .args(["--port", &port, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1"])
+        .stdout(Stdio::null())
+        .spawn();
+    let Ok(child) = child else {
+        println!("redis-server is not installed: left out");
+        return None;
+    };
+    let process = Process(child);
+    wait_for(address);
+    Some((process, address))
+}
+
+pub(crate) fn wait_for(address: SocketAddr) {
+    for _ in 0..500 {
+        if TcpStream::connect(address).is_ok() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("nobody listens at {address}");
+}
+
+/// A reply.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reply {
+    /// A line with its kind.
+    Line(String),
+    Bulk(Vec<u8>),
+    /// An array, a map or a set, with the line that begins it.
+    Many(String, Vec<Reply>),
+}
+
+pub(crate) struct Client {
+    reader: BufReader<TcpStream>,
+}
+
+pub(crate) fn encode(command: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", command.len()).into_bytes();
+    for arg in command {
+        bytes.extend_from_slice(format!("${}\r\n", arg.as_ref().len()).as_bytes());
+        bytes.extend_from_slice(arg.as_ref());
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("a connection");
+        stream.set_nodelay(true).expect("an option");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        Self { reader: BufReader::new(stream) }
+    }
+
+    pub(crate) fn stream(&mut self) -> &mut TcpStream {
+        self.reader.get_mut()
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.stream().write_all(bytes).expect("the server reads");
+    }
+
+    /// Reads a reply; `None` at the end of the connection.
+    pub(crate) fn try_read(&mut self) -> Option<Reply> {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).ok().filter(|&len| len > 0)?;
+        let line = line.trim_end().to_string();
+        let len = || line[1..].parse::<i64>().expect("a length");
+        Some(match line.as_bytes()[0] {
+            b'$' | b'=' if len() >= 0 => {
+                let mut bytes = vec![0; len() as usize + 2];
+                self.reader.read_exact(&mut bytes).ok()?;
+                bytes.truncate(bytes.len() - 2);
+                Reply::Bulk(bytes)
+            }
+            kind @ (b'*' | b'~' | b'%') if len() >= 0 => {
+                let count = len() * if kind == b'%' { 2 } else { 1 };
+                let items = (0..count).map(|_| self.read()).collect();
+                Reply::Many(line, items)
+            }
+            _ => Reply::Line(line),
+        })
+    }
+
+    pub(crate) fn read(&mut self) -> Reply {
+        self.try_read().expect("a reply")
+    }
+
+    /// Runs a command of words.
+    pub(crate) fn run(&mut self, command: &str) -> Reply {
+        let words: Vec<&str> = command.split(' ').collect();
+        self.send(&encode(&words));
+        self.read()
+    }
+
+    /// Runs a command whose reply is a line.
+    pub(crate) fn line(&mut self, command: &str) -> String {
+        match self.run(command) {
+            Reply::Line(line) => line,
+            Reply::Bulk(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            other => panic!("{command}: {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Servers and clients, over sockets.
+
+mod common;
+mod connections;
+mod differential;
+mod transactions;
