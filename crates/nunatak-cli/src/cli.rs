@@ -44,6 +44,9 @@ pub(crate) enum Command {
     /// Create, fill, read, check and crash map files.
     #[cfg(durable)]
     File(crate::file::FileArgs),
+    /// Serve maps by Redis's protocol.
+    #[cfg(unix)]
+    Serve(Box<nunatak_server::Config>),
     /// Measure one map in this process, as the JSON request says, and print the answer as JSON.
     #[command(name = SUBCOMMAND, hide = true)]
     Measure { request: Measurement },

@@ -1,5 +1,6 @@
 //! The `nunatak` command. It compares concurrent hash maps with each other and with the limit that
-//! memory sets, reports the measurements, and handles the files of durable maps.
+//! memory sets, reports the measurements, handles the files of durable maps, and serves maps by Redis's
+//! protocol.
 
 mod backing;
 mod cli;
@@ -47,6 +48,9 @@ fn main() -> ExitCode {
         Some(Command::Report(args)) => draw(args),
         #[cfg(durable)]
         Some(Command::File(args)) => return file::run(args),
+        // The server reads the options again, with those of its file.
+        #[cfg(unix)]
+        Some(Command::Serve(_)) => return nunatak_server::main(env::args_os().skip(1)),
         Some(Command::Measure { request }) => measure(request),
     };
     match done {

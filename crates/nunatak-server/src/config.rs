@@ -68,6 +68,10 @@ impl Policy {
 #[derive(Debug, Clone, Parser)]
 #[command(version, about = "Serves maps by Redis's protocol")]
 pub struct Config {
+    /// Read options from this file: a name and a value on each line. Flags outweigh it, and it outweighs
+    /// the environment.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// The port to listen on; 0 takes any free port.
     #[arg(long, default_value_t = 6379, env = "NUNATAK_PORT")]
     pub port: u16,

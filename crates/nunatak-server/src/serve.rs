@@ -234,32 +234,23 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Replaces `--config FILE` by the options in the file, which the other ones outweigh.
-fn with_file(args: Vec<OsString>) -> Result<Vec<OsString>, Box<dyn std::error::Error>> {
-    let Some(at) = args.iter().position(|arg| arg == "--config") else { return Ok(args) };
-    let path = args.get(at + 1).ok_or("--config needs the name of a file")?;
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("{}: {error}", path.to_string_lossy()))?;
-    let flags =
-        Config::flags_of(&text).map_err(|error| format!("{}: {error}", path.to_string_lossy()))?;
+/// Adds the options of the file that `--config` names, unless they are given already.
+fn with_file(args: &[OsString]) -> Result<Vec<OsString>, Box<dyn std::error::Error>> {
+    let mut all = args.to_vec();
+    let Some(path) = Config::parse_from(args).config else { return Ok(all) };
+    let named = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(&path).map_err(|error| named(&error))?;
+    let flags = Config::flags_of(&text).map_err(|error| named(&error))?;
     let is_given = |flag: &str| {
-        let name = flag.split('=').next().unwrap_or(flag);
-        args.iter().any(|arg| arg.to_string_lossy().split('=').next() == Some(name))
+        let name = |flag: &str| flag.split('=').next().map(str::to_owned);
+        args.iter().any(|arg| name(&arg.to_string_lossy()) == name(flag))
     };
-    let mut all = vec![args[0].clone()];
     all.extend(flags.into_iter().filter(|flag| !is_given(flag)).map(OsString::from));
-    all.extend(
-        args.iter()
-            .enumerate()
-            .skip(1)
-            .filter(|(i, _)| *i != at && *i != at + 1)
-            .map(|it| it.1.clone()),
-    );
     Ok(all)
 }
 
 fn run(args: Vec<OsString>) -> Result<(), Box<dyn std::error::Error>> {
-    let config = Config::parse_from(with_file(args)?);
+    let config = Config::parse_from(with_file(&args)?);
     let server = Server::bind(config)?;
     let stopper = server.stopper();
     let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];

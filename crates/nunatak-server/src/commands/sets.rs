@@ -110,8 +110,8 @@ pub(super) fn smembers(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 fn positive(text: &[u8]) -> Result<usize, Fail> {
-    match parse_i64(text).ok_or(NOT_INTEGER)? {
-        count @ 0.. => Ok(count as usize),
+    match parse_i64(text) {
+        Some(count @ 0..) => Ok(count as usize),
         _ => fail!("ERR value is out of range, must be positive"),
     }
 }

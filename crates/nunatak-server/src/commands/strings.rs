@@ -150,7 +150,7 @@ pub(super) fn getex(context: &mut Context<'_>, args: Args<'_>) -> Done {
             _ => return Err(SYNTAX),
         }
     }
-    let Some((kind, _)) = context.head(key) else {
+    let Some((kind, present)) = context.head(key) else {
         context.misses += 1;
         context.reply.null();
         return Ok(());
@@ -165,7 +165,7 @@ pub(super) fn getex(context: &mut Context<'_>, args: Args<'_>) -> Done {
     get(context, args)?;
     if expiry.is_some_and(|expiry| expiry <= context.now) {
         context.delete(key)?;
-    } else if expiry.is_some() || persists {
+    } else if expiry.is_some() || persists && present.is_some() {
         super::expiry::set_expiry(context, key, expiry)?;
     }
     Ok(())

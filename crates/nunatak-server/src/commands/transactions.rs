@@ -7,7 +7,9 @@ use crate::protocol::numbers::parse_i64;
 use crate::protocol::request::Args;
 use crate::session::{Multi, Session};
 use crate::store::Store;
+use crate::store::record::Record;
 use crate::store::stripes::Stripes;
+use crate::store::watch::Watch;
 use std::sync::Arc;
 
 /// Watches nothing any more.
@@ -18,6 +20,20 @@ pub(crate) fn forget_watches(session: &mut Session, store: &Store) {
         }
         session.is_touched = Arc::default();
     }
+}
+
+/// Whether a record is one that has expired.
+fn has_expired(record: &[u8], now: u64) -> bool {
+    Record::read_any(record).is_some() && Record::read(record, now).is_none()
+}
+
+/// Whether a watched key was changed, or has expired.
+fn is_too_late(context: &Context<'_>, watches: &[Watch]) -> bool {
+    let expired = |watch: &Watch| {
+        let space = context.shared.store.space(watch.db);
+        space.get(&watch.key, |record| record.is_some_and(|it| has_expired(it, context.now)))
+    };
+    context.session.is_touched() || watches.iter().any(expired)
 }
 
 pub(super) fn multi(context: &mut Context<'_>, _: Args<'_>) -> Done {
@@ -43,9 +59,11 @@ pub(super) fn watch(context: &mut Context<'_>, args: Args<'_>) -> Done {
     if session.multi.is_some() {
         return fail!("ERR WATCH inside MULTI is not allowed");
     }
+    let now = context.now;
     for key in args.from(1) {
-        let is_new =
-            |watch: &crate::store::watch::Watch| (watch.db, &*watch.key) != (session.db, key);
+        // The removal of a key that has expired before is no change of it.
+        store.remove_if(session.db, key, |record| has_expired(record, now))?;
+        let is_new = |watch: &Watch| (watch.db, &*watch.key) != (session.db, key);
         if session.watches.iter().all(is_new) {
             let watch = store.watches.add(&store.stripes, (session.db, key), &session.is_touched);
             session.watches.push(watch);
@@ -96,9 +114,11 @@ pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
         return fail!("EXECABORT Transaction discarded because of previous errors.");
     }
     let held = stripes_of(context, &multi);
+    // An `UNWATCH` in the transaction finds nothing: the locks of watched keys are held here.
+    let watches = std::mem::take(&mut context.session.watches);
     let was_changed = std::mem::take(&mut context.is_changed);
     let mut locks = Locks::take(&shared.store.stripes, &held, true);
-    if context.session.is_touched() {
+    if is_too_late(context, &watches) {
         context.reply.null_array();
     } else {
         context.reply.array(multi.queue.len());
@@ -118,6 +138,7 @@ pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
     locks.is_changed = context.is_changed;
     context.is_changed |= was_changed;
     drop(locks);
+    context.session.watches = watches;
     forget_watches(context.session, &shared.store);
     Ok(())
 }

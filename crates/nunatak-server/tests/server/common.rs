@@ -71,7 +71,7 @@ pub(crate) fn redis() -> Option<(Process, SocketAddr)> {
 }
 
 pub(crate) fn wait_for(address: SocketAddr) {
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if TcpStream::connect(address).is_ok() {
             return;
         }

@@ -210,7 +210,7 @@ fn memory_is_limited() {
     let local = Local::start(&["--threads=1", "--maxmemory=2mb"]);
     let mut client = local.client();
     let value = "x".repeat(1000);
-    let mut fill = |client: &mut Client| {
+    let fill = |client: &mut Client| {
         (0..6000).map(|number| client.line(&format!("SET key:{number} {value}"))).last().unwrap()
     };
     assert!(fill(&mut client).starts_with("-OOM"));

@@ -3,4 +3,6 @@
 mod common;
 mod connections;
 mod differential;
+#[cfg(target_os = "linux")]
+mod killed;
 mod transactions;
