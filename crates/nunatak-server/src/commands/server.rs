@@ -26,7 +26,7 @@ pub(super) fn config(context: &mut Context<'_>, args: Args<'_>) -> Done {
             context.reply.text(name);
             context.reply.text(&value);
         }
-    } else if args.is(1, "SET") && args.len() >= 4 && args.len() % 2 == 0 {
+    } else if args.is(1, "SET") && args.len() >= 4 && args.len().is_multiple_of(2) {
         for at in (2..args.len()).step_by(2) {
             let name = String::from_utf8_lossy(args.at(at)).to_ascii_lowercase();
             let value = String::from_utf8_lossy(args.at(at + 1)).into_owned();

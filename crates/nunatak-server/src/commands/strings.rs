@@ -178,7 +178,7 @@ pub(super) fn mset(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 pub(super) fn msetnx(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    let is_new = args.len() % 2 == 0 || args.from(1).step_by(2).all(|key| !context.exists(key));
+    let is_new = args.len().is_multiple_of(2) || args.from(1).step_by(2).all(|key| !context.exists(key));
     if is_new {
         put_pairs(context, args, "msetnx")?;
     }
@@ -187,7 +187,7 @@ pub(super) fn msetnx(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 fn put_pairs(context: &mut Context<'_>, args: Args<'_>, name: &str) -> Done {
-    if args.len() % 2 == 0 {
+    if args.len().is_multiple_of(2) {
         return Err(Fail::new(format!("ERR wrong number of arguments for '{name}' command")));
     }
     for at in (1..args.len()).step_by(2) {

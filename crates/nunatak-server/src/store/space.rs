@@ -14,6 +14,9 @@ pub(crate) enum Space {
     File(Box<durable::TurboBlobMap>),
 }
 
+/// Gets an entry of a part: the word that orders it, its key, and its record.
+pub(crate) type Found<'f> = dyn FnMut(u64, &[u8], &[u8]) + 'f;
+
 /// What a guard of either map does.
 pub(crate) trait Reader {
     /// Appends the records of many keys, whose cache misses overlap.
@@ -21,7 +24,7 @@ pub(crate) trait Reader {
 
     /// Passes each entry of a part to `found`, with a word that orders them. Returns whether there are
     /// parts behind it.
-    fn read_part(&self, part: usize, found: &mut dyn FnMut(u64, &[u8], &[u8])) -> bool;
+    fn read_part(&self, part: usize, found: &mut Found<'_>) -> bool;
 }
 
 impl<E, D: Design> Reader for ByteGuard<'_, E, D>
@@ -33,7 +36,7 @@ where
         self.get_many(keys, |_, record| found.push(record));
     }
 
-    fn read_part(&self, part: usize, found: &mut dyn FnMut(u64, &[u8], &[u8])) -> bool {
+    fn read_part(&self, part: usize, found: &mut Found<'_>) -> bool {
         self.for_each_of_part(part, |word, key, record| found(word, key, record))
     }
 }

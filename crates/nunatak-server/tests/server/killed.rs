@@ -1,25 +1,26 @@
 //! Servers that are killed keep every change that they have acknowledged.
 
-use crate::common::{Client, Process, Reply, encode, wait_for};
+use crate::common::{Client, Process, Reply, encode};
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+/// Starts a server at any free port, which it tells.
 fn start(file: &Path, durability: &str) -> (Process, SocketAddr) {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = free.local_addr().expect("an address");
-    drop(free);
-    let child = Command::new(env!("CARGO_BIN_EXE_nunatak-server"))
-        .arg(format!("--port={}", address.port()))
+    let mut child = Command::new(env!("CARGO_BIN_EXE_nunatak-server"))
         .arg(format!("--file={}", file.display()))
-        .args(["--threads=2", &format!("--durability={durability}")])
+        .args(["--port=0", "--threads=2", &format!("--durability={durability}")])
+        .stderr(Stdio::piped())
         .spawn()
         .expect("the server");
-    let process = Process(child);
-    wait_for(address);
-    (process, address)
+    let mut line = String::new();
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    stderr.read_line(&mut line).expect("a line");
+    let address = line.trim().rsplit(' ').next().and_then(|address| address.parse().ok());
+    (Process(child), address.unwrap_or_else(|| panic!("the server does not start: {line}")))
 }
 
 /// Clients count what was acknowledged; the process is killed meanwhile, again and again.
