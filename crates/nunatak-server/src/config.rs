@@ -175,6 +175,9 @@ impl Config {
     }
 }
 
+/// The longest command: places in a buffer have 32 bits, and a buffer may be twice as long.
+const MOST_QUERY: usize = 1 << 30;
+
 /// What clients may see of the options, and change.
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -200,7 +203,7 @@ impl Settings {
             threads,
             file: config.file.clone(),
             durability: config.durability,
-            query_buffer_limit: config.client_query_buffer_limit,
+            query_buffer_limit: config.client_query_buffer_limit.min(MOST_QUERY),
             bind: config.bind.clone(),
             databases,
             password: RwLock::new(config.requirepass.as_str().into()),

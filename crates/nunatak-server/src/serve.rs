@@ -92,6 +92,15 @@ impl Stopper {
     }
 }
 
+/// Stops a server when it is dropped.
+struct StopAll<'s>(&'s Shared);
+
+impl Drop for StopAll<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 fn io_error(what: &'static str) -> impl Fn(io::Error) -> ServeError {
     move |error| ServeError::Io(what, error)
 }
@@ -185,9 +194,9 @@ impl Server {
                     if let Some(core) = core {
                         core_affinity::set_for_current(core);
                     }
-                    let served = worker.run();
-                    shared.stop();
-                    served
+                    // A thread that ends, or panics, ends the others.
+                    let _stop = StopAll(shared);
+                    worker.run()
                 })
             };
             let threads: Vec<_> = workers.into_iter().enumerate().map(serve).collect();
@@ -195,10 +204,7 @@ impl Server {
             for thread in threads {
                 match thread.join() {
                     Ok(result) => served = served.and(result),
-                    Err(panic) => {
-                        shared.stop();
-                        std::panic::resume_unwind(panic);
-                    }
+                    Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
             // It only ends.

@@ -178,7 +178,8 @@ pub(super) fn mset(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 pub(super) fn msetnx(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    let is_new = args.len().is_multiple_of(2) || args.from(1).step_by(2).all(|key| !context.exists(key));
+    let is_new =
+        args.len().is_multiple_of(2) || args.from(1).step_by(2).all(|key| !context.exists(key));
     if is_new {
         put_pairs(context, args, "msetnx")?;
     }

@@ -52,6 +52,8 @@ pub(crate) struct Worker {
     batch: Batch,
     spare: Vec<Vec<u8>>,
     last_look: u64,
+    /// Whether connections may wait that were not accepted.
+    accepts_again: bool,
 }
 
 impl Worker {
@@ -72,6 +74,7 @@ impl Worker {
             batch: Batch::default(),
             spare: Vec::new(),
             last_look: 0,
+            accepts_again: false,
         })
     }
 
@@ -120,6 +123,9 @@ impl Worker {
                 return Ok(());
             }
             self.serve();
+            if std::mem::take(&mut self.accepts_again) {
+                self.accept();
+            }
         }
     }
 
@@ -145,9 +151,9 @@ impl Worker {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    // Too many files are open, for instance. The next event tries again.
+                    // Too many files are open, for instance. The next wake-up tries again.
                     eprintln!("nunatak-server: a connection was not accepted: {error}");
-                    std::thread::sleep(Duration::from_millis(10));
+                    self.accepts_again = true;
                     return;
                 }
             }

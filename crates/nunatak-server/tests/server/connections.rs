@@ -172,9 +172,9 @@ fn scans_find_all_that_stays() {
         let [Reply::Bulk(next), Reply::Many(_, keys)] = &items[..] else { panic!("{items:?}") };
         found.extend(keys.iter().cloned());
         cursor = String::from_utf8_lossy(next).into_owned();
-        for number in 0..100 {
-            other.run(&format!("SET comes:{} 1", round * 100 + number));
-        }
+        let set = |number: usize| encode(&["SET", &format!("comes:{round}:{number}"), "1"]);
+        other.send(&(0..100).flat_map(set).collect::<Vec<u8>>());
+        (0..100).for_each(|_| drop(other.read()));
         round += 1;
         if cursor == "0" {
             break;
