@@ -270,3 +270,47 @@ fn run(args: Vec<OsString>) -> Result<(), Box<dyn std::error::Error>> {
     server.run()?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::stripes::Stripes;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    /// A read waits for the end of a change of several keys, alone and in a window; a read of several
+    /// keys waits for any change.
+    #[test]
+    fn readers_wait_for_the_end_of_a_change() {
+        let server = Server::bind(Config::parse_from(["", "--port=0", "--threads=1"])).unwrap();
+        let (address, stopper) = (server.address(), server.stopper());
+        let shared = Arc::clone(&server.shared);
+        let serving = thread::spawn(move || server.run());
+        let mut client = TcpStream::connect(address).unwrap();
+        let (get, mget) = ("GET a\r\n", "MGET a b\r\n");
+        for (request, many, waits) in [
+            (get.to_string(), true, true),
+            (get.repeat(8), true, true),
+            (get.repeat(8), false, false),
+            (mget.to_string(), false, true),
+            (mget.repeat(4), false, true),
+            (mget.repeat(4), true, true),
+        ] {
+            let stripes = &shared.store.stripes;
+            let stripe = Stripes::of(stripes.hash(0, b"a"));
+            stripes.lock(stripe, many);
+            client.write_all(request.as_bytes()).unwrap();
+            client.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+            let mut replies = [0; 1000];
+            let is_late = client.read(&mut replies).is_err();
+            stripes.unlock(stripe, many, true);
+            assert_eq!(is_late, waits, "{request} {many}");
+            if waits {
+                client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+                assert!(client.read(&mut replies).unwrap() > 0);
+            }
+        }
+        stopper.stop();
+        serving.join().unwrap().unwrap();
+    }
+}
