@@ -46,7 +46,7 @@ const FRACTION: usize = 17;
 /// Ten to the power of `FRACTION`.
 const ONE: u128 = 100_000_000_000_000_000;
 /// The digits in front of the point of a number that is added exactly.
-const WHOLE: usize = 19;
+const WHOLE: usize = 20;
 
 /// Parses a number of few digits as a multiple of 10^-17.
 fn parse_decimal(text: &[u8]) -> Option<i128> {
@@ -61,6 +61,13 @@ fn parse_decimal(text: &[u8]) -> Option<i128> {
     };
     let point = digits.iter().position(|&byte| byte == b'.').unwrap_or(digits.len());
     let fraction = digits.get(point + 1..).unwrap_or_default();
+    // Digits that no sum shows are left out, if there is no exponent.
+    if !fraction.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let shown = if exponent == 0 { fraction.len().min(FRACTION) } else { fraction.len() };
+    let is_up = fraction.get(shown).is_some_and(|&digit| digit >= b'5');
+    let fraction = &fraction[..shown];
     let shift = exponent.checked_add(FRACTION as i64)?.checked_sub(fraction.len() as i64)?;
     let shift = usize::try_from(shift).ok().filter(|&shift| shift <= FRACTION + WHOLE)?;
     let significant = digits[..point].iter().skip_while(|&&byte| byte == b'0').count();
@@ -77,13 +84,18 @@ fn parse_decimal(text: &[u8]) -> Option<i128> {
         }
         value = value * 10 + i128::from(digit - b'0');
     }
+    value += i128::from(is_up);
     Some(if is_negative { -value } else { value })
 }
 
 /// Rounds a multiple of 10^-17 to 64 significant bits, as the processor's extended numbers have them.
 fn round(value: u128) -> u128 {
     let whole_bits = u128::BITS - (value / ONE).leading_zeros();
-    let fraction_bits = u64::BITS - whole_bits.min(u64::BITS);
+    if whole_bits > u64::BITS {
+        let unit = ONE << (whole_bits - u64::BITS);
+        return (value + unit / 2) / unit * unit;
+    }
+    let fraction_bits = u64::BITS - whole_bits;
     let shifted = value << fraction_bits;
     let (mantissa, rest) = (shifted / ONE, shifted % ONE);
     let is_up = rest * 2 > ONE || rest * 2 == ONE && mantissa % 2 == 1;
@@ -166,6 +178,8 @@ mod tests {
             ("9223372036854775807", "-0.75", "9223372036854775806"),
             ("-9223372036854775807", "1e2", "-9223372036854775707"),
             ("1e-2", "0.5", "0.51"),
+            ("92233720368547758070", "100", "92233720368547758168"),
+            ("13.359223372036854775807", "0", "13.35922337203685478"),
         ] {
             assert_eq!(add_floats(left.as_bytes(), right.as_bytes()).as_deref(), Some(sum));
         }
