@@ -1,0 +1,777 @@
+//! The class `Map`: single operations.
+
+use crate::entries::{Entries, EntryIter};
+use crate::failure::{closed, exception};
+use crate::handle::{BlobHandle, File, FileAccess, Handle, WordHandle};
+use crate::kind::Kind;
+use crate::objects::{Objects, Query, objects_in_ram, raising};
+use nunatak::durable::{Durability, Options};
+use nunatak::{Compute, Error};
+use nunatak_dynamic::{Table, blobs_in_ram, open_blobs, open_words, words_in_ram};
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where a map's entries are.
+pub(crate) enum Store {
+    /// Keys and values of 8 bytes.
+    Words(WordHandle),
+    /// Keys or values of any length.
+    Blobs(BlobHandle),
+    /// Keys or values are Python objects.
+    Objects(Box<dyn Objects>),
+}
+
+/// A concurrent map.
+#[pyclass(subclass, frozen, weakref, name = "Map", module = "nunatak._native")]
+pub(crate) struct Map {
+    pub(crate) key: Kind,
+    pub(crate) value: Kind,
+    table: String,
+    path: Option<PathBuf>,
+    pub(crate) store: Store,
+}
+
+fn table_named(name: &str) -> PyResult<Table> {
+    name.parse().map_err(|error: String| PyValueError::new_err(error))
+}
+
+/// The options of a file by the names that Python has for them.
+fn file_options(
+    durability: &str,
+    interval: Option<f64>,
+    capacity: usize,
+    read_only: bool,
+) -> PyResult<Options> {
+    let level = match (durability, interval) {
+        ("interval", Some(seconds)) if seconds.is_finite() && seconds > 0.0 => {
+            Durability::Interval(Duration::try_from_secs_f64(seconds).map_err(|_| {
+                PyValueError::new_err("the interval must be a number of seconds above zero")
+            })?)
+        }
+        ("interval", _) => {
+            return Err(PyValueError::new_err(
+                "the interval must be a number of seconds above zero",
+            ));
+        }
+        (_, Some(_)) => {
+            return Err(PyValueError::new_err("an interval goes with durability=\"interval\""));
+        }
+        ("process", None) => Durability::Process,
+        ("synced", None) => Durability::Synced,
+        ("persistent_memory", None) => Durability::PersistentMemory,
+        _ => {
+            return Err(PyValueError::new_err(format!(
+                "there is no durability {durability:?}: choose process, interval, synced or \
+                 persistent_memory"
+            )));
+        }
+    };
+    Ok(Options::new().durability(level).capacity(capacity).read_only(read_only))
+}
+
+impl Map {
+    /// Runs a change; that of a file waits for the disk, so the thread lets Python go meanwhile.
+    fn change<R: Send>(
+        &self,
+        py: Python<'_>,
+        is_file: bool,
+        operation: impl FnOnce() -> Result<R, Error> + Send,
+    ) -> PyResult<R> {
+        match is_file {
+            true => py.detach(operation),
+            false => operation(),
+        }
+        .map_err(exception)
+    }
+
+    /// The key of a map of objects: of another kind than `object` it is checked, and made into what
+    /// the map would return.
+    pub(crate) fn object_key<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        Self::checked(&self.key, key, true)
+    }
+
+    fn checked<'py>(
+        kind: &Kind,
+        object: &Bound<'py, PyAny>,
+        is_key: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = object.py();
+        match kind {
+            Kind::Object => Ok(object.clone()),
+            Kind::Str | Kind::Bytes => {
+                kind.with_bytes(object, is_key, |_| ())?;
+                Ok(object.clone())
+            }
+            _ => Ok(kind.object_of(py, kind.to_word(object, is_key)?)?.into_bound(py)),
+        }
+    }
+
+    /// Looks a key up.
+    pub(crate) fn find(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
+        let py = key.py();
+        match &self.store {
+            Store::Words(map) => {
+                let word = self.key.to_word(key, true)?;
+                map.open()?.get(word).map(|word| self.value.object_of(py, word)).transpose()
+            }
+            Store::Blobs(map) => {
+                let (map, mut found) = (map.open()?, None);
+                self.key.with_bytes(key, true, |key| {
+                    map.get_with(key, &mut |value| {
+                        found = Some(self.value.object_of_bytes(py, value));
+                    })
+                })?;
+                found.transpose()
+            }
+            Store::Objects(map) => {
+                let key = self.object_key(key)?;
+                let query = Query::new(&key)?;
+                raising(|| map.get(py, &query))
+            }
+        }
+    }
+
+    /// Stores a value; with `if_absent` only if the key is absent. Returns whether the key was
+    /// absent.
+    pub(crate) fn store(
+        &self,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        if_absent: bool,
+    ) -> PyResult<bool> {
+        let py = key.py();
+        match &self.store {
+            Store::Words(handle) => {
+                let (key, value) =
+                    (self.key.to_word(key, true)?, self.value.to_word(value, false)?);
+                let map = handle.open()?;
+                let map = &*map;
+                self.change(py, handle.is_file(), || match if_absent {
+                    true => map.try_insert(key, value),
+                    false => map.insert(key, value),
+                })
+                .map(|before| before.is_none())
+            }
+            Store::Blobs(handle) => {
+                let map = handle.open()?;
+                let map = &*map;
+                self.key.with_bytes(key, true, |key| {
+                    self.value.with_bytes(value, false, |value| {
+                        self.change(py, handle.is_file(), || match if_absent {
+                            true => map.try_insert(key, value).map(|present| present.is_none()),
+                            false => map.put(key, value).map(|replaced| !replaced),
+                        })
+                    })
+                })??
+            }
+            Store::Objects(map) => {
+                let (key, value) =
+                    (self.object_key(key)?, Self::checked(&self.value, value, false)?.unbind());
+                let query = Query::new(&key)?;
+                raising(|| match if_absent {
+                    true => map.try_put(&query, value),
+                    false => map.put(&query, value),
+                })
+            }
+        }
+    }
+
+    /// Removes a key and returns its value.
+    pub(crate) fn take(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
+        let py = key.py();
+        match &self.store {
+            Store::Words(handle) => {
+                let key = self.key.to_word(key, true)?;
+                let map = handle.open()?;
+                let map = &*map;
+                let taken = self.change(py, handle.is_file(), || map.remove(key))?;
+                taken.map(|word| self.value.object_of(py, word)).transpose()
+            }
+            Store::Blobs(handle) => {
+                let map = handle.open()?;
+                let map = &*map;
+                let taken = self.key.with_bytes(key, true, |key| {
+                    self.change(py, handle.is_file(), || map.remove(key))
+                })??;
+                taken.map(|bytes| self.value.object_of_bytes(py, &bytes)).transpose()
+            }
+            Store::Objects(map) => {
+                let key = self.object_key(key)?;
+                let query = Query::new(&key)?;
+                raising(|| map.remove(py, &query))
+            }
+        }
+    }
+
+    fn any(&self, py: Python<'_>) -> PyResult<Option<(Py<PyAny>, Py<PyAny>)>> {
+        match &self.store {
+            Store::Words(map) => {
+                let entry = map.open()?.any();
+                entry
+                    .map(|(key, value)| {
+                        Ok((self.key.object_of(py, key)?, self.value.object_of(py, value)?))
+                    })
+                    .transpose()
+            }
+            Store::Blobs(map) => {
+                let entry = map.open()?.any();
+                entry
+                    .map(|(key, value)| {
+                        Ok((
+                            self.key.object_of_bytes(py, &key)?,
+                            self.value.object_of_bytes(py, &value)?,
+                        ))
+                    })
+                    .transpose()
+            }
+            Store::Objects(map) => Ok(map.any(py)),
+        }
+    }
+
+    /// Copies a consistent cut of all entries out of the map.
+    pub(crate) fn entries(&self, py: Python<'_>) -> PyResult<Entries> {
+        match &self.store {
+            Store::Words(map) => {
+                let map = map.open()?;
+                let map = &*map;
+                let (mut keys, mut values) = (vec![], vec![]);
+                py.detach(|| {
+                    map.for_each(&mut |key, value| {
+                        keys.push(key);
+                        values.push(value);
+                        true
+                    })
+                })
+                .map_err(exception)?;
+                Ok(Entries::Words(keys, values))
+            }
+            Store::Blobs(map) => {
+                let map = map.open()?;
+                let map = &*map;
+                let mut entries = vec![];
+                py.detach(|| {
+                    map.for_each(&mut |key, value| {
+                        entries.push((key.into(), value.into()));
+                        true
+                    })
+                })
+                .map_err(exception)?;
+                Ok(Entries::Blobs(entries))
+            }
+            Store::Objects(map) => Ok(Entries::Objects(map.entries(py))),
+        }
+    }
+
+    fn file(&self) -> PyResult<FileAccess> {
+        match &self.store {
+            Store::Words(Handle::File(file)) => file.open().map(FileAccess::Words),
+            Store::Blobs(Handle::File(file)) => file.open().map(FileAccess::Blobs),
+            _ => Err(PyTypeError::new_err("the map is in RAM: it has no file")),
+        }
+    }
+}
+
+/// A method of all three stores.
+macro_rules! of_any {
+    ($self:ident, $map:ident => $call:expr) => {
+        match &$self.store {
+            Store::Words(handle) => {
+                let $map = handle.open()?;
+                $call
+            }
+            Store::Blobs(handle) => {
+                let $map = handle.open()?;
+                $call
+            }
+            Store::Objects($map) => $call,
+        }
+    };
+}
+
+#[pymethods]
+impl Map {
+    #[new]
+    #[pyo3(signature = (key, value, table, capacity))]
+    fn new(key: &str, value: &str, table: &str, capacity: usize) -> PyResult<Self> {
+        let (key, value) = (Kind::parse(key)?, Kind::parse(value)?);
+        let chosen = table_named(table)?;
+        let store = if key == Kind::Object || value == Kind::Object {
+            objects_in_ram(chosen, capacity).map(Store::Objects)
+        } else if key.is_word() && value.is_word() {
+            words_in_ram(chosen, capacity).map(|map| Store::Words(Handle::Ram(map)))
+        } else {
+            blobs_in_ram(chosen, capacity).map(|map| Store::Blobs(Handle::Ram(map)))
+        };
+        let store = store.map_err(exception)?;
+        Ok(Self { key, value, table: chosen.to_string(), path: None, store })
+    }
+
+    /// Opens a map in a file.
+    #[staticmethod]
+    #[allow(clippy::too_many_arguments, reason = "the keyword arguments of `nunatak.open`")]
+    fn _open(
+        py: Python<'_>,
+        path: PathBuf,
+        key: &str,
+        value: &str,
+        table: Option<&str>,
+        durability: &str,
+        interval: Option<f64>,
+        capacity: usize,
+        mode: &str,
+    ) -> PyResult<Self> {
+        let (key, value) = (Kind::parse(key)?, Kind::parse(value)?);
+        if key == Kind::Object || value == Kind::Object {
+            return Err(PyTypeError::new_err(
+                "a file can't hold objects: choose numbers, str or bytes",
+            ));
+        }
+        let table = table.map(table_named).transpose()?;
+        let (creates, read_only) = match mode {
+            "c" => (true, false),
+            "w" => (false, false),
+            "r" => (false, true),
+            _ => return Err(PyValueError::new_err("the mode must be \"c\", \"w\" or \"r\"")),
+        };
+        let options = file_options(durability, interval, capacity, read_only)?;
+        let store = py.detach(|| match key.is_word() && value.is_word() {
+            true => open_words(&path, table, &options, creates)
+                .map(|map| Store::Words(Handle::File(File::new(map)))),
+            false => open_blobs(&path, table, &options, creates)
+                .map(|map| Store::Blobs(Handle::File(File::new(map)))),
+        });
+        let store = store.map_err(exception)?;
+        let table = table.map_or_else(|| "of the file".to_owned(), |table| table.to_string());
+        Ok(Self { key, value, table, path: Some(path), store })
+    }
+
+    #[getter]
+    fn key_type(&self) -> String {
+        self.key.name()
+    }
+
+    #[getter]
+    fn value_type(&self) -> String {
+        self.value.name()
+    }
+
+    #[getter]
+    fn table(&self) -> &str {
+        &self.table
+    }
+
+    #[getter]
+    fn path(&self) -> Option<&PathBuf> {
+        self.path.as_ref()
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        match &self.store {
+            Store::Words(Handle::File(file)) => file.is_closed(),
+            Store::Blobs(Handle::File(file)) => file.is_closed(),
+            _ => false,
+        }
+    }
+
+    /// Which part of the batches serves this map.
+    #[getter]
+    fn _layout(&self) -> &'static str {
+        match self.store {
+            Store::Words(_) => "words",
+            Store::Blobs(_) => "blobs",
+            Store::Objects(_) => "objects",
+        }
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(of_any!(self, map => map.len()))
+    }
+
+    fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.find(key)?.ok_or_else(|| PyKeyError::new_err((key.clone().unbind(),)))
+    }
+
+    fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.store(key, value, false).map(drop)
+    }
+
+    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        match self.take(key)? {
+            Some(_) => Ok(()),
+            None => Err(PyKeyError::new_err((key.clone().unbind(),))),
+        }
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match &self.store {
+            Store::Words(map) => {
+                let word = self.key.to_word(key, true)?;
+                Ok(map.open()?.get(word).is_some())
+            }
+            Store::Blobs(map) => {
+                let map = map.open()?;
+                self.key.with_bytes(key, true, |key| map.contains_key(key))
+            }
+            Store::Objects(map) => {
+                let key = self.object_key(key)?;
+                let query = Query::new(&key)?;
+                raising(|| map.contains(&query))
+            }
+        }
+    }
+
+    /// Return the value of the key, or the default.
+    ///
+    /// >>> import nunatak
+    /// >>> m = nunatak.Map("u64", "u64", {1: 10})
+    /// >>> m.get(1), m.get(2), m.get(2, 0)
+    /// (10, None, 0)
+    #[pyo3(signature = (key, default=None, /))]
+    fn get(
+        &self,
+        key: &Bound<'_, PyAny>,
+        default: Option<Py<PyAny>>,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        Ok(self.find(key)?.or(default))
+    }
+
+    /// Return the value of the key; store the default first if the key is absent.
+    ///
+    /// >>> import nunatak
+    /// >>> m = nunatak.Map("str", "u64")
+    /// >>> m.setdefault("a", 1), m.setdefault("a", 2)
+    /// (1, 1)
+    #[pyo3(signature = (key, default=None, /))]
+    fn setdefault(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        default: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let default = default.unwrap_or_else(|| py.None().into_bound(py));
+        loop {
+            if let Some(value) = self.find(key)? {
+                return Ok(value);
+            }
+            // Another thread may store or remove the key in between.
+            if self.store(key, &default, true)? {
+                return Ok(default.unbind());
+            }
+        }
+    }
+
+    /// Store the value if the key is absent; return whether it was stored.
+    ///
+    /// >>> import nunatak
+    /// >>> m = nunatak.Map("u64", "u64")
+    /// >>> m.try_insert(1, 10), m.try_insert(1, 11), m[1]
+    /// (True, False, 10)
+    fn try_insert(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.store(key, value, true)
+    }
+
+    fn _pop(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<(Py<PyAny>,)>> {
+        Ok(self.take(key)?.map(|value| (value,)))
+    }
+
+    /// Remove an entry and return it as a pair.
+    ///
+    /// >>> import nunatak
+    /// >>> nunatak.Map("u64", "u64", {1: 10}).popitem()
+    /// (1, 10)
+    fn popitem(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
+        loop {
+            let Some((key, _)) = self.any(py)? else {
+                return Err(PyKeyError::new_err("popitem(): the map is empty"));
+            };
+            // Another thread may have removed the key.
+            if let Some(value) = self.take(key.bind(py))? {
+                return Ok((key, value));
+            }
+        }
+    }
+
+    /// Add to the key's value and return the sum; an absent key counts as zero. No other thread's
+    /// change is lost.
+    ///
+    /// >>> import nunatak
+    /// >>> m = nunatak.Map("str", "i64")
+    /// >>> m.add("a", 2), m.add("a", -1)
+    /// (2, 1)
+    #[pyo3(signature = (key, amount=None))]
+    fn add(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        amount: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let amount = match amount {
+            Some(amount) => self.value.to_word(amount, false)?,
+            None => self.value.to_word(1_u8.into_pyobject(py)?.as_any(), false)?,
+        };
+        let adds = Sum::of(&self.value)?;
+        let mut sum = amount;
+        match &self.store {
+            Store::Words(handle) => {
+                let key = self.key.to_word(key, true)?;
+                let map = handle.open()?;
+                let map = &*map;
+                self.change(py, handle.is_file(), || {
+                    map.compute(key, &mut |value| {
+                        sum = value.map_or(amount, |value| adds.words(value, amount));
+                        Compute::Put(sum)
+                    })
+                })?;
+            }
+            Store::Blobs(handle) => {
+                let map = handle.open()?;
+                let map = &*map;
+                self.key.with_bytes(key, true, |key| {
+                    self.change(py, handle.is_file(), || {
+                        map.compute(key, &mut |value| {
+                            let value = value.and_then(|value| value.try_into().ok());
+                            let value = value.map(u64::from_le_bytes);
+                            sum = value.map_or(amount, |value| adds.words(value, amount));
+                            Compute::Put(sum.to_le_bytes().to_vec())
+                        })
+                    })
+                })??;
+            }
+            Store::Objects(_) => {
+                return Err(PyTypeError::new_err(
+                    "a map of objects does not add: its values must be numbers, and its keys numbers, \
+                     str or bytes",
+                ));
+            }
+        }
+        self.value.object_of(py, sum)
+    }
+
+    /// Replace the value if it is the expected one; return whether it was.
+    ///
+    /// >>> import nunatak
+    /// >>> m = nunatak.Map("u64", "u64", {1: 10})
+    /// >>> m.compare_exchange(1, 10, 11), m.compare_exchange(1, 10, 12), m[1]
+    /// (True, False, 11)
+    fn compare_exchange(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        expected: &Bound<'_, PyAny>,
+        new: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let Store::Words(handle) = &self.store else {
+            return Err(PyTypeError::new_err(
+                "compare_exchange needs a map whose keys and values are numbers",
+            ));
+        };
+        let key = self.key.to_word(key, true)?;
+        let (expected, new) =
+            (self.value.to_word(expected, false)?, self.value.to_word(new, false)?);
+        let map = handle.open()?;
+        let map = &*map;
+        self.change(py, handle.is_file(), || map.compare_exchange(key, expected, new))
+            .map(|exchanged| exchanged.is_ok())
+    }
+
+    /// Remove every entry.
+    ///
+    /// >>> import nunatak
+    /// >>> m = nunatak.Map("u64", "u64", {1: 10})
+    /// >>> m.clear(); len(m)
+    /// 0
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        match &self.store {
+            Store::Words(handle) => {
+                let map = handle.open()?;
+                let map = &*map;
+                py.detach(|| map.clear()).map_err(exception)
+            }
+            Store::Blobs(handle) => {
+                let map = handle.open()?;
+                let map = &*map;
+                py.detach(|| map.clear()).map_err(exception)
+            }
+            Store::Objects(map) => raising(|| map.clear()),
+        }
+    }
+
+    fn __iter__(slf: &Bound<'_, Self>) -> PyResult<EntryIter> {
+        EntryIter::new(slf, "keys")
+    }
+
+    fn _iter(slf: &Bound<'_, Self>, what: &str) -> PyResult<EntryIter> {
+        EntryIter::new(slf, what)
+    }
+
+    /// Make room for this many more entries.
+    ///
+    /// >>> import nunatak
+    /// >>> nunatak.Map("u64", "u64").reserve(1000)
+    fn reserve(&self, py: Python<'_>, additional: usize) -> PyResult<()> {
+        match &self.store {
+            Store::Objects(map) => map.reserve(additional),
+            Store::Words(handle) => {
+                let map = handle.open()?;
+                let map = &*map;
+                py.detach(|| map.reserve(additional))
+            }
+            Store::Blobs(handle) => {
+                let map = handle.open()?;
+                let map = &*map;
+                py.detach(|| map.reserve(additional))
+            }
+        }
+        .map_err(exception)
+    }
+
+    /// Give memory back that the entries do not need.
+    ///
+    /// >>> import nunatak
+    /// >>> nunatak.Map("u64", "u64").shrink_to_fit()
+    fn shrink_to_fit(&self, py: Python<'_>) -> PyResult<()> {
+        match &self.store {
+            Store::Objects(map) => return raising(|| map.shrink_to_fit())?.map_err(exception),
+            Store::Words(handle) => {
+                let map = handle.open()?;
+                let map = &*map;
+                py.detach(|| map.shrink_to_fit())
+            }
+            Store::Blobs(handle) => {
+                let map = handle.open()?;
+                let map = &*map;
+                py.detach(|| map.shrink_to_fit())
+            }
+        }
+        .map_err(exception)
+    }
+
+    /// Drop removed and replaced objects that no other thread reads any more; return how many still
+    /// wait. The map does so by itself after every 128 of them.
+    ///
+    /// >>> import nunatak
+    /// >>> m = nunatak.Map(); m["a"] = object(); del m["a"]
+    /// >>> m.reclaim()
+    /// 0
+    fn reclaim(&self) -> PyResult<usize> {
+        match &self.store {
+            Store::Objects(map) => raising(|| map.reclaim()),
+            _ => Ok(0),
+        }
+    }
+
+    /// How many bytes of memory the map occupies, without the objects that it refers to.
+    #[getter]
+    fn nbytes(&self) -> PyResult<usize> {
+        Ok(of_any!(self, map => map.memory()))
+    }
+
+    /// Entries divided by slots.
+    #[getter]
+    fn load_factor(&self) -> PyResult<f64> {
+        Ok(of_any!(self, map => map.load_factor()))
+    }
+
+    /// The figures of the table, as text for people.
+    fn stats(&self) -> PyResult<String> {
+        Ok(of_any!(self, map => map.stats()))
+    }
+
+    /// Make every change so far survive a power cut.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        let file = self.file()?;
+        py.detach(|| file.sync()).map_err(exception)
+    }
+
+    /// Read the whole file and return how many entries it has; raise for the first damage.
+    fn verify(&self, py: Python<'_>) -> PyResult<usize> {
+        let file = self.file()?;
+        py.detach(|| file.verify()).map_err(exception)
+    }
+
+    /// Store a consistent cut as a new file; return how many entries it has.
+    fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<usize> {
+        let file = self.file()?;
+        py.detach(|| file.backup(&path)).map_err(exception)
+    }
+
+    /// The size of the file.
+    #[getter]
+    fn file_bytes(&self) -> PyResult<u64> {
+        Ok(self.file()?.file_bytes())
+    }
+
+    /// Sync the file and close it; operations that run in other threads end first. Nothing happens
+    /// if the map is closed already, or is in RAM.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| match &self.store {
+            Store::Words(Handle::File(file)) => file.take().map_or(Ok(()), |map| map.close()),
+            Store::Blobs(Handle::File(file)) => file.take().map_or(Ok(()), |map| map.close()),
+            _ => Ok(()),
+        })
+        .map_err(exception)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        match slf.get().closed() {
+            true => Err(closed()),
+            false => Ok(slf),
+        }
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _exception: &Bound<'_, pyo3::types::PyTuple>,
+    ) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match &self.store {
+            Store::Objects(map) => map.traverse(&visit),
+            _ => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        if let Store::Objects(map) = &self.store {
+            map.clear();
+        }
+    }
+}
+
+/// How values of a kind are added.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sum {
+    /// Integers wrap around.
+    Integers,
+    Floats(u32),
+}
+
+impl Sum {
+    pub(crate) fn of(kind: &Kind) -> PyResult<Self> {
+        match kind {
+            Kind::Unsigned(_) | Kind::Signed(_) | Kind::Time { is_span: true, .. } => {
+                Ok(Self::Integers)
+            }
+            Kind::Float(bits) => Ok(Self::Floats(*bits)),
+            _ => Err(PyTypeError::new_err(format!("values of type {} are not added", kind.name()))),
+        }
+    }
+
+    pub(crate) fn words(self, value: u64, amount: u64) -> u64 {
+        match self {
+            Self::Integers => value.wrapping_add(amount),
+            Self::Floats(32) => {
+                (f32::from_bits(value as u32) + f32::from_bits(amount as u32)).to_bits().into()
+            }
+            Self::Floats(_) => (f64::from_bits(value) + f64::from_bits(amount)).to_bits(),
+        }
+    }
+}
