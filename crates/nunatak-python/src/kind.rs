@@ -73,6 +73,15 @@ impl Kind {
         !matches!(self, Self::Str | Self::Bytes | Self::Object)
     }
 
+    /// How many low bits of a word tell values apart.
+    pub(crate) fn bits(&self) -> u32 {
+        match self {
+            Self::Unsigned(bits) | Self::Signed(bits) | Self::Float(bits) => *bits,
+            Self::Bool => 1,
+            Self::Time { .. } | Self::Str | Self::Bytes | Self::Object => 64,
+        }
+    }
+
     /// Makes a Python object into a word. `is_key`: equal keys must have equal words.
     pub(crate) fn to_word(&self, object: &Bound<'_, PyAny>, is_key: bool) -> PyResult<u64> {
         let py = object.py();

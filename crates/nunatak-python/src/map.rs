@@ -5,13 +5,14 @@ use crate::failure::{closed, exception};
 use crate::handle::{BlobHandle, File, FileAccess, Handle, WordHandle};
 use crate::kind::Kind;
 use crate::objects::{Objects, Query, objects_in_ram, raising};
+use numpy::{IntoPyArray, PyArray1};
 use nunatak::durable::{Durability, Options};
 use nunatak::{Compute, Error};
 use nunatak_dynamic::{Table, blobs_in_ram, open_blobs, open_words, words_in_ram};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where a map's entries are.
@@ -70,6 +71,37 @@ fn file_options(
         }
     };
     Ok(Options::new().durability(level).capacity(capacity).read_only(read_only))
+}
+
+/// Opens a file for keys and values of these kinds.
+fn opened(
+    py: Python<'_>,
+    path: &Path,
+    (key, value): (&Kind, &Kind),
+    table: Option<Table>,
+    mode: &str,
+    options: impl FnOnce(bool) -> PyResult<Options>,
+) -> PyResult<Store> {
+    if *key == Kind::Object || *value == Kind::Object {
+        return Err(PyTypeError::new_err(
+            "a file can't hold objects: choose numbers, str or bytes",
+        ));
+    }
+    let (creates, read_only) = match mode {
+        "c" => (true, false),
+        "w" => (false, false),
+        "r" => (false, true),
+        _ => return Err(PyValueError::new_err("the mode must be \"c\", \"w\" or \"r\"")),
+    };
+    let options = options(read_only)?;
+    let is_words = key.is_word() && value.is_word();
+    let store = py.detach(|| match is_words {
+        true => open_words(path, table, &options, creates)
+            .map(|map| Store::Words(Handle::File(File::new(map)))),
+        false => open_blobs(path, table, &options, creates)
+            .map(|map| Store::Blobs(Handle::File(File::new(map)))),
+    });
+    store.map_err(exception)
 }
 
 impl Map {
@@ -293,59 +325,47 @@ macro_rules! of_any {
 
 #[pymethods]
 impl Map {
+    /// With `file` the map is in a file: its path, durability, interval and mode.
     #[new]
-    #[pyo3(signature = (key, value, table, capacity))]
-    fn new(key: &str, value: &str, table: &str, capacity: usize) -> PyResult<Self> {
-        let (key, value) = (Kind::parse(key)?, Kind::parse(value)?);
-        let chosen = table_named(table)?;
-        let store = if key == Kind::Object || value == Kind::Object {
-            objects_in_ram(chosen, capacity).map(Store::Objects)
-        } else if key.is_word() && value.is_word() {
-            words_in_ram(chosen, capacity).map(|map| Store::Words(Handle::Ram(map)))
-        } else {
-            blobs_in_ram(chosen, capacity).map(|map| Store::Blobs(Handle::Ram(map)))
-        };
-        let store = store.map_err(exception)?;
-        Ok(Self { key, value, table: chosen.to_string(), path: None, store })
-    }
-
-    /// Opens a map in a file.
-    #[staticmethod]
-    #[allow(clippy::too_many_arguments, reason = "the keyword arguments of `nunatak.open`")]
-    fn _open(
+    #[pyo3(signature = (key, value, table, capacity, file=None))]
+    fn new(
         py: Python<'_>,
-        path: PathBuf,
         key: &str,
         value: &str,
         table: Option<&str>,
-        durability: &str,
-        interval: Option<f64>,
         capacity: usize,
-        mode: &str,
+        file: Option<(PathBuf, String, Option<f64>, String)>,
     ) -> PyResult<Self> {
         let (key, value) = (Kind::parse(key)?, Kind::parse(value)?);
-        if key == Kind::Object || value == Kind::Object {
-            return Err(PyTypeError::new_err(
-                "a file can't hold objects: choose numbers, str or bytes",
-            ));
-        }
         let table = table.map(table_named).transpose()?;
-        let (creates, read_only) = match mode {
-            "c" => (true, false),
-            "w" => (false, false),
-            "r" => (false, true),
-            _ => return Err(PyValueError::new_err("the mode must be \"c\", \"w\" or \"r\"")),
+        if let Some((path, durability, interval, mode)) = file {
+            let store = opened(py, &path, (&key, &value), table, &mode, |read_only| {
+                file_options(&durability, interval, capacity, read_only)
+            })?;
+            let table = table.map_or_else(|| "of the file".to_owned(), |table| table.to_string());
+            return Ok(Self { key, value, table, path: Some(path), store });
+        }
+        let table = table.unwrap_or(Table::Dlht);
+        let store = if key == Kind::Object || value == Kind::Object {
+            objects_in_ram(table, capacity).map(Store::Objects)
+        } else if key.is_word() && value.is_word() {
+            words_in_ram(table, capacity).map(|map| Store::Words(Handle::Ram(map)))
+        } else {
+            blobs_in_ram(table, capacity).map(|map| Store::Blobs(Handle::Ram(map)))
         };
-        let options = file_options(durability, interval, capacity, read_only)?;
-        let store = py.detach(|| match key.is_word() && value.is_word() {
-            true => open_words(&path, table, &options, creates)
-                .map(|map| Store::Words(Handle::File(File::new(map)))),
-            false => open_blobs(&path, table, &options, creates)
-                .map(|map| Store::Blobs(Handle::File(File::new(map)))),
-        });
         let store = store.map_err(exception)?;
-        let table = table.map_or_else(|| "of the file".to_owned(), |table| table.to_string());
-        Ok(Self { key, value, table, path: Some(path), store })
+        Ok(Self { key, value, table: table.to_string(), path: None, store })
+    }
+
+    /// Returns all keys and values as words.
+    fn _words<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u64>>)> {
+        match self.entries(py)? {
+            Entries::Words(keys, values) => Ok((keys.into_pyarray(py), values.into_pyarray(py))),
+            _ => Err(PyTypeError::new_err("keys and values of this map are not numbers")),
+        }
     }
 
     #[getter]
@@ -574,8 +594,16 @@ impl Map {
             (self.value.to_word(expected, false)?, self.value.to_word(new, false)?);
         let map = handle.open()?;
         let map = &*map;
-        self.change(py, handle.is_file(), || map.compare_exchange(key, expected, new))
-            .map(|exchanged| exchanged.is_ok())
+        let mut is_expected = false;
+        let bits = self.value.bits();
+        self.change(py, handle.is_file(), || {
+            map.compute(key, &mut |value| {
+                // Sums of narrow integers may have carried into the bits above.
+                is_expected = value.is_some_and(|value| (value ^ expected) << (64 - bits) == 0);
+                if is_expected { Compute::Put(new) } else { Compute::Keep }
+            })
+        })?;
+        Ok(is_expected)
     }
 
     /// Remove every entry.
