@@ -15,13 +15,25 @@ const STEP: usize = 1 << 20;
 /// How many keys ahead of the present one a loop prefetches.
 const AHEAD: usize = 16;
 
+/// Memory of a thread for a block: of words that are not in an array as they are.
+pub(crate) struct Scratch {
+    pub(crate) keys: Box<[u64; BLOCK]>,
+    pub(crate) values: Box<[u64; BLOCK]>,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        Self { keys: Box::new([0; BLOCK]), values: Box::new([0; BLOCK]) }
+    }
+}
+
 /// Runs `each` for all positions, a block at a time, in this many threads, and returns the sum of
 /// what it returns. Looks for an interrupt from time to time; what was done by then stays done.
 pub(crate) fn in_blocks(
     py: Python<'_>,
     len: usize,
     threads: usize,
-    each: impl Fn(Range<usize>) -> Result<usize, Error> + Sync,
+    each: impl Fn(Range<usize>, &mut Scratch) -> Result<usize, Error> + Sync,
 ) -> PyResult<usize> {
     if threads == 0 {
         return Err(PyValueError::new_err("a batch needs a thread"));
@@ -44,13 +56,14 @@ pub(crate) fn in_blocks(
 fn all_of(
     step: Range<usize>,
     threads: usize,
-    each: &(impl Fn(Range<usize>) -> Result<usize, Error> + Sync),
+    each: &(impl Fn(Range<usize>, &mut Scratch) -> Result<usize, Error> + Sync),
 ) -> Result<usize, Error> {
     let part = step.len().div_ceil(threads).next_multiple_of(BLOCK);
     let one = |begin: usize| {
         let (mut sum, end) = (0, step.end.min(begin + part));
+        let mut scratch = Scratch::new();
         for at in (begin..end).step_by(BLOCK) {
-            sum += each(at..end.min(at + BLOCK))?;
+            sum += each(at..end.min(at + BLOCK), &mut scratch)?;
         }
         Ok(sum)
     };
@@ -76,14 +89,12 @@ fn all_of(
 /// # Safety
 /// As [`ColumnMut::fill`].
 unsafe fn store_mask(mask: &ColumnMut<'_>, range: Range<usize>, present: &[u64]) {
-    let mut buffer = [0; BLOCK];
     // SAFETY: the caller's promise.
-    unsafe {
-        mask.fill(range, &mut buffer, |words| {
-            for (at, word) in words.iter_mut().enumerate() {
-                *word = present[at / 64] >> (at % 64) & 1;
-            }
-        });
+    let bytes = unsafe { mask.bytes(range) };
+    for (bytes, word) in bytes.chunks_mut(64).zip(present) {
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = (word >> at & 1) as u8;
+        }
     }
 }
 
@@ -120,13 +131,13 @@ impl Map {
         let (values, mask) = (values.column()?, mask.column()?);
         equal_lengths(keys.len(), values.len(), "values")?;
         equal_lengths(keys.len(), mask.len(), "items of the mask")?;
-        in_blocks(py, keys.len(), threads, |range| {
-            let (mut of_keys, mut of_values) = ([0; BLOCK], [0; BLOCK]);
+        in_blocks(py, keys.len(), threads, |range, scratch| {
+            let Scratch { keys: of_keys, values: of_values } = scratch;
             let mut present = [0; BLOCK / 64];
-            let keys = keys.words(range.clone(), &mut of_keys);
+            let keys = keys.words(range.clone(), of_keys);
             // SAFETY: blocks do not overlap, and each is one thread's.
             unsafe {
-                let count = values.fill(range.clone(), &mut of_values, |values| {
+                let count = values.fill(range.clone(), of_values, |values| {
                     operation(map, keys, values, &mut present)
                 })?;
                 store_mask(&mask, range, &present);
@@ -196,11 +207,11 @@ impl Map {
         let (keys, mut mask) = (Input::new(keys)?, Output::new(mask)?);
         let (keys, mask) = (keys.column(Some(&self.key))?, mask.column()?);
         equal_lengths(keys.len(), mask.len(), "items of the mask")?;
-        in_blocks(py, keys.len(), threads, |range| {
-            let (mut of_keys, mut values) = ([0; BLOCK], [0; BLOCK]);
+        in_blocks(py, keys.len(), threads, |range, scratch| {
+            let Scratch { keys: of_keys, values } = scratch;
             let mut present = [0; BLOCK / 64];
-            let keys = keys.words(range.clone(), &mut of_keys);
-            let count = map.get_columns(keys, &mut values, &mut present)?;
+            let keys = keys.words(range.clone(), of_keys);
+            let count = map.get_columns(keys, &mut values[..], &mut present)?;
             // SAFETY: blocks do not overlap, and each is one thread's.
             unsafe { store_mask(&mask, range, &present) };
             Ok(count)
@@ -220,11 +231,11 @@ impl Map {
         let (keys, values): (Column<'_>, Column<'_>) =
             (keys.column(Some(&self.key))?, values.column(None)?);
         equal_lengths(keys.len(), values.len(), "values")?;
-        in_blocks(py, keys.len(), threads, |range| {
-            let (mut of_keys, mut of_values) = ([0; BLOCK], [0; BLOCK]);
+        in_blocks(py, keys.len(), threads, |range, scratch| {
+            let Scratch { keys: of_keys, values: of_values } = scratch;
             map.insert_columns(
-                keys.words(range.clone(), &mut of_keys),
-                values.words(range, &mut of_values),
+                keys.words(range.clone(), of_keys),
+                values.words(range, of_values),
             )
         })
     }
@@ -244,9 +255,8 @@ impl Map {
         let keys = keys.column(Some(&self.key))?;
         let Some(amounts) = amounts else {
             let amount = self.value.to_word(amount, false)?;
-            return in_blocks(py, keys.len(), threads, |range| {
-                let mut buffer = [0; BLOCK];
-                let keys = keys.words(range, &mut buffer);
+            return in_blocks(py, keys.len(), threads, |range, scratch| {
+                let keys = keys.words(range, &mut scratch.keys);
                 match sum {
                     Sum::Integers => map.add_columns(keys, Amounts::Same(amount)),
                     Sum::Floats(_) => sum_floats(map, sum, keys, |_| amount),
@@ -256,10 +266,10 @@ impl Map {
         let amounts = Input::new(amounts)?;
         let amounts = amounts.column(None)?;
         equal_lengths(keys.len(), amounts.len(), "amounts")?;
-        in_blocks(py, keys.len(), threads, |range| {
-            let (mut of_keys, mut of_amounts) = ([0; BLOCK], [0; BLOCK]);
-            let keys = keys.words(range.clone(), &mut of_keys);
-            let amounts = amounts.words(range, &mut of_amounts);
+        in_blocks(py, keys.len(), threads, |range, scratch| {
+            let Scratch { keys: of_keys, values: of_amounts } = scratch;
+            let keys = keys.words(range.clone(), of_keys);
+            let amounts = amounts.words(range, of_amounts);
             match sum {
                 Sum::Integers => map.add_columns(keys, Amounts::Each(amounts)),
                 Sum::Floats(_) => sum_floats(map, sum, keys, |at| amounts[at]),

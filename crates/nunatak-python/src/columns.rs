@@ -171,6 +171,17 @@ impl<'a> ColumnMut<'a> {
         self.len
     }
 
+    /// Returns the positions of a range of a column of bytes.
+    ///
+    /// # Safety
+    /// No other thread uses a position of the range while the slice lives.
+    #[allow(clippy::mut_from_ref, reason = "the caller gives each position to one thread")]
+    pub(crate) unsafe fn bytes(&self, range: Range<usize>) -> &mut [u8] {
+        assert!(range.start <= range.end && range.end <= self.len && self.width == 1);
+        // SAFETY: the range is inside the slice that this was made of, and is the caller's.
+        unsafe { core::slice::from_raw_parts_mut(self.start.add(range.start), range.len()) }
+    }
+
     /// Lets `f` fill the positions of a range, at most a block: with words, of which each position
     /// takes the low bytes.
     ///

@@ -111,10 +111,9 @@ impl MultiMap {
                 values.len()
             )));
         }
-        in_blocks(py, keys.len(), threads, |range| {
-            let (mut of_keys, mut of_values) = ([0; BLOCK], [0; BLOCK]);
-            let keys = keys.words(range.clone(), &mut of_keys);
-            let values = values.words(range, &mut of_values);
+        in_blocks(py, keys.len(), threads, |range, scratch| {
+            let keys = keys.words(range.clone(), &mut scratch.keys);
+            let values = values.words(range, &mut scratch.values);
             let pairs: Vec<_> = keys.iter().copied().zip(values.iter().copied()).collect();
             self.map.insert_many(&pairs);
             Ok(pairs.len())
@@ -157,10 +156,9 @@ impl MultiMap {
         if keys.len() != counts.len() {
             return Err(PyValueError::new_err("there are as many counts as keys"));
         }
-        in_blocks(py, keys.len(), 1, |range| {
-            let (mut of_keys, mut of_counts) = ([0; BLOCK], [0; BLOCK]);
+        in_blocks(py, keys.len(), 1, |range, scratch| {
             let mut found = [0_usize; BLOCK];
-            let keys = keys.words(range.clone(), &mut of_keys);
+            let keys = keys.words(range.clone(), &mut scratch.keys);
             // Both fail only if there is no room for the results.
             let counted = match removes {
                 true => self.map.remove_all_many(keys, &mut found),
@@ -171,7 +169,7 @@ impl MultiMap {
             }
             // SAFETY: there is one thread.
             unsafe {
-                counts.fill(range, &mut of_counts, |counts| {
+                counts.fill(range, &mut scratch.values, |counts| {
                     for (count, found) in counts.iter_mut().zip(found) {
                         *count = found as u64;
                     }

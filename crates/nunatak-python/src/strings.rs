@@ -98,7 +98,7 @@ impl Map {
         let map = &*map;
         let keys = Strings::new(keys, &self.key, true)?;
         let blocks = Mutex::new(vec![]);
-        in_blocks(py, keys.len(), threads, |range| {
+        in_blocks(py, keys.len(), threads, |range, _| {
             let block = keys.block(range.clone());
             let mut found =
                 Found { start: range.start, values: Strings::default(), is_present: vec![] };
@@ -148,7 +148,7 @@ impl Map {
         let (keys, values) =
             (Strings::new(keys, &self.key, true)?, Strings::new(values, &self.value, false)?);
         equal_lengths(keys.len(), values.len())?;
-        in_blocks(py, keys.len(), threads, |range| {
+        in_blocks(py, keys.len(), threads, |range, _| {
             let entries: Vec<_> = range.map(|at| (keys.get(at), values.get(at))).collect();
             map.put_many(&entries)
         })
@@ -163,7 +163,7 @@ impl Map {
         let map = self.blobs()?.open()?;
         let map = &*map;
         let keys = Strings::new(keys, &self.key, true)?;
-        in_blocks(py, keys.len(), threads, |range| map.delete_many(&keys.block(range)))
+        in_blocks(py, keys.len(), threads, |range, _| map.delete_many(&keys.block(range)))
     }
 
     /// Adds an amount for each key, or `amount` to all.
@@ -195,7 +195,7 @@ impl Map {
             })?;
             Ok(before.is_none())
         };
-        in_blocks(py, keys.len(), threads, |range| {
+        in_blocks(py, keys.len(), threads, |range, _| {
             let mut new = 0;
             for at in range {
                 new += usize::from(add(at)?);
