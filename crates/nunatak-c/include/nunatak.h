@@ -45,6 +45,43 @@ typedef enum {
   NUNATAK_PANIC = 6,
 } nunatak_status;
 
+// Which table a map is made of.
+typedef enum {
+  // The table that suits most: DLHT in RAM; in files the file's own, or IcebergHT for numbers and
+  // TurboHash for byte strings.
+  NUNATAK_DEFAULT = 0,
+  // DLHT: the fastest. In RAM only.
+  NUNATAK_DLHT = 1,
+  // IcebergHT: the least memory.
+  NUNATAK_ICEBERG = 2,
+  // Pea Hash: grows and shrinks in small pieces.
+  NUNATAK_PEA = 3,
+  // TurboHash: a resize stalls one shard of about 1,000.
+  NUNATAK_TURBO = 4,
+} nunatak_table;
+
+// What a change of a map in a file survives when its call has returned.
+typedef enum {
+  // The process; a sync makes it survive a power cut.
+  NUNATAK_PROCESS = 0,
+  // The process, and a power cut some time later: see the interval.
+  NUNATAK_INTERVAL = 1,
+  // A power cut.
+  NUNATAK_SYNCED = 2,
+  // A power cut; the file must be on persistent memory.
+  NUNATAK_PERSISTENT_MEMORY = 3,
+} nunatak_durability;
+
+// What becomes of a key's value.
+typedef enum {
+  // It stays, or the key stays absent.
+  NUNATAK_KEEP = 0,
+  // The new value is stored.
+  NUNATAK_PUT = 1,
+  // The key is removed.
+  NUNATAK_REMOVE = 2,
+} nunatak_decision;
+
 // A map whose keys and values are byte strings, in RAM or in a file.
 typedef struct nunatak_blob_map nunatak_blob_map;
 
