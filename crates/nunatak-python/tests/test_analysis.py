@@ -96,3 +96,56 @@ def test_examples_of_the_documentation(name):
                 for example in finder.find(method, getattr(method, "__name__", "?"), module=False, globs={}):
                     runner.run(example)
         assert runner.summarize().failed == 0 and runner.summarize().attempted > 10
+
+
+def test_the_stubs_name_what_there_is():
+    """Every public name is in the stubs, and every name in the stubs exists."""
+    import ast
+    from pathlib import Path
+
+    tree = ast.parse(Path(nunatak.__file__).with_name("__init__.pyi").read_text())
+    told = {node.name: node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    assert set(told) | {"__version__"} == set(nunatak.__all__)
+    for name in ("Map", "Set", "MultiMap", "Deduplicator"):
+        methods = {node.name for node in told[name].body if isinstance(node, ast.FunctionDef)}
+        real = {method for method in dir(getattr(nunatak, name)) if not method.startswith("_")}
+        own = {method for method in methods if not method.startswith("_")}
+        assert own <= real
+        inherited = {"items", "keys", "values", "get", "pop", "popitem", "setdefault", "update", "clear"}
+        inherited |= {"remove", "isdisjoint"}
+        assert real - own <= inherited, (name, real - own - inherited)
+
+
+def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
+    import re
+    from pathlib import Path
+
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parent.parent / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.S)
+    assert len(blocks) == 3
+    for block in blocks:
+        names = {}
+        exec(block, names)
+        if "prices" in names:
+            assert names["values"].tolist() == [3.5, 0] and names["found"].tolist() == [True, False]
+        if "left" in names:
+            assert names["left"].tolist() == [0, 1, 2] and names["right"].tolist() == [2, 0, 2]
+
+
+def test_columns_of_other_libraries():
+    for name, column in (
+        ("pandas", lambda library: library.Series([1, 2, 9])),
+        ("polars", lambda library: library.Series([1, 2, 9])),
+        ("pyarrow", lambda library: library.array([1, 2, 9])),
+    ):
+        try:
+            library = importlib.import_module(name)
+        except ImportError:
+            continue
+        map = nunatak.Map("i64", "i64", {1: 10, 2: 20})
+        assert map.get_many(column(library), -1).tolist() == [10, 20, -1]
+        assert nunatak.isin(column(library), [9]).tolist() == [False, False, True]
+        names = nunatak.Map("str", "i64", {"a": 1})
+        strings = library.array(["a", "b"]) if name == "pyarrow" else library.Series(["a", "b"])
+        assert names.get_many(strings, 0).tolist() == [1, 0]
