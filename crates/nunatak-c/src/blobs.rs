@@ -1,7 +1,7 @@
 //! Maps of byte strings.
 
 use crate::arguments::{items, items_mut, reference, store, store_new, taken};
-use crate::file::{nunatak_file_options, no_file, path, table, wanted};
+use crate::file::{no_file, nunatak_file_options, path, table, wanted};
 use crate::status::{Failure, guarded, nunatak_status};
 use core::ffi::{c_char, c_void};
 use nunatak::Compute;
@@ -64,9 +64,8 @@ impl nunatak_bytes {
 pub type nunatak_visit = Option<unsafe extern "C" fn(context: *mut c_void, value: nunatak_bytes)>;
 
 /// Is shown the value of the key with this index, or null if the key is absent.
-pub type nunatak_visit_many = Option<
-    unsafe extern "C" fn(context: *mut c_void, index: usize, value: *const nunatak_bytes),
->;
+pub type nunatak_visit_many =
+    Option<unsafe extern "C" fn(context: *mut c_void, index: usize, value: *const nunatak_bytes)>;
 
 /// Is shown an entry; returns false to see no more.
 pub type nunatak_each_blob = Option<
@@ -130,8 +129,8 @@ pub unsafe extern "C" fn nunatak_blob_map_open(
 /// `map` is null, or live and used by no other thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nunatak_blob_map_free(map: *mut nunatak_blob_map) {
-    // SAFETY: the caller's promise.
     guarded(|| {
+        // SAFETY: the caller's promise.
         drop(unsafe { taken(map) });
         Ok(())
     });
@@ -326,8 +325,7 @@ pub unsafe extern "C" fn nunatak_blob_map_compute(
                 },
                 2 => Compute::Remove,
                 _ => {
-                    failure =
-                        Some(Failure::invalid("the callback returned no nunatak_decision"));
+                    failure = Some(Failure::invalid("the callback returned no nunatak_decision"));
                     Compute::Keep
                 }
             }

@@ -98,10 +98,8 @@ pub(crate) unsafe fn wanted<'a>(
         3 => Durability::PersistentMemory,
         other => return Err(Failure::invalid(format!("there is no durability {other}"))),
     };
-    let options = Options::new()
-        .durability(durability)
-        .capacity(given.capacity)
-        .read_only(given.read_only);
+    let options =
+        Options::new().durability(durability).capacity(given.capacity).read_only(given.read_only);
     let creates = !given.must_exist && !given.read_only;
     Ok(Wanted { path, table: table(given.table)?, options, creates })
 }

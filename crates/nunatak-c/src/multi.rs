@@ -29,8 +29,8 @@ pub unsafe extern "C" fn nunatak_multimap_new(map: *mut *mut nunatak_multimap) -
 /// `map` is null, or live and used by no other thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nunatak_multimap_free(map: *mut nunatak_multimap) {
-    // SAFETY: the caller's promise.
     guarded(|| {
+        // SAFETY: the caller's promise.
         drop(unsafe { taken(map) });
         Ok(())
     });

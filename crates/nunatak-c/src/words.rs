@@ -1,7 +1,7 @@
 //! Maps of words of 8 bytes.
 
 use crate::arguments::{items, items_mut, reference, store, store_found, store_new, taken};
-use crate::file::{nunatak_file_options, no_file, path, table, wanted};
+use crate::file::{no_file, nunatak_file_options, path, table, wanted};
 use crate::status::{Failure, guarded, nunatak_status};
 use core::ffi::{c_char, c_void};
 use nunatak::Compute;
@@ -52,8 +52,9 @@ pub enum nunatak_decision {
 /// Decides what becomes of a key's value: returns a `nunatak_decision`. `value` is null if the key is
 /// absent. For `NUNATAK_PUT` it stores the new value in `new_value`. It may run more than once, when
 /// other threads change the key. It may use the map.
-pub type nunatak_compute =
-    Option<unsafe extern "C" fn(context: *mut c_void, value: *const u64, new_value: *mut u64) -> i32>;
+pub type nunatak_compute = Option<
+    unsafe extern "C" fn(context: *mut c_void, value: *const u64, new_value: *mut u64) -> i32,
+>;
 
 /// Is shown an entry; returns false to see no more. It may use the map.
 pub type nunatak_each =
@@ -107,8 +108,8 @@ pub unsafe extern "C" fn nunatak_map_open(
 /// `map` is null, or live and used by no other thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nunatak_map_free(map: *mut nunatak_map) {
-    // SAFETY: the caller's promise.
     guarded(|| {
+        // SAFETY: the caller's promise.
         drop(unsafe { taken(map) });
         Ok(())
     });
@@ -249,9 +250,8 @@ pub unsafe extern "C" fn nunatak_map_fetch_add(
     // SAFETY: the caller's promise.
     guarded(|| unsafe {
         let map = reference(map, "the map")?.words();
-        let before = map.compute(key, &mut |value| {
-            Compute::Put(value.unwrap_or(0).wrapping_add(amount))
-        })?;
+        let before =
+            map.compute(key, &mut |value| Compute::Put(value.unwrap_or(0).wrapping_add(amount)))?;
         store(sum, before.unwrap_or(0).wrapping_add(amount));
         Ok(())
     })

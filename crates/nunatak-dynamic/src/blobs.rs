@@ -3,6 +3,9 @@
 use crate::Table;
 use nunatak::{BlobMap, Compute, Dlht, Error, Iceberg, Pea, RandomState, Turbo};
 
+/// Decides what becomes of a key's value, which it is shown.
+pub type BlobChange<'a> = &'a mut dyn FnMut(Option<&[u8]>) -> Compute<Vec<u8>>;
+
 /// A concurrent map of byte strings.
 ///
 /// Errors are those of the map in a file, of memory, and of strings beyond 2^32 - 1 bytes.
@@ -49,11 +52,7 @@ pub trait Blobs: Send + Sync {
     ///
     /// # Errors
     /// As the trait says.
-    fn compute(
-        &self,
-        key: &[u8],
-        change: &mut dyn FnMut(Option<&[u8]>) -> Compute<Vec<u8>>,
-    ) -> Result<Option<Vec<u8>>, Error>;
+    fn compute(&self, key: &[u8], change: BlobChange<'_>) -> Result<Option<Vec<u8>>, Error>;
 
     /// Removes the key and returns its value.
     ///
@@ -168,7 +167,7 @@ macro_rules! in_ram {
             fn compute(
                 &self,
                 key: &[u8],
-                change: &mut dyn FnMut(Option<&[u8]>) -> Compute<Vec<u8>>,
+                change: BlobChange<'_>,
             ) -> Result<Option<Vec<u8>>, Error> {
                 self.compute(key, change)
             }

@@ -1,7 +1,7 @@
 //! Maps in files.
 
 use crate::words::{SHORT_RESULTS, check_columns, check_results, spread};
-use crate::{Amounts, Blobs, Table, Words};
+use crate::{Amounts, BlobChange, Blobs, Table, Words};
 use nunatak::durable::{
     BlobDesign, BlobsInFile, DurableDesign, FileKind, FileMap, IcebergBlobMap, IcebergMap, Map,
     MapInFile, Options, PeaBlobMap, PeaMap, Salvaged, TurboBlobMap, TurboMap,
@@ -352,11 +352,7 @@ where
         self.try_insert(key, value).map(Result::err)
     }
 
-    fn compute(
-        &self,
-        key: &[u8],
-        change: &mut dyn FnMut(Option<&[u8]>) -> Compute<Vec<u8>>,
-    ) -> Result<Option<Vec<u8>>, Error> {
+    fn compute(&self, key: &[u8], change: BlobChange<'_>) -> Result<Option<Vec<u8>>, Error> {
         self.compute(key, change)
     }
 

@@ -20,7 +20,7 @@ mod files;
 mod table;
 mod words;
 
-pub use blobs::{Blobs, blobs_in_ram};
+pub use blobs::{BlobChange, Blobs, blobs_in_ram};
 #[cfg(target_os = "linux")]
 pub use files::{BlobFile, InFile, WordFile, open_blobs, open_words, salvage};
 pub use table::Table;

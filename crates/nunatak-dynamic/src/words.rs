@@ -274,7 +274,8 @@ where
             Amounts::Same(amount) => {
                 let (same, mut new) = ([amount; 256], 0);
                 for keys in keys.chunks(same.len()) {
-                    new += self.fetch_add_columns(keys, &same[..keys.len()]).map_err(|_| refused)?;
+                    new +=
+                        self.fetch_add_columns(keys, &same[..keys.len()]).map_err(|_| refused)?;
                 }
                 Ok(new)
             }

@@ -42,7 +42,9 @@ pub(crate) fn in_blocks(
     while start < len {
         let end = len.min(start.saturating_add(STEP.saturating_mul(threads)));
         let step = start..end;
-        let run = || std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| all_of(step, threads, &each)));
+        let run = || {
+            std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| all_of(step, threads, &each)))
+        };
         total += py
             .detach(run)
             .map_err(|_| PyRuntimeError::new_err("the map was refused memory, or has panicked"))?
@@ -233,10 +235,7 @@ impl Map {
         equal_lengths(keys.len(), values.len(), "values")?;
         in_blocks(py, keys.len(), threads, |range, scratch| {
             let Scratch { keys: of_keys, values: of_values } = scratch;
-            map.insert_columns(
-                keys.words(range.clone(), of_keys),
-                values.words(range, of_values),
-            )
+            map.insert_columns(keys.words(range.clone(), of_keys), values.words(range, of_values))
         })
     }
 

@@ -119,7 +119,11 @@ impl Column<'_> {
 
     /// Returns at most a block of words; copies them into `buffer` only if they have another width
     /// or are floats.
-    pub(crate) fn words<'b>(&'b self, range: Range<usize>, buffer: &'b mut [u64; BLOCK]) -> &'b [u64] {
+    pub(crate) fn words<'b>(
+        &'b self,
+        range: Range<usize>,
+        buffer: &'b mut [u64; BLOCK],
+    ) -> &'b [u64] {
         let len = range.len();
         match self.items {
             Items::Eight(items) if self.float_bits.is_none() => return &items[range],
@@ -205,16 +209,16 @@ impl<'a> ColumnMut<'a> {
         for (at, word) in words.iter_mut().enumerate() {
             let mut bytes = [0; 8];
             // SAFETY: as above; an item has `width` bytes.
-            let item = unsafe { core::slice::from_raw_parts(start.add(at * self.width), self.width) };
+            let item =
+                unsafe { core::slice::from_raw_parts(start.add(at * self.width), self.width) };
             bytes[..self.width].copy_from_slice(item);
             *word = u64::from_le_bytes(bytes);
         }
         let result = f(words);
         for (at, word) in words.iter().enumerate() {
             // SAFETY: as above.
-            let item = unsafe {
-                core::slice::from_raw_parts_mut(start.add(at * self.width), self.width)
-            };
+            let item =
+                unsafe { core::slice::from_raw_parts_mut(start.add(at * self.width), self.width) };
             item.copy_from_slice(&word.to_le_bytes()[..self.width]);
         }
         result

@@ -105,9 +105,7 @@ impl EntryIter {
                 wants_key.then(|| self.key.object_of_bytes(py, &key)).transpose()?,
                 wants_value.then(|| self.value.object_of_bytes(py, &value)).transpose()?,
             ),
-            Entry::Objects(key, value) => {
-                (wants_key.then_some(key), wants_value.then_some(value))
-            }
+            Entry::Objects(key, value) => (wants_key.then_some(key), wants_value.then_some(value)),
         };
         match (key, value) {
             (Some(key), Some(value)) => {

@@ -50,7 +50,9 @@ impl Kind {
                 .and_then(|rest| time(rest, false))
                 .or_else(|| name.strip_prefix("timedelta64").and_then(|rest| time(rest, true))),
         };
-        kind.ok_or_else(|| PyTypeError::new_err(format!("a map has no keys or values of type {name}")))
+        kind.ok_or_else(|| {
+            PyTypeError::new_err(format!("a map has no keys or values of type {name}"))
+        })
     }
 
     pub(crate) fn name(&self) -> String {
@@ -191,9 +193,8 @@ impl Kind {
     pub(crate) fn object_of_bytes(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<Py<PyAny>> {
         match self {
             Self::Str => {
-                let string = core::str::from_utf8(bytes).map_err(|error| {
-                    PyUnicodeDecodeError::new_err_from_utf8(py, bytes, error)
-                })?;
+                let string = core::str::from_utf8(bytes)
+                    .map_err(|error| PyUnicodeDecodeError::new_err_from_utf8(py, bytes, error))?;
                 Ok(PyString::new(py, string).into_any().unbind())
             }
             Self::Bytes => Ok(PyBytes::new(py, bytes).into_any().unbind()),

@@ -15,9 +15,11 @@ struct Raised(PyErr);
 ///
 /// The map holds nothing while it calls `Eq`, and the operation has not taken effect then.
 pub(crate) fn raising<R>(operation: impl FnOnce() -> R) -> PyResult<R> {
-    catch_unwind(AssertUnwindSafe(operation)).map_err(|payload| match payload.downcast::<Raised>() {
-        Ok(raised) => raised.0,
-        Err(_) => PyRuntimeError::new_err("the map has panicked: please report it"),
+    catch_unwind(AssertUnwindSafe(operation)).map_err(|payload| {
+        match payload.downcast::<Raised>() {
+            Ok(raised) => raised.0,
+            Err(_) => PyRuntimeError::new_err("the map has panicked: please report it"),
+        }
     })
 }
 
@@ -46,7 +48,9 @@ impl<'a, 'py> Query<'a, 'py> {
 
 fn are_equal(one: &Bound<'_, PyAny>, other: &Py<PyAny>) -> bool {
     one.as_ptr() == other.as_ptr()
-        || one.eq(other.bind(one.py())).unwrap_or_else(|error| resume_unwind(Box::new(Raised(error))))
+        || one
+            .eq(other.bind(one.py()))
+            .unwrap_or_else(|error| resume_unwind(Box::new(Raised(error))))
 }
 
 impl Hash for Key {
