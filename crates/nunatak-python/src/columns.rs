@@ -3,10 +3,13 @@
 use crate::kind::{Kind, float_key};
 use core::marker::PhantomData;
 use core::ops::Range;
-use numpy::{PyReadonlyArray1, PyReadwriteArray1};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use nunatak_dynamic::BLOCK;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+
+/// A new array of words.
+pub(crate) type WordArray<'py> = Bound<'py, PyArray1<u64>>;
 
 /// An array that a batch reads. Python views signed numbers, floats and times as unsigned integers
 /// of the same width before.

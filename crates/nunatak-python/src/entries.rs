@@ -8,17 +8,19 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+type Bytes = Box<[u8]>;
+
 /// A consistent cut of a map.
 pub(crate) enum Entries {
     Words(Vec<u64>, Vec<u64>),
-    Blobs(Vec<(Box<[u8]>, Box<[u8]>)>),
+    Blobs(Vec<(Bytes, Bytes)>),
     Objects(Vec<(Py<PyAny>, Py<PyAny>)>),
 }
 
 /// One of them, before it becomes Python objects.
 enum Entry {
     Words(u64, u64),
-    Blobs(Box<[u8]>, Box<[u8]>),
+    Blobs(Bytes, Bytes),
     Objects(Py<PyAny>, Py<PyAny>),
 }
 

@@ -1,11 +1,12 @@
 //! The class `Map`: single operations.
 
+use crate::columns::WordArray;
 use crate::entries::{Entries, EntryIter};
 use crate::failure::{closed, exception};
 use crate::handle::{BlobHandle, File, FileAccess, Handle, WordHandle};
 use crate::kind::Kind;
 use crate::objects::{Objects, Query, objects_in_ram, raising};
-use numpy::{IntoPyArray, PyArray1};
+use numpy::IntoPyArray;
 use nunatak::durable::{Durability, Options};
 use nunatak::{Compute, Error};
 use nunatak_dynamic::{Table, blobs_in_ram, open_blobs, open_words, words_in_ram};
@@ -358,10 +359,7 @@ impl Map {
     }
 
     /// Returns all keys and values as words.
-    fn _words<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u64>>)> {
+    fn _words<'py>(&self, py: Python<'py>) -> PyResult<(WordArray<'py>, WordArray<'py>)> {
         match self.entries(py)? {
             Entries::Words(keys, values) => Ok((keys.into_pyarray(py), values.into_pyarray(py))),
             _ => Err(PyTypeError::new_err("keys and values of this map are not numbers")),

@@ -1,7 +1,7 @@
 //! The class `MultiMap`: any number of values for a key.
 
 use crate::batch::in_blocks;
-use crate::columns::{Input, Output};
+use crate::columns::{Input, Output, WordArray};
 use crate::failure::exception;
 use crate::kind::Kind;
 use numpy::{IntoPyArray, PyArray1};
@@ -85,11 +85,7 @@ impl MultiMap {
         self.map.memory_usage().resident
     }
 
-    fn _get_all<'py>(
-        &self,
-        py: Python<'py>,
-        key: &Bound<'_, PyAny>,
-    ) -> PyResult<Bound<'py, PyArray1<u64>>> {
+    fn _get_all<'py>(&self, py: Python<'py>, key: &Bound<'_, PyAny>) -> PyResult<WordArray<'py>> {
         let mut values = vec![];
         self.map.copy_all(&self.key.to_word(key, true)?, &mut values);
         Ok(values.into_pyarray(py))
@@ -125,7 +121,7 @@ impl MultiMap {
         &self,
         py: Python<'py>,
         keys: &Bound<'_, PyAny>,
-    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u64>>)> {
+    ) -> PyResult<(Bound<'py, PyArray1<i64>>, WordArray<'py>)> {
         let keys = Input::new(keys)?;
         let keys = keys.column(Some(&self.key))?;
         let (mut values, mut offsets) = (vec![], vec![0_i64]);
@@ -180,10 +176,7 @@ impl MultiMap {
     }
 
     /// Returns all keys and values, a key as often as it has values.
-    fn _entries<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u64>>)> {
+    fn _entries<'py>(&self, py: Python<'py>) -> PyResult<(WordArray<'py>, WordArray<'py>)> {
         let entries: Result<(Vec<_>, Vec<_>), _> =
             py.detach(|| self.map.snapshot().map(Iterator::unzip));
         let (keys, values) = entries.map_err(exception)?;
