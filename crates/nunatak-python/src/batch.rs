@@ -12,6 +12,9 @@ use pyo3::prelude::*;
 /// How many keys a thread handles between two looks for an interrupt: some tens of milliseconds.
 const STEP: usize = 1 << 20;
 
+/// More threads than this are a mistake.
+const MOST_THREADS: usize = 1024;
+
 /// How many keys ahead of the present one a loop prefetches.
 const AHEAD: usize = 16;
 
@@ -35,8 +38,8 @@ pub(crate) fn in_blocks(
     threads: usize,
     each: impl Fn(Range<usize>, &mut Scratch) -> Result<usize, Error> + Sync,
 ) -> PyResult<usize> {
-    if threads == 0 {
-        return Err(PyValueError::new_err("a batch needs a thread"));
+    if !(1..=MOST_THREADS).contains(&threads) {
+        return Err(PyValueError::new_err(format!("a batch has 1 to {MOST_THREADS} threads")));
     }
     let (mut start, mut total) = (0, 0);
     while start < len {

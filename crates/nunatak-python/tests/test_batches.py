@@ -164,8 +164,11 @@ def test_lengths_must_agree():
         map.add_many([1, 2, 3], [1, 2])
     with pytest.raises(ValueError):
         nunatak.Map("str", "u64").insert_many(["a"], [])
-    with pytest.raises(ValueError):
-        map.get_many([1], threads=0)
+    for threads in (0, 1025):
+        with pytest.raises(ValueError, match="1 to 1024 threads"):
+            map.get_many([1], threads=threads)
+    with pytest.raises(OverflowError):
+        map.get_many([1], threads=-1)
     assert len(map) == 0
 
 

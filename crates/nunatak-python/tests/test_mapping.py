@@ -231,7 +231,7 @@ def test_a_value_of_another_type_is_refused_and_nothing_is_lost():
     assert map == {1: 1}
 
 
-@pytest.mark.parametrize("arguments", [("u65",), ("u64", complex), ("S8",), (None,), ("datetime64",)])
+@pytest.mark.parametrize("arguments", [("u65",), ("u64", complex), ("S8",), (None,), ("datetime64",), ({"a": 1},), (["a"],), ("a,,b",)])
 def test_an_unknown_type_is_refused(arguments):
     with pytest.raises(TypeError, match="no keys or values of type"):
         nunatak.Map(*arguments)

@@ -40,7 +40,7 @@ def kind_of(kind):
     try:
         # For NumPy `None` is a float.
         dtype = np.dtype("V" if kind is None else kind)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):
         raise TypeError(f"a map has no keys or values of type {kind!r}") from None
     if dtype in _BY_TYPE:
         return _BY_TYPE[dtype]
