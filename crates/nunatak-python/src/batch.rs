@@ -2,7 +2,8 @@
 
 use crate::columns::{Column, ColumnMut, Input, Output};
 use crate::failure::exception;
-use crate::map::{Map, Store, Sum};
+use crate::map::{Map, Store};
+use crate::sum::Sum;
 use core::ops::Range;
 use nunatak::{Compute, Error};
 use nunatak_dynamic::{Amounts, BLOCK, Words};

@@ -13,7 +13,10 @@ mod kind;
 mod map;
 mod multi;
 mod objects;
+mod opening;
+mod operations;
 mod strings;
+mod sum;
 
 use pyo3::prelude::*;
 
