@@ -1,10 +1,10 @@
-//! The header is what the functions make of it. `NUNATAK_WRITE=1` writes it.
+//! The header of `nunatak-c` is what its functions make of it. `NUNATAK_WRITE=1` writes it.
 
 use std::path::Path;
 
 #[test]
 fn the_header_is_that_of_the_functions() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../nunatak-c");
     let config = cbindgen::Config::from_root_or_default(root);
     let mut builder = cbindgen::Builder::new().with_config(config);
     for file in ["status", "file", "words", "blobs", "multi"] {
@@ -31,5 +31,5 @@ fn the_header_is_that_of_the_functions() {
         std::fs::write(&header, &kept).expect("the header is written");
     }
     let stored = std::fs::read_to_string(&header).unwrap_or_default();
-    assert!(stored == kept, "the header is old: NUNATAK_WRITE=1 cargo test -p nunatak-c");
+    assert!(stored == kept, "the header is old: NUNATAK_WRITE=1 cargo test -p nunatak-dynamic --test header");
 }
