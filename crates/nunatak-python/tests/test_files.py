@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -219,3 +220,29 @@ def test_salvage(tmp_path):
     assert (sure, doubtful, damages) == (1000, 0, [])
     with nunatak.open(tmp_path / "new.map") as map:
         assert len(map) == 1000
+
+
+def test_a_change_that_waits_for_the_disk_lets_other_threads_run(tmp_path):
+    turns, ended = [0], threading.Event()
+
+    def count():
+        while not ended.is_set():
+            turns[0] += 1
+            time.sleep(0)
+
+    other = threading.Thread(target=count)
+    before = sys.getswitchinterval()
+    # No thread takes the interpreter from another that does not let it go.
+    sys.setswitchinterval(60)
+    try:
+        with nunatak.open(tmp_path / "file.map", durability="synced") as map:
+            other.start()
+            begun = turns[0]
+            for number in range(20):
+                map[number] = number
+            seen = turns[0] - begun
+    finally:
+        ended.set()
+        sys.setswitchinterval(before)
+    other.join()
+    assert seen > 0
