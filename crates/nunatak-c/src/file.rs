@@ -1,0 +1,119 @@
+//! Tables, and the options of files.
+
+use crate::arguments::reference;
+use crate::status::Failure;
+use core::ffi::{CStr, c_char};
+use core::time::Duration;
+use nunatak::durable::{Durability, Options};
+use nunatak_dynamic::Table;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Which table a map is made of.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum nunatak_table {
+    /// The table that suits most: DLHT in RAM; in files the file's own, or IcebergHT for numbers and
+    /// TurboHash for byte strings.
+    NUNATAK_DEFAULT = 0,
+    /// DLHT: the fastest. In RAM only.
+    NUNATAK_DLHT = 1,
+    /// IcebergHT: the least memory.
+    NUNATAK_ICEBERG = 2,
+    /// Pea Hash: grows and shrinks in small pieces.
+    NUNATAK_PEA = 3,
+    /// TurboHash: a resize stalls one shard of about 1,000.
+    NUNATAK_TURBO = 4,
+}
+
+/// What a change of a map in a file survives when its call has returned.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum nunatak_durability {
+    /// The process; a sync makes it survive a power cut.
+    NUNATAK_PROCESS = 0,
+    /// The process, and a power cut some time later: see the interval.
+    NUNATAK_INTERVAL = 1,
+    /// A power cut.
+    NUNATAK_SYNCED = 2,
+    /// A power cut; the file must be on persistent memory.
+    NUNATAK_PERSISTENT_MEMORY = 3,
+}
+
+/// How a file is opened. All zero is: create it if there is none.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct nunatak_file_options {
+    /// A `nunatak_table`.
+    pub table: i32,
+    /// A `nunatak_durability`.
+    pub durability: i32,
+    /// Milliseconds between two syncs, if the durability is `NUNATAK_INTERVAL`.
+    pub interval_ms: u64,
+    /// How many entries a new file has room for.
+    pub capacity: usize,
+    /// Refuse to create the file.
+    pub must_exist: bool,
+    /// Only read. The file must exist.
+    pub read_only: bool,
+}
+
+// The fields are plain numbers and not enums: C may store any number there.
+pub(crate) fn table(number: i32) -> Result<Option<Table>, Failure> {
+    match number {
+        0 => Ok(None),
+        1 => Ok(Some(Table::Dlht)),
+        2 => Ok(Some(Table::Iceberg)),
+        3 => Ok(Some(Table::Pea)),
+        4 => Ok(Some(Table::Turbo)),
+        _ => Err(Failure::invalid(format!("there is no table {number}"))),
+    }
+}
+
+/// A file to be opened.
+pub(crate) struct Wanted<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) table: Option<Table>,
+    pub(crate) options: Options,
+    pub(crate) creates: bool,
+}
+
+/// # Safety
+/// The pointers are null, or to a string that ends with a zero, and to options.
+pub(crate) unsafe fn wanted<'a>(
+    at: *const c_char,
+    options: *const nunatak_file_options,
+) -> Result<Wanted<'a>, Failure> {
+    // SAFETY: the caller's promise.
+    let (path, given) = unsafe { (path(at)?, options.as_ref()) };
+    let Some(given) = given else {
+        return Ok(Wanted { path, table: None, options: Options::new(), creates: true });
+    };
+    let durability = match given.durability {
+        0 => Durability::Process,
+        1 if given.interval_ms == 0 => return Err(Failure::invalid("the interval is zero")),
+        1 => Durability::Interval(Duration::from_millis(given.interval_ms)),
+        2 => Durability::Synced,
+        3 => Durability::PersistentMemory,
+        other => return Err(Failure::invalid(format!("there is no durability {other}"))),
+    };
+    let options =
+        Options::new().durability(durability).capacity(given.capacity).read_only(given.read_only);
+    let creates = !given.must_exist && !given.read_only;
+    Ok(Wanted { path, table: table(given.table)?, options, creates })
+}
+
+/// # Safety
+/// The pointer is null, or to a string that ends with a zero.
+pub(crate) unsafe fn path<'a>(at: *const c_char) -> Result<&'a Path, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        reference(at, "the path")?;
+        Ok(Path::new(OsStr::from_bytes(CStr::from_ptr(at).to_bytes())))
+    }
+}
+
+pub(crate) fn no_file() -> Failure {
+    Failure::invalid("the map is in RAM: it has no file")
+}

@@ -1,0 +1,10 @@
+//! Nunatak's maps for C and C++. The header `include/nunatak.h` is made of these functions; its
+//! opening comment has what holds for all of them.
+#![allow(non_camel_case_types, reason = "the names of C")]
+
+mod arguments;
+pub mod blobs;
+pub mod file;
+pub mod multi;
+pub mod status;
+pub mod words;

@@ -1,0 +1,236 @@
+// The C++ interface: what Boost's tests of concurrent_flat_map say of the functions of the same names, and
+// what is ours.
+#include <nunatak.hpp>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <random>
+#include <thread>
+#include <vector>
+
+#define EXPECT(...)                                                                    \
+  do {                                                                                 \
+    if (!(__VA_ARGS__)) {                                                              \
+      std::cerr << __FILE__ << ':' << __LINE__ << ": " << #__VA_ARGS__ << '\n';        \
+      std::exit(1);                                                                    \
+    }                                                                                  \
+  } while (0)
+
+template <typename F>
+nunatak_status status_of(F&& f) {
+  try {
+    f();
+  } catch (const nunatak::error& error) {
+    EXPECT(error.what()[0] != 0);
+    return error.status();
+  }
+  return NUNATAK_OK;
+}
+
+struct point {
+  std::int16_t x, y;
+  friend bool operator==(point, point) = default;
+  friend auto operator<=>(point, point) = default;
+};
+
+template <typename K, typename V, typename MakeK, typename MakeV>
+void agrees_with_std(nunatak_table table, MakeK make_key, MakeV make_value) {
+  nunatak::map<K, V> map(table);
+  std::map<K, V> model;
+  std::mt19937 chance(7);
+  for (int step = 0; step < 20'000; ++step) {
+    const K key = make_key(chance() % 500);
+    const V value = make_value(chance() % 1000);
+    const auto there = model.find(key);
+    const bool is_there = there != model.end();
+    switch (chance() % 8) {
+      case 0: EXPECT(map.insert_or_assign(key, value) == !is_there); model[key] = value; break;
+      case 1: EXPECT(map.try_emplace(key, value) == !is_there); model.emplace(key, value); break;
+      case 2: EXPECT(map.erase(key) == (is_there ? 1 : 0)); model.erase(key); break;
+      case 3: EXPECT(map.get(key) == (is_there ? std::optional(there->second) : std::nullopt)); break;
+      case 4: {
+        std::size_t seen = map.visit(key, [&](const K& k, const V& v) { EXPECT(k == key && v == there->second); });
+        EXPECT(seen == (is_there ? 1u : 0u));
+        break;
+      }
+      case 5: {
+        std::size_t erased = map.erase_if(key, [&](const K&, const V& v) { return v == make_value(3); });
+        EXPECT(erased == (is_there && there->second == make_value(3) ? 1u : 0u));
+        if (erased) model.erase(key);
+        break;
+      }
+      case 6:
+        map.compute(key, [&](std::optional<V>& entry) {
+          EXPECT(entry.has_value() == is_there);
+          entry = value;
+        });
+        model[key] = value;
+        break;
+      case 7:
+        EXPECT(map.update(key, value).has_value() == is_there);
+        if (is_there) there->second = value;
+        break;
+    }
+    EXPECT(map.size() == model.size());
+  }
+  std::map<K, V> seen;
+  EXPECT(map.visit_all([&](const K& k, const V& v) { seen.emplace(k, v); }) == model.size());
+  EXPECT(seen == model);
+
+  std::vector<K> keys;
+  for (unsigned i = 0; i < 1000; ++i) keys.push_back(make_key(i % 600));
+  std::vector<V> values(keys.size());
+  std::vector<std::uint64_t> present((keys.size() + 63) / 64);
+  std::size_t count = map.get(std::span<const K>(keys), std::span<V>(values), std::span<std::uint64_t>(present));
+  std::size_t expected = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto there = model.find(keys[i]);
+    EXPECT((present[i / 64] >> (i % 64) & 1) == (there != model.end()));
+    if (there == model.end()) continue;
+    EXPECT(values[i] == there->second);
+    ++expected;
+  }
+  EXPECT(count == expected);
+  std::size_t visited = map.visit(std::span<const K>(keys), [&](const K& k, const V& v) { EXPECT(model.at(k) == v); });
+  EXPECT(visited == expected);
+
+  nunatak::map<K, V> other;
+  values.assign(keys.size(), make_value(1));
+  EXPECT(other.insert_or_assign(std::span<const K>(keys), std::span<const V>(values)) == 600);
+  EXPECT(other.size() == 600);
+  EXPECT(other.get(make_key(5)) == make_value(1));
+  EXPECT(other.extract(std::span<const K>(keys), std::span<V>(values), std::span<std::uint64_t>(present)) == 600);
+  EXPECT(other.empty());
+  EXPECT(status_of([&] { map.get(std::span<const K>(keys), std::span<V>(values).first(3), present); }) ==
+         NUNATAK_INVALID);
+  EXPECT(map.erase_if([](const K&, const V&) { return true; }) == model.size() && map.empty());
+}
+
+// After Boost's tests of concurrent maps (insert_tests, erase_tests, visit_tests): many threads do the
+// same, and the counts of what succeeded agree.
+void threads_agree() {
+  constexpr unsigned threads = 4;
+  constexpr std::uint64_t keys = 20'000;
+  const auto run = [](auto&& f) {
+    std::vector<std::thread> all;
+    for (unsigned thread = 0; thread < threads; ++thread) all.emplace_back([&, thread] { f(thread); });
+    for (auto& thread : all) thread.join();
+  };
+  nunatak::map<std::uint64_t, std::uint64_t> map;
+  std::atomic<std::uint64_t> inserted{0}, visited{0}, erased{0};
+  run([&](unsigned) {
+    for (std::uint64_t key = 0; key < keys; ++key)
+      if (map.insert_or_visit(key, 1, [&](auto, auto) { ++visited; })) ++inserted;
+  });
+  EXPECT(inserted == keys && visited == keys * (threads - 1) && map.size() == keys);
+  run([&](unsigned) {
+    for (std::uint64_t key = 0; key < keys; ++key) map.fetch_add(key, 1);
+  });
+  EXPECT(map.visit_all([](auto, std::uint64_t value) { EXPECT(value == 1 + threads); }) == keys);
+  run([&](unsigned) {
+    for (std::uint64_t key = 0; key < keys; ++key)
+      map.compute(key, [](std::optional<std::uint64_t>& value) { ++*value; });
+  });
+  EXPECT(map.get(9) == 1 + 2 * threads);
+  run([&](unsigned) {
+    for (std::uint64_t key = 0; key < keys; ++key) erased += map.erase(key);
+  });
+  EXPECT(erased == keys && map.empty());
+}
+
+void exceptions_come_out() {
+  nunatak::map<int, int> map;
+  map.insert(1, 10);
+  const auto throws = [](auto&& f) {
+    try {
+      f();
+    } catch (const std::string& text) {
+      return text == "on purpose";
+    }
+    return false;
+  };
+  const std::string thrown = "on purpose";
+  EXPECT(throws([&] { map.compute(1, [&](std::optional<int>& value) { value = 11; throw thrown; }); }));
+  EXPECT(throws([&] { map.visit_all([&](int, int) { throw thrown; }); }));
+  EXPECT(throws([&] { map.erase_if(1, [&](int, int) -> bool { throw thrown; }); }));
+  EXPECT(map.get(1) == 10 && map.size() == 1);
+  nunatak::string_map names;
+  names.insert("a", "x");
+  EXPECT(throws([&] { names.visit("a", [&](auto, auto) { throw thrown; }); }));
+  EXPECT(throws([&] { names.compute("a", [&](auto& value) { value = "y"; throw thrown; }); }));
+  EXPECT(names.get("a") == "x");
+  map.compute(1, [&](std::optional<int>& value) {
+    map.insert(2, 20);
+    value.reset();
+  });
+  EXPECT(!map.contains(1) && map.get(2) == 20);
+}
+
+void strings(nunatak::string_map& map) {
+  EXPECT(map.insert("a", "1") && !map.insert("a", "2") && map.get("a") == "1");
+  EXPECT(!map.insert_or_assign("a", "3") && map.insert_or_assign("", "") && map.get("") == "");
+  EXPECT(map.visit("a", [](auto key, auto value) { EXPECT(key == "a" && value == "3"); }) == 1);
+  EXPECT(map.visit("b", [](auto, auto) { std::abort(); }) == 0 && map.count("b") == 0);
+  map.compute("a", [](std::optional<std::string>& value) { *value += std::string(10'000, 'x'); });
+  EXPECT(map.get("a")->size() == 10'001);
+  const std::vector<std::string_view> keys{"b", "a", ""};
+  std::vector<std::size_t> lengths;
+  EXPECT(map.visit(std::span<const std::string_view>(keys), [&](auto, auto value) { lengths.push_back(value.size()); }) == 2);
+  EXPECT(lengths == std::vector<std::size_t>{10'001, 0});
+  EXPECT(map.erase_if("a", [](auto, std::string_view value) { return value.empty(); }) == 0);
+  EXPECT(map.erase_if("", [](auto, std::string_view value) { return value.empty(); }) == 1);
+  EXPECT(map.visit_all([](auto key, auto) { EXPECT(key == "a"); }) == 1 && map.size() == 1);
+  EXPECT(map.erase("a") == 1 && map.erase("a") == 0 && map.empty());
+}
+
+void files() {
+  const auto folder = std::filesystem::temp_directory_path() / ("nunatak-cpp-" + std::to_string(std::rand()));
+  std::filesystem::create_directory(folder);
+  const std::string path = folder / "file.map", text = folder / "text.map";
+  {
+    nunatak::map<std::uint64_t, double> map(nunatak::file{.path = path});
+    EXPECT(map.insert(1, 0.5) && map.verify() == 1 && map.backup(folder / "copy.map") == 1);
+    map.sync();
+    EXPECT(status_of([&] { nunatak::map<std::uint64_t, double> other(nunatak::file{.path = path}); }) == NUNATAK_FILE);
+    map.close();
+    EXPECT(status_of([&] { map.get(1); }) == NUNATAK_INVALID);
+  }
+  nunatak::map<std::uint64_t, double> again(nunatak::file{.path = path, .read_only = true});
+  EXPECT(again.get(1) == 0.5 && status_of([&] { again.clear(); }) == NUNATAK_FILE);
+  nunatak::map<std::uint64_t, double> moved(std::move(again));
+  EXPECT(moved.contains(1));
+  nunatak::string_map names(nunatak::file{.path = text});
+  strings(names);
+  names.close();
+  std::filesystem::remove_all(folder);
+}
+
+static_assert(!nunatak::inline_key<double>);
+static_assert(!nunatak::inline_value<std::string>);
+static_assert(nunatak::inline_key<point>);
+
+int main() {
+  for (auto table : {NUNATAK_DLHT, NUNATAK_ICEBERG, NUNATAK_PEA, NUNATAK_TURBO}) {
+    const auto word = [](unsigned i) { return std::uint64_t{i} << 40 | i; };
+    agrees_with_std<std::uint64_t, std::uint64_t>(table, word, word);
+    agrees_with_std<int, float>(table, [](unsigned i) { return -int(i); }, [](unsigned i) { return i / 2.f; });
+    const auto place = [](unsigned i) { return point{std::int16_t(i), std::int16_t(-int(i))}; };
+    agrees_with_std<point, std::uint64_t>(table, place, word);
+    agrees_with_std<std::uint64_t, char>(table, word, [](unsigned i) { return char(i); });
+    nunatak::string_map names(table);
+    strings(names);
+  }
+  threads_agree();
+  exceptions_come_out();
+  files();
+  EXPECT(status_of([] { nunatak::map<int, int> map(NUNATAK_DLHT, SIZE_MAX); }) == NUNATAK_MEMORY);
+  nunatak::map<int, int> map;
+  map.insert(1, 10);
+  int expected = 9;
+  EXPECT(!map.compare_exchange(1, expected, 11) && expected == 10 && map.compare_exchange(1, expected, 11));
+  EXPECT(map.extract(1) == 11 && !map.extract(1));
+  std::cout << "the C++ interface holds\n";
+}

@@ -1,0 +1,239 @@
+//! Maps of byte strings.
+
+use crate::Table;
+use nunatak::{BlobMap, Compute, Dlht, Error, Iceberg, Pea, RandomState, Turbo};
+
+/// Decides what becomes of a key's value, which it is shown.
+pub type BlobChange<'a> = &'a mut dyn FnMut(Option<&[u8]>) -> Compute<Vec<u8>>;
+
+/// A concurrent map of byte strings.
+///
+/// Errors are those of the map in a file, of memory, and of strings beyond 2^32 - 1 bytes.
+///
+/// ```
+/// use nunatak_dynamic::{Table, blobs_in_ram};
+///
+/// let map = blobs_in_ram(Table::Turbo, 0)?;
+/// assert!(!map.put(b"a", b"1")?);
+/// let mut lengths = vec![];
+/// map.get_many(&[b"b", b"a"], &mut |_, value| lengths.push(value.map(<[u8]>::len)));
+/// assert_eq!(lengths, [None, Some(1)]);
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub trait Blobs: Send + Sync {
+    /// Calls `found` with the key's value in place, and returns whether the key is present.
+    fn get_with(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> bool;
+
+    /// Returns whether the key is present.
+    fn contains_key(&self, key: &[u8]) -> bool {
+        self.get_with(key, &mut |_| ())
+    }
+
+    /// Stores the value and returns whether it replaced one.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<bool, Error>;
+
+    /// Stores the value and returns the one that it replaced.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Stores the value if the key is absent; otherwise returns the present value.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn try_insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Keeps, replaces or removes the value as `change` decides, and returns the one before. `change`
+    /// may run more than once.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn compute(&self, key: &[u8], change: BlobChange<'_>) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Removes the key and returns its value.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Removes the key and returns whether it was present.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn delete(&self, key: &[u8]) -> Result<bool, Error>;
+
+    /// Looks up all keys in order. `found` gets the index of each and its value in place.
+    fn get_many(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>));
+
+    /// Stores all entries, in order, and returns how many keys were new.
+    ///
+    /// # Errors
+    /// As the trait says; the entries before the refused one are stored.
+    fn put_many(&self, entries: &[(&[u8], &[u8])]) -> Result<usize, Error>;
+
+    /// Removes all keys, in order, and returns how many were present.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn delete_many(&self, keys: &[&[u8]]) -> Result<usize, Error>;
+
+    /// Calls `each` for every entry of a consistent cut, until it returns false.
+    ///
+    /// # Errors
+    /// If memory for the cut is refused.
+    fn for_each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<(), Error>;
+
+    /// Returns an entry, if there is one.
+    fn any(&self) -> Option<(Vec<u8>, Vec<u8>)>;
+
+    /// Returns how many entries there are.
+    fn len(&self) -> usize;
+
+    /// Returns whether there is no entry.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Removes every entry.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn clear(&self) -> Result<(), Error>;
+
+    /// Makes room for more entries.
+    ///
+    /// # Errors
+    /// If memory or the disk refuses it.
+    fn reserve(&self, additional: usize) -> Result<(), Error>;
+
+    /// Gives memory back that the entries do not need.
+    ///
+    /// # Errors
+    /// If memory for the smaller table is refused.
+    fn shrink_to_fit(&self) -> Result<(), Error>;
+
+    /// Returns how many bytes of memory are resident.
+    fn memory(&self) -> usize;
+
+    /// Returns entries divided by slots.
+    fn load_factor(&self) -> f64;
+
+    /// Returns the figures of the table, as text.
+    fn stats(&self) -> String;
+}
+
+/// Makes an empty map in RAM with room for `capacity` entries.
+///
+/// # Errors
+/// If the capacity does not fit the address space, or memory is refused.
+///
+/// ```
+/// use nunatak_dynamic::{Table, blobs_in_ram};
+/// assert!(blobs_in_ram(Table::Dlht, 1000)?.is_empty());
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub fn blobs_in_ram(table: Table, capacity: usize) -> Result<Box<dyn Blobs>, Error> {
+    Ok(match table {
+        Table::Dlht => Box::new(BlobMap::<RandomState, Dlht>::try_with_capacity(capacity)?),
+        Table::Iceberg => Box::new(BlobMap::<RandomState, Iceberg>::try_with_capacity(capacity)?),
+        Table::Pea => Box::new(BlobMap::<RandomState, Pea>::try_with_capacity(capacity)?),
+        Table::Turbo => Box::new(BlobMap::<RandomState, Turbo>::try_with_capacity(capacity)?),
+    })
+}
+
+macro_rules! in_ram {
+    ($($design:ty)*) => {$(
+        impl Blobs for BlobMap<RandomState, $design> {
+            fn get_with(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> bool {
+                self.get_with(key, found).is_some()
+            }
+
+            fn put(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+                self.put(key, value)
+            }
+
+            fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+                self.insert(key, value)
+            }
+
+            fn try_insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+                self.try_insert(key, value).map(Result::err)
+            }
+
+            fn compute(
+                &self,
+                key: &[u8],
+                change: BlobChange<'_>,
+            ) -> Result<Option<Vec<u8>>, Error> {
+                self.compute(key, change)
+            }
+
+            fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+                Ok(self.remove(key))
+            }
+
+            fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+                Ok(self.delete(key))
+            }
+
+            fn get_many(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) {
+                self.pin().get_many(keys, found);
+            }
+
+            fn put_many(&self, entries: &[(&[u8], &[u8])]) -> Result<usize, Error> {
+                self.put_many(entries)
+            }
+
+            fn delete_many(&self, keys: &[&[u8]]) -> Result<usize, Error> {
+                Ok(self.delete_many(keys))
+            }
+
+            fn for_each(
+                &self,
+                each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+            ) -> Result<(), Error> {
+                self.snapshot()?.all(|(key, value)| each(&key, &value));
+                Ok(())
+            }
+
+            fn any(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+                self.iter().next()
+            }
+
+            fn len(&self) -> usize {
+                self.len()
+            }
+
+            fn clear(&self) -> Result<(), Error> {
+                self.clear();
+                Ok(())
+            }
+
+            fn reserve(&self, additional: usize) -> Result<(), Error> {
+                self.reserve(additional)
+            }
+
+            fn shrink_to_fit(&self) -> Result<(), Error> {
+                self.shrink_to_fit()
+            }
+
+            fn memory(&self) -> usize {
+                self.memory_usage().resident
+            }
+
+            fn load_factor(&self) -> f64 {
+                self.load_factor()
+            }
+
+            fn stats(&self) -> String {
+                format!("{:?} {:?}", self.stats(), self.blob_stats())
+            }
+        }
+    )*};
+}
+
+in_ram! { Dlht Iceberg Pea Turbo }

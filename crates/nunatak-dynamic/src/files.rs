@@ -1,0 +1,415 @@
+//! Maps in files.
+
+use crate::words::{SHORT_RESULTS, check_columns, check_results, spread};
+use crate::{Amounts, BlobChange, Blobs, Table, Words};
+use nunatak::durable::{
+    BlobDesign, BlobsInFile, DurableDesign, FileKind, FileMap, IcebergBlobMap, IcebergMap, Map,
+    MapInFile, Options, PeaBlobMap, PeaMap, Salvaged, TurboBlobMap, TurboMap,
+};
+use nunatak::{Compute, Error, FileError};
+use std::path::Path;
+
+/// How many pairs go into one batch of a file: what shares a sync.
+const PAIRS: usize = 1 << 16;
+
+/// What a map in a file has beside its operations.
+pub trait InFile {
+    /// Makes every change so far survive a power cut.
+    ///
+    /// # Errors
+    /// If the system refuses it.
+    fn sync(&self) -> Result<(), Error>;
+
+    /// Reads the whole file and returns how many entries it has.
+    ///
+    /// # Errors
+    /// The first damage that was found.
+    fn verify(&self) -> Result<usize, Error>;
+
+    /// Stores a consistent cut as a new file and returns how many entries it has.
+    ///
+    /// # Errors
+    /// If the file exists, or the system refuses it.
+    fn backup(&self, path: &Path) -> Result<usize, Error>;
+
+    /// Returns the size of the file.
+    fn file_bytes(&self) -> u64;
+
+    /// Syncs and closes the file.
+    ///
+    /// # Errors
+    /// If the system refuses it.
+    fn close(self: Box<Self>) -> Result<(), Error>;
+}
+
+/// A map of words in a file.
+pub trait WordFile: Words + InFile {}
+
+/// A map of byte strings in a file.
+pub trait BlobFile: Blobs + InFile {}
+
+impl<T: Words + InFile> WordFile for T {}
+impl<T: Blobs + InFile> BlobFile for T {}
+
+impl<T: MapInFile> InFile for FileMap<T> {
+    fn sync(&self) -> Result<(), Error> {
+        self.sync()
+    }
+
+    fn verify(&self) -> Result<usize, Error> {
+        self.verify()
+    }
+
+    fn backup(&self, path: &Path) -> Result<usize, Error> {
+        self.backup(path)
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.file_bytes()
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Error> {
+        (*self).close()
+    }
+}
+
+/// The table of an existing file, or the wanted one.
+fn table_of(path: &Path, wanted: Option<Table>, by_default: Table) -> Result<Table, Error> {
+    let found = match path.exists() {
+        false => return Ok(wanted.unwrap_or(by_default)),
+        true => FileKind::of(path)?,
+    };
+    let table = match found {
+        FileKind::Iceberg | FileKind::IcebergBlobs => Table::Iceberg,
+        FileKind::Pea | FileKind::PeaBlobs => Table::Pea,
+        FileKind::Turbo | FileKind::TurboBlobs => Table::Turbo,
+        _ => return Err(FileError::OtherKind { what: "kind of map" }.into()),
+    };
+    match wanted.is_none_or(|wanted| wanted == table) {
+        true => Ok(table),
+        false => Err(FileError::OtherKind { what: "kind of map" }.into()),
+    }
+}
+
+const NO_FILES: Error =
+    Error::InvalidOption { option: "table", expected: "iceberg, pea or turbo for a file" };
+
+/// Opens or creates a file of this type of map, or only opens it.
+macro_rules! opened {
+    ($map:ty, $path:ident, $options:ident, $creates:ident) => {
+        Box::new(match $creates {
+            true => <$map>::open_or_create_with($path, $options)?,
+            false => <$map>::open_with($path, $options)?,
+        })
+    };
+}
+
+/// Opens a map of words in a file; makes the file if it is absent and `creates` is true. Without a
+/// table the file's own is taken, or IcebergHT for a new file.
+///
+/// # Errors
+/// If the file can't be opened, or holds another kind of map; DLHT has no files.
+///
+/// ```
+/// use nunatak::durable::Options;
+/// use nunatak_dynamic::open_words;
+/// # let directory = tempfile::tempdir()?;
+/// let path = directory.path().join("file.map");
+/// let map = open_words(&path, None, &Options::new(), true)?;
+/// map.insert(7, 49)?;
+/// map.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open_words(
+    path: &Path,
+    table: Option<Table>,
+    options: &Options,
+    creates: bool,
+) -> Result<Box<dyn WordFile>, Error> {
+    Ok(match table_of(path, table, Table::Iceberg)? {
+        Table::Dlht => return Err(NO_FILES),
+        Table::Iceberg => opened!(IcebergMap<u64, u64>, path, options, creates),
+        Table::Pea => opened!(PeaMap<u64, u64>, path, options, creates),
+        Table::Turbo => opened!(TurboMap<u64, u64>, path, options, creates),
+    })
+}
+
+/// Opens a map of byte strings in a file; makes the file if it is absent and `creates` is true.
+/// Without a table the file's own is taken, or TurboHash for a new file.
+///
+/// # Errors
+/// If the file can't be opened, or holds another kind of map; DLHT has no files.
+///
+/// ```
+/// use nunatak::durable::Options;
+/// use nunatak_dynamic::open_blobs;
+/// # let directory = tempfile::tempdir()?;
+/// let path = directory.path().join("file.map");
+/// open_blobs(&path, None, &Options::new(), true)?.put(b"a", b"1")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open_blobs(
+    path: &Path,
+    table: Option<Table>,
+    options: &Options,
+    creates: bool,
+) -> Result<Box<dyn BlobFile>, Error> {
+    Ok(match table_of(path, table, Table::Turbo)? {
+        Table::Dlht => return Err(NO_FILES),
+        Table::Iceberg => opened!(IcebergBlobMap, path, options, creates),
+        Table::Pea => opened!(PeaBlobMap, path, options, creates),
+        Table::Turbo => opened!(TurboBlobMap, path, options, creates),
+    })
+}
+
+/// Makes a new file of what can be read in a damaged one.
+///
+/// # Errors
+/// If nothing can be read, or the new file can't be made.
+///
+/// ```
+/// use nunatak_dynamic::salvage;
+/// assert!(salvage("/dev/null".as_ref(), "never-made".as_ref()).is_err());
+/// ```
+pub fn salvage(path: &Path, new: &Path) -> Result<Salvaged, Error> {
+    match FileKind::of(path)? {
+        FileKind::Iceberg => IcebergMap::<u64, u64>::salvage(path, new),
+        FileKind::Pea => PeaMap::<u64, u64>::salvage(path, new),
+        FileKind::Turbo => TurboMap::<u64, u64>::salvage(path, new),
+        FileKind::IcebergBlobs => IcebergBlobMap::salvage(path, new),
+        FileKind::PeaBlobs => PeaBlobMap::salvage(path, new),
+        FileKind::TurboBlobs => TurboBlobMap::salvage(path, new),
+        _ => Err(FileError::OtherKind { what: "kind of map" }.into()),
+    }
+}
+
+impl<D: DurableDesign> Words for Map<u64, u64, D>
+where
+    Self: Send + Sync,
+{
+    fn get(&self, key: u64) -> Option<u64> {
+        self.get(&key)
+    }
+
+    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Error> {
+        self.insert(key, value)
+    }
+
+    fn try_insert(&self, key: u64, value: u64) -> Result<Option<u64>, Error> {
+        self.try_insert(key, value).map(Result::err)
+    }
+
+    fn update(&self, key: u64, value: u64) -> Result<Option<u64>, Error> {
+        self.update(&key, value)
+    }
+
+    fn compare_exchange(
+        &self,
+        key: u64,
+        current: u64,
+        new: u64,
+    ) -> Result<Result<u64, Option<u64>>, Error> {
+        self.compare_exchange(&key, &current, new)
+    }
+
+    fn compute(
+        &self,
+        key: u64,
+        change: &mut dyn FnMut(Option<u64>) -> Compute<u64>,
+    ) -> Result<Option<u64>, Error> {
+        self.compute(key, |value| change(value.copied()))
+    }
+
+    fn remove(&self, key: u64) -> Result<Option<u64>, Error> {
+        self.remove(&key)
+    }
+
+    fn get_columns(
+        &self,
+        keys: &[u64],
+        values: &mut [u64],
+        present: &mut [u64],
+    ) -> Result<usize, Error> {
+        check_results(keys.len(), values.len(), present.len())?;
+        let (mut found, mut count, mut at) = ([None; 1024], 0, 0);
+        for keys in keys.chunks(found.len()) {
+            count += self.get_many(keys, &mut found).map_err(|_| SHORT_RESULTS)?;
+            spread(&found[..keys.len()], at, values, present);
+            at += keys.len();
+        }
+        Ok(count)
+    }
+
+    fn insert_columns(&self, keys: &[u64], values: &[u64]) -> Result<usize, Error> {
+        check_columns(keys.len(), values.len())?;
+        let (mut pairs, mut previous, mut new) = (vec![], vec![], 0);
+        for (keys, values) in keys.chunks(PAIRS).zip(values.chunks(PAIRS)) {
+            pairs.clear();
+            pairs.extend(keys.iter().copied().zip(values.iter().copied()));
+            previous.resize(keys.len(), None);
+            new += self.insert_many(&pairs, &mut previous)?;
+        }
+        Ok(new)
+    }
+
+    fn add_columns(&self, keys: &[u64], amounts: Amounts<'_>) -> Result<usize, Error> {
+        if let Amounts::Each(amounts) = amounts {
+            check_columns(keys.len(), amounts.len())?;
+        }
+        let mut new = 0;
+        for (at, key) in keys.iter().enumerate() {
+            let amount = match amounts {
+                Amounts::Each(amounts) => amounts[at],
+                Amounts::Same(amount) => amount,
+            };
+            // A few keys ahead, so that their cache misses overlap.
+            if let Some(later) = keys.get(at + 16) {
+                self.prefetch(later);
+            }
+            let sum = |value: Option<&u64>| {
+                Compute::Put(value.copied().unwrap_or(0).wrapping_add(amount))
+            };
+            new += usize::from(self.compute(*key, sum)?.is_none());
+        }
+        Ok(new)
+    }
+
+    fn remove_columns(
+        &self,
+        keys: &[u64],
+        values: &mut [u64],
+        present: &mut [u64],
+    ) -> Result<usize, Error> {
+        check_results(keys.len(), values.len(), present.len())?;
+        let (mut removed, mut count, mut at) = (vec![None; PAIRS.min(keys.len())], 0, 0);
+        for keys in keys.chunks(PAIRS) {
+            count += self.remove_many(keys, &mut removed)?;
+            spread(&removed[..keys.len()], at, values, present);
+            at += keys.len();
+        }
+        Ok(count)
+    }
+
+    fn prefetch(&self, key: u64) {
+        self.prefetch(&key);
+    }
+
+    fn for_each(&self, each: &mut dyn FnMut(u64, u64) -> bool) -> Result<(), Error> {
+        self.snapshot()?.all(|(key, value)| each(key, value));
+        Ok(())
+    }
+
+    fn any(&self) -> Option<(u64, u64)> {
+        self.iter().next()
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn clear(&self) -> Result<(), Error> {
+        self.clear()
+    }
+
+    fn reserve(&self, additional: usize) -> Result<(), Error> {
+        self.reserve(additional)
+    }
+
+    fn shrink_to_fit(&self) -> Result<(), Error> {
+        self.shrink_to_fit()
+    }
+
+    fn memory(&self) -> usize {
+        self.memory_usage().resident
+    }
+
+    fn load_factor(&self) -> f64 {
+        self.load_factor()
+    }
+
+    fn stats(&self) -> String {
+        format!("{:?}", self.stats())
+    }
+}
+
+impl<D: BlobDesign> Blobs for FileMap<BlobsInFile<D>>
+where
+    Self: Send + Sync,
+{
+    fn get_with(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> bool {
+        self.get_with(key, found).is_some()
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        self.put(key, value)
+    }
+
+    fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.insert(key, value)
+    }
+
+    fn try_insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.try_insert(key, value).map(Result::err)
+    }
+
+    fn compute(&self, key: &[u8], change: BlobChange<'_>) -> Result<Option<Vec<u8>>, Error> {
+        self.compute(key, change)
+    }
+
+    fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.remove(key)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        self.delete(key)
+    }
+
+    fn get_many(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) {
+        self.pin().get_many(keys, found);
+    }
+
+    fn put_many(&self, entries: &[(&[u8], &[u8])]) -> Result<usize, Error> {
+        self.put_many(entries)
+    }
+
+    fn delete_many(&self, keys: &[&[u8]]) -> Result<usize, Error> {
+        self.delete_many(keys)
+    }
+
+    fn for_each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<(), Error> {
+        self.snapshot()?.all(|(key, value)| each(&key, &value));
+        Ok(())
+    }
+
+    fn any(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        self.iter().next()
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn clear(&self) -> Result<(), Error> {
+        self.clear()
+    }
+
+    fn reserve(&self, additional: usize) -> Result<(), Error> {
+        self.reserve(additional)
+    }
+
+    fn shrink_to_fit(&self) -> Result<(), Error> {
+        self.shrink_to_fit()
+    }
+
+    fn memory(&self) -> usize {
+        self.memory_usage().resident
+    }
+
+    fn load_factor(&self) -> f64 {
+        self.load_factor()
+    }
+
+    fn stats(&self) -> String {
+        format!("{:?} {:?}", self.stats(), self.blob_stats())
+    }
+}

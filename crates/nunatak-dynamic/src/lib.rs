@@ -1,0 +1,27 @@
+//! Nunatak's maps with the table chosen at run time: what other languages call.
+//!
+//! [`Words`] is a map of words of 8 bytes, [`Blobs`] a map of byte strings. Both are in RAM or in a
+//! file. A binding holds one behind a pointer and makes its own types into words or bytes.
+//!
+//! ```
+//! use nunatak_dynamic::{Table, words_in_ram};
+//!
+//! let map = words_in_ram(Table::Dlht, 0)?;
+//! map.insert(7, 49)?;
+//! assert_eq!(map.get(7), Some(49));
+//! # Ok::<(), nunatak::Error>(())
+//! ```
+//!
+//! A call through this interface costs one indirect call, and a batch costs one for all its keys.
+
+mod blobs;
+#[cfg(target_os = "linux")]
+mod files;
+mod table;
+mod words;
+
+pub use blobs::{BlobChange, Blobs, blobs_in_ram};
+#[cfg(target_os = "linux")]
+pub use files::{BlobFile, InFile, WordFile, open_blobs, open_words, salvage};
+pub use table::Table;
+pub use words::{Amounts, BLOCK, Words, words_in_ram};

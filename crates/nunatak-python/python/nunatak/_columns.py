@@ -1,0 +1,125 @@
+"""What callers pass, as NumPy arrays that the native part takes."""
+
+import re
+
+import numpy as np
+
+_NAMES = {
+    "u8": np.uint8,
+    "u16": np.uint16,
+    "u32": np.uint32,
+    "u64": np.uint64,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "f32": np.float32,
+    "f64": np.float64,
+    "bool": np.bool_,
+}
+_BY_TYPE = {np.dtype(dtype): name for name, dtype in _NAMES.items()}
+_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def kind_of(kind):
+    """Return the name of a type: of "u64", np.uint64, int, float, str, bytes or object.
+
+    >>> kind_of(np.uint32), kind_of(int), kind_of(str), kind_of("datetime64[ns]")
+    ('u32', 'i64', 'str', 'datetime64[ns]')
+    """
+    if isinstance(kind, str):
+        if kind in _NAMES or kind in ("str", "bytes", "object"):
+            return kind
+        if re.fullmatch(r"(datetime|timedelta)64\[\d*[A-Za-z]+\]", kind):
+            np.dtype(kind)
+            return kind
+    if kind is str or kind is bytes or kind is object:
+        return kind.__name__
+    if kind is int:
+        return "i64"
+    try:
+        # For NumPy `None` is a float.
+        dtype = np.dtype("V" if kind is None else kind)
+    except (TypeError, ValueError, SyntaxError):
+        raise TypeError(f"a map has no keys or values of type {kind!r}") from None
+    if dtype in _BY_TYPE:
+        return _BY_TYPE[dtype]
+    if dtype.kind in "mM" and "[" in str(dtype):
+        return dtype.newbyteorder("=").name
+    raise TypeError(f"a map has no keys or values of type {kind!r}")
+
+
+def dtype_of(kind):
+    """Return the dtype of arrays of a type of numbers."""
+    return np.dtype(_NAMES.get(kind, kind))
+
+
+def words_of(array):
+    """Return the same memory as unsigned integers, which is what the native part takes."""
+    return array.view(_WORDS[array.dtype.itemsize])
+
+
+def column(data, kind, what):
+    """Return an array of the type, with one dimension and contiguous; copy only if need be.
+
+    A conversion that could change a number is refused.
+    """
+    dtype = dtype_of(kind)
+    if isinstance(data, (list, tuple, range)):
+        # NumPy refuses numbers that the type can't hold.
+        if dtype.kind in "iu" and any(isinstance(item, float) for item in data):
+            raise TypeError(f"{what} of a map of {kind} must be integers, not floats")
+        array = np.array(data, dtype=dtype)
+    else:
+        array = np.asarray(data)
+        if array.dtype != dtype:
+            if not _fits(array, dtype):
+                raise TypeError(
+                    f"{what} have the dtype {array.dtype}, and the map has {kind}: "
+                    f"convert them with .astype({dtype.name!r})"
+                )
+            array = array.astype(dtype)
+    if array.ndim != 1:
+        raise ValueError(f"{what} must have one dimension, not {array.ndim}")
+    return np.ascontiguousarray(array)
+
+
+def _fits(array, dtype):
+    if np.can_cast(array.dtype, dtype, "safe"):
+        return True
+    # Integers of another width or sign: if their numbers fit.
+    if array.dtype.kind not in "iu" or dtype.kind not in "iu":
+        return False
+    if array.size == 0:
+        return True
+    limits = np.iinfo(dtype)
+    return int(array.min()) >= limits.min and int(array.max()) <= limits.max
+
+
+def output(out, kind, length, what):
+    """Return an array for results: the caller's, or a new one of zeros."""
+    dtype = dtype_of(kind)
+    if out is None:
+        return np.zeros(length, dtype)
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"{what} must be a NumPy array, not {type(out).__name__}")
+    if out.dtype != dtype:
+        raise TypeError(f"{what} has the dtype {out.dtype}, and must have {dtype}")
+    if out.shape != (length,):
+        raise ValueError(f"{what} has the shape {out.shape}, and must have ({length},)")
+    if not out.flags.c_contiguous:
+        raise ValueError(f"{what} must be contiguous")
+    if not out.flags.writeable:
+        raise ValueError(f"{what} is read-only")
+    return out
+
+
+def strings(data):
+    """Return an iterable of strings: arrays and columns as lists."""
+    if isinstance(data, (str, bytes)):
+        raise TypeError("expected many strings, not one")
+    for name in ("to_pylist", "to_list", "tolist"):
+        convert = getattr(data, name, None)
+        if convert is not None:
+            return convert()
+    return data
