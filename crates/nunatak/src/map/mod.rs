@@ -40,6 +40,7 @@ pub use fallible::TryConcurrentMap;
 #[cfg(durable)]
 pub(crate) use fallible::of_byte_strings;
 pub use inline::InlineMap;
+pub use inline::guard::InlineGuard;
 pub use inline::set::InlineSet;
 pub use inline::shadow::{DlhtShadowMap, Shadow};
 pub use multi::PeaMultiMap;

@@ -4,6 +4,7 @@ mod batches;
 mod collection;
 mod columns;
 pub(crate) mod entry;
+pub(super) mod guard;
 mod integers;
 pub(crate) mod iterate;
 pub(super) mod set;
