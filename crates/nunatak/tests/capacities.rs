@@ -257,5 +257,8 @@ fn durable_maps_refuse_them() {
     let insert = |map: &durable::PeaBlobMap| assert!(map.put(b"a", b"1").is_ok());
     let get = |map: &durable::PeaBlobMap| map.get(b"a") == Some(b"1".to_vec());
     check!("Pea blobs", durable::PeaBlobMap, insert, get);
+    let insert = |map: &durable::IcebergBlobMap| assert!(map.put(b"a", b"1").is_ok());
+    let get = |map: &durable::IcebergBlobMap| map.get(b"a") == Some(b"1".to_vec());
+    check!("Iceberg blobs", durable::IcebergBlobMap, insert, get);
     found.none();
 }

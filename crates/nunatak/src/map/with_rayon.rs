@@ -1,6 +1,6 @@
 //! Maps in rayon's parallel iterators (feature `rayon`).
 
-use super::{BoxedMap, InlineMap, InlineSet, PeaMultiMap};
+use super::{BoxedMap, BoxedSet, InlineMap, InlineSet, PeaMultiMap};
 use crate::entry::{Inline, InlineKey};
 use crate::hash::{Hashing, IdentityCodec};
 use crate::table::{Design, HashesWith, PairTable, Unshadowed};
@@ -114,6 +114,33 @@ where
     }
 }
 
+impl<K, S, D: Design> ParallelExtend<K> for BoxedSet<K, S, D>
+where
+    K: Hash + Eq + Send + Sync,
+    S: BuildHasher + Send + Sync,
+    D::Table<IdentityCodec>: Sync,
+{
+    fn par_extend<I: IntoParallelIterator<Item = K>>(&mut self, keys: I) {
+        let set = &*self;
+        keys.into_par_iter().for_each(|key| {
+            set.insert(key);
+        });
+    }
+}
+
+impl<K, S, D: Design> FromParallelIterator<K> for BoxedSet<K, S, D>
+where
+    K: Hash + Eq + Send + Sync,
+    S: BuildHasher + Default + Send + Sync,
+    D::Table<IdentityCodec>: Sync,
+{
+    fn from_par_iter<I: IntoParallelIterator<Item = K>>(keys: I) -> Self {
+        let mut set = Self::default();
+        set.par_extend(keys);
+        set
+    }
+}
+
 impl<K, V, S: Hashing> ParallelExtend<(K, V)> for PeaMultiMap<K, V, S>
 where
     K: InlineKey + Send + Sync,
@@ -140,7 +167,7 @@ where
 #[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
-    use crate::{DlhtBoxedMap, DlhtMap, DlhtSet};
+    use crate::{DlhtBoxedMap, DlhtBoxedSet, DlhtMap, DlhtSet};
 
     #[test]
     fn entries_are_collected_and_visited_once() {
@@ -157,5 +184,8 @@ mod tests {
 
         let set: DlhtSet<u64> = (0..50_000_u64).into_par_iter().map(|key| key / 2).collect();
         assert_eq!(set.len(), 25_000);
+        let set: DlhtBoxedSet<String> =
+            (0..5000_u64).into_par_iter().map(|key| (key / 2).to_string()).collect();
+        assert!(set.len() == 2500 && set.contains("2499"));
     }
 }

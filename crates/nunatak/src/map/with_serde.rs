@@ -3,7 +3,7 @@
 //! A map is written as a snapshot: a consistent cut. So a map can be written while it is in use,
 //! and its length is known beforehand.
 
-use super::{BoxedMap, InlineMap, InlineSet, PeaMultiMap};
+use super::{BoxedMap, BoxedSet, InlineMap, InlineSet, PeaMultiMap};
 use crate::entry::{Inline, InlineKey};
 use crate::hash::Hashing;
 use crate::table::{Design, HashesWith, Unshadowed};
@@ -43,6 +43,13 @@ where
 impl<K: InlineKey + Serialize, S: Hashing, D: HashesWith<S> + Unshadowed> Serialize
     for InlineSet<K, S, D>
 {
+    fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
+        let keys: Vec<K> = self.snapshot().map_err(W::Error::custom)?.collect();
+        serializer.collect_seq(keys)
+    }
+}
+
+impl<K: Hash + Eq + Clone + Serialize, S: BuildHasher, D: Design> Serialize for BoxedSet<K, S, D> {
     fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
         let keys: Vec<K> = self.snapshot().map_err(W::Error::custom)?.collect();
         serializer.collect_seq(keys)
@@ -152,6 +159,17 @@ where
     }
 }
 
+impl<'de, K, S, D: Design> Deserialize<'de> for BoxedSet<K, S, D>
+where
+    K: Hash + Eq + Deserialize<'de>,
+    S: BuildHasher + Default,
+{
+    fn deserialize<R: Deserializer<'de>>(deserializer: R) -> Result<Self, R::Error> {
+        let make = |capacity| Self::with_capacity_and_hasher(capacity, S::default());
+        deserializer.deserialize_seq(Keys { make, what: PhantomData::<fn() -> (Self, K)> })
+    }
+}
+
 impl<'de, K, V, S> Deserialize<'de> for PeaMultiMap<K, V, S>
 where
     K: InlineKey + Deserialize<'de>,
@@ -166,7 +184,7 @@ where
 
 #[cfg(all(test, not(modelled)))]
 mod tests {
-    use crate::{DlhtBoxedMap, DlhtMap, DlhtSet, PeaMultiMap};
+    use crate::{DlhtBoxedMap, DlhtBoxedSet, DlhtMap, DlhtSet, PeaMultiMap};
 
     #[test]
     fn maps_and_sets_come_back() {
@@ -186,6 +204,11 @@ mod tests {
         let text = serde_json::to_string(&set).unwrap();
         let back: DlhtSet<u64> = serde_json::from_str(&text).unwrap();
         assert!(back.len() == 3 && [0, 7, u64::MAX].iter().all(|key| back.contains(key)));
+
+        let set: DlhtBoxedSet<String> = ["a".to_owned(), String::new()].into_iter().collect();
+        let text = serde_json::to_string(&set).unwrap();
+        let back: DlhtBoxedSet<String> = serde_json::from_str(&text).unwrap();
+        assert_eq!(back, set);
 
         let map: PeaMultiMap<u32, u32> = (0..100).map(|value| (value % 3, value)).collect();
         let text = serde_json::to_string(&map).unwrap();
@@ -221,6 +244,9 @@ mod tests {
         assert_eq!(boxed.map(|map| map.len()), Ok(3));
         let keys = Boaster(3).map(|(key, _)| key.into_deserializer());
         let set = DlhtSet::<u64>::deserialize(SeqDeserializer::<_, Error>::new(keys));
+        assert_eq!(set.map(|set| set.len()), Ok(3));
+        let keys = Boaster(3).map(|(key, _)| key.into_deserializer());
+        let set = DlhtBoxedSet::<u64>::deserialize(SeqDeserializer::<_, Error>::new(keys));
         assert_eq!(set.map(|set| set.len()), Ok(3));
     }
 
