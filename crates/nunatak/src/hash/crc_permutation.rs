@@ -235,14 +235,13 @@ mod tests {
     fn patterns_spread_like_random_words() {
         for _ in 0..16 {
             let permutation = CrcPermutation::drawn_from(&RandomState::default());
-            for (at, pattern) in PATTERNS.into_iter().enumerate() {
-                let share = beyond_three(|i| permutation.hash(pattern(i)));
-                // A random function has 6.0 %, with a deviation of 0.1 %.
-                assert!((0.05..0.07).contains(&share), "pattern {at}: {share}, {permutation:?}");
-            }
-            for shift in 0..=48 {
-                let share = beyond_three(|i| permutation.hash(i << shift));
-                assert!((0.045..0.15).contains(&share), "shift {shift}: {share}, {permutation:?}");
+            let shifted = (0..=48).map(|shift| beyond_three(|i| permutation.hash(i << shift)));
+            let patterns = PATTERNS.into_iter();
+            let shares = patterns.map(|pattern| beyond_three(|i| permutation.hash(pattern(i))));
+            for (at, share) in shares.chain(shifted).enumerate() {
+                // A random function has 6.0 %. Of 91,000 patterns with random multipliers one in 2,000
+                // had more than 7 %, and none more than 9 %.
+                assert!((0.03..0.12).contains(&share), "pattern {at}: {share}, {permutation:?}");
             }
         }
     }
