@@ -1,8 +1,9 @@
 //! From a key's word to the bin that may hold the key, and to the tag that a slot of the bin
 //! stores.
 
-use super::crc_permutation::{CrcInverse, CrcPermutation};
-use super::permutation::{Inverse, Permutation};
+use super::crc_permutation::CrcPermutation;
+use super::decoder::{Code, Decoder, HIGHEST, Marker, with_half};
+use super::permutation::Permutation;
 use super::{RandomState, post_mix};
 use crate::sync::FastPin;
 use core::any::TypeId;
@@ -98,96 +99,6 @@ pub trait HashCodec: Send + Sync + 'static {
     #[inline(always)]
     fn half_of(bin: usize, bins: usize) -> usize {
         usize::from(bin >= bins / 2)
-    }
-}
-
-/// Turns tags back into words, and knows tags that no word has.
-#[derive(Debug, Clone, Copy)]
-pub struct Decoder(Code);
-
-#[derive(Debug, Clone, Copy)]
-enum Code {
-    /// The word, exclusive-or a word of the other half.
-    Marked([Marker; 2]),
-    /// The word with a set bit that no word has.
-    Mark(u64),
-    /// The word with its lowest bit set; the half is that bit.
-    Parity,
-    /// The word with its highest bit set; the half is that bit.
-    Hash,
-    /// The permuted word with its highest bit set; the half is that bit.
-    Permuted(Inverse),
-    /// The same, with the other permutation.
-    PermutedByCrc(CrcInverse),
-}
-
-/// Values that no tag of a half has, made of three words of the other half: the first word
-/// exclusive-or each of the others, and the word that turns a word into its tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Marker {
-    empty: u64,
-    dead: u64,
-    hidden: u64,
-}
-
-impl Marker {
-    const NONE: Self = Self { empty: 0, dead: 0, hidden: 0 };
-
-    fn of(others: [u64; 3]) -> Self {
-        let [empty, dead, hidden] = others;
-        Self { empty, dead: empty ^ dead, hidden: empty ^ hidden }
-    }
-}
-
-pub(super) const HIGHEST: u64 = 1 << 63;
-
-/// Returns the hash of a tag: the tag's highest bit is set, the hash's is the half.
-#[inline(always)]
-pub(crate) fn with_half(tag: u64, half: usize) -> u64 {
-    tag & !HIGHEST | (half as u64) << 63
-}
-
-impl Decoder {
-    #[cfg(durable)]
-    pub(super) fn of_permutation(permutation: &Permutation) -> Self {
-        Self(Code::Permuted(permutation.inverse()))
-    }
-
-    pub(crate) fn of_mark(mark: u64) -> Self {
-        Self(Code::Mark(mark))
-    }
-
-    /// Returns the word that a half's tag stands for.
-    #[inline]
-    pub(crate) fn word(&self, tag: u64, half: usize) -> u64 {
-        match &self.0 {
-            Code::Marked(markers) => tag ^ markers[half].empty,
-            Code::Mark(mark) => tag & !mark,
-            Code::Parity => tag & !1 | half as u64,
-            Code::Hash => with_half(tag, half),
-            Code::Permuted(inverse) => inverse.word(with_half(tag, half)),
-            Code::PermutedByCrc(inverse) => inverse.word(with_half(tag, half)),
-        }
-    }
-
-    /// Returns another tag that no word of a half has.
-    #[inline]
-    pub(crate) fn hidden(&self, half: usize) -> u64 {
-        match &self.0 {
-            Code::Marked(markers) => markers[half].hidden,
-            Code::Parity => 4,
-            Code::Hash | Code::Permuted(_) | Code::PermutedByCrc(_) | Code::Mark(_) => 2,
-        }
-    }
-
-    /// Returns a tag that no word of a half has, and that is not zero.
-    #[inline]
-    pub(crate) fn dead(&self, half: usize) -> u64 {
-        match &self.0 {
-            Code::Marked(markers) => markers[half].dead,
-            Code::Parity => 2,
-            Code::Hash | Code::Permuted(_) | Code::PermutedByCrc(_) | Code::Mark(_) => 1,
-        }
     }
 }
 

@@ -12,6 +12,7 @@
 mod bytes;
 mod codec;
 mod crc_permutation;
+mod decoder;
 mod permutation;
 mod shared;
 #[cfg(durable)]
@@ -20,7 +21,8 @@ mod state;
 
 #[cfg(durable)]
 pub use bytes::StableBytes;
-pub(crate) use codec::{Decoder, HashCodec, IdentityCodec, ModuloCodec, WordCodec, with_half};
+pub(crate) use codec::{HashCodec, IdentityCodec, ModuloCodec, WordCodec};
+pub(crate) use decoder::{Decoder, with_half};
 pub(crate) use shared::RecordCodec;
 #[cfg(durable)]
 pub(crate) use stable::StableCodec;

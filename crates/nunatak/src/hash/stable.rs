@@ -1,7 +1,8 @@
 //! A hash that files can rely on.
 
 use super::RandomState;
-use super::codec::{Decoder, HIGHEST, HashCodec, with_half};
+use super::codec::HashCodec;
+use super::decoder::{Decoder, HIGHEST, with_half};
 use super::permutation::Permutation;
 use super::state::{Hashing, sealed};
 use crate::error::Error;
