@@ -1,6 +1,7 @@
 //! Maps of byte strings.
 
 use crate::Table;
+use crate::room::{Room, room_of_the_map};
 use nunatak::{BlobMap, Compute, Dlht, Error, Iceberg, Pea, RandomState, Turbo};
 
 /// Decides what becomes of a key's value, which it is shown.
@@ -20,7 +21,7 @@ pub type BlobChange<'a> = &'a mut dyn FnMut(Option<&[u8]>) -> Compute<Vec<u8>>;
 /// assert_eq!(lengths, [None, Some(1)]);
 /// # Ok::<(), nunatak::Error>(())
 /// ```
-pub trait Blobs: Send + Sync {
+pub trait Blobs: Room + Send + Sync {
     /// Calls `found` with the key's value in place, and returns whether the key is present.
     fn get_with(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> bool;
 
@@ -90,37 +91,11 @@ pub trait Blobs: Send + Sync {
     /// Returns an entry, if there is one.
     fn any(&self) -> Option<(Vec<u8>, Vec<u8>)>;
 
-    /// Returns how many entries there are.
-    fn len(&self) -> usize;
-
-    /// Returns whether there is no entry.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Removes every entry.
     ///
     /// # Errors
     /// As the trait says.
     fn clear(&self) -> Result<(), Error>;
-
-    /// Makes room for more entries.
-    ///
-    /// # Errors
-    /// If memory or the disk refuses it.
-    fn reserve(&self, additional: usize) -> Result<(), Error>;
-
-    /// Gives memory back that the entries do not need.
-    ///
-    /// # Errors
-    /// If memory for the smaller table is refused.
-    fn shrink_to_fit(&self) -> Result<(), Error>;
-
-    /// Returns how many bytes of memory are resident.
-    fn memory(&self) -> usize;
-
-    /// Returns entries divided by slots.
-    fn load_factor(&self) -> f64;
 
     /// Returns the figures of the table, as text.
     fn stats(&self) -> String;
@@ -147,6 +122,10 @@ pub fn blobs_in_ram(table: Table, capacity: usize) -> Result<Box<dyn Blobs>, Err
 
 macro_rules! in_ram {
     ($($design:ty)*) => {$(
+        impl Room for BlobMap<RandomState, $design> {
+            room_of_the_map!();
+        }
+
         impl Blobs for BlobMap<RandomState, $design> {
             fn get_with(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> bool {
                 self.get_with(key, found).is_some()
@@ -204,29 +183,9 @@ macro_rules! in_ram {
                 self.iter().next()
             }
 
-            fn len(&self) -> usize {
-                self.len()
-            }
-
             fn clear(&self) -> Result<(), Error> {
                 self.clear();
                 Ok(())
-            }
-
-            fn reserve(&self, additional: usize) -> Result<(), Error> {
-                self.reserve(additional)
-            }
-
-            fn shrink_to_fit(&self) -> Result<(), Error> {
-                self.shrink_to_fit()
-            }
-
-            fn memory(&self) -> usize {
-                self.memory_usage().resident
-            }
-
-            fn load_factor(&self) -> f64 {
-                self.load_factor()
             }
 
             fn stats(&self) -> String {

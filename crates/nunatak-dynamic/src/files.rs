@@ -1,5 +1,6 @@
 //! Maps in files.
 
+use crate::room::{Room, room_of_the_map};
 use crate::words::{SHORT_RESULTS, check_columns, check_results, spread};
 use crate::{Amounts, BlobChange, Blobs, Table, Words};
 use nunatak::durable::{
@@ -183,6 +184,13 @@ pub fn salvage(path: &Path, new: &Path) -> Result<Salvaged, Error> {
     }
 }
 
+impl<D: DurableDesign> Room for Map<u64, u64, D>
+where
+    Self: Send + Sync,
+{
+    room_of_the_map!();
+}
+
 impl<D: DurableDesign> Words for Map<u64, u64, D>
 where
     Self: Send + Sync,
@@ -303,33 +311,20 @@ where
         self.iter().next()
     }
 
-    fn len(&self) -> usize {
-        self.len()
-    }
-
     fn clear(&self) -> Result<(), Error> {
         self.clear()
-    }
-
-    fn reserve(&self, additional: usize) -> Result<(), Error> {
-        self.reserve(additional)
-    }
-
-    fn shrink_to_fit(&self) -> Result<(), Error> {
-        self.shrink_to_fit()
-    }
-
-    fn memory(&self) -> usize {
-        self.memory_usage().resident
-    }
-
-    fn load_factor(&self) -> f64 {
-        self.load_factor()
     }
 
     fn stats(&self) -> String {
         format!("{:?}", self.stats())
     }
+}
+
+impl<D: BlobDesign> Room for FileMap<BlobsInFile<D>>
+where
+    Self: Send + Sync,
+{
+    room_of_the_map!();
 }
 
 impl<D: BlobDesign> Blobs for FileMap<BlobsInFile<D>>
@@ -385,28 +380,8 @@ where
         self.iter().next()
     }
 
-    fn len(&self) -> usize {
-        self.len()
-    }
-
     fn clear(&self) -> Result<(), Error> {
         self.clear()
-    }
-
-    fn reserve(&self, additional: usize) -> Result<(), Error> {
-        self.reserve(additional)
-    }
-
-    fn shrink_to_fit(&self) -> Result<(), Error> {
-        self.shrink_to_fit()
-    }
-
-    fn memory(&self) -> usize {
-        self.memory_usage().resident
-    }
-
-    fn load_factor(&self) -> f64 {
-        self.load_factor()
     }
 
     fn stats(&self) -> String {

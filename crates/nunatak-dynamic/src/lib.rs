@@ -17,11 +17,13 @@
 mod blobs;
 #[cfg(target_os = "linux")]
 mod files;
+mod room;
 mod table;
 mod words;
 
 pub use blobs::{BlobChange, Blobs, blobs_in_ram};
 #[cfg(target_os = "linux")]
 pub use files::{BlobFile, InFile, WordFile, open_blobs, open_words, salvage};
+pub use room::Room;
 pub use table::Table;
 pub use words::{Amounts, BLOCK, Words, words_in_ram};

@@ -1,6 +1,7 @@
 //! Maps of words of 8 bytes.
 
 use crate::Table;
+use crate::room::{Room, room_of_the_map};
 use nunatak::{
     Compute, Design, DlhtMap, Error, HashesWith, IcebergMap, InlineMap, PeaMap, RandomState,
     TurboMap, Unshadowed,
@@ -34,7 +35,7 @@ pub enum Amounts<'a> {
 /// assert_eq!((values, present), ([1, 0, 21], [0b101]));
 /// # Ok::<(), nunatak::Error>(())
 /// ```
-pub trait Words: Send + Sync {
+pub trait Words: Room + Send + Sync {
     /// Returns the key's value.
     fn get(&self, key: u64) -> Option<u64>;
 
@@ -132,37 +133,11 @@ pub trait Words: Send + Sync {
     /// Returns an entry, if there is one.
     fn any(&self) -> Option<(u64, u64)>;
 
-    /// Returns how many entries there are.
-    fn len(&self) -> usize;
-
-    /// Returns whether there is no entry.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Removes every entry.
     ///
     /// # Errors
     /// Those of the file.
     fn clear(&self) -> Result<(), Error>;
-
-    /// Makes room for more entries.
-    ///
-    /// # Errors
-    /// If memory or the disk refuses it.
-    fn reserve(&self, additional: usize) -> Result<(), Error>;
-
-    /// Gives memory back that the entries do not need.
-    ///
-    /// # Errors
-    /// If memory for the smaller table is refused.
-    fn shrink_to_fit(&self) -> Result<(), Error>;
-
-    /// Returns how many bytes of memory are resident.
-    fn memory(&self) -> usize;
-
-    /// Returns entries divided by slots.
-    fn load_factor(&self) -> f64;
 
     /// Returns the figures of the table, as text.
     fn stats(&self) -> String;
@@ -208,6 +183,14 @@ pub(crate) fn check_results(keys: usize, values: usize, present: usize) -> Resul
         true => Ok(()),
         false => Err(SHORT_RESULTS),
     }
+}
+
+impl<D> Room for InlineMap<u64, u64, RandomState, D>
+where
+    D: HashesWith<RandomState> + Unshadowed + Design,
+    Self: Send + Sync,
+{
+    room_of_the_map!();
 }
 
 impl<D> Words for InlineMap<u64, u64, RandomState, D>
@@ -311,29 +294,9 @@ where
         self.iter().next()
     }
 
-    fn len(&self) -> usize {
-        self.len()
-    }
-
     fn clear(&self) -> Result<(), Error> {
         self.clear();
         Ok(())
-    }
-
-    fn reserve(&self, additional: usize) -> Result<(), Error> {
-        self.reserve(additional)
-    }
-
-    fn shrink_to_fit(&self) -> Result<(), Error> {
-        self.shrink_to_fit()
-    }
-
-    fn memory(&self) -> usize {
-        self.memory_usage().resident
-    }
-
-    fn load_factor(&self) -> f64 {
-        self.load_factor()
     }
 
     fn stats(&self) -> String {
