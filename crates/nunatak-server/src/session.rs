@@ -67,6 +67,7 @@ impl Session {
 
     /// Whether a watched key was changed.
     pub(crate) fn is_touched(&self) -> bool {
+        // Relaxed: the caller holds the locks of the watched keys.
         self.is_touched.load(Ordering::Relaxed)
     }
 }

@@ -52,6 +52,7 @@ impl Store {
     }
 
     pub(crate) fn may_expire(&self, db: usize) -> bool {
+        // Relaxed: who misses it for a moment finds the key at its next round.
         self.has_expiring[db].load(Ordering::Relaxed)
     }
 

@@ -114,6 +114,7 @@ impl Stripes {
     pub(crate) fn lock(&self, stripe: u32, many: bool) {
         let (word, mut spins) = (self.word(stripe), 0);
         loop {
+            // Relaxed: the exchange below decides.
             let seen = word.load(Ordering::Relaxed);
             let marked = (seen | LOCKED).wrapping_add(if many { GENERATION } else { 0 });
             // Acquire: what the last holder did is seen here.
@@ -145,13 +146,17 @@ impl Stripes {
     /// Whether connections watch keys of a stripe whose lock is held.
     #[inline(always)]
     pub(crate) fn is_watched(&self, stripe: u32) -> bool {
+        // Relaxed: rule 5.
         self.word(stripe).load(Ordering::Relaxed) & WATCHED != 0
     }
 
     /// Notes whether connections watch keys of a stripe whose lock is held.
     pub(crate) fn set_watched(&self, stripe: u32, is_watched: bool) {
+        // Relaxed: rule 5.
         let seen = self.word(stripe).load(Ordering::Relaxed) & !WATCHED;
         let mark = if is_watched { WATCHED } else { 0 };
+        // Release: a reader may begin with this word; it then sees the changes before it, as after
+        // `unlock`.
         self.word(stripe).store(seen | mark, Ordering::Release);
     }
 }

@@ -33,7 +33,7 @@ impl Watches {
     ) -> Watch {
         let stripe = Stripes::of(stripes.hash(db, key));
         let watch = Watch { db, key: key.to_vec(), stripe, is_touched: Arc::clone(is_touched) };
-        // Before the lock, so that all who take it later see the count.
+        // Before the lock, so that all who take it later see the count. Relaxed: the lock orders it.
         self.count.fetch_add(1, Ordering::Relaxed);
         stripes.lock(stripe, false);
         self.by_stripe.lock().entry(stripe).or_default().push(watch.clone());
@@ -53,6 +53,7 @@ impl Watches {
             };
             if let Some(at) = watches.iter().position(is_it) {
                 watches.swap_remove(at);
+                // Relaxed: a count that is still too large only makes others look in vain.
                 self.count.fetch_sub(1, Ordering::Relaxed);
             }
             if watches.is_empty() {
@@ -67,6 +68,7 @@ impl Watches {
     /// Whether any key is watched.
     #[inline(always)]
     pub(crate) fn are_any(&self) -> bool {
+        // Relaxed: who holds the lock of a key sees the count of its watches.
         self.count.load(Ordering::Relaxed) > 0
     }
 
@@ -74,6 +76,7 @@ impl Watches {
     pub(crate) fn touch(&self, stripe: u32, db: usize, key: &[u8]) {
         for watch in self.by_stripe.lock().get(&stripe).into_iter().flatten() {
             if watch.db == db && watch.key == key {
+                // Relaxed: it is read under the same lock.
                 watch.is_touched.store(true, Ordering::Relaxed);
             }
         }
@@ -84,6 +87,7 @@ impl Watches {
         if self.are_any() {
             let by_stripe = self.by_stripe.lock();
             for watch in by_stripe.values().flatten().filter(|watch| is_changed(watch)) {
+                // Relaxed: it is read under the lock of the key's stripe, which the caller holds.
                 watch.is_touched.store(true, Ordering::Relaxed);
             }
         }
