@@ -41,7 +41,7 @@ use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
-use crate::table::shared::bucket::{Header, Layout};
+use crate::table::shared::bucket::{Flag, Header, Layout, UPPER_HALF};
 #[cfg(durable)]
 use crate::table::shared::undo_log::UndoLog;
 
@@ -50,6 +50,10 @@ const NONE: u64 = 0;
 /// The lowest byte of a descriptor whose segment has hashes.
 pub(super) const LIVE: u64 = 1;
 pub(super) const DEPTH_SHIFT: u32 = 8;
+
+/// The flags of a segment's first stash bucket: which half of the hashes the segment has. (Stash
+/// buckets are no key's first bucket, so that their flags say nothing else.)
+pub(super) const HALVES: [Flag; 2] = [Flag::Second, UPPER_HALF];
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// Returns the number of segments that were not restored since a crash.
@@ -68,6 +72,13 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             if !seeded(Bug::DescriptorUnflushed) {
                 self.medium.flush(descriptor, 1);
             }
+        }
+    }
+
+    /// Notes in a segment that no other thread knows which half of the hashes it has.
+    pub(super) fn note_half(&self, segment: usize, hash: u64) {
+        if M::IS_DURABLE {
+            self.segments.stash(segment)[0].set(&self.medium, HALVES[(hash >> 63) as usize]);
         }
     }
 

@@ -217,7 +217,11 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             let hash = place << (64 - depth);
             let fresh = table.segments.allocate()?;
             if M::IS_DURABLE {
-                table.segments.make_descriptor_writable(fresh.number as usize)?;
+                let segment = fresh.number as usize;
+                table.segments.make_stash_writable(segment)?;
+                table.note_half(segment, hash);
+                table.medium.flush(table.segments.stash(segment)[0], 1);
+                table.segments.make_descriptor_writable(segment)?;
                 table.describe(fresh, hash, depth);
             }
             let structure = table.directories.change();

@@ -4,7 +4,7 @@
 //! lock keeps other threads from an unrestored segment.
 
 use super::directory::Found;
-use super::durable::{DEPTH_SHIFT, LIVE};
+use super::durable::{DEPTH_SHIFT, HALVES, LIVE};
 use super::geometry::{Entry, MOST_DEPTH, Strategy, fingerprint, first_bucket, second_bucket};
 use super::multi::log::{Location, Log, Store};
 use super::multi::values::Pointer;
@@ -491,6 +491,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             }
         }
         flags.resize(per_segment + STASH, 0);
+        flags[per_segment] = HALVES[half] as u64;
         let headers = fingerprints.into_iter().zip(flags);
         let restore = |(bucket, (fingerprints, flags)): (&L, (Vec<u8>, u64))| {
             bucket.restore(&self.medium, &fingerprints, flags);

@@ -1,13 +1,16 @@
 //! Reads a damaged table: segments for hashes that no descriptor names.
 //!
-//! The lost descriptor's segment is still in the file. Its pairs tell which hashes it had.
+//! The lost descriptor's segment is still in the file. Its pairs tell which hashes it had, but for
+//! the highest bit. That is noted in the segment: without it, the pairs of a segment that was given
+//! back would seem to be others.
 
 use super::Table;
+use super::durable::HALVES;
 use super::geometry::{first_bucket, second_bucket};
 use super::recovery::Described;
 use crate::hash::HashCodec;
 use crate::memory::durable::Paged;
-use crate::table::shared::bucket::{Layout, SLOTS};
+use crate::table::shared::bucket::{Header, Layout, SLOTS};
 use core::ops::RangeInclusive;
 
 /// The hashes of the pairs that a segment seems to have.
@@ -51,13 +54,20 @@ impl<P: HashCodec> Table<P, Paged> {
         });
         // Nothing is known of the rest. Segments without pairs there stand for it.
         let mut others = candidates.into_iter().rev().map(|one| one.segment);
-        let any = chosen.first().map_or(0, |one| one.segment);
+        let absent = self.segments.first_absent();
+        let mut stand_in = |hash: u64| {
+            let is_of_half =
+                |&segment: &usize| self.half_of(segment) == Some((hash >> 63) as usize);
+            let named = chosen.iter().map(|one| one.segment);
+            let any = named.filter(|&segment| segment < held).find(is_of_half);
+            others.find(is_of_half).or(any).unwrap_or(absent)
+        };
         for gap in gaps {
             let mut next = Some(*gap.start());
             while let Some(hash) = next.filter(|hash| gap.contains(hash)) {
                 let here = filled.iter().find(|one| (one.hash..=one.last()).contains(&hash));
                 let one = here.copied().unwrap_or_else(|| {
-                    let segment = others.next().unwrap_or(any);
+                    let segment = stand_in(hash);
                     Described { segment, hash, depth: most, strategy: 0 }
                 });
                 if here.is_none() {
@@ -69,11 +79,22 @@ impl<P: HashCodec> Table<P, Paged> {
         filled
     }
 
+    /// Returns the half of the hashes that a segment says its pairs have.
+    fn half_of(&self, segment: usize) -> Option<usize> {
+        let header = self.segments.stash(segment)[0].header();
+        match HALVES.map(|half| header.has(half)) {
+            [true, false] => Some(0),
+            [false, true] => Some(1),
+            _ => None,
+        }
+    }
+
     /// Returns the hashes of a segment's pairs that are within the gaps, in buckets where such pairs
     /// may be.
     fn hashes_within(&self, segment: usize, gaps: &[RangeInclusive<u64>]) -> Vec<u64> {
         let (mask, per_segment) = (self.mask(), self.segments.per_segment);
         let mut hashes = Vec::new();
+        let Some(half) = self.half_of(segment) else { return hashes };
         for (at, bucket) in self.segments.all(segment).enumerate() {
             for slot in 0..SLOTS {
                 let (word, _) = bucket.pair(slot, self.pairs_load_whole);
@@ -81,14 +102,13 @@ impl<P: HashCodec> Table<P, Paged> {
                 if word == 0 || !self.codec.is_tag(tag) {
                     continue;
                 }
-                let of_half = |half| self.codec.hash_of_tag(tag, half);
-                let is_its = |hash: &u64| {
-                    let is_there = at >= per_segment
-                        || at == first_bucket(*hash, mask)
-                        || at == second_bucket(*hash, mask);
-                    is_there && gaps.iter().any(|gap| gap.contains(hash))
-                };
-                hashes.extend([0, 1].map(of_half).into_iter().find(is_its));
+                let hash = self.codec.hash_of_tag(tag, half);
+                let is_there = at >= per_segment
+                    || at == first_bucket(hash, mask)
+                    || at == second_bucket(hash, mask);
+                if is_there && gaps.iter().any(|gap| gap.contains(&hash)) {
+                    hashes.push(hash);
+                }
             }
         }
         hashes

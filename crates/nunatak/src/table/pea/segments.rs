@@ -400,6 +400,13 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         (of_descriptors.min(self.most), of_buckets.min(self.stash.len() / STASH))
     }
 
+    /// Returns the lowest number of a segment of which the medium holds nothing.
+    #[cfg(durable)]
+    pub(super) fn first_absent(&self) -> usize {
+        let of_buckets = self.buckets.len().div_ceil(self.per_segment);
+        of_buckets.max(self.stash.len().div_ceil(STASH))
+    }
+
     /// Starts to make a segment durable.
     pub(super) fn flush(&self, segment: usize) {
         if M::IS_DURABLE {

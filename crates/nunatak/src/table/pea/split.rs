@@ -217,7 +217,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         parents: &[usize],
     ) -> Result<(), Error> {
         let number = self.cut.number();
-        for (_, child) in &children {
+        for (hash, child) in &children {
+            self.note_half(child.fresh.number as usize, *hash);
             // A cut that has a copy of the parents has a copy of the children.
             self.segments.set_copied(child.fresh.number as usize, number);
             self.segments.flush(child.fresh.number as usize);

@@ -16,7 +16,7 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering::Relaxed, Shared};
 use crate::table::ByEntry;
 use crate::table::shared::Recovery;
-use crate::table::shared::bucket::{Flag, Layout};
+use crate::table::shared::bucket::{Flag, Layout, UPPER_HALF};
 use crate::table::shared::files::IsPair;
 use crate::table::shared::paged::{
     PagedTable, has_first_room, paged_parts, refuse_fork, take_back_at_open,
@@ -286,8 +286,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             }
         }
         let headers = fingerprints.chunks(L::SLOTS).zip(flags);
+        let of_half = if half == 1 { UPPER_HALF as u64 } else { 0 };
         for (bucket, (fingerprints, flags)) in self.shards.all(extent).zip(headers) {
-            bucket.restore(&self.medium, fingerprints, flags);
+            bucket.restore(&self.medium, fingerprints, flags | of_half);
             if flags != 0 {
                 let free = fingerprints.iter().filter(|&&fingerprint| fingerprint == 0);
                 counts.tombstones += free.count() as u32;

@@ -13,7 +13,7 @@ use crate::hash::HashCodec;
 use crate::memory::{BuddyExtent, MOST_SIZE, Medium};
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering::Relaxed;
-use crate::table::shared::bucket::{Flag, Header, Layout, Marking};
+use crate::table::shared::bucket::{Flag, Header, Layout, Marking, UPPER_HALF};
 use crate::table::shared::full_disk::shrink_if_room;
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::{Figures, Resizing};
@@ -253,6 +253,10 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             };
             self.inherit_chained(from, extent);
             self.chain_all(extent, &homeless)?;
+            if M::IS_DURABLE && hashes.0 == 1 {
+                let note = |bucket: &L| bucket.set(&self.medium, UPPER_HALF);
+                self.shards.all(extent).for_each(note);
+            }
             taken.is_kept = true;
             return Ok((extent, counts));
         }

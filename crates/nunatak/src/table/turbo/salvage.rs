@@ -10,7 +10,7 @@ use crate::hash::HashCodec;
 use crate::memory::durable::Paged;
 use crate::memory::{BuddyExtent, MOST_SIZE, Medium};
 use crate::sync::Ordering::Relaxed;
-use crate::table::shared::bucket::Layout;
+use crate::table::shared::bucket::{Bucket, Header, Layout, UPPER_HALF};
 
 /// Which buckets are of a shard.
 struct Used(Vec<bool>);
@@ -46,8 +46,12 @@ impl<P: HashCodec> Table<P, Paged> {
                 lost.push(number);
                 continue;
             };
-            let Some(extent) = descriptor.extent() else { continue };
             let is_doubtful = self.medium.pool().damage().is_some();
+            let Some(extent) = descriptor.extent() else {
+                // A page that is lost as a whole names no buckets, either.
+                lost.extend(is_doubtful.then_some(number));
+                continue;
+            };
             let may_be =
                 used.is_free(extent) && (!is_doubtful || self.pairs_in(extent, number) > 0);
             if may_be && used.take(extent) {
@@ -86,21 +90,39 @@ impl<P: HashCodec> Table<P, Paged> {
             firsts.map(move |first| BuddyExtent { first, size })
         });
         let with_pairs = extents.filter(|&extent| used.is_free(extent));
-        let counted = with_pairs.map(|extent| (self.pairs_in(extent, number), extent));
+        // Buckets that were given back may hold pairs that would seem to be of the other half.
+        let is_of_half =
+            |bucket: &Bucket| bucket.header().has(UPPER_HALF) == (self.half_of(number) == 1);
+        let pairs_in = |extent| self.pairs_in_those(extent, number, is_of_half);
+        let counted = with_pairs.map(|extent| (pairs_in(extent), extent));
         let most = counted.max_by_key(|&(pairs, extent)| (pairs, core::cmp::Reverse(extent.size)));
         most.filter(|&(pairs, _)| pairs > 0).map(|(_, extent)| extent)
     }
 
     /// Counts the pairs of a shard that are in an extent where they may be.
     fn pairs_in(&self, extent: BuddyExtent, number: usize) -> usize {
-        let half = number >> (self.shards.bits - 1) & 1;
+        self.pairs_in_those(extent, number, |_| true)
+    }
+
+    fn half_of(&self, number: usize) -> usize {
+        number >> (self.shards.bits - 1) & 1
+    }
+
+    /// Counts, in these buckets, the pairs of a shard that are in an extent where they may be.
+    fn pairs_in_those(
+        &self,
+        extent: BuddyExtent,
+        number: usize,
+        is_counted: impl Fn(&Bucket) -> bool,
+    ) -> usize {
+        let half = self.half_of(number);
         let is_its = |at: usize, tag: u64| {
             let hash = self.codec.hash_of_tag(tag, half);
             let home = self.shards.place(extent, hash, 0) - extent.first;
             let distance = at.wrapping_sub(home) & (extent.len() - 1);
             self.shards.number(hash) == number && distance < self.scope(extent)
         };
-        let buckets = self.shards.all(extent).enumerate();
+        let buckets = self.shards.all(extent).enumerate().filter(|(_, bucket)| is_counted(bucket));
         let tags = buckets.flat_map(|(at, bucket)| {
             (0..Self::SLOTS).map(move |slot| (at, bucket.pair(slot, self.pairs_load_whole).0))
         });

@@ -44,6 +44,11 @@ pub enum Flag {
 
 const ALL_FLAGS: u64 = 7 << FLAGS_SHIFT;
 
+/// In a durable table's buckets that have no stash behind them: the hashes of their pairs have the
+/// highest bit, the one that slots do not store. Tells which hashes the pairs had if what else says
+/// it is lost.
+pub(in crate::table) const UPPER_HALF: Flag = Flag::Stashed;
+
 /// The bit that every tag of a durable table of duplicate keys has.
 const HIGHEST: u64 = 1 << 63;
 
