@@ -163,7 +163,8 @@ fn count(
         let (mut fullest, mut is_fuller) = (0.0_f64, true);
         while is_fuller && (map.load)() * 100.0 < load as f64 {
             // In steps, since some maps scan all their slots to compute the load factor.
-            for _ in 0..options.accounting_slots / 1000 {
+            let step = (options.accounting_slots / 1000).max(filled / 256);
+            for _ in 0..step {
                 (map.fill)(filled).map_err(failed)?;
                 filled += 1;
             }

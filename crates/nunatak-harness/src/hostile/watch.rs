@@ -119,14 +119,3 @@ macro_rules! hostile_tests {
         }
     )*};
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[should_panic(expected = "of the check")]
-    fn panics_are_passed_on() {
-        watched(|| panic!("of the check"));
-    }
-}
