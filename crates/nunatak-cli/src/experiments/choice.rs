@@ -24,13 +24,13 @@ pub(crate) enum Experiment {
     Load,
     /// A map of one thread against a shared map.
     SingleThread,
-    /// Locks and unlocks of records.
+    /// Locks and unlocks of records, without and with contention; refused locks do not count.
     LockManager,
     /// Telecom transactions, which mostly read.
     Tatp,
     /// Bank transactions, which mostly write.
     Smallbank,
-    /// A hash join of two relations.
+    /// A hash join of two relations in memory; the second has 16 tuples for each item.
     HashJoin,
     /// Gets from memory that is farther away.
     RemoteMemory,

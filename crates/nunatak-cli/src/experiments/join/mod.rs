@@ -1,0 +1,208 @@
+//! Figure 20 of DLHT: a hash join of two relations of 16-byte tuples in memory. The map's join is
+//! not partitioned, as in the paper. A partitioned join, which uses no map of this project, is
+//! measured beside it.
+
+mod partitioned;
+
+use super::figure::Figure;
+use crate::backing::back_free_memory;
+use crate::keys::{KeySpace, Random, value_of};
+use crate::machine::Machine;
+use crate::settings::Settings;
+use crate::statistics::Summary;
+use crate::threads::{CheckFailed, check, share, throughput};
+use nunatak::DlhtMap;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// How many tuples of the probe relation there are for each tuple of the build relation.
+const PROBES: u64 = 16;
+
+/// The most bytes that a join needs for a tuple of the build relation: the two relations, their
+/// partitioned copies, and the map.
+const BYTES: u64 = 2 * 16 * (1 + PROBES) + 64;
+
+/// A key and a payload.
+type Tuple = (u64, u64);
+
+/// The two relations, and what their join must be.
+struct Relations {
+    /// Each key once.
+    build: Vec<Tuple>,
+    /// Keys of the build relation, drawn uniformly.
+    probe: Vec<Tuple>,
+    expected: Joined,
+}
+
+impl Relations {
+    fn new(items: u64, seed: u64) -> Self {
+        let (space, mut random) = (KeySpace::new(seed, false), Random::new(seed));
+        let build: Vec<Tuple> =
+            (0..items).map(|at| space.key(at)).map(|key| (key, value_of(key))).collect();
+        let probe: Vec<Tuple> =
+            (0..PROBES * items).map(|at| (space.key(random.below(items)), at)).collect();
+        let mut expected = Joined::default();
+        probe.iter().for_each(|&(key, payload)| expected.add(payload, value_of(key)));
+        Self { build, probe, expected }
+    }
+
+    /// Returns the parts of both relations that belong to a thread.
+    fn of_thread(&self, number: usize, threads: usize) -> [&[Tuple]; 2] {
+        [&self.build, &self.probe].map(|relation| {
+            let part = share(relation.len() as u64, number, threads);
+            &relation[part.start as usize..part.end as usize]
+        })
+    }
+
+    /// Checks the sum of what the threads have joined.
+    fn check(&self, all: &Together) -> Result<(), CheckFailed> {
+        let (tuples, sum) = (all.tuples.load(Relaxed), all.sum.load(Relaxed));
+        check(tuples == self.expected.tuples, "a tuple was not joined, or joined twice")?;
+        check(sum == self.expected.sum, "a tuple was joined with another one's")
+    }
+}
+
+/// The number of joined tuples, and a sum that depends on the two payloads of each.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Joined {
+    tuples: u64,
+    sum: u64,
+}
+
+impl Joined {
+    #[inline]
+    fn add(&mut self, probed: u64, built: u64) {
+        self.tuples += 1;
+        self.sum = self.sum.wrapping_add(probed.rotate_left(17) ^ built);
+    }
+}
+
+/// What all threads have joined. Relaxed: it is read after the threads have ended.
+#[derive(Debug, Default)]
+struct Together {
+    tuples: AtomicU64,
+    sum: AtomicU64,
+}
+
+impl Together {
+    fn add(&self, joined: Joined) {
+        self.tuples.fetch_add(joined.tuples, Relaxed);
+        self.sum.fetch_add(joined.sum, Relaxed);
+    }
+}
+
+/// Builds a map of one relation, probes it with the other, and returns millions of tuples of both
+/// a second.
+fn with_map(
+    relations: &Relations,
+    threads: usize,
+    batch: Option<usize>,
+) -> Result<f64, CheckFailed> {
+    let items = relations.build.len();
+    back_free_memory(items as u64);
+    let map: DlhtMap<u64, u64> = DlhtMap::with_capacity(items);
+    let (all, is_built) = (Together::default(), Barrier::new(threads));
+    let rate = throughput(threads, |worker| {
+        let [build, probe] = relations.of_thread(worker.number, threads);
+        let mut joined = Joined::default();
+        let span = match batch {
+            Some(size) => {
+                let (mut keys, mut values) = (Vec::with_capacity(size), vec![None; size]);
+                worker.once(|| {
+                    for tuples in build.chunks(size) {
+                        let stored = map.insert_many(tuples, &mut values);
+                        stored.expect("as many values as tuples");
+                    }
+                    is_built.wait();
+                    for tuples in probe.chunks(size) {
+                        keys.clear();
+                        keys.extend(tuples.iter().map(|tuple| tuple.0));
+                        let found = map.get_many(&keys, &mut values);
+                        found.expect("as many values as keys");
+                        for ((_, payload), value) in tuples.iter().zip(&values) {
+                            value.iter().for_each(|value| joined.add(*payload, *value));
+                        }
+                    }
+                    (build.len() + probe.len()) as u64
+                })
+            }
+            None => worker.once(|| {
+                for &(key, payload) in build {
+                    map.insert(key, payload);
+                }
+                is_built.wait();
+                for (key, payload) in probe {
+                    map.get(key).into_iter().for_each(|value| joined.add(*payload, value));
+                }
+                (build.len() + probe.len()) as u64
+            }),
+        };
+        all.add(joined);
+        Ok(span)
+    })?;
+    relations.check(&all)?;
+    Ok(rate)
+}
+
+pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
+    let title = "A hash join of two relations, tuples of both a second (DLHT, figure 20)";
+    let measures = ["batch M/s", "no batch M/s", "ratio", "partitioned, without the map M/s"];
+    let mut figure = Figure::new(title, &["threads"], &measures);
+    let gib = (settings.items * BYTES) as f64 / f64::from(1 << 30);
+    let fits = Machine::this().memory_gib.is_none_or(|memory| gib < memory);
+    check(fits, &format!("the relations need {gib:.1} GiB; choose fewer --items"))?;
+    let relations = Relations::new(settings.items, settings.seed);
+    for &threads in &settings.threads {
+        let mut samples = [const { Vec::new() }; 3];
+        for _ in 0..settings.repetitions.max(1) {
+            samples[0].push(with_map(&relations, threads, Some(settings.batch))?);
+            samples[1].push(with_map(&relations, threads, None)?);
+            samples[2].push(partitioned::join(&relations, threads)?);
+        }
+        let [batch, single, partitioned] =
+            samples.map(|samples| Summary::of(&samples).map(|summary| summary.median));
+        let ratio = batch.zip(single).map(|(batch, single)| batch / single);
+        figure.add(&[&threads], vec![batch, single, ratio, partitioned]);
+    }
+    figure.note(format!(
+        "{} tuples are built on and {} probed with, all from memory; every match is checked. \
+         Partitioned: both relations are divided by {} bits of the key in one pass, then each part \
+         is joined by a table of its own, in the caches. The pass counts.",
+        relations.build.len(),
+        relations.probe.len(),
+        partitioned::bits(relations.build.len())
+    ));
+    Ok(figure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_joins_have_every_match() {
+        // Fewer tuples than threads, and enough for several parts.
+        for items in [1, 3, 40_000] {
+            let relations = Relations::new(items, 5);
+            assert_eq!(relations.probe.len() as u64, 16 * items);
+            for threads in [1, 3] {
+                with_map(&relations, threads, Some(64)).unwrap();
+                with_map(&relations, threads, None).unwrap();
+                partitioned::join(&relations, threads).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_match_is_found() {
+        let mut relations = Relations::new(1000, 5);
+        relations.build[7].1 += 1;
+        assert!(with_map(&relations, 2, Some(64)).is_err());
+        assert!(with_map(&relations, 2, None).is_err());
+        assert!(partitioned::join(&relations, 2).is_err());
+        let mut relations = Relations::new(1000, 5);
+        relations.build.pop();
+        assert!(with_map(&relations, 2, Some(64)).is_err());
+        assert!(partitioned::join(&relations, 2).is_err());
+    }
+}
