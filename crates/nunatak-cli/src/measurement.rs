@@ -1,5 +1,7 @@
 //! The measurements that a process makes alone, by the [request](crate::process::Request) of another.
 
+#[cfg(durable)]
+use crate::experiments::after_kill;
 use crate::experiments::{blobs, duplicates};
 use crate::threads::CheckFailed;
 use crate::workloads::space;
@@ -11,6 +13,10 @@ pub(crate) enum Measurement {
     Space(space::Request),
     Blobs(blobs::Request),
     Duplicates(duplicates::Request),
+    #[cfg(durable)]
+    Fill(after_kill::Fill),
+    #[cfg(durable)]
+    Open(after_kill::Open),
 }
 
 impl Measurement {
@@ -21,6 +27,10 @@ impl Measurement {
             Self::Space(request) => serde_json::to_string(&space::measure(request)?),
             Self::Blobs(request) => serde_json::to_string(&blobs::measure(request)?),
             Self::Duplicates(request) => serde_json::to_string(&duplicates::measure(request)?),
+            #[cfg(durable)]
+            Self::Fill(request) => serde_json::to_string(&after_kill::fill(request)?),
+            #[cfg(durable)]
+            Self::Open(request) => serde_json::to_string(&after_kill::open(request)?),
         };
         answer.map_err(|error| CheckFailed(error.to_string()))
     }

@@ -16,17 +16,26 @@ pub(crate) trait Request: Serialize {
     const KIND: &str;
     type Answer: DeserializeOwned;
 
-    /// Measures in a new process.
-    fn in_new_process(&self) -> Result<Self::Answer, CheckFailed> {
-        let failed = |error: &dyn std::fmt::Display| CheckFailed(format!("not measured: {error}"));
+    /// Returns the command that measures in a new process.
+    fn command(&self) -> Result<Command, CheckFailed> {
         let program = std::env::current_exe().map_err(|error| failed(&error))?;
         let request = BTreeMap::from([(Self::KIND, self)]);
         let request = serde_json::to_string(&request).map_err(|error| failed(&error))?;
-        let output = Command::new(program).args([SUBCOMMAND, &request]).output();
-        let output = output.map_err(|error| failed(&error))?;
+        let mut command = Command::new(program);
+        command.args([SUBCOMMAND, &request]);
+        Ok(command)
+    }
+
+    /// Measures in a new process.
+    fn in_new_process(&self) -> Result<Self::Answer, CheckFailed> {
+        let output = self.command()?.output().map_err(|error| failed(&error))?;
         if !output.status.success() {
             return Err(failed(&String::from_utf8_lossy(&output.stderr).trim()));
         }
         serde_json::from_slice(&output.stdout).map_err(|error| failed(&error))
     }
+}
+
+fn failed(error: &dyn std::fmt::Display) -> CheckFailed {
+    CheckFailed(format!("not measured: {error}"))
 }

@@ -113,12 +113,46 @@ fn experiments_are_measured_and_reported() {
         let of_it = figures.iter().filter(|figure| figure["experiment"] == name);
         of_it.map(|figure| figure["points"].as_array().map_or(0, Vec::len)).collect()
     };
-    // Two repetitions of two steps of six maps, and their resizes. Two numbers of threads with five
+    // Two repetitions of two steps of six maps, their slow inserts, and the resizes that two of the
+    // maps count. Two numbers of threads with five
     // rows each (four maps, of which ours also runs in batches), and the same from three sources.
-    assert_eq!(points("growth"), [24, 12]);
+    assert_eq!(points("growth"), [24, 12, 4]);
     assert_eq!(points("blobs"), [10]);
     assert_eq!(points("duplicates"), [30]);
     assert!(["growth", "blobs", "duplicates"].iter().all(|name| page.contains(name)));
+}
+
+/// Runs `nunatak bench` in a new directory and returns the JSON of the run.
+#[cfg(durable)]
+fn run_of(name: &str, command: &str) -> serde_json::Value {
+    let directory = directory(name);
+    let command = format!("bench {command} --json run.json");
+    nunatak(&directory, &command.split_whitespace().collect::<Vec<_>>());
+    let json = fs::read_to_string(directory.join("run.json")).expect("the run");
+    serde_json::from_str(&json).expect("the run is JSON")
+}
+
+/// A file of a killed process is opened as one, and gets restore it part by part. One that was
+/// closed needs no restoring. (The experiment itself checks that no item is lost.)
+#[test]
+#[cfg(durable)]
+fn maps_of_killed_processes_are_opened() {
+    let items = "--repetitions 1 --after-kill-items 3000,40000";
+    let json = run_of("after-kill", &format!("after-kill {items}"));
+    let points = json["figures"][0]["points"].as_array().expect("there are points");
+    // Three maps of two sizes, each killed and closed.
+    assert_eq!(points.len(), 12);
+    for point in points {
+        let at = |parameter: usize| point["at"][parameter].as_str().expect("a parameter");
+        let value = |measure: usize| point["values"][measure].as_f64();
+        let (touches, keys) = (value(2).expect("a count"), value(7).expect("a count"));
+        let items: f64 = at(1).parse().expect("a number");
+        let restores_later = at(0) != "iceberg-file" && at(2) == "killed";
+        assert_eq!(touches > 0.0, restores_later, "{point}");
+        assert_eq!((value(3).is_some(), value(4).is_some()), (restores_later, restores_later));
+        assert!(if at(2) == "closed" { keys == items } else { keys >= items }, "{point}");
+        assert!(value(6) > Some(0.0) && value(0) > Some(0.0) && value(1) > Some(0.0), "{point}");
+    }
 }
 
 /// The writes of a map of each kind do not depend on the machine.

@@ -40,7 +40,7 @@ pub(crate) enum Experiment {
     Occupancy,
     /// How far the processor runs ahead of a read: the limit of unbatched operations.
     Window,
-    /// Single operations while a map grows, and its resizes.
+    /// Single operations while a map grows, its slow inserts, and the resizes that it counts.
     Growth,
     /// Inserts, lookups, updates and deletes of byte strings.
     Blobs,
@@ -49,6 +49,9 @@ pub(crate) enum Experiment {
     /// Cache lines and blocks that operations of durable maps read, write and flush.
     #[cfg(durable)]
     Accounting,
+    /// Opening a map whose process was killed while it inserted.
+    #[cfg(durable)]
+    AfterKill,
 }
 
 /// The options that belong to one experiment each.
@@ -63,6 +66,9 @@ pub(crate) struct Options {
     #[cfg(durable)]
     #[command(flatten)]
     pub(crate) accounting: AccountingOptions,
+    #[cfg(durable)]
+    #[command(flatten)]
+    pub(crate) after_kill: AfterKillOptions,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -75,9 +81,9 @@ pub(crate) struct GrowthOptions {
     #[arg(long, value_name = "OPERATIONS", default_value_t = 10_000,
           value_parser = value_parser!(u64).range(1..))]
     pub(super) growth_operations: u64,
-    /// Shortest insert that counts as a resize, in microseconds.
+    /// Shortest insert that counts as slow, in microseconds.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
-    pub(super) growth_resize_us: u64,
+    pub(super) growth_slow_us: u64,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -137,4 +143,14 @@ pub(crate) struct AccountingOptions {
     /// Nanoseconds that the device takes to write a line back (Optane: 94).
     #[arg(long, value_name = "NANOSECONDS")]
     pub(super) accounting_write_ns: Option<f64>,
+}
+
+#[cfg(durable)]
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of after-kill")]
+pub(crate) struct AfterKillOptions {
+    /// Numbers of items that the killed process has inserted.
+    #[arg(long, value_name = "ITEMS", value_delimiter = ',', default_values_t = [1 << 16, 1 << 19],
+          value_parser = value_parser!(u64).range(1..1 << 36))]
+    pub(super) after_kill_items: Vec<u64>,
 }

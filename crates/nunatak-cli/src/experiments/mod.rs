@@ -3,6 +3,8 @@
 
 #[cfg(durable)]
 pub(crate) mod accounting;
+#[cfg(durable)]
+pub(crate) mod after_kill;
 pub(crate) mod blobs;
 pub(crate) mod choice;
 pub(crate) mod duplicates;
@@ -57,6 +59,8 @@ impl Experiment {
             Self::Duplicates => duplicates::run,
             #[cfg(durable)]
             Self::Accounting => accounting::run,
+            #[cfg(durable)]
+            Self::AfterKill => after_kill::run,
             Self::Growth => return Ok(self.named(growth::run(settings)?)),
         };
         Ok(self.named(vec![run(settings)?]))

@@ -8,6 +8,7 @@ use nunatak::durable::{
 };
 use nunatak::{Design, Error, FileError, Iceberg, IcebergStats, Pea, PeaStats, Turbo, TurboStats};
 use std::path::Path;
+use std::time::Duration;
 
 /// The names of the maps on the command line.
 ///
@@ -362,6 +363,7 @@ fn of_shards(stats: &TurboStats) -> Vec<(&'static str, String)> {
         ("tombstones", stats.tombstones.to_string()),
         ("distances", format!("{:?}", stats.distances)),
         ("mean probes", format!("{:.2}", stats.mean_probes)),
+        ("rehashes", moves(stats.rehashes, stats.moved, stats.rehash_time)),
         ("chained", stats.chained.to_string()),
     ]
 }
@@ -375,5 +377,11 @@ fn of_segments(stats: &PeaStats) -> Vec<(&'static str, String)> {
         ("strategies", format!("{single} single, {two_choice} two-choice, {stash} stash")),
         ("stashed", stats.stashed.to_string()),
         ("chained", stats.chained.to_string()),
+        ("splits", moves(stats.splits, stats.moved, stats.split_time)),
     ]
+}
+
+/// Describes splits or rehashes. The file does not keep their number.
+fn moves(count: usize, moved: usize, time: Duration) -> String {
+    format!("{count} since it was opened, of {moved} entries, in {time:.1?}")
 }

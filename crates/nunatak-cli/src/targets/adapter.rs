@@ -1,5 +1,6 @@
 //! What an adapter does, and the names of the maps that have one.
 
+use super::Resizes;
 use crate::named::Named as _;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -87,6 +88,11 @@ pub(crate) trait Target: Sync + Sized {
 
     /// Returns the shares of the items in levels 1, 2 and 3, if the map has levels.
     fn levels(&self) -> Option<[f64; 3]> {
+        None
+    }
+
+    /// Returns the splits or rehashes so far, if the map counts them.
+    fn resizes(&self) -> Option<Resizes> {
         None
     }
 }

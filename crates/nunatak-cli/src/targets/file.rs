@@ -1,6 +1,6 @@
 //! `nunatak::durable::IcebergMap`, `PeaMap` and `TurboMap` in a temporary file.
 
-use super::{MapName, Target};
+use super::{MapName, Resizes, Target, Told};
 use nunatak::Iceberg;
 use nunatak::durable::{DurableDesign, InFile, Map, Options};
 use tempfile::TempDir;
@@ -41,6 +41,7 @@ impl<D: DurableDesign> Filed<D> {
 impl<D: Special> Target for Filed<D>
 where
     Map<u64, u64, D>: Sync,
+    D::Stats: Told,
 {
     const BATCHED: bool = true;
 
@@ -126,43 +127,32 @@ where
     }
 
     fn levels(&self) -> Option<[f64; 3]> {
-        D::levels(self.map())
+        self.map().stats().levels()
+    }
+
+    fn resizes(&self) -> Option<Resizes> {
+        self.map().stats().resizes()
     }
 }
 
-/// What only some designs have: the shares of a map's entries in the levels of IcebergHT, and atomic
-/// batches.
+/// What only some designs have: atomic batches.
 pub(crate) trait Special: DurableDesign {
-    fn levels(map: &Map<u64, u64, Self>) -> Option<[f64; 3]>;
     fn write_batch(map: &Map<u64, u64, Self>, changes: &[(u64, Option<u64>)]);
 }
 
 impl Special for InFile<Iceberg> {
-    fn levels(map: &Map<u64, u64, Self>) -> Option<[f64; 3]> {
-        let stats = map.stats();
-        Some([1, 2, 3].map(|level| stats.share(level)))
-    }
-
     fn write_batch(_map: &Map<u64, u64, Self>, _changes: &[(u64, Option<u64>)]) {
         unreachable!("no name asks for it: this design has no atomic batches")
     }
 }
 
 impl Special for InFile<nunatak::Pea> {
-    fn levels(_map: &Map<u64, u64, Self>) -> Option<[f64; 3]> {
-        None
-    }
-
     fn write_batch(map: &Map<u64, u64, Self>, changes: &[(u64, Option<u64>)]) {
         map.write_batch(changes).expect(WORKS);
     }
 }
 
 impl Special for InFile<nunatak::Turbo> {
-    fn levels(_map: &Map<u64, u64, Self>) -> Option<[f64; 3]> {
-        None
-    }
-
     fn write_batch(map: &Map<u64, u64, Self>, changes: &[(u64, Option<u64>)]) {
         map.write_batch(changes).expect(WORKS);
     }

@@ -14,6 +14,7 @@ mod papaya;
 mod scc;
 mod sharded;
 mod stores;
+mod told;
 
 pub(crate) use self::adapter::{Hasher, MapName, Target, WordTarget};
 pub(crate) use self::dashmap::{Dashmap, DashmapWords};
@@ -25,6 +26,7 @@ pub(crate) use self::papaya::{Papaya, PapayaWords};
 pub(crate) use self::scc::{Scc, SccWords};
 pub(crate) use self::sharded::{Sharded, ShardedWords, Shards};
 pub(crate) use self::stores::Stored;
+pub(crate) use self::told::{Resizes, Told};
 
 /// Evaluates an expression with `$Map` standing for the adapter of `$name`, and `$Words` for its
 /// adapter of words. For durable maps, which have no adapter of words, `$Words` is a stand-in that

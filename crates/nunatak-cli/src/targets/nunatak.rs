@@ -1,7 +1,7 @@
 //! Adapters of all designs: `nunatak::DlhtMap`, `nunatak::IcebergMap`, `nunatak::PeaMap` and
 //! `nunatak::TurboMap` with batches, and their boxed maps for words.
 
-use super::{Hasher, MapName, Target, WordTarget};
+use super::{Hasher, MapName, Resizes, Target, Told, WordTarget};
 use nunatak::{
     BlockSizes, Blocks, BoxedMap, Design, Dlht, HashesWith, Iceberg, IcebergMap, InlineMap, Pea,
     PeaBuilder, PeaMap, Strategy, Turbo, TurboBuilder, TurboMap, Unshadowed,
@@ -23,11 +23,6 @@ pub(crate) trait Make: 'static {
     /// Makes a map with its default constructor.
     fn empty() -> InlineMap<u64, u64, Hasher, Self::Design> {
         InlineMap::default()
-    }
-
-    /// Returns the shares of the items in levels 1, 2 and 3, if the map has levels.
-    fn levels(_: &InlineMap<u64, u64, Hasher, Self::Design>) -> Option<[f64; 3]> {
-        None
     }
 }
 
@@ -76,17 +71,8 @@ impl<const SHARDS: usize> Make for OfShards<SHARDS> {
     }
 }
 
-fn levels_of<B: BlockSizes>(map: &InlineMap<u64, u64, Hasher, Iceberg<B>>) -> Option<[f64; 3]> {
-    let stats = map.stats();
-    Some([1, 2, 3].map(|level| stats.share(level)))
-}
-
 impl Make for Iceberg {
     type Design = Self;
-
-    fn levels(map: &IcebergMap<u64, u64, Hasher>) -> Option<[f64; 3]> {
-        levels_of(map)
-    }
 }
 
 /// IcebergHT with blocks of these sizes. Pre-sized maps are filled to 95 % of their slots, as in
@@ -100,10 +86,6 @@ impl<B: BlockSizes> Make for Full<B> {
         let builder = IcebergMap::<u64, u64>::builder().blocks().max_load(0.95);
         builder.capacity(items).build().expect("memory for all items")
     }
-
-    fn levels(map: &InlineMap<u64, u64, Hasher, Iceberg<B>>) -> Option<[f64; 3]> {
-        levels_of(map)
-    }
 }
 
 /// A map of numbers that `M` makes.
@@ -112,6 +94,7 @@ pub(crate) struct Numbers<M: Make>(InlineMap<u64, u64, Hasher, M::Design>);
 impl<M: Make> Target for Numbers<M>
 where
     InlineMap<u64, u64, Hasher, M::Design>: Sync,
+    <M::Design as Design>::Stats: Told,
 {
     const BATCHED: bool = true;
 
@@ -124,7 +107,11 @@ where
     }
 
     fn levels(&self) -> Option<[f64; 3]> {
-        M::levels(&self.0)
+        self.0.stats().levels()
+    }
+
+    fn resizes(&self) -> Option<Resizes> {
+        self.0.stats().resizes()
     }
 
     #[inline]

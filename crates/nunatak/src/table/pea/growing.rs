@@ -7,6 +7,7 @@ use crate::memory::Heap;
 use crate::sync::Registry;
 use crate::table::growing::Full;
 use crate::table::shared::bucket::Layout;
+use core::time::Duration;
 use std::sync::Arc;
 
 impl<P: HashCodec + Clone, L: Layout> Full for Table<P, Heap, L> {
@@ -37,6 +38,9 @@ impl<P: HashCodec + Clone, L: Layout> Full for Table<P, Heap, L> {
             stashed: 0,
             chained: 0,
             splits: 0,
+            moved: 0,
+            split_time: Duration::ZERO,
+            longest_split: Duration::ZERO,
             crowded_splits: 0,
             merges: 0,
         }

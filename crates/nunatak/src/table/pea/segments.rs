@@ -23,6 +23,7 @@ use crate::sync::{
     AtomicPair, AtomicU64, AtomicUsize, Mutex, Ordering, operations_ended, retire_tag,
 };
 use crate::table::shared::bucket::{Bucket, Layout};
+use crate::table::shared::moves::Moves;
 use std::collections::BTreeMap;
 
 /// The number of a segment's stash buckets.
@@ -76,7 +77,7 @@ impl Fresh {
 /// What has happened to segments. Statistics of the paper, counted and read relaxed.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    pub(super) splits: AtomicUsize,
+    pub(super) splits: Moves,
     /// Splits after which some new segment needs more than single hashing.
     pub(super) crowded: AtomicUsize,
     pub(super) merges: AtomicUsize,

@@ -18,6 +18,7 @@ use crate::table::shared::full_disk::shrink_if_room;
 use crate::table::shared::rehashed::{Rehashed, Unhashed};
 use crate::table::stages::{Figures, Resizing};
 use core::any::Any;
+use std::time::Instant;
 
 /// The most entries of a directory, as a multiple of the segments that its pairs need. Beyond this,
 /// pairs without room go to chains: otherwise hashes that agree in many bits could make the
@@ -134,7 +135,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         hash: u64,
         hashes: &mut Rehashed,
     ) -> Result<Result<(), Unhashed>, Error> {
-        let segment = found.entry.segment();
+        let (segment, begin) = (found.entry.segment(), Instant::now());
         let part = (hash, found.entry.depth());
         if P::runs_callers_code() {
             // Before the lock, so that only tags stored in between lack a hash under the lock.
@@ -156,10 +157,18 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             self.drop_children(&children);
             Ok(Err(Unhashed))
         } else {
-            self.split_locked(found.entry, hash, children, hashes).map(Ok)
+            let moved = self.taken(segment);
+            let split = self.split_locked(found.entry, hash, children, hashes);
+            split.inspect(|()| self.splits.splits.count(moved, begin)).map(Ok)
         };
         self.segments.unlock(segment);
         split
+    }
+
+    /// Returns how many slots of a locked segment are taken.
+    fn taken(&self, segment: usize) -> usize {
+        let taken = |bucket: &L| L::SLOTS - bucket.header().free_slots() as usize;
+        self.segments.all(segment).map(taken).sum()
     }
 
     /// Allocates `count` empty segments, or none.
@@ -203,7 +212,6 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             children.into_iter().enumerate().map(|(at, child)| (hash_of(at), child)).collect();
         let published = self.publish(depth + by, children, &[segment]);
         published.inspect_err(|_| self.free_buffers(&made))?;
-        self.splits.splits.fetch_add(1, Relaxed);
         self.splits.crowded.fetch_add(usize::from(is_crowded), Relaxed);
         Ok(())
     }

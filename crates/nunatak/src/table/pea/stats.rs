@@ -7,6 +7,7 @@ use crate::memory::{Medium, MemoryUsage};
 use crate::sync::Ordering;
 use crate::table::shared::bucket::{Header, Layout};
 use crate::table::stages::Figures;
+use core::time::Duration;
 
 /// What a [`PeaMap`](crate::PeaMap) looks like inside.
 ///
@@ -38,6 +39,13 @@ pub struct PeaStats {
     pub chained: usize,
     /// Splits so far.
     pub splits: usize,
+    /// Entries that splits have moved, each as often as it was moved. In a map of many values a
+    /// pointer to a value buffer counts as one.
+    pub moved: usize,
+    /// The time that splits have taken: memory for the new segments, moves, and the directory.
+    pub split_time: Duration,
+    /// The time of the longest split.
+    pub longest_split: Duration,
     /// Splits after which some new segment needed more than single hashing.
     pub crowded_splits: usize,
     /// Merges so far.
@@ -75,6 +83,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Figures for Table<P, M, L> {
             let taken = self.segments.stash(entry.segment()).map(|b| b.header().free_slots());
             stashed += taken.into_iter().map(|free| L::SLOTS - free as usize).sum::<usize>();
         });
+        let splits = self.splits.splits.so_far();
         PeaStats {
             len: self.len(),
             segments,
@@ -85,7 +94,10 @@ impl<P: HashCodec, M: Medium, L: Layout> Figures for Table<P, M, L> {
             stashed,
             chained: self.chains.len(),
             // Relaxed: statistics.
-            splits: self.splits.splits.load(Ordering::Relaxed),
+            splits: splits.moves,
+            moved: splits.pairs,
+            split_time: splits.time,
+            longest_split: splits.longest,
             crowded_splits: self.splits.crowded.load(Ordering::Relaxed),
             merges: self.splits.merges.load(Ordering::Relaxed),
         }

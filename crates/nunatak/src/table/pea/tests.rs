@@ -97,6 +97,22 @@ fn half_of_the_memory_is_used_on_average() {
     assert_eq!((stats.segments - 8) / 3, stats.splits);
 }
 
+/// Table 3: a split moves all pairs of its segment. The pair that finds no room comes after it.
+#[test]
+fn splits_count_what_they_move() {
+    let table = words(Config::default(), 0);
+    let of_first = |word: &u64| table.codec.hash(*word) >> 63 == 0;
+    let mut stored = 0;
+    let splits = |word: &u64| {
+        stored += usize::from(put(&table, *word).is_none());
+        table.splits.splits.so_far().moves > 0
+    };
+    assert!((0..).filter(of_first).find(splits).is_some());
+    let stats = table.stats();
+    assert_eq!((stats.splits, stats.moved), (1, stored - 1));
+    assert!(!stats.split_time.is_zero() && stats.split_time == stats.longest_split);
+}
+
 /// A lookup touches one bucket while the segment hashes singly.
 #[test]
 fn lookups_touch_one_bucket() {

@@ -7,6 +7,7 @@
 //! - [`attempts`]: a change to one key, and the loop of its attempts.
 //! - [`memoised_key_test`]: answers of the caller's `Eq` that an operation remembers.
 //! - [`hashes`] and [`rehashed`]: answers of the caller's hasher, for moves of keys.
+//! - [`moves`]: how many pairs were moved, and in which time.
 //! - [`files`], [`paged`], [`undo_log`] and [`recovery_progress`]: tables in files.
 
 pub(in crate::table) mod attempts;
@@ -18,6 +19,7 @@ pub(in crate::table) mod files;
 pub(crate) mod full_disk;
 pub(in crate::table) mod hashes;
 pub(in crate::table) mod memoised_key_test;
+pub(in crate::table) mod moves;
 #[cfg(durable)]
 pub(crate) mod paged;
 pub(in crate::table) mod prefetch_groups;

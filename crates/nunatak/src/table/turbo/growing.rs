@@ -7,6 +7,7 @@ use crate::memory::Heap;
 use crate::sync::Registry;
 use crate::table::growing::Full;
 use crate::table::shared::bucket::Layout;
+use core::time::Duration;
 use std::sync::Arc;
 
 impl<P: HashCodec + Clone, L: Layout> Full for Table<P, Heap, L> {
@@ -41,6 +42,10 @@ impl<P: HashCodec + Clone, L: Layout> Full for Table<P, Heap, L> {
             grown: 0,
             collected: 0,
             shrunk: 0,
+            rehashes: 0,
+            moved: 0,
+            rehash_time: Duration::ZERO,
+            longest_rehash: Duration::ZERO,
         }
     }
 }

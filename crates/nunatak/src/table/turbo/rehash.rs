@@ -17,6 +17,7 @@ use crate::table::shared::bucket::{Flag, Header, Layout, Marking, UPPER_HALF};
 use crate::table::shared::full_disk::shrink_if_room;
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::{Figures, Resizing};
+use std::time::Instant;
 
 /// The most slots of a shard, as a multiple of the slots that its keys need. Beyond this, keys
 /// without room go to chains: otherwise hashes that agree in many bits could make a shard as large
@@ -214,7 +215,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         hash: u64,
         hashes: &Rehashed,
     ) -> Result<(), Error> {
-        let before = held.descriptor.extent();
+        let (before, begin) = (held.descriptor.extent(), Instant::now());
         let number = self.shards.number(hash);
         self.shards.make_durable_writable(number)?;
         let (extent, counts) = match size {
@@ -231,6 +232,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         held.shard.publish(held.descriptor);
         if let Some(before) = before {
             self.shards.give_back(before);
+            if size.is_some() {
+                self.happened.rehashes.count(counts.live as usize, begin);
+            }
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ use crate::sync::{
     retire_tag,
 };
 use crate::table::shared::bucket::Layout;
+use crate::table::shared::moves::Moves;
 
 #[derive(Debug, Default)]
 #[repr(C, align(32))]
@@ -155,6 +156,8 @@ impl Drop for ShardGuard<'_> {
 /// What has happened to shards. Statistics, counted and read relaxed.
 #[derive(Debug, Default)]
 pub(super) struct Happened {
+    /// Rehashes of shards that had buckets, into other buckets.
+    pub(super) rehashes: Moves,
     pub(super) grown: AtomicUsize,
     /// Shards that lost their tombstones and kept their size.
     pub(super) collected: AtomicUsize,

@@ -8,6 +8,7 @@ use crate::sync::Ordering;
 use crate::table::shared::bucket::{Header, Layout, Marking};
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::Figures;
+use core::time::Duration;
 
 /// What a [`TurboMap`](crate::TurboMap) looks like inside.
 ///
@@ -47,6 +48,14 @@ pub struct TurboStats {
     pub collected: usize,
     /// How often a shard became smaller without being asked.
     pub shrunk: usize,
+    /// How often the entries of a shard were stored in other buckets, for any reason.
+    pub rehashes: usize,
+    /// Entries that rehashes have moved, each as often as it was moved.
+    pub moved: usize,
+    /// The time that rehashes have taken, with that for memory.
+    pub rehash_time: Duration,
+    /// The time of the longest rehash.
+    pub longest_rehash: Duration,
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Figures for Table<P, M, L> {
@@ -86,6 +95,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Figures for Table<P, M, L> {
         let all = ends.iter().sum::<usize>().max(1) as f64;
         let probed: usize = ends.iter().zip(1..).map(|(ends, probes)| ends * probes).sum();
         let happened = &self.happened;
+        let rehashes = happened.rehashes.so_far();
         TurboStats {
             len: self.len(),
             shards: self.shards.len(),
@@ -101,6 +111,10 @@ impl<P: HashCodec, M: Medium, L: Layout> Figures for Table<P, M, L> {
             grown: happened.grown.load(Ordering::Relaxed),
             collected: happened.collected.load(Ordering::Relaxed),
             shrunk: happened.shrunk.load(Ordering::Relaxed),
+            rehashes: rehashes.moves,
+            moved: rehashes.pairs,
+            rehash_time: rehashes.time,
+            longest_rehash: rehashes.longest,
         }
     }
 }

@@ -65,6 +65,23 @@ fn keys_are_changed_up_to_the_end_of_their_scope() {
     assert_eq!(table.len(), 0);
 }
 
+/// Section 4.7: a rehash moves all pairs of its shard. The pair that finds no room comes after it.
+/// The first buckets of a shard take no pairs from others.
+#[test]
+fn rehashes_count_what_they_move() {
+    let table = words(2, 6, Config::default(), 0);
+    let of_first = |word: &u64| table.codec.hash(*word) >> 63 == 0;
+    let mut stored = 0;
+    let rehashes = |word: &u64| {
+        stored += usize::from(put(&table, *word).is_none());
+        table.happened.rehashes.so_far().moves > 0
+    };
+    assert!(random(0).filter(of_first).find(rehashes).is_some());
+    let stats = table.stats();
+    assert_eq!((stats.rehashes, stats.grown, stats.moved), (1, 1, stored - 1));
+    assert!(!stats.rehash_time.is_zero() && stats.rehash_time == stats.longest_rehash);
+}
+
 /// Table 1 and figure 10. The paper's loads were simulated for its buckets with 13 slots, in shards
 /// of 1 K, 8 K and 64 K buckets. The expected loads were measured here.
 #[test]
