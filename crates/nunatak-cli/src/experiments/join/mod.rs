@@ -3,93 +3,21 @@
 //! measured beside it.
 
 mod partitioned;
+mod relations;
 
 use super::figure::Figure;
 use crate::backing::back_free_memory;
-use crate::keys::{KeySpace, Random, value_of};
 use crate::machine::Machine;
 use crate::settings::Settings;
 use crate::statistics::Summary;
-use crate::threads::{CheckFailed, check, share, throughput};
+use crate::threads::{CheckFailed, check, throughput};
 use nunatak::DlhtMap;
+use relations::{Joined, PROBES, Relations, Together};
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// How many tuples of the probe relation there are for each tuple of the build relation.
-const PROBES: u64 = 16;
 
 /// The most bytes that a join needs for a tuple of the build relation: the two relations, their
 /// partitioned copies, and the map.
 const BYTES: u64 = 2 * 16 * (1 + PROBES) + 64;
-
-/// A key and a payload.
-type Tuple = (u64, u64);
-
-/// The two relations, and what their join must be.
-struct Relations {
-    /// Each key once.
-    build: Vec<Tuple>,
-    /// Keys of the build relation, drawn uniformly.
-    probe: Vec<Tuple>,
-    expected: Joined,
-}
-
-impl Relations {
-    fn new(items: u64, seed: u64) -> Self {
-        let (space, mut random) = (KeySpace::new(seed, false), Random::new(seed));
-        let build: Vec<Tuple> =
-            (0..items).map(|at| space.key(at)).map(|key| (key, value_of(key))).collect();
-        let probe: Vec<Tuple> =
-            (0..PROBES * items).map(|at| (space.key(random.below(items)), at)).collect();
-        let mut expected = Joined::default();
-        probe.iter().for_each(|&(key, payload)| expected.add(payload, value_of(key)));
-        Self { build, probe, expected }
-    }
-
-    /// Returns the parts of both relations that belong to a thread.
-    fn of_thread(&self, number: usize, threads: usize) -> [&[Tuple]; 2] {
-        [&self.build, &self.probe].map(|relation| {
-            let part = share(relation.len() as u64, number, threads);
-            &relation[part.start as usize..part.end as usize]
-        })
-    }
-
-    /// Checks the sum of what the threads have joined.
-    fn check(&self, all: &Together) -> Result<(), CheckFailed> {
-        let (tuples, sum) = (all.tuples.load(Relaxed), all.sum.load(Relaxed));
-        check(tuples == self.expected.tuples, "a tuple was not joined, or joined twice")?;
-        check(sum == self.expected.sum, "a tuple was joined with another one's")
-    }
-}
-
-/// The number of joined tuples, and a sum that depends on the two payloads of each.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Joined {
-    tuples: u64,
-    sum: u64,
-}
-
-impl Joined {
-    #[inline]
-    fn add(&mut self, probed: u64, built: u64) {
-        self.tuples += 1;
-        self.sum = self.sum.wrapping_add(probed.rotate_left(17) ^ built);
-    }
-}
-
-/// What all threads have joined. Relaxed: it is read after the threads have ended.
-#[derive(Debug, Default)]
-struct Together {
-    tuples: AtomicU64,
-    sum: AtomicU64,
-}
-
-impl Together {
-    fn add(&self, joined: Joined) {
-        self.tuples.fetch_add(joined.tuples, Relaxed);
-        self.sum.fetch_add(joined.sum, Relaxed);
-    }
-}
 
 /// Builds a map of one relation, probes it with the other, and returns millions of tuples of both
 /// a second.

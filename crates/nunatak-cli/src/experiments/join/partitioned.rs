@@ -2,7 +2,7 @@
 //! relation fits into a cache. Each thread partitions its share into memory of its own, and then
 //! joins parts of all threads (the chunked join of Schuh, Chen and Dittrich, 2016).
 
-use super::{Joined, Relations, Together, Tuple};
+use super::relations::{Joined, Relations, Together, Tuple};
 use crate::threads::{CheckFailed, throughput};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Barrier, OnceLock};
