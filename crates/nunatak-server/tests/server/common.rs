@@ -6,6 +6,7 @@ use clap::Parser;
 use nunatak_server::{Config, Server, Stopper};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -51,34 +52,44 @@ impl Drop for Process {
     }
 }
 
-/// Starts a Redis, if there is one.
-pub(crate) fn redis() -> Option<(Process, SocketAddr)> {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = free.local_addr().expect("an address");
-    drop(free);
-    let port = address.port().to_string();
-    let child = Command::new("redis-server")
-        .args(["--port", &port, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1"])
-        .stdout(Stdio::null())
-        .spawn();
-    let Ok(child) = child else {
-        println!("redis-server is not installed: left out");
-        return None;
-    };
-    let process = Process(child);
-    wait_for(address);
-    Some((process, address))
+/// A Redis that listens at a socket of its own directory: no other program can take the address before it.
+pub(crate) struct Redis {
+    _process: Process,
+    directory: tempfile::TempDir,
 }
 
-pub(crate) fn wait_for(address: SocketAddr) {
-    for _ in 0..3000 {
-        if TcpStream::connect(address).is_ok() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
+impl Redis {
+    /// Starts one, if it is installed.
+    pub(crate) fn start() -> Option<Self> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let child = Command::new("redis-server")
+            .args(["--port", "0", "--save", "", "--appendonly", "no", "--dir", "."])
+            .args(["--unixsocket", "socket"])
+            .current_dir(directory.path())
+            .stdout(Stdio::null())
+            .spawn();
+        let Ok(child) = child else {
+            println!("redis-server is not installed: left out");
+            return None;
+        };
+        Some(Self { _process: Process(child), directory })
     }
-    panic!("nobody listens at {address}");
+
+    pub(crate) fn client(&self) -> Client<UnixStream> {
+        let socket = self.directory.path().join("socket");
+        for _ in 0..3000 {
+            if let Ok(stream) = UnixStream::connect(&socket) {
+                stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+                return Client { reader: BufReader::new(stream) };
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the Redis does not listen at {}", socket.display());
+    }
 }
+
+/// How long a client waits for a reply.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A reply.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,8 +101,8 @@ pub(crate) enum Reply {
     Many(String, Vec<Reply>),
 }
 
-pub(crate) struct Client {
-    reader: BufReader<TcpStream>,
+pub(crate) struct Client<S = TcpStream> {
+    reader: BufReader<S>,
 }
 
 pub(crate) fn encode(command: &[impl AsRef<[u8]>]) -> Vec<u8> {
@@ -108,11 +119,13 @@ impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("a connection");
         stream.set_nodelay(true).expect("an option");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         Self { reader: BufReader::new(stream) }
     }
+}
 
-    pub(crate) fn stream(&mut self) -> &mut TcpStream {
+impl<S: Read + Write> Client<S> {
+    pub(crate) fn stream(&mut self) -> &mut S {
         self.reader.get_mut()
     }
 
