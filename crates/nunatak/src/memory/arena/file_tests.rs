@@ -70,6 +70,22 @@ fn places_are_free_when_the_search_is_durable() {
     assert!(!arena.is_searched() && !arena.waits_for_sync());
 }
 
+/// A file consists of 512 extents at most.
+#[test]
+fn growth_during_a_search_takes_few_extents() {
+    let (arena, _) = arena();
+    arena.region.resize(SPAN).unwrap();
+    arena.begin_search().unwrap();
+    let (mut extents, mut committed) = (0, arena.region.committed());
+    for span in 1..4000 {
+        assert_eq!(arena.allocate(SPAN), Ok(span * SPAN));
+        let before = core::mem::replace(&mut committed, arena.region.committed());
+        extents += usize::from(committed > before);
+    }
+    assert!(extents < 120, "{extents}");
+    assert!(committed < 4000 * SPAN * 17 / 16 + SPAN);
+}
+
 #[test]
 fn names_of_no_place_are_known() {
     let (arena, _) = arena();

@@ -249,8 +249,11 @@ impl<M: Medium> Arena<M> {
         const PIECE: usize = 2 << 20;
         let before = self.region.committed();
         let more = match M::IS_DURABLE {
-            // Surplus spans would not be known to be free if a crash came again.
-            true if self.is_searched.load(Ordering::Relaxed) => bytes,
+            // Surplus spans would not be known to be free if a crash came again, so here they are
+            // few. (With none, crashes in quick succession used all extents up.)
+            true if self.is_searched.load(Ordering::Relaxed) => {
+                (before + before / 16).next_multiple_of(SPAN)
+            }
             true => (before + before / 8).next_multiple_of(SPAN),
             false if bytes >= 4 * PIECE => bytes.next_multiple_of(PIECE),
             false => bytes,
