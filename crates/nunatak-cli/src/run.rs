@@ -145,6 +145,9 @@ impl Run<'_> {
             if self.wants(Workload::YcsbLoad) {
                 self.load::<T>(place);
             }
+            if self.wants(Workload::Insdel) {
+                self.insert_and_delete_in_empty::<T>(place);
+            }
             if self.wants(Workload::Grow) {
                 for &batched in modes::<T>() {
                     let operation = Operation::new(Workload::Grow, Variant::Only).batched(batched);
@@ -189,6 +192,18 @@ impl Run<'_> {
                 self.fail(place, operation, &error);
                 None
             }
+        }
+    }
+
+    /// Inserts and deletes in an empty map with room for all items (figure 5 of the DLHT paper).
+    fn insert_and_delete_in_empty<T: Target>(&mut self, place: Place) {
+        back_free_memory(self.settings.items);
+        let map = T::with_capacity(place.map, self.settings.items as usize);
+        for &batched in modes::<T>() {
+            let operation = Operation::new(Workload::Insdel, Variant::Empty).batched(batched);
+            self.throughput(place, operation, |bench| {
+                insdel::insert_and_delete(&map, bench, place.threads, batched)
+            });
         }
     }
 
@@ -310,6 +325,7 @@ impl Run<'_> {
             }
             for workload in [
                 Workload::PutHeavy,
+                Workload::UpdateOnly,
                 Workload::YcsbA,
                 Workload::YcsbB,
                 Workload::YcsbC,
@@ -336,9 +352,10 @@ impl Run<'_> {
             Workload::YcsbB => (95, false),
             Workload::YcsbC => (100, false),
             Workload::YcsbF => (50, true),
+            Workload::UpdateOnly => (0, false),
             _ => (50, false),
         };
-        let variants = if workload == Workload::PutHeavy {
+        let variants = if matches!(workload, Workload::PutHeavy | Workload::UpdateOnly) {
             vec![(Variant::Only, self.settings.popularity())]
         } else {
             let both = [Popularity::Uniform, Popularity::Zipf];

@@ -65,6 +65,7 @@ fn everything_is_measured_and_reported() {
         "delete",
         "delete/batch",
         "put-heavy",
+        "update-only",
         "ycsb-load",
         "ycsb-load/a",
         "ycsb-a/uniform",

@@ -7,7 +7,7 @@ use crate::settings::Settings;
 use crate::statistics::Summary;
 use crate::threads::{CheckFailed, check};
 use nunatak::mode::{Mode, Shared, SingleThread};
-use nunatak::{Dlht, InlineMap, RandomState};
+use nunatak::{Dlht, InlineMap, Op, RandomState, Request, Stop};
 use std::time::{Duration, Instant};
 
 type Map<M> = InlineMap<u64, u64, RandomState, Dlht<M>>;
@@ -52,15 +52,17 @@ fn measure<M: Mode>(map: &Map<M>, plan: Plan, batch: usize) -> Result<[f64; 4], 
         absent += 1;
         space.key(absent)
     };
-    let mut entries = Vec::with_capacity(batch);
+    let mut pairs = Vec::with_capacity(batch + 1);
     let insdel_batch = rate(plan.time, || {
-        keys.fill_with(&mut next);
-        entries.clear();
-        entries.extend(keys.iter().map(|&key| (key, value_of(key))));
-        done += map.insert_many(&entries, &mut values).expect("as many values as keys");
-        done += map.remove_many(&keys, &mut values).expect("as many values as keys");
-        asked += 2 * batch;
-        2 * batch
+        pairs.clear();
+        while pairs.len() < batch {
+            let key = next();
+            pairs.extend([Request::Insert(key, value_of(key)), Request::Remove(key)].map(Op::new));
+        }
+        map.execute(&mut pairs, Stop::Never);
+        done += pairs.iter().filter(|operation| operation.outcome.is_success()).count();
+        asked += pairs.len();
+        pairs.len()
     });
     let insdel = rate(plan.time, || {
         for _ in 0..BLOCK / 2 {

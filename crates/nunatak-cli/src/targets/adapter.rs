@@ -3,6 +3,7 @@
 use super::Resizes;
 use crate::named::Named as _;
 use clap::ValueEnum;
+use nunatak::Op;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -51,17 +52,17 @@ pub(crate) trait Target: Sync + Sized {
         entries.iter().filter(new).count()
     }
 
-    /// Calls [`update`](Self::update) for every entry; returns how many keys are present.
-    fn update_many(&self, entries: &[(u64, u64)], _: &mut [Option<u64>]) -> usize {
-        let present = |&&(key, value): &&(u64, u64)| self.update(key, value);
-        entries.iter().filter(present).count()
-    }
-
     /// Calls [`remove`](Self::remove) for every key.
     fn remove_many(&self, keys: &[u64], removed: &mut [Option<u64>]) {
         for (key, removed) in keys.iter().zip(removed) {
             *removed = self.remove(*key);
         }
+    }
+
+    /// Executes mixed operations in their order, and stores their outcomes. Called only for maps
+    /// with [batches](Self::BATCHED).
+    fn execute(&self, _: &mut [Op<u64, u64>]) {
+        unreachable!("the map has no batches");
     }
 
     /// Inserts entries and returns when all of them survive a power cut. Called only for

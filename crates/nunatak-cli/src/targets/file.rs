@@ -1,8 +1,8 @@
 //! `nunatak::durable::IcebergMap`, `PeaMap` and `TurboMap` in a temporary file.
 
 use super::{MapName, Resizes, Target, Told};
-use nunatak::Iceberg;
 use nunatak::durable::{DurableDesign, InFile, Map, Options};
+use nunatak::{Iceberg, Op, Stop};
 use tempfile::TempDir;
 
 pub(crate) struct Filed<D: DurableDesign> {
@@ -90,13 +90,13 @@ where
     }
 
     #[inline]
-    fn update_many(&self, entries: &[(u64, u64)], previous: &mut [Option<u64>]) -> usize {
-        self.map().update_many(entries, previous).expect(WORKS)
+    fn remove_many(&self, keys: &[u64], removed: &mut [Option<u64>]) {
+        self.map().remove_many(keys, removed).expect(WORKS);
     }
 
     #[inline]
-    fn remove_many(&self, keys: &[u64], removed: &mut [Option<u64>]) {
-        self.map().remove_many(keys, removed).expect(WORKS);
+    fn execute(&self, operations: &mut [Op<u64, u64>]) {
+        self.map().execute(operations, Stop::Never).expect(WORKS);
     }
 
     fn insert_synced(&self, entries: &[(u64, u64)]) {

@@ -3,8 +3,8 @@
 
 use super::{Hasher, MapName, Resizes, Target, Told, WordTarget};
 use nunatak::{
-    BlockSizes, Blocks, BoxedMap, Design, Dlht, HashesWith, Iceberg, IcebergMap, InlineMap, Pea,
-    PeaBuilder, PeaMap, Strategy, Turbo, TurboBuilder, TurboMap, Unshadowed,
+    BlockSizes, Blocks, BoxedMap, Design, Dlht, HashesWith, Iceberg, IcebergMap, InlineMap, Op,
+    Pea, PeaBuilder, PeaMap, Stop, Strategy, Turbo, TurboBuilder, TurboMap, Unshadowed,
 };
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -151,13 +151,13 @@ where
     }
 
     #[inline]
-    fn update_many(&self, entries: &[(u64, u64)], previous: &mut [Option<u64>]) -> usize {
-        self.0.update_many(entries, previous).expect(LONG_ENOUGH)
+    fn remove_many(&self, keys: &[u64], removed: &mut [Option<u64>]) {
+        self.0.remove_many(keys, removed).expect(LONG_ENOUGH);
     }
 
     #[inline]
-    fn remove_many(&self, keys: &[u64], removed: &mut [Option<u64>]) {
-        self.0.remove_many(keys, removed).expect(LONG_ENOUGH);
+    fn execute(&self, operations: &mut [Op<u64, u64>]) {
+        self.0.execute(operations, Stop::Never);
     }
 
     fn bytes(&self) -> Option<usize> {

@@ -1,11 +1,12 @@
-//! Inserts of absent keys, each followed by the delete of the same key; or a
-//! batch of inserts followed by a batch of deletes. Both count as operations.
+//! Inserts of absent keys, each followed by the delete of the same key (InsDel of the DLHT paper). A
+//! batch consists of such pairs, and is executed in order. Inserts and deletes count as operations.
 
 use super::{BLOCK, check, difference};
 use crate::keys::value_of;
 use crate::settings::Bench;
 use crate::targets::Target;
 use crate::threads::{CheckFailed, throughput};
+use nunatak::{Op, Outcome, Request};
 
 /// Inserts and deletes keys, and leaves the map as it was. Every thread has keys of its own and
 /// takes a new one each time.
@@ -25,21 +26,15 @@ pub(crate) fn insert_and_delete<T: Target>(
         };
         let mut wrong = 0;
         let span = if batched {
-            let batch = bench.settings.batch;
-            let mut keys = vec![0; batch];
-            let mut entries = Vec::with_capacity(batch);
-            let mut results = vec![None; batch];
+            let mut batch = Vec::with_capacity(bench.settings.batch + 1);
             worker.repeat(bench.settings.time, || {
-                keys.fill_with(&mut next_key);
-                entries.clear();
-                entries.extend(keys.iter().map(|&key| (key, value_of(key))));
-                let new = map.insert_many(&entries, &mut results);
-                wrong |= (batch - new) as u64;
-                map.remove_many(&keys, &mut results);
-                for (&key, &removed) in keys.iter().zip(&results) {
-                    wrong |= difference(removed, value_of(key));
+                batch.clear();
+                while batch.len() < bench.settings.batch {
+                    batch.extend(pair(next_key()));
                 }
-                2 * batch as u64
+                map.execute(&mut batch);
+                batch.iter().for_each(|operation| wrong |= wrong_outcome(operation));
+                batch.len() as u64
             })
         } else {
             worker.repeat(bench.settings.time, || {
@@ -54,4 +49,18 @@ pub(crate) fn insert_and_delete<T: Target>(
         check(wrong, "an inserted key was there before, or was not there to be deleted")?;
         Ok(span)
     })
+}
+
+/// Returns the insert of a key and its delete.
+fn pair(key: u64) -> [Op<u64, u64>; 2] {
+    [Request::Insert(key, value_of(key)), Request::Remove(key)].map(Op::new)
+}
+
+/// Returns zero exactly if the key was absent before its insert and present before its delete.
+fn wrong_outcome(operation: &Op<u64, u64>) -> u64 {
+    match operation.outcome {
+        Outcome::Inserted => 0,
+        Outcome::Removed(value) => difference(Some(value), value_of(*operation.request.key())),
+        _ => 1,
+    }
 }

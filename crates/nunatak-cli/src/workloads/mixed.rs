@@ -1,10 +1,11 @@
-//! Gets mixed with updates of present keys: `put-heavy` and YCSB A, B, C, F.
+//! Gets mixed with updates of present keys: `put-heavy`, `update-only` and YCSB A, B, C, F.
 
 use super::{BLOCK, check, difference};
 use crate::keys::{Popularity, next_version, value_of, versioned};
 use crate::settings::Bench;
 use crate::targets::Target;
 use crate::threads::{CheckFailed, throughput};
+use nunatak::{Op, Outcome, Request};
 
 /// A mix of gets and other operations.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +16,7 @@ pub(crate) struct Mix {
     pub(crate) modify: bool,
 }
 
-/// Runs the mix on random present keys. A batch is divided into a batch of gets and one of updates.
+/// Runs the mix on random present keys. A batch of both is executed in order.
 pub(crate) fn mixed<T: Target>(
     map: &T,
     bench: &Bench<'_>,
@@ -34,29 +35,21 @@ pub(crate) fn mixed<T: Target>(
         let mut version = 0;
         let mut wrong = 0;
         let span = if batched {
-            let batch = bench.settings.batch;
-            let mut keys = Vec::with_capacity(batch);
-            let mut entries = Vec::with_capacity(batch);
-            let mut results = vec![None; batch];
+            let mut batch = Vec::with_capacity(bench.settings.batch);
             worker.repeat(bench.settings.time, || {
-                keys.clear();
-                entries.clear();
                 version += 1;
-                for _ in 0..batch {
+                batch.clear();
+                batch.resize_with(bench.settings.batch, || {
                     let key = space.key(indices.next());
-                    if is_get() {
-                        keys.push(key);
+                    Op::new(if is_get() {
+                        Request::Get(key)
                     } else {
-                        entries.push((key, versioned(key, version)));
-                    }
-                }
-                map.get_many(&keys, &mut results);
-                for (&key, &value) in keys.iter().zip(&results) {
-                    wrong |= difference(value, value_of(key));
-                }
-                let present = map.update_many(&entries, &mut results);
-                wrong |= (entries.len() - present) as u64;
-                batch as u64
+                        Request::Update(key, versioned(key, version))
+                    })
+                });
+                map.execute(&mut batch);
+                batch.iter().for_each(|operation| wrong |= wrong_outcome(operation));
+                batch.len() as u64
             })
         } else {
             worker.repeat(bench.settings.time, || {
@@ -77,4 +70,14 @@ pub(crate) fn mixed<T: Target>(
         check(wrong, "an operation on a present key missed it, or saw another key's value")?;
         Ok(span)
     })
+}
+
+/// Returns zero exactly if the operation found a value of its key.
+fn wrong_outcome(operation: &Op<u64, u64>) -> u64 {
+    match operation.outcome {
+        Outcome::Found(value) | Outcome::Replaced(value) => {
+            difference(Some(value), value_of(*operation.request.key()))
+        }
+        _ => 1,
+    }
 }

@@ -34,7 +34,7 @@ pub(crate) enum Workload {
     GetHit,
     /// Lookups of random keys that are absent.
     GetMiss,
-    /// Insert of an absent key, then delete of that key.
+    /// Insert of an absent key, then delete of that key; in a full map and in an empty one.
     Insdel,
     /// Deletes of every key of a full map.
     Delete,
@@ -42,6 +42,8 @@ pub(crate) enum Workload {
     Fill,
     /// Half lookups, half updates of present keys.
     PutHeavy,
+    /// Updates of present keys; the DLHT paper's YCSB F.
+    UpdateOnly,
     /// YCSB on a map that doubles twice while it is loaded.
     YcsbLoad,
     /// 50 % lookups, 50 % updates.
@@ -84,6 +86,8 @@ impl fmt::Display for Workload {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Variant {
     Only,
+    /// In a map without items that was made large enough.
+    Empty,
     Keys(Popularity),
     OfInsert,
     OfGet,
@@ -134,7 +138,7 @@ impl Operation {
             }
             W::Insert | W::Grow | W::Delete if self.batched => Some(A::Cas),
             W::Insert | W::Grow | W::Delete | W::Fill => Some(A::Rmw),
-            W::PutHeavy | W::YcsbLoad | W::YcsbA | W::YcsbF => Some(A::Rmw),
+            W::PutHeavy | W::UpdateOnly | W::YcsbLoad | W::YcsbA | W::YcsbF => Some(A::Rmw),
             W::Insdel => Some(A::Cas),
             W::Latency | W::Space | W::Levels | W::Synced | W::Commit | W::Recovery | W::Words => {
                 None
@@ -153,6 +157,7 @@ impl fmt::Display for Operation {
             Variant::Loaded(Mixed::B) => "/b",
             Variant::Loaded(Mixed::C) => "/c",
             Variant::Only => "",
+            Variant::Empty => "/empty",
             Variant::Keys(Popularity::Uniform) => "/uniform",
             Variant::Keys(Popularity::Zipf) => "/zipf",
             Variant::OfInsert => "/insert",

@@ -19,7 +19,7 @@ use crate::backing::back_free_memory;
 use crate::keys::{KeySpace, value_of};
 use crate::threads::{CheckFailed, check};
 use nunatak::hash::Hashing;
-use nunatak::{DlhtMap, DlhtSet, RandomState};
+use nunatak::{DlhtMap, DlhtSet, Op, RandomState, Request, Stop};
 use std::hint::black_box;
 
 /// A map with keys and values of any type, made from 64-bit numbers. A map without batches runs the
@@ -63,6 +63,14 @@ pub(crate) trait Subject: Sync + Sized {
         keys.iter().map(|&key| self.delete(key, scratch)).sum()
     }
 
+    /// Inserts absent keys and deletes each directly after its insert, in one batch; returns how many
+    /// of these operations succeeded. A map without mixed batches inserts all, then deletes all.
+    fn insert_and_delete_many(&self, entries: &[(u64, u64)], scratch: &mut Scratch) -> usize {
+        let inserted = self.insert_many(entries, scratch);
+        let keys: Vec<u64> = entries.iter().map(|entry| entry.0).collect();
+        inserted + self.delete_many(&keys, scratch)
+    }
+
     /// Returns how many of the keys are present.
     fn get_many(&self, keys: &[u64], scratch: &mut Scratch) -> usize {
         keys.iter().filter(|&&key| self.get(key, scratch)).count()
@@ -87,6 +95,22 @@ pub(crate) struct Scratch {
     strings: Vec<[Vec<u8>; 2]>,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// The mixed batches of a map and of a set.
+    operations: Vec<Op<u64, u64>>,
+    operations_of_set: Vec<Op<u64, ()>>,
+}
+
+/// Writes a batch into a buffer: for each entry an insert, then a delete.
+fn write_pairs<V: Copy>(buffer: &mut Vec<Op<u64, V>>, entries: impl Iterator<Item = (u64, V)>) {
+    buffer.clear();
+    buffer.extend(entries.flat_map(|(key, value)| {
+        [Request::TryInsert(key, value), Request::Remove(key)].map(Op::new)
+    }));
+}
+
+/// Returns how many operations of a batch succeeded.
+fn successes<V>(operations: &[Op<u64, V>]) -> usize {
+    operations.iter().filter(|operation| operation.outcome.is_success()).count()
 }
 
 impl Scratch {
@@ -200,6 +224,13 @@ impl<S: Hashing> Subject for Inline<S> {
     }
 
     #[inline(always)]
+    fn insert_and_delete_many(&self, entries: &[(u64, u64)], scratch: &mut Scratch) -> usize {
+        write_pairs(&mut scratch.operations, entries.iter().copied());
+        self.0.execute(&mut scratch.operations, Stop::Never);
+        successes(&scratch.operations)
+    }
+
+    #[inline(always)]
     fn get_many(&self, keys: &[u64], scratch: &mut Scratch) -> usize {
         self.0.get_many(keys, &mut scratch.values).expect(ROOM)
     }
@@ -237,6 +268,12 @@ impl Subject for Set {
 
     fn delete_many(&self, keys: &[u64], scratch: &mut Scratch) -> usize {
         self.0.remove_many(keys, &mut scratch.units).expect(ROOM)
+    }
+
+    fn insert_and_delete_many(&self, entries: &[(u64, u64)], scratch: &mut Scratch) -> usize {
+        write_pairs(&mut scratch.operations_of_set, entries.iter().map(|entry| (entry.0, ())));
+        self.0.execute(&mut scratch.operations_of_set, Stop::Never);
+        successes(&scratch.operations_of_set)
     }
 
     fn get_many(&self, keys: &[u64], scratch: &mut Scratch) -> usize {
