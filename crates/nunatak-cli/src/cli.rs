@@ -65,8 +65,38 @@ pub(crate) struct ReportArgs {
     pub(crate) chart: Option<PathBuf>,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Name what is slower or larger in a saved run than in an earlier one, beyond the noise of
+    /// both. Exits with 1 if anything is.
+    Compare(CompareArgs),
+}
+
 #[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// The file that `bench --json` wrote before.
+    #[arg(value_name = "OLD.json")]
+    pub(crate) old: PathBuf,
+    /// The file that it wrote after.
+    #[arg(value_name = "NEW.json")]
+    pub(crate) new: PathBuf,
+    /// Changes of so many percent do not count.
+    #[arg(long, default_value_t = 5.0, value_parser = percent)]
+    pub(crate) tolerance: f64,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent),
+        _ => Err("must be a number from 0 to less than 100".to_owned()),
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<BenchCommand>,
     /// Workloads and experiments to measure; by default all workloads.
     #[arg(value_name = "WORKLOAD")]
     pub(crate) chosen: Vec<Chosen>,

@@ -25,11 +25,12 @@ mod threads;
 mod workloads;
 
 use clap::{Parser as _, ValueEnum as _};
-use cli::{BenchArgs, Cli, Command, ReportArgs};
+use cli::{BenchArgs, BenchCommand, Cli, Command, CompareArgs, ReportArgs};
 use experiments::choice::Experiment;
 use measurement::Measurement;
 use named::Named as _;
 use report::Report;
+use report::changes::Changes;
 use settings::Settings;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,6 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match &cli.command {
         None => bench(&cli.quick.settings(), None, Some(&cli.quick.html)),
-        Some(Command::Bench(args)) if args.list => list(),
         Some(Command::Bench(args)) => bench_with(args),
         Some(Command::Report(args)) => draw(args),
         #[cfg(durable)]
@@ -65,7 +65,29 @@ fn main() -> ExitCode {
 type Done = Result<ExitCode, Box<dyn Error>>;
 
 fn bench_with(args: &BenchArgs) -> Done {
-    bench(&args.settings(), args.json.as_deref(), args.html.as_deref())
+    match &args.command {
+        Some(BenchCommand::Compare(args)) => compare(args),
+        None if args.list => list(),
+        None => bench(&args.settings(), args.json.as_deref(), args.html.as_deref()),
+    }
+}
+
+/// Names what has become worse from one saved run to another.
+fn compare(args: &CompareArgs) -> Done {
+    let (old, new) = (saved(&args.old)?, saved(&args.new)?);
+    if old.machine.cpu != new.machine.cpu {
+        eprintln!("the runs are of two machines: {} and {}", old.machine.cpu, new.machine.cpu);
+    }
+    let changes = Changes::between(&old, &new, args.tolerance / 100.0)?;
+    print!("{}", changes.text());
+    Ok(if changes.worse() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Reads a saved run.
+fn saved(path: &Path) -> Result<Report, String> {
+    let json = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_str(&json)
+        .map_err(|error| format!("{} is no saved run: {error}", path.display()))
 }
 
 fn bench(settings: &Settings, json: Option<&Path>, html: Option<&Path>) -> Done {
@@ -112,10 +134,7 @@ fn read_text(settings: &Settings) -> Result<Option<Text>, Box<dyn Error>> {
 }
 
 fn draw(args: &ReportArgs) -> Done {
-    let json = fs::read_to_string(&args.json)
-        .map_err(|error| format!("{}: {error}", args.json.display()))?;
-    let report: Report = serde_json::from_str(&json)
-        .map_err(|error| format!("{} is no saved run: {error}", args.json.display()))?;
+    let report = saved(&args.json)?;
     let html = args.html.clone().unwrap_or_else(|| args.json.with_extension("html"));
     if let Some(path) = &args.chart {
         let picture = report::picture::picture(&report);

@@ -148,6 +148,7 @@ fn latency_row(key: Key, histogram: &Histogram<u64>, clock: &Clock) -> Row {
     let at = |quantile| Some(clock.nanoseconds(histogram.value_at_quantile(quantile)));
     Row {
         ns_p50: at(0.5),
+        ns_p95: at(0.95),
         ns_p99: at(0.99),
         ns_p999: at(0.999),
         ns_p9999: at(0.9999),

@@ -16,7 +16,9 @@ use crate::threads::CheckFailed;
 use crate::workloads::mixed::{Mix, mixed};
 use crate::workloads::space;
 use crate::workloads::{Mixed, Operation, Variant, Workload};
-use crate::workloads::{delete, fill, insdel, latency, lookup, populate, recovery, synced, words};
+use crate::workloads::{
+    delete, fill, insdel, inserting, latency, lookup, populate, recovery, synced, words,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io;
 
@@ -284,23 +286,31 @@ impl Run<'_> {
         }
     }
 
-    /// Runs YCSB: loads a map that has room for a little more than a quarter of all items, so that
-    /// it grows to four times its size, and runs three mixes on it.
+    /// Runs YCSB as the IcebergHT paper does (figures 4 and 5, table 4): loads a map that has room for
+    /// a little more than a quarter of all items, so that it grows to four times its size. Then the
+    /// gets of C, or gets with as many inserts as were loaded, of A and B.
     fn load<T: Target>(&mut self, place: Place) {
         let threads = place.threads;
         let operation = |variant| Operation::new(Workload::YcsbLoad, variant);
-        back_free_memory(self.settings.items);
         let quarter = (self.settings.items as f64 / 4.0 * 1.003) as usize;
-        let map = T::with_capacity(place.map, quarter);
-        self.throughput(place, operation(Variant::Only), |bench| {
-            populate::fill(&map, bench, threads, false)
-        });
-        self.levels(place, operation(Variant::Only), &map);
-        for (mixture, percent_gets) in [(Mixed::A, 50), (Mixed::B, 95), (Mixed::C, 100)] {
-            let mix = Mix { percent_gets, modify: false };
-            self.throughput(place, operation(Variant::Loaded(mixture)), |bench| {
-                mixed(&map, bench, threads, false, Popularity::Zipf, mix)
+        for (mixture, percent_gets) in [(Mixed::A, 50), (Mixed::B, 95)] {
+            back_free_memory(self.settings.items);
+            let map = T::with_capacity(place.map, quarter);
+            self.throughput(place, operation(Variant::Only), |bench| {
+                populate::fill(&map, bench, threads, false)
             });
+            self.levels(place, operation(Variant::Only), &map);
+            if mixture == Mixed::A {
+                let mix = Mix { percent_gets: 100, modify: false };
+                self.throughput(place, operation(Variant::Loaded(Mixed::C)), |bench| {
+                    mixed(&map, bench, threads, false, Popularity::Uniform, mix)
+                });
+            }
+            let operation = operation(Variant::Loaded(mixture));
+            self.throughput(place, operation, |bench| {
+                inserting::with_gets(&map, bench, threads, percent_gets)
+            });
+            self.levels(place, operation, &map);
         }
     }
 

@@ -94,6 +94,24 @@ fn everything_is_measured_and_reported() {
     assert!(chart.starts_with("<svg ") && chart.ends_with("</svg>\n"));
     let page = |name: &str| fs::read_to_string(directory.join(name)).expect("the page");
     assert_eq!(page("run.html"), page("again.html"));
+
+    let same = nunatak(&directory, &["bench", "compare", "run.json", "run.json"]);
+    assert!(String::from_utf8_lossy(&same.stdout).contains("0 measures are worse, 0 are better"));
+    let mut slower = json;
+    let rows = slower["rows"].as_array_mut().expect("rows");
+    let row = rows.iter_mut().find(|row| row["operation"] == "get-hit").expect("a row");
+    for mops in ["mops", "mops_min", "mops_max"] {
+        row[mops] = (row[mops].as_f64().expect("a throughput") / 2.0).into();
+    }
+    fs::write(directory.join("slower.json"), slower.to_string()).expect("a file");
+    let output = Command::new(env!("CARGO_BIN_EXE_nunatak"))
+        .args(["bench", "compare", "run.json", "slower.json"])
+        .current_dir(&directory)
+        .output()
+        .expect("the command starts");
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("1 measures are worse") && text.contains("get-hit"), "{text}");
 }
 
 /// Experiments with other kinds of maps and with options of their own write the same files.
@@ -101,7 +119,7 @@ fn everything_is_measured_and_reported() {
 fn experiments_are_measured_and_reported() {
     let directory = directory("experiments");
     fs::write(directory.join("edges"), "1 2\n1 3\n2 1\n").expect("edges");
-    let command = "bench growth blobs duplicates --items 3000 --milliseconds 1 --repetitions 2 \
+    let command = "bench growth probes blobs duplicates --items 3000 --milliseconds 1 --repetitions 2 \
                    --threads 1,2 --maps turbo,pea,dashmap,papaya,scc,sharded --growth-steps 2 \
                    --growth-operations 50 --blobs-key-bytes 9 --duplicates-scale 0.001 \
                    --duplicates-sources zipf-0.8,wiki-talk,edges --json run.json --html run.html";
@@ -114,13 +132,14 @@ fn experiments_are_measured_and_reported() {
         let of_it = figures.iter().filter(|figure| figure["experiment"] == name);
         of_it.map(|figure| figure["points"].as_array().map_or(0, Vec::len)).collect()
     };
-    // Two repetitions of two steps of six maps, their slow inserts, and the resizes that two of the
-    // maps count. Two numbers of threads with five
-    // rows each (four maps, of which ours also runs in batches), and the same from three sources.
-    assert_eq!(points("growth"), [24, 12, 4]);
+    // Two repetitions of two steps of six maps, their slow inserts, the resizes that two of the maps
+    // count, and their space. Seven scopes, and three states of four loads. Two numbers of threads with
+    // five rows each (four maps, of which ours also runs in batches), and the same from three sources.
+    assert_eq!(points("growth"), [24, 12, 4, 12]);
+    assert_eq!(points("probes"), [7, 12]);
     assert_eq!(points("blobs"), [10]);
     assert_eq!(points("duplicates"), [30]);
-    assert!(["growth", "blobs", "duplicates"].iter().all(|name| page.contains(name)));
+    assert!(["growth", "probes", "blobs", "duplicates"].iter().all(|name| page.contains(name)));
 }
 
 /// Runs `nunatak bench` in a new directory and returns the JSON of the run.

@@ -42,6 +42,8 @@ pub(crate) enum Experiment {
     Window,
     /// Single operations while a map grows, its slow inserts, and the resizes that it counts.
     Growth,
+    /// How many buckets of TurboHash a search looks at, by scope and by load, and how long it takes.
+    Probes,
     /// Inserts, lookups, updates and deletes of byte strings.
     Blobs,
     /// Inserts, searches and removals of keys with many values.

@@ -1,5 +1,5 @@
-//! Costs of operations while a map grows, and of its resizes, as in figures 4 and 7 and table 3 of
-//! Pea Hash. The table counts its resizes; the time of an insert alone would not tell them apart.
+//! Costs of operations while a map grows, of its resizes, and how much of its space items take, as in
+//! figures 4 and 7 and table 3 of Pea Hash. The table counts its resizes; the time of an insert alone would not tell them apart.
 
 use super::figure::Figure;
 use crate::backing::back_free_memory;
@@ -36,6 +36,9 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
     let measures =
         ["resizes", "pairs moved", "mean µs", "longest µs", "together ms", "% of inserts"];
     let mut resizes = Figure::new(title, &["map", "repetition"], &measures);
+    let title = "Space while the map grows (Pea Hash, figures 4 f, 7 f)";
+    let measures = ["highest load factor", "average utility"];
+    let mut space = Figure::new(title, &["map", "repetition"], &measures);
     for repetition in 1..=settings.repetitions {
         for &map in &settings.maps {
             back_free_memory(settings.items);
@@ -46,6 +49,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
                 growth.add(&[&map, &repetition, &items], values.collect());
             }
             slowest.add(&[&map, &repetition], percentiles(&grown.slow));
+            space.add(&[&map, &repetition], grown.space.figures());
             if let Some(counted) = grown.resizes {
                 resizes.add(&[&map, &repetition], of_resizes(&counted, grown.inserts));
             }
@@ -57,7 +61,11 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
         "Counted by the table, while the inserts ran: the time has that for memory, and for the \
          directory. The share is of the time of all inserts. Other maps count no resizes.",
     );
-    Ok(vec![growth, slowest, resizes])
+    space.note(
+        "Average utility, by section 2.2.2: the bytes of the items after each insert, summed, to those of \
+         the map in memory or in its file. Both are taken 512 times while the map grows.",
+    );
+    Ok(vec![growth, slowest, resizes, space])
 }
 
 /// Makes a histogram of nanoseconds, up to a quarter of an hour. (`saturating_record` does not
@@ -75,6 +83,37 @@ struct Grown {
     inserts: Duration,
     /// The resizes during these inserts.
     resizes: Option<Resizes>,
+    space: Space,
+}
+
+/// How much of a map's space its items take, at many moments.
+#[derive(Debug, Default)]
+struct Space {
+    highest_load: Option<f64>,
+    /// The sums over all moments.
+    bytes_of_items: usize,
+    bytes_of_map: Option<usize>,
+}
+
+impl Space {
+    /// How often the space is looked at.
+    const MOMENTS: u64 = 512;
+
+    fn look<T: Target>(&mut self, map: &T, items: u64) {
+        const ITEM: usize = 16;
+        let load = map.load_factor();
+        self.highest_load =
+            self.highest_load.map_or(load, |highest| load.map(|load| load.max(highest)));
+        if let Some(bytes) = map.bytes() {
+            self.bytes_of_items += ITEM * items as usize;
+            *self.bytes_of_map.get_or_insert_default() += bytes;
+        }
+    }
+
+    fn figures(&self) -> Vec<Option<f64>> {
+        let utility = self.bytes_of_map.map(|all| self.bytes_of_items as f64 / all as f64);
+        vec![self.highest_load, utility]
+    }
 }
 
 fn grow<T: Target>(name: MapName, settings: &Settings) -> Result<Grown, CheckFailed> {
@@ -84,6 +123,7 @@ fn grow<T: Target>(name: MapName, settings: &Settings) -> Result<Grown, CheckFai
     let mut slow = durations()?;
     let mut steps = Vec::new();
     let (mut next, mut inserts, mut resizes) = (0, Duration::ZERO, None);
+    let (mut space, between) = (Space::default(), (settings.items / Space::MOMENTS).max(1));
     for step in 1..=options.growth_steps {
         let all = u128::from(settings.items);
         let items = (all * u128::from(step) / u128::from(options.growth_steps)) as u64;
@@ -101,6 +141,9 @@ fn grow<T: Target>(name: MapName, settings: &Settings) -> Result<Grown, CheckFai
                 slow.saturating_record(elapsed.as_nanos() as u64);
             }
             next += 1;
+            if next.is_multiple_of(between) {
+                space.look(&map, next);
+            }
         }
         if let Some((before, now)) = before.zip(map.resizes()) {
             add_difference(resizes.get_or_insert_default(), &before, &now);
@@ -109,7 +152,7 @@ fn grow<T: Target>(name: MapName, settings: &Settings) -> Result<Grown, CheckFai
             steps.push(look(&map, &keys, items, options.growth_operations)?);
         }
     }
-    Ok(Grown { steps, slow, inserts, resizes })
+    Ok(Grown { steps, slow, inserts, resizes, space })
 }
 
 /// Adds what has happened between two counts. The longest of these resizes is known only if it is
@@ -178,6 +221,25 @@ fn percentiles(slow: &Histogram<u64>) -> Vec<Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::targets::Numbers;
+    use nunatak::Pea;
+
+    #[test]
+    fn utility_is_the_share_of_the_items() {
+        let mut space = Space::default();
+        let map = Numbers::<Pea>::with_capacity(MapName::Pea, 100_000);
+        for key in 0..50_000 {
+            map.insert(key, key);
+        }
+        space.look(&map, 50_000);
+        map.remove(7);
+        space.look(&map, 49_999);
+        let [load, utility] = space.figures()[..] else { unreachable!("there are two") };
+        let bytes = 16.0 * 99_999.0 / utility.unwrap();
+        assert!((bytes / 2.0 / map.bytes().unwrap() as f64 - 1.0).abs() < 0.01);
+        assert!(load > map.load_factor());
+        assert_eq!(Space::default().figures(), [None, None]);
+    }
 
     #[test]
     fn resizes_are_as_long_as_they_took() {

@@ -20,6 +20,7 @@ mod occupancy;
 mod oltp;
 mod phases;
 mod power;
+mod probes;
 mod remote;
 mod sizes;
 mod subjects;
@@ -62,6 +63,7 @@ impl Experiment {
             #[cfg(durable)]
             Self::AfterKill => after_kill::run,
             Self::Growth => return Ok(self.named(growth::run(settings)?)),
+            Self::Probes => return Ok(self.named(probes::run(settings)?)),
         };
         Ok(self.named(vec![run(settings)?]))
     }

@@ -187,7 +187,7 @@ pub(crate) fn curves(title: &str, below: &[Tick], beside: &[Tick], curves: &[Cur
 /// A map's latencies at the [`PERCENTILES`].
 pub(crate) struct Line {
     pub(crate) label: String,
-    pub(crate) latencies: [f64; 6],
+    pub(crate) latencies: [f64; 7],
     /// The colour, as a number in the style sheet.
     pub(crate) colour: usize,
 }

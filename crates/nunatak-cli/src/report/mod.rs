@@ -1,5 +1,6 @@
 //! The result of a run, which is saved as JSON and drawn as tables and a page.
 
+pub(crate) mod changes;
 pub(crate) mod chart;
 pub(crate) mod compare;
 mod figures;
@@ -72,6 +73,8 @@ pub(crate) struct Row {
     pub(crate) share_of: Option<AccessClass>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ns_p50: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ns_p95: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ns_p99: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,13 +98,16 @@ pub(crate) struct Row {
 }
 
 /// The names of the percentiles of a row.
-pub(crate) const PERCENTILES: [&str; 6] = ["p50", "p99", "p99.9", "p99.99", "p99.999", "max"];
+pub(crate) const PERCENTILES: [&str; 7] =
+    ["p50", "p95", "p99", "p99.9", "p99.99", "p99.999", "max"];
 
 impl Row {
     /// Returns the latencies in the order of [`PERCENTILES`], if the row has them.
-    pub(crate) fn latencies(&self) -> Option<[f64; 6]> {
+    pub(crate) fn latencies(&self) -> Option<[f64; 7]> {
         Some([
             self.ns_p50?,
+            // Reports of earlier versions have none.
+            self.ns_p95.or(self.ns_p50)?,
             self.ns_p99?,
             self.ns_p999?,
             self.ns_p9999?,
@@ -162,6 +168,7 @@ pub(crate) mod tests {
                 operation: "latency/insert".into(),
                 threads: 1,
                 ns_p50: Some(40.0),
+                ns_p95: Some(150.0),
                 ns_p99: Some(200.0),
                 ns_p999: Some(900.0),
                 ns_p9999: Some(4e3),

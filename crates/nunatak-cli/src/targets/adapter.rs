@@ -133,6 +133,9 @@ pub(crate) enum MapName {
     Flurry,
     /// 256 shards of `parking_lot::RwLock<hashbrown::HashMap>`.
     Sharded,
+    /// nunatak::IcebergMap that doubles when 85 % of its slots are taken, as the paper's.
+    #[value(name = "iceberg-85")]
+    Iceberg85,
     /// nunatak::IcebergMap that fills 95 % of its slots.
     #[value(name = "iceberg-95")]
     Iceberg95,

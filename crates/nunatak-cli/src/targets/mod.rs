@@ -72,6 +72,9 @@ macro_rules! with_target {
             MapName::Scc => body!(targets::Scc, targets::SccWords),
             MapName::Flurry => body!(targets::Flurry, targets::FlurryWords),
             MapName::Sharded => body!(targets::Sharded, targets::ShardedWords),
+            MapName::Iceberg85 => {
+                body!(targets::Numbers<targets::Full<Blocks, 85>>, targets::Words<Iceberg>)
+            }
             MapName::Iceberg95 => of_blocks!(64, 8),
             MapName::Iceberg64x6 => of_blocks!(64, 6),
             MapName::Iceberg64x4 => of_blocks!(64, 4),

@@ -3,6 +3,7 @@
 pub(crate) mod delete;
 pub(crate) mod fill;
 pub(crate) mod insdel;
+pub(crate) mod inserting;
 pub(crate) mod latency;
 pub(crate) mod lookup;
 pub(crate) mod mixed;
@@ -44,7 +45,7 @@ pub(crate) enum Workload {
     PutHeavy,
     /// Updates of present keys; the DLHT paper's YCSB F.
     UpdateOnly,
-    /// YCSB on a map that doubles twice while it is loaded.
+    /// YCSB on a map that doubles twice while it is loaded; the writes of A and B are inserts.
     YcsbLoad,
     /// 50 % lookups, 50 % updates.
     YcsbA,
@@ -133,6 +134,7 @@ impl Operation {
         use {AccessClass as A, Workload as W};
         match self.workload {
             W::GetHit | W::GetMiss | W::YcsbB | W::YcsbC => Some(A::Reads),
+            // In B, too, most operations read.
             W::YcsbLoad if matches!(self.variant, Variant::Loaded(Mixed::B | Mixed::C)) => {
                 Some(A::Reads)
             }

@@ -37,7 +37,12 @@ trait Oltp: Sync + Sized {
     fn run(&self, transaction: &Self::Transaction, done: &mut Self::Done) -> bool;
 
     /// Checks that all rows agree with the effects of all threads.
-    fn check(&self, done: Vec<Self::Done>) -> Result<(), CheckFailed>;
+    fn check(&self, done: &[Self::Done]) -> Result<(), CheckFailed>;
+
+    /// Returns what the figure says about the transactions, besides.
+    fn note(_: &[Self::Done]) -> Option<String> {
+        None
+    }
 }
 
 /// How many transactions are drawn and prefetched before they run.
@@ -109,7 +114,8 @@ fn run<B: Oltp>(settings: &Settings) -> Result<Figure, CheckFailed> {
         let median = |samples: &Vec<f64>| Summary::of(samples).map(|summary| summary.median);
         figure.add(&[&threads], samples.iter().map(median).collect());
     }
-    benchmark.check(done)?;
+    benchmark.check(&done)?;
+    B::note(&done).into_iter().for_each(|note| figure.note(note));
     figure.note(format!(
         "{rows} subscribers or customers. Grouped: 32 transactions are drawn and their rows asked \
          for before the first one runs. At the end all rows were found to agree with what had \

@@ -36,9 +36,9 @@ pub(super) fn database(rows: u64) -> Result<Database, CheckFailed> {
 }
 
 /// Returns the bytes of an unlocked row with these columns.
-pub(super) fn row<const N: usize>(columns: [u64; N]) -> Vec<u8> {
-    let words = [0].into_iter().chain(columns);
-    words.flat_map(u64::to_ne_bytes).collect()
+pub(super) fn row(columns: &[u64]) -> Vec<u8> {
+    let words = [0].iter().chain(columns);
+    words.flat_map(|word| word.to_ne_bytes()).collect()
 }
 
 pub(super) fn insert(database: &Database, key: RowKey, row: &[u8]) -> Result<(), CheckFailed> {
@@ -73,6 +73,11 @@ impl<'g> Row<'g> {
     /// Returns a column, counted from zero.
     pub(super) fn column(self, at: usize) -> &'g AtomicU64 {
         self.words.word(1 + at)
+    }
+
+    /// Returns how many times the row was locked.
+    pub(super) fn changes(self) -> u64 {
+        self.version().load(Ordering::Relaxed) / 2
     }
 
     /// Returns the result of `look` on the row at one moment; `None` while a transaction changes
@@ -137,7 +142,7 @@ mod tests {
     fn a_row_has_one_owner() {
         let database = database(10).unwrap();
         let key = RowKey { table: 1, key: 7 };
-        insert(&database, key, &row([0])).unwrap();
+        insert(&database, key, &row(&[0])).unwrap();
         let guard = database.pin();
         let row = find(&guard, key).unwrap();
         let locked = row.lock().unwrap();

@@ -1,5 +1,7 @@
-//! Smallbank (Cahill, Röhm, Fekete 2009): six transactions on the savings and the checking
-//! accounts of customers, of which 15 % only read. All customers are equally active.
+//! Smallbank (Cahill, Röhm, Fekete 2009): six transactions on the savings and the checking accounts
+//! of customers, who are found by their names; 15 % only read. Three tables have six columns:
+//! `Account` (`Name`, `CustomerId`), `Savings` and `Checking` (`CustomerId`, `Balance`). All
+//! customers are equally active: the DLHT paper names no skew.
 
 use super::Oltp;
 use super::rows::{self, Database, Guard, Locked, RowKey};
@@ -11,6 +13,11 @@ use std::sync::atomic::Ordering;
 
 const SAVINGS: u16 = 0;
 const CHECKING: u16 = 1;
+const ACCOUNT: u16 = 2;
+/// The column of a balance.
+const BALANCE: usize = 1;
+/// The column of an account's customer.
+const CUSTOMER: usize = 1;
 const FIRST_BALANCE: u64 = 10_000;
 
 pub(super) struct Smallbank {
@@ -37,8 +44,8 @@ enum Kind {
 #[derive(Debug)]
 pub(super) struct Transaction {
     kind: Kind,
-    /// Two distinct customers; most transactions use only the first.
-    customers: [u64; 2],
+    /// The names of two distinct customers; most transactions use only the first.
+    names: [u64; 2],
     amount: u64,
 }
 
@@ -46,26 +53,37 @@ pub(super) struct Transaction {
 #[derive(Debug, Default)]
 pub(super) struct Done {
     change: i64,
+    /// Names that were not found.
+    strangers: u64,
 }
 
 fn account(table: u16, customer: u64) -> RowKey {
     RowKey { table, key: customer }
 }
 
-impl Transaction {
-    /// Returns the accounts in the order in which they are locked.
-    fn accounts(&self) -> Vec<RowKey> {
-        let [first, second] = self.customers;
-        let mut accounts = match self.kind {
-            Kind::Balance | Kind::WriteCheck => {
+/// Returns the name of a customer: a word of eight bytes, in no order.
+fn name_of(customer: u64) -> u64 {
+    customer.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+impl Kind {
+    /// How many customers a transaction has.
+    fn customers(self) -> usize {
+        if matches!(self, Self::Amalgamate | Self::SendPayment) { 2 } else { 1 }
+    }
+
+    /// Returns the accounts of customers in the order in which they are locked.
+    fn accounts(self, [first, second]: [u64; 2]) -> Vec<RowKey> {
+        let mut accounts = match self {
+            Self::Balance | Self::WriteCheck => {
                 vec![account(SAVINGS, first), account(CHECKING, first)]
             }
-            Kind::DepositChecking => vec![account(CHECKING, first)],
-            Kind::TransactSavings => vec![account(SAVINGS, first)],
-            Kind::Amalgamate => {
+            Self::DepositChecking => vec![account(CHECKING, first)],
+            Self::TransactSavings => vec![account(SAVINGS, first)],
+            Self::Amalgamate => {
                 vec![account(SAVINGS, first), account(CHECKING, first), account(CHECKING, second)]
             }
-            Kind::SendPayment => vec![account(CHECKING, first), account(CHECKING, second)],
+            Self::SendPayment => vec![account(CHECKING, first), account(CHECKING, second)],
         };
         // All transactions lock in the same order, so they can't wait for each other in a circle.
         accounts.sort_unstable();
@@ -92,12 +110,20 @@ impl<'g> LockedRows<'g> {
     }
 
     fn balance(&self, table: u16, customer: u64) -> i64 {
-        self.of(table, customer).get(0).cast_signed()
+        self.of(table, customer).get(BALANCE).cast_signed()
     }
 
     fn add(&self, table: u16, customer: u64, amount: i64) {
         let balance = self.balance(table, customer) + amount;
-        self.of(table, customer).set(0, balance.cast_unsigned());
+        self.of(table, customer).set(BALANCE, balance.cast_unsigned());
+    }
+}
+
+impl Smallbank {
+    /// Returns the customer of a name.
+    fn named(guard: &Guard<'_>, name: u64) -> Option<u64> {
+        let row = rows::find(guard, account(ACCOUNT, name))?;
+        Some(row.column(CUSTOMER).load(Ordering::Relaxed))
     }
 }
 
@@ -112,13 +138,16 @@ impl Oltp for Smallbank {
     type Done = Done;
 
     fn rows(settings: &Settings) -> u64 {
-        (settings.items / 2).max(2)
+        // A customer has three rows; the paper has ten million accounts.
+        (settings.items / 3).clamp(2, 10_000_000)
     }
 
     fn load(customers: u64) -> Result<Self, CheckFailed> {
-        let database = rows::database(2 * customers)?;
-        let row = rows::row([FIRST_BALANCE]);
+        let database = rows::database(3 * customers)?;
         for customer in 0..customers {
+            let name = name_of(customer);
+            rows::insert(&database, account(ACCOUNT, name), &rows::row(&[name, customer]))?;
+            let row = rows::row(&[customer, FIRST_BALANCE]);
             rows::insert(&database, account(SAVINGS, customer), &row)?;
             rows::insert(&database, account(CHECKING, customer), &row)?;
         }
@@ -136,19 +165,30 @@ impl Oltp for Smallbank {
         };
         let first = random.below(self.customers);
         let second = (first + 1 + random.below(self.customers - 1)) % self.customers;
-        Transaction { kind, customers: [first, second], amount: 1 + random.below(100) }
+        Transaction { kind, names: [first, second].map(name_of), amount: 1 + random.below(100) }
     }
 
     fn prefetch(&self, transaction: &Transaction) {
-        let accounts = transaction.accounts();
-        accounts.into_iter().for_each(|key| rows::prefetch(&self.database, key));
+        for &name in &transaction.names[..transaction.kind.customers()] {
+            rows::prefetch(&self.database, account(ACCOUNT, name));
+        }
     }
 
     fn run(&self, transaction: &Transaction, done: &mut Done) -> bool {
         let guard = self.database.pin();
-        let Some(rows) = LockedRows::lock(&guard, &transaction.accounts()) else { return false };
-        let ([first, second], amount) = (transaction.customers, transaction.amount as i64);
-        match transaction.kind {
+        let (kind, amount) = (transaction.kind, transaction.amount as i64);
+        let mut customers = [0; 2];
+        for (customer, &name) in customers.iter_mut().zip(&transaction.names[..kind.customers()]) {
+            // No customer leaves the bank: a name without one is noticed at the end.
+            let Some(found) = Self::named(&guard, name) else {
+                done.strangers += 1;
+                return true;
+            };
+            *customer = found;
+        }
+        let Some(rows) = LockedRows::lock(&guard, &kind.accounts(customers)) else { return false };
+        let [first, second] = customers;
+        match kind {
             Kind::Balance => {
                 let total = rows.balance(SAVINGS, first) + rows.balance(CHECKING, first);
                 std::hint::black_box(total);
@@ -184,14 +224,24 @@ impl Oltp for Smallbank {
         true
     }
 
-    fn check(&self, done: Vec<Done>) -> Result<(), CheckFailed> {
+    fn check(&self, done: &[Done]) -> Result<(), CheckFailed> {
         let guard = self.database.pin();
         let mut sum = 0_i64;
+        if done.iter().any(|done| done.strangers > 0) {
+            return Err(CheckFailed("a customer was not found".into()));
+        }
         for customer in 0..self.customers {
+            if Self::named(&guard, name_of(customer)) != Some(customer) {
+                return Err(CheckFailed("a name is another customer's".into()));
+            }
             for table in [SAVINGS, CHECKING] {
                 let row = rows::find(&guard, account(table, customer));
                 let row = row.ok_or_else(|| CheckFailed("an account is gone".into()))?;
-                sum += row.column(0).load(Ordering::Relaxed).cast_signed();
+                let [of, balance] = [0, BALANCE].map(|at| row.column(at).load(Ordering::Relaxed));
+                if of != customer {
+                    return Err(CheckFailed("an account is another customer's".into()));
+                }
+                sum += balance.cast_signed();
             }
         }
         let change: i64 = done.iter().map(|done| done.change).sum();
