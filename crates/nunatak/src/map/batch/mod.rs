@@ -56,7 +56,7 @@ impl<K, V> Request<K, V> {
     /// use nunatak::{Outcome, Request};
     /// assert_eq!(Request::TryInsert(3, 4).outcome(Some(5)), Outcome::Occupied(5));
     /// ```
-    pub fn outcome(&self, before: Option<V>) -> Outcome<V> {
+    pub fn outcome<B>(&self, before: Option<B>) -> Outcome<B> {
         match (self, before) {
             (Self::Get(_), Some(value)) => Outcome::Found(value),
             (Self::Insert(..) | Self::Update(..), Some(value)) => Outcome::Replaced(value),

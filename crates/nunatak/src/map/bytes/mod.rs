@@ -4,6 +4,7 @@ mod batches;
 pub(super) mod blob;
 mod collection;
 pub(super) mod detached;
+mod execute;
 pub(super) mod guard;
 pub(super) mod record;
 mod removal;
@@ -341,17 +342,26 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         value: &[u8],
     ) -> Result<Result<(), Vec<u8>>, Error> {
         let guard = self.guard();
-        if let Some(present) = self.find_value(&guard, key) {
-            return Ok(Err(E::copy(present)));
+        let present = self.store_if_absent(&guard, key, value)?;
+        Ok(present.map_or(Ok(()), |word| Err(E::copy(self.value(&guard, word)))))
+    }
+
+    /// Stores the value if the key is absent, and returns the word of the present value otherwise.
+    fn store_if_absent(
+        &self,
+        guard: &GuardPin<'_>,
+        key: KeyRef<'_, E>,
+        value: &[u8],
+    ) -> Result<Option<u64>, Error> {
+        if let Some(present) = self.find_word(guard, key) {
+            return Ok(Some(present));
         }
         let fresh = self.entries.store(key, value)?;
-        match self.apply_or_insert(&guard, key, fresh.word(), |_| Change::Keep)? {
-            None => {
-                fresh.published();
-                Ok(Ok(()))
-            }
-            Some(word) => Ok(Err(E::copy(self.value(&guard, word)))),
+        let present = self.apply_or_insert(guard, key, fresh.word(), |_| Change::Keep)?;
+        if present.is_none() {
+            fresh.published();
         }
+        Ok(present)
     }
 
     /// Replaces the value if the key is present, and returns a copy of the value that it replaced.
@@ -366,16 +376,27 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// ```
     pub fn update(&self, key: KeyRef<'_, E>, value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let guard = self.guard();
-        if self.find_word(&guard, key).is_none() {
+        let before = self.swap_if_present(&guard, key, value)?;
+        Ok(before.map(|word| self.take_out(&guard, word)))
+    }
+
+    /// Replaces the value if the key is present, and returns the word that it replaced.
+    fn swap_if_present(
+        &self,
+        guard: &GuardPin<'_>,
+        key: KeyRef<'_, E>,
+        value: &[u8],
+    ) -> Result<Option<u64>, Error> {
+        if self.find_word(guard, key).is_none() {
             return Ok(None);
         }
         let fresh = self.entries.store(key, value)?;
         let word = fresh.word();
-        let before = self.apply(&guard, key, |_| Change::To(word));
-        Ok(before.map(|before| {
+        let before = self.apply(guard, key, |_| Change::To(word));
+        if before.is_some() {
             fresh.published();
-            self.take_out(&guard, before)
-        }))
+        }
+        Ok(before)
     }
 
     /// Keeps, replaces or removes the key's value as `f` decides, atomically, and returns a copy of
