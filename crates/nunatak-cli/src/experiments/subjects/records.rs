@@ -4,7 +4,7 @@ use super::{Scratch, Subject, WORKS, string};
 use nunatak::alloc::{Allocator, Global};
 use nunatak::entry::{Frozen, KeyOf, Named, Naming, Plain, RecordFormat};
 use nunatak::hash::Hashing;
-use nunatak::{DlhtRecordMap, Namespace, RandomState};
+use nunatak::{DlhtRecordMap, Namespace, RandomState, Request, Stop};
 
 /// Makes a key of `K` bytes from a number.
 pub(crate) trait MakeKey<const K: usize>: Naming + Sized {
@@ -116,6 +116,21 @@ where
 
     fn delete_many(&self, keys: &[u64], _: &mut Scratch) -> usize {
         self.map.delete_many(&sources::<K, F::Naming>(keys))
+    }
+
+    fn insert_and_delete_many(&self, entries: &[(u64, u64)], scratch: &mut Scratch) -> usize {
+        let mut requests = Vec::with_capacity(2 * entries.len());
+        for (&(key, value), [_, buffer]) in entries.iter().zip(&mut scratch.strings) {
+            let key = <F::Naming as MakeKey<K>>::make(key);
+            let value = string(buffer, value, self.value_bytes);
+            requests.extend([Request::TryInsert(key, value), Request::Remove(key)]);
+        }
+        let mut successes = 0;
+        let executed = self.map.execute(&requests, Stop::Never, |_, outcome| {
+            successes += usize::from(outcome.is_success());
+        });
+        executed.expect("memory for the values");
+        successes
     }
 
     fn get_many(&self, keys: &[u64], _: &mut Scratch) -> usize {
