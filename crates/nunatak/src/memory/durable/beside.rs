@@ -150,8 +150,7 @@ fn nameless(path: &Path) -> Result<OwnedFd, Errno> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     let beside = directory.unwrap_or(Path::new("."));
-    rustix::fs::open(beside, flags, Mode::from_raw_mode(0o600))
-        .or_else(|_| in_memory())
+    rustix::fs::open(beside, flags, Mode::from_raw_mode(0o600)).or_else(|_| in_memory())
 }
 
 fn in_memory() -> Result<OwnedFd, Errno> {
