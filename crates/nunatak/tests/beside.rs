@@ -193,7 +193,7 @@ fn snapshots_are_of_one_instant() {
                 let (first, last) = (first.unwrap_or(0), last.unwrap_or(0));
                 assert!(first >= before, "round {first} after {before}");
                 assert!(first - last <= 1, "{first} and {last}");
-                assert!(values.is_sorted_by(|a, b| a >= b), "not of one instant: {values:?}");
+                assert!(values.is_sorted_by(|a, b| a >= b), "not of one instant");
                 different += usize::from(first != last);
                 keys += values.len();
             }
@@ -364,21 +364,19 @@ fn closing_ends_a_snapshot() {
     let mut refused = 0;
     for milliseconds in (0..20).map(|n| n * 7) {
         let map: IcebergMap<u64, u64> = IcebergMap::open_with(&path, &options).unwrap();
-        let (before, close) = (Instant::now(), Duration::from_millis(milliseconds));
+        let begin = Instant::now();
         thread::scope(|scope| {
-            let readers = [(); 3].map(|()| scope.spawn(|| beside(&path)));
-            thread::sleep(close);
+            let reader = scope.spawn(|| beside(&path));
+            thread::sleep(Duration::from_millis(milliseconds));
             map.close().unwrap();
-            for reader in readers {
-                match reader.join().unwrap() {
-                    Err(error) => refused += usize::from(error == IN_USE),
-                    Ok(keys) => assert_eq!(keys, KEYS),
-                }
+            match reader.join().unwrap() {
+                Err(error) => refused += usize::from(error == IN_USE),
+                Ok(keys) => assert_eq!(keys, KEYS),
             }
         });
-        assert!(before.elapsed() < Duration::from_secs(9), "{:?}", before.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(9), "{:?}", begin.elapsed());
     }
-    assert!(refused >= 10, "{refused}");
+    assert!(refused >= 5, "{refused}");
 }
 
 /// A fork leaves the socket and the lock to its parent, and its handle does not disturb the parent's.
