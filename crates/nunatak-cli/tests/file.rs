@@ -1,9 +1,11 @@
 //! `nunatak file`, as a shell uses it.
 #![cfg(durable)]
 
-use nunatak::durable::{IcebergMap, PeaMap};
+use nunatak::durable::{IcebergMap, Options, PeaMap};
+use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn nunatak(arguments: &[&str], directory: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nunatak"));
@@ -288,8 +290,60 @@ fn a_file_in_use_is_read_as_of_its_last_sync() {
     assert_eq!(ends_with(0, &["get", "a.map", "7", "8"], at).0, "50\n64\n");
     assert_eq!(ends_with(0, &["get", "copy.map", "7"], at).0, "49\n");
     assert_eq!((map.len(), map.verify()), (2, Ok(2)));
-    let _iceberg: IcebergMap<u64, u64> = IcebergMap::create(at.join("b.map")).expect("a map");
-    assert!(ends_with(3, &["get", "b.map", "7"], at).1.contains("in use"));
+}
+
+/// An `iceberg` map changes where it is. Its process makes snapshots if it was told to.
+#[test]
+fn a_file_in_use_is_read_as_a_snapshot_of_its_process() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    let options = Options::new().answer_readers(true);
+    let path = at.join("a.map");
+    let map: IcebergMap<u64, u64> = IcebergMap::create_with(&path, &options).expect("a map");
+    map.insert(7, 49).expect("an insert");
+    let (found, note) = ends_with(0, &["get", "a.map", "7"], at);
+    assert!(found == "49\n" && note.contains("a.map: in use"), "{found} {note}");
+    map.insert(7, 50).expect("an insert");
+    assert_eq!(ends_with(0, &["get", "a.map", "7"], at).0, "50\n");
+    assert_eq!(ends_with(0, &["scan", "a.map"], at).0, "7\t50\n");
+    assert!(ends_with(0, &["verify", "a.map"], at).0.starts_with("1 pairs"));
+    assert!(ends_with(0, &["stats", "a.map"], at).0.contains("pairs"));
+    assert_eq!(ends_with(0, &["backup", "a.map", "copy.map"], at).0, "1 pairs\n");
+    ends_with(0, &["dump", "a.map", "dump"], at);
+    ends_with(0, &["restore", "b.map", "dump"], at);
+    for copy in ["copy.map", "b.map"] {
+        assert_eq!(ends_with(0, &["scan", copy], at).0, "7\t50\n");
+    }
+    assert!(ends_with(3, &["put", "a.map", "7", "1"], at).1.contains("in use"));
+    map.close().expect("a close");
+    let map: IcebergMap<u64, u64> = IcebergMap::open(&path).expect("a map");
+    let (_, error) = ends_with(3, &["get", "a.map", "7"], at);
+    assert!(error.contains("`answer_readers`") && error.contains("`backup`"), "{error}");
+    assert_eq!((map.len(), map.verify()), (1, Ok(1)));
+}
+
+/// `load` answers readers while it waits for its input.
+#[test]
+fn a_file_that_is_loaded_is_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nunatak"));
+    command.args(["file", "load", "a.map"]).current_dir(at);
+    command.stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut load = command.spawn().expect("the command runs");
+    let mut input = load.stdin.take().expect("its input");
+    let pairs: String = (0..5000).map(|key| format!("{key}\t{}\n", key * 2)).collect();
+    input.write_all(pairs.as_bytes()).expect("the command reads");
+    let begin = Instant::now();
+    let mut found = 0;
+    while found < 2000 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{found} pairs");
+        let output = nunatak(&["scan", "a.map"], at);
+        found = output.stdout.split(|&byte| byte == b'\n').count();
+    }
+    drop(input);
+    assert!(load.wait().expect("the command ends").success());
+    assert!(ends_with(0, &["verify", "a.map"], at).0.starts_with("5000 pairs"));
 }
 
 #[test]

@@ -9,6 +9,8 @@ use std::process::ExitCode;
 #[derive(Debug)]
 pub(super) enum Failure {
     Map(PathBuf, Error),
+    /// Another process has the file open, and makes no snapshot of it.
+    Unanswered(PathBuf),
     Io(PathBuf, io::Error),
     Line {
         path: PathBuf,
@@ -28,6 +30,12 @@ impl core::fmt::Display for Failure {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Map(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Unanswered(path) => write!(
+                f,
+                "{}: in use by a process that makes no snapshot for this one. Let it open the file with \
+                 the option `answer_readers`, as the same user; or let it call `backup`",
+                path.display()
+            ),
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Line { path, line, what } => write!(f, "{}:{line}: {what}", path.display()),
             Self::After { stored, failure } => {

@@ -6,7 +6,7 @@ use nunatak::durable::{
     BlobDesign, BlobsInFile, DurableDesign, FileKind, FileMap, InFile, InPages, Map, Options,
     PageChecksums, PeaMultiMap, Recovery, Salvaged,
 };
-use nunatak::{Design, Error, FileError, Iceberg, IcebergStats, Pea, PeaStats, Turbo, TurboStats};
+use nunatak::{Design, Error, Iceberg, IcebergStats, Pea, PeaStats, Turbo, TurboStats};
 use std::path::Path;
 use std::time::Duration;
 
@@ -67,19 +67,8 @@ pub(super) trait MapFile: Sized {
 
     fn create(path: &Path, options: &Options) -> Result<Self, Error>;
     fn open(path: &Path, options: &Options) -> Result<Self, Error>;
-    /// Opens the last sync of a file that another process has open.
+    /// Opens a file that another process has open: its last sync, or a snapshot by that process.
     fn open_beside(path: &Path) -> Result<Self, Error>;
-    /// Opens a file to read it: its last sync, if another process has it open.
-    fn open_to_read(path: &Path, options: &Options) -> Result<Self, Error> {
-        match Self::open(path, options) {
-            Err(Error::File(FileError::InUse)) => {
-                let map = Self::open_beside(path)?;
-                eprintln!("{}: in use, so this is its last sync", path.display());
-                Ok(map)
-            }
-            other => other,
-        }
-    }
     fn open_or_create(path: &Path, options: &Options) -> Result<Self, Error>;
     fn close(self) -> Result<(), Error>;
     /// Makes a new file of what can be read of a damaged one.

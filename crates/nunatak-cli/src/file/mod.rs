@@ -12,11 +12,11 @@ use clap::{Args, Subcommand, ValueEnum};
 use datum::Datum as _;
 use failure::{Done, Failure, at, directory_of, sync_directory};
 use maps::{Kind, MapFile};
-use nunatak::Schema;
 use nunatak::durable::{
     Durability, Forced, IcebergBlobMap, IcebergMap, Options, PeaBlobMap, PeaMap, PeaMultiMap,
     TurboBlobMap, TurboMap,
 };
+use nunatak::{Error, FileError, Schema};
 use pairs::{Format, Pairs};
 use salvage::salvage as salvage_file;
 use std::io::{self, Write as _};
@@ -45,7 +45,8 @@ const UNUSABLE: u8 = 3;
 /// knows its types changes it.
 ///
 /// What only reads works while another process changes the file, too: it shows the last sync of that
-/// process. (Not in an `iceberg` map, and not on persistent memory.)
+/// process. Of an `iceberg` map, and on persistent memory, it shows a snapshot. That process makes it
+/// if it has opened the file with the option `answer_readers`, as `load` does.
 ///
 /// The exit code is 0 if all went well, 1 if a key is absent, 2 if the command line is
 /// wrong, and 3 if the file can't be used.
@@ -317,15 +318,26 @@ fn open<M: MapFile>(path: &Path) -> Result<M, Failure> {
     at(path, M::open(path, &options()))
 }
 
+/// Opens a file to read it, also if another process has it open.
 fn open_to_read<M: MapFile>(path: &Path) -> Result<M, Failure> {
+    let in_use = Error::from(FileError::InUse);
     let options = options().read_only(true);
-    at(
-        path,
-        match FORCED.get() {
-            Some(true) => M::open(path, &options.forced(Forced::Everything)),
-            _ => M::open_to_read(path, &options),
-        },
-    )
+    if FORCED.get() == Some(&true) {
+        return at(path, M::open(path, &options.forced(Forced::Everything)));
+    }
+    match M::open(path, &options) {
+        Err(error) if error == in_use => {}
+        other => return at(path, other),
+    }
+    match M::open_beside(path) {
+        Err(error) if error == in_use => Err(Failure::Unanswered(path.to_owned())),
+        other => {
+            let map = at(path, other)?;
+            let what = "its last sync, or a snapshot that its process has made";
+            eprintln!("{}: in use, so this is {what}", path.display());
+            Ok(map)
+        }
+    }
 }
 
 fn create<M: MapFile>(args: &CreateArgs) -> Done {
@@ -343,6 +355,8 @@ fn load<M: MapFile>(args: &LoadArgs) -> Done {
     let (new, pairs) = if args.atomic {
         load_atomically::<M>(&args.path, &options, &mut input)?
     } else {
+        // It may take hours.
+        let options = options.answer_readers(true);
         let map = at(&args.path, M::open_or_create(&args.path, &options))?;
         let new = store(&map, &args.path, &mut input)?;
         let pairs = map.len();

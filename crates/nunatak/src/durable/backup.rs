@@ -1,31 +1,37 @@
-//! Copies of open maps: backups, and the last sync of a file that another process has open.
+//! Copies of open maps: backups, snapshots for readers, and what readers get of a file that another
+//! process has open.
 
+use super::answering::{Answering, GoOn};
 use super::content::MapInFile;
 use super::handle::FileMap;
 use super::options::Options;
 use super::table::FileTable;
 use crate::error::{Error, FileError};
-use crate::memory::durable::{Unpublished, copy_beside};
+use crate::memory::durable::{Unpublished, ask_for_snapshot, copy_beside, file_for_snapshot};
+use rustix::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 /// How many entries of a backup are stored at once.
 const BATCH: usize = 1024;
 
 /// Copies of open maps.
 impl<T: MapInFile> FileMap<T> {
-    /// Opens the last sync of a file that another process has open and changes, to read it: a
-    /// private copy. What that process does later is not seen; call this again to see it. If no
-    /// process has the file open, this is [`open_with`](Self::open_with) of
-    /// [`read_only`](Options::read_only).
+    /// Opens a file that another process has open and changes, to read it: a private copy. What that
+    /// process does later is not seen; call this again to see it. If no process has the file open,
+    /// this is [`open_with`](Self::open_with) of [`read_only`](Options::read_only).
     ///
-    /// Takes as long as copying the file, and as much room beside it (or in RAM, if the directory
-    /// can't be written to), unless the file system shares blocks. The other process goes on
-    /// meanwhile, but its syncs wait, for ten seconds at most.
+    /// | the file | the copy | its cost |
+    /// |---|---|---|
+    /// | in the page cache, of any map but an [`IcebergMap`](crate::durable::IcebergMap) | the last sync | that of copying the file; none where the file system shares blocks. The other process goes on, but its syncs wait, for ten seconds at most |
+    /// | of an `IcebergMap`, or on persistent memory | all entries at one instant of this call, also what is not synced | that of a [`backup`](Self::backup), which a thread of the other process makes; its option [`answer_readers`](Options::answer_readers) allows that |
+    ///
+    /// The copy takes room beside the file, or in RAM if the directory can't be written to.
     ///
     /// # Errors
-    /// As [`open`](Self::open). [`FileError::InUse`] for a file on persistent memory, for an
-    /// [`IcebergMap`](crate::durable::IcebergMap), whose pages change where they are, and if the
-    /// file changes all the time. Then use [`backup`](Self::backup) in that process.
+    /// As [`open`](Self::open). [`FileError::InUse`] if the file changes all the time, or if the
+    /// other process makes no snapshots: it is without the option, belongs to another user (root may
+    /// read what all users write), or gives no sign of life for ten seconds.
     ///
     /// ```
     /// # use nunatak::durable::PeaMap;
@@ -46,9 +52,23 @@ impl<T: MapInFile> FileMap<T> {
     pub(super) fn open_beside_with(path: &Path, options: &Options) -> Result<Self, Error> {
         let options = options.clone().read_only(true);
         match Self::open_with(path, &options) {
-            Err(Error::File(FileError::InUse)) => Self::open_in(copy_beside(path)?, &options),
+            Err(Error::File(FileError::InUse)) => {
+                let copy = match copy_beside(path) {
+                    Err(Error::File(FileError::InUse)) => ask_for_snapshot(path),
+                    other => other,
+                };
+                Self::open_in(copy?, &options)
+            }
             other => other,
         }
+    }
+
+    /// Starts the thread that makes snapshots for readers in other processes.
+    pub(super) fn start_answering(&mut self) -> Result<(), Error> {
+        let map = Arc::clone(&self.map);
+        let answering = Answering::start(self.table().pool(), move |go_on| snapshot(&*map, go_on));
+        self.session.set_answering(answering?);
+        Ok(())
     }
 
     /// Copies all entries, as they are at one instant, to a new file, while other threads change the
@@ -81,22 +101,41 @@ impl<T: MapInFile> FileMap<T> {
             return Err(FileError::Forked.into());
         }
         let unpublished = Unpublished::new(path, "backup")?;
-        let entries = self.map.snapshot()?;
-        let pool = self.table().pool();
-        let options = Options { schema: pool.schema(), ..Options::default() };
-        let options = T::constants(pool.description(), &options);
-        let copy = Self::create_with(unpublished.temporary(), &options)?;
-        let mut batch = Vec::with_capacity(BATCH);
-        for entry in entries {
-            batch.push(entry);
-            if batch.len() == BATCH {
-                T::store_all(&copy, &mut batch)?;
-            }
-        }
-        T::store_all(&copy, &mut batch)?;
-        let count = copy.len();
-        copy.close()?;
+        let create = |options: &Options| Self::create_with(unpublished.temporary(), options);
+        let count = copy_entries(&*self.map, create, &mut || Ok(()))?;
         unpublished.publish()?;
         Ok(count)
     }
+}
+
+/// Copies all entries of a map, as they are at one instant, to a new map, and closes it. Returns how
+/// many entries there are.
+fn copy_entries<T: MapInFile>(
+    map: &T,
+    create: impl FnOnce(&Options) -> Result<FileMap<T>, Error>,
+    go_on: &mut GoOn<'_>,
+) -> Result<usize, Error> {
+    let entries = map.snapshot()?;
+    let pool = map.table().pool();
+    let options = Options { schema: pool.schema(), ..Options::default() };
+    let copy = create(&T::constants(pool.description(), &options))?;
+    let mut batch = Vec::with_capacity(BATCH);
+    for entry in entries {
+        batch.push(entry);
+        if batch.len() == BATCH {
+            T::store_all(&copy, &mut batch)?;
+            go_on()?;
+        }
+    }
+    T::store_all(&copy, &mut batch)?;
+    let count = copy.len();
+    copy.close()?;
+    Ok(count)
+}
+
+/// Makes a snapshot for readers, in a file without a name.
+fn snapshot<T: MapInFile>(map: &T, go_on: &mut GoOn<'_>) -> Result<OwnedFd, Error> {
+    let (backing, to_read) = file_for_snapshot(map.table().pool())?;
+    copy_entries(map, |options| FileMap::create_in(backing, options), go_on)?;
+    Ok(to_read)
 }

@@ -50,7 +50,7 @@ use std::sync::Arc;
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 pub struct FileMap<T: MapInFile> {
-    /// Shared with the thread of maintenance.
+    /// Shared with the threads of the session.
     pub(super) map: Arc<T>,
     pub(super) session: Session,
 }
@@ -227,10 +227,16 @@ impl<T: MapInFile> FileMap<T> {
 
     fn of(map: T, options: &Options, recovery: Recovery) -> Result<Self, Error> {
         let (map, durability) = (Arc::new(map), options.durability);
-        // If the thread can't be started, the file is closed.
+        // If a thread can't be started, the file is closed.
         let mut file = Self { map, session: Session::new(durability, recovery) };
         if !options.read_only {
             file.session.set_maintenance(Maintenance::start(&file.map, durability)?);
+            let pool = file.table().pool();
+            // A simulation must do the same every time.
+            let is_real = !pool.backing().is_simulated();
+            if options.answer_readers && pool.changes_in_place() && is_real {
+                file.start_answering()?;
+            }
         }
         Ok(file)
     }
@@ -282,11 +288,11 @@ impl<T: MapInFile> FileMap<T> {
     fn finish(&mut self) -> Result<(), Error> {
         if self.table().pool().is_forked() {
             // All of this belongs to the other process, whose threads may have held locks.
-            self.session.leave_maintenance();
+            self.session.leave_threads();
             core::mem::forget(Arc::clone(&self.map));
             return Err(FileError::Forked.into());
         }
-        self.session.end_maintenance();
+        self.session.end_threads();
         let pool = self.table().pool();
         if pool.backing().is_read_only() || pool.is_closed() {
             return Ok(());

@@ -66,7 +66,8 @@
 //! [`salvage`](FileMap::salvage) makes a new file of what can still be read from a damaged one.
 //!
 //! [`backup`](FileMap::backup) copies a map while it is changed; [`open_beside`](FileMap::open_beside)
-//! reads the last sync of a file that another process changes. A copy or a snapshot of an open
+//! reads a file that another process changes: its last sync, or a snapshot that the process
+//! [makes](Options::answer_readers). A copy or a snapshot of an open
 //! file counts as a file after a power cut: [`Options::after_power_cut`] says when it can't be told.
 //!
 //! Only the process that has opened a file changes it. In a fork changes, syncs and `close` return
@@ -81,6 +82,7 @@
 //! The format has a version; a file of another version is refused. A file can be used only on
 //! machines of the endianness that wrote it.
 
+mod answering;
 mod atomic;
 mod backup;
 mod blob_designs;

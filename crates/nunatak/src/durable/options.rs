@@ -51,6 +51,7 @@ pub struct Options {
     pub(super) max_capacity: Option<usize>,
     pub(super) durability: Durability,
     pub(super) read_only: bool,
+    pub(super) answer_readers: bool,
     pub(super) threads: Option<usize>,
     pub(super) journal: Option<u64>,
     pub(super) huge_pages: bool,
@@ -73,6 +74,7 @@ impl Default for Options {
             max_capacity: None,
             durability: Durability::default(),
             read_only: false,
+            answer_readers: false,
             threads: None,
             journal: None,
             huge_pages: false,
@@ -161,6 +163,36 @@ impl Options {
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
+        self
+    }
+
+    /// Answers other processes that want to read the file while this one changes it, by
+    /// [`open_beside`](crate::durable::FileMap::open_beside): a thread makes a snapshot for them. By
+    /// default nobody answers.
+    ///
+    /// For an [`IcebergMap`](crate::durable::IcebergMap), and for files on persistent memory. Other
+    /// files need nobody's help, and get no such thread.
+    ///
+    /// The thread sleeps until a reader asks. A snapshot costs what a
+    /// [`backup`](crate::durable::FileMap::backup) costs, in this process. It is in a file without a
+    /// name, beside the map, and nothing of it is left when the reader has ended. Only processes of
+    /// the same user, or of root, are answered. Closing the map ends a snapshot that is being made.
+    ///
+    /// ```
+    /// # use nunatak::durable::{IcebergMap, Options};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let options = Options::new().answer_readers(true);
+    /// let map: IcebergMap<u64, u64> = IcebergMap::create_with(&path, &options)?;
+    /// map.insert(1, 10)?;
+    /// // In another process:
+    /// let snapshot: IcebergMap<u64, u64> = IcebergMap::open_beside(&path)?;
+    /// assert_eq!(snapshot.get(&1), Some(10));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn answer_readers(mut self, answer_readers: bool) -> Self {
+        self.answer_readers = answer_readers;
         self
     }
 

@@ -1,5 +1,6 @@
 //! What open maps in files have in common, whatever their table.
 
+use super::answering::Answering;
 use super::maintenance::Maintenance;
 use super::options::Durability;
 use super::table::FileTable;
@@ -128,6 +129,7 @@ fn find_room(table: &impl FileTable) -> Result<Room, Error> {
 pub(super) struct Session {
     pub(super) durability: Durability,
     maintenance: Option<Maintenance>,
+    answering: Option<Answering>,
     /// Shared with the thread that syncs for asynchronous operations.
     group: Arc<Group>,
     recovery: Recovery,
@@ -135,11 +137,15 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(durability: Durability, recovery: Recovery) -> Self {
-        Self { durability, maintenance: None, group: Arc::default(), recovery }
+        Self { durability, maintenance: None, answering: None, group: Arc::default(), recovery }
     }
 
     pub(super) fn set_maintenance(&mut self, maintenance: Option<Maintenance>) {
         self.maintenance = maintenance;
+    }
+
+    pub(super) fn set_answering(&mut self, answering: Answering) {
+        self.answering = Some(answering);
     }
 
     /// Returns the result of an operation once it is as durable as promised.
@@ -166,13 +172,14 @@ impl Session {
         Recovery { items: self.recovery.items + table.found(), ..self.recovery }
     }
 
-    /// Leaves the thread of maintenance to the process that has it.
-    pub(super) fn leave_maintenance(&mut self) {
-        core::mem::forget(self.maintenance.take());
+    /// Leaves the threads of the map to the process that has them.
+    pub(super) fn leave_threads(&mut self) {
+        core::mem::forget((self.answering.take(), self.maintenance.take()));
     }
 
-    /// Ends the thread of maintenance, if there is one.
-    pub(super) fn end_maintenance(&mut self) {
+    /// Ends the threads of the map, if there are any.
+    pub(super) fn end_threads(&mut self) {
+        self.answering = None;
         self.maintenance = None;
     }
 }

@@ -245,12 +245,11 @@ impl<K: KeyEncoding, V: Encoding> TypedMap<K, V> {
         Self::of(options, |options| Bytes::open_or_create_with(path, options))
     }
 
-    /// Opens the last sync of a file that another process has open and changes, to read it: see
-    /// [`FileMap::open_beside`].
+    /// Opens the last sync of a file that another process has open and changes, to read it; on
+    /// persistent memory a snapshot that the other process makes: see [`FileMap::open_beside`].
     ///
     /// # Errors
-    /// As [`open_with`](Self::open_with). [`FileError::InUse`] for a file on persistent memory, and
-    /// if the file changes all the time.
+    /// As [`open_with`](Self::open_with), and [`FileError::InUse`] as [`FileMap::open_beside`].
     ///
     /// ```
     /// # use nunatak::durable::{Options, TypedMap};

@@ -25,8 +25,9 @@ const PATIENCE: Duration = Duration::from_millis(10);
 pub struct Backing {
     file: OwnedFd,
     is_read_only: bool,
-    /// Whether another backing has the lock, or nobody needs it.
-    is_rehearsal: bool,
+    /// Whether no other process relies on this backing. So it locks nothing, and makes nothing
+    /// durable.
+    is_private: bool,
     /// Whether the file is on persistent memory, and is used as such.
     is_persistent_memory: bool,
     /// In a simulation: it is told of every event.
@@ -60,7 +61,7 @@ impl Backing {
             since: since(&file),
             file,
             is_read_only: false,
-            is_rehearsal: false,
+            is_private: false,
             is_persistent_memory: persistent_memory,
             recorder: None,
             temporary,
@@ -87,7 +88,7 @@ impl Backing {
             since: since(&file),
             file,
             is_read_only,
-            is_rehearsal: false,
+            is_private: false,
             is_persistent_memory: persistent_memory && !is_read_only,
             recorder: None,
             temporary: None,
@@ -114,7 +115,7 @@ impl Backing {
         Ok(Self {
             file: file.map_err(|error| error_of("open the file", error))?,
             is_read_only: true,
-            is_rehearsal: true,
+            is_private: true,
             is_persistent_memory: false,
             recorder: None,
             since: self.since,
@@ -123,12 +124,17 @@ impl Backing {
         })
     }
 
-    /// Returns a copy of a file, to be read. No other process knows the copy.
+    /// Returns a copy of a file, to be read. No other process changes the copy.
     pub(super) fn of_copy(file: OwnedFd) -> Self {
+        Self { is_read_only: true, ..Self::of_nameless(file) }
+    }
+
+    /// Returns a file that has no name, and that is gone with its last descriptor.
+    pub(super) fn of_nameless(file: OwnedFd) -> Self {
         Self {
             file,
-            is_read_only: true,
-            is_rehearsal: true,
+            is_read_only: false,
+            is_private: true,
             is_persistent_memory: false,
             recorder: None,
             since: None,
@@ -162,7 +168,7 @@ impl Backing {
         Ok(Self {
             file,
             is_read_only: false,
-            is_rehearsal: false,
+            is_private: false,
             is_persistent_memory,
             recorder: Some(recorder),
             since: Some(before + u64::from(was_started_again)),
@@ -177,7 +183,7 @@ impl Backing {
 
     /// Lets others open the file, though forks of this process have it open.
     pub(super) fn unlock(&self) {
-        if !self.is_rehearsal {
+        if !self.is_private {
             let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
         }
     }
@@ -314,7 +320,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), Errno> {
 }
 
 impl Backing {
-    pub(super) fn file(&self) -> BorrowedFd<'_> {
+    pub(crate) fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
@@ -438,7 +444,7 @@ impl Backing {
     /// Makes all of the file and its size durable.
     pub(super) fn barrier(&self) -> Result<(), Errno> {
         match &self.recorder {
-            _ if self.is_read_only => Ok(()),
+            _ if self.is_read_only || self.is_private => Ok(()),
             None => rustix::fs::fdatasync(&self.file),
             Some(recorder) => recorder.barrier(),
         }

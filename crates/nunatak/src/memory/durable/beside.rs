@@ -5,15 +5,19 @@
 //! between two such moments is what a power cut leaves. A reader keeps the next one away by a lock,
 //! for which the process that syncs waits, within bounds. Afterwards the reader looks whether
 //! something has happened all the same.
+//!
+//! Other files change where their slots are. Their process makes a snapshot, in a file without a
+//! name, for readers that [ask](super::request) for it.
 
 use super::PAGE;
 use super::backing::{Backing, error_of};
 use super::extents::{Extent, Table};
 use super::header::{self, Field, Kind, Page};
+use super::pool::Pool;
 use super::readers::lock_to_read;
 use crate::error::{Error, FileError};
 use crate::memory::Part;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -121,12 +125,34 @@ fn copy_all(path: &Path, source: &OwnedFd) -> Result<OwnedFd, Error> {
     Ok(copy)
 }
 
+/// Makes a file for a snapshot of an open file: without a name, beside that file or in RAM. Returns
+/// it, and a descriptor by which it can only be read.
+pub(crate) fn file_for_snapshot(pool: &Pool) -> Result<(Backing, OwnedFd), Error> {
+    let failed = |error| error_of("create the file", error);
+    let of_descriptor = |file: BorrowedFd<'_>| format!("/proc/self/fd/{}", file.as_raw_fd());
+    let open = pool.backing().file();
+    // Where the file is now: it may have been renamed, and the process may be elsewhere. A file that
+    // was removed is nowhere.
+    let is_removed = rustix::fs::fstat(open).map_err(failed)?.st_nlink == 0;
+    let path = std::fs::read_link(of_descriptor(open)).ok().filter(|_| !is_removed);
+    let snapshot = path.map_or_else(in_memory, |path| nameless(&path)).map_err(failed)?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let to_read = rustix::fs::open(of_descriptor(snapshot.as_fd()), flags, Mode::empty());
+    let to_read = to_read.map_err(failed)?;
+    let backing = Backing::of_nameless(snapshot);
+    backing.extend(0, PAGE as u64)?;
+    Ok((backing, to_read))
+}
+
 /// Makes a file that is gone when it is closed: beside the other one, or in RAM if the directory
 /// can't be written to.
 fn nameless(path: &Path) -> Result<OwnedFd, Errno> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     let beside = directory.unwrap_or(Path::new("."));
-    rustix::fs::open(beside, flags, Mode::from_raw_mode(0o600))
-        .or_else(|_| rustix::fs::memfd_create("nunatak", MemfdFlags::CLOEXEC))
+    rustix::fs::open(beside, flags, Mode::from_raw_mode(0o600)).or_else(|_| in_memory())
+}
+
+fn in_memory() -> Result<OwnedFd, Errno> {
+    rustix::fs::memfd_create("nunatak", MemfdFlags::CLOEXEC)
 }

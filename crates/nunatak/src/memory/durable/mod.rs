@@ -15,6 +15,7 @@
 
 mod backing;
 mod beside;
+mod byte_lock;
 mod damage;
 mod extents;
 mod flush;
@@ -29,6 +30,7 @@ mod pool;
 mod readers;
 mod recorder;
 mod region;
+mod request;
 mod schema_block;
 mod shadow_pages;
 mod sync;
@@ -36,13 +38,14 @@ mod sync;
 mod tests;
 
 pub(crate) use backing::{Backing, Unpublished, kind_of, schema_of};
-pub(crate) use beside::copy_beside;
+pub(crate) use beside::{copy_beside, file_for_snapshot};
 pub use damage::Forced;
 pub(crate) use header::{Description, Kind};
 pub(crate) use paged::Paged;
 pub(crate) use pool::{Pool, Wanted};
 pub(crate) use recorder::{Event, Recorder};
 pub(crate) use region::{Durable, InPool};
+pub(crate) use request::{Listener, Request, ask_for_snapshot};
 
 /// The unit of mapping and of extents: the largest page of any system, so that every system can map
 /// the file.

@@ -230,6 +230,12 @@ impl Pool {
         }
     }
 
+    /// Whether slots change where they are, so that nothing but a snapshot can be read beside this
+    /// pool.
+    pub(crate) fn changes_in_place(&self) -> bool {
+        self.kind == Kind::Iceberg || self.backing.is_ordered()
+    }
+
     pub(super) fn kind(&self) -> Kind {
         self.kind
     }
