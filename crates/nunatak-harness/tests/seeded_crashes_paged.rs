@@ -83,6 +83,12 @@ fn is_found<M: Batches>(persistency: Persistency, bug: Bug) -> bool {
             before.chain((120..160).map(|key| Action::Insert(key, key + 1))).collect();
         return is_found_in(&all, GLANCE);
     }
+    if bug == Bug::SettledPageNotCopied {
+        // A doubling moves keys out of pages that nothing else has changed since the sync.
+        let before = (0..120).map(|key| Action::Insert(key, key + 1)).chain([Action::Sync]);
+        let all: Vec<Action> = before.chain([Action::Reserve(300)]).collect();
+        return is_found_in(&all, GLANCE);
+    }
     if bug == Bug::ParentUnfenced {
         // After a split the same thread does nothing that would hide the missing fence.
         let inserts = (0..40).map(|key| Action::Insert(key, key + 1));
@@ -179,6 +185,7 @@ fn seeded_bugs_are_found() {
         (Lines, Bug::RootPairUnflushed),
         (Lines, Bug::RemoveUnflushed),
         (Pages, Bug::ChangedPageNotCopied),
+        (Pages, Bug::SettledPageNotCopied),
         (Pages, Bug::TornVersionsKept),
     ];
     let mut missed = missed_of::<PeaMap<u64, u64>>(&of_pea);

@@ -134,6 +134,7 @@ pub enum Bug {
     BlobsNotFound,
     RootPairUnflushed,
     ChangedPageNotCopied,
+    SettledPageNotCopied,
     UndoUnflushed,
     UndoUnfenced,
     UndoLengthUnfenced,

@@ -167,6 +167,56 @@ fn truncated_files_are_refused_and_left_alone() {
     for_each_kind(&Truncated);
 }
 
+struct CutShort;
+
+impl Test for CutShort {
+    /// Half of the keys were synced. A power cut loses the rest, and may lose what the file has
+    /// grown by since, but nothing else.
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        let mut damaged = Damaged::new(kind, false);
+        fs::remove_file(&damaged.path).unwrap();
+        let map = kind.create(&damaged.path, KEYS / 2);
+        map.sync().unwrap();
+        (KEYS / 2..KEYS).for_each(|key| (kind.put)(&map, key).unwrap());
+        damaged.image = fs::read(&damaged.path).unwrap();
+        map.close().unwrap();
+        let bytes = damaged.image.len();
+        let lengths = (0..bytes).step_by(PAGE).chain((0..bytes).step_by(bytes / 29));
+        let (mut refused, mut whole) = (0, 0);
+        for left in lengths.chain([bytes - 1, bytes]) {
+            for read_only in [false, true] {
+                let what = format!("{}, {left} of {bytes} bytes, {read_only}", kind.name);
+                let image = &damaged.image[..left];
+                fs::write(&damaged.path, image).unwrap();
+                let options = Options::new().after_power_cut(true).read_only(read_only);
+                let map = match FileMap::<T>::open_with(&damaged.path, &options) {
+                    Err(error) => {
+                        assert!(matches!(error, Error::File(_)), "{what}: {error}");
+                        assert!(is_unchanged(&damaged.path, image), "{what}: {error}, changed");
+                        refused += 1;
+                        continue;
+                    }
+                    Ok(map) => map,
+                };
+                assert!(!read_only || is_unchanged(&damaged.path, image), "{what}: changed");
+                if map.verify().is_ok() {
+                    let has_synced = (0..KEYS / 2).all(|key| (kind.has)(&map, key));
+                    // An `IcebergMap` may keep later keys.
+                    let most = if kind.name == "iceberg" { KEYS } else { KEYS / 2 };
+                    assert!(has_synced && map.len() as u64 <= most, "{what}: {} keys", map.len());
+                    whole += 1;
+                }
+            }
+        }
+        assert!(refused > 20 && whole > 1, "{}: {refused} refused, {whole} whole", kind.name);
+    }
+}
+
+#[test]
+fn truncated_files_of_a_power_cut_are_whole_or_left_alone() {
+    for_each_kind(&CutShort);
+}
+
 struct Anywhere;
 
 impl Test for Anywhere {

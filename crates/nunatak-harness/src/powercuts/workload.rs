@@ -3,8 +3,8 @@
 use crate::crashable::Crashable;
 use crate::crashes::{Batches, MultiAction, MultiContents, apply_changes, changes_of};
 use crate::random::Random;
-use nunatak::durable::{Durability, InFile, Map, Options, PeaMap, PeaMultiMap};
-use nunatak::durable::{TurboBlobMap, TurboMap};
+use nunatak::durable::{Durability, IcebergBlobMap, InFile, Map, Options, PeaBlobMap};
+use nunatak::durable::{PeaMap, PeaMultiMap, TurboBlobMap, TurboMap};
 use nunatak::{Blocks, Error, Iceberg};
 use std::path::Path;
 use std::time::Duration;
@@ -248,13 +248,15 @@ pub fn apply_until<W: Workload>(held: &mut Held, numbers: std::ops::Range<u64>) 
 }
 
 /// The names of the kinds.
-pub const KINDS: [&str; 9] = [
+pub const KINDS: [&str; 11] = [
     "iceberg",
     "iceberg-journal",
     "pea",
     "pea-multi",
     "turbo",
     "turbo-blobs",
+    "pea-blobs",
+    "iceberg-blobs",
     "pea-batches",
     "turbo-batches",
     "turbo-blobs-batches",
@@ -277,6 +279,8 @@ pub fn with_kind<T: Task>(kind: &str, task: T) -> Option<T::Result> {
         "pea-multi" => task.run::<Many>(kind),
         "turbo" => task.run::<Single<TurboMap<u64, u64>>>(kind),
         "turbo-blobs" => task.run::<Single<TurboBlobMap>>(kind),
+        "pea-blobs" => task.run::<Single<PeaBlobMap>>(kind),
+        "iceberg-blobs" => task.run::<Single<IcebergBlobMap>>(kind),
         "pea-batches" => task.run::<Together<PeaMap<u64, u64>>>(kind),
         "turbo-batches" => task.run::<Together<TurboMap<u64, u64>>>(kind),
         "turbo-blobs-batches" => task.run::<Together<TurboBlobMap>>(kind),

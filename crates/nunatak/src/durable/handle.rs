@@ -209,12 +209,8 @@ impl<T: MapInFile> FileMap<T> {
     pub(super) fn open_in(backing: Backing, options: &Options) -> Result<Self, Error> {
         if T::REHEARSES && !backing.is_read_only() {
             // Changes nothing in the file, and fails if the file is damaged.
-            match T::open(backing.rehearsal()?, options) {
-                Ok((map, _)) => map.table().pool().damage().map_or(Ok(()), Err)?,
-                // Recovery needs more room, which it can't have in this process alone.
-                Err(Error::File(FileError::ReadOnly)) => {}
-                Err(error) => return Err(error),
-            }
+            let (map, _) = T::open(backing.rehearsal()?, options)?;
+            map.table().pool().damage().map_or(Ok(()), Err)?;
         }
         let is_read_only = backing.is_read_only();
         let (map, recovery) = T::open(backing, options)?;

@@ -37,16 +37,24 @@ impl Pool {
         Ok(())
     }
 
+    /// Maps memory of this process, which reads as zero.
+    pub(super) fn map_private(&self, address: *mut u8, bytes: usize) -> Result<(), Error> {
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        // SAFETY: the addresses are a region's own, and nothing is mapped there that is in use:
+        // they lie behind what is committed.
+        let mapped = unsafe {
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            rustix::mm::mmap_anonymous(address.cast(), bytes, access, flags)
+        };
+        mapped.map(drop).map_err(|_| Error::OutOfMemory { bytes })
+    }
+
     /// Maps as much of an extent as the file still has. The rest reads as zero.
     fn map_rest(&self, address: *mut u8, extent: &Extent) -> Result<(), Error> {
         let (access, fixed) =
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED);
         let failed = |error| error_of("map the file", error);
-        let zeros = fixed | MapFlags::NORESERVE;
-        // SAFETY: the addresses are a region's own, and nothing is mapped there yet.
-        let mapped =
-            unsafe { rustix::mm::mmap_anonymous(address.cast(), extent.bytes(), access, zeros) };
-        mapped.map_err(failed)?;
+        self.map_private(address, extent.bytes())?;
         let rest = self.actual_bytes()?.saturating_sub(extent.offset());
         if rest > 0 {
             // A page that the file ends in reads as zero behind its end.

@@ -325,6 +325,9 @@ impl Copied {
         region.commit_words()?;
         if medium.was_cut() {
             copies.drop_torn(region.map());
+            // The other versions were durable, and so were their pages. If one is not in the file,
+            // the file was cut short, and an older version is no substitute.
+            medium.pool().tolerate(region.check_versions(), || ())?;
         }
         // Up to the last page that exists.
         let is_used = |versions| copies.latest(versions).number() != 0;
@@ -440,8 +443,12 @@ impl Copied {
         self.commit_words()
     }
 
-    fn is_sound(&self) -> bool {
-        self.copies.is_map_sound(self.map())
+    /// Returns an error if the map names pages that are not in the file.
+    fn check_versions(&self) -> Result<(), Error> {
+        match self.copies.is_map_sound(self.map()) {
+            true => Ok(()),
+            false => Err(FileError::corrupt("a page is not in the file").into()),
+        }
     }
 
     fn committed(&self) -> usize {
@@ -461,13 +468,13 @@ impl PagedRegion {
     /// checksum says.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self {
-            Self::Copied(region) if !region.is_sound() => {
-                Err(FileError::corrupt("a page is not in the file").into())
+            Self::Copied(region) => {
+                region.check_versions()?;
+                if !region.copies.has_zeros() {
+                    return Err(FileError::corrupt("the page of zeros is none").into());
+                }
+                region.copies.check_sums(region.part, region.map())
             }
-            Self::Copied(region) if !region.copies.has_zeros() => {
-                Err(FileError::corrupt("the page of zeros is none").into())
-            }
-            Self::Copied(region) => region.copies.check_sums(region.part, region.map()),
             Self::Direct(_) => Ok(()),
         }
     }

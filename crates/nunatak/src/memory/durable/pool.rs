@@ -3,7 +3,8 @@
 //! Invariants
 //! 1. The header's page stays mapped while the pool lives; a region holds the pool.
 //! 2. The bytes of a region from its base to its committed end are the extents of its part, in
-//!    order, each mapped once.
+//!    order, each mapped once. If the file is only read, or is rehearsed, memory of this process
+//!    follows, which is no part of the file: recovery may need room.
 //! 3. An extent's pages exist on the disk before it is mapped. So a store fails only if another
 //!    process has made the file shorter.
 //! 4. An entry is stored when its pages are part of the file, and cleared before they are given
@@ -480,8 +481,12 @@ impl Pool {
         has_changed
     }
 
-    /// Adds pages to a part, mapped at an address.
+    /// Adds pages to a part, mapped at an address. If the file is only read, the pages are in this
+    /// process alone.
     pub(super) fn extend(&self, part: Part, address: *mut u8, bytes: usize) -> Result<(), Error> {
+        if self.backing.is_read_only() {
+            return self.map_private(address, bytes);
+        }
         let extent = self.add_extent(part, address.addr(), bytes)?;
         self.map(address, &extent)
     }
@@ -541,7 +546,11 @@ impl Pool {
         base: *mut u8,
         bytes: usize,
     ) -> Result<usize, Error> {
-        if self.backing.is_read_only() || self.is_forked() {
+        if self.backing.is_read_only() {
+            // The file keeps its pages; those behind them are in this process alone.
+            return Ok(self.bytes_of(part).max(bytes.next_multiple_of(PAGE)));
+        }
+        if self.is_forked() {
             return Ok(self.bytes_of(part));
         }
         let mut table = self.extents.lock();

@@ -263,6 +263,7 @@ impl Region for PoolRegion {
     fn release(&self, bytes: usize) {
         // If the system refuses, the pages stay in the file, and the pool knows that it still has
         // them.
+        let bytes = bytes.min(self.committed());
         let left = self.pool.give_back(self.part, self.base.as_ptr(), bytes);
         let left = left.unwrap_or_else(|_| self.pool.bytes_of(self.part));
         self.committed.store(left, Ordering::Release);

@@ -231,15 +231,17 @@ impl ShadowPages {
     /// Copies a page for changes in this epoch, unless another thread has copied it.
     #[cold]
     pub(super) fn copy(&self, versions: &Versions, word: &AtomicU64) -> Result<(), Error> {
-        if self.pool.backing.is_read_only() {
-            // Changes stay in this process.
-            if let Some(sums) = &self.sums {
-                sums.note_private(self.latest(versions).number());
-            }
+        let is_private = self.pool.backing.is_read_only();
+        // Acquire: the page that the version names was filled before.
+        let used = || Version(word.load(Ordering::Acquire));
+        if is_private && used().number() != 0 {
+            // Changes stay in this process, so the page needs no copy.
+            self.sums.iter().for_each(|sums| sums.note_private(used().number()));
             return Ok(());
         }
         let mut state = self.state.lock();
-        let before = self.latest(versions);
+        // A page that reads as zero gets one of its own: all others share the page of zeros.
+        let before = if is_private { used() } else { self.latest(versions) };
         if before.epoch() == self.epoch() && before.number() != 0 {
             return Ok(());
         }
