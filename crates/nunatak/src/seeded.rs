@@ -157,6 +157,10 @@ pub enum Bug {
     GrownFromStaleCopy,
     GrownTablePublishedRelaxed,
     SmallMissNotValidated,
+    SchemaNotCompared,
+    WidthNotCompared,
+    UndecodableReplaced,
+    TicketsTakenAfterSync,
 }
 
 #[cfg(nunatak_seeded_bugs)]

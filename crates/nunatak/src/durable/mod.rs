@@ -108,6 +108,9 @@ mod tests;
 mod turbo;
 mod typed;
 
+#[cfg(feature = "serde")]
+pub use crate::encoding::Postcard;
+pub use crate::encoding::{Encoding, KeyEncoding};
 pub use crate::memory::durable::Forced;
 pub use crate::table::iceberg::Recovery;
 pub use atomic::AtomicBatches;
@@ -127,6 +130,4 @@ pub use pea::PeaMap;
 pub use persistency::Persistency;
 pub use simulation::{Counts, Simulation};
 pub use turbo::TurboMap;
-#[cfg(feature = "serde")]
-pub use typed::Postcard;
-pub use typed::{Encoding, KeyEncoding, TypedGuard, TypedMap};
+pub use typed::{TypedGuard, TypedMap};
