@@ -11,6 +11,11 @@ pub mod accounting;
 pub mod alloc;
 #[cfg(durable)]
 pub mod durable;
+#[cfg(durable)]
+mod encoding;
+/// For Miri, which has no maps in files.
+#[cfg(miri)]
+pub mod encoding;
 pub mod entry;
 mod error;
 pub mod guide;

@@ -158,6 +158,10 @@ pub enum Bug {
     GrownFromStaleCopy,
     GrownTablePublishedRelaxed,
     SmallMissNotValidated,
+    SchemaNotCompared,
+    WidthNotCompared,
+    UndecodableReplaced,
+    TicketsTakenAfterSync,
 }
 
 #[cfg(nunatak_seeded_bugs)]

@@ -5,8 +5,8 @@
 mod kinds;
 
 use kinds::{Kind, Test, for_each_kind};
-use nunatak::durable::{FileMap, IcebergMap, MapInFile, Options};
-use nunatak::{Error, FileError};
+use nunatak::durable::{Encoding, FileMap, IcebergMap, KeyEncoding, MapInFile, Options, TypedMap};
+use nunatak::{Error, FileError, Schema};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -68,4 +68,102 @@ fn a_file_of_version_1_is_refused() {
     let opened = IcebergMap::<u64, u64>::open(golden("iceberg", 1));
     let older = FileError::OlderVersion { found: 1, known: 2 };
     assert_eq!(opened.map(drop), Err(Error::File(older)));
+}
+
+/// Reads the golden file of a typed map, and changes a copy. The bytes of keys and values are those
+/// of the build that has written the file: no key is found whose encoding has changed, and no value
+/// is equal.
+fn typed_file_is_read<K, V>(
+    name: &str,
+    options: &Options,
+    entry: impl Fn(u64) -> (K::Owned, V::Owned),
+) where
+    K: KeyEncoding,
+    V: Encoding<Owned: core::fmt::Debug + PartialEq>,
+{
+    let golden = golden(name, PRESENT);
+    let put = |map: &TypedMap<K, V>, n: u64| {
+        let (key, value) = entry(n);
+        map.put(K::borrow(&key), V::borrow(&value))
+    };
+    let is_whole = |map: &TypedMap<K, V>, keys: u64| {
+        let has = |n: u64| {
+            let (key, value) = entry(n);
+            map.get(K::borrow(&key)) == Ok(Some(value))
+        };
+        map.len() as u64 == keys && (0..keys).all(has)
+    };
+    if std::env::var_os("NUNATAK_WRITE").is_some() && !golden.exists() {
+        let map = TypedMap::<K, V>::create_with(&golden, options).unwrap();
+        (0..KEYS).for_each(|n| assert_eq!(put(&map, n), Ok(false)));
+        map.close().unwrap();
+    }
+    let read_only = options.clone().read_only(true);
+    let map = TypedMap::<K, V>::open_with(&golden, &read_only).unwrap();
+    assert!(is_whole(&map, KEYS), "{name}");
+    assert_eq!(map.verify(), Ok(KEYS as usize), "{name}");
+    let other = TypedMap::<K, V>::open_with(&golden, &read_only.schema(name, 8)).map(drop);
+    assert!(matches!(other, Err(Error::File(FileError::OtherSchema { .. }))), "{other:?}");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("map");
+    fs::copy(&golden, &path).unwrap();
+    let map = TypedMap::<K, V>::open_with(&path, options).unwrap();
+    (KEYS / 2..2 * KEYS).for_each(|n| assert_eq!(put(&map, n), Ok(n < KEYS)));
+    assert!(is_whole(&map, 2 * KEYS) && map.verify() == Ok(2 * KEYS as usize), "{name}");
+}
+
+fn schema(name: &str) -> Options {
+    kinds::small().schema(name, 7)
+}
+
+#[test]
+fn a_typed_file_is_read() {
+    type Key = (String, Option<i64>);
+    type Value = ((u16, f64, bool), (char, [u8; 3], ()), Vec<u8>, Option<(i128, String)>);
+    let letters = |n: u64| "étude".chars().cycle().take(n as usize % 7).collect::<String>();
+    typed_file_is_read::<Key, Value>("typed", &schema("all encodings"), |n| {
+        let numbers = (n as u16, n as f64 / 3.0, n % 2 == 1);
+        let letter = char::from_u32(n as u32 + 0x100).unwrap();
+        let last = (n % 3 > 0).then(|| (-i128::from(n) << 70, letters(n / 2)));
+        let value = (numbers, (letter, [n as u8; 3], ()), vec![n as u8; n as usize % 50], last);
+        ((letters(n), (n != 5).then_some(500 - n as i64)), value)
+    });
+    let schema = Schema::of(golden("typed", PRESENT)).unwrap().unwrap().to_string();
+    let keys = "(str, i64?)";
+    let values = "((u16, f64, bool), (char, bytes3, ()), bytes, (i128, str)?)";
+    assert_eq!(schema, format!("`all encodings` version 7 ({keys} to {values})"));
+}
+
+/// Another version of the crate `postcard` writes the same bytes.
+#[cfg(feature = "serde")]
+#[test]
+fn a_typed_file_of_serde_is_read() {
+    use nunatak::durable::Postcard;
+    use serde::{Deserialize, Serialize};
+    use std::collections::BTreeMap;
+
+    #[derive(PartialEq, Eq, Hash, Serialize, Deserialize)]
+    enum Name {
+        Number(u64),
+        Path { parts: Vec<String>, is_absolute: bool },
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Account {
+        balance: i64,
+        rate: Option<f32>,
+        names: BTreeMap<String, (u8, char)>,
+    }
+
+    let entry = |n: u64| {
+        let name = match n % 2 {
+            0 => Name::Number(n << (n % 3 * 20)),
+            _ => Name::Path { parts: vec![n.to_string(), "é".into()], is_absolute: n % 3 == 0 },
+        };
+        let names = (0..n % 4).map(|at| (at.to_string(), (n as u8, 'ß'))).collect();
+        let rate = (n % 5 > 0).then_some(n as f32 / 7.0);
+        (name, Account { balance: 100 - (n * n) as i64, rate, names })
+    };
+    let schema = schema("accounts");
+    typed_file_is_read::<Postcard<Name>, Postcard<Account>>("typed-postcard", &schema, entry);
 }

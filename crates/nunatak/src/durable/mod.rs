@@ -110,6 +110,9 @@ mod tests;
 mod turbo;
 mod typed;
 
+#[cfg(feature = "serde")]
+pub use crate::encoding::Postcard;
+pub use crate::encoding::{Encoding, KeyEncoding};
 pub use crate::memory::durable::Forced;
 pub use crate::table::iceberg::Recovery;
 pub use atomic::AtomicBatches;
@@ -129,6 +132,4 @@ pub use pea::PeaMap;
 pub use persistency::Persistency;
 pub use simulation::{Counts, Simulation};
 pub use turbo::TurboMap;
-#[cfg(feature = "serde")]
-pub use typed::Postcard;
-pub use typed::{Encoding, KeyEncoding, TypedGuard, TypedMap};
+pub use typed::{TypedGuard, TypedMap};

@@ -199,6 +199,12 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         super::MemoryUsage::default()
     }
 
+    /// Whether no page map of a damaged file named the page of an element, so that it may be an
+    /// earlier page.
+    fn was_lost<T>(&self, _element: &T) -> bool {
+        false
+    }
+
     /// Whether changes stay in this process.
     fn is_read_only(&self) -> bool {
         false

@@ -17,6 +17,8 @@ mod operations;
 mod owned;
 mod short;
 mod threads;
+#[cfg(any(miri, target_os = "linux"))]
+mod typed;
 mod whole;
 
 /// Builders of small tables, which grow several times for the entries of these tests.

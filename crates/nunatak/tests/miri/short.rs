@@ -50,3 +50,11 @@ fn byte_strings() {
     bytes::guards(&map);
     threads::guarded_bytes(&map, ROUNDS);
 }
+
+#[cfg(any(miri, target_os = "linux"))]
+#[test]
+fn typed_entries() {
+    use super::typed;
+    typed::operations(16);
+    typed::damage();
+}

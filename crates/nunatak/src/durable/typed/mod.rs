@@ -4,11 +4,7 @@
 
 mod asynchronous;
 mod collection;
-mod encoding;
-mod encodings;
 mod operations;
-#[cfg(feature = "serde")]
-mod postcard;
 mod syncer;
 
 use super::blobs::{BlobsInFile, FileBlobs};
@@ -18,6 +14,7 @@ use super::options::Options;
 use super::simulation::Simulation;
 use super::table::FileTable;
 use crate::Schema;
+use crate::encoding::{Encoding, KeyEncoding};
 use crate::error::{Error, FileError};
 use crate::map::ByteGuard;
 use crate::memory::durable::Pool;
@@ -28,10 +25,6 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::OnceLock;
 use syncer::Syncer;
-
-pub use encoding::{Encoding, KeyEncoding};
-#[cfg(feature = "serde")]
-pub use postcard::Postcard;
 
 /// What the file holds.
 type Content = BlobsInFile;

@@ -8,6 +8,7 @@ use crate::durable::content::MapInFile;
 use crate::durable::session::Group;
 use crate::durable::table::FileTable;
 use crate::error::{Error, FileError};
+use crate::seeded::{Bug, seeded};
 use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -117,6 +118,9 @@ fn serve(shared: &Shared, mut sync: impl FnMut() -> Result<(), Error>) {
         let synced = catch_unwind(AssertUnwindSafe(&mut sync));
         let result = synced.unwrap_or(Err(FileError::Poisoned.into()));
         tickets.iter().for_each(|ticket| ticket.end(result));
+        if seeded(Bug::TicketsTakenAfterSync) {
+            shared.queue.lock().tickets.drain(..).for_each(|ticket| ticket.end(result));
+        }
     }
 }
 

@@ -21,6 +21,7 @@ mod extents;
 mod flush;
 mod header;
 mod journal;
+mod lost_pages;
 mod mapping;
 mod owner;
 mod page_sums;

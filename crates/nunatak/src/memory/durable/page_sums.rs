@@ -85,9 +85,20 @@ impl PageSums {
     }
 
     fn sum_of(&self, placed: Placed, words: &[AtomicU64]) -> u64 {
+        sum_of(placed, &self.summed(placed.part, words))
+    }
+
+    /// Returns the bytes of a page that its checksum is of.
+    pub(super) fn summed(&self, part: Part, words: &[AtomicU64]) -> [u8; PAGE_BYTES] {
         let has_headers =
-            matches!(placed.part, Part::Front | Part::Back) && self.pool.kind().has_buckets();
-        sum_of(placed, has_headers, words)
+            matches!(part, Part::Front | Part::Back) && self.pool.kind().has_buckets();
+        summed(has_headers, words)
+    }
+
+    /// Returns the checksum of a page of the file, whatever it is of; zero if there is none.
+    pub(super) fn stored(&self, number: usize) -> u64 {
+        // Relaxed: stored before the epoch was durable.
+        self.word(number).map_or(0, |word| word.load(Relaxed))
     }
 
     fn word(&self, number: usize) -> Option<&AtomicU64> {
@@ -147,7 +158,7 @@ impl PageSums {
 const HEADER_WORDS: usize = 2;
 const BUCKET_WORDS: usize = 32;
 
-fn sum_of(placed: Placed, has_headers: bool, words: &[AtomicU64]) -> u64 {
+fn summed(has_headers: bool, words: &[AtomicU64]) -> [u8; PAGE_BYTES] {
     let mut bytes = [0; PAGE_BYTES];
     for (at, (word, bytes)) in words.iter().zip(bytes.as_chunks_mut().0).enumerate() {
         if !(has_headers && at % BUCKET_WORDS < HEADER_WORDS) {
@@ -156,8 +167,13 @@ fn sum_of(placed: Placed, has_headers: bool, words: &[AtomicU64]) -> u64 {
         }
     }
     debug_assert_eq!(words.len(), WORDS);
+    bytes
+}
+
+/// Returns the checksum of a version of a page, of these bytes.
+pub(super) fn sum_of(placed: Placed, bytes: &[u8; PAGE_BYTES]) -> u64 {
     let place = (placed.part as u64) << 56 | placed.page as u64;
     let seed = place ^ placed.version.epoch().wrapping_mul(0x9E37_79B9_7F4A_7C15);
     // Zero stands for no checksum.
-    xxh3_64_with_seed(&bytes, seed).max(1)
+    xxh3_64_with_seed(bytes, seed).max(1)
 }

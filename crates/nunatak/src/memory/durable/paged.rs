@@ -57,6 +57,14 @@ impl Paged {
         Ok(())
     }
 
+    /// Looks, in a damaged file, for pages that no map names. All regions exist, and nothing of them
+    /// was read.
+    pub(crate) fn find_lost_pages(&self) {
+        if let Some(copies) = &self.copies {
+            copies.find_lost();
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn is_tight(&self) -> bool {
         self.copies.as_ref().is_some_and(|copies| copies.is_tight())
@@ -194,6 +202,11 @@ impl Medium for Paged {
         self.copies.as_ref().map_or_else(MemoryUsage::default, |copies| copies.usage())
     }
 
+    fn was_lost<T>(&self, element: &T) -> bool {
+        let address = core::ptr::from_ref(element).cast();
+        self.copies.as_ref().is_some_and(|copies| copies.was_lost(address))
+    }
+
     fn is_read_only(&self) -> bool {
         self.pool().backing().is_read_only()
     }
@@ -329,9 +342,15 @@ impl Copied {
             // the file was cut short, and an older version is no substitute.
             medium.pool().tolerate(region.check_versions(), || ())?;
         }
-        // Up to the last page that exists.
         let is_used = |versions| copies.latest(versions).number() != 0;
-        let pages = region.map().iter().rposition(is_used).map_or(0, |last| last + 1);
+        let pages = match medium.pool().forced() {
+            // The last ones may be lost.
+            Some(_) if part == Part::Chains || medium.pool().kind().is_turbo() => {
+                region.map().len()
+            }
+            // Up to the last page that exists.
+            _ => region.map().iter().rposition(is_used).map_or(0, |last| last + 1),
+        };
         // Relaxed: no other thread has the region yet.
         region.asked.store(pages * PAGE_BYTES, Ordering::Relaxed);
         Ok(region)
@@ -464,6 +483,14 @@ impl Drop for Copied {
 }
 
 impl PagedRegion {
+    /// Whether there is no page at an offset: it reads as zero.
+    pub(crate) fn is_absent(&self, offset: usize) -> bool {
+        match self {
+            Self::Direct(region) => offset >= region.committed(),
+            Self::Copied(region) => region.is_absent(offset >> PAGE_SHIFT),
+        }
+    }
+
     /// Returns an error if the map names pages that are not in the file, or if a page is not as its
     /// checksum says.
     pub(crate) fn check(&self) -> Result<(), Error> {

@@ -43,13 +43,14 @@ use crate::memory::{MemoryUsage, Part, Region};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicU64, Mutex, Ordering, fence};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 
 /// The number of pages kept free for changes of existing pages.
 const MARGIN: usize = 64;
 
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     /// Pages that no version needs. In a file that was opened they are looked for when first
     /// needed.
     free: Option<Vec<u32>>,
@@ -59,7 +60,7 @@ struct State {
     durable: u64,
     /// The epoch that a sync is making durable, or the last one that a sync made durable.
     syncing: u64,
-    maps: Vec<Map>,
+    pub(super) maps: Vec<Map>,
 }
 
 impl State {
@@ -72,19 +73,21 @@ impl State {
 /// The pages of a file, and their state.
 #[derive(Debug)]
 pub(super) struct ShadowPages {
-    pool: Arc<Pool>,
+    pub(super) pool: Arc<Pool>,
     pages: PoolRegion,
-    sums: Option<PageSums>,
+    pub(super) sums: Option<PageSums>,
     /// The number of pages when the file was opened, and the first epoch since.
-    found: usize,
+    pub(super) found: usize,
     first: u64,
     /// The present epoch.
     epoch: AtomicU64,
     recycled: AtomicU64,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
     syncing: Mutex<()>,
     /// Whether fewer pages are free than should be, and no more could be had.
     is_tight: AtomicBool,
+    /// Pages of a damaged file that no map named.
+    pub(super) recovered: OnceLock<BTreeSet<usize>>,
 }
 
 impl ShadowPages {
@@ -122,6 +125,7 @@ impl ShadowPages {
             state: Mutex::new(state),
             syncing: Mutex::new(()),
             is_tight: AtomicBool::new(false),
+            recovered: OnceLock::new(),
         })
     }
 
@@ -190,7 +194,7 @@ impl ShadowPages {
     }
 
     /// Returns the versions of a page; invalid versions count as none.
-    fn load(&self, versions: &Versions) -> [Version; VERSIONS] {
+    pub(super) fn load(&self, versions: &Versions) -> [Version; VERSIONS] {
         versions.0.each_ref().map(|word| {
             // Acquire: the page that the version names was filled before.
             let version = Version(word.load(Ordering::Acquire));
@@ -221,7 +225,7 @@ impl ShadowPages {
     }
 
     /// Stores a version in a map.
-    fn store(&self, word: &AtomicU64, version: Version) {
+    pub(super) fn store(&self, word: &AtomicU64, version: Version) {
         let address = core::ptr::from_ref(word).cast();
         // Release: the page was filled before.
         let store = || word.store(version.0, Ordering::Release);
@@ -336,7 +340,7 @@ impl ShadowPages {
         fence(Ordering::Release);
     }
 
-    fn words(&self, number: usize) -> &[AtomicU64] {
+    pub(super) fn words(&self, number: usize) -> &[AtomicU64] {
         debug_assert!((number + 1) * PAGE_BYTES <= self.pages.committed());
         // SAFETY: the page exists: a valid version names it (`load`), or it is free. The part is
         // mapped, and holds atomic words only.

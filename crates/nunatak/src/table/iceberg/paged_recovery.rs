@@ -94,13 +94,15 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Paged> {
         let most = || (Phase::Stable, most_rows(holds));
         let named = pool.tolerate(root_word, most)?;
         // The root word has no checksum but that of its page, which was read above.
-        let is_lost = pool.forced().is_some() && pool.damage().is_some();
+        let is_lost =
+            pool.forced().is_some() && (pool.damage().is_some() || root.region().is_absent(0));
         let (phase, rows) = if is_lost { most() } else { named };
         if !holds(rows) {
             return Err(corrupt("not even a row is in the file"));
         }
         let present = if phase == Phase::Halving { 2 * rows } else { rows };
         let mut table = Self::within_root(medium, Some(root), codec, config, (columns, present))?;
+        table.medium.find_lost_pages();
         if phase == Phase::Halving {
             let state = State::new(rows, !table.front.is_fast());
             table.state = crate::sync::AtomicU64::new(state.0);

@@ -125,6 +125,7 @@ impl<P: HashCodec> Table<P, Paged> {
         let was_closed = medium.pool().was_closed();
         let mut table = Self::within(medium, codec, config, 1)?;
         table.medium.end_recovery()?;
+        table.medium.find_lost_pages();
         let is_known = table.find_buffers(was_closed)? && was_closed && finder.is_none();
         let dropped = table.find_segments(is_known)?;
         table.finder = finder;
@@ -188,6 +189,13 @@ impl<P: HashCodec> Table<P, Paged> {
         let mut used = vec![false; len];
         chosen.iter().for_each(|one| used[one.segment] = true);
         self.segments.restore(len, &used)?;
+        if self.medium.pool().forced().is_some()
+            && !self.medium.was_cut()
+            && chosen.iter().any(|one| self.segments.lacks_page(one.segment))
+        {
+            let lost = FileError::corrupt("a page is in no page map").into();
+            self.medium.pool().note_damage(lost);
+        }
         let depth = chosen.iter().map(|one| one.depth).max().unwrap_or(1);
         self.directories = super::directory::Directories::new(depth)?;
         let structure = self.directories.change();

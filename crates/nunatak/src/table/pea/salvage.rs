@@ -11,12 +11,28 @@ use super::recovery::Described;
 use crate::hash::HashCodec;
 use crate::memory::durable::Paged;
 use crate::table::shared::bucket::{Header, Layout, SLOTS};
+use core::cmp::Reverse;
 use core::ops::RangeInclusive;
 
 /// The hashes of the pairs that a segment seems to have.
 struct Candidate {
     segment: usize,
     hashes: Vec<u64>,
+}
+
+impl Candidate {
+    /// Returns how many bits all hashes have in common.
+    fn common_bits(&self) -> u32 {
+        let first = self.hashes.first().copied().unwrap_or(0);
+        let differ = self.hashes.iter().fold(0, |bits, hash| bits | (hash ^ first));
+        differ.leading_zeros()
+    }
+
+    /// Returns the depth of the segment, if it has enough pairs to tell: the pairs of one in a
+    /// thousand seem to be of a deeper segment.
+    fn depth(&self) -> Option<u32> {
+        (self.hashes.len() > 10).then(|| self.common_bits())
+    }
 }
 
 impl<P: HashCodec> Table<P, Paged> {
@@ -33,14 +49,17 @@ impl<P: HashCodec> Table<P, Paged> {
         let mut candidates: Vec<Candidate> = free
             .map(|segment| Candidate { segment, hashes: self.hashes_within(segment, &gaps) })
             .collect();
-        candidates.sort_by_key(|one| core::cmp::Reverse(one.hashes.len()));
+        // Segments that were split may still have their pairs: those that took their place are
+        // deeper.
+        candidates.sort_by_key(|one| Reverse((one.depth().unwrap_or(0), one.hashes.len())));
         // No lost segment is deeper than its neighbours: those were made by the same split.
-        let most = chosen.iter().map(|one| one.depth).max().unwrap_or(1);
+        let of_chosen = chosen.iter().map(|one| one.depth).max();
+        let of_candidates = || candidates.iter().find_map(Candidate::depth);
+        let most = of_chosen.or_else(of_candidates).unwrap_or(1).max(1);
         let mut filled: Vec<Described> = Vec::new();
         candidates.retain(|candidate| {
             let Some(&first) = candidate.hashes.first() else { return true };
-            let differ = candidate.hashes.iter().fold(0, |bits, hash| bits | (hash ^ first));
-            let depth = differ.leading_zeros().clamp(1, most);
+            let depth = candidate.common_bits().clamp(1, most);
             let hash = first >> (64 - depth) << (64 - depth);
             let one = Described { segment: candidate.segment, hash, depth, strategy: 0 };
             let is_in =

@@ -545,6 +545,15 @@ fn versions_of(per_segment: usize) -> usize {
 
 #[cfg(durable)]
 impl Segments<crate::memory::durable::Paged> {
+    /// Whether a segment lacks one of its pages.
+    pub(super) fn lacks_page(&self, segment: usize) -> bool {
+        let bucket = size_of::<crate::table::shared::bucket::Bucket>();
+        let (buckets, stash) = (self.buckets.region(), self.stash.region());
+        self.first_of_pages()
+            .any(|at| buckets.is_absent((segment * self.per_segment + at) * bucket))
+            || (0..STASH).any(|at| stash.is_absent((segment * STASH + at) * bucket))
+    }
+
     /// Returns an error if a map names pages that are not in the file.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.buckets.region().check()?;

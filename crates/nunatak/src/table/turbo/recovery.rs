@@ -16,7 +16,7 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering::Relaxed, Shared};
 use crate::table::ByEntry;
 use crate::table::shared::Recovery;
-use crate::table::shared::bucket::{Flag, Layout, UPPER_HALF};
+use crate::table::shared::bucket::{Flag, Header, Layout, UPPER_HALF};
 use crate::table::shared::files::IsPair;
 use crate::table::shared::paged::{
     PagedTable, has_first_room, paged_parts, refuse_fork, take_back_at_open,
@@ -78,6 +78,7 @@ impl<P: HashCodec> Table<P, Paged> {
         let shards = config.shards.unwrap_or(0);
         let mut table = Self::within(medium, codec, config, shards)?;
         table.medium.end_recovery()?;
+        table.medium.find_lost_pages();
         let known = table.find_runs(was_closed && finder.is_none())?;
         table.finder = finder;
         table.registry.count::<Shared>(known as i64);
@@ -100,12 +101,12 @@ impl<P: HashCodec> Table<P, Paged> {
     /// Learns the shards' extents, and their counts if the table was closed. Returns the number of
     /// pairs in shards with known counts.
     fn find_runs(&self, was_closed: bool) -> Result<usize, Error> {
-        if self.shards.described() < self.shards.len() {
-            return Err(corrupt("a shard has no descriptor"));
-        }
         if self.medium.pool().forced().is_some() {
             self.find_what_is_left();
             return Ok(0);
+        }
+        if self.shards.described() < self.shards.len() {
+            return Err(corrupt("a shard has no descriptor"));
         }
         let (mut used, mut pairs, mut left) = (Vec::new(), 0, 0);
         for number in 0..self.shards.len() {
@@ -194,6 +195,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Returns the extent that a shard's durable descriptor names.
     fn durable_run(&self, number: usize) -> Option<BuddyExtent> {
+        if let Some(found) = self.shards.found.get() {
+            return Descriptor::of_word(found[number])?.extent();
+        }
         let word = self.shards.durable(number)?.load_first(Relaxed);
         Descriptor::of_word(word)?.extent()
     }
@@ -263,6 +267,11 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let mut fingerprints = vec![0_u8; extent.len() * L::SLOTS];
         let mut flags = vec![0_u64; extent.len()];
         for (at, bucket) in self.shards.all(extent).enumerate() {
+            // An earlier page may have been of a shard of the other half.
+            let is_of_other = || bucket.header().has(UPPER_HALF) != (half == 1);
+            if P::WORDS_ARE_KEYS && self.medium.was_lost(bucket) && is_of_other() {
+                continue;
+            }
             for slot in 0..L::SLOTS {
                 let (tag, second) = bucket.pair(slot, self.pairs_load_whole);
                 if tag == 0 || !self.codec.is_tag(tag) {

@@ -173,6 +173,9 @@ pub(super) struct Shards<M: Medium, L: Layout> {
     buckets: ReservedArray<L, M>,
     /// The descriptors of a durable table: see [`durable`](super::durable).
     descriptors: Option<ReservedArray<AtomicPair, M>>,
+    /// The words of all descriptors, as far as they were found in a damaged file.
+    #[cfg(durable)]
+    pub(super) found: std::sync::OnceLock<Vec<u64>>,
     extents: Mutex<Buddies>,
     /// The number of buckets that there are addresses for.
     most: usize,
@@ -202,6 +205,8 @@ impl<M: Medium, L: Layout> Shards<M, L> {
                         bits: count.ilog2(),
                         buckets,
                         descriptors,
+                        #[cfg(durable)]
+                        found: std::sync::OnceLock::new(),
                         extents: Mutex::default(),
                         most,
                         _addresses: Addresses::count((most * size_of::<L>()) as u64),
@@ -410,6 +415,18 @@ impl<M: Medium, L: Layout> Shards<M, L> {
 
 #[cfg(durable)]
 impl<L: Layout> Shards<crate::memory::durable::Paged, L> {
+    /// Returns the durable descriptor of a shard of a damaged file, if its page is there.
+    pub(super) fn descriptor_left(&self, number: usize) -> Option<&AtomicPair> {
+        let descriptors = self.descriptors.as_ref().filter(|all| number < all.len())?;
+        let is_absent = descriptors.region().is_absent(number * size_of::<AtomicPair>());
+        (!is_absent).then(|| descriptors.at(number))
+    }
+
+    /// Whether an extent lacks one of its pages.
+    pub(super) fn lacks_page(&self, extent: BuddyExtent) -> bool {
+        first_of_pages::<L>(extent).any(|at| self.buckets.region().is_absent(at * size_of::<L>()))
+    }
+
     /// Returns an error if a map names pages that are not in the file.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.buckets.region().check()?;

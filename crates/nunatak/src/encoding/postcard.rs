@@ -1,6 +1,6 @@
 //! [`Postcard`]: any type of serde.
 
-use super::encoding::{Encoding, KeyEncoding};
+use super::traits::{Encoding, KeyEncoding};
 use crate::error::Error;
 use core::fmt;
 use core::hash::Hash;

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 
-/// How keys or values of a [`TypedMap`](super::TypedMap) are stored as bytes.
+/// How keys or values of a [`TypedMap`](crate::durable::TypedMap) are stored as bytes.
 ///
 /// | encoding | what is stored | read in place as |
 /// |---|---|---|

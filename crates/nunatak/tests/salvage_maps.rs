@@ -1,0 +1,302 @@
+//! What is read from a file whose page maps are damaged: they say where in the file the pages of a
+//! table are. Lost are words, sectors, pages, and whole maps.
+#![cfg(all(target_os = "linux", not(modelled)))]
+
+mod kinds;
+
+use kinds::{Kind, Test, for_each_kind, small};
+use nunatak::durable::{
+    BlobDesign, BlobsInFile, FileMap, InFile, InPages, MapInFile, Options, PeaMap, Salvaged,
+    TurboMap,
+};
+use nunatak::{Error, Iceberg, Pea, Turbo};
+use std::collections::HashMap;
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+use std::path::PathBuf;
+
+const EXTENTS: usize = 8192;
+const EXTENT: usize = 32;
+const PAGE: usize = 64 << 10;
+
+/// Numbers of parts of a file.
+const PAGES: u8 = 8;
+const SEGMENTS_MAP: u8 = 13;
+/// The maps of `Front`, `Back`, `Chains` and `Segments`.
+const MAPS: [u8; 4] = [9, 10, 11, SEGMENTS_MAP];
+
+fn word(image: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(image[at..at + 8].try_into().unwrap())
+}
+
+/// Returns where the bytes of a part are.
+fn extents_of(image: &[u8], part: u8) -> Vec<Range<usize>> {
+    let entries = (EXTENTS..EXTENTS + 512 * EXTENT).step_by(EXTENT);
+    let of_part = entries.filter(|&at| (word(image, at) >> 52) as u8 == part);
+    let range = |at: usize| {
+        let start = (word(image, at) & ((1 << 52) - 1)) as usize * PAGE;
+        start..start + (word(image, at + 8) & ((1 << 48) - 1)) as usize * PAGE
+    };
+    of_part.map(range).collect()
+}
+
+/// Returns the pieces of so many bytes of a part that are not all zero.
+fn used_pieces(image: &[u8], part: u8, bytes: usize) -> Vec<Range<usize>> {
+    let all = extents_of(image, part).into_iter().flat_map(|range| range.step_by(bytes));
+    let pieces = all.map(|at| at..at + bytes);
+    pieces.filter(|piece| image[piece.clone()].iter().any(|&byte| byte != 0)).collect()
+}
+
+/// A file that is damaged again and again.
+struct File {
+    path: PathBuf,
+    new: PathBuf,
+    image: Vec<u8>,
+    _directory: tempfile::TempDir,
+}
+
+impl File {
+    fn new<T: MapInFile>(map: impl FnOnce(PathBuf) -> FileMap<T>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, new) = (directory.path().join("map"), directory.path().join("new"));
+        map(path.clone()).close().unwrap();
+        let image = fs::read(&path).unwrap();
+        Self { path, new, image, _directory: directory }
+    }
+
+    /// Salvages the file without these bytes. The first ones are replaced by something else, the
+    /// others by zeros.
+    fn salvage<T: MapInFile>(&self, lost: &[Range<usize>], fill: u8) -> (FileMap<T>, Salvaged) {
+        let mut image = self.image.clone();
+        lost.iter().for_each(|range| image[range.clone()].fill(0));
+        image[lost[0].clone()].fill(fill);
+        fs::write(&self.path, image).unwrap();
+        let _ = fs::remove_file(&self.new);
+        let salvaged = FileMap::<T>::salvage(&self.path, &self.new).unwrap();
+        let map = FileMap::<T>::open(&self.new).unwrap();
+        assert_eq!(map.verify(), Ok(salvaged.sure + salvaged.doubtful), "{lost:?}");
+        (map, salvaged)
+    }
+}
+
+/// Whether pages are found of which no map says any more where they are.
+fn finds_pages(kind: &str) -> bool {
+    !["pea", "pea-multi"].contains(&kind)
+}
+
+struct Places;
+
+impl Test for Places {
+    /// What is lost of a map is found again, and nothing is found twice or that was never stored.
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        const KEYS: u64 = 3000;
+        if kind.name == "iceberg" {
+            return;
+        }
+        let file = File::new(|path| {
+            let map = kind.create(&path, KEYS / 3);
+            map.sync().unwrap();
+            (KEYS / 3..KEYS).for_each(|key| (kind.put)(&map, key).unwrap());
+            map
+        });
+        for bytes in [32, 512, 4096] {
+            let (mut least, mut sum, mut tried) = (KEYS, 0, 0);
+            for part in MAPS {
+                let pieces = used_pieces(&file.image, part, bytes);
+                let some = pieces.iter().step_by(pieces.len() / 6 + 1);
+                for (piece, fill) in some.zip([0, 0xA5].into_iter().cycle()) {
+                    let (map, salvaged) = file.salvage::<T>(&[piece.clone()], fill);
+                    let what = format!("{}: part {part}, {piece:?}: {salvaged:?}", kind.name);
+                    let left = (0..KEYS).filter(|&key| (kind.has)(&map, key)).count();
+                    assert_eq!(left, salvaged.sure + salvaged.doubtful, "{what}");
+                    let left = left as u64;
+                    let is_right = match finds_pages(kind.name) {
+                        true => left == KEYS,
+                        // Descriptors of segments are found again from their pairs.
+                        false => part != SEGMENTS_MAP || left > KEYS * 9 / 10,
+                    };
+                    assert!(is_right, "{left} left: {what}");
+                    let is_noticed = !salvaged.damages.is_empty();
+                    assert!(is_noticed || salvaged.sure as u64 == KEYS, "{what}");
+                    (least, sum, tried) = (least.min(left), sum + left, tried + 1);
+                }
+            }
+            let (name, mean) = (kind.name, sum / tried);
+            println!("{name}, {bytes} bytes: {least} of {KEYS} at least, {mean} on average");
+        }
+    }
+}
+
+#[test]
+fn lost_places_of_pages_are_found() {
+    for_each_kind(&Places);
+}
+
+fn is_read_without_descriptors<T: MapInFile<Entry = (u64, u64)>>(
+    keys: u64,
+    create: impl FnOnce(PathBuf) -> FileMap<T>,
+) {
+    let file = File::new(create);
+    for fill in [0, 0xA5] {
+        let lost = extents_of(&file.image, SEGMENTS_MAP);
+        assert_eq!(lost.len(), 1);
+        let (map, salvaged) = file.salvage::<T>(&lost, fill);
+        assert!(map.iter().all(|(key, value)| key < keys && value == !key), "{salvaged:?}");
+        assert!(map.len() as u64 >= keys - 1, "{salvaged:?}");
+        assert!(!salvaged.damages.is_empty());
+    }
+}
+
+/// Neither the map of the descriptors nor their page is there: the buckets tell which shard they are
+/// of.
+#[test]
+fn a_file_without_descriptors_of_shards_is_read() {
+    const KEYS: u64 = 20_000;
+    for shards in [2, 64, 1024] {
+        is_read_without_descriptors(KEYS, |path| {
+            let options = Options::new().shards(shards);
+            let map = TurboMap::<u64, u64>::create_with(path, &options).unwrap();
+            (0..KEYS).try_for_each(|key| map.insert(key, !key).map(drop)).unwrap();
+            map
+        });
+    }
+}
+
+/// Draws numbers, others in each run.
+struct Draw(RandomState, u64);
+
+impl Draw {
+    fn below(&mut self, end: usize) -> usize {
+        self.1 += 1;
+        (self.0.hash_one(self.1) % end as u64) as usize
+    }
+}
+
+/// A change of the history of a file: a key, and the value that it gets, if any.
+type Step = (u64, Option<u64>);
+
+/// Changes after which pages have earlier versions, parts of the file were used for other things, and
+/// some keys are gone.
+fn history(draw: &mut Draw) -> Vec<Vec<Step>> {
+    const KEYS: u64 = 1500;
+    let mut value = 0;
+    let rounds = (0..6).map(|round| {
+        let changes = (0..KEYS).filter_map(|key| {
+            value += 1;
+            match draw.below(if round == 0 { 1 } else { 4 }) {
+                0 => Some((key + 700 * (round % 3), Some(value))),
+                1 if round % 2 == 1 => Some((key, None)),
+                _ => None,
+            }
+        });
+        changes.collect()
+    });
+    rounds.collect()
+}
+
+/// Loses a piece of a map and other pieces of the file, in a file with a history. Only what was stored
+/// once is found.
+fn nothing_is_invented<T>(
+    create: impl Fn(PathBuf, &[Vec<Step>]) -> FileMap<T>,
+    entry: impl Fn(T::Entry) -> (u64, u64),
+) where
+    T: MapInFile,
+{
+    let mut draw = Draw(RandomState::new(), 0);
+    let history = history(&mut draw);
+    let mut stored: HashMap<u64, Vec<u64>> = HashMap::new();
+    for &(key, value) in history.iter().flatten() {
+        stored.entry(key).or_default().extend(value);
+    }
+    let file = File::new(|path| create(path, &history));
+    let (mut recovered, mut sum, mut whole) = (0, 0, 0);
+    const TRIALS: usize = 40;
+    for trial in 0..TRIALS {
+        let fill = [0, 0xA5][trial % 2];
+        let map = MAPS[draw.below(MAPS.len())];
+        let of_map = used_pieces(&file.image, map, [8, 32, 512, 4096][draw.below(4)]);
+        let of_pages = used_pieces(&file.image, PAGES, [512, 4096][draw.below(2)]);
+        if of_map.is_empty() {
+            continue;
+        }
+        let mut lost = vec![of_map[draw.below(of_map.len())].clone()];
+        lost.extend((0..trial % 4).map(|_| of_pages[draw.below(of_pages.len())].clone()));
+        let (map, salvaged) = file.salvage::<T>(&lost, fill);
+        for (key, value) in map.iter().map(&entry) {
+            let is_known = stored.get(&key).is_some_and(|values| values.contains(&value));
+            assert!(
+                is_known,
+                "key {key}, value {value}: {lost:?}, filled with {fill}: {salvaged:?}"
+            );
+        }
+        recovered += salvaged.damages.iter().filter(|it| it.to_string().contains("place")).count();
+        (sum, whole) = (sum + map.len(), whole + 1);
+    }
+    println!("{} of all on average, {recovered} places were found", sum / whole.max(1));
+}
+
+/// Makes the changes of a history, each round with a sync.
+fn replay(
+    history: &[Vec<Step>],
+    change: impl Fn(u64, Option<u64>) -> Result<(), Error>,
+    sync: impl Fn() -> Result<(), Error>,
+) {
+    for round in history {
+        round.iter().try_for_each(|&(key, value)| change(key, value)).unwrap();
+        sync().unwrap();
+    }
+}
+
+#[test]
+fn nothing_is_invented_in_maps_of_turbo() {
+    for shards in [2, 16] {
+        let create = |path, history: &[Vec<Step>]| {
+            let options = Options::new().shards(shards);
+            let map = TurboMap::<u64, u64>::create_with(path, &options).unwrap();
+            let change = |key, value| match value {
+                Some(value) => map.insert(key, value).map(drop),
+                None => map.remove(&key).map(drop),
+            };
+            replay(history, change, || map.sync());
+            map
+        };
+        nothing_is_invented(create, |entry| entry);
+    }
+}
+
+#[test]
+fn nothing_is_invented_in_maps_of_pea() {
+    let create = |path, history: &[Vec<Step>]| {
+        let map = PeaMap::<u64, u64>::create_with(path, &small()).unwrap();
+        let change = |key, value| match value {
+            Some(value) => map.insert(key, value).map(drop),
+            None => map.remove(&key).map(drop),
+        };
+        replay(history, change, || map.sync());
+        map
+    };
+    nothing_is_invented(create, |entry| entry);
+}
+
+/// Byte strings of a number each.
+fn nothing_is_invented_in_blobs<D: BlobDesign>() {
+    let create = |path, history: &[Vec<Step>]| {
+        let map = FileMap::<BlobsInFile<D>>::create_with(path, &small()).unwrap();
+        let change = |key: u64, value: Option<u64>| match value {
+            Some(value) => map.put(&key.to_le_bytes(), &value.to_le_bytes()).map(drop),
+            None => map.delete(&key.to_le_bytes()).map(drop),
+        };
+        replay(history, change, || map.sync());
+        map
+    };
+    let number = |bytes: Vec<u8>| u64::from_le_bytes(bytes.try_into().unwrap());
+    nothing_is_invented(create, |(key, value)| (number(key), number(value)));
+}
+
+#[test]
+fn nothing_is_invented_in_byte_strings() {
+    nothing_is_invented_in_blobs::<InFile<Turbo>>();
+    nothing_is_invented_in_blobs::<InFile<Pea>>();
+    nothing_is_invented_in_blobs::<InPages<Iceberg>>();
+}
