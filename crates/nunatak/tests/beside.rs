@@ -212,11 +212,28 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// How many threads of this process answer readers.
-fn threads_that_answer() -> usize {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+/// How many sockets this process has. It has one if it answers readers.
+fn sockets() -> usize {
+    let files = std::fs::read_dir("/proc/self/fd").unwrap();
+    let target = |file: std::fs::DirEntry| std::fs::read_link(file.path()).ok();
+    let targets = files.filter_map(|file| target(file.ok()?));
+    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// Whether this process has a thread that answers readers.
+fn has_thread() -> bool {
+    let mut tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
-    tasks.filter_map(|task| name(task.ok()?).ok()).filter(|name| name == "nunatak-answer\n").count()
+    tasks.any(|task| name(task).is_ok_and(|name| name == "nunatak-answer\n"))
+}
+
+/// Waits for something that the system or another thread does a moment later.
+fn wait_until(is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it does not come");
+        thread::yield_now();
+    }
 }
 
 /// Tells a process which file it uses.
@@ -420,29 +437,28 @@ fn threads() {
     let Some(path) = path_of_process() else { return };
     let options = Options::new().answer_readers(true);
     let map: IcebergMap<u64, u64> = IcebergMap::create_with(&path, &options).unwrap();
-    assert_eq!(threads_that_answer(), 1);
+    assert_eq!(sockets(), 1);
+    // A thread gives itself its name.
+    wait_until(has_thread);
     let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let before = descriptors();
     (0..3).for_each(|_| assert_eq!(beside(&path), Ok(0)));
-    // The thread gives up its descriptor when the reader may have ended already.
-    let begin = Instant::now();
-    while descriptors() > before {
-        assert!(begin.elapsed() < Duration::from_secs(60));
-        thread::yield_now();
-    }
+    // The thread gives up its descriptors when the reader may have ended already.
+    wait_until(|| descriptors() <= before);
     // Of a file in no directory.
     std::fs::remove_file(&path).unwrap();
     drop(map);
-    assert_eq!(threads_that_answer(), 0);
+    assert_eq!(sockets(), 0);
+    wait_until(|| !has_thread());
     // Nobody needs these.
     let map: PeaMap<u64, u64> = PeaMap::create_with(&path, &options).unwrap();
-    assert_eq!(threads_that_answer(), 0);
+    assert_eq!(sockets(), 0);
     map.close().unwrap();
     std::fs::remove_file(&path).unwrap();
     drop(IcebergMap::<u64, u64>::create(&path).unwrap());
     let reader: IcebergMap<u64, u64> =
         IcebergMap::open_with(&path, &options.read_only(true)).unwrap();
-    assert_eq!(threads_that_answer(), 0);
+    assert_eq!(sockets(), 0);
     drop(reader);
     println!("all is right");
 }
