@@ -106,7 +106,7 @@ impl Test for Places {
                 let pieces = used_pieces(&file.image, part, bytes);
                 let some = pieces.iter().step_by(pieces.len() / 6 + 1);
                 for (piece, fill) in some.zip([0, 0xA5].into_iter().cycle()) {
-                    let (map, salvaged) = file.salvage::<T>(&[piece.clone()], fill);
+                    let (map, salvaged) = file.salvage::<T>(core::slice::from_ref(piece), fill);
                     let what = format!("{}: part {part}, {piece:?}: {salvaged:?}", kind.name);
                     let left = (0..KEYS).filter(|&key| (kind.has)(&map, key)).count();
                     assert_eq!(left, salvaged.sure + salvaged.doubtful, "{what}");
@@ -163,6 +163,44 @@ fn a_file_without_descriptors_of_shards_is_read() {
     }
 }
 
+/// Loses the place of each page of buckets, and its last version, after each of many syncs. Where an
+/// earlier version is found, it may be of another shard, and of the other half of the hashes.
+#[test]
+fn pages_of_other_shards_show_no_other_keys() {
+    const KEYS: u64 = 1200;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("map");
+    let options = Options::new().shards(2);
+    let map = TurboMap::<u64, u64>::create_with(&path, &options).unwrap();
+    let mut earlier = 0;
+    for key in 0..KEYS {
+        map.insert(key, !key).unwrap();
+        if key % 60 != 59 || key < 200 {
+            continue;
+        }
+        map.sync().unwrap();
+        let image = fs::read(&path).unwrap();
+        let pages = extents_of(&image, PAGES).into_iter().flat_map(|range| range.step_by(4096));
+        let pages: Vec<usize> = pages.collect();
+        for entry in used_pieces(&image, MAPS[0], 32) {
+            let versions = entry.clone().step_by(8).map(|at| word(&image, at));
+            let number = versions.max().unwrap() as usize & ((1 << 28) - 1);
+            let mut damaged = image.clone();
+            damaged[entry.clone()].fill(0);
+            damaged[pages[number]..pages[number] + 4096].fill(0);
+            let (copy, new) = (path.with_extension("copy"), path.with_extension("new"));
+            fs::write(&copy, damaged).unwrap();
+            let _ = fs::remove_file(&new);
+            let salvaged = TurboMap::<u64, u64>::salvage(&copy, &new).unwrap();
+            let new = TurboMap::<u64, u64>::open(&new).unwrap();
+            let is_right = |(key, value): (u64, u64)| key < KEYS && value == !key;
+            assert!(new.iter().all(is_right), "{key}, {entry:?}: {salvaged:?}");
+            earlier += salvaged.doubtful;
+        }
+    }
+    println!("{earlier} entries of earlier pages");
+}
+
 /// Draws numbers, others in each run.
 struct Draw(RandomState, u64);
 
@@ -197,7 +235,11 @@ fn history(draw: &mut Draw) -> Vec<Vec<Step>> {
 
 /// Loses a piece of a map and other pieces of the file, in a file with a history. Only what was stored
 /// once is found.
+///
+/// A zero in place of a word of a map is no damage that can be seen: an earlier version counts. In a
+/// map of Pea Hash it may show keys that were never stored, so that is left out there.
 fn nothing_is_invented<T>(
+    least: usize,
     create: impl Fn(PathBuf, &[Vec<Step>]) -> FileMap<T>,
     entry: impl Fn(T::Entry) -> (u64, u64),
 ) where
@@ -215,7 +257,8 @@ fn nothing_is_invented<T>(
     for trial in 0..TRIALS {
         let fill = [0, 0xA5][trial % 2];
         let map = MAPS[draw.below(MAPS.len())];
-        let of_map = used_pieces(&file.image, map, [8, 32, 512, 4096][draw.below(4)]);
+        let bytes = [8, 32, 512, 4096][draw.below(4)].max(if fill == 0 { least } else { 8 });
+        let of_map = used_pieces(&file.image, map, bytes);
         let of_pages = used_pieces(&file.image, PAGES, [512, 4096][draw.below(2)]);
         if of_map.is_empty() {
             continue;
@@ -261,7 +304,7 @@ fn nothing_is_invented_in_maps_of_turbo() {
             replay(history, change, || map.sync());
             map
         };
-        nothing_is_invented(create, |entry| entry);
+        nothing_is_invented(8, create, |entry| entry);
     }
 }
 
@@ -276,7 +319,7 @@ fn nothing_is_invented_in_maps_of_pea() {
         replay(history, change, || map.sync());
         map
     };
-    nothing_is_invented(create, |entry| entry);
+    nothing_is_invented(32, create, |entry| entry);
 }
 
 /// Byte strings of a number each.
@@ -291,7 +334,7 @@ fn nothing_is_invented_in_blobs<D: BlobDesign>() {
         map
     };
     let number = |bytes: Vec<u8>| u64::from_le_bytes(bytes.try_into().unwrap());
-    nothing_is_invented(create, |(key, value)| (number(key), number(value)));
+    nothing_is_invented(8, create, |(key, value)| (number(key), number(value)));
 }
 
 #[test]

@@ -204,7 +204,14 @@ impl ShadowPages {
 
     /// Returns the version of a page that counts.
     pub(super) fn latest(&self, versions: &Versions) -> Version {
-        self.load(versions).into_iter().max().unwrap_or(Version::NONE)
+        let latest = self.load(versions).into_iter().max().unwrap_or(Version::NONE);
+        if self.pool.forced().is_some() && !self.pool.kind().has_whole_keys() {
+            // A damaged word may have been the last version's; an earlier page may show other keys.
+            // Relaxed: the file is only read.
+            let words = versions.0.iter().map(|word| Version(word.load(Relaxed)));
+            return if words.max() > Some(latest) { Version::NONE } else { latest };
+        }
+        latest
     }
 
     /// Whether the versions that count are valid in a part's map. Older versions may name pages

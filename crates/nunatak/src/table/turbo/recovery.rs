@@ -195,8 +195,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Returns the extent that a shard's durable descriptor names.
     fn durable_run(&self, number: usize) -> Option<BuddyExtent> {
-        if let Some(found) = self.shards.found.get() {
-            return Descriptor::of_word(found[number])?.extent();
+        if let Some(left) = self.shards.left.get() {
+            return Descriptor::of_word(left.descriptors[number])?.extent();
         }
         let word = self.shards.durable(number)?.load_first(Relaxed);
         Descriptor::of_word(word)?.extent()
@@ -258,6 +258,13 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
+    /// Whether the mark of a bucket must be that of its shard's half. Files of earlier builds have no
+    /// marks; and in persistent memory a mark need not be durable.
+    fn must_be_marked(&self, bucket: &L) -> bool {
+        let left = self.shards.left.get().filter(|_| !self.medium.has_fences());
+        left.is_some_and(|left| left.has_marks || self.medium.was_lost(bucket))
+    }
+
     /// Builds the headers of a shard's extent again, and returns its counts. `hash` is any hash of
     /// the shard.
     fn restore_headers(&self, extent: BuddyExtent, hash: u64) -> Counts {
@@ -267,9 +274,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let mut fingerprints = vec![0_u8; extent.len() * L::SLOTS];
         let mut flags = vec![0_u64; extent.len()];
         for (at, bucket) in self.shards.all(extent).enumerate() {
-            // An earlier page may have been of a shard of the other half.
-            let is_of_other = || bucket.header().has(UPPER_HALF) != (half == 1);
-            if P::WORDS_ARE_KEYS && self.medium.was_lost(bucket) && is_of_other() {
+            // Of a damaged file, an earlier page may have been of a shard of the other half.
+            let is_of_half = || bucket.header().has(UPPER_HALF) == (half == 1);
+            if P::WORDS_ARE_KEYS && self.must_be_marked(bucket) && !is_of_half() {
                 continue;
             }
             for slot in 0..L::SLOTS {

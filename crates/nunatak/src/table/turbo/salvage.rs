@@ -5,7 +5,7 @@
 
 use super::Table;
 use super::geometry::Descriptor;
-use super::shards::Counts;
+use super::shards::{Counts, Left};
 use crate::hash::HashCodec;
 use crate::memory::durable::Paged;
 use crate::memory::{BuddyExtent, MOST_SIZE};
@@ -77,13 +77,16 @@ impl<P: HashCodec> Table<P, Paged> {
         if runs.iter().any(|&(_, extent)| self.shards.lacks_page(extent)) {
             note("a page is in no page map");
         }
-        let mut words = vec![Descriptor::word(None); self.shards.len()];
+        let of_upper = runs.iter().filter(|&&(number, _)| number >= self.shards.len() / 2);
+        let mut of_upper = of_upper.flat_map(|&(_, extent)| self.shards.all(extent));
+        let has_marks = of_upper.any(|bucket| bucket.header().has(UPPER_HALF));
+        let mut descriptors = vec![Descriptor::word(None); self.shards.len()];
         for &(number, extent) in &runs {
-            words[number] = Descriptor::word(Some(extent));
+            descriptors[number] = Descriptor::word(Some(extent));
             self.shards.set(number, Descriptor::UNRESTORED, Counts::default());
         }
         // It was not set before: a table is opened once.
-        let _ = self.shards.found.set(words);
+        let _ = self.shards.left.set(Left { descriptors, has_marks });
         self.restoring.begin(runs.len());
         // They do not overlap, so this succeeds.
         self.shards.restore(runs.into_iter().map(|(_, extent)| extent).collect());

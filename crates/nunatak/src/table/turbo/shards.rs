@@ -164,6 +164,16 @@ pub(super) struct Happened {
     pub(super) shrunk: AtomicUsize,
 }
 
+/// What was found in a damaged file.
+#[cfg(durable)]
+#[derive(Debug)]
+pub(super) struct Left {
+    /// The word of each shard's descriptor.
+    pub(super) descriptors: Vec<u64>,
+    /// Whether buckets have the mark of their half of the hashes.
+    pub(super) has_marks: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct Shards<M: Medium, L: Layout> {
     medium: M,
@@ -173,9 +183,9 @@ pub(super) struct Shards<M: Medium, L: Layout> {
     buckets: ReservedArray<L, M>,
     /// The descriptors of a durable table: see [`durable`](super::durable).
     descriptors: Option<ReservedArray<AtomicPair, M>>,
-    /// The words of all descriptors, as far as they were found in a damaged file.
+    /// What a damaged file has left.
     #[cfg(durable)]
-    pub(super) found: std::sync::OnceLock<Vec<u64>>,
+    pub(super) left: std::sync::OnceLock<Left>,
     extents: Mutex<Buddies>,
     /// The number of buckets that there are addresses for.
     most: usize,
@@ -206,7 +216,7 @@ impl<M: Medium, L: Layout> Shards<M, L> {
                         buckets,
                         descriptors,
                         #[cfg(durable)]
-                        found: std::sync::OnceLock::new(),
+                        left: std::sync::OnceLock::new(),
                         extents: Mutex::default(),
                         most,
                         _addresses: Addresses::count((most * size_of::<L>()) as u64),
