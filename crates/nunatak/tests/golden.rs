@@ -158,7 +158,10 @@ fn a_typed_file_of_serde_is_read() {
     let entry = |n: u64| {
         let name = match n % 2 {
             0 => Name::Number(n << (n % 3 * 20)),
-            _ => Name::Path { parts: vec![n.to_string(), "é".into()], is_absolute: n.is_multiple_of(3) },
+            _ => Name::Path {
+                parts: vec![n.to_string(), "é".into()],
+                is_absolute: n.is_multiple_of(3),
+            },
         };
         let names = (0..n % 4).map(|at| (at.to_string(), (n as u8, 'ß'))).collect();
         let rate = (!n.is_multiple_of(5)).then_some(n as f32 / 7.0);
