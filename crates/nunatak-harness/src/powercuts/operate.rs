@@ -158,7 +158,7 @@ impl Task for Fail<'_> {
             // The state before changes that meet the failure.
             map.sync()?;
             self.switch("fail")?;
-            notice(&map, kind, round, done, &mut random);
+            notice(&map, kind, round, (done, &held), &mut random);
             self.switch("work")?;
             // Changes are refused though the disk works again.
             assert_eq!(map.run(done), Err(FileError::Poisoned.into()), "{kind}: round {round}");
@@ -176,13 +176,22 @@ impl Task for Fail<'_> {
 }
 
 /// Runs operations until one returns an error, or a sync does, which must not succeed.
-fn notice<W: Workload>(map: &W, kind: &str, round: u64, done: u64, random: &mut Random) {
-    let mut number = done;
-    for _ in 0..1 + random.below(60) {
-        match map.run(number) {
-            Ok(()) => number += 1,
-            Err(error) => return assert_failed(&error, kind, round),
+fn notice<W: Workload>(
+    map: &W,
+    kind: &str,
+    round: u64,
+    (done, held): (u64, &Held),
+    random: &mut Random,
+) {
+    let (mut number, mut now) = (done, held.clone());
+    let least = done + 1 + random.below(60);
+    // If nothing has changed, a sync to a journal has nothing to write, and meets no failure.
+    while number < least || now == *held {
+        if let Err(error) = map.run(number) {
+            return assert_failed(&error, kind, round);
         }
+        W::apply(number, &mut now);
+        number += 1;
     }
     match map.sync() {
         Ok(()) => panic!("{kind}: round {round}: a sync succeeds on a disk that fails"),
