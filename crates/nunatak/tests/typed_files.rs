@@ -1,8 +1,10 @@
 //! Typed maps in files: schemas, what can't be decoded, crashes, threads, futures.
 #![cfg(all(target_os = "linux", not(modelled)))]
 
+mod encodings;
 mod temporary;
 
+use encodings::Loose;
 use nunatak::durable::{
     Durability, Encoding, FileKind, KeyEncoding, Options, Persistency, Simulation, TurboBlobMap,
     TypedMap,
@@ -142,28 +144,6 @@ fn a_damaged_schema_is_mended_or_refused() {
 /// `u64` by `u64` in a file, whose values of keys from 90 on are not what they should be: they have
 /// seven bytes.
 fn with_short_values(path: &std::path::Path) -> TypedMap<u64, u64> {
-    struct Loose;
-    impl Encoding for Loose {
-        type Owned = Vec<u8>;
-        type Ref = [u8];
-        type View<'b> = &'b [u8];
-        fn name() -> String {
-            u64::name()
-        }
-        fn encode(item: &[u8], bytes: &mut Vec<u8>) -> Result<(), Error> {
-            bytes.extend(item);
-            Ok(())
-        }
-        fn decode(bytes: &[u8]) -> Option<&[u8]> {
-            Some(bytes)
-        }
-        fn to_owned(view: &[u8]) -> Vec<u8> {
-            view.into()
-        }
-        fn borrow(owned: &Vec<u8>) -> &[u8] {
-            owned
-        }
-    }
     let map: TypedMap<u64, Loose> = TypedMap::create_with(path, &small()).unwrap();
     for key in 0..100_u64 {
         let bytes = key.to_le_bytes();

@@ -58,8 +58,9 @@ where
         map.memory_usage().mapped
     };
     let most = (settled..settled + 4096).map(memory_after).max().unwrap_or(start);
-    // On a busy machine a thread that held a guard may have slept so long that the map took more, and
-    // some maps keep what they have. A leak takes as much again.
+    // What is removed waits for guards, and in files for the next sync. On a busy machine or disk a
+    // guard or a sync may have lasted so long that the map took more, and some maps keep what they
+    // have. A leak takes as much again.
     if most > bound {
         let ends = [settled + 4096, steps];
         together(THREADS as usize, |thread| {

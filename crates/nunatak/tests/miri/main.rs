@@ -13,6 +13,9 @@
 #![cfg(not(modelled))]
 
 mod bytes;
+#[cfg(any(miri, target_os = "linux"))]
+#[path = "../encodings/mod.rs"]
+mod encodings;
 mod operations;
 mod owned;
 mod short;

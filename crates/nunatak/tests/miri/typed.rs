@@ -1,6 +1,7 @@
 //! Typed entries, as `durable::TypedMap` makes them of byte strings: what is decoded borrows from the
 //! map's memory. The map of byte strings is one in RAM here, since Miri has no files.
 
+use super::encodings::OneByte;
 use super::small;
 #[cfg(not(miri))]
 use nunatak::durable::Encoding;
@@ -113,29 +114,6 @@ fn more_entries() {
 #[test]
 fn an_encoding_may_refuse() {
     let refused = Err(Error::Unencodable { what: "part of a tuple" });
-    /// Says that all strings are of one byte.
-    struct OneByte;
-    impl Encoding for OneByte {
-        type Owned = String;
-        type Ref = str;
-        type View<'b> = &'b str;
-        const WIDTH: Option<usize> = Some(1);
-        fn name() -> String {
-            "one byte".into()
-        }
-        fn encode(item: &str, bytes: &mut Vec<u8>) -> Result<(), Error> {
-            String::encode(item, bytes)
-        }
-        fn decode(bytes: &[u8]) -> Option<&str> {
-            String::decode(bytes)
-        }
-        fn to_owned(view: &str) -> String {
-            view.into()
-        }
-        fn borrow(owned: &String) -> &str {
-            owned
-        }
-    }
     let mut bytes = Vec::new();
     assert_eq!(<(OneByte, u8)>::encode(&("ab".into(), 1), &mut bytes), refused);
 }

@@ -40,8 +40,8 @@ impl Pool {
     /// Maps memory of this process, which reads as zero.
     pub(super) fn map_private(&self, address: *mut u8, bytes: usize) -> Result<(), Error> {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
-        // SAFETY: the addresses are a region's own, and nothing is mapped there that is in use:
-        // they lie behind what is committed.
+        // SAFETY: the addresses are a region's own, and nothing there is in use: they lie behind what is
+        // committed, or their contents were given up.
         let mapped = unsafe {
             let access = ProtFlags::READ | ProtFlags::WRITE;
             rustix::mm::mmap_anonymous(address.cast(), bytes, access, flags)

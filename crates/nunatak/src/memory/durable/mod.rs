@@ -16,6 +16,7 @@
 mod backing;
 mod beside;
 mod byte_lock;
+mod checked_pages;
 mod damage;
 mod extents;
 mod flush;
@@ -27,6 +28,7 @@ mod owner;
 mod page_sums;
 mod page_versions;
 mod paged;
+mod parts;
 mod pool;
 mod readers;
 mod recorder;
