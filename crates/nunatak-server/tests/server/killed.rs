@@ -56,6 +56,8 @@ fn acknowledged_changes_survive(durability: &str, rounds: usize) {
             }
             std::thread::sleep(Duration::from_millis(150 + 70 * round as u64));
             process.0.kill().expect("the process is killed");
+            // Its connections may be closed before its file: the next server would find it in use.
+            process.0.wait().expect("the process has ended");
         });
         let (_process, address) = start(&file, durability);
         let mut client = Client::connect(address);
