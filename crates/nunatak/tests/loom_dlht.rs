@@ -15,7 +15,7 @@ mod chosen;
 mod models;
 
 use chosen::Chosen;
-use models::{Model, check, spawn};
+use models::{Model, check, check_at_length, spawn};
 use nunatak::{DlhtMap, Modulo};
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -191,7 +191,7 @@ fn a_claimed_slot_has_its_link() {
 }
 
 fn a_snapshot_is_a_cut() {
-    check(2, || {
+    check_at_length(2, || {
         let map = map(&[(2, 0), (3, 0)]);
         let writer = spawn(&map, |map| {
             map.update(&2, 1);

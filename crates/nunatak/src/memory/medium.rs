@@ -199,10 +199,19 @@ pub trait Medium: Clone + Debug + Send + Sync + 'static {
         super::MemoryUsage::default()
     }
 
-    /// Whether no page map of a damaged file named the page of an element, so that it may be an
-    /// earlier page.
-    fn was_lost<T>(&self, _element: &T) -> bool {
+    /// Whether a file is read in spite of damage.
+    fn is_forced(&self) -> bool {
         false
+    }
+
+    /// Whether an element of a damaged file may be in an earlier page than the last one of its place.
+    fn may_be_earlier<T>(&self, _element: &T) -> bool {
+        false
+    }
+
+    /// Whether words of a value buffer may be those that a pointer of a damaged file has named.
+    fn may_belong<T, U>(&self, _values: &T, _pointer: &U) -> bool {
+        true
     }
 
     /// Whether changes stay in this process.

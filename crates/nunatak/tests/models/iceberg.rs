@@ -13,6 +13,11 @@ fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     models::check(preemptions.min(crate::MOST_PREEMPTIONS), model);
 }
 
+/// Likewise for models of ten thousands of executions.
+fn check_at_length(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    models::check_at_length(preemptions.min(crate::MOST_PREEMPTIONS), model);
+}
+
 /// Returns the hash of a key.
 fn hash(key: u64) -> u64 {
     key.rotate_right(1)
@@ -250,7 +255,7 @@ fn no_removal_is_lost_in_a_doubling() {
 
 /// A key whose front block is settled long after its blocks of the back yard.
 fn no_put_behind_is_lost_in_a_doubling() {
-    check(2, || {
+    check_at_length(2, || {
         let moves = key_behind(1, 20, (2, [0, 0]), [2, 2]);
         let map = full(1, &[(moves, 20)]);
         assert_eq!(map.slot(&moves).unwrap().level(), 2);
@@ -262,7 +267,7 @@ fn no_put_behind_is_lost_in_a_doubling() {
 }
 
 fn no_insert_behind_is_lost_in_a_doubling() {
-    check(2, || {
+    check_at_length(2, || {
         let new = key_behind(1, 20, (2, [0, 0]), [2, 2]);
         let map = full(1, &[]);
         let grower = spawn(&map, double);
@@ -301,7 +306,7 @@ fn nothing_is_lost_in_a_halving() {
 
 /// A thread that comes late to a block that was given up does not damage the block's next use.
 fn a_block_that_is_given_up_can_be_taken_again() {
-    check(2, || {
+    check_at_length(2, || {
         let [mine, theirs] = [5, 6].map(|fingerprint| key(1, fingerprint, 0));
         let map = map(&[(mine, 20)]);
         double(&map);

@@ -1,6 +1,10 @@
 //! Scenarios of whole operations of several threads under a randomised scheduler, for the maps of
 //! every design.
 
+#[path = "../effort/mod.rs"]
+mod effort;
+
+use effort::effort;
 use nunatak::{BoxedMap, Compute, HashesWith, InlineMap, Op, Request, Stop, Unshadowed};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner, thread};
@@ -61,7 +65,7 @@ pub(crate) fn every_scenario_holds(scenarios: &[Scenario]) {
     for &(name, schedules, scenario) in scenarios {
         let start = std::time::Instant::now();
         // Half of the number with which a step that is left out is surely found.
-        check(schedules / 2, scenario);
+        check((schedules as f64 * effort() / 2.0).ceil() as usize, scenario);
         println!("{name}: {:?}", start.elapsed());
     }
 }

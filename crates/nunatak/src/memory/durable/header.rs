@@ -120,13 +120,6 @@ impl Kind {
     pub(super) fn is_turbo(self) -> bool {
         matches!(self, Self::Turbo | Self::TurboBlobs)
     }
-
-    /// Whether a page of an earlier epoch, in the place of a lost one, shows no key that was never
-    /// stored. A slot lacks a bit of its key's hash. A bucket of TurboHash has that bit, and a byte
-    /// string its key. In Pea Hash the bit is in the segment's stash, which is another page.
-    pub(super) fn has_whole_keys(self) -> bool {
-        matches!(self, Self::Turbo | Self::TurboBlobs | Self::PeaBlobs | Self::IcebergBlobs)
-    }
 }
 
 /// This bit of a kind's number says that the file has a [schema](super::schema_block). A library that

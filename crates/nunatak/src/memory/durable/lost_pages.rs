@@ -5,22 +5,23 @@
 //! tells its place: it has the right checksum for one place and one epoch, and for no other. Of
 //! several versions of a place the latest one counts.
 //!
-//! The last version of a page may be damaged, too. Then the one that is found is earlier. So this is
-//! for tables where an earlier page does not show keys that were never stored, and entries of such
-//! pages are doubtful.
+//! The last version of a page may be damaged, too. Then the one that is found is earlier, as is the one
+//! that a map names beside a damaged word. Tables take from such pages only what was stored there
+//! once, and entries of such pages are doubtful.
 
 use super::damage::Forced;
+use super::earlier_pages::EarlierPages;
 use super::page_sums::{PageSums, Placed, sum_of};
 use super::page_versions::{MAP_BYTES, Map, PAGE_BYTES, PAGE_SHIFT, Version, Versions};
 use super::shadow_pages::ShadowPages;
 use crate::error::FileError;
 use crate::memory::Part;
-use crate::sync::{AtomicU64, Ordering::Relaxed};
+use crate::sync::Ordering::Relaxed;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The parts whose pages are looked for: those of slots, and descriptors of segments. TurboHash finds
-/// descriptors again from its buckets.
-const PARTS: [Part; 4] = [Part::Front, Part::Back, Part::Chains, Part::Segments];
+/// The parts whose pages are looked for: those of slots and values, and descriptors of segments. TurboHash
+/// finds descriptors again from its buckets.
+const PARTS: [Part; 5] = [Part::Front, Part::Back, Part::Chains, Part::Values, Part::Segments];
 
 /// How many pages may be lost behind the last one of a part that a map names: those that a page of
 /// the map describes.
@@ -92,15 +93,41 @@ struct Named {
 }
 
 impl ShadowPages {
-    /// Puts pages that no map names back into the maps, if the file is read in spite of all damage.
+    /// Puts pages that no map names back into the maps, if the file is read in spite of all damage, and
+    /// learns which pages may be earlier ones.
     pub(super) fn find_lost(&self) {
-        let Some(sums) = &self.sums else { return };
-        let is_wanted = self.pool.forced() == Some(Forced::Everything);
-        if !is_wanted || !self.pool.kind().has_whole_keys() {
-            return;
-        }
+        let Some(forced) = self.pool.forced() else { return };
         let maps = self.state.lock().maps.clone();
-        let Named { pages, epochs, lost } = self.named(&maps, sums);
+        let mut earlier = EarlierPages::default();
+        if forced == Forced::Everything
+            && let Some(sums) = &self.sums
+        {
+            self.put_back(&maps, sums).into_iter().for_each(|number| earlier.insert(number));
+        }
+        for versions in maps.iter().flat_map(|map| map.all().0) {
+            let latest = self.latest(versions);
+            if latest.number() == 0 {
+                continue;
+            }
+            earlier.set_epoch(latest);
+            if self.is_damaged(versions) {
+                earlier.insert(latest.number());
+            }
+        }
+        for number in earlier.pages() {
+            let lost = FileError::corrupt("the place of a page was lost").into();
+            let words = self.words(number).as_ptr();
+            self.pool.note_damage(self.pool.locate(words, lost));
+        }
+        // It was not set before: a file is opened once.
+        let _ = self.earlier.set(earlier);
+    }
+
+    /// Puts pages that no map names back into the maps, and returns their numbers.
+    fn put_back(&self, maps: &[Map], sums: &PageSums) -> Vec<usize> {
+        let mut put_back = Vec::new();
+        maps.iter().for_each(|map| self.drop_others(map, sums));
+        let Named { pages, epochs, lost } = self.named(maps, sums);
         let unnamed = (1..self.found).filter(|&page| !pages[page] && sums.stored(page) != 0);
         let mut search = Search {
             copies: self,
@@ -116,7 +143,6 @@ impl ShadowPages {
         for places in &lost {
             search.find(places, (1..=sums.found()).rev().filter(|epoch| !epochs.contains(epoch)));
         }
-        let mut recovered = BTreeSet::new();
         for ((_, page), (part, version)) in search.found {
             let map = maps.iter().find(|map| map.part == part);
             let Some(versions) = map.and_then(|map| map.all().0.get(page)) else { continue };
@@ -126,13 +152,40 @@ impl ShadowPages {
             let all = self.load(versions);
             let word = all.iter().position(|&one| one == Version::NONE).unwrap_or(0);
             self.store(&versions.0[word], version);
-            recovered.insert(version.number());
-            let lost = FileError::corrupt("the place of a page was lost").into();
-            let words = self.words(version.number()).as_ptr();
-            self.pool.note_damage(self.pool.locate(words, lost));
+            put_back.push(version.number());
         }
-        // It was not set before: a file is opened once.
-        let _ = self.recovered.set(recovered);
+        put_back
+    }
+
+    /// Takes versions out of a map that are beside damaged words and whose pages are not as their checksums
+    /// say: since then these pages may have been used for something else.
+    fn drop_others(&self, map: &Map, sums: &PageSums) {
+        for (page, versions) in map.all().0.iter().enumerate() {
+            if !self.is_damaged(versions) {
+                continue;
+            }
+            for word in &versions.0 {
+                // Relaxed: the file is only read.
+                let version = Version(word.load(Relaxed));
+                let has_sum = version.number() != 0 && version.epoch() <= sums.found();
+                let placed = Placed { part: map.part, page, version };
+                if self.is_sound(version)
+                    && has_sum
+                    && !sums.is_right(placed, self.words(version.number()))
+                {
+                    self.store(word, Version::NONE);
+                }
+            }
+        }
+    }
+
+    /// Whether a page's map has words that name no version.
+    fn is_damaged(&self, versions: &Versions) -> bool {
+        // Relaxed: the file is only read.
+        versions.0.iter().any(|word| {
+            let version = Version(word.load(Relaxed));
+            version != Version::NONE && !self.is_sound(version)
+        })
     }
 
     fn is_wanted(&self, part: Part) -> bool {
@@ -160,12 +213,7 @@ impl ShadowPages {
                         pages[number] = true;
                     }
                 }
-                // Relaxed: the file is only read.
-                let is_damaged = |word: &AtomicU64| {
-                    let version = Version(word.load(Relaxed));
-                    version != Version::NONE && !self.is_sound(version)
-                };
-                let may_be_lost = latest == Version::NONE || versions.0.iter().any(is_damaged);
+                let may_be_lost = latest == Version::NONE || self.is_damaged(versions);
                 if may_be_lost && self.is_wanted(map.part) {
                     lost[usize::from(page >= end)].push((map.part, page));
                 }
@@ -174,9 +222,19 @@ impl ShadowPages {
         Named { pages, epochs, lost }
     }
 
-    /// Whether these bytes are in a page that no map named.
-    pub(super) fn was_lost(&self, address: *const u8) -> bool {
-        let number = address.addr().wrapping_sub(self.base().addr()) >> PAGE_SHIFT;
-        self.recovered.get().is_some_and(|recovered| recovered.contains(&number))
+    /// Whether these bytes are in a page that may be earlier than the last one of its place.
+    pub(super) fn may_be_earlier(&self, address: *const u8) -> bool {
+        let number = self.number_of(address);
+        self.earlier.get().is_some_and(|earlier| earlier.contains(number))
+    }
+
+    /// Whether words of a value buffer may be those that a pointer has named.
+    pub(super) fn may_belong(&self, values: *const u8, pointer: *const u8) -> bool {
+        let [values, pointer] = [values, pointer].map(|address| self.number_of(address));
+        self.earlier.get().is_none_or(|earlier| earlier.may_belong(values, pointer))
+    }
+
+    fn number_of(&self, address: *const u8) -> usize {
+        address.addr().wrapping_sub(self.base().addr()) >> PAGE_SHIFT
     }
 }

@@ -18,6 +18,7 @@ mod beside;
 mod byte_lock;
 mod checked_pages;
 mod damage;
+mod earlier_pages;
 mod extents;
 mod flush;
 mod header;

@@ -202,9 +202,19 @@ impl Medium for Paged {
         self.copies.as_ref().map_or_else(MemoryUsage::default, |copies| copies.usage())
     }
 
-    fn was_lost<T>(&self, element: &T) -> bool {
+    fn is_forced(&self) -> bool {
+        self.pool().forced().is_some()
+    }
+
+    fn may_be_earlier<T>(&self, element: &T) -> bool {
         let address = core::ptr::from_ref(element).cast();
-        self.copies.as_ref().is_some_and(|copies| copies.was_lost(address))
+        self.copies.as_ref().is_some_and(|copies| copies.may_be_earlier(address))
+    }
+
+    fn may_belong<T, U>(&self, values: &T, pointer: &U) -> bool {
+        let values = core::ptr::from_ref(values).cast();
+        let pointer = core::ptr::from_ref(pointer).cast();
+        self.copies.as_ref().is_none_or(|copies| copies.may_belong(values, pointer))
     }
 
     fn is_read_only(&self) -> bool {

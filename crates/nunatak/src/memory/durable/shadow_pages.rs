@@ -30,6 +30,7 @@
 //! 4. Page 0 of the part holds zeros.
 
 use super::PAGE as EXTENT;
+use super::earlier_pages::EarlierPages;
 use super::header::Field;
 use super::page_sums::{PageSums, Placed};
 use super::page_versions::{
@@ -42,7 +43,6 @@ use crate::memory::{MemoryUsage, Part, Region};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicU64, Mutex, Ordering, fence};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 /// The number of pages kept free for changes of existing pages.
@@ -85,8 +85,8 @@ pub(super) struct ShadowPages {
     syncing: Mutex<()>,
     /// Whether fewer pages are free than should be, and no more could be had.
     is_tight: AtomicBool,
-    /// Pages of a damaged file that no map named.
-    pub(super) recovered: OnceLock<BTreeSet<usize>>,
+    /// What is known of a damaged file's earlier pages.
+    pub(super) earlier: OnceLock<EarlierPages>,
 }
 
 impl ShadowPages {
@@ -124,7 +124,7 @@ impl ShadowPages {
             state: Mutex::new(state),
             syncing: Mutex::new(()),
             is_tight: AtomicBool::new(false),
-            recovered: OnceLock::new(),
+            earlier: OnceLock::new(),
         })
     }
 
@@ -203,14 +203,7 @@ impl ShadowPages {
 
     /// Returns the version of a page that counts.
     pub(super) fn latest(&self, versions: &Versions) -> Version {
-        let latest = self.load(versions).into_iter().max().unwrap_or(Version::NONE);
-        if self.pool.forced().is_some() && !self.pool.kind().has_whole_keys() {
-            // A damaged word may have been the last version's; an earlier page may show other keys.
-            // Relaxed: the file is only read.
-            let words = versions.0.iter().map(|word| Version(word.load(Relaxed)));
-            return if words.max() > Some(latest) { Version::NONE } else { latest };
-        }
-        latest
+        self.load(versions).into_iter().max().unwrap_or(Version::NONE)
     }
 
     /// Whether the versions that count are valid in a part's map. Older versions may name pages

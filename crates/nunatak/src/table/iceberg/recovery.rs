@@ -453,8 +453,8 @@ impl<P: HashCodec, B: BlockSizes, M: InPool> Table<P, B, M> {
     pub(super) fn restore_chains(&self, found: &mut Found) {
         let state = self.state();
         let Found { items, doubled, .. } = found;
-        let accept = |half, (tag, second)| {
-            let hash = self.codec.hash_of_tag(tag, half);
+        let accept = |slot, (tag, second)| {
+            let hash = self.codec.hash_of_tag(tag, self.chains.slots().half(slot));
             let is_it = ByEntry(|other| P::WORDS_ARE_KEYS || other == second);
             if !self.codec.is_tag(tag) || self.find_tag(hash, tag, &is_it).is_some() {
                 return None;

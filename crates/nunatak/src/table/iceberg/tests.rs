@@ -120,12 +120,12 @@ fn churn(table: &Words, keys: &mut [u64], exchanges: u64) {
 #[test]
 fn levels_do_not_degrade_while_keys_come_and_go() {
     for (load, third) in [(0.85, 0.0005), (0.91, 0.8), (0.95, 3.2)] {
-        let table = filled::<Blocks>(1 << 13, load);
+        let table = filled::<Blocks>(1 << 12, load);
         let mut keys: Vec<u64> = (0..table.len() as u64).collect();
         // Until one item of three hundred is left from the beginning.
-        churn(&table, &mut keys, 3_300_000);
+        churn(&table, &mut keys, 1_650_000);
         let early = percentages(&table);
-        churn(&table, &mut keys, 3_300_000);
+        churn(&table, &mut keys, 1_650_000);
         let late = percentages(&table);
         let expected = 100.0 * (1.0 - blocking(64, load * 72.0));
         println!("{load}: {early:.3?}, then {late:.3?}; by Erlang {expected:.2}");
@@ -133,7 +133,7 @@ fn levels_do_not_degrade_while_keys_come_and_go() {
             assert!((shares[0] - expected).abs() < 0.3, "{shares:?}, not {expected}");
             assert!(shares[2] < third, "{shares:?}");
         }
-        assert_eq!((table.len(), table.stats().blocks), (keys.len(), 1 << 13));
+        assert_eq!((table.len(), table.stats().blocks), (keys.len(), 1 << 12));
     }
 }
 

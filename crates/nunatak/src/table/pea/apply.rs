@@ -438,6 +438,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
 
     #[inline(always)]
     fn put(&self, bucket: &L, slot: usize, hash: u64, pair: (u64, u64)) {
+        bucket.note_half(&self.medium, hash);
         bucket.put(&self.medium, slot, fingerprint(hash), pair);
         bucket.persist(&self.medium, slot);
     }

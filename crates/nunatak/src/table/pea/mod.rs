@@ -287,9 +287,10 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// Returns how slots of the table mark pointers.
     #[inline(always)]
     fn marking(&self) -> Marking {
-        match M::IS_DURABLE && self.duplicates.is_some() {
-            true => Marking::Tag,
-            false => Marking::Place,
+        match (M::IS_DURABLE, self.duplicates.is_some()) {
+            (true, true) => Marking::Tag,
+            (true, false) => Marking::Absent,
+            (false, _) => Marking::Place,
         }
     }
 

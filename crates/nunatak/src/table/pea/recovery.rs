@@ -18,7 +18,7 @@ use crate::memory::{Finder, Medium};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering::Relaxed, Shared};
 use crate::table::shared::Recovery;
-use crate::table::shared::bucket::{Flag, Layout};
+use crate::table::shared::bucket::{Flag, Header, Layout};
 use crate::table::shared::files::IsPair;
 use crate::table::shared::paged::{
     PagedTable, has_first_room, paged_parts, refuse_fork, take_back_at_open,
@@ -282,9 +282,10 @@ impl<P: HashCodec> Table<P, Paged> {
     /// Restores the chains. Returns the number of dropped pairs: pairs that are not valid, and, if
     /// keys are unique, pairs that are also in a segment.
     fn restore_chains(&self) -> usize {
-        self.chains.restore_or_drop(|half, (word, second)| {
+        let slots = self.chains.slots();
+        self.chains.restore_or_drop(|slot, (word, second)| {
             let tag = self.marking().tag(word);
-            let hash = self.codec.hash_of_tag(tag, half);
+            let hash = self.codec.hash_of_tag(tag, slots.half(slot));
             let is_pointer = self.marking().is_pointer(word);
             let is_sound = match &self.duplicates {
                 None => {
@@ -298,8 +299,10 @@ impl<P: HashCodec> Table<P, Paged> {
                 }
                 // A closed file may have said already that the buffer is in use.
                 Some(of) => {
-                    let pointer = Pointer(second);
-                    !is_pointer || of.values.mark(pointer) || of.values.blocks(pointer).is_some()
+                    let (pointer, place) = (Pointer(second), slots.at(slot));
+                    !is_pointer
+                        || place.is_some_and(|place| of.values.claim(pointer, place))
+                        || of.values.blocks(pointer).is_some()
                 }
             };
             if !is_sound {
@@ -453,6 +456,13 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
+    /// Whether a bucket's pairs may be of this half of the hashes. Buckets of earlier builds do not say it, and an
+    /// earlier page may be of a segment's earlier use.
+    pub(super) fn may_be_of_half(&self, bucket: &L, half: usize) -> bool {
+        let noted = bucket.header().half();
+        noted.map_or_else(|| !self.medium.may_be_earlier(bucket), |noted| noted == half)
+    }
+
     /// Builds the headers of a segment again. Returns the number of its pairs, and its strategy.
     fn restore_headers(&self, entry: Entry, prefix: u64) -> (usize, Strategy) {
         let (segment, mask, half) = (entry.segment(), self.mask(), (prefix >> 63) as usize);
@@ -461,6 +471,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let (mut pairs, mut strategy) = (0, self.config.strategies[0]);
         let mut fingerprints = vec![vec![0_u8; L::SLOTS]; per_segment + STASH];
         for (at, bucket) in self.segments.all(segment).enumerate() {
+            if self.medium.is_forced() && P::WORDS_ARE_KEYS && !self.may_be_of_half(bucket, half) {
+                continue;
+            }
             for (slot, fingerprint_of_slot) in fingerprints[at].iter_mut().enumerate() {
                 let (word, stored) = bucket.pair(slot, self.pairs_load_whole);
                 let marking = self.marking();
@@ -486,7 +499,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 };
                 if let Some(duplicates) = &self.duplicates
                     && marking.is_pointer(word)
-                    && !duplicates.values.mark(Pointer(stored))
+                    && !duplicates.values.claim(Pointer(stored), bucket)
                 {
                     continue;
                 }
@@ -505,6 +518,10 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             bucket.restore(&self.medium, &fingerprints, flags);
         };
         self.segments.all(segment).zip(headers).for_each(restore);
+        let has_pairs = |bucket: &&L| bucket.header().free_slots() < L::SLOTS as u32;
+        self.segments.all(segment).filter(has_pairs).for_each(|bucket| {
+            bucket.note_half(&self.medium, prefix);
+        });
         // The first strategy of the table that contains the needed one.
         let strategies = &self.config.strategies;
         let used = strategies.iter().copied().find(|&used| used >= strategy);

@@ -1,14 +1,15 @@
 //! Reads a damaged table: segments for hashes that no descriptor names.
 //!
 //! The lost descriptor's segment is still in the file. Its pairs tell which hashes it had, but for
-//! the highest bit. That is noted in the segment: without it, the pairs of a segment that was given
-//! back would seem to be others.
+//! the highest bit. That is noted in each bucket that has pairs, and in the segment: without it, the
+//! pairs of a segment that was given back, or of an earlier page, would seem to be others.
 
 use super::Table;
 use super::durable::HALVES;
 use super::geometry::{first_bucket, second_bucket};
 use super::recovery::Described;
 use crate::hash::HashCodec;
+use crate::memory::Medium;
 use crate::memory::durable::Paged;
 use crate::table::shared::bucket::{Header, Layout, SLOTS};
 use core::cmp::Reverse;
@@ -98,9 +99,20 @@ impl<P: HashCodec> Table<P, Paged> {
         filled
     }
 
-    /// Returns the half of the hashes that a segment says its pairs have.
+    /// Returns the half of the hashes that a segment says its pairs have: most of its buckets, or in files of
+    /// earlier builds its stash.
     fn half_of(&self, segment: usize) -> Option<usize> {
-        let header = self.segments.stash(segment)[0].header();
+        let mut buckets = [0_usize; 2];
+        let halves = self.segments.all(segment).filter_map(|bucket| bucket.header().half());
+        halves.for_each(|half| buckets[half] += 1);
+        if buckets != [0, 0] {
+            return Some(usize::from(buckets[1] > buckets[0]));
+        }
+        let stash = self.segments.stash(segment)[0];
+        if self.medium.may_be_earlier(stash) {
+            return None;
+        }
+        let header = stash.header();
         match HALVES.map(|half| header.has(half)) {
             [true, false] => Some(0),
             [false, true] => Some(1),
@@ -115,6 +127,9 @@ impl<P: HashCodec> Table<P, Paged> {
         let mut hashes = Vec::new();
         let Some(half) = self.half_of(segment) else { return hashes };
         for (at, bucket) in self.segments.all(segment).enumerate() {
+            if P::WORDS_ARE_KEYS && !self.may_be_of_half(bucket, half) {
+                continue;
+            }
             for slot in 0..SLOTS {
                 let (word, _) = bucket.pair(slot, self.pairs_load_whole);
                 let tag = self.marking().tag(word);

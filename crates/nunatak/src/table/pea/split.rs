@@ -335,7 +335,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             for item in bucket.items(self.marking()) {
                 let hash = hashes.hash(&self.codec, item.tag, half);
                 let number = children[child_of(hash)].fresh.number as usize;
-                let added = self.segments.any(number, at).add(&self.medium, self.marking(), item);
+                let bucket = self.segments.any(number, at);
+                bucket.note_half(&self.medium, hash);
+                let added = bucket.add(&self.medium, self.marking(), item);
                 debug_assert!(added.is_some());
             }
         }
@@ -357,6 +359,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let first = self.segments.bucket(segment, first_bucket(hash, mask));
         let second = self.segments.bucket(segment, second_bucket(hash, mask));
         let mut put = |bucket: &L| {
+            bucket.note_half(&self.medium, hash);
             let add = || bucket.add(&self.medium, self.marking(), item).is_some();
             // Only buckets with entries of 16 bytes hold pointers to the values of a key.
             let wide = (bucket as &dyn Any).downcast_ref::<Bucket>();

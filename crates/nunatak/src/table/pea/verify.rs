@@ -91,6 +91,8 @@ impl<P: HashCodec> Table<P, Paged> {
                 pairs += self.verify_item(hash, item, is_pair, buffers)?;
                 Ok(())
             };
+            let is_of_half = bucket.header().half().is_none_or(|noted| noted == half);
+            ensure(is_of_half, "a bucket is said to have other keys")?;
             for slot in 0..SLOTS {
                 let located = |error| self.medium.pool().locate(bucket.slot(slot), error);
                 verify(slot).map_err(located)?;

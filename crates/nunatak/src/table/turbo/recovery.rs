@@ -139,8 +139,8 @@ impl<P: HashCodec> Table<P, Paged> {
     /// Restores the chains. Returns the number of dropped pairs: pairs that are not valid, and
     /// pairs that are also in a shard.
     fn restore_chains(&self) -> usize {
-        self.chains.restore_or_drop(|half, (tag, second)| {
-            let hash = self.codec.hash_of_tag(tag, half);
+        self.chains.restore_or_drop(|slot, (tag, second)| {
+            let hash = self.codec.hash_of_tag(tag, self.chains.slots().half(slot));
             // Compares the value too: another key may have the same tag.
             let is_it = ByEntry(|other| other == second);
             let is_there = || self.find_tag::<true, _>(hash, tag, &is_it).is_some();
@@ -262,7 +262,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// marks; and in persistent memory a mark need not be durable.
     fn must_be_marked(&self, bucket: &L) -> bool {
         let left = self.shards.left.get().filter(|_| !self.medium.has_fences());
-        left.is_some_and(|left| left.has_marks || self.medium.was_lost(bucket))
+        left.is_some_and(|left| left.has_marks || self.medium.may_be_earlier(bucket))
     }
 
     /// Builds the headers of a shard's extent again, and returns its counts. `hash` is any hash of

@@ -101,8 +101,9 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
             let Some(slot) = header.matching(fingerprint(ahead.hash)).next() else { continue };
             let slot_of_key = bucket.slot(slot);
             // Relaxed: only an address to prefetch.
-            let is_marked = || self.marking().is_pointer(slot_of_key.load_first(Ordering::Relaxed));
-            if slot >= header.pointers() && !(M::IS_DURABLE && is_marked()) {
+            let marking = self.marking();
+            let is_marked = || marking.is_pointer(slot_of_key.load_first(Ordering::Relaxed));
+            if slot >= header.pointers(marking) && !(M::IS_DURABLE && is_marked()) {
                 continue;
             }
             let pointer = Pointer(slot_of_key.load_second(Ordering::Relaxed));

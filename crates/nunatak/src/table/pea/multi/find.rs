@@ -303,7 +303,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
             if marking.tag(first) != tag {
                 continue;
             }
-            if slot >= header.pointers() && !marking.is_pointer(first) {
+            if slot >= header.pointers(marking) && !marking.is_pointer(first) {
                 visitor.value(second);
             } else {
                 visitor.buffer(self.values(), Pointer(second), || {

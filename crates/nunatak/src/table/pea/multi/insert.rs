@@ -120,7 +120,8 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
     fn pointer_in(&self, held: &LockedBuckets<'_, M>, at: At) -> Option<(usize, Pointer)> {
         let bucket = held.bucket(at);
         let header = bucket.header();
-        let (marking, pointers) = (self.marking(), header.pointers());
+        let marking = self.marking();
+        let pointers = header.pointers(marking);
         header.matching(fingerprint(held.hash)).find_map(|slot| {
             if marking == Marking::Place && slot >= pointers {
                 return None;
@@ -178,6 +179,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
             },
         };
         let pair = (marking.word(tag, is_pointer), second);
+        bucket.note_half(&self.medium, held.hash);
         bucket.put(&self.medium, slot, fingerprint(held.hash), pair);
         bucket.persist(&self.medium, slot);
         true

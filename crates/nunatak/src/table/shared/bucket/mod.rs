@@ -49,6 +49,11 @@ const ALL_FLAGS: u64 = 7 << FLAGS_SHIFT;
 /// it is lost.
 pub(in crate::table) const UPPER_HALF: Flag = Flag::Stashed;
 
+/// The bits where a durable bucket of Pea Hash notes which half of the hashes its pairs have. Other buckets that may
+/// have pointers count them there.
+const MARKS_SHIFT: u32 = FLAGS_SHIFT + 3;
+const MARKS: [u64; 2] = [1 << MARKS_SHIFT, 2 << MARKS_SHIFT];
+
 /// The bit that every tag of a durable table of duplicate keys has.
 const HIGHEST: u64 = 1 << 63;
 
@@ -60,6 +65,8 @@ pub enum Marking {
     /// By its first word: the tag without its highest bit. If that would be zero, the tag stays as
     /// it is, and slots of that tag hold only pointers.
     Tag,
+    /// No slot does: keys have one value.
+    Absent,
 }
 
 impl Marking {
@@ -113,6 +120,11 @@ pub trait Header: Copy {
     fn has_no_flag(self) -> bool;
 
     fn free_slots(self) -> u32;
+
+    /// Returns the half of the hashes that the bucket of a durable table says its pairs have.
+    fn half(self) -> Option<usize> {
+        None
+    }
 }
 
 /// A bucket for entries of one size.
@@ -153,6 +165,10 @@ pub trait Layout: Element + Debug + Send + Sync + Sized + 'static {
     /// Sets a flag, before the store that it announces. The caller holds the lock.
     fn set<M: Medium>(&self, medium: &M, flag: Flag);
 
+    /// Notes which half of the hashes the bucket's pairs have, in a durable medium and before the first pair is put
+    /// into it. The caller holds the lock.
+    fn note_half<M: Medium>(&self, _medium: &M, _hash: u64) {}
+
     /// Puts a pair into a free slot. The caller holds the lock.
     fn put<M: Medium>(&self, medium: &M, slot: usize, fingerprint: u8, pair: (u64, u64));
 
@@ -185,7 +201,7 @@ pub trait Layout: Element + Debug + Send + Sync + Sized + 'static {
     fn add_flags<M: Medium>(&self, medium: &M, flags: u64);
 
     /// Stores the header, of these fingerprints and flags, of a bucket that no other thread can
-    /// reach.
+    /// reach. Marks of halves are gone.
     #[cfg(durable)]
     fn restore<M: Medium>(&self, _medium: &M, _fingerprints: &[u8], _flags: u64) {
         unreachable!("nothing in RAM is found after a crash")

@@ -3,9 +3,12 @@
 //! ```text
 //! byte 0     14 fingerprints, one for each slot but the last
 //!     14     the last slot's
-//!     15     flags: second, stashed, chained; how many slots are pointers (4 bits); lock
+//!     15     flags: second, stashed, chained; 4 bits, see below; lock
 //!     16     15 slots of 16 bytes: tag, value
 //! ```
+//!
+//! The 4 bits say in a table in RAM how many slots are pointers. In a durable table of Pea Hash the lowest one says that
+//! the hashes of the pairs have the highest bit 0, the next one that it is 1: slots do not store that bit.
 //!
 //! The paper has 14 fingerprints and a bitmap of 16 bits (3.3). Here a slot is free if its tag is
 //! zero. So no bitmap is needed, and the last slot has a fingerprint, too.
@@ -25,7 +28,9 @@
 //! Loads by the holder of the lock are relaxed, and so are stores to a bucket that no other thread
 //! can reach: the publication or the unlocking releases them.
 
-use super::{ALL_FLAGS, FLAGS_SHIFT, Flag, Header, Item, LOCK, Layout, Marking, put_pair, store};
+use super::{
+    ALL_FLAGS, FLAGS_SHIFT, Flag, Header, Item, LOCK, Layout, MARKS, Marking, put_pair, store,
+};
 use crate::memory::{Heap, Medium, Zeroed};
 use crate::seeded::{Bug, seeded};
 use crate::simd::BitIter;
@@ -82,10 +87,13 @@ impl BucketHeader {
         (0..SLOTS).fold(0, |bits, slot| bits | u32::from(byte(slot) == fingerprint) << slot)
     }
 
-    /// Returns how many of the first slots hold pointers.
+    /// Returns how many of the first slots hold pointers that their place marks.
     #[inline(always)]
-    pub(in crate::table) fn pointers(self) -> usize {
-        ((self.0[1] & POINTERS) >> POINTERS_SHIFT) as usize
+    pub(in crate::table) fn pointers(self, marking: Marking) -> usize {
+        match marking {
+            Marking::Place => ((self.0[1] & POINTERS) >> POINTERS_SHIFT) as usize,
+            Marking::Tag | Marking::Absent => 0,
+        }
     }
 
     fn fingerprint(self, slot: usize) -> u8 {
@@ -111,6 +119,14 @@ impl Header for BucketHeader {
 
     fn free_slots(self) -> u32 {
         self.bytes_that_are(0).count_ones()
+    }
+
+    fn half(self) -> Option<usize> {
+        match MARKS.map(|mark| self.0[1] & mark != 0) {
+            [true, false] => Some(0),
+            [false, true] => Some(1),
+            _ => None,
+        }
     }
 }
 
@@ -165,6 +181,15 @@ impl Layout for Bucket {
     fn set<M: Medium>(&self, medium: &M, flag: Flag) {
         let word = self.words[1].load(Ordering::Relaxed);
         store(medium, &self.words[1], word | flag as u64);
+    }
+
+    #[inline(always)]
+    fn note_half<M: Medium>(&self, medium: &M, hash: u64) {
+        let word = self.words[1].load(Ordering::Relaxed);
+        let mark = MARKS[(hash >> 63) as usize];
+        if M::IS_DURABLE && word & mark == 0 {
+            store(medium, &self.words[1], word | mark);
+        }
     }
 
     #[inline(always)]
@@ -223,11 +248,11 @@ impl Layout for Bucket {
         let header = self.header();
         let free = header.matching(0).next()?;
         let pair = (marking.word(item.tag, item.is_pointer), item.value_word);
-        if !item.is_pointer || marking == Marking::Tag {
+        if !item.is_pointer || marking != Marking::Place {
             self.put(medium, free, item.fingerprint, pair);
             return Some(free);
         }
-        let place = header.pointers();
+        let place = header.pointers(marking);
         if free != place {
             let value = self.item(marking, place);
             self.put(medium, free, value.fingerprint, (value.tag, value.value_word));
@@ -328,14 +353,14 @@ impl Bucket {
             fingerprint: header.fingerprint(slot),
             tag: marking.tag(word),
             value_word: self.slots[slot].load_second(Ordering::Relaxed),
-            is_pointer: slot < header.pointers() || marking.is_pointer(word),
+            is_pointer: slot < header.pointers(marking) || marking.is_pointer(word),
         }
     }
 
     /// Removes a pointer that its slot number marks. The caller holds the lock, whose version makes
     /// readers try again.
     pub(in crate::table) fn clear_pointer<M: Medium>(&self, medium: &M, slot: usize) {
-        let last = self.header().pointers() - 1;
+        let last = self.header().pointers(Marking::Place) - 1;
         if slot != last {
             let other = self.item(Marking::Place, last);
             self.put(medium, slot, other.fingerprint, (other.tag, other.value_word));
@@ -421,9 +446,15 @@ mod tests {
         found.sort_unstable();
         let expected = (20..25).map(|n| (n as u8 + 1, n + 100, n, n < 21));
         assert_eq!(found, expected.collect::<Vec<_>>());
-        assert_eq!((bucket.header().pointers(), bucket.header().free_slots()), (1, 10));
+        assert_eq!(
+            (bucket.header().pointers(Marking::Place), bucket.header().free_slots()),
+            (1, 10)
+        );
         bucket.clear_pointer(&Heap, 0);
-        assert_eq!((bucket.header().pointers(), bucket.items(Marking::Place).count()), (0, 4));
+        assert_eq!(
+            (bucket.header().pointers(Marking::Place), bucket.items(Marking::Place).count()),
+            (0, 4)
+        );
         bucket.unlock();
     }
 }

@@ -79,7 +79,7 @@ impl<M: Medium> Chains<M> {
         Ok(())
     }
 
-    /// Files the items that the slots hold already. `accept` gets the half and the words of each
+    /// Files the items that the slots hold already. `accept` gets the slot and the words of each
     /// item, and returns the hash and the pair to file. `refuse` gets the slots that `accept` has
     /// refused.
     #[cfg(durable)]
@@ -94,7 +94,7 @@ impl<M: Medium> Chains<M> {
                 self.slots.add_free(slot);
                 continue;
             }
-            match accept(slot % 2, words) {
+            match accept(slot, words) {
                 Some((hash, pair)) => self.insert(Item { hash, pair, slot: slot as u32 }),
                 None => refuse(slot),
             }

@@ -80,6 +80,12 @@ impl<M: Medium> Slots<M> {
         })
     }
 
+    /// Returns the half of the hashes that the item of a slot has.
+    #[cfg(durable)]
+    pub(in crate::table) fn half(&self, slot: usize) -> usize {
+        slot % 2
+    }
+
     /// Returns a slot of a durable table.
     pub(in crate::table) fn at(&self, slot: usize) -> Option<&AtomicPair> {
         self.slots.as_ref().map(|slots| slots.at(slot))

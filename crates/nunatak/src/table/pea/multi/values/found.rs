@@ -3,7 +3,7 @@
 //! A closed table says it. After a crash they are the buffers that pointers name, which is known
 //! after all segments of buckets were restored.
 
-use super::{Old, Pointer, Segment, State, Values, WORDS};
+use super::{Old, PAGE_WORDS, Pointer, Segment, State, Values, WORDS};
 use crate::error::Error;
 use crate::memory::Medium;
 use std::collections::BTreeSet;
@@ -35,13 +35,14 @@ impl<M: Medium> Values<M> {
         *self.old.lock() = segments;
     }
 
-    /// Marks the buffers of a pointer as used. Returns false if the pointer is not valid.
-    pub(in crate::table::pea) fn mark(&self, pointer: Pointer) -> bool {
+    /// Marks the buffers of a pointer as used. Returns false if the pointer is not valid, or if the
+    /// buffers of a damaged file are not those that it has named. `place` is where it is.
+    pub(in crate::table::pea) fn claim<T>(&self, pointer: Pointer, place: &T) -> bool {
         let mut old = self.old.lock();
         let mut marked = Vec::new();
         let mut next = Some(pointer);
         while let Some(buffer) = next {
-            if !self.mark_buffer(&mut old, buffer) {
+            if !self.may_belong(buffer, place) || !self.mark_buffer(&mut old, buffer) {
                 drop(old);
                 for buffer in marked {
                     let (number, block) = self.split(buffer);
@@ -53,6 +54,14 @@ impl<M: Medium> Values<M> {
             next = self.before(buffer);
         }
         true
+    }
+
+    fn may_belong<T>(&self, buffer: Pointer, place: &T) -> bool {
+        let first = buffer.block() * WORDS;
+        let mut pages = (first..first + (WORDS << buffer.kind())).step_by(PAGE_WORDS);
+        !self.medium.is_forced()
+            || self.is_mapped(buffer)
+                && pages.all(|word| self.medium.may_belong(self.word(word), place))
     }
 
     fn mark_buffer(&self, old: &mut [Old], buffer: Pointer) -> bool {

@@ -1,12 +1,9 @@
 //! Files of durable maps of Pea Hash: their contents, and what operations write.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod temporary;
-
+use crate::temporary::Temporary;
 use nunatak::durable::{Options, PeaMap, Persistency, Simulation};
 use nunatak::{Error, FileError};
 use std::fs;
-use temporary::Temporary;
 
 type Map = PeaMap<u64, u64>;
 

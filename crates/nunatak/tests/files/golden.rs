@@ -1,10 +1,7 @@
 //! Files that an earlier build has written can be read and changed. With `NUNATAK_WRITE=1` writes
 //! the files of the present version of the format, if there are none.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod kinds;
-
-use kinds::{Kind, Test, for_each_kind};
+use crate::kinds::{Kind, Test, for_each_kind};
 use nunatak::durable::{Encoding, FileMap, IcebergMap, KeyEncoding, MapInFile, Options, TypedMap};
 use nunatak::{Error, FileError, Schema};
 use std::fs;
@@ -113,7 +110,7 @@ fn typed_file_is_read<K, V>(
 }
 
 fn schema(name: &str) -> Options {
-    kinds::small().schema(name, 7)
+    crate::kinds::small().schema(name, 7)
 }
 
 #[test]

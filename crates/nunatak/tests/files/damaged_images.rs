@@ -1,11 +1,9 @@
 //! Damage to what a crash has left: opening returns an error and changes not one byte, or the map is
 //! whole or `verify` says what is wrong. Slots have no checksums, so a changed number may be seen by
 //! nobody (docs/operating.md): such images are counted.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod kinds;
-
-use kinds::{Kind, Test, for_each_kind, small};
+use crate::effort::effort;
+use crate::kinds::{Kind, Test, for_each_kind, small};
 use nunatak::FileError;
 use nunatak::durable::{FileMap, MapInFile, Options, Persistency, Simulation};
 use std::fs;
@@ -16,8 +14,7 @@ const PAGE: usize = 4096;
 
 /// Damaged images of each kind of map and of damage. The variable of the harness multiplies it.
 fn rounds() -> u64 {
-    let effort = std::env::var("NUNATAK_EFFORT").ok().and_then(|effort| effort.parse().ok());
-    12 * effort.unwrap_or(1)
+    (12.0 * effort()).ceil() as u64
 }
 
 /// SplitMix64.

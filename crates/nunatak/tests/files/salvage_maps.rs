@@ -1,13 +1,10 @@
 //! What is read from a file whose page maps are damaged: they say where in the file the pages of a
 //! table are. Lost are words, sectors, pages, and whole maps.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod kinds;
-
-use kinds::{Kind, Test, for_each_kind, small};
+use crate::kinds::{Kind, Test, for_each_kind, small};
 use nunatak::durable::{
-    BlobDesign, BlobsInFile, FileMap, InFile, InPages, MapInFile, Options, PeaMap, Salvaged,
-    TurboMap,
+    BlobDesign, BlobsInFile, FileMap, InFile, InPages, MapInFile, Options, PeaMap, PeaMultiMap,
+    Salvaged, TurboMap,
 };
 use nunatak::{Error, Iceberg, Pea, Turbo};
 use std::collections::HashMap;
@@ -80,11 +77,6 @@ impl File {
     }
 }
 
-/// Whether pages are found of which no map says any more where they are.
-fn finds_pages(kind: &str) -> bool {
-    !["pea", "pea-multi"].contains(&kind)
-}
-
 struct Places;
 
 impl Test for Places {
@@ -111,12 +103,7 @@ impl Test for Places {
                     let left = (0..KEYS).filter(|&key| (kind.has)(&map, key)).count();
                     assert_eq!(left, salvaged.sure + salvaged.doubtful, "{what}");
                     let left = left as u64;
-                    let is_right = match finds_pages(kind.name) {
-                        true => left == KEYS,
-                        // Descriptors of segments are found again from their pairs.
-                        false => part != SEGMENTS_MAP || left > KEYS * 9 / 10,
-                    };
-                    assert!(is_right, "{left} left: {what}");
+                    assert_eq!(left, KEYS, "{what}");
                     let is_noticed = !salvaged.damages.is_empty();
                     assert!(is_noticed || salvaged.sure as u64 == KEYS, "{what}");
                     (least, sum, tried) = (least.min(left), sum + left, tried + 1);
@@ -164,17 +151,18 @@ fn a_file_without_descriptors_of_shards_is_read() {
 }
 
 /// Loses the place of each page of buckets, and its last version, after each of many syncs. Where an
-/// earlier version is found, it may be of another shard, and of the other half of the hashes.
-#[test]
-fn pages_of_other_shards_show_no_other_keys() {
-    const KEYS: u64 = 1200;
+/// earlier version is found, it may be of another shard or segment, and of the other half of the hashes.
+fn earlier_pages_show_no_other_keys<T: MapInFile<Entry = (u64, u64)>>(
+    keys: u64,
+    create: impl FnOnce(&PathBuf) -> FileMap<T>,
+    insert: impl Fn(&FileMap<T>, u64),
+) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("map");
-    let options = Options::new().shards(2);
-    let map = TurboMap::<u64, u64>::create_with(&path, &options).unwrap();
+    let map = create(&path);
     let mut earlier = 0;
-    for key in 0..KEYS {
-        map.insert(key, !key).unwrap();
+    for key in 0..keys {
+        insert(&map, key);
         if key % 60 != 59 || key < 200 {
             continue;
         }
@@ -191,14 +179,32 @@ fn pages_of_other_shards_show_no_other_keys() {
             let (copy, new) = (path.with_extension("copy"), path.with_extension("new"));
             fs::write(&copy, damaged).unwrap();
             let _ = fs::remove_file(&new);
-            let salvaged = TurboMap::<u64, u64>::salvage(&copy, &new).unwrap();
-            let new = TurboMap::<u64, u64>::open(&new).unwrap();
-            let is_right = |(key, value): (u64, u64)| key < KEYS && value == !key;
+            let salvaged = FileMap::<T>::salvage(&copy, &new).unwrap();
+            let new = FileMap::<T>::open(&new).unwrap();
+            let is_right = |(key, value): (u64, u64)| key < keys && value == !key;
             assert!(new.iter().all(is_right), "{key}, {entry:?}: {salvaged:?}");
             earlier += salvaged.doubtful;
         }
     }
-    println!("{earlier} entries of earlier pages");
+    assert!(earlier > 100, "{earlier} entries of earlier pages");
+}
+
+#[test]
+fn pages_of_other_shards_show_no_other_keys() {
+    earlier_pages_show_no_other_keys(
+        1200,
+        |path| TurboMap::<u64, u64>::create_with(path, &Options::new().shards(2)).unwrap(),
+        |map, key| map.insert(key, !key).map(drop).unwrap(),
+    );
+}
+
+#[test]
+fn pages_of_other_segments_show_no_other_keys() {
+    earlier_pages_show_no_other_keys(
+        1200,
+        |path| PeaMap::<u64, u64>::create_with(path, &small()).unwrap(),
+        |map, key| map.insert(key, !key).map(drop).unwrap(),
+    );
 }
 
 /// Draws numbers, others in each run.
@@ -215,16 +221,16 @@ impl Draw {
 type Step = (u64, Option<u64>);
 
 /// Changes after which pages have earlier versions, parts of the file were used for other things, and
-/// some keys are gone.
-fn history(draw: &mut Draw) -> Vec<Vec<Step>> {
+/// some keys are gone. So many keys that follow each other become one.
+fn history(draw: &mut Draw, together: u64) -> Vec<Vec<Step>> {
     const KEYS: u64 = 1500;
     let mut value = 0;
     let rounds = (0..6).map(|round| {
         let changes = (0..KEYS).filter_map(|key| {
             value += 1;
             match draw.below(if round == 0 { 1 } else { 4 }) {
-                0 => Some((key + 700 * (round % 3), Some(value))),
-                1 if round % 2 == 1 => Some((key, None)),
+                0 => Some(((key + 700 * (round % 3)) / together, Some(value))),
+                1 if round % 2 == 1 && key % together == 0 => Some((key / together, None)),
                 _ => None,
             }
         });
@@ -236,17 +242,17 @@ fn history(draw: &mut Draw) -> Vec<Vec<Step>> {
 /// Loses a piece of a map and other pieces of the file, in a file with a history. Only what was stored
 /// once is found.
 ///
-/// A zero in place of a word of a map is no damage that can be seen: an earlier version counts. In a
-/// map of Pea Hash it may show keys that were never stored, so that is left out there.
+/// A zero in place of a word of a map is no damage that can be seen: an earlier version counts. If that is of
+/// pointers, they may name buffers that have become other keys', so such a loss has more bytes there.
 fn nothing_is_invented<T>(
-    least: usize,
+    (together, least): (u64, usize),
     create: impl Fn(PathBuf, &[Vec<Step>]) -> FileMap<T>,
     entry: impl Fn(T::Entry) -> (u64, u64),
 ) where
     T: MapInFile,
 {
     let mut draw = Draw(RandomState::new(), 0);
-    let history = history(&mut draw);
+    let history = history(&mut draw, together);
     let mut stored: HashMap<u64, Vec<u64>> = HashMap::new();
     for &(key, value) in history.iter().flatten() {
         stored.entry(key).or_default().extend(value);
@@ -266,13 +272,17 @@ fn nothing_is_invented<T>(
         let mut lost = vec![of_map[draw.below(of_map.len())].clone()];
         lost.extend((0..trial % 4).map(|_| of_pages[draw.below(of_pages.len())].clone()));
         let (map, salvaged) = file.salvage::<T>(&lost, fill);
-        for (key, value) in map.iter().map(&entry) {
-            let is_known = stored.get(&key).is_some_and(|values| values.contains(&value));
-            assert!(
-                is_known,
-                "key {key}, value {value}: {lost:?}, filled with {fill}: {salvaged:?}"
-            );
-        }
+        let is_known = |(key, value): &(u64, u64)| {
+            stored.get(key).is_some_and(|values| values.contains(value))
+        };
+        let unknown: Vec<_> = map.iter().map(&entry).filter(|entry| !is_known(entry)).collect();
+        // What else is in a page that is not as its checksum says is counted as doubtful.
+        let has_wrong_page = salvaged.damages.iter().any(|it| it.to_string().contains("checksum"));
+        let allowed = if has_wrong_page { salvaged.doubtful } else { 0 };
+        assert!(
+            unknown.len() <= allowed,
+            "{unknown:?}: {lost:?}, filled with {fill}: {salvaged:?}"
+        );
         recovered += salvaged.damages.iter().filter(|it| it.to_string().contains("place")).count();
         (sum, whole) = (sum + map.len(), whole + 1);
     }
@@ -304,7 +314,7 @@ fn nothing_is_invented_in_maps_of_turbo() {
             replay(history, change, || map.sync());
             map
         };
-        nothing_is_invented(8, create, |entry| entry);
+        nothing_is_invented((1, 8), create, |entry| entry);
     }
 }
 
@@ -319,7 +329,23 @@ fn nothing_is_invented_in_maps_of_pea() {
         replay(history, change, || map.sync());
         map
     };
-    nothing_is_invented(32, create, |entry| entry);
+    nothing_is_invented((1, 8), create, |entry| entry);
+}
+
+/// Keys have about 16 values, which are in value buffers.
+#[test]
+fn nothing_is_invented_in_maps_of_many_values() {
+    let create = |path, history: &[Vec<Step>]| {
+        let map = PeaMultiMap::<u64, u64>::create_with(path, &small()).unwrap();
+        let change = |key, value| match value {
+            Some(value) => map.insert(key, value),
+            None => map.remove_all(&key).map(drop),
+        };
+        replay(history, change, || map.sync());
+        assert!(map.stats().buffered > 0);
+        map
+    };
+    nothing_is_invented((16, 32), create, |entry| entry);
 }
 
 /// Byte strings of a number each.
@@ -334,7 +360,7 @@ fn nothing_is_invented_in_blobs<D: BlobDesign>() {
         map
     };
     let number = |bytes: Vec<u8>| u64::from_le_bytes(bytes.try_into().unwrap());
-    nothing_is_invented(8, create, |(key, value)| (number(key), number(value)));
+    nothing_is_invented((1, 8), create, |(key, value)| (number(key), number(value)));
 }
 
 #[test]

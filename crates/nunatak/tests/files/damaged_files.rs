@@ -1,10 +1,7 @@
 //! Damaged files of every kind: one that can't be opened is left as it was, byte for byte; one
 //! that can is whole, or `verify` says that it is not.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod kinds;
-
-use kinds::{Kind, Test, for_each_kind};
+use crate::kinds::{Kind, Test, for_each_kind};
 use nunatak::durable::{FileMap, MapInFile, Options};
 use nunatak::{Error, FileError};
 use std::fs;

@@ -1,5 +1,4 @@
 //! Atomic batches of maps in files: other threads, snapshots, errors, and files opened again.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
 use nunatak::durable::{
     AtomicBatches, BlobDesign, BlobsInFile, Durability, FileMap, InFile, InPages, Map, Options,

@@ -1,9 +1,6 @@
 //! Backups of maps that are changed meanwhile.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod kinds;
-
-use kinds::{Kind, Test, for_each_kind};
+use crate::kinds::{Kind, Test, for_each_kind};
 use nunatak::durable::MapInFile;
 use nunatak::{Error, FileError};
 use std::sync::atomic::{AtomicBool, Ordering};

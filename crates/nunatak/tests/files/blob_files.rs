@@ -1,16 +1,13 @@
 //! Files of durable maps of byte strings: their contents, damage, refusals of the system, and what
 //! operations write.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod temporary;
-
+use crate::temporary::{Temporary, error};
 use nunatak::durable::{
     BlobDesign, BlobsInFile, Counts, Durability, FileKind, FileMap, InFile, InPages, Options,
     Persistency, Simulation, TurboBlobMap, TurboMap,
 };
 use nunatak::{Error, FileError, Iceberg, Pea, Turbo};
 use std::fs;
-use temporary::{Temporary, error};
 
 type Of<D> = FileMap<BlobsInFile<D>>;
 

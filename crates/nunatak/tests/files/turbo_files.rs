@@ -1,12 +1,9 @@
 //! Files of durable maps of TurboHash: their contents, and what operations write.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod temporary;
-
+use crate::temporary::Temporary;
 use nunatak::durable::{Counts, FileKind, Options, Persistency, Simulation, TurboMap};
 use nunatak::{Error, FileError};
 use std::fs;
-use temporary::Temporary;
 
 type Map = TurboMap<u64, u64>;
 

@@ -1,11 +1,8 @@
 //! Devices that fail: an error at each write of a file, one at a time. The handle is poisoned, and the
 //! file opens as one of the syncs that were acknowledged or were under way has left it, also in the
 //! process that saw the error and still has in its page cache what the disk has not got.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod kinds;
-
-use kinds::{Kind, Test, for_each_kind, small};
+use crate::kinds::{Kind, Test, for_each_kind, small};
 use nunatak::durable::{FileMap, MapInFile, Options, Persistency, Simulation};
 use nunatak::{Error, FileError};
 use std::collections::BTreeSet;

@@ -1,5 +1,4 @@
 //! Files of durable maps: their contents, damage, and refusals of the system.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
 use nunatak::durable::{Durability, IcebergMap, InFile, Options, Persistency, Simulation};
 use nunatak::{Blocks, Error, FileError, Iceberg, Op, Outcome, Request, Stop, durable};

@@ -1,10 +1,7 @@
 //! Typed maps in files: schemas, what can't be decoded, crashes, threads, futures.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod encodings;
-mod temporary;
-
-use encodings::Loose;
+use crate::encodings::Loose;
+use crate::temporary::{Temporary, error};
 use nunatak::durable::{
     Durability, Encoding, FileKind, KeyEncoding, Options, Persistency, Simulation, TurboBlobMap,
     TypedMap,
@@ -13,7 +10,6 @@ use nunatak::{Compute, Error, FileError, Schema};
 use std::fs;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use temporary::{Temporary, error};
 
 fn small() -> Options {
     Options::new().shards(2)

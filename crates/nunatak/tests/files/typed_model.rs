@@ -1,14 +1,11 @@
 //! Typed maps in files, compared with `std::collections::HashMap`.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod temporary;
-
+use crate::temporary::Temporary;
 use nunatak::Compute;
 use nunatak::durable::{Encoding, KeyEncoding, Options, TypedMap};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::hash::Hash;
-use temporary::Temporary;
 
 fn small() -> Options {
     Options::new().shards(2)

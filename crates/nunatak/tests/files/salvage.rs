@@ -1,10 +1,7 @@
 //! What is read from a damaged file, by `Options::forced` and by `salvage`: all that is not damaged,
 //! and nothing that was never stored.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod kinds;
-
-use kinds::{Kind, Test, for_each_kind, small};
+use crate::kinds::{Kind, Test, for_each_kind, small};
 use nunatak::durable::{FileMap, Forced, MapInFile, Options, PeaMap, TurboMap};
 use nunatak::{Error, FileError};
 use std::fs;

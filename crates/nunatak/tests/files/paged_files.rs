@@ -1,16 +1,13 @@
 //! Files of durable maps that rest on the order of their stores, Pea Hash and TurboHash: damage,
 //! refusals of the system, and their consequences.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod temporary;
-
+use crate::temporary::{Temporary, error};
 use nunatak::durable::{
     Durability, DurableDesign, IcebergMap, InFile, Map, Options, Persistency, Simulation,
 };
 use nunatak::{Error, FileError, Pea, Turbo};
 use std::fs;
 use std::time::{Duration, Instant};
-use temporary::{Temporary, error};
 
 type Words<D> = Map<u64, u64, D>;
 

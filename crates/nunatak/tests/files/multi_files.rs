@@ -1,15 +1,12 @@
 //! Files of durable maps of keys with many values: their contents, damage, refusals of the system,
 //! and what operations write.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod temporary;
-
+use crate::temporary::{Temporary, error};
 use nunatak::durable::{
     Counts, Durability, FileKind, Options, PeaMap, PeaMultiMap, Persistency, Simulation,
 };
 use nunatak::{Error, FileError};
 use std::fs;
-use temporary::{Temporary, error};
 
 type Map = PeaMultiMap<u64, u64>;
 

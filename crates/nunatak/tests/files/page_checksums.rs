@@ -1,10 +1,7 @@
 //! Checksums of the pages of files: which damage they notice, and when. A page has one from the end
 //! of the sync on that makes its last change durable.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod kinds;
-
-use kinds::{Kind, Test, for_each_kind, small};
+use crate::kinds::{Kind, Test, for_each_kind, small};
 use nunatak::durable::{FileMap, MapInFile, Options, PeaMap, TurboMap};
 use nunatak::{Error, FileError};
 use std::fs;

@@ -1,10 +1,7 @@
 //! A disk that is full for a moment, at each moment at which a file wants to grow: what a map says
 //! of a change is so, and nothing else has changed.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod kinds;
-
-use kinds::{Kind, Test, for_each_kind, small};
+use crate::kinds::{Kind, Test, for_each_kind, small};
 use nunatak::durable::{FileMap, MapInFile, Options, Persistency, Simulation};
 use nunatak::{Error, FileError};
 use std::collections::BTreeSet;

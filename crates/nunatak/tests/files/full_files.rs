@@ -1,10 +1,7 @@
 //! Full disks: a change that finds no room changes nothing; keys can be removed, their room is used
 //! again, and a file can be closed, opened and made smaller.
-#![cfg(all(target_os = "linux", not(modelled)))]
 
-mod kinds;
-
-use kinds::{Kind, Test, for_each_kind, small};
+use crate::kinds::{Kind, Test, for_each_kind, small};
 use nunatak::durable::{FileMap, MapInFile, Options, Persistency, Simulation};
 use nunatak::{Error, FileError};
 
