@@ -7,6 +7,7 @@
 //! Scott, DISC '16).
 
 use crate::crashable::Crashable;
+use crate::effort::scaled;
 use crate::history::{Answer, Call, Clock, Operation, Sequential};
 use crate::linearizability::{Verdict, check};
 use crate::multi::{MultiAnswer, MultiCall};
@@ -127,11 +128,12 @@ impl Crashed for PeaMultiMap<u64, u64> {
     }
 }
 
-/// Cuts so many histories at so many moments each.
+/// Cuts so many histories at so many moments each, both scaled by the [effort](crate::effort).
 ///
 /// # Panics
 /// If a recovered map contradicts acknowledged operations.
 pub fn crashed_histories<M: Crashed>(histories: u64, moments: u64, latency: Duration) {
+    let [histories, moments] = [histories, moments].map(|count| scaled(count as usize) as u64);
     for round in 0..histories {
         let simulation = Simulation::new(Persistency::Lines);
         let map = M::create(&simulation, &Options::new().segment_buckets(2));

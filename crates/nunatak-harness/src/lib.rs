@@ -44,7 +44,7 @@ pub mod infallible;
 pub mod linearizability;
 pub mod model;
 pub mod multi;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "instruments"))]
 pub mod powercuts;
 mod random;
 pub mod record;

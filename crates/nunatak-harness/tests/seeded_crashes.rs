@@ -98,7 +98,7 @@ fn first_for(journal: u64, bug: Bug) -> usize {
 }
 
 #[test]
-fn seeded_bugs_are_found() {
+fn bugs_of_numbers_are_found() {
     // Each failure that the test expects would print a panic message.
     std::panic::set_hook(Box::new(|_| {}));
     use Persistency::{Lines, Pages};

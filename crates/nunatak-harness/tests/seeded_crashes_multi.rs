@@ -35,7 +35,7 @@ fn is_found(persistency: Persistency, bug: Bug) -> bool {
 }
 
 #[test]
-fn seeded_bugs_are_found() {
+fn bugs_of_numbers_are_found() {
     // Each failure that the test expects would print a panic message.
     std::panic::set_hook(Box::new(|_| {}));
     let bugs = [

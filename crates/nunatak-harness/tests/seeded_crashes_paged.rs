@@ -1,5 +1,5 @@
-//! Seeded bugs in the durability of tables whose pages are copied: a crash test shows each. (One test,
-//! since a bug is set for the whole process.)
+//! Seeded bugs in the durability of tables whose pages are copied: a crash test shows each. A bug is
+//! set for the whole process, so one test runs at a time; two processes may run one each.
 #![cfg(all(nunatak_seeded_bugs, target_os = "linux"))]
 
 use nunatak::Turbo;
@@ -14,6 +14,10 @@ use nunatak_harness::crashes::{
     short_batches,
 };
 use std::panic::catch_unwind;
+use std::sync::{Mutex, PoisonError};
+
+/// Held by the test that runs.
+static RUNNING: Mutex<()> = Mutex::new(());
 
 const LOOK: Thoroughness = Thoroughness { images: 12, second: 11, moments: 1, journal: 0 };
 const OF_BATCHES: [Bug; 5] = [
@@ -102,18 +106,22 @@ fn is_found<M: Batches>(persistency: Persistency, bug: Bug) -> bool {
         || is_found_in(&history(2, 400, 250), GLANCE)
 }
 
-/// Returns the bugs that no history shows, including those of batches, and the bug of reads if no
-/// history of threads shows it.
-fn missed_of<M: Batches>(bugs: &[(Persistency, Bug)]) -> Vec<Bug> {
-    let of_histories = bugs.iter().map(|&(persistency, bug)| (Some(persistency), bug));
+/// A bug, and the durable media in which histories are to show it. Without media, threads are to show it.
+type Seeded = (Option<Persistency>, Bug);
+
+/// Returns these bugs with those of batches, and the bug of reads.
+fn with_batches(bugs: &[(Persistency, Bug)]) -> Vec<Seeded> {
     let of_batches = OF_BATCHES.map(|bug| (Some(Persistency::Lines), bug));
-    missed_among::<M>(of_histories.chain(of_batches).chain([(None, Bug::ReadUnpersisted)]))
+    let all = in_media(bugs).into_iter().chain(of_batches);
+    all.chain([(None, Bug::ReadUnpersisted)]).collect()
 }
 
-/// Returns the bugs that no history shows; those without a persistency are shown by threads.
-fn missed_among<M: Batches>(
-    bugs: impl IntoIterator<Item = (Option<Persistency>, Bug)>,
-) -> Vec<Bug> {
+fn in_media(bugs: &[(Persistency, Bug)]) -> Vec<Seeded> {
+    bugs.iter().map(|&(persistency, bug)| (Some(persistency), bug)).collect()
+}
+
+/// Returns the bugs that nothing shows.
+fn missed_of<M: Batches>(bugs: Vec<Seeded>) -> Vec<Bug> {
     let begin = std::time::Instant::now();
     let missed = bugs.into_iter().filter(|&(persistency, bug)| {
         let found = match persistency {
@@ -126,10 +134,17 @@ fn missed_among<M: Batches>(
     missed.map(|(_, bug)| bug).collect()
 }
 
-#[test]
-fn seeded_bugs_are_found() {
-    // Each failure that the test expects would print a panic message.
+/// Fails if a bug was missed. Each failure that the tests expect would print a panic message.
+fn none_is_missed(missed: impl FnOnce() -> Vec<Bug>) {
+    let _running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     std::panic::set_hook(Box::new(|_| {}));
+    let missed = missed();
+    let _ = std::panic::take_hook();
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+#[test]
+fn bugs_of_numbers_are_found() {
     use Persistency::{Lines, Pages};
     let of_pea = [
         (Lines, Bug::InsertUnflushed),
@@ -171,6 +186,16 @@ fn seeded_bugs_are_found() {
         (Pages, Bug::TornVersionsKept),
         (Pages, Bug::SyncOmitted),
     ];
+    none_is_missed(|| {
+        let mut missed = missed_of::<PeaMap<u64, u64>>(with_batches(&of_pea));
+        missed.extend(missed_of::<TurboMap<u64, u64>>(with_batches(&of_turbo)));
+        missed
+    });
+}
+
+#[test]
+fn bugs_of_blobs_are_found() {
+    use Persistency::{Lines, Pages};
     let of_blobs = [
         (Lines, Bug::InsertUnfenced),
         (Lines, Bug::ReplaceUnfenced),
@@ -188,14 +213,13 @@ fn seeded_bugs_are_found() {
         (Pages, Bug::SettledPageNotCopied),
         (Pages, Bug::TornVersionsKept),
     ];
-    let mut missed = missed_of::<PeaMap<u64, u64>>(&of_pea);
-    missed.extend(missed_of::<TurboMap<u64, u64>>(&of_turbo));
-    missed.extend(missed_of::<TurboBlobMap>(&of_blobs));
-    missed.extend(missed_of::<PeaBlobMap>(&of_blobs));
-    // Their log of batches and their reads are those of the maps above, and of `IcebergMap`.
-    let of_iceberg_blobs = of_blobs.into_iter().chain(of_iceberg_blobs);
-    let of_iceberg_blobs = of_iceberg_blobs.map(|(persistency, bug)| (Some(persistency), bug));
-    missed.extend(missed_among::<IcebergBlobMap>(of_iceberg_blobs));
-    let _ = std::panic::take_hook();
-    assert!(missed.is_empty(), "not found: {missed:?}");
+    none_is_missed(|| {
+        let mut missed = missed_of::<TurboBlobMap>(with_batches(&of_blobs));
+        // Their log of batches and their reads are those of the maps above.
+        missed.extend(missed_of::<PeaBlobMap>(in_media(&of_blobs)));
+        missed.extend(missed_of::<IcebergBlobMap>(in_media(
+            &[&of_blobs[..], &of_iceberg_blobs].concat(),
+        )));
+        missed
+    });
 }

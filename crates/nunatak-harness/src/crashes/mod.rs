@@ -22,6 +22,7 @@ pub use single::{
     short_operations_after_a_sync, synced_while_moving,
 };
 
+use crate::effort::effort;
 use crate::random::Random;
 use nunatak::Error;
 use nunatak::durable::{Options, Persistency, Simulation};
@@ -119,7 +120,8 @@ impl Thoroughness {
 }
 
 /// Crashes a history of a map at the moments that `thoroughness` selects. Returns the number of
-/// images checked.
+/// images checked. With an [effort](crate::effort) below 1, crashes of some actions only, unless every
+/// moment is selected.
 ///
 /// # Panics
 /// If a crash loses an acknowledged operation, invents one, or leaves half of one.
@@ -166,12 +168,13 @@ pub fn crash_after<M: Kind>(
         since: BTreeMap::new(),
         images: 0,
     };
-    for &action in actions {
+    let every = if moments == 1 { 1 } else { (1.0 / effort()).ceil().max(1.0) as usize };
+    for (number, &action) in actions.iter().enumerate() {
         let before = simulation.moment();
         // The action runs in a thread of its own, so that no later fence makes up for a missing
         // one.
         std::thread::scope(|scope| scope.spawn(|| map.run(action)).join()).expect("an action");
-        checker.check(before, action);
+        checker.check(before, action, number.is_multiple_of(every));
     }
     let before = simulation.moment();
     drop(map);
@@ -195,8 +198,8 @@ struct Checker<M: Kind> {
 }
 
 impl<M: Kind> Checker<M> {
-    /// Checks all crashes of an action that has run.
-    fn check(&mut self, before: usize, action: M::Action) {
+    /// Checks crashes of an action that has run, if it `is_chosen`.
+    fn check(&mut self, before: usize, action: M::Action, is_chosen: bool) {
         let after = self.simulation.moment();
         let mut next = self.contents.clone();
         M::apply(action, &mut next);
@@ -208,7 +211,8 @@ impl<M: Kind> Checker<M> {
             }
         }
         self.action = action;
-        for moment in (before..=after).step_by(self.thoroughness.moments).chain([after]) {
+        let moments = (before..=after).step_by(self.thoroughness.moments).chain([after]);
+        for moment in moments.filter(|_| is_chosen) {
             let crash = self.simulation.crash(moment);
             let is_done = moment == after;
             let is_either = |found: &Held<M>| *found == next || !is_done && *found == self.contents;
