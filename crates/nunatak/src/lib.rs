@@ -75,4 +75,6 @@ pub use sync::model as reclamation;
 pub use table::turbo::TurboStats;
 #[cfg(modelled)]
 pub use table::{CheckedIceberg, CheckedPea, CheckedTurbo, GrowingTurbo};
-pub use table::{Design, Dlht, DlhtShadows, HashesWith, Iceberg, Pea, Turbo, Unshadowed};
+pub use table::{
+    Design, Dlht, DlhtShadows, HashesWith, Iceberg, Pea, ResizeTimes, Turbo, Unshadowed,
+};

@@ -114,8 +114,7 @@ impl BlobDesign for InFile<Pea> {
     const HASH_AT: usize = 3;
 
     fn describe(options: &Options) -> Result<Description, Error> {
-        let buckets = options.segment_buckets;
-        Ok(pea::describe(&crate::table::pea::Config { buckets, ..Default::default() }))
+        Ok(pea::describe(&options.pea()))
     }
 
     fn constants(description: &Description, options: &Options) -> Options {

@@ -3,6 +3,7 @@
 use crate::Schema;
 use crate::error::Error;
 use crate::memory::durable::{Forced, Wanted};
+use crate::table::pea::Strategy;
 use core::time::Duration;
 
 /// What an operation that was acknowledged survives; the
@@ -59,6 +60,7 @@ pub struct Options {
     pub(super) page_checksums: bool,
     pub(super) forced: Option<Forced>,
     pub(super) segment_buckets: usize,
+    pub(super) strategies: Vec<Strategy>,
     pub(super) turbo: crate::table::turbo::Config,
     /// The name and the version that the program has chosen.
     pub(super) named: (String, u32),
@@ -82,6 +84,7 @@ impl Default for Options {
             page_checksums: true,
             forced: None,
             segment_buckets: crate::table::pea::Config::default().buckets,
+            strategies: crate::table::pea::Config::default().strategies,
             turbo: crate::table::turbo::Config::default(),
             named: (String::new(), 0),
             schema: None,
@@ -322,6 +325,26 @@ impl Options {
         self
     }
 
+    /// Sets the strategies that a segment of Pea Hash goes through before it is split: see
+    /// [`PeaBuilder::strategies`](crate::PeaBuilder::strategies). A file keeps what it was created
+    /// with.
+    ///
+    /// ```
+    /// # use nunatak::{Strategy, durable::{Options, PeaMap}};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let options = Options::new().strategies(&[Strategy::TwoChoice]);
+    /// drop(PeaMap::<u64, u64>::create_with(&path, &options)?);
+    /// let map: PeaMap<u64, u64> = PeaMap::open(&path)?;
+    /// assert_eq!(map.stats().strategies, [0, 2, 0]);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[must_use]
+    pub fn strategies(mut self, strategies: &[Strategy]) -> Self {
+        self.strategies = strategies.to_vec();
+        self
+    }
+
     /// Sets how many shards a [`TurboMap`](crate::durable::TurboMap) has: see
     /// [`TurboBuilder::shards`](crate::TurboBuilder::shards). A file keeps the value that it was
     /// created with.
@@ -415,6 +438,16 @@ impl Options {
         }
     }
 
+    /// The constants of a new table of Pea Hash.
+    pub(super) fn pea(&self) -> crate::table::pea::Config {
+        let strategies = self.strategies.clone();
+        crate::table::pea::Config {
+            buckets: self.segment_buckets,
+            strategies,
+            ..Default::default()
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), Error> {
         if !(0.1..=0.95).contains(&self.max_load) {
             return Err(Error::InvalidOption { option: "max_load", expected: "from 0.1 to 0.95" });
@@ -425,8 +458,7 @@ impl Options {
                 expected: "an interval that is not zero",
             });
         }
-        let buckets = self.segment_buckets;
-        crate::table::pea::Config { buckets, ..Default::default() }.check()?;
+        self.pea().check()?;
         self.turbo.check()?;
         if self.threads == Some(0) {
             return Err(Error::InvalidOption { option: "threads", expected: "one or more" });

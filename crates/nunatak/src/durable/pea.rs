@@ -70,16 +70,21 @@ pub(super) fn describe(config: &Config) -> Description {
 /// Returns these options with the constants of a file's description.
 pub(super) fn constants(description: &Description, options: &Options) -> Options {
     let segment_buckets = usize::try_from(description[0]).unwrap_or(options.segment_buckets);
-    Options { segment_buckets, ..options.clone() }
+    let strategies = strategies_of(description);
+    Options { segment_buckets, strategies, ..options.clone() }
+}
+
+fn strategies_of(words: &Description) -> Vec<Strategy> {
+    let bytes = words[6].to_le_bytes().into_iter().take_while(|&byte| byte > 0);
+    bytes.map(|byte| Strategy::of(u64::from(byte) - 1)).collect()
 }
 
 /// Returns the constants that a description tells.
 pub(super) fn config_of(words: &Description, duplicates: bool) -> Result<Config, Error> {
-    let strategies = words[6].to_le_bytes().into_iter().take_while(|&byte| byte > 0);
     let config = Config {
         buckets: usize::try_from(words[0]).unwrap_or(0),
         split_into: usize::try_from(words[1]).unwrap_or(0),
-        strategies: strategies.map(|byte| Strategy::of(u64::from(byte) - 1)).collect(),
+        strategies: strategies_of(words),
         duplicates,
     };
     config.check().map_err(|_| FileError::corrupt("a constant is none"))?;
@@ -125,7 +130,7 @@ pub(super) fn create(
     bits: (u32, u32),
     duplicates: bool,
 ) -> Result<File, Error> {
-    let config = Config { buckets: options.segment_buckets, duplicates, ..Config::default() };
+    let config = Config { duplicates, ..options.pea() };
     let hash = hash_for(&backing);
     let mut description = describe(&config);
     description[2] = word_of_bits(bits);

@@ -133,6 +133,10 @@ impl<S, M: Medium> Blobs<S, M> {
         unsafe {
             let [key, value] = address.cast::<[u32; 2]>().read().map(|len| len as usize);
             let bytes = address.add(HEADER);
+            #[cfg(any(test, feature = "accounting"))]
+            for line in address.addr() / 64..(address.addr() + HEADER + key + value).div_ceil(64) {
+                crate::memory::touched::record(line * 64, M::IS_DURABLE);
+            }
             (
                 core::slice::from_raw_parts(bytes, key),
                 core::slice::from_raw_parts(bytes.add(key), value),

@@ -21,6 +21,8 @@ pub(crate) use shared::paged;
 #[cfg(durable)]
 pub(crate) use shared::undo_log;
 
+pub use shared::moves::ResizeTimes;
+
 pub use dlht::{Dlht, DlhtShadows};
 pub use iceberg::Iceberg;
 pub use pea::Pea;

@@ -7,6 +7,7 @@ use crate::memory::Heap;
 use crate::sync::Registry;
 use crate::table::growing::Full;
 use crate::table::shared::bucket::Layout;
+use crate::table::shared::moves::ResizeTimes;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -41,6 +42,7 @@ impl<P: HashCodec + Clone, L: Layout> Full for Table<P, Heap, L> {
             moved: 0,
             split_time: Duration::ZERO,
             longest_split: Duration::ZERO,
+            split_times: ResizeTimes::default(),
             crowded_splits: 0,
             merges: 0,
         }

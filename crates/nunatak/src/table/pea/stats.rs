@@ -6,6 +6,7 @@ use crate::hash::HashCodec;
 use crate::memory::{Medium, MemoryUsage};
 use crate::sync::Ordering;
 use crate::table::shared::bucket::{Header, Layout};
+use crate::table::shared::moves::ResizeTimes;
 use crate::table::stages::Figures;
 use core::time::Duration;
 
@@ -46,6 +47,8 @@ pub struct PeaStats {
     pub split_time: Duration,
     /// The time of the longest split.
     pub longest_split: Duration,
+    /// The times of all splits.
+    pub split_times: ResizeTimes,
     /// Splits after which some new segment needed more than single hashing.
     pub crowded_splits: usize,
     /// Merges so far.
@@ -98,6 +101,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Figures for Table<P, M, L> {
             moved: splits.pairs,
             split_time: splits.time,
             longest_split: splits.longest,
+            split_times: splits.times,
             crowded_splits: self.splits.crowded.load(Ordering::Relaxed),
             merges: self.splits.merges.load(Ordering::Relaxed),
         }

@@ -7,6 +7,7 @@ use crate::memory::Heap;
 use crate::sync::Registry;
 use crate::table::growing::Full;
 use crate::table::shared::bucket::Layout;
+use crate::table::shared::moves::ResizeTimes;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -46,6 +47,7 @@ impl<P: HashCodec + Clone, L: Layout> Full for Table<P, Heap, L> {
             moved: 0,
             rehash_time: Duration::ZERO,
             longest_rehash: Duration::ZERO,
+            rehash_times: ResizeTimes::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::hash::HashCodec;
 use crate::memory::{BuddyExtent, Medium, MemoryUsage};
 use crate::sync::Ordering;
 use crate::table::shared::bucket::{Header, Layout, Marking};
+use crate::table::shared::moves::ResizeTimes;
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::Figures;
 use core::time::Duration;
@@ -56,6 +57,8 @@ pub struct TurboStats {
     pub rehash_time: Duration,
     /// The time of the longest rehash.
     pub longest_rehash: Duration,
+    /// The times of all rehashes.
+    pub rehash_times: ResizeTimes,
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Figures for Table<P, M, L> {
@@ -115,6 +118,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Figures for Table<P, M, L> {
             moved: rehashes.pairs,
             rehash_time: rehashes.time,
             longest_rehash: rehashes.longest,
+            rehash_times: rehashes.times,
         }
     }
 }
