@@ -276,6 +276,50 @@ impl Probe {
         span
     }
 
+    /// Accesses one word of each of `group` lines, then of the next group. Each group begins at a
+    /// random line; its other lines follow it (`SEQUENTIAL`) or are random as well. With `WRITES` a
+    /// fence ends each group of stores. A group of reads begins where the last one has read, if
+    /// `waits`: so the time of a group is its latency. Counts groups.
+    pub(crate) fn groups<const SEQUENTIAL: bool, const WRITES: bool>(
+        &self,
+        worker: &Worker<'_>,
+        (group, waits): (usize, bool),
+        time: Duration,
+    ) -> crate::threads::Span {
+        let lines = self.lines();
+        let (shift, mask) = (64 - lines.len().trailing_zeros(), lines.len() - 1);
+        let (mut at, mut sum) = ((worker.number as u64) << 40, 0_u64);
+        let groups = (BLOCK / group as u64).max(1);
+        // Zero, which the compiler does not know.
+        let nothing = black_box(0);
+        let span = worker.repeat(time, || {
+            for _ in 0..groups {
+                let offset = if waits { (sum & nothing) as usize } else { 0 };
+                let first = place(at, shift);
+                for n in 0..group {
+                    let line = match SEQUENTIAL {
+                        true => first + n,
+                        false => place(at + n as u64, shift),
+                    };
+                    let line = &lines[(line + offset) & mask];
+                    if WRITES {
+                        line.modified.store(at, Relaxed);
+                    } else {
+                        sum = sum.wrapping_add(line.modified.load(Relaxed));
+                    }
+                }
+                if WRITES {
+                    // The processor has made the stores visible before the next group begins.
+                    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+                }
+                at += group as u64;
+            }
+            groups
+        });
+        black_box(sum);
+        span
+    }
+
     /// Reads pairs of lines. It prefetches the second line half as far ahead as the first.
     fn pairs(&self, worker: &Worker<'_>, distance: u64, time: Duration) -> crate::threads::Span {
         let lines = self.lines();
@@ -470,6 +514,25 @@ mod tests {
         let mut hits = [0u32; 64];
         (0..64_000).for_each(|n| hits[place(n, 64 - 6)] += 1);
         assert!(hits.iter().all(|hits| (800..1200).contains(hits)), "{hits:?}");
+    }
+
+    #[test]
+    fn groups_are_accessed_as_often_as_asked_for() {
+        let probe = Probe::new(HUGE_PAGE).unwrap();
+        let written = || {
+            let all = probe.lines().iter().map(|line| line.modified.load(Relaxed));
+            all.filter(|&at| at > 0).count()
+        };
+        let time = Duration::from_millis(2);
+        let mops =
+            throughput(1, |worker| Ok(probe.groups::<true, false>(worker, (64, true), time)));
+        assert!(mops.unwrap() > 0.0 && written() == 0);
+        for group in [1, 64] {
+            let mops = throughput(1, |worker| {
+                Ok(probe.groups::<false, true>(worker, (group, false), time))
+            });
+            assert!(mops.unwrap() > 0.0 && written() > 1000, "{}", written());
+        }
     }
 
     #[test]

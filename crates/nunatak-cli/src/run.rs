@@ -17,7 +17,7 @@ use crate::workloads::mixed::{Mix, mixed};
 use crate::workloads::space;
 use crate::workloads::{Mixed, Operation, Variant, Workload};
 use crate::workloads::{
-    delete, fill, insdel, inserting, latency, lookup, populate, recovery, synced, words,
+    delete, fill, insdel, inserting, latency, latest, lookup, populate, recovery, synced, words,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io;
@@ -147,6 +147,8 @@ impl Run<'_> {
             if self.wants(Workload::YcsbLoad) {
                 self.load::<T>(place);
             }
+            self.on_maps_of_their_own::<T>(place);
+            self.mixed_inserts::<T>(place);
             if self.wants(Workload::Insdel) {
                 self.insert_and_delete_in_empty::<T>(place);
             }
@@ -205,6 +207,41 @@ impl Run<'_> {
             let operation = Operation::new(Workload::Insdel, Variant::Empty).batched(batched);
             self.throughput(place, operation, |bench| {
                 insdel::insert_and_delete(&map, bench, place.threads, batched)
+            });
+        }
+    }
+
+    /// Runs what changes the keys of a map: deletes of a half, and YCSB D. Each run has a new map.
+    fn on_maps_of_their_own<T: Target>(&mut self, place: Place) {
+        type Measure<T> = fn(&T, &Bench<'_>, usize, bool) -> Result<f64, CheckFailed>;
+        let all: [(Workload, Measure<T>); 2] =
+            [(Workload::DeleteHalf, delete::to_half), (Workload::YcsbD, latest::reads)];
+        for (workload, measure) in all {
+            for &batched in modes::<T>() {
+                if !self.wants(workload) {
+                    continue;
+                }
+                let operation = Operation::new(workload, Variant::Only).batched(batched);
+                back_free_memory(self.settings.items);
+                let map = T::with_capacity(place.map, self.settings.items as usize);
+                self.throughput(place, operation, |bench| {
+                    populate::fill(&map, bench, place.threads, batched)?;
+                    measure(&map, bench, place.threads, batched)
+                });
+            }
+        }
+    }
+
+    /// Runs inserts and gets in one stream, as in figure 5 of the Pea Hash paper.
+    fn mixed_inserts<T: Target>(&mut self, place: Place) {
+        if !self.wants(Workload::MixedInserts) {
+            return;
+        }
+        for percent in inserting::MIXES {
+            back_free_memory(self.settings.items);
+            let operation = Operation::new(Workload::MixedInserts, Variant::Inserts(percent));
+            self.throughput(place, operation, |bench| {
+                inserting::from_a_few(&T::empty(place.map), bench, place.threads, percent)
             });
         }
     }
@@ -443,6 +480,15 @@ fn needs_items(workload: Workload) -> bool {
     use Workload as W;
     !matches!(
         workload,
-        W::Grow | W::Fill | W::YcsbLoad | W::Latency | W::Space | W::Recovery | W::Words
+        W::Grow
+            | W::Fill
+            | W::YcsbLoad
+            | W::YcsbD
+            | W::DeleteHalf
+            | W::MixedInserts
+            | W::Latency
+            | W::Space
+            | W::Recovery
+            | W::Words
     )
 }

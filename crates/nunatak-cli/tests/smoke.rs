@@ -64,6 +64,12 @@ fn everything_is_measured_and_reported() {
         "insdel/batch",
         "delete",
         "delete/batch",
+        "delete-half",
+        "delete-half/batch",
+        "mixed-inserts/20",
+        "mixed-inserts/50",
+        "ycsb-d",
+        "ycsb-d/batch",
         "put-heavy",
         "update-only",
         "ycsb-load",
@@ -119,7 +125,7 @@ fn everything_is_measured_and_reported() {
 fn experiments_are_measured_and_reported() {
     let directory = directory("experiments");
     fs::write(directory.join("edges"), "1 2\n1 3\n2 1\n").expect("edges");
-    let command = "bench growth probes blobs duplicates --items 3000 --milliseconds 1 --repetitions 2 \
+    let command = "bench growth probes blobs ycsb-blobs duplicates access --items 3000 --milliseconds 1 --repetitions 2 \
                    --threads 1,2 --maps turbo,pea,dashmap,papaya,scc,sharded --growth-steps 2 \
                    --growth-operations 50 --blobs-key-bytes 9 --duplicates-scale 0.001 \
                    --duplicates-sources zipf-0.8,wiki-talk,edges --json run.json --html run.html";
@@ -136,9 +142,12 @@ fn experiments_are_measured_and_reported() {
     // count, and their space. Seven scopes, and three states of four loads. Two numbers of threads with
     // five rows each (four maps, of which ours also runs in batches), and the same from three sources.
     assert_eq!(points("growth"), [24, 12, 4, 12]);
-    assert_eq!(points("probes"), [7, 12]);
+    assert_eq!(points("probes"), [7, 12, 12 * 16]);
     assert_eq!(points("blobs"), [10]);
-    assert_eq!(points("duplicates"), [30]);
+    // Four maps without batches; seven sizes of groups; the memory of one map, from three sources.
+    assert_eq!(points("ycsb-blobs"), [8]);
+    assert_eq!(points("access"), [14]);
+    assert_eq!(points("duplicates"), [30, 3]);
     assert!(["growth", "probes", "blobs", "duplicates"].iter().all(|name| page.contains(name)));
 }
 
@@ -187,12 +196,22 @@ fn writes_are_counted() {
     let json = fs::read_to_string(directory.join("run.json")).expect("the run");
     let json: serde_json::Value = serde_json::from_str(&json).expect("the run is JSON");
     let points = json["figures"][0]["points"].as_array().expect("there are points");
-    for (map, operations) in [("iceberg", 5), ("pea", 5), ("pea, many values", 8), ("turbo", 5)] {
+    let strings = "turbo, 15 + 15 bytes";
+    for (map, operations) in
+        [("iceberg", 5), ("pea", 5), ("pea, many values", 8), ("turbo", 5), (strings, 5)]
+    {
         assert_eq!(points.iter().filter(|point| point["at"][0] == map).count(), operations);
     }
     let insert = points.iter().find(|point| point["at"][2] == "insert").expect("inserts");
     let fences = insert["values"][6].as_f64().expect("a mean");
     assert!((1.0..4.0).contains(&fences) && insert["values"][7].as_f64() > Some(90.0));
+    // A byte string is written beside its bucket, in a block of its own.
+    let updates = |map: &str| {
+        let is_it = |point: &&serde_json::Value| point["at"][0] == map && point["at"][2] == "update";
+        points.iter().find(is_it).and_then(|point| point["values"][9].as_f64())
+    };
+    assert_eq!(updates("turbo"), Some(256.0));
+    assert!(updates(strings) >= Some(512.0), "{:?}", updates(strings));
 }
 
 #[test]

@@ -15,11 +15,13 @@ use serde::{Deserialize, Serialize};
 /// The request to a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Request {
-    phases: Phases,
-    items: u64,
-    seed: u64,
+    pub(super) phases: Phases,
+    pub(super) items: u64,
+    pub(super) seed: u64,
     key_bytes: usize,
-    value_bytes: usize,
+    pub(super) value_bytes: usize,
+    /// Measure YCSB instead of the phases.
+    is_ycsb: bool,
 }
 
 impl process::Request for Request {
@@ -40,21 +42,28 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
     let mut figure = Figure::new(title, &["threads", "map", "operations"], &measures);
     let (key_bytes, value_bytes) =
         (settings.options.blobs.blobs_key_bytes, settings.options.blobs.blobs_value_bytes);
-    let request = |phases| {
-        let (items, seed) = (settings.items, settings.seed);
-        Request { phases, items, seed, key_bytes, value_bytes }
-    };
-    let rows: Rows<Request> = Phases::of_maps(settings, &MAPS)?
-        .into_iter()
-        .map(|phases| (phases.at(), request(phases)))
-        .collect();
-    measure_all(&mut figure, &rows, settings.repetitions)?;
+    measure_all(&mut figure, &rows(settings, false)?, settings.repetitions)?;
     figure.note(format!(
         "Keys of {key_bytes} bytes with values of {value_bytes}. Inserts are into an empty map, \
          updates and deletes of all items; lookups compare the value where it is. Each map is \
          measured in a process of its own."
     ));
     Ok(figure)
+}
+
+/// Returns the rows of all maps.
+pub(super) fn rows(settings: &Settings, is_ycsb: bool) -> Result<Rows<Request>, CheckFailed> {
+    let options = &settings.options.blobs;
+    let request = |phases| Request {
+        phases,
+        items: settings.items,
+        seed: settings.seed,
+        key_bytes: options.blobs_key_bytes,
+        value_bytes: options.blobs_value_bytes,
+        is_ycsb,
+    };
+    let phases = Phases::of_maps(settings, &MAPS)?;
+    Ok(phases.into_iter().map(|phases| (phases.at(), request(phases))).collect())
 }
 
 /// The maps of byte strings.
@@ -83,6 +92,9 @@ fn measure_subject<S: Subject>(
     request: &Request,
     make: impl FnOnce() -> S,
 ) -> Result<Vec<Option<f64>>, CheckFailed> {
+    if request.is_ycsb {
+        return super::ycsb_blobs::measure(request, make);
+    }
     let (phases, items) = (&request.phases, request.items);
     back_free_memory(2 * items);
     let space = KeySpace::new(request.seed, false);

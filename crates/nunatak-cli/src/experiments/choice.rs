@@ -40,12 +40,16 @@ pub(crate) enum Experiment {
     Occupancy,
     /// How far the processor runs ahead of a read: the limit of unbatched operations.
     Window,
+    /// Random and sequential accesses to memory, in groups of 64 bytes to 4 KiB.
+    Access,
     /// Single operations while a map grows, its slow inserts, and the resizes that it counts.
     Growth,
     /// How many buckets of TurboHash a search looks at, by scope and by load, and how long it takes.
     Probes,
     /// Inserts, lookups, updates and deletes of byte strings.
     Blobs,
+    /// YCSB with byte strings as keys and values, of the sizes that blobs has.
+    YcsbBlobs,
     /// Inserts, searches and removals of keys with many values.
     Duplicates,
     /// Cache lines and blocks that operations of durable maps read, write and flush.

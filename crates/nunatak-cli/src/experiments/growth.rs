@@ -33,8 +33,18 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
         ["inserts", "least µs", "median µs", "90 % µs", "99 % µs", "most µs", "together ms"];
     let mut slowest = Figure::new(&title, &["map", "repetition"], &measures);
     let title = "Splits and rehashes, as the table counts them (Pea Hash, table 3; TurboHash, 4.7)";
-    let measures =
-        ["resizes", "pairs moved", "mean µs", "longest µs", "together ms", "% of inserts"];
+    let measures = [
+        "resizes",
+        "pairs moved",
+        "mean µs",
+        "least µs",
+        "median µs",
+        "90 % µs",
+        "99 % µs",
+        "longest µs",
+        "together ms",
+        "% of inserts",
+    ];
     let mut resizes = Figure::new(title, &["map", "repetition"], &measures);
     let title = "Space while the map grows (Pea Hash, figures 4 f, 7 f)";
     let measures = ["highest load factor", "average utility"];
@@ -59,7 +69,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
         .note("Whatever made an insert slow is in it: a resize, a page fault, or another process.");
     resizes.note(
         "Counted by the table, while the inserts ran: the time has that for memory, and for the \
-         directory. The share is of the time of all inserts. Other maps count no resizes.",
+         directory. The percentiles are rounded down by an eighth at most. The share is of the time of \
+         all inserts. Other maps count no resizes.",
     );
     space.note(
         "Average utility, by section 2.2.2: the bytes of the items after each insert, summed, to those of \
@@ -161,6 +172,7 @@ fn add_difference(sum: &mut Resizes, before: &Resizes, now: &Resizes) {
     sum.count += now.count - before.count;
     sum.moved += now.moved - before.moved;
     sum.time += now.time - before.time;
+    sum.times.add_between(&before.times, &now.times);
     if now.longest > before.longest {
         sum.longest = now.longest;
     }
@@ -170,10 +182,15 @@ fn of_resizes(resizes: &Resizes, inserts: Duration) -> Vec<Option<f64>> {
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     let mean = (resizes.count > 0).then(|| micros(resizes.time) / resizes.count as f64);
     let share = (!inserts.is_zero()).then(|| 100.0 * resizes.time.div_duration_f64(inserts));
+    let at = |quantile| resizes.times.quantile(quantile).map(micros);
     vec![
         Some(resizes.count as f64),
         Some(resizes.moved as f64),
         mean,
+        at(0.0),
+        at(0.5),
+        at(0.9),
+        at(0.99),
         Some(micros(resizes.longest)),
         Some(micros(resizes.time) / 1e3),
         share,

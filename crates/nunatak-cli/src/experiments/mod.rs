@@ -1,6 +1,7 @@
 //! Experiments beside the workloads. They vary a parameter, use a map that only this project has or
 //! other keys and values, or run an application.
 
+mod access;
 #[cfg(durable)]
 pub(crate) mod accounting;
 #[cfg(durable)]
@@ -28,6 +29,7 @@ mod sweeps;
 mod timeline;
 mod turns;
 mod window;
+mod ycsb_blobs;
 
 use crate::named::Named as _;
 use crate::settings::Settings;
@@ -56,12 +58,14 @@ impl Experiment {
             Self::Power => power::run,
             Self::Occupancy => occupancy::run,
             Self::Window => window::run,
+            Self::Access => access::run,
             Self::Blobs => blobs::run,
-            Self::Duplicates => duplicates::run,
+            Self::YcsbBlobs => ycsb_blobs::run,
             #[cfg(durable)]
             Self::Accounting => accounting::run,
             #[cfg(durable)]
             Self::AfterKill => after_kill::run,
+            Self::Duplicates => return Ok(self.named(duplicates::run(settings)?)),
             Self::Growth => return Ok(self.named(growth::run(settings)?)),
             Self::Probes => return Ok(self.named(probes::run(settings)?)),
         };

@@ -30,7 +30,8 @@ fn failed(error: Error) -> CheckFailed {
 }
 
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
-    Ok(vec![by_scope(settings)?, by_load(settings)?])
+    let [by_load, times] = by_load(settings)?;
+    Ok(vec![by_scope(settings)?, by_load, times])
 }
 
 /// Fills shards until one of them must grow, for each scope.
@@ -80,13 +81,15 @@ fn mean_distance(distances: &[usize]) -> f64 {
 
 /// Looks for absent keys in maps of several loads: filled, filled again with other keys, and after
 /// garbage collection.
-fn by_load(settings: &Settings) -> Result<Figure, CheckFailed> {
+fn by_load(settings: &Settings) -> Result<[Figure; 2], CheckFailed> {
     let title = "Searches for absent keys, by load (TurboHash, figures 11 and 12)";
     let names = ["1", "2", "3", "4", "5-8", "9-16", "17-"].map(|buckets| format!("% of {buckets}"));
     let mut measures = vec!["load %", "mean buckets", "most"];
     measures.extend(names.iter().map(String::as_str));
     measures.extend(["miss ns", "99 %", "99.9 %", "hit ns", "99 %", "99.9 %"]);
     let mut figure = Figure::new(title, &["load", "map"], &measures);
+    let title = "Histograms of the latencies of gets (TurboHash, figure 12)";
+    let mut times = Figure::new(title, &["load", "map", "ns"], &["% of misses", "% of hits"]);
     let (space, clock) = (KeySpace::new(settings.seed, false), Clock::calibrated());
     for percent in [50, 60, 70, 80] {
         back_free_memory(settings.items);
@@ -99,11 +102,20 @@ fn by_load(settings: &Settings) -> Result<Figure, CheckFailed> {
                 .push(stats.probes.iter().rposition(|&share| share > 0.0).map_or(0, |at| at + 1)
                     as f64);
             values.extend(histogram(&stats.probes));
-            for (keys, are_there) in [(1 << 60..1 << 61, false), (first..first + items, true)] {
-                let keys = keys.start..keys.end.min(keys.start + items);
-                values.extend(latencies(&map, &clock, settings, keys, &space, are_there)?);
+            let gets = |first, are_there| {
+                latencies(&map, &clock, settings, first..first + items, &space, are_there)
+            };
+            let (misses, hits) = (gets(1 << 60, false)?, gets(first, true)?);
+            for ticks in [&misses, &hits] {
+                let at = |quantile| clock.nanoseconds(ticks.value_at_quantile(quantile));
+                values.extend([clock.nanoseconds(1) * ticks.mean(), at(0.99), at(0.999)]);
             }
-            figure.add(&[&format!("{percent} %"), &name], values.into_iter().map(Some).collect());
+            let load = format!("{percent} %");
+            let columns = [&misses, &hits].map(|ticks| shares_by_time(ticks, &clock));
+            for (bin, (miss, hit)) in columns[0].iter().zip(columns[1]).enumerate() {
+                times.add(&[&load, &name, &bin_name(bin)], vec![Some(*miss), Some(hit)]);
+            }
+            figure.add(&[&load, &name], values.into_iter().map(Some).collect());
             Ok::<(), CheckFailed>(())
         };
         let insert = |from: u64| {
@@ -126,7 +138,34 @@ fn by_load(settings: &Settings) -> Result<Figure, CheckFailed> {
          and as at first after garbage collection. The load is lower than asked for where a shard had \
          to grow. One thread.",
     );
-    Ok(figure)
+    times.note(
+        "Reading the clock is included. The table before has the percentiles of the same gets.",
+    );
+    Ok([figure, times])
+}
+
+/// The least nanoseconds of the bins of a histogram of latencies. The last bin has no end.
+const BINS: [f64; 16] = [
+    0.0, 25.0, 50.0, 75.0, 100.0, 150.0, 200.0, 300.0, 400.0, 600.0, 800.0, 1200.0, 1600.0, 3200.0,
+    6400.0, 12800.0,
+];
+
+fn bin_name(bin: usize) -> String {
+    match BINS.get(bin + 1) {
+        Some(end) => format!("{}-{end}", BINS[bin]),
+        None => format!("{}-", BINS[bin]),
+    }
+}
+
+/// Returns the percentage of the gets in each bin.
+fn shares_by_time(ticks: &Histogram<u64>, clock: &Clock) -> [f64; BINS.len()] {
+    let mut shares = [0.0; BINS.len()];
+    for step in ticks.iter_recorded() {
+        let nanos = clock.nanoseconds(step.value_iterated_to());
+        let bin = BINS.partition_point(|&least| least <= nanos).saturating_sub(1);
+        shares[bin] += 100.0 * step.count_since_last_iteration() as f64 / ticks.len() as f64;
+    }
+    shares
 }
 
 /// Returns the percentages of the columns.
@@ -140,8 +179,8 @@ fn histogram(shares: &[f64]) -> [f64; COLUMNS.len()] {
     })
 }
 
-/// Returns the mean, and two percentiles, of the nanoseconds of gets of random keys, which are all
-/// there or all absent.
+/// Returns the latencies, in ticks of the clock, of gets of random keys, which are all there or all
+/// absent.
 fn latencies(
     map: &Map,
     clock: &Clock,
@@ -149,7 +188,7 @@ fn latencies(
     keys: std::ops::Range<u64>,
     space: &KeySpace,
     are_there: bool,
-) -> Result<[f64; 3], CheckFailed> {
+) -> Result<Histogram<u64>, CheckFailed> {
     const GETS: u64 = 100_000;
     let bounds = Histogram::new_with_bounds(1, 1 << 40, 3);
     let mut ticks: Histogram<u64> = bounds.map_err(|error| CheckFailed(error.to_string()))?;
@@ -161,13 +200,25 @@ fn latencies(
         ticks.saturating_record(clock.ticks_since(start));
         check(found.is_some() == are_there, "a get has lost its way")?;
     }
-    let at = |quantile| clock.nanoseconds(ticks.value_at_quantile(quantile));
-    Ok([clock.nanoseconds(1) * ticks.mean(), at(0.99), at(0.999)])
+    Ok(ticks)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_get_is_in_its_bin() {
+        let clock = Clock::calibrated();
+        let mut ticks: Histogram<u64> = Histogram::new_with_bounds(1, 1 << 40, 3).unwrap();
+        for (nanos, count) in [(10.0, 60), (350.0, 30), (50_000.0, 10)] {
+            ticks.record_n((nanos / clock.nanoseconds(1)) as u64, count).unwrap();
+        }
+        let shares = shares_by_time(&ticks, &clock).map(f64::round);
+        let bin = |name: &str| (0..BINS.len()).position(|bin| bin_name(bin) == name).unwrap();
+        assert_eq!((shares[0], shares[bin("300-400")], shares[bin("12800-")]), (60.0, 30.0, 10.0));
+        assert_eq!(shares.iter().sum::<f64>(), 100.0);
+    }
 
     #[test]
     fn columns_have_all_searches() {

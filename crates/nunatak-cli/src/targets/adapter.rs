@@ -183,6 +183,18 @@ pub(crate) enum MapName {
     /// The same; what is synced at once is an atomic batch.
     #[cfg(durable)]
     PeaFileAtomic,
+    /// nunatak::durable::PeaMap with single hashing alone.
+    #[cfg(durable)]
+    PeaFileSingle,
+    /// The same with two choices alone.
+    #[cfg(durable)]
+    PeaFileTwoChoice,
+    /// The same with two choices and a stash.
+    #[cfg(durable)]
+    PeaFileStash,
+    /// The same with single hashing, then two choices.
+    #[cfg(durable)]
+    PeaFileNoStash,
     /// nunatak::durable::TurboMap; operations survive the end of the process.
     #[cfg(durable)]
     TurboFile,

@@ -2,7 +2,7 @@
 
 use super::{MapName, Resizes, Target, Told};
 use nunatak::durable::{DurableDesign, InFile, Map, Options};
-use nunatak::{Iceberg, Op, Stop};
+use nunatak::{Iceberg, Op, Stop, Strategy};
 use tempfile::TempDir;
 
 pub(crate) struct Filed<D: DurableDesign> {
@@ -18,6 +18,12 @@ fn options_of(name: MapName) -> Options {
     match name {
         MapName::IcebergJournal => Options::new().journal(64 << 20),
         MapName::IcebergHugePages => Options::new().huge_pages(true),
+        MapName::PeaFileSingle => Options::new().strategies(&[Strategy::Single]),
+        MapName::PeaFileTwoChoice => Options::new().strategies(&[Strategy::TwoChoice]),
+        MapName::PeaFileStash => Options::new().strategies(&[Strategy::Stash]),
+        MapName::PeaFileNoStash => {
+            Options::new().strategies(&[Strategy::Single, Strategy::TwoChoice])
+        }
         _ => Options::new(),
     }
 }

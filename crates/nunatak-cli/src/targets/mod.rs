@@ -90,7 +90,12 @@ macro_rules! with_target {
                 body!(targets::Filed<InFile<Iceberg>>, targets::ShardedWords)
             }
             #[cfg(durable)]
-            MapName::PeaFile | MapName::PeaFileAtomic => {
+            MapName::PeaFile
+            | MapName::PeaFileAtomic
+            | MapName::PeaFileSingle
+            | MapName::PeaFileTwoChoice
+            | MapName::PeaFileStash
+            | MapName::PeaFileNoStash => {
                 body!(targets::Filed<InFile<Pea>>, targets::ShardedWords)
             }
             #[cfg(durable)]

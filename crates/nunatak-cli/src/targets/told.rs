@@ -1,16 +1,17 @@
 //! What a map of this project tells about its inside, by its design.
 
-use nunatak::{DlhtStats, IcebergStats, PeaStats, TurboStats};
+use nunatak::{DlhtStats, IcebergStats, PeaStats, ResizeTimes, TurboStats};
 use std::time::Duration;
 
 /// Splits or rehashes, as the table itself counts them.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Resizes {
     pub(crate) count: usize,
     /// Entries that were moved.
     pub(crate) moved: usize,
     pub(crate) time: Duration,
     pub(crate) longest: Duration,
+    pub(crate) times: ResizeTimes,
 }
 
 /// The statistics of a design.
@@ -37,13 +38,15 @@ impl Told for IcebergStats {
 impl Told for PeaStats {
     fn resizes(&self) -> Option<Resizes> {
         let (time, longest) = (self.split_time, self.longest_split);
-        Some(Resizes { count: self.splits, moved: self.moved, time, longest })
+        let times = self.split_times.clone();
+        Some(Resizes { count: self.splits, moved: self.moved, time, longest, times })
     }
 }
 
 impl Told for TurboStats {
     fn resizes(&self) -> Option<Resizes> {
         let (time, longest) = (self.rehash_time, self.longest_rehash);
-        Some(Resizes { count: self.rehashes, moved: self.moved, time, longest })
+        let times = self.rehash_times.clone();
+        Some(Resizes { count: self.rehashes, moved: self.moved, time, longest, times })
     }
 }

@@ -1,5 +1,5 @@
-//! Deletes of all items, in an order unrelated to that of their inserts. The threads divide the
-//! items among themselves.
+//! Deletes of all items, or of a part of them, in an order unrelated to that of their inserts. The
+//! threads divide the items among themselves.
 
 use super::{check, difference};
 use crate::keys::{Popularity, value_of};
@@ -14,11 +14,34 @@ pub(crate) fn empty<T: Target>(
     threads: usize,
     batched: bool,
 ) -> Result<f64, CheckFailed> {
+    part(map, bench, threads, batched, |items| items)
+}
+
+/// Deletes from a map that has all items until it is 50 % full. If all items fill 95 % of its slots,
+/// as in the experiments of IcebergHT, these are 45 of 95 items.
+pub(crate) fn to_half<T: Target>(
+    map: &T,
+    bench: &Bench<'_>,
+    threads: usize,
+    batched: bool,
+) -> Result<f64, CheckFailed> {
+    part(map, bench, threads, batched, |items| items * 45 / 95)
+}
+
+/// Deletes so many of the items of each thread.
+fn part<T: Target>(
+    map: &T,
+    bench: &Bench<'_>,
+    threads: usize,
+    batched: bool,
+    of: impl Fn(u64) -> u64 + Sync,
+) -> Result<f64, CheckFailed> {
     let space = bench.keys;
     let batch = bench.settings.batch;
     throughput(threads, |worker| {
         let part = share(bench.settings.items, worker.number, threads);
         let items = part.end - part.start;
+        let deletes = of(items);
         let mut indices = bench.indices_of(items, worker.number, Popularity::Uniform);
         let mut next_key = move || space.key(part.start + indices.next());
         let mut wrong = 0;
@@ -26,7 +49,7 @@ pub(crate) fn empty<T: Target>(
             if batched {
                 let mut keys = Vec::with_capacity(batch);
                 let mut results = vec![None; batch];
-                let mut left = items as usize;
+                let mut left = deletes as usize;
                 while left > 0 {
                     keys.clear();
                     keys.extend((0..left.min(batch)).map(|_| next_key()));
@@ -37,12 +60,12 @@ pub(crate) fn empty<T: Target>(
                     left -= keys.len();
                 }
             } else {
-                for _ in 0..items {
+                for _ in 0..deletes {
                     let key = next_key();
                     wrong |= difference(map.remove(key), value_of(key));
                 }
             }
-            items
+            deletes
         });
         check(wrong, "a delete missed a present key, or returned another key's value")?;
         Ok(span)

@@ -1,5 +1,5 @@
-//! Gets of the items that a map was loaded with, while as many new items are inserted: YCSB A and B of
-//! the IcebergHT paper, whose writes are inserts. The map doubles meanwhile.
+//! Gets while new items are inserted. YCSB A and B of the IcebergHT paper insert as many items as the map
+//! was loaded with. The mixed operations of Pea Hash's figure 5 begin with a small map.
 
 use super::{check, difference};
 use crate::keys::{Popularity, value_of};
@@ -36,6 +36,50 @@ pub(crate) fn with_gets<T: Target>(
                     return operations - 1;
                 }
             }
+        });
+        check(wrong, "a get of a present key missed it, or a new key was present")?;
+        Ok(span)
+    })
+}
+
+/// The shares of inserts, in percent, of Pea Hash's mixed operations.
+pub(crate) const MIXES: [u8; 2] = [20, 50];
+
+/// Loads a twentieth of the items into an empty map, then runs as many operations as there are other
+/// items: inserts, so many percent, and gets of loaded keys and of those that the thread has inserted.
+pub(crate) fn from_a_few<T: Target>(
+    map: &T,
+    bench: &Bench<'_>,
+    threads: usize,
+    percent_inserts: u8,
+) -> Result<f64, CheckFailed> {
+    let (space, items) = (bench.keys, bench.settings.items);
+    let loaded = items.div_ceil(20);
+    for index in 0..loaded {
+        let key = space.key(index);
+        map.insert(key, value_of(key));
+    }
+    let inserts_below = u64::from(percent_inserts) * (1 << 16) / 100;
+    throughput(threads, |worker| {
+        let part = share(items - loaded, worker.number, threads);
+        let first = loaded + part.start;
+        let mut random = bench.random(worker.number);
+        let mut choices = bench.random(worker.number + threads);
+        let (mut inserted, mut wrong) = (0, 0);
+        let span = worker.once(|| {
+            for _ in part.clone() {
+                if choices.next() & 0xFFFF < inserts_below {
+                    let key = space.key(first + inserted);
+                    wrong |= u64::from(map.insert(key, value_of(key)).is_some());
+                    inserted += 1;
+                } else {
+                    let at = random.below(loaded + inserted);
+                    let index = if at < loaded { at } else { first + at - loaded };
+                    let key = space.key(index);
+                    wrong |= difference(map.get(key), value_of(key));
+                }
+            }
+            part.end - part.start
         });
         check(wrong, "a get of a present key missed it, or a new key was present")?;
         Ok(span)

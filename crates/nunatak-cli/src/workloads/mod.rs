@@ -5,6 +5,7 @@ pub(crate) mod fill;
 pub(crate) mod insdel;
 pub(crate) mod inserting;
 pub(crate) mod latency;
+pub(crate) mod latest;
 pub(crate) mod lookup;
 pub(crate) mod mixed;
 pub(crate) mod populate;
@@ -39,6 +40,8 @@ pub(crate) enum Workload {
     Insdel,
     /// Deletes of every key of a full map.
     Delete,
+    /// Deletes of random keys of a map that is 95 % full, until it is 50 % full.
+    DeleteHalf,
     /// Distinct keys into a map that was made large enough, by load factor.
     Fill,
     /// Half lookups, half updates of present keys.
@@ -53,10 +56,14 @@ pub(crate) enum Workload {
     YcsbB,
     /// Lookups only.
     YcsbC,
+    /// 95 % lookups of the latest keys, 5 % inserts.
+    YcsbD,
     /// 50 % lookups, 50 % atomic read-modify-writes.
     YcsbF,
     /// Latencies of single operations while the map grows from empty.
     Latency,
+    /// Inserts and gets in one stream, from a twentieth of the items to all, by the share of inserts.
+    MixedInserts,
     /// Resident bytes per item of 16 bytes.
     Space,
     /// Shares of the items in levels 1, 2 and 3.
@@ -98,6 +105,8 @@ pub(crate) enum Variant {
     Filled(u8),
     /// A mix of YCSB that runs on the loaded map.
     Loaded(Mixed),
+    /// How many percent of the operations insert.
+    Inserts(u8),
     /// The number of items.
     Items(u64),
 }
@@ -133,14 +142,15 @@ impl Operation {
     pub(crate) fn class(self) -> Option<AccessClass> {
         use {AccessClass as A, Workload as W};
         match self.workload {
-            W::GetHit | W::GetMiss | W::YcsbB | W::YcsbC => Some(A::Reads),
+            W::GetHit | W::GetMiss | W::YcsbB | W::YcsbC | W::YcsbD => Some(A::Reads),
             // In B, too, most operations read.
             W::YcsbLoad if matches!(self.variant, Variant::Loaded(Mixed::B | Mixed::C)) => {
                 Some(A::Reads)
             }
-            W::Insert | W::Grow | W::Delete if self.batched => Some(A::Cas),
-            W::Insert | W::Grow | W::Delete | W::Fill => Some(A::Rmw),
+            W::Insert | W::Grow | W::Delete | W::DeleteHalf if self.batched => Some(A::Cas),
+            W::Insert | W::Grow | W::Delete | W::DeleteHalf | W::Fill => Some(A::Rmw),
             W::PutHeavy | W::UpdateOnly | W::YcsbLoad | W::YcsbA | W::YcsbF => Some(A::Rmw),
+            W::MixedInserts => Some(A::Rmw),
             W::Insdel => Some(A::Cas),
             W::Latency | W::Space | W::Levels | W::Synced | W::Commit | W::Recovery | W::Words => {
                 None
@@ -153,7 +163,9 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.workload.name())?;
         f.write_str(match self.variant {
-            Variant::Filled(percent) => return write!(f, "/{percent:02}"),
+            Variant::Filled(percent) | Variant::Inserts(percent) => {
+                return write!(f, "/{percent:02}");
+            }
             Variant::Items(items) => return write!(f, "/{items}"),
             Variant::Loaded(Mixed::A) => "/a",
             Variant::Loaded(Mixed::B) => "/b",

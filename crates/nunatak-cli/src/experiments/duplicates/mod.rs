@@ -1,5 +1,6 @@
 //! Keys with many values, as in figures 8 to 10 of Pea Hash.
 
+mod memory;
 pub(super) mod pairs;
 
 use super::figure::Figure;
@@ -30,7 +31,7 @@ impl process::Request for Request {
     type Answer = Vec<Option<f64>>;
 }
 
-pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
+pub(crate) fn run(settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
     let title = "Keys with many values (Pea Hash, figures 8 to 10)";
     let measures = [
         "pairs",
@@ -68,7 +69,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
          they have values (skewed), or of each key alike (unique). Each map is measured in a \
          process of its own.",
     );
-    Ok(figure)
+    Ok(vec![figure, memory::by_kind(settings)?])
 }
 
 /// The maps of keys with many values.
