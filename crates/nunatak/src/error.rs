@@ -29,6 +29,8 @@ pub enum Error {
         /// What the option accepts.
         expected: &'static str,
     },
+    /// The map was built not to grow, is as large as it was built for, and has no place for the key.
+    Full,
     /// A key or a value of a map of byte strings has more than 2^32 - 1 bytes.
     TooLong,
     /// The key or the value does not have the size that the map's format fixes.
@@ -239,6 +241,7 @@ impl fmt::Display for Error {
             Self::InvalidOption { option, expected } => {
                 write!(f, "the option `{option}` must be {expected}")
             }
+            Self::Full => f.write_str("the map is full and does not grow"),
             Self::TooLong => f.write_str("a key or a value has more than 2^32 - 1 bytes"),
             Self::Shadowed => f.write_str("the key is hidden by a shadow insert"),
             Self::Present => f.write_str("the key is present"),

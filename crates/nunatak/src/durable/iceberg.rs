@@ -91,7 +91,8 @@ impl<B: BlockSizes> DurableDesign for InFile<Iceberg<B>> {
         options: &Options,
         bits: (u32, u32),
     ) -> Result<Self::Table<StableCodec>, Error> {
-        let config = Config { max_load: options.max_load, max_capacity: options.max_capacity };
+        let (max_load, max_capacity) = (options.max_load, options.max_capacity);
+        let config = Config { max_load, max_capacity, ..Config::default() };
         let shape = Self::Table::<StableCodec>::columns_for(options.capacity, &config)?;
         let hash = hash_for(&backing);
         let description = describe::<B>(shape.0, hash, options, bits);
@@ -121,7 +122,8 @@ impl<B: BlockSizes> DurableDesign for InFile<Iceberg<B>> {
         }
         check_bits(words[2], bits)?;
         let columns = usize::try_from(words[0]).unwrap_or(0);
-        let config = Config { max_load, max_capacity: options.max_capacity };
+        let max_capacity = options.max_capacity;
+        let config = Config { max_load, max_capacity, ..Config::default() };
         let codec = StableCodec::new(hash.multipliers);
         let threads = options.threads_to_open();
         Table::open(Durable::new(pool), codec, config, columns, threads)

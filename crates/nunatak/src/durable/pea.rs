@@ -86,6 +86,7 @@ pub(super) fn config_of(words: &Description, duplicates: bool) -> Result<Config,
         split_into: usize::try_from(words[1]).unwrap_or(0),
         strategies: strategies_of(words),
         duplicates,
+        ..Config::default()
     };
     config.check().map_err(|_| FileError::corrupt("a constant is none"))?;
     Ok(config)

@@ -14,12 +14,15 @@ mod stages;
 mod tests;
 pub(crate) mod turbo;
 
+pub(crate) use shared::full_disk::permit_or;
 #[cfg(durable)]
 pub(crate) use shared::full_disk::{is_refused, permit};
 #[cfg(durable)]
 pub(crate) use shared::paged;
 #[cfg(durable)]
 pub(crate) use shared::undo_log;
+
+pub(crate) use shared::room::Room;
 
 pub use shared::moves::ResizeTimes;
 

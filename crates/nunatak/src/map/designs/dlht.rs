@@ -13,8 +13,8 @@ use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
 use crate::map::inline::shadow::DlhtShadowMap;
 use crate::mode::{Mode, SingleThread};
-use crate::table::Dlht;
 use crate::table::dlht::{Config, Table};
+use crate::table::{Dlht, Room};
 use std::sync::Arc;
 
 /// The fastest map in RAM for keys and values of at most 8 bytes.
@@ -126,6 +126,29 @@ impl<S> DlhtBuilder<S> {
     #[must_use]
     pub fn capacity(mut self, entries: usize) -> Self {
         self.capacity = entries;
+        self.config.room = self.config.room.made_for(entries);
+        self
+    }
+
+    /// Sets whether the map grows by itself; by default it does. One that does not has room for its
+    /// [`capacity`](Self::capacity). When it has so many entries and no slot for a key,
+    /// [`insert_within_capacity`](crate::InlineMap::insert_within_capacity) returns
+    /// [`Error::Full`](crate::Error::Full). The inserts that can't fail put such a key where keys are that
+    /// find no room, under locks: nothing is lost, and such keys are slow. Only
+    /// [`reserve`](crate::ConcurrentMap::reserve) makes the map larger.
+    ///
+    /// ```
+    /// # use nunatak::{Error, DlhtMap};
+    /// let map: DlhtMap<u64, u64> = DlhtMap::<u64, u64>::builder().capacity(1000).grows(false).build()?;
+    /// let is_full = |key: &u64| map.insert_within_capacity(*key, 0) == Err(Error::Full);
+    /// let first = (0..).find(is_full);
+    /// assert!(first.is_some_and(|key| key >= 1000));
+    /// assert_eq!(map.len() as u64, first.unwrap());
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn grows(mut self, grows: bool) -> Self {
+        self.config.room = if grows { Room::default() } else { Room::of(self.capacity) };
         self
     }
 
@@ -203,7 +226,8 @@ impl<S> DlhtBuilder<S> {
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {
-        let Config { initial_bins, bins_per_link, growth_factor, chunk_bins } = self.config;
+        let Config { initial_bins, bins_per_link, growth_factor, chunk_bins, room: _ } =
+            self.config;
         let invalid = |option, expected| Err(Error::InvalidOption { option, expected });
         if initial_bins < 2 || !initial_bins.is_multiple_of(2) {
             return invalid("initial_bins", "an even number of at least 2");

@@ -8,6 +8,7 @@ use crate::map::boxed::guard::BoxedGuard;
 use crate::map::boxed::set::BoxedSet;
 use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
+use crate::table::Room;
 use crate::table::growing;
 use crate::table::iceberg::{BlockSizes, Blocks, Config, SlotHandle};
 use crate::table::{ByWord, Iceberg};
@@ -123,6 +124,29 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
     #[must_use]
     pub fn capacity(mut self, entries: usize) -> Self {
         self.capacity = entries;
+        self.config.room = self.config.room.made_for(entries);
+        self
+    }
+
+    /// Sets whether the map grows by itself; by default it does. One that does not has room for its
+    /// [`capacity`](Self::capacity). When it has so many entries and no slot for a key,
+    /// [`insert_within_capacity`](crate::InlineMap::insert_within_capacity) returns
+    /// [`Error::Full`](crate::Error::Full). The inserts that can't fail put such a key where keys are that
+    /// find no room, under locks: nothing is lost, and such keys are slow. Only
+    /// [`reserve`](crate::ConcurrentMap::reserve) makes the map larger.
+    ///
+    /// ```
+    /// # use nunatak::{Error, IcebergMap};
+    /// let map: IcebergMap<u64, u64> = IcebergMap::<u64, u64>::builder().capacity(1000).grows(false).build()?;
+    /// let is_full = |key: &u64| map.insert_within_capacity(*key, 0) == Err(Error::Full);
+    /// let first = (0..).find(is_full);
+    /// assert!(first.is_some_and(|key| key >= 1000));
+    /// assert_eq!(map.len() as u64, first.unwrap());
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn grows(mut self, grows: bool) -> Self {
+        self.config.room = if grows { Room::default() } else { Room::of(self.capacity) };
         self
     }
 

@@ -17,7 +17,7 @@ use crate::hash::{Hashing, RandomState};
 use crate::map::Compute;
 #[cfg(doc)]
 use crate::map::ConcurrentMap;
-use crate::table::{ByWord, Change, Dlht, HashesWith, PairTable, Unshadowed};
+use crate::table::{ByWord, Change, Dlht, HashesWith, PairTable, Unshadowed, permit_or};
 use core::marker::PhantomData;
 
 /// A concurrent map of keys and values of at most 8 bytes, stored in the slots of a table.
@@ -300,6 +300,26 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S> + Unshadowed> InlineM
     pub fn insert(&self, key: K, value: V) -> Option<V> {
         let word = value.to_word();
         self.apply(key, Some(value), |_| Change::To(word))
+    }
+
+    /// Stores the value, as [`insert`](Self::insert) does, unless the map was built not to grow (by
+    /// `grows` of its builder) and is full.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if the map has as many entries as it was built for, and no place for the key.
+    /// Nothing was changed.
+    ///
+    /// ```
+    /// # use nunatak::{Error, PeaMap};
+    /// let map: PeaMap<u64, u64> = PeaMap::<u64, u64>::builder().grows(false).build()?;
+    /// let first = (0..).find(|&key| map.insert_within_capacity(key, key).is_err());
+    /// assert_eq!(first, Some(map.len() as u64));
+    /// assert_eq!(map.insert_within_capacity(0, 7), Ok(Some(0)), "the key is there");
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[inline]
+    pub fn insert_within_capacity(&self, key: K, value: V) -> Result<Option<V>, Error> {
+        permit_or(Error::Full, || Ok(self.insert(key, value)))
     }
 
     /// [`ConcurrentMap::try_insert`]: stores the value if the key is absent.

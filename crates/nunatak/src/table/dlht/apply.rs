@@ -8,6 +8,7 @@ use super::{Step, Table};
 use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, FastPin, Mode, OpPin, Ordering, fence};
+use crate::table::shared::full_disk::refuse;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, MemoisedKeyTest};
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest, Shadowed};
@@ -25,6 +26,8 @@ pub(super) enum Detour<'i> {
     Next(&'i Index),
     Overflow,
     Wait,
+    /// The table does not grow and is full.
+    Refused,
 }
 
 impl<P: HashCodec, Y: Mode> Changes for Table<P, Y> {
@@ -210,6 +213,10 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                 Detour::Again => {}
                 Detour::Next(next) => index = next,
                 Detour::Wait => return Step::Wait,
+                Detour::Refused => {
+                    refuse();
+                    return Step::Done(Ok(None));
+                }
                 Detour::Overflow => {
                     if let Some(step) = self.apply_in_overflow(pin, index, at, request) {
                         return step;
@@ -511,6 +518,10 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                     return Some(Step::Done(Err(Shadowed)));
                 }
                 if let Some(value) = request.fresh {
+                    if self.config.room.must_refuse(|| self.keys()) {
+                        refuse();
+                        return Some(Step::Done(Ok(None)));
+                    }
                     let hides = Y::SHADOWS && request.hides;
                     bin.pairs.push(if hides {
                         (hidden, request.tag)

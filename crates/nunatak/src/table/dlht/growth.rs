@@ -96,6 +96,11 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             // links that it needs. If it would need them all again, the keys collide.
             index.links_suffice_after_copy().then_some(bins)
         };
+        let is_fixed = self.config.room.is_fixed();
+        let new_bins = new_bins.filter(|&new_bins| !is_fixed || new_bins == bins);
+        if new_bins.is_none() && self.config.room.must_refuse(|| self.keys()) {
+            return Detour::Refused;
+        }
         let started = new_bins.is_some_and(|bins| self.start_migration(index, bins, false).is_ok());
         if !started {
             self.delegate(index, at, header);

@@ -88,6 +88,7 @@ use crate::sync::{
     double_word_cas_is_lock_free,
 };
 use crate::table::shared::hashes::Hashes;
+use crate::table::shared::room::Room;
 use core::marker::PhantomData;
 use index::{Index, Retired};
 use std::sync::Arc;
@@ -103,11 +104,14 @@ pub(crate) struct Config {
     pub(crate) growth_factor: Option<usize>,
     /// How many bins a thread moves before it continues its own work.
     pub(crate) chunk_bins: usize,
+    /// Whether the table grows by itself.
+    pub(crate) room: Room,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_bins: 4, bins_per_link: 8, growth_factor: None, chunk_bins: 8 << 10 }
+        let room = Room::default();
+        Self { initial_bins: 4, bins_per_link: 8, growth_factor: None, chunk_bins: 8 << 10, room }
     }
 }
 

@@ -87,7 +87,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             match detour {
                 Detour::Again => {}
                 Detour::Next(next) => index = next,
-                Detour::Wait => return Step::Wait,
+                // A search inserts nothing, so it is not refused.
+                Detour::Wait | Detour::Refused => return Step::Wait,
                 Detour::Overflow => {
                     if let Some(step) = self.unhide_in_overflow(pin, index, at, tag, value) {
                         return step;

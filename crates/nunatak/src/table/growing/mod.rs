@@ -60,6 +60,9 @@ pub trait Full:
     /// Returns an error if a constant is out of its range.
     fn check(config: &Self::Config) -> Result<(), Error>;
 
+    /// Whether a table of these constants does not grow: then it is full from the start.
+    fn is_fixed(config: &Self::Config) -> bool;
+
     /// Makes a table.
     fn make(codec: Self::Codec, config: Self::Config, capacity: usize) -> Result<Self, Error>;
 
@@ -141,7 +144,7 @@ impl<T: Full> Growing<T> {
         T::check(&config)?;
         let mut full = ptr::null_mut();
         let mut registry = None;
-        if capacity > SMALL {
+        if capacity > SMALL || T::is_fixed(&config) {
             let mut table = T::make(codec.clone(), config.clone(), capacity)?;
             registry = Some(Arc::clone(table.shared_registry()));
             full = Box::into_raw(Box::new(table));

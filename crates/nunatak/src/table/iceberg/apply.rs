@@ -16,7 +16,7 @@ use crate::sync::{FastPin, Ordering, fence};
 use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::full_disk::refuse;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
-use crate::table::stages::Changes;
+use crate::table::stages::{Changes, Figures as _};
 use crate::table::{Change, KeyTest};
 
 /// The result of an operation: the value word before, and the change in the number of pairs.
@@ -525,7 +525,9 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             // The settlers of these blocks may have come before the marks.
             return Put::Stale;
         }
-        if is_new && self.chains.slots().must_refuse() {
+        let must_refuse =
+            || self.chains.slots().must_refuse() || self.config.room.must_refuse(|| self.len());
+        if is_new && must_refuse() {
             return Put::Refused;
         }
         if self.chains.push(hash, pair).is_err() {

@@ -21,6 +21,10 @@ impl<P: HashCodec + Clone, B: BlockSizes> Full for Table<P, B> {
         config.max_capacity.map_or(Ok(()), |items| blocks_for::<B>(items, config).map(drop))
     }
 
+    fn is_fixed(config: &Config) -> bool {
+        config.room.is_fixed()
+    }
+
     fn make(codec: P, config: Config, capacity: usize) -> Result<Self, Error> {
         Self::new(codec, config, capacity)
     }

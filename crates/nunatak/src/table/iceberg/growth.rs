@@ -144,6 +144,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     pub(super) fn grow_if_full(&self) {
         let state = self.state();
         if state.is_stable()
+            && !self.config.room.is_fixed()
             && self.len() > self.most_items(state.mask())
             && let Some(_held) = self.migrating.try_lock()
             // A refusal is tried again at the next check; until then level 3 takes the keys that

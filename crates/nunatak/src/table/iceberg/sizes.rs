@@ -5,6 +5,7 @@ use super::front::Front;
 use super::geometry::{BlockSizes, Geometry, MOST_ROWS};
 use crate::error::Error;
 use crate::memory::{Addresses, Medium};
+use crate::table::shared::room::Room;
 
 /// The constants that the paper varies.
 #[derive(Debug, Clone, Copy)]
@@ -13,11 +14,13 @@ pub struct Config {
     pub(crate) max_load: f64,
     /// The number of items to which the table can grow; `None` chooses it by the machine's memory.
     pub(crate) max_capacity: Option<usize>,
+    /// Whether the table grows by itself.
+    pub(crate) room: Room,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { max_load: 0.91, max_capacity: None }
+        Self { max_load: 0.91, max_capacity: None, room: Room::default() }
     }
 }
 

@@ -489,7 +489,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             }
         }
         if strategy == self.last_strategy() && (is_refused || self.is_degenerate(hash)) {
-            if self.chains.slots().must_refuse() {
+            let is_full = self.config.room.must_refuse(|| self.counted());
+            if is_full || self.chains.slots().must_refuse() {
                 return Ok(Attempt::Refused);
             }
             buckets.first.set(medium, Flag::Chained);

@@ -19,6 +19,10 @@ impl<P: HashCodec + Clone, L: Layout> Full for Table<P, Heap, L> {
         config.check()
     }
 
+    fn is_fixed(config: &Config) -> bool {
+        config.room.is_fixed()
+    }
+
     fn make(codec: P, config: Config, capacity: usize) -> Result<Self, Error> {
         Self::new(codec, config, capacity)
     }

@@ -90,6 +90,7 @@ use crate::table::shared::bucket::{Bucket, Layout, Marking};
 use crate::table::shared::chains::Chains;
 use crate::table::shared::cut::Cut;
 use crate::table::shared::recovery_progress::RecoveryProgress;
+use crate::table::shared::room::Room;
 #[cfg(durable)]
 use crate::table::shared::undo_log::UndoLog;
 use crate::table::stages::Guards;
@@ -108,6 +109,8 @@ pub struct Config {
     pub(crate) strategies: Vec<Strategy>,
     /// The number of segments that a split makes: two or four.
     pub(crate) split_into: usize,
+    /// Whether the table grows by itself.
+    pub(crate) room: Room,
     /// Whether a key may have several values.
     pub(crate) duplicates: bool,
 }
@@ -118,6 +121,7 @@ impl Default for Config {
             buckets: if cfg!(modelled) { 2 } else { 2048 },
             strategies: vec![S::Single, S::TwoChoice, S::Stash],
             split_into: 4,
+            room: Room::default(),
             duplicates: false,
         }
     }
@@ -125,7 +129,7 @@ impl Default for Config {
 
 impl Config {
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let Self { buckets, strategies, split_into, duplicates: _ } = self;
+        let Self { buckets, strategies, split_into, .. } = self;
         let invalid = |option, expected| Err(Error::InvalidOption { option, expected });
         if !(2..=1 << 16).contains(buckets) || !buckets.is_power_of_two() {
             return invalid("segment_buckets", "a power of two from 2 to 65,536");

@@ -119,6 +119,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 }
                 Ok(())
             }
+            None if self.config.room.is_fixed() => Err(Error::Full),
             // If hashes are missing, the caller learns them and tries again.
             None => self.split(found, hash, hashes).map(|_| ()),
         }

@@ -1,4 +1,4 @@
-//! What tables do when the disk is full.
+//! What tables do when the disk is full, or when a table in RAM that does not grow is.
 //!
 //! A change can't fail half-way. So room for it is asked for before, and while some is left, every
 //! change finds what it needs. When none is left, most inserts still find a free slot, and only
@@ -9,7 +9,9 @@
 //!
 //! A shrink writes parts of the table anew. It leaves out parts for which there is no room.
 
-use crate::error::{Error, FileError};
+use crate::error::Error;
+#[cfg(durable)]
+use crate::error::FileError;
 use crate::memory::Medium;
 use core::cell::Cell;
 
@@ -17,7 +19,6 @@ use core::cell::Cell;
 enum State {
     /// The operation of this thread may take the slots that are kept for running operations.
     Admitted,
-    #[cfg_attr(not(durable), allow(dead_code, reason = "there are no files"))]
     Permitted,
     Refused,
 }
@@ -32,6 +33,17 @@ thread_local! {
 /// If it was refused: nothing was changed.
 #[cfg(durable)]
 pub(crate) fn permit<R>(run: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    permit_or(FileError::Full.into(), run)
+}
+
+/// The same with another error.
+///
+/// # Errors
+/// `full` if the operation was refused: nothing was changed.
+pub(crate) fn permit_or<R>(
+    full: Error,
+    run: impl FnOnce() -> Result<R, Error>,
+) -> Result<R, Error> {
     /// Also if the operation panics, the next one is admitted as usual. (The operation's closure may
     /// use another map, so it has a state of its own.)
     struct Reset(State);
@@ -44,7 +56,7 @@ pub(crate) fn permit<R>(run: impl FnOnce() -> Result<R, Error>) -> Result<R, Err
     let result = run();
     let was_refused = is_refused();
     drop(reset);
-    if was_refused { Err(FileError::Full.into()) } else { result }
+    if was_refused { Err(full) } else { result }
 }
 
 /// Whether the operation of this thread may be refused.

@@ -8,6 +8,7 @@
 //! - [`memoised_key_test`]: answers of the caller's `Eq` that an operation remembers.
 //! - [`hashes`] and [`rehashed`]: answers of the caller's hasher, for moves of keys.
 //! - [`moves`]: how many pairs were moved, and in which time.
+//! - [`room`]: tables that do not grow.
 //! - [`files`], [`paged`], [`undo_log`] and [`recovery_progress`]: tables in files.
 
 pub(in crate::table) mod attempts;
@@ -25,6 +26,7 @@ pub(crate) mod paged;
 pub(in crate::table) mod prefetch_groups;
 pub(in crate::table) mod recovery_progress;
 pub(in crate::table) mod rehashed;
+pub(crate) mod room;
 #[cfg(durable)]
 pub(crate) mod undo_log;
 

@@ -72,6 +72,7 @@ use crate::table::shared::chains::Chains;
 use crate::table::shared::cut::Cut;
 use crate::table::shared::recovery_progress::RecoveryProgress;
 use crate::table::shared::rehashed::Rehashed;
+use crate::table::shared::room::Room;
 #[cfg(durable)]
 use crate::table::shared::undo_log::UndoLog;
 use crate::table::stages::Guards;
@@ -89,6 +90,8 @@ pub struct Config {
     /// The share of a shard's slots that may be tombstones (free slots in passed buckets) before
     /// the shard is cleared of them.
     pub(crate) tombstones: f64,
+    /// Whether the table grows by itself.
+    pub(crate) room: Room,
     /// The logarithm of a shard's first number of buckets, which follows from the capacity.
     first_size: u32,
 }
@@ -96,7 +99,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         let scope = if cfg!(modelled) { 2 } else { 16 };
-        Self { shards: None, scope, tombstones: 0.1, first_size: 0 }
+        Self { shards: None, scope, tombstones: 0.1, room: Room::default(), first_size: 0 }
     }
 }
 
@@ -113,7 +116,7 @@ const PER_SHARD: usize = 4096;
 impl Config {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |option, expected| Err(Error::InvalidOption { option, expected });
-        let Self { shards, scope, tombstones, first_size: _ } = self;
+        let Self { shards, scope, tombstones, .. } = self;
         if shards.is_some_and(|n| !(2..=MOST_SHARDS).contains(&n) || !n.is_power_of_two()) {
             return invalid("shards", "a power of two from 2 to 1,048,576");
         }

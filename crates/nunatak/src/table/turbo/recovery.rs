@@ -45,6 +45,7 @@ impl Config {
             scope: word(1),
             tombstones: f64::from_bits(words[2]),
             first_size: word(3) as u32,
+            ..Self::default()
         };
         match config.check() {
             Ok(()) if word(3) <= crate::memory::MOST_SIZE as usize => Ok(config),

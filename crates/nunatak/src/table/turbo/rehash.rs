@@ -132,7 +132,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         loop {
             let size = held.descriptor.extent().map(|extent| extent.size);
             let next = size.map_or(self.config.first_size, |size| size + 1);
-            let is_refused = size.is_some() && self.is_sparse(next, held.shard.counts().live);
+            let is_fixed = self.config.room.is_fixed();
+            let is_refused =
+                size.is_some() && (is_fixed || self.is_sparse(next, held.shard.counts().live));
             if is_refused || self.rehash(held, Some(next), hash, hashes).is_err() {
                 return self.chain(held, hash, pair);
             }
@@ -152,7 +154,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// Stores a key in a chain. Its shard is locked. (A shard without buckets needs no flag: a
     /// lookup that finds no buckets looks into the chains.)
     fn chain(&self, held: &ShardGuard<'_>, hash: u64, pair: (u64, u64)) -> Result<bool, Error> {
-        if self.chains.slots().must_refuse() {
+        let is_full = self.config.room.must_refuse(|| self.counted());
+        if is_full || self.chains.slots().must_refuse() {
             return Ok(false);
         }
         if let Some(extent) = held.descriptor.extent() {
@@ -197,7 +200,11 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     ) {
         // Fills at most half of the fitting load, so that the next keys find room.
         let fitting = fitting(2 * held.shard.counts().live as usize, L::SLOTS);
-        let size = fitting.max(self.config.first_size).min(extent.size);
+        // A shard that can't grow again keeps its size.
+        let size = match self.config.room.is_fixed() {
+            true => extent.size,
+            false => fitting.max(self.config.first_size).min(extent.size),
+        };
         if self.rehash(held, Some(size), hash, hashes).is_ok() {
             let of_size =
                 if size == extent.size { &self.happened.collected } else { &self.happened.shrunk };
