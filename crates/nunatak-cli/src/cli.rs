@@ -39,7 +39,7 @@ pub(crate) struct QuickArgs {
 pub(crate) enum Command {
     /// Measure chosen workloads.
     Bench(Box<BenchArgs>),
-    /// Draw the page of a saved run.
+    /// Draw the page of a saved run, or a folder of pages.
     Report(ReportArgs),
     /// Create, fill, read, check and crash map files.
     #[cfg(durable)]
@@ -54,9 +54,14 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// The file that `bench --json` wrote.
-    #[arg(value_name = "FILE.json")]
+    /// The file that `bench --json` wrote; or a folder, which gets pages about its `data/run.json`. If
+    /// it has none, what the papers measure is run first, at a small size, with the words and the core
+    /// operations of the compared maps.
+    #[arg(value_name = "FILE.json|DIR")]
     pub(crate) json: PathBuf,
+    /// Write the pages of this saved run to the folder.
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["html", "chart"])]
+    pub(crate) from: Option<PathBuf>,
     /// Write the page to this file; by default next to the JSON file.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
@@ -70,6 +75,35 @@ pub(crate) enum BenchCommand {
     /// Name what is slower or larger in a saved run than in an earlier one, beyond the noise of
     /// both. Exits with 1 if anything is.
     Compare(CompareArgs),
+    /// Run everything that the papers of the tables measure, at a small size, and show the papers'
+    /// numbers beside.
+    Papers(PapersArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PapersArgs {
+    /// How many items a map holds. The papers have 100 million.
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1000..1 << 36))]
+    pub(crate) items: u64,
+    /// Numbers of threads.
+    #[arg(long, value_delimiter = ',', default_values_t = [1], value_parser = positive)]
+    pub(crate) threads: Vec<usize>,
+    /// How often to repeat each measurement.
+    #[arg(long, default_value_t = 1, value_parser = positive)]
+    pub(crate) repetitions: usize,
+    /// How long to measure a workload that has no natural end, in milliseconds.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) milliseconds: u64,
+    /// Exit with 1 if a quantity that does not depend on the machine deviates from its paper beyond its
+    /// tolerance. These hold for maps of 20,000 items or more.
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Write the result to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the page to this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 //! memory sets, reports the measurements, handles the files of durable maps, and serves maps by Redis's
 //! protocol.
 
+mod all_papers;
 mod backing;
 mod cli;
 mod clock;
@@ -12,6 +13,7 @@ mod keys;
 mod machine;
 mod measurement;
 mod named;
+mod papers;
 mod probe;
 mod process;
 mod report;
@@ -25,7 +27,7 @@ mod threads;
 mod workloads;
 
 use clap::{Parser as _, ValueEnum as _};
-use cli::{BenchArgs, BenchCommand, Cli, Command, CompareArgs, ReportArgs};
+use cli::{BenchArgs, BenchCommand, Cli, Command, CompareArgs, PapersArgs, ReportArgs};
 use experiments::choice::Experiment;
 use measurement::Measurement;
 use named::Named as _;
@@ -67,6 +69,7 @@ type Done = Result<ExitCode, Box<dyn Error>>;
 fn bench_with(args: &BenchArgs) -> Done {
     match &args.command {
         Some(BenchCommand::Compare(args)) => compare(args),
+        Some(BenchCommand::Papers(args)) => papers(args),
         None if args.list => list(),
         None => bench(&args.settings(), args.json.as_deref(), args.html.as_deref()),
     }
@@ -91,21 +94,58 @@ fn saved(path: &Path) -> Result<Report, String> {
 }
 
 fn bench(settings: &Settings, json: Option<&Path>, html: Option<&Path>) -> Done {
+    let command: Vec<String> = env::args().skip(1).collect();
+    show(&measured(settings, &format!("nunatak {}", command.join(" ")))?, json, html)
+}
+
+/// Runs all that the papers measure.
+fn papers(args: &PapersArgs) -> Done {
+    let report = of_papers(args)?;
+    let code = show(&report, args.json.as_deref(), args.html.as_deref())?;
+    let beyond = papers::beyond(&report);
+    beyond.iter().for_each(|deviation| println!("{deviation}"));
+    Ok(if args.check && !beyond.is_empty() { ExitCode::FAILURE } else { code })
+}
+
+fn of_papers(args: &PapersArgs) -> Result<Report, Box<dyn Error>> {
+    let mut all: Option<Report> = None;
+    for (command, settings) in all_papers::runs(args) {
+        eprintln!("{command}");
+        let report = measured(&settings, &command)?;
+        match &mut all {
+            None => all = Some(report),
+            Some(all) => all.add(report),
+        }
+    }
+    Ok(all.expect("there are runs"))
+}
+
+/// Measures what the settings ask for.
+fn measured(settings: &Settings, command: &str) -> Result<Report, Box<dyn Error>> {
     let text = read_text(settings)?;
     let mut report = run::run(settings, text.as_ref())?;
+    report.commands.push(command.to_owned());
     for experiment in &settings.experiments {
         eprintln!("{}", experiment.name());
         match experiment.run(settings) {
-            Ok(figures) => report.figures.extend(figures),
+            Ok(mut figures) => {
+                figures.iter_mut().for_each(|figure| command.clone_into(&mut figure.command));
+                report.figures.extend(figures);
+            }
             Err(error) => report.failures.push(format!("{}: {error}", experiment.name())),
         }
     }
-    print!("{}", report::terminal::tables(&report));
+    Ok(report)
+}
+
+/// Prints a run, and writes the files that were asked for.
+fn show(report: &Report, json: Option<&Path>, html: Option<&Path>) -> Done {
+    print!("{}{}", report::terminal::tables(report), papers::text(report));
     if let Some(path) = json {
-        write(path, serde_json::to_string_pretty(&report)? + "\n")?;
+        write(path, serde_json::to_string_pretty(report)? + "\n")?;
     }
     if let Some(path) = html {
-        write(path, report::html::page(&report))?;
+        write(path, report::html::page(report))?;
     }
     Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -134,6 +174,10 @@ fn read_text(settings: &Settings) -> Result<Option<Text>, Box<dyn Error>> {
 }
 
 fn draw(args: &ReportArgs) -> Done {
+    let is_file = args.json.extension().is_some_and(|extension| extension == "json");
+    if args.from.is_some() || !is_file {
+        return draw_folder(&args.json, args.from.as_deref());
+    }
     let report = saved(&args.json)?;
     let html = args.html.clone().unwrap_or_else(|| args.json.with_extension("html"));
     if let Some(path) = &args.chart {
@@ -144,6 +188,49 @@ fn draw(args: &ReportArgs) -> Done {
     }
     write(&html, report::html::page(&report))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the pages of a run to a folder: of the saved one, else of the folder's own, else of a new one.
+fn draw_folder(folder: &Path, from: Option<&Path>) -> Done {
+    let run = folder.join("data").join("run.json");
+    let report = match from {
+        Some(path) => saved(path)?,
+        None if run.exists() => saved(&run)?,
+        None => new_run()?,
+    };
+    let make = |path: &Path| {
+        fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    make(&folder.join("data"))?;
+    for (name, content) in report::folder::files(&report) {
+        let path = folder.join(name);
+        fs::write(&path, content).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    fs::write(&run, serde_json::to_string_pretty(&report)? + "\n")
+        .map_err(|error| format!("{}: {error}", run.display()))?;
+    println!("wrote {}", std::path::absolute(folder.join("index.html"))?.display());
+    Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Measures the core operations of the compared maps, then what the papers measure.
+fn new_run() -> Result<Report, Box<dyn Error>> {
+    let line = ["nunatak", "bench", "papers"];
+    let Some(Command::Bench(args)) = Cli::parse_from(line).command else {
+        unreachable!("it is the subcommand that is named");
+    };
+    let Some(BenchCommand::Papers(args)) = args.command else {
+        unreachable!("it is the subcommand that is named");
+    };
+    let line = format!(
+        "nunatak bench insert grow get-hit get-miss insdel latency space words --items {}",
+        args.items
+    );
+    let Some(Command::Bench(core)) = Cli::parse_from(line.split_whitespace()).command else {
+        unreachable!("it is the subcommand that is named");
+    };
+    let mut report = measured(&core.settings(), &line)?;
+    report.add(of_papers(&args)?);
+    Ok(report)
 }
 
 fn write(path: &Path, content: String) -> Result<(), Box<dyn Error>> {

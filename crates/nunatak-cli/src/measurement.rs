@@ -2,7 +2,7 @@
 
 #[cfg(durable)]
 use crate::experiments::after_kill;
-use crate::experiments::{blobs, duplicates};
+use crate::experiments::{blobs, duplicates, strings};
 use crate::threads::CheckFailed;
 use crate::workloads::space;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) enum Measurement {
     Space(space::Request),
-    Blobs(blobs::Request),
+    Blobs(strings::Request),
     Duplicates(duplicates::Request),
     #[cfg(durable)]
     Fill(after_kill::Fill),

@@ -69,6 +69,7 @@ pub(crate) fn run(settings: &Settings, text: Option<&Text>) -> io::Result<Report
         limit,
         figures: Vec::new(),
         failures,
+        commands: Vec::new(),
     })
 }
 

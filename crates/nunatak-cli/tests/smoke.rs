@@ -184,6 +184,40 @@ fn maps_of_killed_processes_are_opened() {
     }
 }
 
+/// Everything that the papers measure runs, agrees with them where the machine does not matter, and makes
+/// a folder of pages.
+#[test]
+#[cfg(durable)]
+fn the_papers_are_run_and_compared() {
+    let directory = directory("papers");
+    let command =
+        "bench papers --items 20000 --milliseconds 1 --check --json run.json --html run.html";
+    let output = nunatak(&directory, &command.split_whitespace().collect::<Vec<_>>());
+    let text = String::from_utf8(output.stdout).expect("the tables are text");
+    for paper in ["HPDC '24", "SIGMOD '23", "SYSTOR '23"] {
+        assert!(text.contains(&format!("({paper})")), "{paper}");
+    }
+    let json = fs::read_to_string(directory.join("run.json")).expect("the run");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("the run is JSON");
+    assert!(json["failures"].is_null(), "{}", json["failures"]);
+    let figures = json["figures"].as_array().expect("there are figures");
+    let is_empty =
+        |figure: &serde_json::Value| figure["points"].as_array().is_none_or(Vec::is_empty);
+    assert_eq!(figures.iter().find(|figure| is_empty(figure)), None);
+
+    nunatak(&directory, &["report", "pages", "--from", "run.json"]);
+    let pages = directory.join("pages");
+    let read = |name: &str| fs::read_to_string(pages.join(name)).expect("a page");
+    let front = read("index.html");
+    assert!(front.contains("Lookups of numbers in RAM shall be fast") && front.contains("<svg"));
+    for name in ["map-nunatak.html", "paper-pea.html", "method.html", "data/rows.csv"] {
+        assert!(read(name).len() > 1000, "{name}");
+    }
+    // The folder has its run, and can be drawn again.
+    nunatak(&directory, &["report", "pages"]);
+    assert_eq!(read("index.html"), front);
+}
+
 /// The writes of a map of each kind do not depend on the machine.
 #[test]
 #[cfg(durable)]
@@ -207,7 +241,8 @@ fn writes_are_counted() {
     assert!((1.0..4.0).contains(&fences) && insert["values"][7].as_f64() > Some(90.0));
     // A byte string is written beside its bucket, in a block of its own.
     let updates = |map: &str| {
-        let is_it = |point: &&serde_json::Value| point["at"][0] == map && point["at"][2] == "update";
+        let is_it =
+            |point: &&serde_json::Value| point["at"][0] == map && point["at"][2] == "update";
         points.iter().find(is_it).and_then(|point| point["values"][9].as_f64())
     };
     assert_eq!(updates("turbo"), Some(256.0));

@@ -1,33 +1,15 @@
 //! Keys and values that are byte strings, like the 30-byte items of TurboHash's figures 6 to 9.
 
 use super::figure::Figure;
-use super::phases::{Phases, Rows, bytes_per_item, measure_all};
+use super::phases::{bytes_per_item, measure_all};
+use super::strings::{Request, rows};
 use super::subjects::{Boxed, Peer, RamBlobs, Subject, is_string};
 use crate::backing::back_free_memory;
 use crate::keys::{KeySpace, Random};
 use crate::machine::resident_bytes;
-use crate::process;
 use crate::settings::Settings;
 use crate::targets::{Hasher, MapName};
 use crate::threads::{CheckFailed, check};
-use serde::{Deserialize, Serialize};
-
-/// The request to a process.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Request {
-    pub(super) phases: Phases,
-    pub(super) items: u64,
-    pub(super) seed: u64,
-    key_bytes: usize,
-    pub(super) value_bytes: usize,
-    /// Measure YCSB instead of the phases.
-    is_ycsb: bool,
-}
-
-impl process::Request for Request {
-    const KIND: &str = "Blobs";
-    type Answer = Vec<Option<f64>>;
-}
 
 pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
     let title = "Keys and values that are byte strings (TurboHash, figures 6 to 9)";
@@ -50,24 +32,6 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
     ));
     Ok(figure)
 }
-
-/// Returns the rows of all maps.
-pub(super) fn rows(settings: &Settings, is_ycsb: bool) -> Result<Rows<Request>, CheckFailed> {
-    let options = &settings.options.blobs;
-    let request = |phases| Request {
-        phases,
-        items: settings.items,
-        seed: settings.seed,
-        key_bytes: options.blobs_key_bytes,
-        value_bytes: options.blobs_value_bytes,
-        is_ycsb,
-    };
-    let phases = Phases::of_maps(settings, &MAPS)?;
-    Ok(phases.into_iter().map(|phases| (phases.at(), request(phases))).collect())
-}
-
-/// The maps of byte strings.
-const MAPS: [&str; 5] = ["turbo", "turbo-file", "dashmap", "papaya", "scc"];
 
 /// Measures in this process.
 pub(crate) fn measure(request: &Request) -> Result<Vec<Option<f64>>, CheckFailed> {

@@ -19,6 +19,9 @@ pub(crate) struct Figure {
     /// Remarks that a reader needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) notes: Vec<String>,
+    /// The command that measured it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) command: String,
 }
 
 /// One row.
@@ -40,6 +43,7 @@ impl Figure {
             measures: owned(measures),
             points: Vec::new(),
             notes: Vec::new(),
+            command: String::new(),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::settings::Settings;
 use crate::statistics::Summary;
 use crate::threads::{CheckFailed, check};
 use nunatak::mode::{Mode, Shared, SingleThread};
-use nunatak::{Dlht, InlineMap, Op, RandomState, Request, Stop};
+use nunatak::{Dlht, DlhtMap, InlineMap, Op, RandomState, Request, Stop};
 use std::time::{Duration, Instant};
 
 type Map<M> = InlineMap<u64, u64, RandomState, Dlht<M>>;
@@ -77,14 +77,15 @@ fn measure<M: Mode>(map: &Map<M>, plan: Plan, batch: usize) -> Result<[f64; 4], 
     Ok([get_batch, get, insdel_batch, insdel])
 }
 
-fn filled<M: Mode>(plan: Plan) -> Map<M> {
+fn filled<M: Mode>(plan: Plan, grows: bool) -> Result<Map<M>, CheckFailed> {
     crate::backing::back_free_memory(plan.items);
-    let map = Map::with_capacity(plan.items as usize);
+    let builder = DlhtMap::<u64, u64>::builder().capacity(plan.items as usize).grows(grows);
+    let map: Map<M> = builder.build().map_err(|error| CheckFailed(error.to_string()))?;
     let space = plan.keys();
     (0..plan.items).for_each(|index| {
         map.insert(space.key(index), value_of(space.key(index)));
     });
-    map
+    Ok(map)
 }
 
 pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
@@ -92,23 +93,34 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
     let measures = ["get/batch M/s", "get M/s", "insdel/batch M/s", "insdel M/s"];
     let mut figure = Figure::new(title, &["mode"], &measures);
     let plan = Plan::of(settings);
-    let shared: Map<Shared> = filled(plan);
-    let local: Map<SingleThread> = filled(plan);
-    let mut samples = [const { Vec::new() }; 8];
-    // The two maps take turns.
+    let shared = [true, false].map(|grows| filled::<Shared>(plan, grows));
+    let local = [true, false].map(|grows| filled::<SingleThread>(plan, grows));
+    let ([shared, fixed_shared], [local, fixed_local]) = (shared, local);
+    let (shared, fixed_shared) = (shared?, fixed_shared?);
+    let (local, fixed_local) = (local?, fixed_local?);
+    let mut samples = [const { Vec::new() }; 16];
+    // The maps take turns.
     for _ in 0..settings.repetitions.max(1) {
-        let of_both =
-            [measure(&shared, plan, settings.batch)?, measure(&local, plan, settings.batch)?];
-        for (samples, value) in samples.iter_mut().zip(of_both.concat()) {
+        let batch = settings.batch;
+        let of_all = [
+            measure(&shared, plan, batch)?,
+            measure(&local, plan, batch)?,
+            measure(&fixed_shared, plan, batch)?,
+            measure(&fixed_local, plan, batch)?,
+        ];
+        for (samples, value) in samples.iter_mut().zip(of_all.concat()) {
             samples.push(value);
         }
     }
     let medians: Vec<Option<f64>> =
         samples.iter().map(|samples| Summary::of(samples).map(|summary| summary.median)).collect();
-    let (shared, local) = medians.split_at(4);
-    figure.add(&[&"shared"], shared.to_vec());
-    figure.add(&[&"single thread"], local.to_vec());
     let ratio = |(shared, local): (&Option<f64>, &Option<f64>)| Some((*local)? / (*shared)?);
-    figure.add(&[&"ratio"], shared.iter().zip(local).map(ratio).collect());
+    for (both, growth) in medians.chunks_exact(8).zip(["", ", no growth"]) {
+        let (shared, local) = both.split_at(4);
+        figure.add(&[&format!("shared{growth}")], shared.to_vec());
+        figure.add(&[&format!("single thread{growth}")], local.to_vec());
+        let ratios = shared.iter().zip(local).map(ratio).collect();
+        figure.add(&[&format!("ratio{growth}")], ratios);
+    }
     Ok(figure)
 }

@@ -24,6 +24,7 @@ mod power;
 mod probes;
 mod remote;
 mod sizes;
+pub(crate) mod strings;
 mod subjects;
 mod sweeps;
 mod timeline;

@@ -1,8 +1,8 @@
 //! YCSB with byte strings as keys and values, like the 30-byte items of TurboHash's figure 9.
 
-use super::blobs::{Request, rows};
 use super::figure::Figure;
 use super::phases::measure_all;
+use super::strings::{Request, rows};
 use super::subjects::{Scratch, Subject, is_string};
 use crate::backing::back_free_memory;
 use crate::keys::{CHECKED_BITS, Indices, KeySpace, Random, ZipfSamples, value_of, versioned};

@@ -4,7 +4,7 @@ use super::chart::{self, Bar, Group, Line, Mark};
 use super::compare::{best_peer, distinct, is_own, ratio_to_best_peer};
 use super::format::{grouped, nanoseconds, number, thread_count};
 use super::parts::{charts, colour_of, figure, legend, section, table};
-use super::{PERCENTILES, Report, Row, figures, fill};
+use super::{PERCENTILES, Report, Row, beside, figures, fill};
 use crate::named::Named as _;
 use crate::workloads::{AccessClass, Workload};
 use clap::ValueEnum as _;
@@ -32,6 +32,7 @@ pub(crate) fn page(report: &Report) -> String {
                     (fill::fill(report))
                     (space(report))
                     (figures::figures(report))
+                    (beside::papers(report))
                     (limits(report))
                     (method(report))
                     (all_rows(report))
@@ -43,6 +44,17 @@ pub(crate) fn page(report: &Report) -> String {
 }
 
 fn header(report: &Report) -> Markup {
+    html! {
+        header {
+            p.eyebrow { "Nunatak benchmark report" }
+            h1 { "Concurrent hash maps," br; "measured against memory" }
+            (facts(report))
+        }
+    }
+}
+
+/// Draws the machine and the parameters of a run.
+pub(super) fn facts(report: &Report) -> Markup {
     let (machine, params) = (&report.machine, &report.params);
     let memory = machine.memory_gib.map(|gib| format!("{} GiB of memory", number(gib)));
     let kernel = machine.kernel.as_ref().map(|kernel| format!("{} · {kernel}", machine.os));
@@ -60,19 +72,15 @@ fn header(report: &Report) -> Markup {
         ("Version", Some(format!("{}{commit}", machine.nunatak_version))),
     ];
     html! {
-        header {
-            p.eyebrow { "Nunatak benchmark report" }
-            h1 { "Concurrent hash maps," br; "measured against memory" }
-            dl.facts {
-                @for (name, fact) in facts {
-                    @if let Some(fact) = fact { div { dt { (name) } dd { (fact) } } }
-                }
+        dl.facts {
+            @for (name, fact) in facts {
+                @if let Some(fact) = fact { div { dt { (name) } dd { (fact) } } }
             }
         }
     }
 }
 
-fn failures(report: &Report) -> Markup {
+pub(super) fn failures(report: &Report) -> Markup {
     html! {
         @if !report.failures.is_empty() {
             section.failures {
@@ -240,7 +248,7 @@ fn space(report: &Report) -> Markup {
     section(!rows.is_empty(), "Space", lead, &charts(operations.into_iter().map(chart)))
 }
 
-fn limits(report: &Report) -> Markup {
+pub(super) fn limits(report: &Report) -> Markup {
     let rows = report.limit.iter().map(|(threads, limit)| {
         let distances = [limit.best_distance, limit.rmw_best_distance, limit.cas_best_distance];
         let of_class = |(class, distance): (AccessClass, _)| {
@@ -273,7 +281,7 @@ fn limits(report: &Report) -> Markup {
     section(!report.limit.is_empty(), "The limit of this machine", &lead, &table)
 }
 
-fn method(report: &Report) -> Markup {
+pub(super) fn method(report: &Report) -> Markup {
     let params = &report.params;
     html! {
         section.method {

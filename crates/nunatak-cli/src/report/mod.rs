@@ -1,10 +1,12 @@
 //! The result of a run, which is saved as JSON and drawn as tables and a page.
 
+mod beside;
 pub(crate) mod changes;
 pub(crate) mod chart;
 pub(crate) mod compare;
 mod figures;
 pub(crate) mod fill;
+pub(crate) mod folder;
 pub(crate) mod format;
 pub(crate) mod html;
 mod parts;
@@ -34,6 +36,29 @@ pub(crate) struct Report {
     /// Measurements that are void because a check failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) failures: Vec<String>,
+    /// The commands that measured it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) commands: Vec<String>,
+}
+
+impl Report {
+    /// Adds what another run of the same machine has measured.
+    pub(crate) fn add(&mut self, other: Self) {
+        let has = |row: &Row| {
+            let is_it = |own: &&Row| {
+                (&own.map, &own.operation, own.threads) == (&row.map, &row.operation, row.threads)
+            };
+            self.rows.iter().any(|own| is_it(&own))
+        };
+        let new: Vec<Row> = other.rows.into_iter().filter(|row| !has(row)).collect();
+        self.rows.extend(new);
+        self.figures.extend(other.figures);
+        self.failures.extend(other.failures);
+        self.commands.extend(other.commands);
+        for (threads, limit) in other.limit {
+            self.limit.entry(threads).or_insert(limit);
+        }
+    }
 }
 
 /// The parameters of a run.
@@ -236,7 +261,17 @@ pub(crate) mod tests {
             limit: BTreeMap::from([(1, limit), (2, limit)]),
             figures: vec![figure],
             failures: vec!["papaya: failed <badly>".into()],
+            commands: vec!["nunatak bench get-hit".into()],
         }
+    }
+
+    #[test]
+    fn runs_are_added_without_repetitions() {
+        let (mut all, mut other) = (example(), example());
+        let rows = all.rows.len();
+        other.rows[0].map = "another".into();
+        all.add(other);
+        assert_eq!((all.rows.len(), all.figures.len(), all.commands.len()), (rows + 1, 2, 2));
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub(crate) fn tables(report: &Report) -> String {
     text
 }
 
-pub(super) fn table<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Table {
+pub(crate) fn table<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Table {
     let mut table = Table::new();
     table
         .load_style(presets::UTF8_BORDERS_ONLY)
@@ -88,7 +88,7 @@ pub(super) fn table<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Tab
     table
 }
 
-pub(super) fn right(text: impl ToString) -> Cell {
+pub(crate) fn right(text: impl ToString) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 

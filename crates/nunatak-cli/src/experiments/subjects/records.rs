@@ -4,7 +4,7 @@ use super::{Scratch, Subject, WORKS, string};
 use nunatak::alloc::{Allocator, Global};
 use nunatak::entry::{Frozen, KeyOf, Named, Naming, Plain, RecordFormat};
 use nunatak::hash::Hashing;
-use nunatak::{DlhtRecordMap, Namespace, RandomState, Request, Stop};
+use nunatak::{DlhtMap, DlhtRecordMap, Namespace, RandomState, Request, Stop};
 
 /// Makes a key of `K` bytes from a number.
 pub(crate) trait MakeKey<const K: usize>: Naming + Sized {
@@ -63,6 +63,13 @@ where
 {
     pub(crate) fn new(items: u64, value_bytes: usize, allocator: A) -> Self {
         let map = DlhtRecordMap::try_new_in(items as usize, S::default(), allocator);
+        Self { map: map.expect(WORKS), value_bytes }
+    }
+
+    /// Makes a map that does not grow.
+    pub(crate) fn fixed(items: u64, value_bytes: usize, allocator: A) -> Self {
+        let builder = DlhtMap::<u64, u64>::builder().capacity(items as usize).grows(false);
+        let map = builder.hasher(S::default()).build_records(allocator);
         Self { map: map.expect(WORKS), value_bytes }
     }
 }

@@ -1,0 +1,65 @@
+//! What the pages of the folder share: names of files, figures, and commands.
+
+use crate::report::compare::distinct;
+use crate::report::{Report, Row};
+use maud::{Markup, html};
+
+/// A file of the folder: its path inside, and its contents.
+pub(crate) type File = (String, String);
+
+/// Returns the maps of the run, in its order.
+pub(super) fn maps(report: &Report) -> Vec<&str> {
+    distinct(&report.rows, |row: &Row| row.map.as_str())
+}
+
+pub(super) fn page_of_map(map: &str) -> String {
+    format!("map-{}.html", file_name(map))
+}
+
+/// Returns a name of letters, digits and dashes.
+pub(super) fn file_name(name: &str) -> String {
+    let part = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    name.chars().map(part).collect()
+}
+
+/// Draws a chart with its command and its data.
+pub(super) fn figure(
+    title: &str,
+    about: &str,
+    chart: &Markup,
+    command: &str,
+    data: &str,
+) -> Markup {
+    html! {
+        figure {
+            figcaption { h3 { (title) } @if !about.is_empty() { p { (about) } } }
+            (chart)
+            p.source {
+                a href=(data) download { "Data (CSV)" }
+                @if !command.is_empty() { " · " code { (command) } }
+            }
+        }
+    }
+}
+
+/// Returns the command that measures these operations of these maps again.
+pub(super) fn command(report: &Report, operations: &[&str], maps: &[&str]) -> String {
+    let mut workloads: Vec<&str> = Vec::new();
+    for operation in operations {
+        let workload = operation.split('/').next().unwrap_or(operation);
+        if !workloads.contains(&workload) {
+            workloads.push(workload);
+        }
+    }
+    let params = &report.params;
+    let threads: Vec<String> = params.threads.iter().map(usize::to_string).collect();
+    format!(
+        "nunatak bench {} --maps {} --items {} --threads {} --repetitions {} --milliseconds {}",
+        workloads.join(" "),
+        maps.join(","),
+        params.items,
+        threads.join(","),
+        params.repetitions,
+        params.milliseconds
+    )
+}
