@@ -55,13 +55,15 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     /// The file that `bench --json` wrote; or a folder, which gets pages about its `data/run.json`. If
-    /// it has none, what the papers measure is run first, at a small size, with the words and the core
-    /// operations of the compared maps.
+    /// it has none, the compared maps are measured first, and what the papers measure.
     #[arg(value_name = "FILE.json|DIR")]
     pub(crate) json: PathBuf,
     /// Write the pages of this saved run to the folder.
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["html", "chart"])]
     pub(crate) from: Option<PathBuf>,
+    /// How many items a map has in the run of a folder that has none yet.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1000..1 << 36))]
+    pub(crate) items: u64,
     /// Write the page to this file; by default next to the JSON file.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

@@ -125,6 +125,7 @@ fn measured(settings: &Settings, command: &str) -> Result<Report, Box<dyn Error>
     let text = read_text(settings)?;
     let mut report = run::run(settings, text.as_ref())?;
     report.commands.push(command.to_owned());
+    report.rows.iter_mut().for_each(|row| row.command = Some(0));
     for experiment in &settings.experiments {
         eprintln!("{}", experiment.name());
         match experiment.run(settings) {
@@ -176,7 +177,7 @@ fn read_text(settings: &Settings) -> Result<Option<Text>, Box<dyn Error>> {
 fn draw(args: &ReportArgs) -> Done {
     let is_file = args.json.extension().is_some_and(|extension| extension == "json");
     if args.from.is_some() || !is_file {
-        return draw_folder(&args.json, args.from.as_deref());
+        return draw_folder(&args.json, args.from.as_deref(), args.items);
     }
     let report = saved(&args.json)?;
     let html = args.html.clone().unwrap_or_else(|| args.json.with_extension("html"));
@@ -191,12 +192,12 @@ fn draw(args: &ReportArgs) -> Done {
 }
 
 /// Writes the pages of a run to a folder: of the saved one, else of the folder's own, else of a new one.
-fn draw_folder(folder: &Path, from: Option<&Path>) -> Done {
+fn draw_folder(folder: &Path, from: Option<&Path>, items: u64) -> Done {
     let run = folder.join("data").join("run.json");
     let report = match from {
         Some(path) => saved(path)?,
         None if run.exists() => saved(&run)?,
-        None => new_run()?,
+        None => new_run(items)?,
     };
     let make = |path: &Path| {
         fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))
@@ -212,25 +213,31 @@ fn draw_folder(folder: &Path, from: Option<&Path>) -> Done {
     Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Measures the core operations of the compared maps, then what the papers measure.
-fn new_run() -> Result<Report, Box<dyn Error>> {
-    let line = ["nunatak", "bench", "papers"];
-    let Some(Command::Bench(args)) = Cli::parse_from(line).command else {
+/// Measures the core operations of the compared maps, in RAM and in files, then what the papers measure.
+fn new_run(items: u64) -> Result<Report, Box<dyn Error>> {
+    let parsed = |line: &str| match Cli::parse_from(line.split_whitespace()).command {
+        Some(Command::Bench(args)) => args,
+        _ => unreachable!("it is the subcommand that is named"),
+    };
+    let core = "insert grow get-hit get-miss insdel latency space words";
+    let files = "insert get-hit --maps iceberg-file,pea-file,turbo-file,lmdb,redb";
+    let mut all: Option<Report> = None;
+    for run in [core, files] {
+        let line = format!("nunatak bench {run} --items {items}");
+        eprintln!("{line}");
+        let report = measured(&parsed(&line).settings(), &line)?;
+        match &mut all {
+            None => all = Some(report),
+            Some(all) => all.add(report),
+        }
+    }
+    let mut all = all.expect("there are runs");
+    let line = format!("nunatak bench papers --items {items}");
+    let Some(BenchCommand::Papers(args)) = parsed(&line).command else {
         unreachable!("it is the subcommand that is named");
     };
-    let Some(BenchCommand::Papers(args)) = args.command else {
-        unreachable!("it is the subcommand that is named");
-    };
-    let line = format!(
-        "nunatak bench insert grow get-hit get-miss insdel latency space words --items {}",
-        args.items
-    );
-    let Some(Command::Bench(core)) = Cli::parse_from(line.split_whitespace()).command else {
-        unreachable!("it is the subcommand that is named");
-    };
-    let mut report = measured(&core.settings(), &line)?;
-    report.add(of_papers(&args)?);
-    Ok(report)
+    all.add(of_papers(&args)?);
+    Ok(all)
 }
 
 fn write(path: &Path, content: String) -> Result<(), Box<dyn Error>> {

@@ -75,7 +75,7 @@ struct OfRow {
     measure: String,
 }
 
-/// A measurement of an experiment: the first row that has these parameters.
+/// A measurement of an experiment: of the rows that have these parameters.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OfFigure {
@@ -104,7 +104,7 @@ impl OfRow {
         let all = report.rows.iter().filter(of_it).filter_map(|row| self.measure_of(row));
         // Latencies are the better the smaller they are.
         match self.measure.as_str() {
-            "mops" => all.reduce(f64::max),
+            "mops" | "share" => all.reduce(f64::max),
             _ => all.reduce(f64::min),
         }
     }
@@ -112,6 +112,7 @@ impl OfRow {
     fn measure_of(&self, row: &Row) -> Option<f64> {
         match self.measure.as_str() {
             "mops" => row.mops,
+            "share" => row.share.map(|share| 100.0 * share),
             "efficiency" => row.space_efficiency().map(|share| 100.0 * share),
             level @ ("level 1" | "level 2" | "level 3") => {
                 let at = usize::from(level.as_bytes()[6] - b'1');
@@ -143,7 +144,10 @@ impl OfFigure {
             };
             self.at.iter().all(is)
         };
-        figure.points.iter().find(has_all)?.values[measure]
+        let mut all =
+            figure.points.iter().filter(has_all).filter_map(|point| point.values[measure]);
+        // Of several numbers of threads the best throughput counts, else the first row.
+        if self.measure.ends_with("/s") { all.reduce(f64::max) } else { all.next() }
     }
 }
 

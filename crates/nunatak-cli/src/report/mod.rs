@@ -50,7 +50,9 @@ impl Report {
             };
             self.rows.iter().any(|own| is_it(&own))
         };
-        let new: Vec<Row> = other.rows.into_iter().filter(|row| !has(row)).collect();
+        let mut new: Vec<Row> = other.rows.into_iter().filter(|row| !has(row)).collect();
+        let before = self.commands.len();
+        new.iter_mut().for_each(|row| row.command = row.command.map(|command| command + before));
         self.rows.extend(new);
         self.figures.extend(other.figures);
         self.failures.extend(other.failures);
@@ -117,6 +119,9 @@ pub(crate) struct Row {
     /// The shares of the items in levels 1, 2 and 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) levels: Option<[f64; 3]>,
+    /// The number of the command that measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<usize>,
     /// The duration of an operation that runs once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) milliseconds: Option<f64>,
@@ -270,7 +275,9 @@ pub(crate) mod tests {
         let (mut all, mut other) = (example(), example());
         let rows = all.rows.len();
         other.rows[0].map = "another".into();
+        other.rows[0].command = Some(0);
         all.add(other);
+        assert_eq!(all.rows.last().and_then(|row| row.command), Some(1));
         assert_eq!((all.rows.len(), all.figures.len(), all.commands.len()), (rows + 1, 2, 2));
     }
 

@@ -2,8 +2,9 @@
 
 use super::data;
 use super::narrow::{Bar, bars};
-use super::shared::{command, figure, page_of_map};
-use crate::report::compare::{distinct, is_own};
+use super::shared::{commands, figure, page_of_map};
+use crate::named::Named as _;
+use crate::report::compare::is_own;
 use crate::report::format::{grouped, nanoseconds, number, thread_count};
 use crate::report::{Report, Row};
 use crate::targets::MapName;
@@ -98,9 +99,15 @@ const QUESTIONS: [Question; 8] = [
     },
 ];
 
-fn is_durable(map: &str) -> bool {
-    use crate::named::Named as _;
-    MapName::value_variants().iter().any(|name| name.name() == map && name.is_durable())
+/// Returns whether the map is one to choose, in files or in RAM. Variants, which only show what a paper
+/// varies, are not.
+fn is_choice(map: &str, durable: bool) -> bool {
+    let is_it = |name: &&MapName| name.name() == map;
+    let Some(name) = MapName::value_variants().iter().find(is_it) else { return !durable };
+    match name.is_durable() {
+        true => durable && (map.ends_with("-file") || !name.is_own()),
+        false => !durable && MapName::COMPARED.contains(name),
+    }
 }
 
 /// The best row of each map, the best map first.
@@ -108,7 +115,7 @@ fn ranked<'r>(report: &'r Report, question: &Question, threads: usize) -> Vec<(&
     let of_it = |row: &&Row| {
         question.operations.contains(&row.operation.as_str())
             && (row.threads == threads || question.operations[0].starts_with("space"))
-            && is_durable(&row.map) == question.durable
+            && is_choice(&row.map, question.durable)
     };
     let better = |a: f64, b: f64| if question.more { a > b } else { a < b };
     let mut best: Vec<(&Row, f64)> = Vec::new();
@@ -144,8 +151,8 @@ pub(super) fn page(report: &Report) -> Markup {
     html! {
         p.lead {
             "Measured with " (grouped(report.params.items)) " items and " (thread_count(threads))
-            " on " (report.machine.cpu) ". Other sizes and machines have other answers: "
-            "measure yours with " code { "nunatak report DIR" } "."
+            " on " (report.machine.cpu) ". Maps that fit the caches have other answers than larger ones, "
+            "and so have other machines: measure yours with " code { "nunatak report DIR --items N" } "."
         }
         ul.answers {
             @for (question, ranked) in &answered { (answer(question, ranked)) }
@@ -185,10 +192,9 @@ fn answer(question: &Question, ranked: &[(&Row, f64)]) -> Markup {
 fn chart(report: &Report, question: &Question, ranked: &[(&Row, f64)]) -> Markup {
     let bar = |&(row, value): &(&Row, f64)| Bar { name: row.label(), value, own: is_own(row) };
     let drawn: Vec<Bar> = ranked.iter().take(12).map(bar).collect();
-    let operations = distinct(ranked.iter().map(|(row, _)| *row), |row| row.operation.as_str());
-    let maps = distinct(ranked.iter().map(|(row, _)| *row), |row| row.map.as_str());
+    let rows: Vec<&Row> = ranked.iter().map(|(row, _)| *row).collect();
     let about = if question.more { "More is better." } else { "Less is better." };
-    let command = command(report, &operations, &maps);
+    let command = commands(report, &rows);
     let chart = bars(question.question, question.unit, &drawn);
     figure(question.question, about, &chart, &command, data::ROWS)
 }

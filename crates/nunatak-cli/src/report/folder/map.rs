@@ -2,7 +2,7 @@
 
 use super::data;
 use super::narrow::{Bar, bars};
-use super::shared::{command, figure};
+use super::shared::{commands, figure};
 use crate::named::Named as _;
 use crate::report::compare::{distinct, is_own, ratio_to_best_peer};
 use crate::report::format::{nanoseconds, number, percent};
@@ -31,7 +31,6 @@ fn throughput(report: &Report, map: &str, rows: &[&Row]) -> Markup {
             @for threads in all {
                 @let of_it: Vec<&Row> =
                     measured.iter().filter(|row| row.threads == threads).copied().collect();
-                @let operations = distinct(of_it.iter().copied(), |row| row.operation.as_str());
                 @let title = format!("Millions of operations a second, threads: {threads}");
                 @let bar = |row: &&Row| Bar {
                     name: row.operation.clone(),
@@ -39,7 +38,7 @@ fn throughput(report: &Report, map: &str, rows: &[&Row]) -> Markup {
                     own: is_own(row),
                 };
                 @let chart = bars(&title, "", &of_it.iter().map(bar).collect::<Vec<_>>());
-                (figure(&title, "", &chart, &command(report, &operations, &[map]), &data::of_map(map)))
+                (figure(&title, "", &chart, &commands(report, &of_it), &data::of_map(map)))
             }
         }
         @let cells = |row: &&Row| {

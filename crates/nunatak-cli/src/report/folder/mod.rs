@@ -86,7 +86,7 @@ fn method(report: &Report) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::shared::command;
+    use super::shared::commands;
     use super::*;
     use crate::report::tests::example;
     use std::collections::BTreeSet;
@@ -122,8 +122,15 @@ mod tests {
     }
 
     #[test]
-    fn a_command_names_each_workload_once() {
-        let command = command(&example(), &["get-hit", "get-hit/batch", "insert"], &["pea", "scc"]);
-        assert!(command.starts_with("nunatak bench get-hit insert --maps pea,scc --items 1000000"));
+    fn a_chart_has_the_commands_of_its_rows() {
+        let mut report = example();
+        report.commands.push("nunatak bench insert".into());
+        for (row, command) in report.rows.iter_mut().zip([1, 0, 1]) {
+            row.command = Some(command);
+        }
+        let rows: Vec<_> = report.rows.iter().take(4).collect();
+        let lines = commands(&report, &rows);
+        assert_eq!(lines, "nunatak bench insert\nnunatak bench get-hit");
+        assert_eq!(commands(&report, &rows[3..]), "");
     }
 }

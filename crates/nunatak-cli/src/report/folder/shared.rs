@@ -42,24 +42,9 @@ pub(super) fn figure(
     }
 }
 
-/// Returns the command that measures these operations of these maps again.
-pub(super) fn command(report: &Report, operations: &[&str], maps: &[&str]) -> String {
-    let mut workloads: Vec<&str> = Vec::new();
-    for operation in operations {
-        let workload = operation.split('/').next().unwrap_or(operation);
-        if !workloads.contains(&workload) {
-            workloads.push(workload);
-        }
-    }
-    let params = &report.params;
-    let threads: Vec<String> = params.threads.iter().map(usize::to_string).collect();
-    format!(
-        "nunatak bench {} --maps {} --items {} --threads {} --repetitions {} --milliseconds {}",
-        workloads.join(" "),
-        maps.join(","),
-        params.items,
-        threads.join(","),
-        params.repetitions,
-        params.milliseconds
-    )
+/// Returns the commands that measured these rows, one a line.
+pub(super) fn commands(report: &Report, rows: &[&Row]) -> String {
+    let numbers = distinct(rows.iter().copied(), |row| row.command);
+    let lines = numbers.into_iter().flatten().filter_map(|number| report.commands.get(number));
+    lines.map(String::as_str).collect::<Vec<_>>().join("\n")
 }
