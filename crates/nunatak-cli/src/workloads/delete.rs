@@ -71,3 +71,31 @@ fn part<T: Target>(
         Ok(span)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::targets::{MapName, Numbers};
+    use crate::workloads::populate;
+    use clap::Parser as _;
+    use nunatak::Pea;
+
+    #[test]
+    fn a_map_that_is_95_percent_full_becomes_half_full() {
+        const ITEMS: u64 = 9500;
+        let line = ["nunatak", "bench", "--items", "9500", "--batch", "7"];
+        let Some(Command::Bench(args)) = Cli::parse_from(line).command else {
+            unreachable!("it is the subcommand that is named");
+        };
+        let settings = args.settings();
+        let bench = Bench::new(&settings);
+        for batched in [false, true] {
+            let map = Numbers::<Pea>::with_capacity(MapName::Pea, ITEMS as usize);
+            populate::fill(&map, &bench, 2, batched).unwrap();
+            to_half(&map, &bench, 2, batched).unwrap();
+            let is_there = |&index: &u64| map.get(bench.keys.key(index)).is_some();
+            assert_eq!((0..ITEMS).filter(is_there).count(), 5000);
+        }
+    }
+}

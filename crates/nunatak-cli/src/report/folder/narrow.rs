@@ -29,7 +29,7 @@ pub(super) fn bars(title: &str, unit: &str, bars: &[Bar]) -> Markup {
 /// Draws factors: to the right of the middle if they exceed one, to the left if not, on a logarithmic
 /// scale that ends at a factor of 100.
 pub(super) fn factors(title: &str, bars: &[Bar]) -> Markup {
-    let at = |value: f64| 0.5 + (value.max(0.01).min(100.0).log10()) / 4.0;
+    let at = |value: f64| 0.5 + (value.clamp(0.01, 100.0).log10()) / 4.0;
     let ends = |bar: &Bar| {
         let end = at(bar.value);
         (end.min(0.5), end.max(0.5))
