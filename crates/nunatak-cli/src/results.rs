@@ -18,7 +18,7 @@ type Key = (Operation, usize, MapName);
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     mops: BTreeMap<Key, Vec<f64>>,
-    latencies: BTreeMap<(usize, MapName), Latencies>,
+    latencies: BTreeMap<(Workload, usize, MapName), Latencies>,
     spaces: BTreeMap<Key, Space>,
     levels: BTreeMap<Key, [f64; 3]>,
     times: BTreeMap<Key, Vec<f64>>,
@@ -37,9 +37,15 @@ impl Results {
         self.mops.entry((operation, threads, map)).or_default().push(mops);
     }
 
-    pub(crate) fn add_latencies(&mut self, map: MapName, threads: usize, latencies: &Latencies) {
+    pub(crate) fn add_latencies(
+        &mut self,
+        workload: Workload,
+        map: MapName,
+        threads: usize,
+        latencies: &Latencies,
+    ) {
         self.latencies
-            .entry((threads, map))
+            .entry((workload, threads, map))
             .and_modify(|sum| sum.add(latencies))
             .or_insert_with(|| latencies.clone());
     }
@@ -98,11 +104,14 @@ impl Results {
         for (key, samples) in self.mops {
             rows.insert(key, throughput_row(key, &samples, limits));
         }
-        for ((threads, map), latencies) in self.latencies {
-            for (variant, histogram) in
-                [(Variant::OfInsert, &latencies.inserts), (Variant::OfGet, &latencies.gets)]
-            {
-                let key = (Operation::new(Workload::Latency, variant), threads, map);
+        for ((workload, threads, map), latencies) in self.latencies {
+            let all = [
+                (Variant::OfInsert, &latencies.inserts),
+                (Variant::OfGet, &latencies.gets),
+                (Variant::OfMiss, &latencies.misses),
+            ];
+            for (variant, histogram) in all.into_iter().filter(|(_, all)| !all.is_empty()) {
+                let key = (Operation::new(workload, variant), threads, map);
                 rows.insert(key, latency_row(key, histogram, clock));
             }
         }

@@ -165,18 +165,8 @@ impl Run<'_> {
             if self.wants(Workload::Recovery) && map.is_durable() {
                 self.recovery::<T>(place);
             }
-            if self.wants(Workload::Latency) {
-                self.announce(place, "latency");
-                back_free_memory(self.settings.items);
-                match latency::while_growing::<T>(map, &self.bench, &self.clock, threads) {
-                    Ok(latencies) => self.results.add_latencies(map, threads, &latencies),
-                    Err(error) => {
-                        for variant in [Variant::OfInsert, Variant::OfGet] {
-                            self.fail(place, Operation::new(Workload::Latency, variant), &error);
-                        }
-                    }
-                }
-            }
+            self.latencies::<T>(place);
+            self.grown::<T>(place);
         }
     }
 
@@ -230,6 +220,56 @@ impl Run<'_> {
                     measure(&map, bench, place.threads, batched)
                 });
             }
+        }
+    }
+
+    fn latencies<T: Target>(&mut self, place: Place) {
+        let Place { map, threads } = place;
+        for workload in [Workload::Latency, Workload::LatencyA] {
+            if !self.wants(workload) {
+                continue;
+            }
+            self.announce(place, &workload.to_string());
+            back_free_memory(self.settings.items);
+            let measured = if workload == Workload::Latency {
+                latency::while_growing::<T>(map, &self.bench, &self.clock, threads)
+            } else {
+                let loaded = T::with_capacity(map, self.settings.items as usize);
+                populate::fill(&loaded, &self.bench, threads, false)
+                    .and_then(|_| latency::of_ycsb_a(&loaded, &self.bench, &self.clock, threads))
+            };
+            match measured {
+                Ok(latencies) => self.results.add_latencies(workload, map, threads, &latencies),
+                Err(error) => {
+                    for variant in [Variant::OfInsert, Variant::OfGet, Variant::OfMiss] {
+                        self.fail(place, Operation::new(workload, variant), &error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Grows a map to twenty times its items, and runs lookups and deletes in it, as in figures 5 and 6
+    /// of the Pea Hash paper.
+    fn grown<T: Target>(&mut self, place: Place) {
+        if !self.wants(Workload::Grown) {
+            return;
+        }
+        type Measure<T> = fn(&T, &Bench<'_>, usize, bool) -> Result<f64, CheckFailed>;
+        let all: [(Variant, Measure<T>); 4] = [
+            (Variant::OfInsert, |map, bench, threads, _| {
+                inserting::the_others(map, bench, threads)
+            }),
+            (Variant::OfGet, lookup::hits),
+            (Variant::OfMiss, lookup::misses),
+            (Variant::OfDelete, delete::empty),
+        ];
+        back_free_memory(self.settings.items);
+        let map = T::empty(place.map);
+        inserting::load_a_few(&map, &self.bench);
+        for (variant, measure) in all {
+            let operation = Operation::new(Workload::Grown, variant);
+            self.throughput(place, operation, |bench| measure(&map, bench, place.threads, false));
         }
     }
 
@@ -487,6 +527,8 @@ fn needs_items(workload: Workload) -> bool {
             | W::YcsbD
             | W::DeleteHalf
             | W::MixedInserts
+            | W::Grown
+            | W::LatencyA
             | W::Latency
             | W::Space
             | W::Recovery

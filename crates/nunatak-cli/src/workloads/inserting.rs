@@ -45,6 +45,42 @@ pub(crate) fn with_gets<T: Target>(
 /// The shares of inserts, in percent, of Pea Hash's mixed operations.
 pub(crate) const MIXES: [u8; 2] = [20, 50];
 
+/// Returns how many items a small map has: a twentieth.
+fn a_few(items: u64) -> u64 {
+    items.div_ceil(20)
+}
+
+/// Loads a twentieth of the items into an empty map.
+pub(crate) fn load_a_few<T: Target>(map: &T, bench: &Bench<'_>) {
+    for index in 0..a_few(bench.settings.items) {
+        let key = bench.keys.key(index);
+        map.insert(key, value_of(key));
+    }
+}
+
+/// Inserts all items that [`load_a_few`] has left.
+pub(crate) fn the_others<T: Target>(
+    map: &T,
+    bench: &Bench<'_>,
+    threads: usize,
+) -> Result<f64, CheckFailed> {
+    let (space, items) = (bench.keys, bench.settings.items);
+    let loaded = a_few(items);
+    throughput(threads, |worker| {
+        let part = share(items - loaded, worker.number, threads);
+        let mut present = 0;
+        let span = worker.once(|| {
+            for index in part.clone() {
+                let key = space.key(loaded + index);
+                present += u64::from(map.insert(key, value_of(key)).is_some());
+            }
+            part.end - part.start
+        });
+        check(present, "an insert of a new key found the key present")?;
+        Ok(span)
+    })
+}
+
 /// Loads a twentieth of the items into an empty map, then runs as many operations as there are other
 /// items: inserts, so many percent, and gets of loaded keys and of those that the thread has inserted.
 pub(crate) fn from_a_few<T: Target>(
@@ -54,11 +90,8 @@ pub(crate) fn from_a_few<T: Target>(
     percent_inserts: u8,
 ) -> Result<f64, CheckFailed> {
     let (space, items) = (bench.keys, bench.settings.items);
-    let loaded = items.div_ceil(20);
-    for index in 0..loaded {
-        let key = space.key(index);
-        map.insert(key, value_of(key));
-    }
+    let loaded = a_few(items);
+    load_a_few(map, bench);
     let inserts_below = u64::from(percent_inserts) * (1 << 16) / 100;
     throughput(threads, |worker| {
         let part = share(items - loaded, worker.number, threads);

@@ -1,5 +1,6 @@
-//! Latencies of single operations while the map grows from empty: an insert, then a get of a random
-//! key that the thread has inserted, and so on. The slowest operations meet a resize.
+//! Latencies of single operations: while the map grows from empty, an insert, then a get of a random key
+//! that the thread has inserted, and so on; or in YCSB A of the IcebergHT paper, on a loaded map that
+//! doubles. The slowest operations meet a resize.
 
 use super::{check, difference};
 use crate::clock::Clock;
@@ -15,6 +16,8 @@ use std::sync::Mutex;
 pub(crate) struct Latencies {
     pub(crate) inserts: Histogram<u64>,
     pub(crate) gets: Histogram<u64>,
+    /// Of gets of absent keys.
+    pub(crate) misses: Histogram<u64>,
 }
 
 impl Latencies {
@@ -22,13 +25,14 @@ impl Latencies {
         // The highest value is minutes, on any clock; longer times count as that.
         let bounds = "the bounds are in order, and three digits are supported";
         let histogram = || Histogram::new_with_bounds(1, 1 << 40, 3).expect(bounds);
-        Self { inserts: histogram(), gets: histogram() }
+        Self { inserts: histogram(), gets: histogram(), misses: histogram() }
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
         let same = "all histograms have the same bounds";
         self.inserts.add(&other.inserts).expect(same);
         self.gets.add(&other.gets).expect(same);
+        self.misses.add(&other.misses).expect(same);
     }
 }
 
@@ -65,6 +69,54 @@ pub(crate) fn while_growing<T: Target>(
             2 * (indices.end - indices.start)
         });
         check(wrong, "while the map grew, a new key was present or an inserted one was not")?;
+        sum.lock().expect("no thread panics with the lock").add(&own);
+        Ok(span)
+    })?;
+    Ok(sum.into_inner().expect("no thread panicked with the lock"))
+}
+
+/// Times every operation of YCSB A, whose writes are inserts, on a map that was made for all items and has
+/// them: as many inserts as gets, until there are twice as many items. Then as many gets of absent keys.
+pub(crate) fn of_ycsb_a<T: Target>(
+    map: &T,
+    bench: &Bench<'_>,
+    clock: &Clock,
+    threads: usize,
+) -> Result<Latencies, CheckFailed> {
+    let (space, items) = (bench.keys, bench.settings.items);
+    let sum = Mutex::new(Latencies::new());
+    throughput(threads, |worker| {
+        let mut own = Latencies::new();
+        let (mut random, mut choices) =
+            (bench.random(worker.number), bench.random(worker.number + threads));
+        let new = share(items, worker.number, threads);
+        let misses = 2 * items + new.start..2 * items + new.end;
+        let mut wrong = 0;
+        let span = worker.once(|| {
+            for index in new.clone() {
+                // A get before each insert, on average.
+                while choices.next() & 1 == 0 {
+                    let key = space.key(random.below(items));
+                    let start = clock.now();
+                    let found = map.get(key);
+                    own.gets.saturating_record(clock.ticks_since(start));
+                    wrong |= difference(found, value_of(key));
+                }
+                let key = space.key(items + index);
+                let start = clock.now();
+                let replaced = map.insert(key, value_of(key));
+                own.inserts.saturating_record(clock.ticks_since(start));
+                wrong |= u64::from(replaced.is_some());
+            }
+            for key in misses.clone().map(|index| space.key(index)) {
+                let start = clock.now();
+                let found = map.get(key);
+                own.misses.saturating_record(clock.ticks_since(start));
+                wrong |= u64::from(found.is_some());
+            }
+            own.gets.len() + own.inserts.len() + own.misses.len()
+        });
+        check(wrong, "a present key was missed, or an absent one was found")?;
         sum.lock().expect("no thread panics with the lock").add(&own);
         Ok(span)
     })?;

@@ -62,6 +62,10 @@ pub(crate) enum Workload {
     YcsbF,
     /// Latencies of single operations while the map grows from empty.
     Latency,
+    /// Latencies of YCSB A, whose writes are inserts, on a map that doubles; then of absent keys.
+    LatencyA,
+    /// Inserts into a map that has a twentieth of the items, then lookups and deletes in the grown map.
+    Grown,
     /// Inserts and gets in one stream, from a twentieth of the items to all, by the share of inserts.
     MixedInserts,
     /// Resident bytes per item of 16 bytes.
@@ -99,6 +103,8 @@ pub(crate) enum Variant {
     Keys(Popularity),
     OfInsert,
     OfGet,
+    OfMiss,
+    OfDelete,
     Presized,
     Grown,
     /// How full the map is at the end, in percents.
@@ -152,9 +158,16 @@ impl Operation {
             W::PutHeavy | W::UpdateOnly | W::YcsbLoad | W::YcsbA | W::YcsbF => Some(A::Rmw),
             W::MixedInserts => Some(A::Rmw),
             W::Insdel => Some(A::Cas),
-            W::Latency | W::Space | W::Levels | W::Synced | W::Commit | W::Recovery | W::Words => {
-                None
-            }
+            W::Grown if matches!(self.variant, Variant::OfGet | Variant::OfMiss) => Some(A::Reads),
+            W::Grown => Some(A::Rmw),
+            W::Latency
+            | W::LatencyA
+            | W::Space
+            | W::Levels
+            | W::Synced
+            | W::Commit
+            | W::Recovery
+            | W::Words => None,
         }
     }
 }
@@ -176,6 +189,8 @@ impl fmt::Display for Operation {
             Variant::Keys(Popularity::Zipf) => "/zipf",
             Variant::OfInsert => "/insert",
             Variant::OfGet => "/get",
+            Variant::OfMiss => "/miss",
+            Variant::OfDelete => "/delete",
             Variant::Presized => "/pre-sized",
             Variant::Grown => "/grown",
         })?;
