@@ -122,3 +122,57 @@ pub(crate) fn of_ycsb_a<T: Target>(
     })?;
     Ok(sum.into_inner().expect("no thread panicked with the lock"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::targets::Numbers;
+    use crate::workloads::{inserting, populate};
+    use clap::Parser as _;
+    use nunatak::Iceberg;
+
+    const ITEMS: u64 = 1000;
+
+    fn with_bench(test: impl FnOnce(&Bench<'_>)) {
+        let Some(Command::Bench(args)) =
+            Cli::parse_from(["nunatak", "bench", "--items", "1000"]).command
+        else {
+            unreachable!("it is the subcommand that is named");
+        };
+        test(&Bench::new(&args.settings()));
+    }
+
+    fn keys<T: Target>(map: &T, bench: &Bench<'_>) -> usize {
+        (0..3 * ITEMS).filter(|&index| map.get(bench.keys.key(index)).is_some()).count()
+    }
+
+    #[test]
+    fn ycsb_a_doubles_the_map_and_times_each_kind_of_operation() {
+        with_bench(|bench| {
+            let map = Numbers::<Iceberg>::with_capacity(MapName::Iceberg, ITEMS as usize);
+            populate::fill(&map, bench, 2, false).unwrap();
+            let all = of_ycsb_a(&map, bench, &Clock::calibrated(), 2).unwrap();
+            assert_eq!((all.inserts.len(), all.misses.len()), (ITEMS, ITEMS));
+            assert!((800..1200).contains(&all.gets.len()), "{}", all.gets.len());
+            assert_eq!(keys(&map, bench), 2 * ITEMS as usize);
+        });
+    }
+
+    #[test]
+    fn a_small_map_grows_to_all_items() {
+        with_bench(|bench| {
+            let map = Numbers::<Iceberg>::empty(MapName::Iceberg);
+            inserting::load_a_few(&map, bench);
+            assert_eq!(keys(&map, bench), 50);
+            inserting::the_others(&map, bench, 2).unwrap();
+            assert_eq!(keys(&map, bench), ITEMS as usize);
+            for (percent, expected) in inserting::MIXES.into_iter().zip([190, 475]) {
+                let map = Numbers::<Iceberg>::empty(MapName::Iceberg);
+                inserting::from_a_few(&map, bench, 2, percent).unwrap();
+                let inserted = keys(&map, bench) - 50;
+                assert!(inserted.abs_diff(expected) < 80, "{inserted} and {expected}");
+            }
+        });
+    }
+}
