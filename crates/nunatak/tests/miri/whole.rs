@@ -2,9 +2,10 @@
 
 use super::operations::{self, Numbers, Strings};
 use super::small;
+use nunatak::hash::Hashing;
 use nunatak::{
     DlhtBoxedMap, DlhtLocalMap, DlhtMap, DlhtSet, DlhtShadowMap, Entry8, Entry12, Error,
-    IcebergMap, InlineSet, Op, PeaMultiMap, Request, Stop,
+    HashesWith, IcebergMap, InlineMap, InlineSet, Op, PeaMultiMap, Request, Stop, Unshadowed,
 };
 
 const COUNT: u32 = 40;
@@ -49,6 +50,27 @@ fn inline_maps_of_turbo() {
     operations::all::<Numbers, _>(map, COUNT);
     let map = small::turbo().build::<u32, u32, Entry8>().expect("valid options");
     operations::all::<Numbers, _>(map, COUNT);
+}
+
+/// Maps that do not grow take what they were made for, then refuse a key.
+#[test]
+fn maps_that_do_not_grow() {
+    fn fill<S: Hashing, D: HashesWith<S> + Unshadowed>(map: &InlineMap<u32, u32, S, D>) {
+        let refuses = |key: &u32| map.insert_within_capacity(*key, !key) == Err(Error::Full);
+        let taken = (0..).find(refuses).expect("a full map");
+        assert!(taken >= COUNT && map.len() == taken as usize);
+        assert!((0..taken).all(|key| map.get(&key) == Some(!key)));
+        assert_eq!((map.insert(taken, 1), map.get(&taken)), (None, Some(1)));
+    }
+    let room = COUNT as usize;
+    let map: DlhtMap<u32, u32> =
+        small::dlht().capacity(room).grows(false).build().expect("options");
+    fill(&map);
+    fill(&small::iceberg().capacity(room).grows(false).build::<u32, u32>().expect("options"));
+    let pea = small::pea().capacity(room).grows(false);
+    fill(&pea.build::<u32, u32, nunatak::Entry16>().expect("options"));
+    let turbo = small::turbo().capacity(room).grows(false);
+    fill(&turbo.build::<u32, u32, nunatak::Entry16>().expect("options"));
 }
 
 #[test]
