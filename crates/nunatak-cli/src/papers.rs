@@ -45,6 +45,9 @@ pub(crate) struct Value {
     /// What it is divided by, if the quantity is a ratio.
     #[serde(default)]
     pub(crate) over: Option<Place>,
+    /// The number of items that it is about, if another number has another value.
+    #[serde(default)]
+    pub(crate) items: Option<u64>,
     /// The deviation that a run of any size may have, as a part of the paper's value. Values that
     /// depend on the machine have none, nor have those that depend on the number of items.
     #[serde(default)]
@@ -164,6 +167,9 @@ impl Place {
 impl Value {
     /// Returns what the run has for this number.
     pub(crate) fn measured(&self, report: &Report) -> Option<f64> {
+        if self.items.is_some_and(|items| items != report.params.items) {
+            return None;
+        }
         let ours = self.ours.as_ref()?.find(report)?;
         match &self.over {
             None => Some(ours),
@@ -330,6 +336,19 @@ mod tests {
         };
         assert_eq!(figure("8", "get M/s"), Some(25.0));
         assert_eq!([figure("9", "get M/s"), figure("8", "insdel M/s")], [None, None]);
+    }
+
+    #[test]
+    fn a_number_of_so_many_items_is_compared_with_those_only() {
+        let mut report = example();
+        let level = |value: &&Value| value.what == "micro: keys in level 2";
+        let mut value = all()[1].values.iter().find(level).unwrap().clone();
+        report.rows.iter_mut().for_each(|row| row.map = "iceberg-95".into());
+        assert!(value.measured(&report).is_some());
+        value.items = Some(report.params.items + 1);
+        assert_eq!(value.measured(&report), None);
+        value.items = Some(report.params.items);
+        assert!(value.measured(&report).is_some());
     }
 
     #[test]

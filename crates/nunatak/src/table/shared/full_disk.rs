@@ -9,9 +9,7 @@
 //!
 //! A shrink writes parts of the table anew. It leaves out parts for which there is no room.
 
-use crate::error::Error;
-#[cfg(durable)]
-use crate::error::FileError;
+use crate::error::{Error, FileError};
 use crate::memory::Medium;
 use core::cell::Cell;
 
