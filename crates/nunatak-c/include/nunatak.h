@@ -105,6 +105,12 @@ typedef struct {
   bool must_exist;
   // Only read. The file must exist.
   bool read_only;
+  // Read a copy of the present state of a file, which another process may have open and change. The
+  // fields above but the table are ignored.
+  bool beside;
+  // Make copies for processes that open the file beside this one. Files of IcebergHT and files on
+  // persistent memory need that; of others readers see the last sync without it.
+  bool answer_readers;
 } nunatak_file_options;
 
 // Decides what becomes of a key's value: returns a `nunatak_decision`. `value` is null if the key is

@@ -106,10 +106,14 @@ struct file {
   std::size_t capacity = 0;
   bool must_exist = false;
   bool read_only = false;
+  // Read a copy of the present state of a file that another process may have open and change.
+  bool beside = false;
+  // Make such copies for other processes: see nunatak_file_options.
+  bool answer_readers = false;
 
   nunatak_file_options options() const noexcept {
     const auto ms = static_cast<std::uint64_t>(std::max<std::chrono::milliseconds::rep>(interval.count(), 0));
-    return {table, durability, ms, capacity, must_exist, read_only};
+    return {table, durability, ms, capacity, must_exist, read_only, beside, answer_readers};
   }
 };
 

@@ -117,7 +117,7 @@ pub unsafe extern "C" fn nunatak_blob_map_open(
     guarded(|| unsafe {
         store_new(map, || {
             let file = wanted(path, options)?;
-            let opened = open_blobs(file.path, file.table, &file.options, file.creates)?;
+            let opened = open_blobs(file.path, file.table, &file.options, file.opening)?;
             Ok(nunatak_blob_map(Place::File(opened)))
         })
     })

@@ -215,6 +215,11 @@ static void files(const char *folder) {
   OK(nunatak_map_insert(map, 1, 10, NULL, NULL));
   FAILS(NUNATAK_FILE, nunatak_map_open(path, NULL, &other));
   OK(nunatak_map_sync(map));
+  nunatak_file_options beside = {.beside = true};
+  OK(nunatak_map_open(path, &beside, &other));
+  EXPECT(nunatak_map_len(other) == 1);
+  FAILS(NUNATAK_FILE, nunatak_map_insert(other, 2, 20, NULL, NULL));
+  nunatak_map_free(other);
   size_t entries = 0;
   OK(nunatak_map_verify(map, &entries));
   EXPECT(entries == 1);
@@ -236,6 +241,22 @@ static void files(const char *folder) {
   FAILS(NUNATAK_FILE, nunatak_map_insert(map, 2, 20, NULL, NULL));
   EXPECT(nunatak_map_len(map) == 1);
   nunatak_map_free(map);
+
+  // The slots of this table change where they are, so only the map itself can make a copy.
+  snprintf(path, sizeof path, "%s/iceberg.map", folder);
+  for (int answers = 0; answers < 2; ++answers) {
+    options = (nunatak_file_options){.table = NUNATAK_ICEBERG, .answer_readers = answers};
+    OK(nunatak_map_open(path, &options, &map));
+    OK(nunatak_map_insert(map, 1 + answers, 10, NULL, NULL));
+    if (answers) {
+      OK(nunatak_map_open(path, &beside, &other));
+      EXPECT(nunatak_map_len(other) == 2);
+      nunatak_map_free(other);
+    } else {
+      FAILS(NUNATAK_FILE, nunatak_map_open(path, &beside, &other));
+    }
+    OK(nunatak_map_close(map));
+  }
 
   snprintf(path, sizeof path, "%s/strings.map", folder);
   nunatak_blob_map *strings = NULL;

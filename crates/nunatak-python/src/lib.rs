@@ -4,7 +4,9 @@
 //! what begins with an underscore here.
 
 mod analysis;
+mod arrow;
 mod batch;
+mod codes;
 mod columns;
 mod entries;
 mod failure;
@@ -24,8 +26,10 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<map::Map>()?;
     module.add_class::<multi::MultiMap>()?;
+    module.add_class::<arrow::ArrowColumn>()?;
     module.add("FileError", module.py().get_type::<failure::FileError>())?;
     module.add_function(wrap_pyfunction!(analysis::factorize, module)?)?;
+    module.add_function(wrap_pyfunction!(analysis::isin, module)?)?;
     module.add_function(wrap_pyfunction!(analysis::join, module)?)?;
     module.add_function(wrap_pyfunction!(analysis::salvage, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -66,7 +66,7 @@ def test_isin_and_types():
     assert nunatak.isin([], [1]).tolist() == [] and nunatak.isin([1], []).tolist() == [False]
     with pytest.raises(TypeError, match="no type has"):
         nunatak.isin(np.array([1], np.int64), np.array([1], np.uint64))
-    for wrong in (["a"], [None], np.zeros((2, 2))):
+    for wrong in ([object()], [None], np.zeros((2, 2))):
         with pytest.raises((TypeError, ValueError)):
             nunatak.factorize(wrong)
     with pytest.raises(ValueError, match="inner, left, right or outer"):
@@ -91,7 +91,7 @@ def test_examples_of_the_documentation(name):
     assert result.failed == 0
     if name == "nunatak._native":
         finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
-        for owner in (module.Map, module.MultiMap):
+        for owner in (module.Map, module.MultiMap, module.Column):
             for method in vars(owner).values():
                 for example in finder.find(method, getattr(method, "__name__", "?"), module=False, globs={}):
                     runner.run(example)
@@ -106,7 +106,7 @@ def test_the_stubs_name_what_there_is():
     tree = ast.parse(Path(nunatak.__file__).with_name("__init__.pyi").read_text())
     told = {node.name: node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
     assert set(told) | {"__version__"} == set(nunatak.__all__)
-    for name in ("Map", "Set", "MultiMap", "Deduplicator"):
+    for name in ("Map", "Set", "MultiMap", "Deduplicator", "Column"):
         methods = {node.name for node in told[name].body if isinstance(node, ast.FunctionDef)}
         real = {method for method in dir(getattr(nunatak, name)) if not method.startswith("_")}
         own = {method for method in methods if not method.startswith("_")}
