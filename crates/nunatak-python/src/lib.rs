@@ -22,7 +22,9 @@ mod sum;
 
 use pyo3::prelude::*;
 
-#[pymodule]
+// No state rests on the interpreter's lock: maps are concurrent, classes are frozen, and the locks here are
+// held for moments in which no Python code runs.
+#[pymodule(gil_used = false)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<map::Map>()?;
     module.add_class::<multi::MultiMap>()?;

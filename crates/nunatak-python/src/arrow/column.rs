@@ -268,6 +268,9 @@ fn format_of(schema: &Schema) -> PyResult<(Format, Kind)> {
     }
 }
 
+/// An array of words, and one that tells which of them are there.
+type WordsAndMask = (Py<PyAny>, Option<Py<PyAny>>);
+
 #[pymethods]
 impl ArrowColumn {
     #[new]
@@ -399,7 +402,7 @@ impl ArrowColumn {
     }
 
     /// Returns the arrays of a column of numbers, as words, each with a mask if it has nulls.
-    fn _numbers(slf: &Bound<'_, Self>) -> PyResult<Vec<(Py<PyAny>, Option<Py<PyAny>>)>> {
+    fn _numbers(slf: &Bound<'_, Self>) -> PyResult<Vec<WordsAndMask>> {
         let (py, column) = (slf.py(), slf.get());
         let arrays = column.parts.parts.iter().map(|part| {
             let is_there = || (0..part.len).map(|at| !part.is_null(at)).collect::<Vec<_>>();
