@@ -83,7 +83,7 @@ def test_deduplication_over_batches():
     assert (np.sort(kept) == np.unique(all_keys)).all() and len(seen) == len(kept)
 
 
-@pytest.mark.parametrize("name", ["nunatak", "nunatak._maps", "nunatak._columns", "nunatak._analysis", "nunatak._native"])
+@pytest.mark.parametrize("name", ["nunatak", "nunatak._maps", "nunatak._columns", "nunatak._analysis", "nunatak._chart", "nunatak._native"])
 def test_examples_of_the_documentation(name):
     module = importlib.import_module(name)
     extra = {name: name for name in ()}
@@ -123,12 +123,14 @@ def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parent.parent / "README.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for block in blocks:
         names = {}
         exec(block, names)
         if "prices" in names:
             assert names["values"].tolist() == [3.5, 0] and names["found"].tolist() == [True, False]
+        if "column" in names:
+            assert names["column"].tolist() == ["Tokyo", None]
         if "left" in names:
             assert names["left"].tolist() == [0, 1, 2] and names["right"].tolist() == [2, 0, 2]
 
