@@ -22,7 +22,7 @@ impl core::fmt::Debug for nunatak_blob_map {
 }
 
 impl nunatak_blob_map {
-    fn blobs(&self) -> &dyn Blobs {
+    pub(crate) fn blobs(&self) -> &dyn Blobs {
         match &self.0 {
             Place::Ram(map) => &**map,
             Place::File(map) => &**map,
@@ -48,7 +48,7 @@ pub struct nunatak_bytes {
 }
 
 impl nunatak_bytes {
-    fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         Self { data: bytes.as_ptr(), len: bytes.len() }
     }
 

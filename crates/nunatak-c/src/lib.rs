@@ -5,6 +5,7 @@
 mod arguments;
 pub mod blobs;
 pub mod file;
+pub mod iterators;
 pub mod multi;
 pub mod status;
 pub mod words;

@@ -22,7 +22,7 @@ impl core::fmt::Debug for nunatak_map {
 }
 
 impl nunatak_map {
-    fn words(&self) -> &dyn Words {
+    pub(crate) fn words(&self) -> &dyn Words {
         match &self.0 {
             Place::Ram(map) => &**map,
             Place::File(map) => &**map,
