@@ -342,7 +342,6 @@ static void of_numbers(nunatak_table table) {
 
 int main() {
   for (nunatak_table table : {NUNATAK_DLHT, NUNATAK_ICEBERG, NUNATAK_PEA, NUNATAK_TURBO}) {
-    every<nunatak::map<std::uint64_t, std::uint64_t>>(table);
     every<nunatak::map<std::int16_t, float>>(table);
     every<nunatak::string_map>(table);
     of_numbers(table);

@@ -170,7 +170,7 @@ def test_batches_of_numbers():
     found = map.get_many(keys, arrow=True)
     assert (found.type, found.tolist()) == ("f32", [None, 0.5, None])
     out = np.full(3, 7, np.float32)
-    values, mask = map.get_many(keys, out=out)
+    values, mask = map.get_many(keys, out=out, mask=np.ones(3, bool))
     assert values.tolist() == [7, 0.5, 7] and mask.tolist() == [False, True, False]
     assert map.contains_many(keys).tolist() == [False, True, False]
     values, mask = map.pop_many(keys)

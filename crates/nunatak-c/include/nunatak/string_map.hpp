@@ -101,7 +101,7 @@ public:
     size_type entries = 0;
     for (const auto& [key, value] : one) {
       bool is_equal = false;
-      other.visit(key, [&](std::string_view, std::string_view found) { is_equal = found == value; });
+      other.visit(key, [&, &expected = value](std::string_view, std::string_view found) { is_equal = found == expected; });
       if (!is_equal) return false;
       ++entries;
     }
