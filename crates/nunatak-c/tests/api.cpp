@@ -229,6 +229,13 @@ void multimap_of(nunatak::multimap<std::uint32_t, float>& map) {
     return all;
   };
   EXPECT(sorted(found[0]) == std::vector<float>{3, 703, 1403} && found[1].empty() && sorted(found[2]) == std::vector<float>{699, 1399});
+  std::vector<std::uint32_t> every;
+  for (unsigned i = 0; i < 700; ++i) every.push_back(i);
+  const auto all = map.get_all(std::span<const std::uint32_t>(every));
+  for (unsigned i = 0; i < 700; ++i) {
+    EXPECT(all[i].size() == map.count(i));
+    for (float value : all[i]) EXPECT(value == 0.5 || unsigned(value) % 700 == i);
+  }
   // More values than there is room for at first.
   for (int i = 0; i < 1000; ++i) map.insert(5000, float(i));
   EXPECT(map.get_all(5000).size() == 1000 && sorted(map.get_all(5000))[999] == 999);

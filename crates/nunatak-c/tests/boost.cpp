@@ -113,7 +113,7 @@ void constructors(nunatak_table table) {
   expect_same(map, expected);
   M copy(map);
   expect_same(copy, expected);
-  EXPECT(copy == map && map == copy);
+  EXPECT(copy == map && map == copy && copy.table() == table);
   copy.erase(of::key_of(all[0]));
   EXPECT(copy != map && map != copy && map.contains(of::key_of(all[0])));
   M moved(std::move(copy));
@@ -130,8 +130,12 @@ void constructors(nunatak_table table) {
   // Swaps.
   M other(table);
   other.insert(of::key_of(5), of::value_of(5));
+  list = M(NUNATAK_DEFAULT);
+  for (const auto& [key, value] : map) list.insert(key, value);
+  const auto of_list = list.table();
   swap(list, other);
   expect_same(other, expected);
+  EXPECT(list.table() == table && other.table() == of_list);
   list.swap(other);
   expect_same(list, expected);
   expect_same(other, model<M>({5}));
@@ -146,7 +150,7 @@ void constructors(nunatak_table table) {
 template <typename M>
 void inserts(nunatak_table table) {
   using of = items<M>;
-  const numbers all = random_numbers(6000, 1500);
+  const numbers all = random_numbers(4000, 1500);
   const auto expected = model<M>(all);
   const auto run = [&](auto insert) {
     M map(table);
@@ -258,7 +262,7 @@ void all_at_once(nunatak_table table) {
   M map(table);
   constexpr unsigned keys = 64;
   std::atomic<int> balance[keys] = {};
-  in_threads(random_numbers(40'000, keys * 4), [&](unsigned number) {
+  in_threads(random_numbers(20'000, keys * 4), [&](unsigned number) {
     const unsigned key = number % keys;
     switch (number / keys) {
       case 0: balance[key] += map.insert(of::key_of(key), of::value_of(key)); break;
@@ -284,7 +288,7 @@ void every(nunatak_table table) {
 // What Boost has and only maps of numbers have here.
 static void of_numbers(nunatak_table table) {
   using M = nunatak::map<std::uint64_t, std::uint32_t>;
-  const numbers all = random_numbers(6000, 1500);
+  const numbers all = random_numbers(4000, 1500);
   const auto expected = model<M>(all);
   // Ranges.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> entries(expected.begin(), expected.end());

@@ -26,7 +26,7 @@ public:
   }
 
   // A map in a file.
-  explicit map(const file& at) {
+  explicit map(const file& at) : table_(at.table) {
     nunatak_map* made = nullptr;
     const nunatak_file_options options = at.options();
     detail::check(nunatak_map_open(at.path.c_str(), &options, &made));
@@ -339,6 +339,10 @@ public:
 
   size_type size() const noexcept { return nunatak_map_len(map_.get()); }
   bool empty() const noexcept { return size() == 0; }
+
+  // The table that was asked for.
+  nunatak_table table() const noexcept { return table_; }
+
   void clear() { detail::check(nunatak_map_clear(map_.get())); }
   void reserve(size_type additional) { detail::check(nunatak_map_reserve(map_.get(), additional)); }
   void shrink_to_fit() { detail::check(nunatak_map_shrink_to_fit(map_.get())); }
@@ -394,7 +398,7 @@ private:
   };
 
   std::unique_ptr<nunatak_map, freed> map_;
-  // Of a map in RAM: what a copy is made of.
+  // What a copy is made of.
   nunatak_table table_ = NUNATAK_DEFAULT;
 };
 

@@ -21,7 +21,7 @@ public:
     map_.reset(made);
   }
 
-  explicit string_map(const file& at) {
+  explicit string_map(const file& at) : table_(at.table) {
     nunatak_blob_map* made = nullptr;
     const nunatak_file_options options = at.options();
     detail::check(nunatak_blob_map_open(at.path.c_str(), &options, &made));
@@ -258,6 +258,10 @@ public:
 
   size_type size() const noexcept { return nunatak_blob_map_len(map_.get()); }
   bool empty() const noexcept { return size() == 0; }
+
+  // The table that was asked for.
+  nunatak_table table() const noexcept { return table_; }
+
   void clear() { detail::check(nunatak_blob_map_clear(map_.get())); }
   void reserve(size_type additional) { detail::check(nunatak_blob_map_reserve(map_.get(), additional)); }
   size_type memory() const noexcept { return nunatak_blob_map_memory(map_.get()); }
@@ -288,7 +292,7 @@ private:
   };
 
   std::unique_ptr<nunatak_blob_map, freed> map_;
-  // Of a map in RAM: what a copy is made of.
+  // What a copy is made of.
   nunatak_table table_ = NUNATAK_DEFAULT;
 };
 
