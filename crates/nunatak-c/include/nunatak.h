@@ -7,13 +7,13 @@
 
 // Nunatak: concurrent hash maps, in RAM and in files. The C interface.
 //
-// Ownership. A function whose name ends in _new, _open or _iterate makes a map or an iterator and stores its
-// pointer. The caller owns it, and ends it by _free, or a map in a file by _close. After that the pointer must
+// Ownership. A function whose name ends in _new, _open, _iterate or _pin makes a map, an iterator or a guard and
+// stores its pointer. The caller owns it, and ends it by _free, or a map in a file by _close. After that the pointer must
 // not be used: using it is undefined behaviour, as after free(). What a caller passes in is copied. What a
 // callback is shown is valid until the callback returns.
 //
 // Threads. All functions but _free and _close may be called by any number of threads at a time, for the
-// same map. An iterator is used by one thread at a time. An operation on one key takes effect at one moment. A batch is its operations in order, and
+// same map. An iterator is used by one thread at a time, and a guard by the thread that made it. An operation on one key takes effect at one moment. A batch is its operations in order, and
 // other threads' operations come between them. _free and _close must come after all others have
 // returned.
 //
@@ -81,6 +81,10 @@ typedef enum {
   // The key is removed.
   NUNATAK_REMOVE = 2,
 } nunatak_decision;
+
+// Keeps the values that are found through it. The thread that made it uses and frees it. The map must live
+// longer.
+typedef struct nunatak_blob_guard nunatak_blob_guard;
 
 // Iterates over the entries that a map of byte strings had when the iterator was made. One thread at a
 // time uses it. The map may change meanwhile, and may be freed.
@@ -163,6 +167,13 @@ const char *nunatak_last_error(void);
 
 // Returns the library's version, such as "0.1.0".
 const char *nunatak_version(void);
+
+// Makes a new file of what can be read in a damaged one, of any kind of map. `sure` gets how many entries are
+// as they were stored, and `doubtful` how many may be old or wrong. Both may be null.
+nunatak_status nunatak_salvage(const char *damaged,
+                               const char *new_path,
+                               size_t *sure,
+                               size_t *doubtful);
 
 // Makes an empty map in RAM with room for `capacity` entries; it grows by itself. `table_number` is a
 // `nunatak_table`.
@@ -519,6 +530,38 @@ bool nunatak_blob_iterator_next(nunatak_blob_iterator *iterator,
 
 // Frees an iterator; null is allowed.
 void nunatak_blob_iterator_free(nunatak_blob_iterator *iterator);
+
+// Makes a guard. Memory that other threads free waits for it, so free it soon.
+nunatak_status nunatak_blob_map_pin(const nunatak_blob_map *map, nunatak_blob_guard **guard);
+
+// Looks a key up. `value` gets the bytes in the map's own memory: they are valid until the guard is freed,
+// whatever happens to the key. It is stored only if the key is present. Both places may be null.
+nunatak_status nunatak_blob_guard_get(const nunatak_blob_guard *guard,
+                                      nunatak_bytes key,
+                                      nunatak_bytes *value,
+                                      bool *found);
+
+// Frees a guard; null is allowed.
+void nunatak_blob_guard_free(nunatak_blob_guard *guard);
+
+// Copies the figures of the table, as text for people, to `text`, as much as `room` takes with a zero at its
+// end. `len` gets the length of the whole text, and may be null. Reads the whole table.
+nunatak_status nunatak_map_stats(const nunatak_map *map,
+                                 char *text,
+                                 size_t room,
+                                 size_t *len);
+
+// As `nunatak_map_stats`.
+nunatak_status nunatak_blob_map_stats(const nunatak_blob_map *map,
+                                      char *text,
+                                      size_t room,
+                                      size_t *len);
+
+// As `nunatak_map_stats`.
+nunatak_status nunatak_multimap_stats(const nunatak_multimap *map,
+                                      char *text,
+                                      size_t room,
+                                      size_t *len);
 
 #ifdef __cplusplus
 }  // extern "C"

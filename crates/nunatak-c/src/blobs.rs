@@ -54,7 +54,7 @@ impl nunatak_bytes {
 
     /// # Safety
     /// The bytes are there, and nobody changes them meanwhile.
-    unsafe fn slice<'a>(self, what: &str) -> Result<&'a [u8], Failure> {
+    pub(crate) unsafe fn slice<'a>(self, what: &str) -> Result<&'a [u8], Failure> {
         // SAFETY: the caller's promise.
         unsafe { items(self.data, self.len, what) }
     }

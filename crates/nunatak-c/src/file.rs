@@ -1,7 +1,7 @@
 //! Tables, and the options of files.
 
-use crate::arguments::reference;
-use crate::status::Failure;
+use crate::arguments::{reference, store};
+use crate::status::{Failure, guarded, nunatak_status};
 use core::ffi::{CStr, c_char};
 use core::time::Duration;
 use nunatak::durable::{Durability, Options};
@@ -132,4 +132,25 @@ pub(crate) unsafe fn path<'a>(at: *const c_char) -> Result<&'a Path, Failure> {
 
 pub(crate) fn no_file() -> Failure {
     Failure::invalid("the map is in RAM: it has no file")
+}
+
+/// Makes a new file of what can be read in a damaged one, of any kind of map. `sure` gets how many entries are
+/// as they were stored, and `doubtful` how many may be old or wrong. Both may be null.
+///
+/// # Safety
+/// The paths are null or strings, and the places null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nunatak_salvage(
+    damaged: *const c_char,
+    new_path: *const c_char,
+    sure: *mut usize,
+    doubtful: *mut usize,
+) -> nunatak_status {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe {
+        let salvaged = nunatak_dynamic::salvage(path(damaged)?, path(new_path)?)?;
+        store(sure, salvaged.sure);
+        store(doubtful, salvaged.doubtful);
+        Ok(())
+    })
 }

@@ -198,6 +198,28 @@ static void blobs(nunatak_blob_map *map) {
   OK(nunatak_blob_map_reserve(map, 100));
 }
 
+static void guards(nunatak_blob_map *map) {
+  OK(nunatak_blob_map_put(map, text("kept"), text("a value that stays"), NULL));
+  nunatak_blob_guard *guard = NULL;
+  OK(nunatak_blob_map_pin(map, &guard));
+  nunatak_bytes value = {0};
+  bool is = false;
+  OK(nunatak_blob_guard_get(guard, text("kept"), &value, &is));
+  EXPECT(is && value.len == 18);
+  for (int round = 0; round < 200; ++round) {
+    OK(nunatak_blob_map_put(map, text("kept"), text("another value ----"), NULL));
+    OK(nunatak_blob_map_remove(map, text("kept"), NULL));
+  }
+  EXPECT(memcmp(value.data, "a value that stays", 18) == 0);
+  OK(nunatak_blob_guard_get(guard, text("kept"), &value, &is));
+  EXPECT(!is && value.len == 18);
+  FAILS(NUNATAK_INVALID, nunatak_blob_guard_get(NULL, text("kept"), &value, &is));
+  FAILS(NUNATAK_INVALID, nunatak_blob_guard_get(guard, (nunatak_bytes){NULL, 1}, &value, &is));
+  FAILS(NUNATAK_INVALID, nunatak_blob_map_pin(NULL, &guard));
+  nunatak_blob_guard_free(guard);
+  nunatak_blob_guard_free(NULL);
+}
+
 static void files(const char *folder) {
   char path[512], copy[512];
   snprintf(path, sizeof path, "%s/words.map", folder);
@@ -262,6 +284,7 @@ static void files(const char *folder) {
   nunatak_blob_map *strings = NULL;
   OK(nunatak_blob_map_open(path, NULL, &strings));
   blobs(strings);
+  guards(strings);
   OK(nunatak_blob_map_close(strings));
   OK(nunatak_blob_map_open(path, NULL, &strings));
   OK(nunatak_blob_map_verify(strings, &entries));
@@ -351,8 +374,32 @@ static void multimaps(const char *folder) {
   OK(nunatak_multimap_open(copy, &options, &map));
   EXPECT(nunatak_multimap_len(map) == 2);
   nunatak_multimap_free(map);
+  size_t doubtful = 1;
+  snprintf(path, sizeof path, "%s/salvaged.map", folder);
+  OK(nunatak_salvage(copy, path, &count, &doubtful));
+  EXPECT(count == 2 && doubtful == 0);
+  FAILS(NUNATAK_EXISTS, nunatak_salvage(copy, path, NULL, NULL));
+  FAILS(NUNATAK_INVALID, nunatak_salvage(NULL, path, NULL, NULL));
   nunatak_map *words = NULL;
   FAILS(NUNATAK_FILE, nunatak_map_open(copy, NULL, &words));
+}
+
+static void figures(void) {
+  nunatak_map *map = NULL;
+  OK(nunatak_map_new(NUNATAK_DEFAULT, 0, &map));
+  char words[2000] = "?";
+  size_t len = 0;
+  OK(nunatak_map_stats(map, words, sizeof words, &len));
+  EXPECT(len > 5 && strlen(words) == len && strstr(words, "Stats"));
+  char few[6] = "??????";
+  OK(nunatak_map_stats(map, few, sizeof few, &len));
+  EXPECT(strlen(few) == 5 && memcmp(few, words, 5) == 0 && len == strlen(words));
+  OK(nunatak_map_stats(map, NULL, 0, &len));
+  EXPECT(len == strlen(words));
+  FAILS(NUNATAK_INVALID, nunatak_map_stats(map, NULL, 1, NULL));
+  FAILS(NUNATAK_INVALID, nunatak_blob_map_stats(NULL, words, 1, NULL));
+  FAILS(NUNATAK_INVALID, nunatak_multimap_stats(NULL, words, 1, NULL));
+  nunatak_map_free(map);
 }
 
 static void iterators(void) {
@@ -402,9 +449,11 @@ int main(void) {
     nunatak_blob_map *map = NULL;
     OK(nunatak_blob_map_new(table, 0, &map));
     blobs(map);
+    guards(map);
     nunatak_blob_map_free(map);
   }
   refused();
+  figures();
   iterators();
   char folder[] = "/tmp/nunatak-c-XXXXXX";
   EXPECT(mkdtemp(folder));

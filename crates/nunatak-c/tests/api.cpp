@@ -183,6 +183,14 @@ void strings(nunatak::string_map& map) {
   EXPECT(map.erase_if("a", [](auto, std::string_view value) { return value.empty(); }) == 0);
   EXPECT(map.erase_if("", [](auto, std::string_view value) { return value.empty(); }) == 1);
   EXPECT(map.visit_all([](auto key, auto) { EXPECT(key == "a"); }) == 1 && map.size() == 1);
+  {
+    map.insert_or_assign("a", "in place");
+    const auto guard = map.pin();
+    const auto value = guard.get("a");
+    EXPECT(value == "in place" && !guard.get("b"));
+    map.insert_or_assign("a", "replaced");
+    EXPECT(value == "in place" && guard.get("a") == "replaced");
+  }
   EXPECT(map.erase("a") == 1 && map.erase("a") == 0 && map.empty());
 }
 

@@ -3,7 +3,7 @@
 use crate::multi::multi_by_the_map;
 use crate::room::{Room, room_of_the_map};
 use crate::words::{SHORT_RESULTS, check_columns, check_results, spread};
-use crate::{Amounts, BlobChange, Blobs, Multi, Table, Words};
+use crate::{Amounts, BlobChange, Blobs, Multi, Pinned, Table, Words};
 use nunatak::durable::{
     BlobDesign, BlobsInFile, DurableDesign, FileKind, FileMap, IcebergBlobMap, IcebergMap, Map,
     MapInFile, Options, PeaBlobMap, PeaMap, PeaMultiMap, Salvaged, TurboBlobMap, TurboMap,
@@ -374,6 +374,11 @@ impl<D: BlobDesign> Blobs for FileMap<BlobsInFile<D>>
 where
     Self: Send + Sync,
 {
+    fn pin(&self) -> Pinned<'_> {
+        let guard = self.pin();
+        Pinned::new(move |key| guard.get(key).map(core::ptr::from_ref))
+    }
+
     fn get_with(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> bool {
         self.get_with(key, found).is_some()
     }

@@ -23,7 +23,7 @@ mod room;
 mod table;
 mod words;
 
-pub use blobs::{BlobChange, Blobs, blobs_in_ram};
+pub use blobs::{BlobChange, Blobs, Pinned, blobs_in_ram};
 #[cfg(target_os = "linux")]
 pub use files::{
     BlobFile, InFile, MultiFile, Opening, WordFile, open_blobs, open_multi, open_words, salvage,

@@ -121,6 +121,37 @@ public:
 
   size_type count(std::string_view key) const { return contains(key) ? 1 : 0; }
 
+  // Keeps the values that are found through it, in the map's own memory. The thread that made it uses it, and the
+  // map must live longer. Memory that other threads free waits for it.
+  class guard {
+  public:
+    // The value; it is valid while the guard lives, whatever happens to the key.
+    std::optional<std::string_view> get(std::string_view key) const {
+      nunatak_bytes value{};
+      bool found = false;
+      detail::check(nunatak_blob_guard_get(guard_.get(), detail::bytes(key), &value, &found));
+      if (!found) return std::nullopt;
+      return detail::view(value);
+    }
+
+  private:
+    friend class string_map;
+
+    struct freed {
+      void operator()(nunatak_blob_guard* guard) const noexcept { nunatak_blob_guard_free(guard); }
+    };
+
+    std::unique_ptr<nunatak_blob_guard, freed> guard_;
+  };
+
+  guard pin() const {
+    nunatak_blob_guard* made = nullptr;
+    detail::check(nunatak_blob_map_pin(map_.get(), &made));
+    guard pinned;
+    pinned.guard_.reset(made);
+    return pinned;
+  }
+
   // Calls f(key, value) with the value in the map's own memory, if the key is present; returns how often.
   template <std::invocable<std::string_view, std::string_view> F>
   size_type visit(std::string_view key, F&& f) const {
