@@ -9,7 +9,7 @@ use crate::kind::Kind;
 use crate::map::{Map, Store};
 use crate::sum::Sum;
 use core::ops::{Deref, Range};
-use numpy::{IntoPyArray, PyArray1};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use nunatak::{Compute, Error};
 use nunatak_dynamic::Blobs;
 use parking_lot::Mutex;
@@ -97,17 +97,25 @@ impl Map {
 #[pymethods]
 impl Map {
     /// Returns the values, and a mask of the keys that are present. Absent keys have nulls in a column,
-    /// None in a list, and zeros in an array of words, which values that are numbers are.
+    /// None in a list, and zeros in an array of words, which values that are numbers are. `there` tells
+    /// which keys that are numbers are no nulls.
+    #[pyo3(signature = (keys, threads, as_column, there=None))]
     fn _get_strings<'py>(
         &self,
         py: Python<'py>,
         keys: &Bound<'py, PyAny>,
         threads: usize,
         as_column: bool,
+        there: Option<PyReadonlyArray1<'py, bool>>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyArray1<bool>>)> {
         let map = self.blobs()?.open()?;
         let map = &*map;
-        let keys = Given::new(keys, &self.key, true)?;
+        let keys = match &there {
+            Some(there) => {
+                Given::Copies(Parts::of_words(keys, &self.key, true, Some(there.as_slice()?))?)
+            }
+            None => Given::new(keys, &self.key, true)?,
+        };
         let keys: &Parts = &keys;
         let blocks = Mutex::new(vec![]);
         in_blocks(py, keys.len(), threads, |range, _| {

@@ -181,6 +181,10 @@ def test_batches_of_numbers():
             use(keys)
     with pytest.raises(ValueError, match="values have nulls"):
         map.insert_many([1, 2, 3], ByHand("f", 3, [b"\x06", bytes(12)]))
+    texts = nunatak.Map("i64", "str", {1: "one", 0: "none"})
+    assert texts.get_many(keys)[0] == [None, "one", None] and texts.get_many(keys, arrow=True).null_count == 2
+    assert texts.contains_many(keys).tolist() == [False, True, False]
+    assert texts.remove_many(keys) == 1 and texts == {0: "none"}
     narrow = StreamByHand([ByHand("c", 2, [None, b"\x02\x00"]), ByHand("c", 1, [None, b"\xff"])])
     assert map.get_many(narrow, -1).tolist() == [1.5, 2.5, -1]
     flags = nunatak.Map("i64", "bool", {1: True})

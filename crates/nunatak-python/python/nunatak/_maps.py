@@ -276,6 +276,9 @@ class Map(_native.Map, MutableMapping):
         return words_of(column(keys, self.key_type, "keys"))
 
     def _words_and_mask(self, keys):
+        """Return what the native part looks up, and a mask of the keys that are no nulls."""
+        if self.key_type in ("str", "bytes"):
+            return strings(keys), None
         keys, there = column_and_mask(keys, self.key_type, "keys")
         return words_of(keys), there
 
@@ -320,7 +323,8 @@ class Map(_native.Map, MutableMapping):
 
     def _get_others(self, keys, threads, arrow=False):
         if self._is_strings():
-            values, found = self._get_strings(self._keys(keys), threads, arrow)
+            keys, there = self._words_and_mask(keys)
+            values, found = self._get_strings(keys, threads, arrow, there)
             is_words = isinstance(values, np.ndarray)
             return _typed(values, self.value_type) if is_words else values, found
         if arrow:
@@ -382,7 +386,8 @@ class Map(_native.Map, MutableMapping):
                 keys, words_of(values), words_of(np.empty(len(keys), dtype=bool)), threads
             )
         if self._is_strings():
-            return self._remove_strings(self._keys(keys), threads)
+            keys, there = self._words_and_mask(keys)
+            return self._remove_strings(keys if there is None else keys[there], threads)
         return sum(self._pop(key) is not None for key in strings(keys))
 
     def pop_many(self, keys, *, threads=1):

@@ -40,6 +40,29 @@ impl Parts {
         Self::of(strings.into_iter().map(Strings::finish).collect())
     }
 
+    /// Copies the bytes of an array of numbers; the mask tells which of them are there.
+    pub(crate) fn of_words(
+        words: &Bound<'_, PyAny>,
+        kind: &Kind,
+        is_key: bool,
+        there: Option<&[bool]>,
+    ) -> PyResult<Self> {
+        let (input, mut strings) = (Input::new(words)?, Strings::new());
+        let column = input.column(is_key.then_some(kind))?;
+        if there.is_some_and(|there| there.len() != column.len()) {
+            return Err(PyValueError::new_err("the mask is as long as the column"));
+        }
+        let mut buffer = [0; BLOCK];
+        for start in (0..column.len()).step_by(BLOCK) {
+            let words = column.words(start..column.len().min(start + BLOCK), &mut buffer);
+            for (at, word) in (start..).zip(words) {
+                let is_there = there.is_none_or(|there| there[at]);
+                strings.push(is_there.then_some(&word.to_le_bytes()));
+            }
+        }
+        Ok(Self::of_strings([strings]))
+    }
+
     /// Copies what a map of this kind holds: from any iterable, or from an array of numbers.
     pub(crate) fn of_items(
         items: &Bound<'_, PyAny>,
@@ -47,18 +70,10 @@ impl Parts {
         is_key: bool,
         allows_nulls: bool,
     ) -> PyResult<Self> {
-        let mut strings = Strings::new();
         if kind.is_word() {
-            let input = Input::new(items)?;
-            let column = input.column(is_key.then_some(kind))?;
-            let mut buffer = [0; BLOCK];
-            for start in (0..column.len()).step_by(BLOCK) {
-                for word in column.words(start..column.len().min(start + BLOCK), &mut buffer) {
-                    strings.push(Some(&word.to_le_bytes()));
-                }
-            }
-            return Ok(Self::of_strings([strings]));
+            return Self::of_words(items, kind, is_key, None);
         }
+        let mut strings = Strings::new();
         for item in items.try_iter()? {
             let item = item?;
             match allows_nulls && item.is_none() {
