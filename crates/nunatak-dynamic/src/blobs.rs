@@ -22,7 +22,9 @@ pub type BlobChange<'a> = &'a mut dyn FnMut(Option<&[u8]>) -> Compute<Vec<u8>>;
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 // The guards of the maps have types that can't be named here, so a closure owns one.
-pub struct Pinned<'m>(Box<dyn Fn(&[u8]) -> Option<*const [u8]> + 'm>);
+pub struct Pinned<'m>(Box<Find<'m>>);
+
+type Find<'m> = dyn Fn(&[u8]) -> Option<*const [u8]> + 'm;
 
 impl<'m> Pinned<'m> {
     /// `find` owns a guard, and finds values under it.

@@ -67,6 +67,8 @@ def test_columns_of_every_layout(array, type, items):
         (ByHand("l", 1, [None]), "lacks a buffer"),
         (ByHand("l", -1, [None, b""]), "negative"),
         (ByHand("l", 1, [None, b""], offset=-1), "negative"),
+        (ByHand("l", 2**62, [None, b""]), "exceeds the address space"),
+        (ByHand("u", 2**63 - 1, [None, offsets(0), b""], offset=2**63 - 1), "exceeds the address space"),
         (ByHand("vu", 1, [None, view(LONG, 1), LONG, offsets(36, code="q")]), "names no buffer"),
         (ByHand("vu", 1, [None, view(LONG, 0, 1), LONG, offsets(36, code="q")]), "exceeds its buffer"),
         (ByHand("c", 2, [None, b"\x00\x02"], dictionary=strings(b"x", b"y")), "exceeds the dictionary"),
@@ -204,6 +206,17 @@ def test_batches_of_numbers():
         map.get_many(strings(b"a"))
     with pytest.raises(TypeError, match="expected str, not a column of i64"):
         nunatak.Map("str", "i64").get_many(keys)
+
+
+def test_null_keys_have_no_values():
+    graph = nunatak.MultiMap("i64", "i64", [(0, 1), (1, 5), (1, 6)])
+    keys = nunatak.Column(ByHand("l", 4, [b"\x0a", offsets(0, 1, 1, 9, code="q")]))
+    offsets_of_all, values = graph.get_all_many(keys)
+    assert offsets_of_all.tolist() == [0, 0, 2, 2, 2] and sorted(values.tolist()) == [5, 6]
+    assert graph.count_many(keys).tolist() == [0, 2, 0, 0]
+    assert graph.remove_all_many(keys).tolist() == [0, 2, 0, 0] and list(graph) == [(0, 1)]
+    with pytest.raises(ValueError, match="nulls"):
+        graph.insert_many(keys, [1, 2, 3, 4])
 
 
 def test_arrays_of_numbers_are_read_where_they_lie():

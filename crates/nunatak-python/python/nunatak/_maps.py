@@ -595,22 +595,35 @@ class MultiMap(_native.MultiMap):
         self._insert_words(self._keys(keys), words_of(values), threads)
 
     def get_all_many(self, keys):
-        """Return offsets and values: those of keys[i] are values[offsets[i]:offsets[i + 1]]."""
-        offsets, words = self._get_all_words(self._keys(keys))
+        """Return offsets and values: those of keys[i] are values[offsets[i]:offsets[i + 1]].
+
+        Null keys have no values.
+        """
+        keys, there = column_and_mask(keys, self.key_type, "keys")
+        offsets, words = self._get_all_words(words_of(keys if there is None else keys[there]))
+        if there is not None:
+            counts = np.zeros(len(keys) + 1, dtype=np.int64)
+            counts[1:][there] = np.diff(offsets)
+            offsets = np.cumsum(counts)
         return offsets, _typed(words, self.value_type)
 
     def count_many(self, keys):
         """Return how many values each key has."""
-        keys = self._keys(keys)
-        counts = np.zeros(len(keys), dtype=np.uint64)
-        self._count_words(keys, counts, False)
-        return counts.astype(np.int64)
+        return self._counts(keys, False)
 
     def remove_all_many(self, keys):
         """Remove all values of many keys; return how many each had."""
-        keys = self._keys(keys)
+        return self._counts(keys, True)
+
+    def _counts(self, keys, removes):
+        keys, there = column_and_mask(keys, self.key_type, "keys")
         counts = np.zeros(len(keys), dtype=np.uint64)
-        self._count_words(keys, counts, True)
+        if there is None:
+            self._count_words(words_of(keys), counts, removes)
+        else:
+            some = np.zeros(int(there.sum()), dtype=np.uint64)
+            self._count_words(words_of(keys[there]), some, removes)
+            counts[there] = some
         return counts.astype(np.int64)
 
     def arrays(self):

@@ -117,6 +117,10 @@ impl Part {
     unsafe fn of_owned(array: &Array, format: &Format, owner: Arc<Owner>) -> PyResult<Self> {
         let number = |number: i64| usize::try_from(number).map_err(|_| broken("a negative number"));
         let (len, offset) = (number(array.length)?, number(array.offset)?);
+        // A view has 16 bytes, and nothing here has more.
+        if len.checked_add(offset).is_none_or(|end| end > isize::MAX as usize / 16) {
+            return Err(broken("it exceeds the address space"));
+        }
         let wanted = match format {
             Format::Words(_) | Format::Bits | Format::Dictionary(..) => 2,
             // Views have as many buffers as they like, and their sizes in the last one.
