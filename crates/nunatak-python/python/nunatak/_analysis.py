@@ -7,6 +7,7 @@ from ._columns import (
     arrow,
     column,
     column_and_mask,
+    dtype_of,
     kind_of,
     numbers,
     string_kind,
@@ -141,9 +142,16 @@ def isin(values, among, *, threads=1):
     [True, False, True]
     """
     values, among, kind = _two(values, among, ("values", "others"))
-    found = np.zeros(len(values if isinstance(values, Column) else values[0]), dtype=bool)
-    _native.isin(values, among, kind, words_of(found), threads)
-    return found
+    if isinstance(values, Column):
+        found = np.zeros(len(values), dtype=bool)
+        _native.isin(values, among, kind, words_of(found), threads)
+        return found
+    (words, there), (others, known) = values, among
+    keys, dtype = Set(kind, capacity=len(others)), dtype_of(kind)
+    others = others if known is None else others[known]
+    keys.add_many(others.view(dtype), threads=threads)
+    found = keys.contains_many(words.view(dtype), threads=threads)
+    return found if there is None else found & there
 
 
 def join(left, right, how="inner"):

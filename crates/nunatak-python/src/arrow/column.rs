@@ -144,8 +144,8 @@ impl Parts {
 /// Column(data)
 ///
 /// `data` is a column of pyarrow, Polars, pandas or another library with Arrow's PyCapsule interface.
-/// A column has that interface, too: `pyarrow.array(column)` and `polars.Series(column)` take it
-/// without a copy. Results of strings are columns. A column does not change.
+/// A column has that interface, too: `pyarrow.array(column)` takes it without a copy, and
+/// `polars.Series(column)` takes it, too. A column does not change.
 #[pyclass(frozen, name = "Column", module = "nunatak")]
 pub(crate) struct ArrowColumn {
     pub(crate) kind: Kind,
