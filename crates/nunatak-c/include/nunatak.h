@@ -7,13 +7,13 @@
 
 // Nunatak: concurrent hash maps, in RAM and in files. The C interface.
 //
-// Ownership. A function whose name ends in _new or _open makes a map and stores its pointer. The caller
-// owns the map, and ends it by _free, or a map in a file by _close. After that the pointer must not be
-// used: using it is undefined behaviour, as after free(). What a caller passes in is copied. What a
+// Ownership. A function whose name ends in _new, _open, _iterate or _pin makes a map, an iterator or a guard and
+// stores its pointer. The caller owns it, and ends it by _free, or a map in a file by _close. After that the pointer must
+// not be used: using it is undefined behaviour, as after free(). What a caller passes in is copied. What a
 // callback is shown is valid until the callback returns.
 //
 // Threads. All functions but _free and _close may be called by any number of threads at a time, for the
-// same map. An operation on one key takes effect at one moment. A batch is its operations in order, and
+// same map. An iterator is used by one thread at a time, and a guard by the thread that made it. An operation on one key takes effect at one moment. A batch is its operations in order, and
 // other threads' operations come between them. _free and _close must come after all others have
 // returned.
 //
@@ -82,13 +82,25 @@ typedef enum {
   NUNATAK_REMOVE = 2,
 } nunatak_decision;
 
+// Keeps the values that are found through it. The thread that made it uses and frees it. The map must live
+// longer.
+typedef struct nunatak_blob_guard nunatak_blob_guard;
+
+// Iterates over the entries that a map of byte strings had when the iterator was made. One thread at a
+// time uses it. The map may change meanwhile, and may be freed.
+typedef struct nunatak_blob_iterator nunatak_blob_iterator;
+
 // A map whose keys and values are byte strings, in RAM or in a file.
 typedef struct nunatak_blob_map nunatak_blob_map;
+
+// Iterates over the entries that a map had when the iterator was made. One thread at a time uses it. The
+// map may change meanwhile, and may be freed.
+typedef struct nunatak_iterator nunatak_iterator;
 
 // A map with keys and values of 8 bytes, in RAM or in a file.
 typedef struct nunatak_map nunatak_map;
 
-// A map of words of 8 bytes in RAM, in which a key has any number of values.
+// A map of words of 8 bytes in which a key has any number of values, in RAM or in a file.
 typedef struct nunatak_multimap nunatak_multimap;
 
 // How a file is opened. All zero is: create it if there is none.
@@ -105,6 +117,12 @@ typedef struct {
   bool must_exist;
   // Only read. The file must exist.
   bool read_only;
+  // Read a copy of the present state of a file, which another process may have open and change. The
+  // fields above but the table are ignored.
+  bool beside;
+  // Make copies for processes that open the file beside this one. Files of IcebergHT and files on
+  // persistent memory need that; of others readers see the last sync without it.
+  bool answer_readers;
 } nunatak_file_options;
 
 // Decides what becomes of a key's value: returns a `nunatak_decision`. `value` is null if the key is
@@ -149,6 +167,13 @@ const char *nunatak_last_error(void);
 
 // Returns the library's version, such as "0.1.0".
 const char *nunatak_version(void);
+
+// Makes a new file of what can be read in a damaged one, of any kind of map. `sure` gets how many entries are
+// as they were stored, and `doubtful` how many may be old or wrong. Both may be null.
+nunatak_status nunatak_salvage(const char *damaged,
+                               const char *new_path,
+                               size_t *sure,
+                               size_t *doubtful);
 
 // Makes an empty map in RAM with room for `capacity` entries; it grows by itself. `table_number` is a
 // `nunatak_table`.
@@ -391,8 +416,18 @@ nunatak_status nunatak_blob_map_backup(const nunatak_blob_map *map,
 // Makes an empty map.
 nunatak_status nunatak_multimap_new(nunatak_multimap **map);
 
-// Frees a map; null is allowed.
+// Opens a map in a file, or creates it. `options` may be null; their table is NUNATAK_DEFAULT or
+// NUNATAK_PEA.
+nunatak_status nunatak_multimap_open(const char *path,
+                                     const nunatak_file_options *options,
+                                     nunatak_multimap **map);
+
+// Frees a map; null is allowed. A map in a file is closed, and what that says is lost: use
+// `nunatak_multimap_close` to hear it.
 void nunatak_multimap_free(nunatak_multimap *map);
+
+// Syncs and closes a map in a file, and frees the map, whatever the result is. Null is allowed.
+nunatak_status nunatak_multimap_close(nunatak_multimap *map);
 
 // Adds a value to those of the key; equal values are kept.
 nunatak_status nunatak_multimap_insert(const nunatak_multimap *map, uint64_t key, uint64_t value);
@@ -410,6 +445,17 @@ nunatak_status nunatak_multimap_get_all(const nunatak_multimap *map,
                                         uint64_t *values,
                                         size_t room,
                                         size_t *count);
+
+// Copies the values of many keys to `values`, side by side, as many as `room` takes. Those of `keys[i]` end
+// before `values[ends[i]]` and begin where those of the key before end. `count` gets how many there are of
+// all keys: if it exceeds `room`, call again with more.
+nunatak_status nunatak_multimap_get_all_many(const nunatak_multimap *map,
+                                             const uint64_t *keys,
+                                             size_t len,
+                                             size_t *ends,
+                                             uint64_t *values,
+                                             size_t room,
+                                             size_t *count);
 
 // Counts the values of many keys.
 nunatak_status nunatak_multimap_count_many(const nunatak_multimap *map,
@@ -430,6 +476,92 @@ nunatak_status nunatak_multimap_remove_all(const nunatak_multimap *map,
 
 // Returns how many values there are; 0 for a null pointer.
 size_t nunatak_multimap_len(const nunatak_multimap *map);
+
+// Removes all values of many keys. `removed[i]` gets how many `keys[i]` had.
+nunatak_status nunatak_multimap_remove_all_many(const nunatak_multimap *map,
+                                                const uint64_t *keys,
+                                                size_t len,
+                                                size_t *removed);
+
+// Shows every value of a snapshot with its key to a callback. The snapshot is a consistent cut, and takes
+// memory for all values.
+nunatak_status nunatak_multimap_for_each(const nunatak_multimap *map,
+                                         nunatak_each each,
+                                         void *context);
+
+// Removes every value.
+nunatak_status nunatak_multimap_clear(const nunatak_multimap *map);
+
+// Returns how many bytes of memory the map occupies; 0 for a null pointer.
+size_t nunatak_multimap_memory(const nunatak_multimap *map);
+
+// Makes every change so far survive a power cut.
+nunatak_status nunatak_multimap_sync(const nunatak_multimap *map);
+
+// Reads the whole file. `count` gets how many values it has, and may be null.
+nunatak_status nunatak_multimap_verify(const nunatak_multimap *map, size_t *count);
+
+// Stores a consistent cut as a new file. `count` gets how many values it has, and may be null.
+nunatak_status nunatak_multimap_backup(const nunatak_multimap *map,
+                                       const char *new_path,
+                                       size_t *count);
+
+// Makes an iterator over a consistent cut, which takes memory for all entries.
+nunatak_status nunatak_map_iterate(const nunatak_map *map, nunatak_iterator **iterator);
+
+// Makes an iterator over a consistent cut: over each value with its key.
+nunatak_status nunatak_multimap_iterate(const nunatak_multimap *map, nunatak_iterator **iterator);
+
+// Stores the next entry and returns true, or returns false after the last. Both places may be null.
+bool nunatak_iterator_next(nunatak_iterator *iterator, uint64_t *key, uint64_t *value);
+
+// Frees an iterator; null is allowed.
+void nunatak_iterator_free(nunatak_iterator *iterator);
+
+// Makes an iterator over a consistent cut, which takes memory for all entries.
+nunatak_status nunatak_blob_map_iterate(const nunatak_blob_map *map,
+                                        nunatak_blob_iterator **iterator);
+
+// Stores the next entry and returns true, or returns false after the last. The bytes are valid until the
+// next call for the iterator. Both places may be null.
+bool nunatak_blob_iterator_next(nunatak_blob_iterator *iterator,
+                                nunatak_bytes *key,
+                                nunatak_bytes *value);
+
+// Frees an iterator; null is allowed.
+void nunatak_blob_iterator_free(nunatak_blob_iterator *iterator);
+
+// Makes a guard. Memory that other threads free waits for it, so free it soon.
+nunatak_status nunatak_blob_map_pin(const nunatak_blob_map *map, nunatak_blob_guard **guard);
+
+// Looks a key up. `value` gets the bytes in the map's own memory: they are valid until the guard is freed,
+// whatever happens to the key. It is stored only if the key is present. Both places may be null.
+nunatak_status nunatak_blob_guard_get(const nunatak_blob_guard *guard,
+                                      nunatak_bytes key,
+                                      nunatak_bytes *value,
+                                      bool *found);
+
+// Frees a guard; null is allowed.
+void nunatak_blob_guard_free(nunatak_blob_guard *guard);
+
+// Copies the figures of the table, as text for people, to `text`, as much as `room` takes with a zero at its
+// end. `len` gets the length of the whole text, and may be null. Reads the whole table.
+nunatak_status nunatak_map_stats(const nunatak_map *map,
+                                 char *text,
+                                 size_t room,
+                                 size_t *len);
+
+// As `nunatak_map_stats`.
+nunatak_status nunatak_blob_map_stats(const nunatak_blob_map *map,
+                                      char *text,
+                                      size_t room,
+                                      size_t *len);
+
+// As `nunatak_map_stats`.
+nunatak_status nunatak_multimap_stats(const nunatak_multimap *map,
+                                      char *text,
+                                      size_t room,
+                                      size_t *len);
 
 #ifdef __cplusplus
 }  // extern "C"

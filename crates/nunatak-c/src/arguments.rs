@@ -75,7 +75,7 @@ pub(crate) unsafe fn store_found<T>(found: *mut bool, place: *mut T, result: Opt
     }
 }
 
-/// Makes a pointer of a new map.
+/// Makes a pointer of a new map or iterator.
 ///
 /// # Safety
 /// The pointer is null, or to a place for the result.
@@ -84,7 +84,7 @@ pub(crate) unsafe fn store_new<T>(
     make: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<(), Failure> {
     if place.is_null() {
-        return Err(null("the place for the map"));
+        return Err(null("the place for the result"));
     }
     let made = Box::into_raw(Box::new(make()?));
     // SAFETY: the caller's promise.
@@ -92,11 +92,11 @@ pub(crate) unsafe fn store_new<T>(
     Ok(())
 }
 
-/// Takes a map back.
+/// Takes a map or an iterator back.
 ///
 /// # Safety
 /// The pointer is null, or was made by [`store_new`] and was not taken back.
-pub(crate) unsafe fn taken<T>(map: *mut T) -> Option<Box<T>> {
+pub(crate) unsafe fn taken<T>(of: *mut T) -> Option<Box<T>> {
     // SAFETY: the caller's promise.
-    (!map.is_null()).then(|| unsafe { Box::from_raw(map) })
+    (!of.is_null()).then(|| unsafe { Box::from_raw(of) })
 }

@@ -22,7 +22,7 @@ impl core::fmt::Debug for nunatak_blob_map {
 }
 
 impl nunatak_blob_map {
-    fn blobs(&self) -> &dyn Blobs {
+    pub(crate) fn blobs(&self) -> &dyn Blobs {
         match &self.0 {
             Place::Ram(map) => &**map,
             Place::File(map) => &**map,
@@ -48,13 +48,13 @@ pub struct nunatak_bytes {
 }
 
 impl nunatak_bytes {
-    fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         Self { data: bytes.as_ptr(), len: bytes.len() }
     }
 
     /// # Safety
     /// The bytes are there, and nobody changes them meanwhile.
-    unsafe fn slice<'a>(self, what: &str) -> Result<&'a [u8], Failure> {
+    pub(crate) unsafe fn slice<'a>(self, what: &str) -> Result<&'a [u8], Failure> {
         // SAFETY: the caller's promise.
         unsafe { items(self.data, self.len, what) }
     }
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn nunatak_blob_map_open(
     guarded(|| unsafe {
         store_new(map, || {
             let file = wanted(path, options)?;
-            let opened = open_blobs(file.path, file.table, &file.options, file.creates)?;
+            let opened = open_blobs(file.path, file.table, &file.options, file.opening)?;
             Ok(nunatak_blob_map(Place::File(opened)))
         })
     })

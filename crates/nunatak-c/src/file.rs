@@ -1,11 +1,11 @@
 //! Tables, and the options of files.
 
-use crate::arguments::reference;
-use crate::status::Failure;
+use crate::arguments::{reference, store};
+use crate::status::{Failure, guarded, nunatak_status};
 use core::ffi::{CStr, c_char};
 use core::time::Duration;
 use nunatak::durable::{Durability, Options};
-use nunatak_dynamic::Table;
+use nunatak_dynamic::{Opening, Table};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -57,6 +57,12 @@ pub struct nunatak_file_options {
     pub must_exist: bool,
     /// Only read. The file must exist.
     pub read_only: bool,
+    /// Read a copy of the present state of a file, which another process may have open and change. The
+    /// fields above but the table are ignored.
+    pub beside: bool,
+    /// Make copies for processes that open the file beside this one. Files of IcebergHT and files on
+    /// persistent memory need that; of others readers see the last sync without it.
+    pub answer_readers: bool,
 }
 
 // The fields are plain numbers and not enums: C may store any number there.
@@ -76,7 +82,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) path: &'a Path,
     pub(crate) table: Option<Table>,
     pub(crate) options: Options,
-    pub(crate) creates: bool,
+    pub(crate) opening: Opening,
 }
 
 /// # Safety
@@ -88,7 +94,12 @@ pub(crate) unsafe fn wanted<'a>(
     // SAFETY: the caller's promise.
     let (path, given) = unsafe { (path(at)?, options.as_ref()) };
     let Some(given) = given else {
-        return Ok(Wanted { path, table: None, options: Options::new(), creates: true });
+        return Ok(Wanted {
+            path,
+            table: None,
+            options: Options::new(),
+            opening: Opening::OrCreate,
+        });
     };
     let durability = match given.durability {
         0 => Durability::Process,
@@ -100,8 +111,13 @@ pub(crate) unsafe fn wanted<'a>(
     };
     let options =
         Options::new().durability(durability).capacity(given.capacity).read_only(given.read_only);
-    let creates = !given.must_exist && !given.read_only;
-    Ok(Wanted { path, table: table(given.table)?, options, creates })
+    let options = options.answer_readers(given.answer_readers && !given.read_only);
+    let opening = match given.must_exist || given.read_only {
+        _ if given.beside => Opening::Beside,
+        true => Opening::Existing,
+        false => Opening::OrCreate,
+    };
+    Ok(Wanted { path, table: table(given.table)?, options, opening })
 }
 
 /// # Safety
@@ -116,4 +132,25 @@ pub(crate) unsafe fn path<'a>(at: *const c_char) -> Result<&'a Path, Failure> {
 
 pub(crate) fn no_file() -> Failure {
     Failure::invalid("the map is in RAM: it has no file")
+}
+
+/// Makes a new file of what can be read in a damaged one, of any kind of map. `sure` gets how many entries are
+/// as they were stored, and `doubtful` how many may be old or wrong. Both may be null.
+///
+/// # Safety
+/// The paths are null or strings, and the places null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nunatak_salvage(
+    damaged: *const c_char,
+    new_path: *const c_char,
+    sure: *mut usize,
+    doubtful: *mut usize,
+) -> nunatak_status {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe {
+        let salvaged = nunatak_dynamic::salvage(path(damaged)?, path(new_path)?)?;
+        store(sure, salvaged.sure);
+        store(doubtful, salvaged.doubtful);
+        Ok(())
+    })
 }

@@ -5,6 +5,9 @@
 mod arguments;
 pub mod blobs;
 pub mod file;
+pub mod guards;
+pub mod iterators;
 pub mod multi;
+pub mod stats;
 pub mod status;
 pub mod words;

@@ -22,7 +22,7 @@ impl core::fmt::Debug for nunatak_map {
 }
 
 impl nunatak_map {
-    fn words(&self) -> &dyn Words {
+    pub(crate) fn words(&self) -> &dyn Words {
         match &self.0 {
             Place::Ram(map) => &**map,
             Place::File(map) => &**map,
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn nunatak_map_open(
     guarded(|| unsafe {
         store_new(map, || {
             let file = wanted(path, options)?;
-            let opened = open_words(file.path, file.table, &file.options, file.creates)?;
+            let opened = open_words(file.path, file.table, &file.options, file.opening)?;
             Ok(nunatak_map(Place::File(opened)))
         })
     })

@@ -198,6 +198,28 @@ static void blobs(nunatak_blob_map *map) {
   OK(nunatak_blob_map_reserve(map, 100));
 }
 
+static void guards(nunatak_blob_map *map) {
+  OK(nunatak_blob_map_put(map, text("kept"), text("a value that stays"), NULL));
+  nunatak_blob_guard *guard = NULL;
+  OK(nunatak_blob_map_pin(map, &guard));
+  nunatak_bytes value = {0};
+  bool is = false;
+  OK(nunatak_blob_guard_get(guard, text("kept"), &value, &is));
+  EXPECT(is && value.len == 18);
+  for (int round = 0; round < 200; ++round) {
+    OK(nunatak_blob_map_put(map, text("kept"), text("another value ----"), NULL));
+    OK(nunatak_blob_map_remove(map, text("kept"), NULL));
+  }
+  EXPECT(memcmp(value.data, "a value that stays", 18) == 0);
+  OK(nunatak_blob_guard_get(guard, text("kept"), &value, &is));
+  EXPECT(!is && value.len == 18);
+  FAILS(NUNATAK_INVALID, nunatak_blob_guard_get(NULL, text("kept"), &value, &is));
+  FAILS(NUNATAK_INVALID, nunatak_blob_guard_get(guard, (nunatak_bytes){NULL, 1}, &value, &is));
+  FAILS(NUNATAK_INVALID, nunatak_blob_map_pin(NULL, &guard));
+  nunatak_blob_guard_free(guard);
+  nunatak_blob_guard_free(NULL);
+}
+
 static void files(const char *folder) {
   char path[512], copy[512];
   snprintf(path, sizeof path, "%s/words.map", folder);
@@ -215,6 +237,11 @@ static void files(const char *folder) {
   OK(nunatak_map_insert(map, 1, 10, NULL, NULL));
   FAILS(NUNATAK_FILE, nunatak_map_open(path, NULL, &other));
   OK(nunatak_map_sync(map));
+  nunatak_file_options beside = {.beside = true};
+  OK(nunatak_map_open(path, &beside, &other));
+  EXPECT(nunatak_map_len(other) == 1);
+  FAILS(NUNATAK_FILE, nunatak_map_insert(other, 2, 20, NULL, NULL));
+  nunatak_map_free(other);
   size_t entries = 0;
   OK(nunatak_map_verify(map, &entries));
   EXPECT(entries == 1);
@@ -237,10 +264,27 @@ static void files(const char *folder) {
   EXPECT(nunatak_map_len(map) == 1);
   nunatak_map_free(map);
 
+  // The slots of this table change where they are, so only the map itself can make a copy.
+  snprintf(path, sizeof path, "%s/iceberg.map", folder);
+  for (int answers = 0; answers < 2; ++answers) {
+    options = (nunatak_file_options){.table = NUNATAK_ICEBERG, .answer_readers = answers};
+    OK(nunatak_map_open(path, &options, &map));
+    OK(nunatak_map_insert(map, 1 + answers, 10, NULL, NULL));
+    if (answers) {
+      OK(nunatak_map_open(path, &beside, &other));
+      EXPECT(nunatak_map_len(other) == 2);
+      nunatak_map_free(other);
+    } else {
+      FAILS(NUNATAK_FILE, nunatak_map_open(path, &beside, &other));
+    }
+    OK(nunatak_map_close(map));
+  }
+
   snprintf(path, sizeof path, "%s/strings.map", folder);
   nunatak_blob_map *strings = NULL;
   OK(nunatak_blob_map_open(path, NULL, &strings));
   blobs(strings);
+  guards(strings);
   OK(nunatak_blob_map_close(strings));
   OK(nunatak_blob_map_open(path, NULL, &strings));
   OK(nunatak_blob_map_verify(strings, &entries));
@@ -251,9 +295,12 @@ static void files(const char *folder) {
   FAILS(NUNATAK_FILE, nunatak_map_open(path, NULL, &map));
 }
 
-static void multimaps(void) {
-  nunatak_multimap *map = NULL;
-  OK(nunatak_multimap_new(&map));
+static bool total_of(void *context, uint64_t key, uint64_t value) {
+  *(uint64_t *)context += key * 1000 + value;
+  return true;
+}
+
+static void multimap_of(nunatak_multimap *map) {
   OK(nunatak_multimap_insert(map, 1, 10));
   uint64_t keys[3] = {1, 2, 2}, values[3] = {10, 20, 21};
   OK(nunatak_multimap_insert_many(map, keys, values, 3));
@@ -262,13 +309,138 @@ static void multimaps(void) {
   EXPECT(counts[0] == 2 && counts[1] == 2 && nunatak_multimap_len(map) == 4);
   OK(nunatak_multimap_get_all(map, 2, values, 1, &count));
   EXPECT(count == 2 && (values[0] == 20 || values[0] == 21));
+  uint64_t asked[3] = {2, 9, 1}, all[4] = {0};
+  size_t ends[3];
+  OK(nunatak_multimap_get_all_many(map, asked, 3, ends, all, 3, &count));
+  EXPECT(count == 4 && all[0] + all[1] == 41 && all[2] == 10 && all[3] == 0);
+  EXPECT(ends[0] == 2 && ends[1] == 2 && ends[2] == 4);
+  OK(nunatak_multimap_get_all_many(map, asked, 3, ends, all, 4, &count));
+  EXPECT(count == 4 && all[3] == 10);
+  uint64_t total = 0, key = 0, value = 0;
+  OK(nunatak_multimap_for_each(map, total_of, &total));
+  EXPECT(total == 6061);
+  nunatak_iterator *iterator = NULL;
+  OK(nunatak_multimap_iterate(map, &iterator));
+  for (total = 0; nunatak_iterator_next(iterator, &key, &value);) total += key * 1000 + value;
+  nunatak_iterator_free(iterator);
+  EXPECT(total == 6061);
   bool is = false;
   OK(nunatak_multimap_remove_one(map, 1, 10, &is));
   EXPECT(is);
   OK(nunatak_multimap_remove_all(map, 2, &count));
-  EXPECT(count == 2 && nunatak_multimap_len(map) == 1);
+  EXPECT(count == 2 && nunatak_multimap_len(map) == 1 && nunatak_multimap_memory(map) > 0);
+  OK(nunatak_multimap_remove_all_many(map, asked, 3, counts));
+  EXPECT(counts[0] == 0 && counts[1] == 0 && counts[2] == 1 && nunatak_multimap_len(map) == 0);
   FAILS(NUNATAK_INVALID, nunatak_multimap_insert_many(map, keys, NULL, 3));
+  FAILS(NUNATAK_INVALID, nunatak_multimap_get_all_many(map, keys, 3, NULL, all, 4, &count));
+  FAILS(NUNATAK_INVALID, nunatak_multimap_for_each(map, NULL, NULL));
+  FAILS(NUNATAK_INVALID, nunatak_multimap_iterate(NULL, &iterator));
+  FAILS(NUNATAK_INVALID, nunatak_multimap_iterate(map, NULL));
+}
+
+static void multimaps(const char *folder) {
+  nunatak_multimap *map = NULL, *other = NULL;
+  OK(nunatak_multimap_new(&map));
+  multimap_of(map);
+  FAILS(NUNATAK_INVALID, nunatak_multimap_sync(map));
+  OK(nunatak_multimap_insert(map, 1, 10));
+  OK(nunatak_multimap_clear(map));
+  EXPECT(nunatak_multimap_len(map) == 0);
+  OK(nunatak_multimap_close(map));
+
+  char path[512], copy[512];
+  snprintf(path, sizeof path, "%s/multi.map", folder);
+  snprintf(copy, sizeof copy, "%s/multi-copy.map", folder);
+  nunatak_file_options options = {.table = NUNATAK_TURBO};
+  FAILS(NUNATAK_FILE, nunatak_multimap_open(path, &options, &map));
+  options = (nunatak_file_options){.must_exist = true};
+  FAILS(NUNATAK_IO, nunatak_multimap_open(path, &options, &map));
+  OK(nunatak_multimap_open(path, NULL, &map));
+  multimap_of(map);
+  OK(nunatak_multimap_insert(map, 3, 30));
+  OK(nunatak_multimap_sync(map));
+  OK(nunatak_multimap_insert(map, 3, 31));
+  options = (nunatak_file_options){.beside = true};
+  OK(nunatak_multimap_open(path, &options, &other));
+  EXPECT(nunatak_multimap_len(other) == 1 && nunatak_multimap_len(map) == 2);
+  FAILS(NUNATAK_FILE, nunatak_multimap_insert(other, 1, 1));
+  nunatak_multimap_free(other);
+  size_t count = 0;
+  OK(nunatak_multimap_verify(map, &count));
+  EXPECT(count == 2);
+  OK(nunatak_multimap_backup(map, copy, &count));
+  OK(nunatak_multimap_close(map));
+  options = (nunatak_file_options){.read_only = true};
+  OK(nunatak_multimap_open(copy, &options, &map));
+  EXPECT(nunatak_multimap_len(map) == 2);
   nunatak_multimap_free(map);
+  size_t doubtful = 1;
+  snprintf(path, sizeof path, "%s/salvaged.map", folder);
+  OK(nunatak_salvage(copy, path, &count, &doubtful));
+  EXPECT(count == 2 && doubtful == 0);
+  FAILS(NUNATAK_EXISTS, nunatak_salvage(copy, path, NULL, NULL));
+  FAILS(NUNATAK_INVALID, nunatak_salvage(NULL, path, NULL, NULL));
+  nunatak_map *words = NULL;
+  FAILS(NUNATAK_FILE, nunatak_map_open(copy, NULL, &words));
+}
+
+static void figures(void) {
+  nunatak_map *map = NULL;
+  OK(nunatak_map_new(NUNATAK_DEFAULT, 0, &map));
+  char words[2000] = "?";
+  size_t len = 0;
+  OK(nunatak_map_stats(map, words, sizeof words, &len));
+  EXPECT(len > 5 && strlen(words) == len && strstr(words, "Stats"));
+  char few[6] = "??????";
+  OK(nunatak_map_stats(map, few, sizeof few, &len));
+  EXPECT(strlen(few) == 5 && memcmp(few, words, 5) == 0 && len == strlen(words));
+  OK(nunatak_map_stats(map, NULL, 0, &len));
+  EXPECT(len == strlen(words));
+  FAILS(NUNATAK_INVALID, nunatak_map_stats(map, NULL, 1, NULL));
+  FAILS(NUNATAK_INVALID, nunatak_blob_map_stats(NULL, words, 1, NULL));
+  FAILS(NUNATAK_INVALID, nunatak_multimap_stats(NULL, words, 1, NULL));
+  nunatak_map_free(map);
+}
+
+static void iterators(void) {
+  nunatak_map *map = NULL;
+  nunatak_blob_map *strings = NULL;
+  OK(nunatak_map_new(NUNATAK_DEFAULT, 0, &map));
+  OK(nunatak_blob_map_new(NUNATAK_DEFAULT, 0, &strings));
+  char name[16];
+  for (uint64_t key = 0; key < 100; ++key) {
+    OK(nunatak_map_insert(map, key, key * 2, NULL, NULL));
+    snprintf(name, sizeof name, "%d", (int)key);
+    OK(nunatak_blob_map_put(strings, text(name), text("value"), NULL));
+  }
+  nunatak_iterator *one = NULL;
+  nunatak_blob_iterator *other = NULL;
+  OK(nunatak_map_iterate(map, &one));
+  OK(nunatak_blob_map_iterate(strings, &other));
+  // They have copies.
+  nunatak_map_free(map);
+  nunatak_blob_map_free(strings);
+  uint64_t key = 0, value = 0, keys = 0, count = 0;
+  while (nunatak_iterator_next(one, &key, &value)) {
+    EXPECT(value == key * 2);
+    keys += key;
+    ++count;
+  }
+  EXPECT(count == 100 && keys == 4950 && !nunatak_iterator_next(one, NULL, NULL));
+  nunatak_bytes of_key, of_value;
+  for (count = keys = 0; nunatak_blob_iterator_next(other, &of_key, &of_value); ++count) {
+    EXPECT(of_value.len == 5 && memcmp(of_value.data, "value", 5) == 0);
+    memcpy(name, of_key.data, of_key.len);
+    name[of_key.len] = 0;
+    keys += (uint64_t)atoi(name);
+  }
+  EXPECT(count == 100 && keys == 4950 && !nunatak_blob_iterator_next(other, NULL, NULL));
+  EXPECT(!nunatak_iterator_next(NULL, &key, &value) && !nunatak_blob_iterator_next(NULL, NULL, NULL));
+  nunatak_iterator_free(one);
+  nunatak_iterator_free(NULL);
+  nunatak_blob_iterator_free(other);
+  FAILS(NUNATAK_INVALID, nunatak_map_iterate(NULL, &one));
+  FAILS(NUNATAK_INVALID, nunatak_blob_map_iterate(NULL, &other));
 }
 
 int main(void) {
@@ -277,13 +449,16 @@ int main(void) {
     nunatak_blob_map *map = NULL;
     OK(nunatak_blob_map_new(table, 0, &map));
     blobs(map);
+    guards(map);
     nunatak_blob_map_free(map);
   }
   refused();
-  multimaps();
+  figures();
+  iterators();
   char folder[] = "/tmp/nunatak-c-XXXXXX";
   EXPECT(mkdtemp(folder));
   files(folder);
+  multimaps(folder);
   char command[600];
   snprintf(command, sizeof command, "rm -r '%s'", folder);
   EXPECT(system(command) == 0);

@@ -183,7 +183,79 @@ void strings(nunatak::string_map& map) {
   EXPECT(map.erase_if("a", [](auto, std::string_view value) { return value.empty(); }) == 0);
   EXPECT(map.erase_if("", [](auto, std::string_view value) { return value.empty(); }) == 1);
   EXPECT(map.visit_all([](auto key, auto) { EXPECT(key == "a"); }) == 1 && map.size() == 1);
+  {
+    map.insert_or_assign("a", "in place");
+    const auto guard = map.pin();
+    const auto value = guard.get("a");
+    EXPECT(value == "in place" && !guard.get("b"));
+    map.insert_or_assign("a", "replaced");
+    EXPECT(value == "in place" && guard.get("a") == "replaced");
+  }
   EXPECT(map.erase("a") == 1 && map.erase("a") == 0 && map.empty());
+}
+
+void sets() {
+  nunatak::set<point> set{{1, 2}, {3, 4}, {1, 2}};
+  EXPECT(set.size() == 2 && set.contains({1, 2}) && !set.contains({2, 1}) && set.count({3, 4}) == 1);
+  EXPECT(!set.insert({1, 2}) && set.insert({5, 6}) && set.emplace({7, 8}) && set.erase({7, 8}) == 1);
+  std::vector<point> keys;
+  for (int i = 0; i < 1000; ++i) keys.push_back({std::int16_t(i), 2});
+  EXPECT(set.insert(std::span<const point>(keys)) == 999 && set.size() == 1002);
+  keys.push_back({-1, -1});
+  std::vector<std::uint64_t> present((keys.size() + 63) / 64);
+  EXPECT(set.contains(std::span<const point>(keys), std::span(present)) == 1000);
+  for (std::size_t i = 0; i < keys.size(); ++i) EXPECT((present[i / 64] >> (i % 64) & 1) == (i < 1000));
+  EXPECT(status_of([&] { set.contains(std::span<const point>(keys), std::span(present).first(15)); }) == NUNATAK_INVALID);
+  EXPECT(set.erase_if([](point key) { return key.y == 2; }) == 1000);
+  std::size_t seen = 0;
+  EXPECT(set.visit_all([&](point) { ++seen; }) == 2 && seen == 2 && set.visit({3, 4}, [&](point) { ++seen; }) == 1);
+  auto left = set.keys();
+  std::sort(left.begin(), left.end());
+  EXPECT(left == std::vector<point>{{3, 4}, {5, 6}} && set == nunatak::set<point>{{5, 6}, {3, 4}});
+  set.clear();
+  EXPECT(set.empty() && set.memory() > 0);
+}
+
+void multimap_of(nunatak::multimap<std::uint32_t, float>& map) {
+  map.insert(1, 0.5);
+  map.emplace(1, 0.5);
+  EXPECT(map.count(1) == 2 && map.contains(1) && !map.contains(2) && map.erase_one(1, 0.5) && !map.erase_one(1, 0.25));
+  std::vector<std::uint32_t> keys;
+  std::vector<float> values;
+  for (int i = 0; i < 2000; ++i) {
+    keys.push_back(i % 700);
+    values.push_back(float(i));
+  }
+  map.insert(std::span<const std::uint32_t>(keys), std::span<const float>(values));
+  EXPECT(map.size() == 2001 && map.count(1) == 4);
+  EXPECT(status_of([&] { map.insert(std::span<const std::uint32_t>(keys), std::span<const float>()); }) == NUNATAK_INVALID);
+  const std::vector<std::uint32_t> asked{3, 10'000, 699};
+  const auto found = map.get_all(std::span<const std::uint32_t>(asked));
+  const auto sorted = [](std::span<const float> part) {
+    std::vector<float> all(part.begin(), part.end());
+    std::sort(all.begin(), all.end());
+    return all;
+  };
+  EXPECT(sorted(found[0]) == std::vector<float>{3, 703, 1403} && found[1].empty() && sorted(found[2]) == std::vector<float>{699, 1399});
+  std::vector<std::uint32_t> every;
+  for (unsigned i = 0; i < 700; ++i) every.push_back(i);
+  const auto all = map.get_all(std::span<const std::uint32_t>(every));
+  for (unsigned i = 0; i < 700; ++i) {
+    EXPECT(all[i].size() == map.count(i));
+    for (float value : all[i]) EXPECT(value == 0.5 || unsigned(value) % 700 == i);
+  }
+  // More values than there is room for at first.
+  for (int i = 0; i < 1000; ++i) map.insert(5000, float(i));
+  EXPECT(map.get_all(5000).size() == 1000 && sorted(map.get_all(5000))[999] == 999);
+  std::size_t visited = 0;
+  EXPECT(map.visit(3, [&](std::uint32_t key, float) { visited += key; }) == 3 && visited == 9);
+  double total = 0;
+  for (const auto& [key, value] : map) total += value;
+  EXPECT(total == 0.5 + 1999 * 1000 + 999 * 500);
+  EXPECT(map.erase(5000) == 1000 && map.erase(5000) == 0);
+  EXPECT(map.erase(std::span<const std::uint32_t>(asked)) == 5 && map.size() == 1996);
+  map.clear();
+  EXPECT(map.empty() && map.memory() > 0);
 }
 
 void files() {
@@ -204,7 +276,26 @@ void files() {
   EXPECT(moved.contains(1));
   nunatak::string_map names(nunatak::file{.path = text});
   strings(names);
+  names.insert("a", "1");
+  names.sync();
+  nunatak::string_map beside(nunatak::file{.path = text, .beside = true});
+  EXPECT(beside.get("a") == "1" && status_of([&] { beside.clear(); }) == NUNATAK_FILE);
+  const nunatak::string_map copy(names);
+  EXPECT(copy == names && status_of([&] { copy.sync(); }) == NUNATAK_INVALID);
   names.close();
+  EXPECT(status_of([&] { nunatak::string_map other(names); }) == NUNATAK_INVALID);
+  nunatak::multimap<std::uint32_t, float> many(nunatak::file{.path = folder / "many.map"});
+  multimap_of(many);
+  many.insert(1, 2);
+  many.sync();
+  EXPECT(many.verify() == 1 && many.backup(folder / "many-copy.map") == 1);
+  many.close();
+  EXPECT(status_of([&] { many.insert(1, 2); }) == NUNATAK_INVALID);
+  nunatak::set<std::uint64_t> set(nunatak::file{.path = folder / "set.map"});
+  EXPECT(set.insert(7) && set.verify() == 1 && set.backup(folder / "set-copy.map") == 1);
+  set.sync();
+  set.close();
+  EXPECT(nunatak::set<std::uint64_t>(nunatak::file{.path = folder / "set.map"}).contains(7));
   std::filesystem::remove_all(folder);
 }
 
@@ -225,6 +316,10 @@ int main() {
   }
   threads_agree();
   exceptions_come_out();
+  sets();
+  nunatak::multimap<std::uint32_t, float> many{{9, 1}};
+  EXPECT(many.erase(9) == 1);
+  multimap_of(many);
   files();
   EXPECT(status_of([] { nunatak::map<int, int> map(NUNATAK_DLHT, SIZE_MAX); }) == NUNATAK_MEMORY);
   nunatak::map<int, int> map;

@@ -7,6 +7,45 @@ use nunatak::{BlobMap, Compute, Dlht, Error, Iceberg, Pea, RandomState, Turbo};
 /// Decides what becomes of a key's value, which it is shown.
 pub type BlobChange<'a> = &'a mut dyn FnMut(Option<&[u8]>) -> Compute<Vec<u8>>;
 
+/// Keeps the entries of a map of byte strings: values that are found through it stay valid while it
+/// lives, whatever happens to their keys. Memory that is freed meanwhile waits for it.
+///
+/// ```
+/// use nunatak_dynamic::{Table, blobs_in_ram};
+///
+/// let map = blobs_in_ram(Table::Dlht, 0)?;
+/// map.put(b"a", b"1")?;
+/// let pinned = map.pin();
+/// let value = pinned.get(b"a");
+/// map.delete(b"a")?;
+/// assert_eq!((value, pinned.get(b"a")), (Some(&b"1"[..]), None));
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+// The guards of the maps have types that can't be named here, so a closure owns one.
+pub struct Pinned<'m>(Box<Find<'m>>);
+
+type Find<'m> = dyn Fn(&[u8]) -> Option<*const [u8]> + 'm;
+
+impl<'m> Pinned<'m> {
+    /// `find` owns a guard, and finds values under it.
+    pub(crate) fn new(find: impl Fn(&[u8]) -> Option<*const [u8]> + 'm) -> Self {
+        Self(Box::new(find))
+    }
+
+    /// Returns the key's value, without a copy.
+    pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        // SAFETY: the value was found under the guard that the closure owns, which keeps it as long as
+        // `self` lives.
+        (self.0)(key).map(|value| unsafe { &*value })
+    }
+}
+
+impl core::fmt::Debug for Pinned<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Pinned").finish_non_exhaustive()
+    }
+}
+
 /// A concurrent map of byte strings.
 ///
 /// Errors are those of the map in a file, of memory, and of strings beyond 2^32 - 1 bytes.
@@ -22,6 +61,9 @@ pub type BlobChange<'a> = &'a mut dyn FnMut(Option<&[u8]>) -> Compute<Vec<u8>>;
 /// # Ok::<(), nunatak::Error>(())
 /// ```
 pub trait Blobs: Room + Send + Sync {
+    /// Returns what keeps the values that are found through it. It belongs to this thread.
+    fn pin(&self) -> Pinned<'_>;
+
     /// Calls `found` with the key's value in place, and returns whether the key is present.
     fn get_with(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> bool;
 
@@ -127,6 +169,11 @@ macro_rules! in_ram {
         }
 
         impl Blobs for BlobMap<RandomState, $design> {
+            fn pin(&self) -> Pinned<'_> {
+                let guard = self.pin();
+                Pinned::new(move |key| guard.get(key).map(core::ptr::from_ref))
+            }
+
             fn get_with(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> bool {
                 self.get_with(key, found).is_some()
             }

@@ -1,11 +1,12 @@
 //! Maps in files.
 
+use crate::multi::multi_by_the_map;
 use crate::room::{Room, room_of_the_map};
 use crate::words::{SHORT_RESULTS, check_columns, check_results, spread};
-use crate::{Amounts, BlobChange, Blobs, Table, Words};
+use crate::{Amounts, BlobChange, Blobs, Multi, Pinned, Table, Words};
 use nunatak::durable::{
     BlobDesign, BlobsInFile, DurableDesign, FileKind, FileMap, IcebergBlobMap, IcebergMap, Map,
-    MapInFile, Options, PeaBlobMap, PeaMap, Salvaged, TurboBlobMap, TurboMap,
+    MapInFile, Options, PeaBlobMap, PeaMap, PeaMultiMap, Salvaged, TurboBlobMap, TurboMap,
 };
 use nunatak::{Compute, Error, FileError};
 use std::path::Path;
@@ -49,8 +50,12 @@ pub trait WordFile: Words + InFile {}
 /// A map of byte strings in a file.
 pub trait BlobFile: Blobs + InFile {}
 
+/// A map in a file in which a key has any number of values.
+pub trait MultiFile: Multi + InFile {}
+
 impl<T: Words + InFile> WordFile for T {}
 impl<T: Blobs + InFile> BlobFile for T {}
+impl<T: Multi + InFile> MultiFile for T {}
 
 impl<T: MapInFile> InFile for FileMap<T> {
     fn sync(&self) -> Result<(), Error> {
@@ -95,28 +100,40 @@ fn table_of(path: &Path, wanted: Option<Table>, by_default: Table) -> Result<Tab
 const NO_FILES: Error =
     Error::InvalidOption { option: "table", expected: "iceberg, pea or turbo for a file" };
 
-/// Opens or creates a file of this type of map, or only opens it.
+/// What opening a file means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// The file is made if it is absent.
+    OrCreate,
+    /// The file must be there.
+    Existing,
+    /// The file may be open in another process, which changes it. What is opened is a private copy
+    /// that can't be changed, see [`FileMap::open_beside`]. The options do not matter.
+    Beside,
+}
+
 macro_rules! opened {
-    ($map:ty, $path:ident, $options:ident, $creates:ident) => {
-        Box::new(match $creates {
-            true => <$map>::open_or_create_with($path, $options)?,
-            false => <$map>::open_with($path, $options)?,
+    ($map:ty, $path:ident, $options:ident, $opening:ident) => {
+        Box::new(match $opening {
+            Opening::OrCreate => <$map>::open_or_create_with($path, $options)?,
+            Opening::Existing => <$map>::open_with($path, $options)?,
+            Opening::Beside => <$map>::open_beside($path)?,
         })
     };
 }
 
-/// Opens a map of words in a file; makes the file if it is absent and `creates` is true. Without a
-/// table the file's own is taken, or IcebergHT for a new file.
+/// Opens a map of words in a file. Without a table the file's own is taken, or IcebergHT for a new
+/// file.
 ///
 /// # Errors
 /// If the file can't be opened, or holds another kind of map; DLHT has no files.
 ///
 /// ```
 /// use nunatak::durable::Options;
-/// use nunatak_dynamic::open_words;
+/// use nunatak_dynamic::{Opening, open_words};
 /// # let directory = tempfile::tempdir()?;
 /// let path = directory.path().join("file.map");
-/// let map = open_words(&path, None, &Options::new(), true)?;
+/// let map = open_words(&path, None, &Options::new(), Opening::OrCreate)?;
 /// map.insert(7, 49)?;
 /// map.close()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -125,42 +142,67 @@ pub fn open_words(
     path: &Path,
     table: Option<Table>,
     options: &Options,
-    creates: bool,
+    opening: Opening,
 ) -> Result<Box<dyn WordFile>, Error> {
     Ok(match table_of(path, table, Table::Iceberg)? {
         Table::Dlht => return Err(NO_FILES),
-        Table::Iceberg => opened!(IcebergMap<u64, u64>, path, options, creates),
-        Table::Pea => opened!(PeaMap<u64, u64>, path, options, creates),
-        Table::Turbo => opened!(TurboMap<u64, u64>, path, options, creates),
+        Table::Iceberg => opened!(IcebergMap<u64, u64>, path, options, opening),
+        Table::Pea => opened!(PeaMap<u64, u64>, path, options, opening),
+        Table::Turbo => opened!(TurboMap<u64, u64>, path, options, opening),
     })
 }
 
-/// Opens a map of byte strings in a file; makes the file if it is absent and `creates` is true.
-/// Without a table the file's own is taken, or TurboHash for a new file.
+/// Opens a map of byte strings in a file. Without a table the file's own is taken, or TurboHash for a
+/// new file.
 ///
 /// # Errors
 /// If the file can't be opened, or holds another kind of map; DLHT has no files.
 ///
 /// ```
 /// use nunatak::durable::Options;
-/// use nunatak_dynamic::open_blobs;
+/// use nunatak_dynamic::{Opening, open_blobs};
 /// # let directory = tempfile::tempdir()?;
 /// let path = directory.path().join("file.map");
-/// open_blobs(&path, None, &Options::new(), true)?.put(b"a", b"1")?;
+/// open_blobs(&path, None, &Options::new(), Opening::OrCreate)?.put(b"a", b"1")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn open_blobs(
     path: &Path,
     table: Option<Table>,
     options: &Options,
-    creates: bool,
+    opening: Opening,
 ) -> Result<Box<dyn BlobFile>, Error> {
     Ok(match table_of(path, table, Table::Turbo)? {
         Table::Dlht => return Err(NO_FILES),
-        Table::Iceberg => opened!(IcebergBlobMap, path, options, creates),
-        Table::Pea => opened!(PeaBlobMap, path, options, creates),
-        Table::Turbo => opened!(TurboBlobMap, path, options, creates),
+        Table::Iceberg => opened!(IcebergBlobMap, path, options, opening),
+        Table::Pea => opened!(PeaBlobMap, path, options, opening),
+        Table::Turbo => opened!(TurboBlobMap, path, options, opening),
     })
+}
+
+/// Opens a map in a file in which a key has any number of values.
+///
+/// # Errors
+/// If the file can't be opened, or holds another kind of map.
+///
+/// ```
+/// use nunatak::durable::Options;
+/// use nunatak_dynamic::{Opening, open_multi};
+/// # let directory = tempfile::tempdir()?;
+/// let path = directory.path().join("file.map");
+/// let map = open_multi(&path, &Options::new(), Opening::OrCreate)?;
+/// map.insert(7, 49)?;
+/// map.insert(7, 50)?;
+/// map.sync()?;
+/// assert_eq!(open_multi(&path, &Options::new(), Opening::Beside)?.count(7), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open_multi(
+    path: &Path,
+    options: &Options,
+    opening: Opening,
+) -> Result<Box<dyn MultiFile>, Error> {
+    Ok(opened!(PeaMultiMap<u64, u64>, path, options, opening))
 }
 
 /// Makes a new file of what can be read in a damaged one.
@@ -177,6 +219,7 @@ pub fn salvage(path: &Path, new: &Path) -> Result<Salvaged, Error> {
         FileKind::Iceberg => IcebergMap::<u64, u64>::salvage(path, new),
         FileKind::Pea => PeaMap::<u64, u64>::salvage(path, new),
         FileKind::Turbo => TurboMap::<u64, u64>::salvage(path, new),
+        FileKind::PeaMulti => PeaMultiMap::<u64, u64>::salvage(path, new),
         FileKind::IcebergBlobs => IcebergBlobMap::salvage(path, new),
         FileKind::PeaBlobs => PeaBlobMap::salvage(path, new),
         FileKind::TurboBlobs => TurboBlobMap::salvage(path, new),
@@ -331,6 +374,11 @@ impl<D: BlobDesign> Blobs for FileMap<BlobsInFile<D>>
 where
     Self: Send + Sync,
 {
+    fn pin(&self) -> Pinned<'_> {
+        let guard = self.pin();
+        Pinned::new(move |key| guard.get(key).map(core::ptr::from_ref))
+    }
+
     fn get_with(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> bool {
         self.get_with(key, found).is_some()
     }
@@ -386,5 +434,37 @@ where
 
     fn stats(&self) -> String {
         format!("{:?} {:?}", self.stats(), self.blob_stats())
+    }
+}
+
+impl Room for PeaMultiMap<u64, u64> {
+    room_of_the_map!();
+}
+
+impl Multi for PeaMultiMap<u64, u64> {
+    multi_by_the_map!();
+
+    fn insert(&self, key: u64, value: u64) -> Result<(), Error> {
+        self.insert(key, value)
+    }
+
+    fn insert_many(&self, entries: &[(u64, u64)]) -> Result<(), Error> {
+        self.insert_many(entries)
+    }
+
+    fn remove_one(&self, key: u64, value: u64) -> Result<bool, Error> {
+        self.remove_one(&key, &value)
+    }
+
+    fn remove_all(&self, key: u64) -> Result<usize, Error> {
+        self.remove_all(&key)
+    }
+
+    fn remove_all_many(&self, keys: &[u64], removed: &mut [usize]) -> Result<(), Error> {
+        self.remove_all_many(keys, removed)
+    }
+
+    fn clear(&self) -> Result<(), Error> {
+        self.clear()
     }
 }

@@ -1,7 +1,8 @@
 //! Nunatak's maps with the table chosen at run time: what other languages call.
 //!
-//! [`Words`] is a map of words of 8 bytes, [`Blobs`] a map of byte strings. Both are in RAM or in a
-//! file. A binding holds one behind a pointer and makes its own types into words or bytes.
+//! [`Words`] is a map of words of 8 bytes, [`Blobs`] a map of byte strings, and [`Multi`] has any number
+//! of words for a key. All are in RAM or in a file. A binding holds one behind a pointer and makes its
+//! own types into words or bytes.
 //!
 //! ```
 //! use nunatak_dynamic::{Table, words_in_ram};
@@ -17,13 +18,17 @@
 mod blobs;
 #[cfg(target_os = "linux")]
 mod files;
+mod multi;
 mod room;
 mod table;
 mod words;
 
-pub use blobs::{BlobChange, Blobs, blobs_in_ram};
+pub use blobs::{BlobChange, Blobs, Pinned, blobs_in_ram};
 #[cfg(target_os = "linux")]
-pub use files::{BlobFile, InFile, WordFile, open_blobs, open_words, salvage};
+pub use files::{
+    BlobFile, InFile, MultiFile, Opening, WordFile, open_blobs, open_multi, open_words, salvage,
+};
+pub use multi::{Multi, multi_in_ram};
 pub use room::Room;
 pub use table::Table;
 pub use words::{Amounts, BLOCK, Words, words_in_ram};

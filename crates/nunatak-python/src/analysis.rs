@@ -1,174 +1,204 @@
-//! Functions for analysts: codes of distinct keys, and joins.
+//! Functions for analysts: codes of distinct keys, joins, membership.
 
-use crate::columns::Input;
+use crate::arrow::ArrowColumn;
+use crate::batch::{in_blocks, store_mask};
+use crate::codes::{Codes, Keys, NONE};
+use crate::columns::{Input, Output};
 use crate::failure::exception;
 use crate::kind::Kind;
-use numpy::{IntoPyArray, PyArray1};
-use nunatak::{BatchError, DlhtMap};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use nunatak::{BatchError, Error};
 use nunatak_dynamic::BLOCK;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
+/// How many keys are handled between two looks for an interrupt.
+const STEP: usize = 1 << 20;
+
 fn refused(error: BatchError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Distinct keys numbered in the order of their first appearance.
-struct Codes {
-    map: DlhtMap<u64, u64>,
-    /// The position of the first appearance of each.
-    first: Vec<i64>,
+/// What Python passes for a column: words and a mask of those that are there, or strings.
+pub(crate) enum Source<'py> {
+    Words(Input<'py>, Option<PyReadonlyArray1<'py, bool>>),
+    Strings(Bound<'py, ArrowColumn>),
 }
 
-impl Codes {
-    fn new() -> PyResult<Self> {
-        Ok(Self { map: DlhtMap::try_with_capacity(0).map_err(exception)?, first: vec![] })
-    }
+impl<'py> FromPyObject<'_, 'py> for Source<'py> {
+    type Error = PyErr;
 
-    /// Appends the codes of a block whose first key is at position `start`.
-    fn extend(
-        &mut self,
-        keys: &[u64],
-        start: usize,
-        codes: &mut Vec<i64>,
-    ) -> Result<(), BatchError> {
-        let (mut values, mut present) = ([0; BLOCK], [0; BLOCK / 64]);
-        // The cache misses of a block overlap.
-        self.map.get_columns(keys, &mut values, &mut present)?;
-        for (at, key) in keys.iter().enumerate() {
-            let code = match present[at / 64] >> (at % 64) & 1 {
-                1 => values[at],
-                _ => {
-                    let next = self.first.len() as u64;
-                    // A key that comes twice in the block has its code already.
-                    match self.map.try_insert(*key, next) {
-                        Ok(()) => {
-                            self.first.push((start + at) as i64);
-                            next
-                        }
-                        Err(code) => code,
-                    }
-                }
-            };
-            codes.push(code as i64);
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(column) = object.cast::<ArrowColumn>() {
+            return Ok(Self::Strings(column.to_owned()));
         }
-        Ok(())
+        let (words, mask): (Bound<'py, PyAny>, Option<PyReadonlyArray1<'py, bool>>) =
+            object.extract()?;
+        Ok(Self::Words(Input::new(&words)?, mask))
     }
 }
 
-/// Codes of a whole column.
-fn codes_of(
-    py: Python<'_>,
-    column: &crate::columns::Column<'_>,
-    codes: &mut Codes,
-) -> PyResult<Vec<i64>> {
-    let mut all = Vec::with_capacity(column.len());
-    let mut start = 0;
-    while start < column.len() {
-        let end = column.len().min(start + (1 << 20));
-        py.detach(|| {
-            let mut buffer = [0; BLOCK];
-            for at in (start..end).step_by(BLOCK) {
-                let keys = column.words(at..end.min(at + BLOCK), &mut buffer);
-                codes.extend(keys, at, &mut all)?;
+impl Source<'_> {
+    fn keys(&self, kind: &Kind) -> PyResult<Keys<'_>> {
+        Ok(match self {
+            Self::Words(words, mask) => {
+                let (words, mask) = (words.column(Some(kind))?, mask.as_ref());
+                let mask = mask.map(|mask| mask.as_slice()).transpose()?;
+                if mask.is_some_and(|mask| mask.len() != words.len()) {
+                    return Err(PyValueError::new_err("the mask is as long as the column"));
+                }
+                Keys::Words(words, mask)
             }
-            Ok(())
+            Self::Strings(column) => Keys::Strings(&column.get().parts),
         })
-        .map_err(refused)?;
-        start = end;
+    }
+}
+
+/// Runs `each` for all blocks of a column of this length, while Python is let go; looks for an
+/// interrupt from time to time.
+fn by_blocks(
+    py: Python<'_>,
+    len: usize,
+    mut each: impl FnMut(core::ops::Range<usize>) -> Result<(), BatchError> + Send,
+) -> PyResult<()> {
+    for start in (0..len).step_by(STEP) {
+        let end = len.min(start + STEP);
+        py.detach(|| (start..end).step_by(BLOCK).try_for_each(|at| each(at..end.min(at + BLOCK))))
+            .map_err(refused)?;
         py.check_signals()?;
     }
-    Ok(all)
+    Ok(())
+}
+
+/// Codes of a whole column, and of each of its keys.
+fn codes_of<'a>(py: Python<'_>, keys: Keys<'a>, hash_bits: u32) -> PyResult<(Codes<'a>, Vec<i64>)> {
+    let mut codes = Codes::new(keys, hash_bits).map_err(exception)?;
+    let mut all = Vec::with_capacity(keys.len());
+    by_blocks(py, keys.len(), |range| codes.extend(range, &mut all))?;
+    Ok((codes, all))
 }
 
 type Positions<'py> = Bound<'py, PyArray1<i64>>;
 
-/// Returns a code for each key, and the position of the first appearance of each distinct key.
+/// Returns a code for each key, -1 for nulls, and the position of the first appearance of each distinct
+/// key.
 #[pyfunction]
+#[pyo3(signature = (keys, kind, hash_bits=64))]
 pub(crate) fn factorize<'py>(
     py: Python<'py>,
-    keys: &Bound<'py, PyAny>,
+    keys: Source<'py>,
     kind: &str,
+    hash_bits: u32,
 ) -> PyResult<(Positions<'py>, Positions<'py>)> {
-    let kind = Kind::parse(kind)?;
-    let keys = Input::new(keys)?;
-    let mut codes = Codes::new()?;
-    let all = codes_of(py, &keys.column(Some(&kind))?, &mut codes)?;
+    let (codes, all) = codes_of(py, keys.keys(&Kind::parse(kind)?)?, hash_bits)?;
     Ok((all.into_pyarray(py), codes.first.into_pyarray(py)))
 }
 
-/// Returns positions on the left and on the right whose keys are equal, in the order of the left
-/// side; with `is_left` also keys of the left side alone, with the position -1 on the right.
+/// Fills a mask of the values that are among others; nulls are not.
 #[pyfunction]
-pub(crate) fn join<'py>(
-    py: Python<'py>,
-    left: &Bound<'py, PyAny>,
-    right: &Bound<'py, PyAny>,
+#[pyo3(signature = (values, among, kind, mask, threads, hash_bits=64))]
+pub(crate) fn isin(
+    py: Python<'_>,
+    values: Source<'_>,
+    among: Source<'_>,
     kind: &str,
-    is_left: bool,
-) -> PyResult<(Positions<'py>, Positions<'py>)> {
+    mask: &Bound<'_, PyAny>,
+    threads: usize,
+    hash_bits: u32,
+) -> PyResult<usize> {
     let kind = Kind::parse(kind)?;
-    let (left, right) = (Input::new(left)?, Input::new(right)?);
-    let (left, right) = (left.column(Some(&kind))?, right.column(Some(&kind))?);
-    let mut codes = Codes::new()?;
-    let of_right = codes_of(py, &right, &mut codes)?;
-    let distinct = codes.first.len();
-    // Positions on the right, ordered by code: those of code `c` are `starts[c]..starts[c + 1]`.
-    let (starts, ordered) = py.detach(|| {
+    let (codes, _) = codes_of(py, among.keys(&kind)?, hash_bits)?;
+    let mut mask = Output::new(mask)?;
+    let (values, mask) = (values.keys(&kind)?, mask.column()?);
+    if values.len() != mask.len() {
+        return Err(PyValueError::new_err("the mask is as long as the column"));
+    }
+    in_blocks(py, values.len(), threads, |range, _| {
+        let (mut found, mut present) = ([NONE; BLOCK], [0; BLOCK / 64]);
+        let unequal = Error::InvalidOption { option: "columns", expected: "of one length" };
+        codes.find(&values, range.clone(), &mut found).map_err(|_| unequal)?;
+        for (at, code) in found[..range.len()].iter().enumerate() {
+            present[at / 64] |= u64::from(*code != NONE) << (at % 64);
+        }
+        // SAFETY: blocks do not overlap, and each is one thread's.
+        unsafe { store_mask(&mask, range, &present) };
+        Ok(0)
+    })
+}
+
+/// Positions of keys, ordered by their codes.
+struct Ordered {
+    /// Those of code `c` are `positions[starts[c]..starts[c + 1]]`.
+    starts: Vec<usize>,
+    positions: Vec<i64>,
+}
+
+impl Ordered {
+    fn new(codes: &[i64], distinct: usize) -> Self {
+        let known = || (0_i64..).zip(codes).filter(|(_, code)| **code != NONE);
         let mut starts = vec![0_usize; distinct + 1];
-        for code in &of_right {
+        for (_, code) in known() {
             starts[*code as usize + 1] += 1;
         }
         for at in 0..distinct {
             starts[at + 1] += starts[at];
         }
-        let (mut next, mut ordered) = (starts.clone(), vec![0_i64; of_right.len()]);
-        for (position, code) in of_right.iter().enumerate() {
+        let (mut next, mut positions) = (starts.clone(), vec![0; starts[distinct]]);
+        for (position, code) in known() {
             let at = &mut next[*code as usize];
-            ordered[*at] = position as i64;
+            positions[*at] = position;
             *at += 1;
         }
-        (starts, ordered)
-    });
-    let is_unique = distinct == ordered.len();
-    let (mut lefts, mut rights) = (vec![], vec![]);
-    let mut start = 0;
-    while start < left.len() {
-        let end = left.len().min(start + (1 << 20));
-        py.detach(|| {
-            let mut buffer = [0; BLOCK];
-            for at in (start..end).step_by(BLOCK) {
-                let keys = left.words(at..end.min(at + BLOCK), &mut buffer);
-                let (mut values, mut present) = ([0; BLOCK], [0; BLOCK / 64]);
-                codes.map.get_columns(keys, &mut values, &mut present)?;
-                for offset in 0..keys.len() {
-                    let position = (at + offset) as i64;
-                    if present[offset / 64] >> (offset % 64) & 1 == 0 {
-                        if is_left {
-                            lefts.push(position);
-                            rights.push(-1);
-                        }
-                        continue;
-                    }
-                    let code = values[offset] as usize;
-                    if is_unique {
-                        lefts.push(position);
-                        rights.push(codes.first[code]);
-                        continue;
-                    }
-                    for right in &ordered[starts[code]..starts[code + 1]] {
-                        lefts.push(position);
-                        rights.push(*right);
-                    }
-                }
-            }
-            Ok(())
-        })
-        .map_err(refused)?;
-        start = end;
-        py.check_signals()?;
+        Self { starts, positions }
     }
+}
+
+/// Returns positions on the left and on the right whose keys are equal, in the order of the left
+/// side; with `is_left` also keys of the left side alone, with the position -1 on the right. Nulls are
+/// equal to nothing.
+#[pyfunction]
+#[pyo3(signature = (left, right, kind, is_left, hash_bits=64))]
+pub(crate) fn join<'py>(
+    py: Python<'py>,
+    left: Source<'py>,
+    right: Source<'py>,
+    kind: &str,
+    is_left: bool,
+    hash_bits: u32,
+) -> PyResult<(Positions<'py>, Positions<'py>)> {
+    let kind = Kind::parse(kind)?;
+    let left = left.keys(&kind)?;
+    let (codes, of_right) = codes_of(py, right.keys(&kind)?, hash_bits)?;
+    let distinct = codes.first.len();
+    let ordered = py.detach(|| Ordered::new(&of_right, distinct));
+    let is_unique = distinct == ordered.positions.len();
+    let (mut lefts, mut rights) = (vec![], vec![]);
+    by_blocks(py, left.len(), |range| {
+        let mut found = [NONE; BLOCK];
+        codes.find(&left, range.clone(), &mut found)?;
+        for (position, code) in range.zip(found) {
+            let position = position as i64;
+            if code == NONE {
+                if is_left {
+                    lefts.push(position);
+                    rights.push(NONE);
+                }
+                continue;
+            }
+            let code = code as usize;
+            if is_unique {
+                lefts.push(position);
+                rights.push(codes.first[code]);
+                continue;
+            }
+            for right in &ordered.positions[ordered.starts[code]..ordered.starts[code + 1]] {
+                lefts.push(position);
+                rights.push(*right);
+            }
+        }
+        Ok(())
+    })?;
     Ok((lefts.into_pyarray(py), rights.into_pyarray(py)))
 }
 

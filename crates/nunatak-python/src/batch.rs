@@ -94,7 +94,7 @@ fn all_of(
 ///
 /// # Safety
 /// As [`ColumnMut::fill`].
-unsafe fn store_mask(mask: &ColumnMut<'_>, range: Range<usize>, present: &[u64]) {
+pub(crate) unsafe fn store_mask(mask: &ColumnMut<'_>, range: Range<usize>, present: &[u64]) {
     // SAFETY: the caller's promise.
     let bytes = unsafe { mask.bytes(range) };
     for (bytes, word) in bytes.chunks_mut(64).zip(present) {
@@ -104,7 +104,7 @@ unsafe fn store_mask(mask: &ColumnMut<'_>, range: Range<usize>, present: &[u64])
     }
 }
 
-fn equal_lengths(keys: usize, others: usize, what: &str) -> PyResult<()> {
+pub(crate) fn equal_lengths(keys: usize, others: usize, what: &str) -> PyResult<()> {
     match keys == others {
         true => Ok(()),
         false => Err(PyValueError::new_err(format!("there are {keys} keys and {others} {what}"))),

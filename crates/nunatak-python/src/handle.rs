@@ -3,7 +3,7 @@
 use crate::failure::closed;
 use core::ops::Deref;
 use core::time::Duration;
-use nunatak_dynamic::{BlobFile, Blobs, InFile, WordFile, Words};
+use nunatak_dynamic::{BlobFile, Blobs, InFile, Multi, MultiFile, WordFile, Words};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -61,10 +61,18 @@ impl<R: ?Sized, F: ?Sized> Handle<R, F> {
     pub(crate) fn is_file(&self) -> bool {
         matches!(self, Self::File(_))
     }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        match self {
+            Self::Ram(_) => false,
+            Self::File(file) => file.is_closed(),
+        }
+    }
 }
 
 pub(crate) type WordHandle = Handle<dyn Words, dyn WordFile>;
 pub(crate) type BlobHandle = Handle<dyn Blobs, dyn BlobFile>;
+pub(crate) type MultiHandle = Handle<dyn Multi, dyn MultiFile>;
 
 macro_rules! derefs {
     ($($ram:ident, $file:ident;)*) => {$(
@@ -84,12 +92,14 @@ macro_rules! derefs {
 derefs! {
     Words, WordFile;
     Blobs, BlobFile;
+    Multi, MultiFile;
 }
 
 /// What a file does beside the operations of a map.
 pub(crate) enum FileAccess {
     Words(Arc<Box<dyn WordFile>>),
     Blobs(Arc<Box<dyn BlobFile>>),
+    Multi(Arc<Box<dyn MultiFile>>),
 }
 
 impl Deref for FileAccess {
@@ -99,6 +109,7 @@ impl Deref for FileAccess {
         match self {
             Self::Words(map) => &***map,
             Self::Blobs(map) => &***map,
+            Self::Multi(map) => &***map,
         }
     }
 }

@@ -4,7 +4,9 @@
 //! what begins with an underscore here.
 
 mod analysis;
+mod arrow;
 mod batch;
+mod codes;
 mod columns;
 mod entries;
 mod failure;
@@ -20,12 +22,16 @@ mod sum;
 
 use pyo3::prelude::*;
 
-#[pymodule]
+// No state rests on the interpreter's lock: maps are concurrent, classes are frozen, and the locks here are
+// held for moments in which no Python code runs.
+#[pymodule(gil_used = false)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<map::Map>()?;
     module.add_class::<multi::MultiMap>()?;
+    module.add_class::<arrow::ArrowColumn>()?;
     module.add("FileError", module.py().get_type::<failure::FileError>())?;
     module.add_function(wrap_pyfunction!(analysis::factorize, module)?)?;
+    module.add_function(wrap_pyfunction!(analysis::isin, module)?)?;
     module.add_function(wrap_pyfunction!(analysis::join, module)?)?;
     module.add_function(wrap_pyfunction!(analysis::salvage, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -6,7 +6,8 @@ use crate::failure::{closed, exception};
 use crate::handle::{BlobHandle, Handle, WordHandle};
 use crate::kind::Kind;
 use crate::objects::{Objects, Query, objects_in_ram, raising};
-use crate::opening::{file_options, opened, table_named};
+use crate::opening::{Wanted, table_named};
+use crate::operations::change;
 use crate::sum::Sum;
 use numpy::IntoPyArray;
 use nunatak::Compute;
@@ -55,7 +56,7 @@ macro_rules! of_any {
 
 #[pymethods]
 impl Map {
-    /// With `file` the map is in a file: its path, durability, interval and mode.
+    /// With `file` the map is in a file.
     #[new]
     #[pyo3(signature = (key, value, table, capacity, file=None))]
     fn new(
@@ -64,14 +65,12 @@ impl Map {
         value: &str,
         table: Option<&str>,
         capacity: usize,
-        file: Option<(PathBuf, String, Option<f64>, String)>,
+        file: Option<Wanted>,
     ) -> PyResult<Self> {
         let (key, value) = (Kind::parse(key)?, Kind::parse(value)?);
         let table = table.map(table_named).transpose()?;
-        if let Some((path, durability, interval, mode)) = file {
-            let store = opened(py, &path, (&key, &value), table, &mode, |read_only| {
-                file_options(&durability, interval, capacity, read_only)
-            })?;
+        if let Some(file) = file {
+            let (path, store) = (file.path(), file.open(py, (&key, &value), table)?);
             let table = table.map_or_else(|| "of the file".to_owned(), |table| table.to_string());
             return Ok(Self { key, value, table, path: Some(path), store });
         }
@@ -118,9 +117,9 @@ impl Map {
     #[getter]
     fn closed(&self) -> bool {
         match &self.store {
-            Store::Words(Handle::File(file)) => file.is_closed(),
-            Store::Blobs(Handle::File(file)) => file.is_closed(),
-            _ => false,
+            Store::Words(handle) => handle.is_closed(),
+            Store::Blobs(handle) => handle.is_closed(),
+            Store::Objects(_) => false,
         }
     }
 
@@ -267,7 +266,7 @@ impl Map {
                 let key = self.key.to_word(key, true)?;
                 let map = handle.open()?;
                 let map = &*map;
-                self.change(py, handle.is_file(), || {
+                change(py, handle.is_file(), || {
                     map.compute(key, &mut |value| {
                         sum = value.map_or(amount, |value| adds.words(value, amount));
                         Compute::Put(sum)
@@ -278,7 +277,7 @@ impl Map {
                 let map = handle.open()?;
                 let map = &*map;
                 self.key.with_bytes(key, true, |key| {
-                    self.change(py, handle.is_file(), || {
+                    change(py, handle.is_file(), || {
                         map.compute(key, &mut |value| {
                             let value = value.and_then(|value| value.try_into().ok());
                             let value = value.map(u64::from_le_bytes);
@@ -323,7 +322,7 @@ impl Map {
         let map = &*map;
         let mut is_expected = false;
         let bits = self.value.bits();
-        self.change(py, handle.is_file(), || {
+        change(py, handle.is_file(), || {
             map.compute(key, &mut |value| {
                 // Sums of narrow integers may have carried into the bits above.
                 is_expected = value.is_some_and(|value| (value ^ expected) << (64 - bits) == 0);

@@ -2,31 +2,61 @@
 
 use crate::batch::in_blocks;
 use crate::columns::{Input, Output, WordArray};
-use crate::failure::exception;
+use crate::failure::{closed, exception};
+use crate::handle::{File, FileAccess, Handle, MultiHandle};
 use crate::kind::Kind;
+use crate::opening::Wanted;
+use crate::operations::change;
 use numpy::{IntoPyArray, PyArray1};
-use nunatak::PeaMultiMap;
-use nunatak_dynamic::BLOCK;
+use nunatak_dynamic::{BLOCK, multi_in_ram};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use std::path::PathBuf;
 
 /// A concurrent map of numbers in which a key has any number of values.
 #[pyclass(subclass, frozen, weakref, name = "MultiMap", module = "nunatak._native")]
 pub(crate) struct MultiMap {
     key: Kind,
     value: Kind,
-    map: PeaMultiMap<u64, u64>,
+    path: Option<PathBuf>,
+    map: MultiHandle,
+}
+
+impl MultiMap {
+    fn file(&self) -> PyResult<FileAccess> {
+        match &self.map {
+            Handle::File(file) => file.open().map(FileAccess::Multi),
+            Handle::Ram(_) => Err(PyTypeError::new_err("the map is in RAM: it has no file")),
+        }
+    }
 }
 
 #[pymethods]
 impl MultiMap {
+    /// With `file` the map is in a file.
     #[new]
-    fn new(key: &str, value: &str) -> PyResult<Self> {
+    #[pyo3(signature = (key, value, file=None))]
+    fn new(py: Python<'_>, key: &str, value: &str, file: Option<Wanted>) -> PyResult<Self> {
         let (key, value) = (Kind::parse(key)?, Kind::parse(value)?);
         if !key.is_word() || !value.is_word() {
             return Err(PyTypeError::new_err("keys and values of a MultiMap are numbers"));
         }
-        Ok(Self { key, value, map: PeaMultiMap::default() })
+        let map = match &file {
+            Some(file) => Handle::File(File::new(file.open_multi(py)?)),
+            None => Handle::Ram(multi_in_ram()),
+        };
+        Ok(Self { key, value, path: file.map(|file| file.path()), map })
+    }
+
+    #[getter]
+    fn path(&self) -> Option<&PathBuf> {
+        self.path.as_ref()
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.map.is_closed()
     }
 
     #[getter]
@@ -39,12 +69,13 @@ impl MultiMap {
         self.value.name()
     }
 
-    fn __len__(&self) -> usize {
-        self.map.len()
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.map.open()?.len())
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        Ok(self.map.contains_key(&self.key.to_word(key, true)?))
+        let key = self.key.to_word(key, true)?;
+        Ok(self.map.open()?.contains_key(key))
     }
 
     /// Add a value to those of the key; equal values are kept.
@@ -53,41 +84,107 @@ impl MultiMap {
     /// >>> m = nunatak.MultiMap("u64", "u64")
     /// >>> m.insert(1, 10); m.insert(1, 10); m.count(1)
     /// 2
-    fn insert(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.map.insert(self.key.to_word(key, true)?, self.value.to_word(value, false)?);
-        Ok(())
+    fn insert(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (key, value) = (self.key.to_word(key, true)?, self.value.to_word(value, false)?);
+        let map = self.map.open()?;
+        let map = &*map;
+        change(py, self.map.is_file(), || map.insert(key, value))
     }
 
     /// Return how many values the key has.
     fn count(&self, key: &Bound<'_, PyAny>) -> PyResult<usize> {
-        Ok(self.map.count(&self.key.to_word(key, true)?))
+        let key = self.key.to_word(key, true)?;
+        Ok(self.map.open()?.count(key))
     }
 
     /// Remove one of the values that are equal to this one; return whether there was one.
-    fn remove_one(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    fn remove_one(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
         let (key, value) = (self.key.to_word(key, true)?, self.value.to_word(value, false)?);
-        Ok(self.map.remove_one(&key, &value))
+        let map = self.map.open()?;
+        let map = &*map;
+        change(py, self.map.is_file(), || map.remove_one(key, value))
     }
 
     /// Remove all values of the key; return how many there were.
-    fn remove_all(&self, key: &Bound<'_, PyAny>) -> PyResult<usize> {
-        Ok(self.map.remove_all(&self.key.to_word(key, true)?))
+    fn remove_all(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let key = self.key.to_word(key, true)?;
+        let map = self.map.open()?;
+        let map = &*map;
+        change(py, self.map.is_file(), || map.remove_all(key))
     }
 
     /// Remove every entry.
-    fn clear(&self, py: Python<'_>) {
-        py.detach(|| self.map.clear());
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        let map = self.map.open()?;
+        let map = &*map;
+        py.detach(|| map.clear()).map_err(exception)
+    }
+
+    /// Make every change so far survive a power cut.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        let file = self.file()?;
+        py.detach(|| file.sync()).map_err(exception)
+    }
+
+    /// Read the whole file and return how many values it has; raise for the first damage.
+    fn verify(&self, py: Python<'_>) -> PyResult<usize> {
+        let file = self.file()?;
+        py.detach(|| file.verify()).map_err(exception)
+    }
+
+    /// Store a consistent cut as a new file; return how many values it has.
+    fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<usize> {
+        let file = self.file()?;
+        py.detach(|| file.backup(&path)).map_err(exception)
+    }
+
+    /// The size of the file.
+    #[getter]
+    fn file_bytes(&self) -> PyResult<u64> {
+        Ok(self.file()?.file_bytes())
+    }
+
+    /// Sync the file and close it; operations that run in other threads end first. Nothing happens
+    /// if the map is closed already, or is in RAM.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| match &self.map {
+            Handle::File(file) => file.take().map_or(Ok(()), |map| map.close()),
+            Handle::Ram(_) => Ok(()),
+        })
+        .map_err(exception)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        match slf.get().closed() {
+            true => Err(closed()),
+            false => Ok(slf),
+        }
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
     }
 
     /// How many bytes of memory the map occupies.
     #[getter]
-    fn nbytes(&self) -> usize {
-        self.map.memory_usage().resident
+    fn nbytes(&self) -> PyResult<usize> {
+        Ok(self.map.open()?.memory())
     }
 
     fn _get_all<'py>(&self, py: Python<'py>, key: &Bound<'_, PyAny>) -> PyResult<WordArray<'py>> {
-        let mut values = vec![];
-        self.map.copy_all(&self.key.to_word(key, true)?, &mut values);
+        let (key, mut values) = (self.key.to_word(key, true)?, vec![]);
+        self.map.open()?.copy_all(key, &mut values);
         Ok(values.into_pyarray(py))
     }
 
@@ -98,6 +195,8 @@ impl MultiMap {
         values: &Bound<'_, PyAny>,
         threads: usize,
     ) -> PyResult<usize> {
+        let map = self.map.open()?;
+        let map = &*map;
         let (keys, values) = (Input::new(keys)?, Input::new(values)?);
         let (keys, values) = (keys.column(Some(&self.key))?, values.column(None)?);
         if keys.len() != values.len() {
@@ -111,8 +210,7 @@ impl MultiMap {
             let keys = keys.words(range.clone(), &mut scratch.keys);
             let values = values.words(range, &mut scratch.values);
             let pairs: Vec<_> = keys.iter().copied().zip(values.iter().copied()).collect();
-            self.map.insert_many(&pairs);
-            Ok(pairs.len())
+            map.insert_many(&pairs).map(|()| pairs.len())
         })
     }
 
@@ -122,6 +220,8 @@ impl MultiMap {
         py: Python<'py>,
         keys: &Bound<'_, PyAny>,
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, WordArray<'py>)> {
+        let map = self.map.open()?;
+        let map = &*map;
         let keys = Input::new(keys)?;
         let keys = keys.column(Some(&self.key))?;
         let (mut values, mut offsets) = (vec![], vec![0_i64]);
@@ -130,8 +230,7 @@ impl MultiMap {
             let mut buffer = [0; BLOCK];
             let block = keys.words(start..keys.len().min(start + BLOCK), &mut buffer);
             let mut ends = [0; BLOCK];
-            py.detach(|| self.map.copy_all_many(block, &mut values, &mut ends))
-                .map_err(|error| PyValueError::new_err(error.to_string()))?;
+            py.detach(|| map.copy_all_many(block, &mut values, &mut ends)).map_err(exception)?;
             // Ends are positions in `values`, whatever it held before.
             offsets.extend(ends[..block.len()].iter().map(|end| *end as i64));
             start += block.len();
@@ -147,6 +246,8 @@ impl MultiMap {
         counts: &Bound<'_, PyAny>,
         removes: bool,
     ) -> PyResult<usize> {
+        let map = self.map.open()?;
+        let map = &*map;
         let (keys, mut counts) = (Input::new(keys)?, Output::new(counts)?);
         let (keys, counts) = (keys.column(Some(&self.key))?, counts.column()?);
         if keys.len() != counts.len() {
@@ -155,13 +256,9 @@ impl MultiMap {
         in_blocks(py, keys.len(), 1, |range, scratch| {
             let mut found = [0_usize; BLOCK];
             let keys = keys.words(range.clone(), &mut scratch.keys);
-            // Both fail only if there is no room for the results.
-            let counted = match removes {
-                true => self.map.remove_all_many(keys, &mut found),
-                false => self.map.count_many(keys, &mut found),
-            };
-            if counted.is_err() {
-                return Ok(0);
+            match removes {
+                true => map.remove_all_many(keys, &mut found)?,
+                false => map.count_many(keys, &mut found)?,
             }
             // SAFETY: there is one thread.
             unsafe {
@@ -177,9 +274,17 @@ impl MultiMap {
 
     /// Returns all keys and values, a key as often as it has values.
     fn _entries<'py>(&self, py: Python<'py>) -> PyResult<(WordArray<'py>, WordArray<'py>)> {
-        let entries: Result<(Vec<_>, Vec<_>), _> =
-            py.detach(|| self.map.snapshot().map(Iterator::unzip));
-        let (keys, values) = entries.map_err(exception)?;
+        let map = self.map.open()?;
+        let map = &*map;
+        let (mut keys, mut values) = (vec![], vec![]);
+        py.detach(|| {
+            map.for_each(&mut |key, value| {
+                keys.push(key);
+                values.push(value);
+                true
+            })
+        })
+        .map_err(exception)?;
         Ok((keys.into_pyarray(py), values.into_pyarray(py)))
     }
 }

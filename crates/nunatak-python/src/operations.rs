@@ -10,21 +10,20 @@ use nunatak::Error;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-impl Map {
-    /// Runs a change; that of a file waits for the disk, so the thread lets Python go meanwhile.
-    pub(crate) fn change<R: Send>(
-        &self,
-        py: Python<'_>,
-        is_file: bool,
-        operation: impl FnOnce() -> Result<R, Error> + Send,
-    ) -> PyResult<R> {
-        match is_file {
-            true => py.detach(operation),
-            false => operation(),
-        }
-        .map_err(exception)
+/// Runs a change; that of a file waits for the disk, so the thread lets Python go meanwhile.
+pub(crate) fn change<R: Send>(
+    py: Python<'_>,
+    is_file: bool,
+    operation: impl FnOnce() -> Result<R, Error> + Send,
+) -> PyResult<R> {
+    match is_file {
+        true => py.detach(operation),
+        false => operation(),
     }
+    .map_err(exception)
+}
 
+impl Map {
     /// The key of a map of objects: of another kind than `object` it is checked, and made into what
     /// the map would return.
     pub(crate) fn object_key<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -87,7 +86,7 @@ impl Map {
                     (self.key.to_word(key, true)?, self.value.to_word(value, false)?);
                 let map = handle.open()?;
                 let map = &*map;
-                self.change(py, handle.is_file(), || match if_absent {
+                change(py, handle.is_file(), || match if_absent {
                     true => map.try_insert(key, value),
                     false => map.insert(key, value),
                 })
@@ -98,7 +97,7 @@ impl Map {
                 let map = &*map;
                 self.key.with_bytes(key, true, |key| {
                     self.value.with_bytes(value, false, |value| {
-                        self.change(py, handle.is_file(), || match if_absent {
+                        change(py, handle.is_file(), || match if_absent {
                             true => map.try_insert(key, value).map(|present| present.is_none()),
                             false => map.put(key, value).map(|replaced| !replaced),
                         })
@@ -125,14 +124,14 @@ impl Map {
                 let key = self.key.to_word(key, true)?;
                 let map = handle.open()?;
                 let map = &*map;
-                let taken = self.change(py, handle.is_file(), || map.remove(key))?;
+                let taken = change(py, handle.is_file(), || map.remove(key))?;
                 taken.map(|word| self.value.object_of(py, word)).transpose()
             }
             Store::Blobs(handle) => {
                 let map = handle.open()?;
                 let map = &*map;
                 let taken = self.key.with_bytes(key, true, |key| {
-                    self.change(py, handle.is_file(), || map.remove(key))
+                    change(py, handle.is_file(), || map.remove(key))
                 })??;
                 taken.map(|bytes| self.value.object_of_bytes(py, &bytes)).transpose()
             }

@@ -1,72 +1,88 @@
 //! Batches of strings and byte strings.
 
-use crate::batch::in_blocks;
-use crate::columns::Input;
+use crate::arrow::{ArrowColumn, Parts, Strings};
+use crate::batch::{equal_lengths, in_blocks};
+use crate::columns::WordArray;
+use crate::failure::exception;
 use crate::handle::BlobHandle;
 use crate::kind::Kind;
 use crate::map::{Map, Store};
 use crate::sum::Sum;
-use core::ops::Range;
-use numpy::{IntoPyArray, PyArray1};
+use core::ops::{Deref, Range};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use nunatak::{Compute, Error};
-use nunatak_dynamic::BLOCK;
+use nunatak_dynamic::Blobs;
 use parking_lot::Mutex;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyUnicodeDecodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-/// A column of byte strings, side by side.
-#[derive(Debug, Default)]
-struct Strings {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
+/// The strings of a batch: a column where it lies, or copies.
+pub(crate) enum Given<'py> {
+    Column(Bound<'py, ArrowColumn>),
+    Copies(Parts),
 }
 
-impl Strings {
-    /// Copies what a map of this kind holds: from any iterable, or from an array of numbers.
-    fn new(items: &Bound<'_, PyAny>, kind: &Kind, is_key: bool) -> PyResult<Self> {
-        let mut strings = Self::default();
-        if kind.is_word() {
-            let input = Input::new(items)?;
-            let column = input.column(is_key.then_some(kind))?;
-            let mut buffer = [0; BLOCK];
-            for start in (0..column.len()).step_by(BLOCK) {
-                for word in column.words(start..column.len().min(start + BLOCK), &mut buffer) {
-                    strings.push(&word.to_le_bytes());
-                }
+impl<'py> Given<'py> {
+    pub(crate) fn new(items: &Bound<'py, PyAny>, kind: &Kind, is_key: bool) -> PyResult<Self> {
+        let Ok(column) = items.cast::<ArrowColumn>() else {
+            return Parts::of_items(items, kind, is_key, false).map(Self::Copies);
+        };
+        if column.get().kind != *kind {
+            let (kind, other) = (kind.name(), column.get().kind.name());
+            return Err(PyTypeError::new_err(format!("expected {kind}, not a column of {other}")));
+        }
+        Ok(Self::Column(column.clone()))
+    }
+
+    /// As [`new`](Self::new), for what is stored: nulls are refused.
+    fn without_nulls(items: &Bound<'py, PyAny>, kind: &Kind, is_key: bool) -> PyResult<Self> {
+        let given = Self::new(items, kind, is_key)?;
+        match given.has_nulls() {
+            true => {
+                let what = if is_key { "keys" } else { "values" };
+                Err(PyValueError::new_err(format!("{what} have nulls, which a map can't hold")))
             }
-            return Ok(strings);
+            false => Ok(given),
         }
-        for item in items.try_iter()? {
-            kind.with_bytes(&item?, is_key, |bytes| strings.push(bytes))?;
-        }
-        Ok(strings)
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        self.ends.push(self.bytes.len());
-    }
-
-    fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    fn get(&self, at: usize) -> &[u8] {
-        let start = if at == 0 { 0 } else { self.ends[at - 1] };
-        &self.bytes[start..self.ends[at]]
-    }
-
-    fn block(&self, range: Range<usize>) -> Vec<&[u8]> {
-        range.map(|at| self.get(at)).collect()
     }
 }
 
-/// What a block of lookups has found.
-struct Found {
-    start: usize,
-    values: Strings,
-    is_present: Vec<bool>,
+impl Deref for Given<'_> {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        match self {
+            Self::Column(column) => &column.get().parts,
+            Self::Copies(parts) => parts,
+        }
+    }
+}
+
+fn word_of(bytes: &[u8]) -> Option<u64> {
+    bytes.try_into().map(u64::from_le_bytes).ok()
+}
+
+/// Words that were stored as byte strings; zero for nulls.
+fn words<'py>(py: Python<'py>, parts: &Parts) -> WordArray<'py> {
+    parts
+        .iter()
+        .map(|item| item.and_then(word_of).unwrap_or(0))
+        .collect::<Vec<_>>()
+        .into_pyarray(py)
+}
+
+/// A result as a column; an array if it has words.
+fn column<'py>(py: Python<'py>, kind: &Kind, parts: Parts) -> PyResult<Bound<'py, PyAny>> {
+    if kind.is_word() {
+        return Ok(words(py, &parts).into_any());
+    }
+    // A file does not know whether its byte strings are text, and whoever takes the column relies on it.
+    for item in parts.iter().flatten().filter(|_| *kind == Kind::Str) {
+        core::str::from_utf8(item)
+            .map_err(|error| PyUnicodeDecodeError::new_err_from_utf8(py, item, error))?;
+    }
+    Ok(Bound::new(py, ArrowColumn::of_parts(kind, parts))?.into_any())
 }
 
 impl Map {
@@ -78,63 +94,70 @@ impl Map {
     }
 }
 
-fn equal_lengths(keys: usize, values: usize) -> PyResult<()> {
-    match keys == values {
-        true => Ok(()),
-        false => Err(PyValueError::new_err(format!("there are {keys} keys and {values} values"))),
-    }
-}
-
 #[pymethods]
 impl Map {
-    /// Returns the values of all keys, and which keys are present. Values of absent keys are `None`,
-    /// or zeros. Values that are numbers are an array of words.
+    /// Returns the values, and a mask of the keys that are present. Absent keys have nulls in a column,
+    /// None in a list, and zeros in an array of words, which values that are numbers are. `there` tells
+    /// which keys that are numbers are no nulls.
+    #[pyo3(signature = (keys, threads, as_column, there=None))]
     fn _get_strings<'py>(
         &self,
         py: Python<'py>,
         keys: &Bound<'py, PyAny>,
         threads: usize,
+        as_column: bool,
+        there: Option<PyReadonlyArray1<'py, bool>>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyArray1<bool>>)> {
         let map = self.blobs()?.open()?;
         let map = &*map;
-        let keys = Strings::new(keys, &self.key, true)?;
+        let keys = match &there {
+            Some(there) => {
+                Given::Copies(Parts::of_words(keys, &self.key, true, Some(there.as_slice()?))?)
+            }
+            None => Given::new(keys, &self.key, true)?,
+        };
+        let keys: &Parts = &keys;
         let blocks = Mutex::new(vec![]);
         in_blocks(py, keys.len(), threads, |range, _| {
-            let block = keys.block(range.clone());
-            let mut found =
-                Found { start: range.start, values: Strings::default(), is_present: vec![] };
-            map.get_many(&block, &mut |_, value| {
-                found.values.push(value.unwrap_or(&[]));
-                found.is_present.push(value.is_some());
-            });
-            let count = found.is_present.iter().filter(|is_present| **is_present).count();
-            blocks.lock().push(found);
-            Ok(count)
+            let found = looked_up(map, keys, range.clone());
+            blocks.lock().push((range.start, found));
+            Ok(0)
         })?;
         let mut blocks = blocks.into_inner();
-        blocks.sort_by_key(|found| found.start);
-        let mask: Vec<_> = blocks.iter().flat_map(|found| found.is_present.clone()).collect();
-        let each = || {
-            blocks.iter().flat_map(|found| {
-                let is_present = found.is_present.iter().enumerate();
-                is_present.map(|(at, is_present)| is_present.then(|| found.values.get(at)))
-            })
-        };
-        let values = if self.value.is_word() {
-            let word = |value: Option<&[u8]>| {
-                let bytes = value.and_then(|value| value.try_into().ok());
-                bytes.map_or(0, u64::from_le_bytes)
-            };
-            each().map(word).collect::<Vec<_>>().into_pyarray(py).into_any()
+        blocks.sort_by_key(|(start, _)| *start);
+        let values = Parts::of_strings(blocks.into_iter().map(|(_, found)| found));
+        let mask: Vec<_> = values.iter().map(|value| value.is_some()).collect();
+        let values = if as_column || self.value.is_word() {
+            column(py, &self.value, values)?
         } else {
             let list = PyList::empty(py);
-            for value in each() {
+            for value in values.iter() {
                 let value = value.map(|value| self.value.object_of_bytes(py, value)).transpose()?;
                 list.append(value)?;
             }
             list.into_any()
         };
         Ok((values, mask.into_pyarray(py)))
+    }
+
+    /// Returns all keys and all values of one moment: columns, and arrays of words.
+    fn _string_columns<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let map = self.blobs()?.open()?;
+        let map = &*map;
+        let (mut keys, mut values) = (Strings::new(), Strings::new());
+        py.detach(|| {
+            map.for_each(&mut |key, value| {
+                keys.push(Some(key));
+                values.push(Some(value));
+                true
+            })
+        })
+        .map_err(exception)?;
+        let (keys, values) = (Parts::of_strings([keys]), Parts::of_strings([values]));
+        Ok((column(py, &self.key, keys)?, column(py, &self.value, values)?))
     }
 
     fn _insert_strings(
@@ -146,11 +169,14 @@ impl Map {
     ) -> PyResult<usize> {
         let map = self.blobs()?.open()?;
         let map = &*map;
-        let (keys, values) =
-            (Strings::new(keys, &self.key, true)?, Strings::new(values, &self.value, false)?);
-        equal_lengths(keys.len(), values.len())?;
+        let (keys, values) = (
+            Given::without_nulls(keys, &self.key, true)?,
+            Given::without_nulls(values, &self.value, false)?,
+        );
+        let (keys, values): (&Parts, &Parts) = (&keys, &values);
+        equal_lengths(keys.len(), values.len(), "values")?;
         in_blocks(py, keys.len(), threads, |range, _| {
-            let entries: Vec<_> = range.map(|at| (keys.get(at), values.get(at))).collect();
+            let entries: Vec<_> = range.filter_map(|at| keys.get(at).zip(values.get(at))).collect();
             map.put_many(&entries)
         })
     }
@@ -163,8 +189,9 @@ impl Map {
     ) -> PyResult<usize> {
         let map = self.blobs()?.open()?;
         let map = &*map;
-        let keys = Strings::new(keys, &self.key, true)?;
-        in_blocks(py, keys.len(), threads, |range, _| map.delete_many(&keys.block(range)))
+        let keys = Given::new(keys, &self.key, true)?;
+        let keys: &Parts = &keys;
+        in_blocks(py, keys.len(), threads, |range, _| map.delete_many(&keys.block(range).0))
     }
 
     /// Adds an amount for each key, or `amount` to all.
@@ -179,18 +206,18 @@ impl Map {
         let map = self.blobs()?.open()?;
         let map = &*map;
         let sum = Sum::of(&self.value)?;
-        let keys = Strings::new(keys, &self.key, true)?;
+        let keys = Given::without_nulls(keys, &self.key, true)?;
         let amounts =
-            amounts.map(|amounts| Strings::new(amounts, &self.value, false)).transpose()?;
-        if let Some(amounts) = &amounts {
-            equal_lengths(keys.len(), amounts.len())?;
+            amounts.map(|all| Given::without_nulls(all, &self.value, false)).transpose()?;
+        let (keys, amounts): (&Parts, Option<&Parts>) = (&keys, amounts.as_deref());
+        if let Some(amounts) = amounts {
+            equal_lengths(keys.len(), amounts.len(), "amounts")?;
         }
         let same = self.value.to_word(amount, false)?;
-        let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
         let add = |at: usize| -> Result<bool, Error> {
-            let amount = amounts.as_ref().and_then(|all| word(all.get(at))).unwrap_or(same);
-            let before = map.compute(keys.get(at), &mut |value| {
-                let value = value.and_then(word);
+            let amount = amounts.and_then(|all| all.get(at)).and_then(word_of).unwrap_or(same);
+            let before = map.compute(keys.get(at).unwrap_or_default(), &mut |value| {
+                let value = value.and_then(word_of);
                 let sum = value.map_or(amount, |value| sum.words(value, amount));
                 Compute::Put(sum.to_le_bytes().to_vec())
             })?;
@@ -204,4 +231,17 @@ impl Map {
             Ok(new)
         })
     }
+}
+
+/// Looks a block of keys up; null keys are absent.
+fn looked_up(map: &dyn Blobs, keys: &Parts, range: Range<usize>) -> Strings {
+    let (block, positions) = keys.block(range.clone());
+    let (mut found, mut next) = (Strings::new(), range.start);
+    map.get_many(&block, &mut |index, value| {
+        (next..positions[index]).for_each(|_| found.push(None));
+        found.push(value);
+        next = positions[index] + 1;
+    });
+    (next..range.end).for_each(|_| found.push(None));
+    found
 }

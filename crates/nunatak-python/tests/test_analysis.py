@@ -66,7 +66,7 @@ def test_isin_and_types():
     assert nunatak.isin([], [1]).tolist() == [] and nunatak.isin([1], []).tolist() == [False]
     with pytest.raises(TypeError, match="no type has"):
         nunatak.isin(np.array([1], np.int64), np.array([1], np.uint64))
-    for wrong in (["a"], [None], np.zeros((2, 2))):
+    for wrong in ([object()], [None], np.zeros((2, 2))):
         with pytest.raises((TypeError, ValueError)):
             nunatak.factorize(wrong)
     with pytest.raises(ValueError, match="inner, left, right or outer"):
@@ -83,7 +83,7 @@ def test_deduplication_over_batches():
     assert (np.sort(kept) == np.unique(all_keys)).all() and len(seen) == len(kept)
 
 
-@pytest.mark.parametrize("name", ["nunatak", "nunatak._maps", "nunatak._columns", "nunatak._analysis", "nunatak._native"])
+@pytest.mark.parametrize("name", ["nunatak", "nunatak._maps", "nunatak._columns", "nunatak._analysis", "nunatak._chart", "nunatak._native"])
 def test_examples_of_the_documentation(name):
     module = importlib.import_module(name)
     extra = {name: name for name in ()}
@@ -91,7 +91,7 @@ def test_examples_of_the_documentation(name):
     assert result.failed == 0
     if name == "nunatak._native":
         finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
-        for owner in (module.Map, module.MultiMap):
+        for owner in (module.Map, module.MultiMap, module.Column):
             for method in vars(owner).values():
                 for example in finder.find(method, getattr(method, "__name__", "?"), module=False, globs={}):
                     runner.run(example)
@@ -106,7 +106,7 @@ def test_the_stubs_name_what_there_is():
     tree = ast.parse(Path(nunatak.__file__).with_name("__init__.pyi").read_text())
     told = {node.name: node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
     assert set(told) | {"__version__"} == set(nunatak.__all__)
-    for name in ("Map", "Set", "MultiMap", "Deduplicator"):
+    for name in ("Map", "Set", "MultiMap", "Deduplicator", "Column"):
         methods = {node.name for node in told[name].body if isinstance(node, ast.FunctionDef)}
         real = {method for method in dir(getattr(nunatak, name)) if not method.startswith("_")}
         own = {method for method in methods if not method.startswith("_")}
@@ -123,12 +123,14 @@ def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parent.parent / "README.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for block in blocks:
         names = {}
         exec(block, names)
         if "prices" in names:
             assert names["values"].tolist() == [3.5, 0] and names["found"].tolist() == [True, False]
+        if "column" in names:
+            assert names["column"].tolist() == ["Tokyo", None]
         if "left" in names:
             assert names["left"].tolist() == [0, 1, 2] and names["right"].tolist() == [2, 0, 2]
 

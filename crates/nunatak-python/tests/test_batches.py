@@ -289,3 +289,15 @@ def test_multimap():
     assert len(graph) == 0 and graph.arrays()[0].dtype == np.uint32
     with pytest.raises(TypeError):
         nunatak.MultiMap("str", "u64")
+
+
+def test_a_map_takes_a_quarter_of_the_memory_of_a_dict():
+    """Of its table, in which keys and values are objects of their own."""
+    count = 300_000
+    keys = np.arange(count)
+    plain = dict(zip(keys.tolist(), keys.tolist()))
+    objects = [*plain.keys(), *plain.values()]
+    of_dict = sys.getsizeof(plain) + sum(sys.getsizeof(each) for each in objects)
+    map = nunatak.Map("i64", "i64", table="iceberg", capacity=count)
+    map.insert_many(keys, keys)
+    assert map.nbytes * 4 < of_dict and map.load_factor > 0.8

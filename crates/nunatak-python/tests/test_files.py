@@ -144,6 +144,8 @@ def test_files_that_cannot_be_opened(tmp_path):
     for wrong in (
         {"table": "dlht"},
         {"mode": "x"},
+        {"mode": "x", "multi": True},
+        {"durability": "always", "multi": True},
         {"durability": "always"},
         {"durability": "interval"},
         {"durability": "interval", "interval": -1},
@@ -211,6 +213,105 @@ def test_a_pool_of_processes_opens_the_file_to_read(tmp_path):
 def total(path):
     with nunatak.open(path, mode="r") as map:
         return int(map.arrays()[1].sum())
+
+
+def test_many_values_for_a_key_in_a_file(tmp_path):
+    path = tmp_path / "file.map"
+    edges = np.random.default_rng(1).integers(0, 500, (2, 20_000))
+    with nunatak.open(path, "i64", "i64", multi=True) as map:
+        map.insert_many(*edges, threads=2)
+        map.insert(1000, -1)
+        map.insert(1000, -1)
+        assert map.remove_one(1000, -1) and map.count(1000) == 1 and not map.closed
+        map.sync()
+        assert map.verify() == 20_001 == len(map) and map.file_bytes > 0 and "20001 values" in repr(map)
+        assert map.backup(tmp_path / "copy.map") == 20_001
+    assert map.closed and "closed" in repr(map)
+    for use in (
+        lambda: map.insert(1, 1),
+        lambda: map.insert_many([1], [1]),
+        lambda: map.get_all(1),
+        lambda: map.get_all_many([1]),
+        lambda: map.count_many([1]),
+        lambda: map.remove_all(1),
+        lambda: len(map),
+        lambda: 1 in map,
+        lambda: list(map),
+        lambda: map.sync(),
+        lambda: map.__enter__(),
+    ):
+        with pytest.raises(ValueError, match="closed"):
+            use()
+    with nunatak.open(path, "i64", "i64", multi=True, mode="r") as map:
+        offsets, values = map.get_all_many(np.arange(500))
+        for key in range(500):
+            expected = np.sort(edges[1][edges[0] == key])
+            assert (np.sort(values[offsets[key] : offsets[key + 1]]) == expected).all()
+        for change in (lambda: map.insert(1, 1), lambda: map.insert_many([1], [1]), lambda: map.remove_all(7)):
+            with pytest.raises(nunatak.FileError, match="opened to be read"):
+                change()
+    sure, doubtful, damages = nunatak.salvage(tmp_path / "copy.map", tmp_path / "new.map")
+    assert (sure, doubtful, damages) == (20_001, 0, [])
+    with nunatak.open(tmp_path / "new.map", "i64", "i64", multi=True, table="pea") as map:
+        assert map.remove_all_many([1000, 2000]).tolist() == [1, 0]
+        map.clear()
+        assert len(map) == 0
+    with pytest.raises(nunatak.FileError, match="another kind"):
+        nunatak.open(path)
+    with nunatak.open(tmp_path / "single.map", table="pea"):
+        pass
+    with pytest.raises(nunatak.FileError, match="another"):
+        nunatak.open(tmp_path / "single.map", multi=True)
+    with pytest.raises(ValueError, match="pea"):
+        nunatak.open(tmp_path / "other.map", multi=True, table="turbo")
+    with pytest.raises(TypeError, match="numbers"):
+        nunatak.open(tmp_path / "other.map", "str", "u64", multi=True)
+    assert not (tmp_path / "other.map").exists()
+    ram = nunatak.MultiMap()
+    with pytest.raises(TypeError, match="no file"):
+        ram.sync()
+    with ram as same:
+        assert same is ram
+    assert not ram.closed and ram.path is None and len(ram) == 0
+
+
+READER = """
+import nunatak, sys
+path, key, value, multi = sys.argv[1:]
+with nunatak.open(path, key, value, mode="beside", multi=multi == "multi") as map:
+    print(sorted(map) if multi == "multi" else sorted(map.items()))
+    try:
+        map.clear()
+    except nunatak.FileError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("table", [*FILES, "multi", "strings"])
+def test_a_process_reads_beside_the_writer(tmp_path, table):
+    path, types, options = tmp_path / "file.map", ("u64", "u64"), {"table": table}
+    if table == "multi":
+        options = {"multi": True}
+    if table == "strings":
+        types, options = ("str", "u64"), {}
+
+    def seen():
+        arguments = [sys.executable, "-c", READER, path, *types, table]
+        ran = subprocess.run(arguments, capture_output=True, text=True)
+        return ran.stdout.splitlines() or [ran.stderr.splitlines()[-1]]
+
+    one = "a" if table == "strings" else 1
+    with nunatak.open(path, *types, answer_readers=True, **options) as map:
+        map.insert_many([one], [10])
+        map.sync()
+        lines = seen()
+        assert lines[0] == str([(one, 10)]) and "read" in lines[1]
+    if table == "iceberg":
+        # Its slots change where they are, so only the writer can make a copy.
+        with nunatak.open(path, *types) as map:
+            assert "in use" in seen()[0]
+    with nunatak.open(path, *types, mode="r", answer_readers=True, **options) as map:
+        assert len(map) == 1
 
 
 def test_salvage(tmp_path):

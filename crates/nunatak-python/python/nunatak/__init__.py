@@ -11,9 +11,10 @@
 
 from ._analysis import Deduplicator, factorize, isin, join, unique, value_counts
 from ._maps import Map, MultiMap, Set, open
-from ._native import FileError, __version__, salvage
+from ._native import Column, FileError, __version__, salvage
 
 __all__ = [
+    "Column",
     "Deduplicator",
     "FileError",
     "Map",

@@ -4,6 +4,8 @@ import re
 
 import numpy as np
 
+from ._native import Column
+
 _NAMES = {
     "u8": np.uint8,
     "u16": np.uint16,
@@ -59,19 +61,65 @@ def words_of(array):
     return array.view(_WORDS[array.dtype.itemsize])
 
 
+def arrow(data):
+    """Return the data as a Column if it is one of Arrow, and not NumPy's; otherwise None."""
+    if isinstance(data, Column):
+        return data
+    # What pandas has in NumPy's arrays stays there: for Arrow its NaN would be null.
+    if isinstance(getattr(data, "dtype", None), np.dtype):
+        return None
+    if not hasattr(data, "__arrow_c_array__") and not hasattr(data, "__arrow_c_stream__"):
+        return None
+    try:
+        return Column(data)
+    except ImportError:
+        # pandas needs pyarrow for it.
+        return None
+
+
+def numbers(data, what):
+    """Return an array of what is given, and a mask of what is there, or None if all is."""
+    imported = arrow(data)
+    if imported is None:
+        return np.asarray(data), None
+    if imported.type in ("str", "bytes"):
+        raise TypeError(f"{what} must be numbers, not a column of {imported.type}")
+    dtype, parts = dtype_of(imported.type), imported._numbers()
+    arrays = [_typed(array, dtype) for array, _ in parts] or [np.zeros(0, dtype)]
+    array = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    if imported.null_count == 0:
+        return array, None
+    masks = [np.ones(len(array), bool) if mask is None else mask for array, mask in parts]
+    mask = np.concatenate(masks)
+    # Nothing is known about what stands in the place of a null.
+    return np.where(mask, array, np.zeros(1, dtype)), mask
+
+
+def _typed(words, dtype):
+    return words.astype(bool) if dtype == np.bool_ else words.view(dtype)
+
+
 def column(data, kind, what):
     """Return an array of the type, with one dimension and contiguous; copy only if need be.
 
-    A conversion that could change a number is refused.
+    A conversion that could change a number is refused, and so are nulls.
     """
-    dtype = dtype_of(kind)
+    array, mask = column_and_mask(data, kind, what)
+    if mask is not None:
+        raise ValueError(f"{what} have nulls, which a map can't hold")
+    return array
+
+
+def column_and_mask(data, kind, what):
+    """Return an array as `column` does, and a mask of what is there, or None if all is."""
+    dtype, mask = dtype_of(kind), None
     if isinstance(data, (list, tuple, range)):
         # NumPy refuses numbers that the type can't hold.
         if dtype.kind in "iu" and any(isinstance(item, float) for item in data):
             raise TypeError(f"{what} of a map of {kind} must be integers, not floats")
         array = np.array(data, dtype=dtype)
     else:
-        array = np.asarray(data)
+        array, mask = numbers(data, what)
         if array.dtype != dtype:
             if not _fits(array, dtype):
                 raise TypeError(
@@ -81,7 +129,7 @@ def column(data, kind, what):
             array = array.astype(dtype)
     if array.ndim != 1:
         raise ValueError(f"{what} must have one dimension, not {array.ndim}")
-    return np.ascontiguousarray(array)
+    return np.ascontiguousarray(array), mask
 
 
 def _fits(array, dtype):
@@ -115,11 +163,27 @@ def output(out, kind, length, what):
 
 
 def strings(data):
-    """Return an iterable of strings: arrays and columns as lists."""
+    """Return an iterable of strings: Arrow's as a column, other arrays as lists."""
     if isinstance(data, (str, bytes)):
         raise TypeError("expected many strings, not one")
+    imported = arrow(data)
+    if imported is not None:
+        return imported
     for name in ("to_pylist", "to_list", "tolist"):
         convert = getattr(data, name, None)
         if convert is not None:
             return convert()
     return data
+
+
+def string_kind(data):
+    """Return "str" or "bytes" if that is what the data consists of; otherwise None."""
+    if isinstance(data, (list, tuple)):
+        items = data
+    else:
+        array = np.asarray(data)
+        if array.dtype.kind != "O":
+            return {"U": "str", "T": "str", "S": "bytes"}.get(array.dtype.kind)
+        items = array.flat
+    first = next((item for item in items if item is not None), None)
+    return {str: "str", bytes: "bytes"}.get(type(first))

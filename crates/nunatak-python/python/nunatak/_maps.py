@@ -13,7 +13,16 @@ from collections.abc import (
 import numpy as np
 
 from . import _native
-from ._columns import column, dtype_of, kind_of, output, strings, words_of
+from ._columns import (
+    column,
+    column_and_mask,
+    dtype_of,
+    kind_of,
+    output,
+    strings,
+    words_of,
+)
+from ._native import Column
 
 _ABSENT = object()
 _REPR_ITEMS = 50
@@ -46,6 +55,26 @@ def _column(items, at, kind):
     if kind in ("str", "bytes", "object"):
         return side
     return np.array(side, dtype=dtype_of(kind))
+
+
+def _arrow(values, kind, mask=None):
+    """Return a column of numbers, or the column that it is already."""
+    if isinstance(values, Column):
+        return values
+    return Column._of_words(words_of(values), mask, kind)
+
+
+def _look_up(native, keys, there, results, threads):
+    """Fill the results by a native function; null keys are absent, and have False in the last one."""
+    if there is None:
+        native(keys, *map(words_of, results), threads)
+        return
+    # A function fills some of the places only, so it gets what they have.
+    some = [result[there] for result in results]
+    native(keys[there], *map(words_of, some), threads)
+    results[-1][:] = False
+    for result, filled in zip(results, some):
+        result[there] = filled
 
 
 class Map(_native.Map, MutableMapping):
@@ -103,16 +132,32 @@ class Map(_native.Map, MutableMapping):
         """Return a view of the entries as pairs."""
         return _Items(self)
 
-    def arrays(self):
+    def arrays(self, *, arrow=False):
         """Return the keys and the values of one moment as two arrays, or lists of strings.
+
+        With `arrow` both are a `Column` for other libraries.
 
         >>> keys, values = Map("u32", "f64", {3: 0.5}).arrays()
         >>> keys, values
         (array([3], dtype=uint32), array([0.5]))
+        >>> Map("str", "f64", {"a": 0.5}).arrays(arrow=True)[0]
+        Column("str", 1 items, 0 nulls)
         """
         if self._layout == "words":
             keys, values = self._words()
-            return _typed(keys, self.key_type), _typed(values, self.value_type)
+            keys, values = _typed(keys, self.key_type), _typed(values, self.value_type)
+            if not arrow:
+                return keys, values
+            return _arrow(keys, self.key_type), _arrow(values, self.value_type)
+        if arrow:
+            if self._layout == "objects":
+                raise TypeError("Arrow has no columns of objects")
+            sides = zip(self._string_columns(), (self.key_type, self.value_type))
+            keys, values = (
+                _arrow(side if isinstance(side, Column) else _typed(side, kind), kind)
+                for side, kind in sides
+            )
+            return keys, values
         items = list(self._iter("items"))
         return _column(items, 0, self.key_type), _column(items, 1, self.value_type)
 
@@ -191,7 +236,10 @@ class Map(_native.Map, MutableMapping):
         10
         """
         new = self._empty()
-        new.insert_many(*self.arrays())
+        if self._layout == "blobs":
+            new._insert_strings(*self._string_columns(), 1)
+        else:
+            new.insert_many(*self.arrays())
         return new
 
     __copy__ = copy
@@ -227,13 +275,21 @@ class Map(_native.Map, MutableMapping):
             return strings(keys)
         return words_of(column(keys, self.key_type, "keys"))
 
-    def get_many(self, keys, default=_ABSENT, *, out=None, mask=None, threads=1):
+    def _words_and_mask(self, keys):
+        """Return what the native part looks up, and a mask of the keys that are no nulls."""
+        if self.key_type in ("str", "bytes"):
+            return strings(keys), None
+        keys, there = column_and_mask(keys, self.key_type, "keys")
+        return words_of(keys), there
+
+    def get_many(self, keys, default=_ABSENT, *, out=None, mask=None, arrow=False, threads=1):
         """Look up many keys; return the values, and a mask of the keys that are present.
 
         With a default, absent keys have it, and only the values are returned. Values of absent keys
         are zero, or what `out` had there. Values that are strings come as a list, with None for
-        absent keys. Numbers go in and out without a copy, other threads run meanwhile, and `threads`
-        of the library's own share the work.
+        absent keys. With `arrow` a `Column` is returned, in which the values of absent keys are null.
+        Numbers go in and out without a copy, other threads run meanwhile, and `threads` of the
+        library's own share the work. Null keys are absent.
 
         >>> m = Map("u64", "f64", {1: 0.5})
         >>> m.get_many([1, 2])
@@ -241,15 +297,19 @@ class Map(_native.Map, MutableMapping):
         >>> m.get_many([1, 2], np.nan)
         array([0.5, nan])
         """
+        if arrow and not (default is _ABSENT and out is None and mask is None):
+            raise TypeError("in a column absent keys have nulls: it takes no default, out or mask")
         if self._layout == "words":
-            keys = self._keys(keys)
+            keys, there = self._words_and_mask(keys)
             values = output(out, self.value_type, len(keys), "out")
             found = output(mask, "bool", len(keys), "mask")
-            self._get_words(keys, words_of(values), words_of(found), threads)
+            _look_up(self._get_words, keys, there, [values, found], threads)
         else:
             if out is not None or mask is not None:
                 raise TypeError("out and mask are for maps of numbers")
-            values, found = self._get_others(keys, threads)
+            values, found = self._get_others(keys, threads, arrow)
+        if arrow:
+            return _arrow(values, self.value_type, found)
         if default is _ABSENT:
             return values, found
         if isinstance(values, list):
@@ -261,10 +321,14 @@ class Map(_native.Map, MutableMapping):
         values[~found] = default
         return values
 
-    def _get_others(self, keys, threads):
+    def _get_others(self, keys, threads, arrow=False):
         if self._is_strings():
-            values, found = self._get_strings(self._keys(keys), threads)
-            return values if isinstance(values, list) else _typed(values, self.value_type), found
+            keys, there = self._words_and_mask(keys)
+            values, found = self._get_strings(keys, threads, arrow, there)
+            is_words = isinstance(values, np.ndarray)
+            return _typed(values, self.value_type) if is_words else values, found
+        if arrow:
+            raise TypeError("Arrow has no columns of objects")
         values = [self.get(key, _ABSENT) for key in strings(keys)]
         found = np.array([value is not _ABSENT for value in values], dtype=bool)
         return [None if value is _ABSENT else value for value in values], found
@@ -276,10 +340,10 @@ class Map(_native.Map, MutableMapping):
         array([ True, False])
         """
         if self._layout != "words":
-            return self._get_others(keys, threads)[1]
-        keys = self._keys(keys)
+            return self._get_others(keys, threads, self._is_strings())[1]
+        keys, there = self._words_and_mask(keys)
         found = np.zeros(len(keys), dtype=bool)
-        self._contains_words(keys, words_of(found), threads)
+        _look_up(self._contains_words, keys, there, [found], threads)
         return found
 
     def insert_many(self, keys, values, *, threads=1):
@@ -315,13 +379,15 @@ class Map(_native.Map, MutableMapping):
         1
         """
         if self._layout == "words":
-            keys = self._keys(keys)
+            keys, there = self._words_and_mask(keys)
+            keys = keys if there is None else keys[there]
             values = np.empty(len(keys), dtype_of(self.value_type))
             return self._pop_words(
                 keys, words_of(values), words_of(np.empty(len(keys), dtype=bool)), threads
             )
         if self._is_strings():
-            return self._remove_strings(self._keys(keys), threads)
+            keys, there = self._words_and_mask(keys)
+            return self._remove_strings(keys if there is None else keys[there], threads)
         return sum(self._pop(key) is not None for key in strings(keys))
 
     def pop_many(self, keys, *, threads=1):
@@ -330,10 +396,10 @@ class Map(_native.Map, MutableMapping):
         >>> Map("u64", "u64", {1: 10}).pop_many([1, 2])
         (array([10,  0], dtype=uint64), array([ True, False]))
         """
-        keys = self._keys(keys)
+        keys, there = self._words_and_mask(keys)
         values = np.zeros(len(keys), dtype_of(self.value_type))
         found = np.zeros(len(keys), dtype=bool)
-        self._pop_words(keys, words_of(values), words_of(found), threads)
+        _look_up(self._pop_words, keys, there, [values, found], threads)
         return values, found
 
     def add_many(self, keys, amounts=1, *, threads=1):
@@ -376,14 +442,20 @@ def open(
     durability="process",
     interval=None,
     capacity=0,
+    multi=False,
+    answer_readers=False,
 ):
     """Open a map in a file, which survives the process, or also the power.
 
-    mode: "c" creates the file if there is none, "w" needs one, "r" only reads.
+    mode: "c" creates the file if there is none, "w" needs one, "r" only reads. "beside" reads a copy
+    of the present state of a file that another process has open and changes.
     durability: what a change survives when its method returns. "process": the process. "interval":
     the power, `interval` seconds later. "synced": the power. "persistent_memory": the power, if the
     file is on such memory.
     table: "iceberg", "pea" or "turbo"; an existing file keeps its own.
+    multi: open a `MultiMap`.
+    answer_readers: make copies for processes that open the file "beside" this one. Files of the table
+    "iceberg" and files on persistent memory need that; of others readers see the last sync without it.
 
     Keys and values are numbers, "str" or "bytes". A file of numbers holds words of 8 bytes: it does
     not know whether they are integers or floats, so open it with the types that it was made with.
@@ -398,7 +470,11 @@ def open(
     """
     if capacity < 0:
         raise ValueError("the capacity must not be negative")
-    file = (os.fspath(path), durability, interval, mode)
+    file = (os.fspath(path), mode, durability, interval, capacity, answer_readers)
+    if multi:
+        if table not in (None, "pea"):
+            raise ValueError("the table of a MultiMap is pea")
+        return _native.MultiMap.__new__(MultiMap, kind_of(key), kind_of(value), file)
     return _native.Map.__new__(Map, kind_of(key), kind_of(value), table, capacity, file)
 
 
@@ -499,7 +575,12 @@ class MultiMap(_native.MultiMap):
             self.insert(one, other)
 
     def __repr__(self):
-        return f"MultiMap({self.key_type!r}, {self.value_type!r}, {{...{len(self)} values...}})"
+        types = f"{self.key_type!r}, {self.value_type!r}"
+        if self.closed:
+            return f"<closed MultiMap({types})>"
+        if self.path is not None:
+            return f"<MultiMap({types}) in {os.fspath(self.path)!r} with {len(self)} values>"
+        return f"MultiMap({types}, {{...{len(self)} values...}})"
 
     def _keys(self, keys):
         return words_of(column(keys, self.key_type, "keys"))
@@ -514,22 +595,35 @@ class MultiMap(_native.MultiMap):
         self._insert_words(self._keys(keys), words_of(values), threads)
 
     def get_all_many(self, keys):
-        """Return offsets and values: those of keys[i] are values[offsets[i]:offsets[i + 1]]."""
-        offsets, words = self._get_all_words(self._keys(keys))
+        """Return offsets and values: those of keys[i] are values[offsets[i]:offsets[i + 1]].
+
+        Null keys have no values.
+        """
+        keys, there = column_and_mask(keys, self.key_type, "keys")
+        offsets, words = self._get_all_words(words_of(keys if there is None else keys[there]))
+        if there is not None:
+            counts = np.zeros(len(keys) + 1, dtype=np.int64)
+            counts[1:][there] = np.diff(offsets)
+            offsets = np.cumsum(counts)
         return offsets, _typed(words, self.value_type)
 
     def count_many(self, keys):
         """Return how many values each key has."""
-        keys = self._keys(keys)
-        counts = np.zeros(len(keys), dtype=np.uint64)
-        self._count_words(keys, counts, False)
-        return counts.astype(np.int64)
+        return self._counts(keys, False)
 
     def remove_all_many(self, keys):
         """Remove all values of many keys; return how many each had."""
-        keys = self._keys(keys)
+        return self._counts(keys, True)
+
+    def _counts(self, keys, removes):
+        keys, there = column_and_mask(keys, self.key_type, "keys")
         counts = np.zeros(len(keys), dtype=np.uint64)
-        self._count_words(keys, counts, True)
+        if there is None:
+            self._count_words(words_of(keys), counts, removes)
+        else:
+            some = np.zeros(int(there.sum()), dtype=np.uint64)
+            self._count_words(words_of(keys[there]), some, removes)
+            counts[there] = some
         return counts.astype(np.int64)
 
     def arrays(self):

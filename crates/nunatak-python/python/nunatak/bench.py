@@ -15,6 +15,8 @@ import numpy as np
 
 import nunatak
 
+from ._chart import chart, rows_of
+
 
 def module(name):
     """Import a library, or return None."""
@@ -80,17 +82,17 @@ def lookups(report, count, asked, threads, rng):
         memory[name] = (resident() - before) / count
         return result
 
+    def filled(table, capacity=0):
+        map = nunatak.Map("i64", "i64", table=table, capacity=capacity)
+        map.insert_many(keys, values)
+        return map
+
     tables = {}
     for table in ("dlht", "iceberg"):
         name = f"nunatak {table}"
-
-        def fill(table=table):
-            map = nunatak.Map("i64", "i64", table=table)
-            map.insert_many(keys, values)
-            return map
-
-        report.time("insert_many", name, count, fill, 1)
-        tables[table] = made(name, fill)
+        report.time("insert_many", name, count, lambda table=table: filled(table), 1)
+        tables[table] = made(name, lambda table=table: filled(table))
+    made("nunatak iceberg, capacity given", lambda: filled("iceberg", count))
     out, mask = np.zeros(asked, np.int64), np.zeros(asked, bool)
     for table, one in tables.items():
         for number in threads:
@@ -160,6 +162,14 @@ def lookups(report, count, asked, threads, rng):
     listed = hits.tolist()
     report.time("get_many", "dict, list of its gets", asked, lambda: list(map(plain.get, listed)), 1)
     single(report, "single gets, random", {"dict": plain, **prefixed(tables)}, listed[:1_000_000])
+    # What a call into the library costs before it does anything.
+    calls = min(asked, 1_000_000)
+
+    def call(nothing=tables["dlht"].reclaim):
+        for _ in range(calls):
+            nothing()
+
+    report.time("single gets, random", "nunatak, a call without work", calls, call)
     del plain, tables
     for name, each in memory.items():
         report.row("memory", name, f"{each:.0f}", "bytes/entry", each)
@@ -187,7 +197,20 @@ def strings(report, count, rng):
     asked = [keys[at] for at in rng.integers(0, count, count)]
     report.time("str: get_many", "dict, list of its gets", count, lambda: [plain.get(key) for key in asked], 1)
     report.time("str: get_many", "nunatak", count, lambda: map.get_many(asked), 1)
-    single(report, "str: single gets", {"dict": plain, "nunatak": map}, asked[:500_000])
+    column = nunatak.Column._of_strings(asked, "str")
+    report.time("str: get_many", "nunatak, an Arrow column", count, lambda: map.get_many(column), 1)
+    report.time("str: factorize", "nunatak, a list", count, lambda: nunatak.factorize(asked), 1)
+    report.time("str: factorize", "nunatak, an Arrow column", count, lambda: nunatak.factorize(column), 1)
+    if pandas := module("pandas"):
+        array = np.array(asked, dtype=object)
+        report.time("str: factorize", "pandas", count, lambda: pandas.factorize(array), 1)
+    if polars := module("polars"):
+        series = polars.Series(asked)
+        name = f"polars, {polars.thread_pool_size()} threads"
+        report.time("str: factorize", name, count, lambda: series.unique(maintain_order=True), 1)
+    # Few keys are asked for again and again, so that a run is long enough to be timed.
+    again = asked[:500_000] * max(1, 200_000 // count)
+    single(report, "str: single gets", {"dict": plain, "nunatak": map}, again)
 
 
 def analysis(report, count, rng):
@@ -218,7 +241,13 @@ def main():
     parser.add_argument("--repetitions", type=int, default=3, help="the best of them is told")
     parser.add_argument("--quick", action="store_true", help="few entries: to see that it runs")
     parser.add_argument("--parts", nargs="*", default=["lookups", "strings", "analysis"])
+    parser.add_argument("--chart", metavar="SVG", help="also draw the rows into this file")
+    parser.add_argument("--drawn", metavar="TABLE", help="draw what an earlier run has printed, and measure nothing")
     arguments = parser.parse_args()
+    if arguments.drawn:
+        with open(arguments.drawn, encoding="utf-8") as table:
+            draw(rows_of(table.read()), arguments.chart or "bench.svg")
+        return
     if arguments.quick:
         arguments.entries = arguments.lookups = 20_000
     report, rng = Report(arguments.repetitions), np.random.default_rng(1)
@@ -233,6 +262,13 @@ def main():
     if "analysis" in arguments.parts:
         analysis(report, arguments.entries, rng)
     report.print()
+    if arguments.chart:
+        draw([(task, name, float(figure), unit) for task, name, figure, unit, _ in report.rows], arguments.chart)
+
+
+def draw(rows, path):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(chart(rows))
 
 
 if __name__ == "__main__":

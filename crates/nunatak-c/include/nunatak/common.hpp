@@ -1,0 +1,177 @@
+// What the classes of nunatak.hpp share.
+
+#ifndef NUNATAK_COMMON_HPP
+#define NUNATAK_COMMON_HPP
+
+#include "../nunatak.h"
+
+#include <algorithm>
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace nunatak {
+
+// Why a call has failed.
+class error : public std::runtime_error {
+public:
+  error(nunatak_status status, const char* words) : std::runtime_error(words), status_(status) {}
+
+  nunatak_status status() const noexcept { return status_; }
+
+private:
+  nunatak_status status_;
+};
+
+namespace detail {
+
+inline void check(nunatak_status status) {
+  if (status != NUNATAK_OK) throw error(status, nunatak_last_error());
+}
+
+// A callable on its way through C, and the exception that it has thrown.
+template <typename F>
+struct call {
+  F& f;
+  std::exception_ptr thrown = nullptr;
+
+  template <typename R, typename G>
+  R run(R otherwise, G&& g) noexcept {
+    if (thrown) return otherwise;
+    try {
+      return g();
+    } catch (...) {
+      thrown = std::current_exception();
+      return otherwise;
+    }
+  }
+
+  void finish(nunatak_status status) {
+    if (thrown) std::rethrow_exception(thrown);
+    check(status);
+  }
+};
+
+inline std::string_view view(nunatak_bytes bytes) noexcept {
+  return {reinterpret_cast<const char*>(bytes.data), bytes.len};
+}
+
+inline nunatak_bytes bytes(std::string_view text) noexcept {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+}  // namespace detail
+
+// What a map stores in a word.
+template <typename T>
+concept inline_value = std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T> && sizeof(T) <= 8;
+
+// What a map compares as a word: types without padding, in which equal values have equal bytes.
+template <typename T>
+concept inline_key = inline_value<T> && std::has_unique_object_representations_v<T>;
+
+// Where a map in a file is, and how it is opened.
+struct file {
+  std::string path;
+  nunatak_table table = NUNATAK_DEFAULT;
+  nunatak_durability durability = NUNATAK_PROCESS;
+  std::chrono::milliseconds interval{0};
+  std::size_t capacity = 0;
+  bool must_exist = false;
+  bool read_only = false;
+  // Read a copy of the present state of a file that another process may have open and change.
+  bool beside = false;
+  // Make such copies for other processes: see nunatak_file_options.
+  bool answer_readers = false;
+
+  nunatak_file_options options() const noexcept {
+    const auto ms = static_cast<std::uint64_t>(std::max<std::chrono::milliseconds::rep>(interval.count(), 0));
+    return {table, durability, ms, capacity, must_exist, read_only, beside, answer_readers};
+  }
+};
+
+namespace detail {
+
+template <typename T>
+std::uint64_t word_of(const T& value) noexcept {
+  std::uint64_t word = 0;
+  std::memcpy(&word, &value, sizeof(T));
+  return word;
+}
+
+template <typename T>
+T from(std::uint64_t word) noexcept {
+  T value{};
+  std::memcpy(&value, &word, sizeof(T));
+  return value;
+}
+
+// How many keys are converted at a time, if they are not words as they are.
+inline constexpr std::size_t block = 256;
+
+template <typename T>
+inline constexpr bool is_word = std::is_same_v<T, std::uint64_t>;
+
+// The words of a span: the span itself if it consists of words, otherwise at most a block in `room`.
+template <typename T>
+const std::uint64_t* words(std::span<const T> items, std::uint64_t* room) noexcept {
+  if constexpr (is_word<T>) {
+    return items.data();
+  } else {
+    for (std::size_t i = 0; i < items.size(); ++i) room[i] = word_of(items[i]);
+    return room;
+  }
+}
+
+// Goes over the entries that a map had when the iterator was made. Copies share one position.
+template <typename K, typename V>
+class iterator {
+public:
+  using iterator_concept = std::input_iterator_tag;
+  using value_type = std::pair<K, V>;
+  using difference_type = std::ptrdiff_t;
+
+  iterator() = default;
+  explicit iterator(nunatak_iterator* rest) : rest_(rest, nunatak_iterator_free) { ++*this; }
+
+  const value_type& operator*() const noexcept { return entry_; }
+  const value_type* operator->() const noexcept { return &entry_; }
+
+  iterator& operator++() {
+    std::uint64_t key = 0, value = 0;
+    if (nunatak_iterator_next(rest_.get(), &key, &value)) {
+      entry_ = {from<K>(key), from<V>(value)};
+    } else {
+      rest_.reset();
+    }
+    return *this;
+  }
+
+  void operator++(int) { ++*this; }
+
+  friend bool operator==(const iterator& at, std::default_sentinel_t) noexcept { return !at.rest_; }
+
+private:
+  std::shared_ptr<nunatak_iterator> rest_;
+  value_type entry_{};
+};
+
+}  // namespace detail
+
+}  // namespace nunatak
+
+#endif  // NUNATAK_COMMON_HPP

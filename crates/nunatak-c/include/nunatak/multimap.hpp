@@ -1,0 +1,187 @@
+// nunatak::multimap: any number of values for a key.
+
+#ifndef NUNATAK_MULTIMAP_HPP
+#define NUNATAK_MULTIMAP_HPP
+
+#include "common.hpp"
+
+namespace nunatak {
+
+// A concurrent map in which a key has any number of values: an index, or a graph.
+template <inline_key K, inline_value V>
+class multimap {
+public:
+  using key_type = K;
+  using mapped_type = V;
+  using value_type = std::pair<const K, V>;
+  using size_type = std::size_t;
+  using iterator = detail::iterator<K, V>;
+  using const_iterator = iterator;
+
+  // The values of many keys: those of keys[i] are values[ends[i - 1]] to values[ends[i]], without the latter.
+  struct groups {
+    std::vector<size_type> ends;
+    std::vector<V> values;
+
+    std::span<const V> operator[](size_type i) const {
+      const size_type start = i == 0 ? 0 : ends[i - 1];
+      return std::span<const V>(values).subspan(start, ends[i] - start);
+    }
+  };
+
+  multimap() {
+    nunatak_multimap* made = nullptr;
+    detail::check(nunatak_multimap_new(&made));
+    map_.reset(made);
+  }
+
+  explicit multimap(const file& at) {
+    nunatak_multimap* made = nullptr;
+    const nunatak_file_options options = at.options();
+    detail::check(nunatak_multimap_open(at.path.c_str(), &options, &made));
+    map_.reset(made);
+  }
+
+  multimap(std::initializer_list<value_type> entries) : multimap() {
+    for (const auto& [key, value] : entries) insert(key, value);
+  }
+
+  // Goes over all values with their keys, as they are when begin() is called.
+  iterator begin() const {
+    nunatak_iterator* made = nullptr;
+    detail::check(nunatak_multimap_iterate(map_.get(), &made));
+    return iterator(made);
+  }
+
+  std::default_sentinel_t end() const noexcept { return {}; }
+
+  // Adds a value to those of the key; equal values are kept.
+  void insert(const K& key, const V& value) {
+    detail::check(nunatak_multimap_insert(map_.get(), detail::word_of(key), detail::word_of(value)));
+  }
+
+  void emplace(const K& key, const V& value) { insert(key, value); }
+
+  // Adds values[i] to those of keys[i].
+  void insert(std::span<const K> keys, std::span<const V> values) {
+    if (keys.size() != values.size()) throw error(NUNATAK_INVALID, "the spans differ in length");
+    std::uint64_t of_keys[detail::block], of_values[detail::block];
+    each_part(keys, [&](std::span<const K> part, size_type at) {
+      const auto some = values.subspan(at, part.size());
+      detail::check(nunatak_multimap_insert_many(
+        map_.get(), detail::words(part, of_keys), detail::words(some, of_values), part.size()));
+    });
+  }
+
+  size_type count(const K& key) const {
+    size_type count = 0;
+    detail::check(nunatak_multimap_get_all(map_.get(), detail::word_of(key), nullptr, 0, &count));
+    return count;
+  }
+
+  bool contains(const K& key) const { return count(key) > 0; }
+
+  // The values of a key, in no order.
+  std::vector<V> get_all(const K& key) const { return get_all(std::span<const K>(&key, 1)).values; }
+
+  // The values of many keys, with overlapped cache misses.
+  groups get_all(std::span<const K> keys) const {
+    groups all;
+    all.ends.reserve(keys.size());
+    std::uint64_t of_keys[detail::block];
+    std::vector<std::uint64_t> room(detail::block);
+    size_type ends[detail::block];
+    each_part(keys, [&](std::span<const K> part, size_type) {
+      const std::uint64_t* const asked = detail::words(part, of_keys);
+      // Other threads may add values between two calls.
+      for (size_type count = 0;; room.resize(count * 2)) {
+        detail::check(nunatak_multimap_get_all_many(
+          map_.get(), asked, part.size(), ends, room.data(), room.size(), &count));
+        if (count > room.size()) continue;
+        const size_type start = all.values.size();
+        for (size_type i = 0; i < part.size(); ++i) all.ends.push_back(start + ends[i]);
+        for (size_type i = 0; i < count; ++i) all.values.push_back(detail::from<V>(room[i]));
+        break;
+      }
+    });
+    return all;
+  }
+
+  // Calls f(key, value) for each value of the key; returns how many there are.
+  template <std::invocable<const K&, const V&> F>
+  size_type visit(const K& key, F&& f) const {
+    const std::vector<V> values = get_all(key);
+    for (const V& value : values) std::invoke(f, key, value);
+    return values.size();
+  }
+
+  // Removes all values of a key; returns how many there were.
+  size_type erase(const K& key) {
+    size_type count = 0;
+    detail::check(nunatak_multimap_remove_all(map_.get(), detail::word_of(key), &count));
+    return count;
+  }
+
+  // Removes all values of many keys; returns how many there were.
+  size_type erase(std::span<const K> keys) {
+    size_type all = 0, removed[detail::block];
+    std::uint64_t of_keys[detail::block];
+    each_part(keys, [&](std::span<const K> part, size_type) {
+      detail::check(nunatak_multimap_remove_all_many(
+        map_.get(), detail::words(part, of_keys), part.size(), removed));
+      for (size_type i = 0; i < part.size(); ++i) all += removed[i];
+    });
+    return all;
+  }
+
+  // Removes one value whose bytes are those of this one; returns whether there was one.
+  bool erase_one(const K& key, const V& value) {
+    bool removed = false;
+    detail::check(
+      nunatak_multimap_remove_one(map_.get(), detail::word_of(key), detail::word_of(value), &removed));
+    return removed;
+  }
+
+  size_type size() const noexcept { return nunatak_multimap_len(map_.get()); }
+  bool empty() const noexcept { return size() == 0; }
+  void clear() { detail::check(nunatak_multimap_clear(map_.get())); }
+  size_type memory() const noexcept { return nunatak_multimap_memory(map_.get()); }
+
+  // Of a map in a file.
+  void sync() const { detail::check(nunatak_multimap_sync(map_.get())); }
+
+  size_type verify() const {
+    size_type values = 0;
+    detail::check(nunatak_multimap_verify(map_.get(), &values));
+    return values;
+  }
+
+  size_type backup(const std::string& path) const {
+    size_type values = 0;
+    detail::check(nunatak_multimap_backup(map_.get(), path.c_str(), &values));
+    return values;
+  }
+
+  // Closes the file. Afterwards the map can only be destroyed or assigned to; other calls throw.
+  void close() { detail::check(nunatak_multimap_close(map_.release())); }
+
+  nunatak_multimap* c_map() const noexcept { return map_.get(); }
+
+private:
+  // Calls f(part, start) for parts of at most a block.
+  template <typename F>
+  static void each_part(std::span<const K> keys, F&& f) {
+    for (size_type at = 0; at < keys.size(); at += detail::block)
+      f(keys.subspan(at, std::min(detail::block, keys.size() - at)), at);
+  }
+
+  struct freed {
+    void operator()(nunatak_multimap* map) const noexcept { nunatak_multimap_free(map); }
+  };
+
+  std::unique_ptr<nunatak_multimap, freed> map_;
+};
+
+}  // namespace nunatak
+
+#endif  // NUNATAK_MULTIMAP_HPP

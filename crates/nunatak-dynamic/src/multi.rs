@@ -1,0 +1,179 @@
+//! Maps of words in which a key has any number of values.
+
+use crate::room::{Room, room_of_the_map};
+use nunatak::{BatchError, Error, PeaMultiMap};
+
+/// A concurrent map of words of 8 bytes in which a key has any number of values.
+///
+/// Errors are those of the map in a file.
+///
+/// ```
+/// use nunatak_dynamic::multi_in_ram;
+///
+/// let map = multi_in_ram();
+/// map.insert_many(&[(1, 10), (2, 20), (1, 11)])?;
+/// let (mut values, mut ends) = (vec![], [0; 2]);
+/// map.copy_all_many(&[9, 2], &mut values, &mut ends)?;
+/// assert_eq!((values, ends), (vec![20], [0, 1]));
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub trait Multi: Room + Send + Sync {
+    /// Adds a value to those of the key; equal values are kept.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn insert(&self, key: u64, value: u64) -> Result<(), Error>;
+
+    /// Adds all values to those of their keys, in order.
+    ///
+    /// # Errors
+    /// As the trait says; the values before the refused one are stored.
+    fn insert_many(&self, entries: &[(u64, u64)]) -> Result<(), Error>;
+
+    /// Returns how many values the key has.
+    fn count(&self, key: u64) -> usize;
+
+    /// Returns whether the key has a value.
+    fn contains_key(&self, key: u64) -> bool;
+
+    /// Appends the values of the key, and returns how many there are.
+    fn copy_all(&self, key: u64, values: &mut Vec<u64>) -> usize;
+
+    /// Appends the values of many keys. `ends[i]` becomes where those of `keys[i]` end in `values`.
+    ///
+    /// # Errors
+    /// If `ends` is shorter than `keys`; nothing was done.
+    fn copy_all_many(
+        &self,
+        keys: &[u64],
+        values: &mut Vec<u64>,
+        ends: &mut [usize],
+    ) -> Result<(), Error>;
+
+    /// Stores in `counts` how many values each key has.
+    ///
+    /// # Errors
+    /// If `counts` is shorter than `keys`; nothing was done.
+    fn count_many(&self, keys: &[u64], counts: &mut [usize]) -> Result<(), Error>;
+
+    /// Removes one of the values that are equal to this one, and returns whether there was one.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn remove_one(&self, key: u64, value: u64) -> Result<bool, Error>;
+
+    /// Removes all values of the key, and returns how many there were.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn remove_all(&self, key: u64) -> Result<usize, Error>;
+
+    /// Removes all values of many keys, in order, and stores in `removed` how many each had.
+    ///
+    /// # Errors
+    /// If `removed` is shorter than `keys` (nothing was done), or as the trait says.
+    fn remove_all_many(&self, keys: &[u64], removed: &mut [usize]) -> Result<(), Error>;
+
+    /// Calls `each` for every key and value of a consistent cut, until it returns false.
+    ///
+    /// # Errors
+    /// If memory for the cut is refused.
+    fn for_each(&self, each: &mut dyn FnMut(u64, u64) -> bool) -> Result<(), Error>;
+
+    /// Removes every value.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn clear(&self) -> Result<(), Error>;
+
+    /// Returns the figures of the table, as text.
+    fn stats(&self) -> String;
+}
+
+/// Makes an empty map in RAM.
+///
+/// ```
+/// assert!(nunatak_dynamic::multi_in_ram().is_empty());
+/// ```
+pub fn multi_in_ram() -> Box<dyn Multi> {
+    Box::new(PeaMultiMap::<u64, u64>::default())
+}
+
+pub(crate) fn short(_: BatchError) -> Error {
+    crate::words::SHORT_RESULTS
+}
+
+impl Room for PeaMultiMap<u64, u64> {
+    room_of_the_map!();
+}
+
+/// The methods that have the same names and results in RAM and in files.
+macro_rules! multi_by_the_map {
+    () => {
+        fn count(&self, key: u64) -> usize {
+            self.count(&key)
+        }
+
+        fn contains_key(&self, key: u64) -> bool {
+            self.contains_key(&key)
+        }
+
+        fn copy_all(&self, key: u64, values: &mut Vec<u64>) -> usize {
+            self.copy_all(&key, values)
+        }
+
+        fn copy_all_many(
+            &self,
+            keys: &[u64],
+            values: &mut Vec<u64>,
+            ends: &mut [usize],
+        ) -> Result<(), Error> {
+            self.copy_all_many(keys, values, ends).map_err($crate::multi::short)
+        }
+
+        fn count_many(&self, keys: &[u64], counts: &mut [usize]) -> Result<(), Error> {
+            self.count_many(keys, counts).map_err($crate::multi::short)
+        }
+
+        fn for_each(&self, each: &mut dyn FnMut(u64, u64) -> bool) -> Result<(), Error> {
+            self.snapshot()?.all(|(key, value)| each(key, value));
+            Ok(())
+        }
+
+        fn stats(&self) -> String {
+            format!("{:?}", self.stats())
+        }
+    };
+}
+pub(crate) use multi_by_the_map;
+
+impl Multi for PeaMultiMap<u64, u64> {
+    multi_by_the_map!();
+
+    fn insert(&self, key: u64, value: u64) -> Result<(), Error> {
+        self.insert(key, value);
+        Ok(())
+    }
+
+    fn insert_many(&self, entries: &[(u64, u64)]) -> Result<(), Error> {
+        self.insert_many(entries);
+        Ok(())
+    }
+
+    fn remove_one(&self, key: u64, value: u64) -> Result<bool, Error> {
+        Ok(self.remove_one(&key, &value))
+    }
+
+    fn remove_all(&self, key: u64) -> Result<usize, Error> {
+        Ok(self.remove_all(&key))
+    }
+
+    fn remove_all_many(&self, keys: &[u64], removed: &mut [usize]) -> Result<(), Error> {
+        self.remove_all_many(keys, removed).map_err(short)
+    }
+
+    fn clear(&self) -> Result<(), Error> {
+        self.clear();
+        Ok(())
+    }
+}
