@@ -83,7 +83,7 @@ def test_deduplication_over_batches():
     assert (np.sort(kept) == np.unique(all_keys)).all() and len(seen) == len(kept)
 
 
-@pytest.mark.parametrize("name", ["nunatak", "nunatak._maps", "nunatak._columns", "nunatak._analysis", "nunatak._chart", "nunatak._native"])
+@pytest.mark.parametrize("name", ["nunatak", "nunatak._maps", "nunatak._multimap", "nunatak._columns", "nunatak._analysis", "nunatak._chart", "nunatak._native"])
 def test_examples_of_the_documentation(name):
     module = importlib.import_module(name)
     extra = {name: name for name in ()}

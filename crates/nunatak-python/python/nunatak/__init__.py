@@ -10,7 +10,8 @@
 """
 
 from ._analysis import Deduplicator, factorize, isin, join, unique, value_counts
-from ._maps import Map, MultiMap, Set, open
+from ._maps import Map, Set, open
+from ._multimap import MultiMap
 from ._native import Column, FileError, __version__, salvage
 
 __all__ = [

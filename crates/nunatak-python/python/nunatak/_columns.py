@@ -61,6 +61,12 @@ def words_of(array):
     return array.view(_WORDS[array.dtype.itemsize])
 
 
+def typed(words, kind):
+    """Return words as an array of the type."""
+    dtype = dtype_of(kind)
+    return words.astype(np.dtype(f"u{dtype.itemsize}"), copy=False).view(dtype)
+
+
 def arrow(data):
     """Return the data as a Column if it is one of Arrow, and not NumPy's; otherwise None."""
     if isinstance(data, Column):
@@ -85,7 +91,7 @@ def numbers(data, what):
     if imported.type in ("str", "bytes"):
         raise TypeError(f"{what} must be numbers, not a column of {imported.type}")
     dtype, parts = dtype_of(imported.type), imported._numbers()
-    arrays = [_typed(array, dtype) for array, _ in parts] or [np.zeros(0, dtype)]
+    arrays = [_of_dtype(array, dtype) for array, _ in parts] or [np.zeros(0, dtype)]
     array = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
     if imported.null_count == 0:
         return array, None
@@ -95,7 +101,7 @@ def numbers(data, what):
     return np.where(mask, array, np.zeros(1, dtype)), mask
 
 
-def _typed(words, dtype):
+def _of_dtype(words, dtype):
     return words.astype(bool) if dtype == np.bool_ else words.view(dtype)
 
 

@@ -20,8 +20,10 @@ from ._columns import (
     kind_of,
     output,
     strings,
+    typed,
     words_of,
 )
+from ._multimap import MultiMap
 from ._native import Column
 
 _ABSENT = object()
@@ -41,12 +43,6 @@ class _Values(ValuesView):
 class _Items(ItemsView):
     def __iter__(self):
         return self._mapping._iter("items")
-
-
-def _typed(words, kind):
-    """Return words as an array of the type."""
-    dtype = dtype_of(kind)
-    return words.astype(np.dtype(f"u{dtype.itemsize}"), copy=False).view(dtype)
 
 
 def _column(items, at, kind):
@@ -145,7 +141,7 @@ class Map(_native.Map, MutableMapping):
         """
         if self._layout == "words":
             keys, values = self._words()
-            keys, values = _typed(keys, self.key_type), _typed(values, self.value_type)
+            keys, values = typed(keys, self.key_type), typed(values, self.value_type)
             if not arrow:
                 return keys, values
             return _arrow(keys, self.key_type), _arrow(values, self.value_type)
@@ -154,7 +150,7 @@ class Map(_native.Map, MutableMapping):
                 raise TypeError("Arrow has no columns of objects")
             sides = zip(self._string_columns(), (self.key_type, self.value_type))
             keys, values = (
-                _arrow(side if isinstance(side, Column) else _typed(side, kind), kind)
+                _arrow(side if isinstance(side, Column) else typed(side, kind), kind)
                 for side, kind in sides
             )
             return keys, values
@@ -326,7 +322,7 @@ class Map(_native.Map, MutableMapping):
             keys, there = self._words_and_mask(keys)
             values, found = self._get_strings(keys, threads, arrow, there)
             is_words = isinstance(values, np.ndarray)
-            return _typed(values, self.value_type) if is_words else values, found
+            return typed(values, self.value_type) if is_words else values, found
         if arrow:
             raise TypeError("Arrow has no columns of objects")
         values = [self.get(key, _ABSENT) for key in strings(keys)]
@@ -553,84 +549,3 @@ class Set(MutableSet):
     def contains_many(self, keys, *, threads=1):
         """Return an array that tells which keys are present."""
         return self._map.contains_many(keys, threads=threads)
-
-
-class MultiMap(_native.MultiMap):
-    """A concurrent map of numbers in which a key has any number of values: an index, or a graph.
-
-    >>> graph = MultiMap("u32", "u32")
-    >>> graph.insert_many([1, 1, 2], [2, 3, 3])
-    >>> sorted(graph.get_all(1).tolist())
-    [2, 3]
-    >>> offsets, targets = graph.get_all_many([2, 9, 1])
-    >>> offsets.tolist(), len(targets)
-    ([0, 1, 1, 3], 3)
-    """
-
-    def __new__(cls, key="u64", value="u64", items=()):
-        return super().__new__(cls, kind_of(key), kind_of(value))
-
-    def __init__(self, key="u64", value="u64", items=()):
-        for one, other in items:
-            self.insert(one, other)
-
-    def __repr__(self):
-        types = f"{self.key_type!r}, {self.value_type!r}"
-        if self.closed:
-            return f"<closed MultiMap({types})>"
-        if self.path is not None:
-            return f"<MultiMap({types}) in {os.fspath(self.path)!r} with {len(self)} values>"
-        return f"MultiMap({types}, {{...{len(self)} values...}})"
-
-    def _keys(self, keys):
-        return words_of(column(keys, self.key_type, "keys"))
-
-    def get_all(self, key):
-        """Return an array of all values of the key, in no order."""
-        return _typed(self._get_all(key), self.value_type)
-
-    def insert_many(self, keys, values, *, threads=1):
-        """Add values[i] to those of keys[i]."""
-        values = column(values, self.value_type, "values")
-        self._insert_words(self._keys(keys), words_of(values), threads)
-
-    def get_all_many(self, keys):
-        """Return offsets and values: those of keys[i] are values[offsets[i]:offsets[i + 1]].
-
-        Null keys have no values.
-        """
-        keys, there = column_and_mask(keys, self.key_type, "keys")
-        offsets, words = self._get_all_words(words_of(keys if there is None else keys[there]))
-        if there is not None:
-            counts = np.zeros(len(keys) + 1, dtype=np.int64)
-            counts[1:][there] = np.diff(offsets)
-            offsets = np.cumsum(counts)
-        return offsets, _typed(words, self.value_type)
-
-    def count_many(self, keys):
-        """Return how many values each key has."""
-        return self._counts(keys, False)
-
-    def remove_all_many(self, keys):
-        """Remove all values of many keys; return how many each had."""
-        return self._counts(keys, True)
-
-    def _counts(self, keys, removes):
-        keys, there = column_and_mask(keys, self.key_type, "keys")
-        counts = np.zeros(len(keys), dtype=np.uint64)
-        if there is None:
-            self._count_words(words_of(keys), counts, removes)
-        else:
-            some = np.zeros(int(there.sum()), dtype=np.uint64)
-            self._count_words(words_of(keys[there]), some, removes)
-            counts[there] = some
-        return counts.astype(np.int64)
-
-    def arrays(self):
-        """Return keys and values of one moment: a key as often as it has values."""
-        keys, values = self._entries()
-        return _typed(keys, self.key_type), _typed(values, self.value_type)
-
-    def __iter__(self):
-        keys, values = self.arrays()
-        return iter(list(zip(keys.tolist(), values.tolist())))

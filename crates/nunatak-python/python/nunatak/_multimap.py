@@ -1,0 +1,89 @@
+"""Any number of values for a key."""
+
+import os
+
+import numpy as np
+
+from . import _native
+from ._columns import column, column_and_mask, kind_of, typed, words_of
+
+
+class MultiMap(_native.MultiMap):
+    """A concurrent map of numbers in which a key has any number of values: an index, or a graph.
+
+    >>> graph = MultiMap("u32", "u32")
+    >>> graph.insert_many([1, 1, 2], [2, 3, 3])
+    >>> sorted(graph.get_all(1).tolist())
+    [2, 3]
+    >>> offsets, targets = graph.get_all_many([2, 9, 1])
+    >>> offsets.tolist(), len(targets)
+    ([0, 1, 1, 3], 3)
+    """
+
+    def __new__(cls, key="u64", value="u64", items=()):
+        return super().__new__(cls, kind_of(key), kind_of(value))
+
+    def __init__(self, key="u64", value="u64", items=()):
+        for one, other in items:
+            self.insert(one, other)
+
+    def __repr__(self):
+        types = f"{self.key_type!r}, {self.value_type!r}"
+        if self.closed:
+            return f"<closed MultiMap({types})>"
+        if self.path is not None:
+            return f"<MultiMap({types}) in {os.fspath(self.path)!r} with {len(self)} values>"
+        return f"MultiMap({types}, {{...{len(self)} values...}})"
+
+    def _keys(self, keys):
+        return words_of(column(keys, self.key_type, "keys"))
+
+    def get_all(self, key):
+        """Return an array of all values of the key, in no order."""
+        return typed(self._get_all(key), self.value_type)
+
+    def insert_many(self, keys, values, *, threads=1):
+        """Add values[i] to those of keys[i]."""
+        values = column(values, self.value_type, "values")
+        self._insert_words(self._keys(keys), words_of(values), threads)
+
+    def get_all_many(self, keys):
+        """Return offsets and values: those of keys[i] are values[offsets[i]:offsets[i + 1]].
+
+        Null keys have no values.
+        """
+        keys, there = column_and_mask(keys, self.key_type, "keys")
+        offsets, words = self._get_all_words(words_of(keys if there is None else keys[there]))
+        if there is not None:
+            counts = np.zeros(len(keys) + 1, dtype=np.int64)
+            counts[1:][there] = np.diff(offsets)
+            offsets = np.cumsum(counts)
+        return offsets, typed(words, self.value_type)
+
+    def count_many(self, keys):
+        """Return how many values each key has."""
+        return self._counts(keys, False)
+
+    def remove_all_many(self, keys):
+        """Remove all values of many keys; return how many each had."""
+        return self._counts(keys, True)
+
+    def _counts(self, keys, removes):
+        keys, there = column_and_mask(keys, self.key_type, "keys")
+        counts = np.zeros(len(keys), dtype=np.uint64)
+        if there is None:
+            self._count_words(words_of(keys), counts, removes)
+        else:
+            some = np.zeros(int(there.sum()), dtype=np.uint64)
+            self._count_words(words_of(keys[there]), some, removes)
+            counts[there] = some
+        return counts.astype(np.int64)
+
+    def arrays(self):
+        """Return keys and values of one moment: a key as often as it has values."""
+        keys, values = self._entries()
+        return typed(keys, self.key_type), typed(values, self.value_type)
+
+    def __iter__(self):
+        keys, values = self.arrays()
+        return iter(list(zip(keys.tolist(), values.tolist())))
