@@ -7,8 +7,8 @@
 //! NUNATAK_WRITE=1 cargo run --release    # writes the file anew
 //! ```
 //!
-//! Counts depend on the instruction sets that the library finds, so a line of the file has the sets that
-//! it was counted with. Lines of other sets are not compared.
+//! Counts depend on the compiler and on the instruction sets that the library finds, so a line of the file
+//! names those that it was counted with. Lines of others are not compared.
 
 fn main() -> std::process::ExitCode {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -106,15 +106,16 @@ mod counted {
         ]
     }
 
-    /// Returns the instruction sets that the library chooses its code by.
-    fn sets() -> &'static str {
+    /// Returns the compiler, and the instruction sets that the library chooses its code by.
+    fn built_for() -> String {
         let has_avx512 =
             is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl");
-        match (has_avx512, is_x86_feature_detected!("avx2")) {
+        let sets = match (has_avx512, is_x86_feature_detected!("avx2")) {
             (true, _) => "avx512",
             (false, true) => "avx2",
             (false, false) => "sse2",
-        }
+        };
+        format!("{} {sets}", env!("COMPILER"))
     }
 
     type Line = (String, String, String);
@@ -142,7 +143,7 @@ mod counted {
         println!("{:<12}{:<20}{:>8}{:>10}", "map", "operation", "now", "file");
         for (map, counts) in counts {
             for (operation, now) in counts {
-                let line = (sets().to_owned(), map.to_owned(), operation.to_owned());
+                let line = (built_for(), map.to_owned(), operation.to_owned());
                 let before = file.insert(line, now);
                 let is_more = before.is_some_and(|before| now > before * TOLERANCE + 1.0);
                 let before = before.map_or("none".to_owned(), |before| format!("{before:.1}"));
@@ -152,12 +153,12 @@ mod counted {
             }
         }
         if std::env::var_os("NUNATAK_WRITE").is_some() {
-            let line = |((sets, map, operation), count): (&Line, &f64)| {
-                format!("{sets}\t{map}\t{operation}\t{count:.1}\n")
+            let line = |((built_for, map, operation), count): (&Line, &f64)| {
+                format!("{built_for}\t{map}\t{operation}\t{count:.1}\n")
             };
             let lines: String = file.iter().map(line).collect();
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.tsv");
-            let text = format!("sets\tmap\toperation\tinstructions\n{lines}");
+            let text = format!("built for\tmap\toperation\tinstructions\n{lines}");
             std::fs::write(path, text).expect("the file is written");
             return ExitCode::SUCCESS;
         }
