@@ -3,7 +3,9 @@
 
 use nunatak::durable::{PeaMultiMap, Persistency};
 use nunatak_harness::crashed_histories::crashed_histories;
-use nunatak_harness::crashes::{Thoroughness, crash_history, multi_history, one_of_each};
+use nunatak_harness::crashes::{
+    Thoroughness, crash_each_action, crash_history, multi_history, one_of_each,
+};
 use std::time::Duration;
 
 type Map = PeaMultiMap<u64, u64>;
@@ -19,7 +21,7 @@ fn each_kind_of_change_in_persistent_memory() {
 
 #[test]
 fn each_kind_of_change_in_the_page_cache() {
-    let images = crash_history::<Map>(&one_of_each(), Persistency::Pages, SOME_MOMENTS);
+    let images = crash_each_action::<Map>(&one_of_each(), Persistency::Pages, SOME_MOMENTS);
     assert!(images > 1000, "{images}");
 }
 

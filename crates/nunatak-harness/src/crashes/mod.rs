@@ -133,6 +133,18 @@ pub fn crash_history<M: Kind>(
     crash_after::<M>(&[], actions, persistency, thoroughness)
 }
 
+/// Does the same as [`crash_history`] with every action, whatever the effort.
+///
+/// # Panics
+/// If [`crash_history`] would panic.
+pub fn crash_each_action<M: Kind>(
+    actions: &[M::Action],
+    persistency: Persistency,
+    thoroughness: Thoroughness,
+) -> usize {
+    crash::<M>(&[], (actions, 1), persistency, thoroughness)
+}
+
 /// Does the same as [`crash_history`], after actions that are not crashed.
 ///
 /// # Panics
@@ -140,6 +152,20 @@ pub fn crash_history<M: Kind>(
 pub fn crash_after<M: Kind>(
     before: &[M::Action],
     actions: &[M::Action],
+    persistency: Persistency,
+    thoroughness: Thoroughness,
+) -> usize {
+    let every = match thoroughness.moments {
+        1 => 1,
+        _ => (1.0 / effort()).ceil().max(1.0) as usize,
+    };
+    crash::<M>(before, (actions, every), persistency, thoroughness)
+}
+
+/// Crashes one of so many actions.
+fn crash<M: Kind>(
+    before: &[M::Action],
+    (actions, every): (&[M::Action], usize),
     persistency: Persistency,
     thoroughness: Thoroughness,
 ) -> usize {
@@ -168,7 +194,6 @@ pub fn crash_after<M: Kind>(
         since: BTreeMap::new(),
         images: 0,
     };
-    let every = if moments == 1 { 1 } else { (1.0 / effort()).ceil().max(1.0) as usize };
     for (number, &action) in actions.iter().enumerate() {
         let before = simulation.moment();
         // The action runs in a thread of its own, so that no later fence makes up for a missing
