@@ -1,5 +1,7 @@
 // The C++ interface: what Boost's tests of concurrent_flat_map say of the functions of the same names, and
 // what is ours.
+#include "expect.hpp"
+
 #include <nunatak.hpp>
 
 #include <atomic>
@@ -10,14 +12,6 @@
 #include <random>
 #include <thread>
 #include <vector>
-
-#define EXPECT(...)                                                                    \
-  do {                                                                                 \
-    if (!(__VA_ARGS__)) {                                                              \
-      std::cerr << __FILE__ << ':' << __LINE__ << ": " << #__VA_ARGS__ << '\n';        \
-      std::exit(1);                                                                    \
-    }                                                                                  \
-  } while (0)
 
 template <typename F>
 nunatak_status status_of(F&& f) {

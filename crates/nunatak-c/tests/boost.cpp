@@ -1,23 +1,16 @@
 // The properties that Boost's tests of concurrent_flat_map check, of the functions of the same names: written anew
 // for this wrapper, group by group. Values are shown as copies here and callables may use the map, so what Boost
 // says of references and of reentrancy does not apply.
+#include "expect.hpp"
+
 #include <nunatak.hpp>
 
 #include <atomic>
-#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <random>
 #include <thread>
 #include <vector>
-
-#define EXPECT(...)                                                                    \
-  do {                                                                                 \
-    if (!(__VA_ARGS__)) {                                                              \
-      std::cerr << __FILE__ << ':' << __LINE__ << ": " << #__VA_ARGS__ << '\n';        \
-      std::exit(1);                                                                    \
-    }                                                                                  \
-  } while (0)
 
 // Keys and values of a type: numbers as they are, and numbers as text.
 template <typename M>

@@ -1,7 +1,9 @@
 //! Entries that were copied out of a map, and the iterator over them.
 
+use crate::failure::exception;
 use crate::kind::Kind;
 use crate::map::Map;
+use nunatak::Error;
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -15,6 +17,23 @@ pub(crate) enum Entries {
     Words(Vec<u64>, Vec<u64>),
     Blobs(Vec<(Bytes, Bytes)>),
     Objects(Vec<(Py<PyAny>, Py<PyAny>)>),
+}
+
+/// Copies keys and values that `for_each` shows.
+pub(crate) fn words_of(
+    py: Python<'_>,
+    for_each: impl FnOnce(&mut dyn FnMut(u64, u64) -> bool) -> Result<(), Error> + Send,
+) -> PyResult<(Vec<u64>, Vec<u64>)> {
+    let (mut keys, mut values) = (vec![], vec![]);
+    py.detach(|| {
+        for_each(&mut |key, value| {
+            keys.push(key);
+            values.push(value);
+            true
+        })
+    })
+    .map_err(exception)?;
+    Ok((keys, values))
 }
 
 /// One of them, before it becomes Python objects.

@@ -113,3 +113,41 @@ impl Deref for FileAccess {
         }
     }
 }
+
+/// What a class can do besides if its map may be in a file.
+macro_rules! file_methods {
+    ($class:ident) => {
+        #[pyo3::pymethods]
+        impl $class {
+            /// Make every change so far survive a power cut.
+            fn sync(&self, py: pyo3::Python<'_>) -> pyo3::PyResult<()> {
+                let file = self.file()?;
+                py.detach(|| file.sync()).map_err($crate::failure::exception)
+            }
+
+            /// Read the whole file and return how many entries it has; raise for the first damage.
+            fn verify(&self, py: pyo3::Python<'_>) -> pyo3::PyResult<usize> {
+                let file = self.file()?;
+                py.detach(|| file.verify()).map_err($crate::failure::exception)
+            }
+
+            /// Store a consistent cut as a new file; return how many entries it has.
+            fn backup(
+                &self,
+                py: pyo3::Python<'_>,
+                path: std::path::PathBuf,
+            ) -> pyo3::PyResult<usize> {
+                let file = self.file()?;
+                py.detach(|| file.backup(&path)).map_err($crate::failure::exception)
+            }
+
+            /// The size of the file.
+            #[getter]
+            fn file_bytes(&self) -> pyo3::PyResult<u64> {
+                Ok(self.file()?.file_bytes())
+            }
+        }
+    };
+}
+
+pub(crate) use file_methods;

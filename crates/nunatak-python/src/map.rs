@@ -3,7 +3,7 @@
 use crate::columns::WordArray;
 use crate::entries::{Entries, EntryIter};
 use crate::failure::{closed, exception};
-use crate::handle::{BlobHandle, Handle, WordHandle};
+use crate::handle::{BlobHandle, Handle, WordHandle, file_methods};
 use crate::kind::Kind;
 use crate::objects::{Objects, Query, objects_in_ram, raising};
 use crate::opening::{Wanted, table_named};
@@ -53,6 +53,8 @@ macro_rules! of_any {
         }
     };
 }
+
+file_methods!(Map);
 
 #[pymethods]
 impl Map {
@@ -433,30 +435,6 @@ impl Map {
     /// The figures of the table, as text for people.
     fn stats(&self) -> PyResult<String> {
         Ok(of_any!(self, map => map.stats()))
-    }
-
-    /// Make every change so far survive a power cut.
-    fn sync(&self, py: Python<'_>) -> PyResult<()> {
-        let file = self.file()?;
-        py.detach(|| file.sync()).map_err(exception)
-    }
-
-    /// Read the whole file and return how many entries it has; raise for the first damage.
-    fn verify(&self, py: Python<'_>) -> PyResult<usize> {
-        let file = self.file()?;
-        py.detach(|| file.verify()).map_err(exception)
-    }
-
-    /// Store a consistent cut as a new file; return how many entries it has.
-    fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<usize> {
-        let file = self.file()?;
-        py.detach(|| file.backup(&path)).map_err(exception)
-    }
-
-    /// The size of the file.
-    #[getter]
-    fn file_bytes(&self) -> PyResult<u64> {
-        Ok(self.file()?.file_bytes())
     }
 
     /// Sync the file and close it; operations that run in other threads end first. Nothing happens

@@ -2,8 +2,9 @@
 
 use crate::batch::in_blocks;
 use crate::columns::{Input, Output, WordArray};
+use crate::entries::words_of;
 use crate::failure::{closed, exception};
-use crate::handle::{File, FileAccess, Handle, MultiHandle};
+use crate::handle::{File, FileAccess, Handle, MultiHandle, file_methods};
 use crate::kind::Kind;
 use crate::opening::Wanted;
 use crate::operations::change;
@@ -31,6 +32,8 @@ impl MultiMap {
         }
     }
 }
+
+file_methods!(MultiMap);
 
 #[pymethods]
 impl MultiMap {
@@ -128,30 +131,6 @@ impl MultiMap {
         let map = self.map.open()?;
         let map = &*map;
         py.detach(|| map.clear()).map_err(exception)
-    }
-
-    /// Make every change so far survive a power cut.
-    fn sync(&self, py: Python<'_>) -> PyResult<()> {
-        let file = self.file()?;
-        py.detach(|| file.sync()).map_err(exception)
-    }
-
-    /// Read the whole file and return how many values it has; raise for the first damage.
-    fn verify(&self, py: Python<'_>) -> PyResult<usize> {
-        let file = self.file()?;
-        py.detach(|| file.verify()).map_err(exception)
-    }
-
-    /// Store a consistent cut as a new file; return how many values it has.
-    fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<usize> {
-        let file = self.file()?;
-        py.detach(|| file.backup(&path)).map_err(exception)
-    }
-
-    /// The size of the file.
-    #[getter]
-    fn file_bytes(&self) -> PyResult<u64> {
-        Ok(self.file()?.file_bytes())
     }
 
     /// Sync the file and close it; operations that run in other threads end first. Nothing happens
@@ -276,15 +255,7 @@ impl MultiMap {
     fn _entries<'py>(&self, py: Python<'py>) -> PyResult<(WordArray<'py>, WordArray<'py>)> {
         let map = self.map.open()?;
         let map = &*map;
-        let (mut keys, mut values) = (vec![], vec![]);
-        py.detach(|| {
-            map.for_each(&mut |key, value| {
-                keys.push(key);
-                values.push(value);
-                true
-            })
-        })
-        .map_err(exception)?;
+        let (keys, values) = words_of(py, |each| map.for_each(each))?;
         Ok((keys.into_pyarray(py), values.into_pyarray(py)))
     }
 }

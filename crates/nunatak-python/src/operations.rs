@@ -1,6 +1,6 @@
 //! Operations on one key, and cuts of all entries, in each kind of store.
 
-use crate::entries::Entries;
+use crate::entries::{Entries, words_of};
 use crate::failure::exception;
 use crate::handle::{FileAccess, Handle};
 use crate::kind::Kind;
@@ -174,15 +174,7 @@ impl Map {
             Store::Words(map) => {
                 let map = map.open()?;
                 let map = &*map;
-                let (mut keys, mut values) = (vec![], vec![]);
-                py.detach(|| {
-                    map.for_each(&mut |key, value| {
-                        keys.push(key);
-                        values.push(value);
-                        true
-                    })
-                })
-                .map_err(exception)?;
+                let (keys, values) = words_of(py, |each| map.for_each(each))?;
                 Ok(Entries::Words(keys, values))
             }
             Store::Blobs(map) => {

@@ -137,37 +137,85 @@ const std::uint64_t* words(std::span<const T> items, std::uint64_t* room) noexce
   }
 }
 
-// Goes over the entries that a map had when the iterator was made. Copies share one position.
-template <typename K, typename V>
-class iterator {
+// Goes over the entries that a map had when the iterator was made. Copies share one position. `Next(rest, entry)`
+// reads the next entry, if there is one.
+template <typename Entry, typename Rest, auto Free, auto Next>
+class iterator_of {
 public:
   using iterator_concept = std::input_iterator_tag;
-  using value_type = std::pair<K, V>;
+  using value_type = Entry;
   using difference_type = std::ptrdiff_t;
 
-  iterator() = default;
-  explicit iterator(nunatak_iterator* rest) : rest_(rest, nunatak_iterator_free) { ++*this; }
+  iterator_of() = default;
+  explicit iterator_of(Rest* rest) : rest_(rest, Free) { ++*this; }
 
   const value_type& operator*() const noexcept { return entry_; }
   const value_type* operator->() const noexcept { return &entry_; }
 
-  iterator& operator++() {
-    std::uint64_t key = 0, value = 0;
-    if (nunatak_iterator_next(rest_.get(), &key, &value)) {
-      entry_ = {from<K>(key), from<V>(value)};
-    } else {
-      rest_.reset();
-    }
+  iterator_of& operator++() {
+    if (!Next(rest_.get(), entry_)) rest_.reset();
     return *this;
   }
 
   void operator++(int) { ++*this; }
 
-  friend bool operator==(const iterator& at, std::default_sentinel_t) noexcept { return !at.rest_; }
+  friend bool operator==(const iterator_of& at, std::default_sentinel_t) noexcept { return !at.rest_; }
 
 private:
-  std::shared_ptr<nunatak_iterator> rest_;
+  std::shared_ptr<Rest> rest_;
   value_type entry_{};
+};
+
+template <typename K, typename V>
+bool next_of_words(nunatak_iterator* rest, std::pair<K, V>& entry) {
+  std::uint64_t key = 0, value = 0;
+  if (!nunatak_iterator_next(rest, &key, &value)) return false;
+  entry = {from<K>(key), from<V>(value)};
+  return true;
+}
+
+template <typename K, typename V>
+using iterator = iterator_of<std::pair<K, V>, nunatak_iterator, nunatak_iterator_free, next_of_words<K, V>>;
+
+// A map of the C library, and what maps in files can do besides.
+template <typename C, auto Free, auto Sync, auto Verify, auto Backup, auto Close>
+class handle {
+public:
+  using size_type = std::size_t;
+
+  // Of a map in a file.
+  void sync() const { check(Sync(map_.get())); }
+
+  // Reads all of the file; returns how many entries there are.
+  size_type verify() const {
+    size_type entries = 0;
+    check(Verify(map_.get(), &entries));
+    return entries;
+  }
+
+  // Copies the entries of one moment to a new file; returns how many there are.
+  size_type backup(const std::string& path) const {
+    size_type entries = 0;
+    check(Backup(map_.get(), path.c_str(), &entries));
+    return entries;
+  }
+
+  // Closes the file. Afterwards the map can only be destroyed or assigned to; other calls throw.
+  void close() { check(Close(map_.release())); }
+
+  C* c_map() const noexcept { return map_.get(); }
+
+protected:
+  handle() = default;
+  ~handle() = default;
+  handle(handle&&) noexcept = default;
+  handle& operator=(handle&&) noexcept = default;
+
+  struct freed {
+    void operator()(C* map) const noexcept { Free(map); }
+  };
+
+  std::unique_ptr<C, freed> map_;
 };
 
 }  // namespace detail

@@ -9,12 +9,12 @@ namespace nunatak {
 
 // A concurrent map with keys and values of at most 8 bytes.
 template <inline_key K, inline_value V>
-class map {
+class map : public detail::handle<nunatak_map, nunatak_map_free, nunatak_map_sync, nunatak_map_verify,
+    nunatak_map_backup, nunatak_map_close> {
 public:
   using key_type = K;
   using mapped_type = V;
   using value_type = std::pair<const K, V>;
-  using size_type = std::size_t;
   using iterator = detail::iterator<K, V>;
   using const_iterator = iterator;
 
@@ -349,26 +349,6 @@ public:
   size_type memory() const noexcept { return nunatak_map_memory(map_.get()); }
   double load_factor() const noexcept { return nunatak_map_load_factor(map_.get()); }
 
-  // Of a map in a file.
-  void sync() const { detail::check(nunatak_map_sync(map_.get())); }
-
-  size_type verify() const {
-    size_type entries = 0;
-    detail::check(nunatak_map_verify(map_.get(), &entries));
-    return entries;
-  }
-
-  size_type backup(const std::string& path) const {
-    size_type entries = 0;
-    detail::check(nunatak_map_backup(map_.get(), path.c_str(), &entries));
-    return entries;
-  }
-
-  // Closes the file. Afterwards the map can only be destroyed or assigned to; other calls throw.
-  void close() { detail::check(nunatak_map_close(map_.release())); }
-
-  nunatak_map* c_map() const noexcept { return map_.get(); }
-
 private:
   template <typename C>
   size_type batch(std::span<const K> keys, std::span<V> values, std::span<std::uint64_t> present, C c) const {
@@ -393,11 +373,6 @@ private:
     return count;
   }
 
-  struct freed {
-    void operator()(nunatak_map* map) const noexcept { nunatak_map_free(map); }
-  };
-
-  std::unique_ptr<nunatak_map, freed> map_;
   // What a copy is made of.
   nunatak_table table_ = NUNATAK_DEFAULT;
 };

@@ -9,12 +9,12 @@ namespace nunatak {
 
 // A concurrent map in which a key has any number of values: an index, or a graph.
 template <inline_key K, inline_value V>
-class multimap {
+class multimap : public detail::handle<nunatak_multimap, nunatak_multimap_free, nunatak_multimap_sync, nunatak_multimap_verify,
+    nunatak_multimap_backup, nunatak_multimap_close> {
 public:
   using key_type = K;
   using mapped_type = V;
   using value_type = std::pair<const K, V>;
-  using size_type = std::size_t;
   using iterator = detail::iterator<K, V>;
   using const_iterator = iterator;
 
@@ -147,26 +147,6 @@ public:
   void clear() { detail::check(nunatak_multimap_clear(map_.get())); }
   size_type memory() const noexcept { return nunatak_multimap_memory(map_.get()); }
 
-  // Of a map in a file.
-  void sync() const { detail::check(nunatak_multimap_sync(map_.get())); }
-
-  size_type verify() const {
-    size_type values = 0;
-    detail::check(nunatak_multimap_verify(map_.get(), &values));
-    return values;
-  }
-
-  size_type backup(const std::string& path) const {
-    size_type values = 0;
-    detail::check(nunatak_multimap_backup(map_.get(), path.c_str(), &values));
-    return values;
-  }
-
-  // Closes the file. Afterwards the map can only be destroyed or assigned to; other calls throw.
-  void close() { detail::check(nunatak_multimap_close(map_.release())); }
-
-  nunatak_multimap* c_map() const noexcept { return map_.get(); }
-
 private:
   // Calls f(part, start) for parts of at most a block.
   template <typename F>
@@ -174,12 +154,6 @@ private:
     for (size_type at = 0; at < keys.size(); at += detail::block)
       f(keys.subspan(at, std::min(detail::block, keys.size() - at)), at);
   }
-
-  struct freed {
-    void operator()(nunatak_multimap* map) const noexcept { nunatak_multimap_free(map); }
-  };
-
-  std::unique_ptr<nunatak_multimap, freed> map_;
 };
 
 }  // namespace nunatak

@@ -7,13 +7,24 @@
 
 namespace nunatak {
 
+namespace detail {
+
+inline bool next_of_strings(nunatak_blob_iterator* rest, std::pair<std::string_view, std::string_view>& entry) {
+  nunatak_bytes key{}, value{};
+  if (!nunatak_blob_iterator_next(rest, &key, &value)) return false;
+  entry = {view(key), view(value)};
+  return true;
+}
+
+}  // namespace detail
+
 // A concurrent map whose keys and values are byte strings.
-class string_map {
+class string_map : public detail::handle<nunatak_blob_map, nunatak_blob_map_free, nunatak_blob_map_sync, nunatak_blob_map_verify,
+    nunatak_blob_map_backup, nunatak_blob_map_close> {
 public:
   using key_type = std::string_view;
   using mapped_type = std::string_view;
   using value_type = std::pair<const std::string_view, std::string_view>;
-  using size_type = std::size_t;
 
   explicit string_map(nunatak_table table = NUNATAK_DEFAULT, size_type capacity = 0) : table_(table) {
     nunatak_blob_map* made = nullptr;
@@ -55,37 +66,8 @@ public:
 
   // Goes over the entries of one moment, which are copied when begin() is called. Copies share one position, and
   // what they show is valid until the next step.
-  class iterator {
-  public:
-    using iterator_concept = std::input_iterator_tag;
-    using value_type = std::pair<std::string_view, std::string_view>;
-    using difference_type = std::ptrdiff_t;
-
-    iterator() = default;
-    explicit iterator(nunatak_blob_iterator* rest) : rest_(rest, nunatak_blob_iterator_free) { ++*this; }
-
-    const value_type& operator*() const noexcept { return entry_; }
-    const value_type* operator->() const noexcept { return &entry_; }
-
-    iterator& operator++() {
-      nunatak_bytes key{}, value{};
-      if (nunatak_blob_iterator_next(rest_.get(), &key, &value)) {
-        entry_ = {detail::view(key), detail::view(value)};
-      } else {
-        rest_.reset();
-      }
-      return *this;
-    }
-
-    void operator++(int) { ++*this; }
-
-    friend bool operator==(const iterator& at, std::default_sentinel_t) noexcept { return !at.rest_; }
-
-  private:
-    std::shared_ptr<nunatak_blob_iterator> rest_;
-    value_type entry_{};
-  };
-
+  using iterator = detail::iterator_of<std::pair<std::string_view, std::string_view>, nunatak_blob_iterator,
+                                       nunatak_blob_iterator_free, detail::next_of_strings>;
   using const_iterator = iterator;
 
   iterator begin() const {
@@ -297,32 +279,7 @@ public:
   void reserve(size_type additional) { detail::check(nunatak_blob_map_reserve(map_.get(), additional)); }
   size_type memory() const noexcept { return nunatak_blob_map_memory(map_.get()); }
 
-  // Of a map in a file.
-  void sync() const { detail::check(nunatak_blob_map_sync(map_.get())); }
-
-  size_type verify() const {
-    size_type entries = 0;
-    detail::check(nunatak_blob_map_verify(map_.get(), &entries));
-    return entries;
-  }
-
-  size_type backup(const std::string& path) const {
-    size_type entries = 0;
-    detail::check(nunatak_blob_map_backup(map_.get(), path.c_str(), &entries));
-    return entries;
-  }
-
-  // Closes the file. Afterwards the map can only be destroyed or assigned to; other calls throw.
-  void close() { detail::check(nunatak_blob_map_close(map_.release())); }
-
-  nunatak_blob_map* c_map() const noexcept { return map_.get(); }
-
 private:
-  struct freed {
-    void operator()(nunatak_blob_map* map) const noexcept { nunatak_blob_map_free(map); }
-  };
-
-  std::unique_ptr<nunatak_blob_map, freed> map_;
   // What a copy is made of.
   nunatak_table table_ = NUNATAK_DEFAULT;
 };

@@ -1,6 +1,7 @@
 //! Files of durable maps of byte strings: their contents, damage, refusals of the system, and what
 //! operations write.
 
+use crate::full_disk;
 use crate::temporary::{Temporary, error};
 use nunatak::durable::{
     BlobDesign, BlobsInFile, Counts, Durability, FileKind, FileMap, InFile, InPages, Options,
@@ -264,14 +265,8 @@ fn a_full_disk_is_an_error<D: Tested>() {
         let map: Of<D> = simulation.create(&small()).unwrap();
         fill(&map, 2..200);
         simulation.fill_disk_at(Some(map.file_bytes()));
-        let mut stored = 200;
-        let refused = loop {
-            match map.put(&key(stored), &value(stored)) {
-                Ok(_) => stored += 1,
-                Err(refused) => break refused,
-            }
-        };
-        assert_eq!(refused, error(FileError::Full));
+        let more = |n| map.put(&key(200 + n as u32), &value(200 + n as u32)).map(drop);
+        let stored = 200 + full_disk::fill(more) as u32;
         assert_eq!(map.put(b"large", &[0; 10 << 20]), Err(error(FileError::Full)));
         assert_eq!((map.verify(), is_there(&map, 2..stored)), (Ok(stored as usize - 2), true));
         (2..stored / 2).for_each(|n| assert_eq!(map.delete(&key(n)), Ok(true)));

@@ -1,45 +1,18 @@
 //! Files of durable maps: their contents, damage, and refusals of the system.
 
+use crate::full_disk::fill;
+use crate::temporary::{Temporary, error};
 use nunatak::durable::{Durability, IcebergMap, InFile, Options, Persistency, Simulation};
 use nunatak::{Blocks, Error, FileError, Iceberg, Op, Outcome, Request, Stop, durable};
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 type Map = IcebergMap<u64, u64>;
 type Small = durable::Map<u64, u64, InFile<Iceberg<Blocks<8, 2>>>>;
 
-/// A unique path, whose file is deleted in the end.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str) -> Self {
-        let name = format!("nunatak-test-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let _ = fs::remove_file(&path);
-        Self(path)
-    }
-}
-
-impl AsRef<Path> for Temporary {
-    fn as_ref(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-fn error(file: FileError) -> Error {
-    Error::File(file)
-}
-
 #[test]
 fn a_map_is_there_again() {
-    let path = Temporary::new("again");
+    let path = Temporary::new();
     let map: Map = IcebergMap::create(&path).unwrap();
     for key in 0..100_000 {
         assert_eq!(map.insert(key, key * 2), Ok(None));
@@ -60,7 +33,7 @@ fn a_map_is_there_again() {
 
 #[test]
 fn every_key_and_value_can_be_stored() {
-    let path = Temporary::new("extremes");
+    let path = Temporary::new();
     let words = [0, 1, 2, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1, 1 << 62];
     let map: Map = IcebergMap::create(&path).unwrap();
     for key in words {
@@ -102,7 +75,7 @@ fn iterations_while_the_map_grows_show_each_key_once() {
 /// A file executes a batch in portions, so that each of them has room.
 #[test]
 fn a_batch_of_several_portions_is_executed_and_stopped_as_one() {
-    let path = Temporary::new("portions");
+    let path = Temporary::new();
     let map: Map = IcebergMap::create(&path).unwrap();
     assert!(map.is_empty());
     let inserts = |keys: core::ops::Range<u64>| -> Vec<Op<u64, u64>> {
@@ -116,7 +89,7 @@ fn a_batch_of_several_portions_is_executed_and_stopped_as_one() {
     }
     // The insert of a present key fails: within a portion, and as the last one of a portion.
     for failing in [3000, 3071] {
-        let map: Map = IcebergMap::create(Temporary::new("stopped")).unwrap();
+        let map: Map = IcebergMap::create(Temporary::new()).unwrap();
         map.insert(u64::MAX, 7).unwrap();
         let mut operations = inserts(0..5000);
         operations[failing] = Op::new(Request::TryInsert(u64::MAX, 8));
@@ -129,7 +102,7 @@ fn a_batch_of_several_portions_is_executed_and_stopped_as_one() {
 
 #[test]
 fn files_of_other_kinds_are_refused() {
-    let path = Temporary::new("foreign");
+    let path = Temporary::new();
     for contents in [&b""[..], b"NUNATAK", &[0; 100_000], &[0xFF; 5000], b"SQLite format 3\0"] {
         fs::write(&path, contents).unwrap();
         assert_eq!(Map::open(&path).unwrap_err(), error(FileError::NotAMap));
@@ -152,7 +125,7 @@ fn files_of_other_kinds_are_refused() {
 
 #[test]
 fn files_of_other_types_are_refused() {
-    let path = Temporary::new("types");
+    let path = Temporary::new();
     drop(IcebergMap::<u64, u32>::create(&path).unwrap());
     let what = |error: Error| match error {
         Error::File(FileError::OtherKind { what }) => what,
@@ -166,7 +139,7 @@ fn files_of_other_types_are_refused() {
 
 #[test]
 fn a_file_is_open_once() {
-    let path = Temporary::new("locked");
+    let path = Temporary::new();
     let map: Map = IcebergMap::create(&path).unwrap();
     assert_eq!(Map::open(&path).unwrap_err(), error(FileError::InUse));
     let reading = Options::new().read_only(true);
@@ -191,7 +164,7 @@ fn a_file_is_open_once() {
 
 #[test]
 fn a_file_that_may_be_read_only_is_read() {
-    let path = Temporary::new("read-only");
+    let path = Temporary::new();
     let map: Map = IcebergMap::create(&path).unwrap();
     (0..1000).for_each(|key| {
         map.insert(key, key).unwrap();
@@ -211,7 +184,7 @@ fn a_file_that_may_be_read_only_is_read() {
 /// A file cut off at any length: opening fails, and the file stays as it was.
 #[test]
 fn truncated_files_are_refused() {
-    let path = Temporary::new("truncated");
+    let path = Temporary::new();
     let map: Map = IcebergMap::create(&path).unwrap();
     (0..20_000).for_each(|key| {
         map.insert(key, key).unwrap();
@@ -301,15 +274,7 @@ fn a_full_disk_is_an_error() {
     let simulation = Simulation::new(Persistency::Pages);
     let map: Small = simulation.create(&Options::new()).unwrap();
     simulation.fill_disk_at(Some(map.file_bytes()));
-    let mut stored = 0_u64;
-    let refused = loop {
-        match map.insert(stored, stored + 1) {
-            Ok(None) => stored += 1,
-            Ok(other) => panic!("{other:?}"),
-            Err(refused) => break refused,
-        }
-    };
-    assert_eq!(refused, error(FileError::Full));
+    let stored = fill(|key| map.insert(key, key + 1).map(|before| assert_eq!(before, None)));
     assert!(stored > 1000, "{stored}");
     assert_eq!((map.len() as u64, map.verify()), (stored, Ok(stored as usize)));
     assert!((0..stored).all(|key| map.get(&key) == Some(key + 1)));
@@ -350,7 +315,7 @@ fn a_failed_sync_poisons_the_map() {
 
 #[test]
 fn a_file_that_gets_shorter_is_noticed() {
-    let path = Temporary::new("shorter");
+    let path = Temporary::new();
     let map: Map = IcebergMap::create(&path).unwrap();
     map.insert(1, 10).unwrap();
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
@@ -364,7 +329,7 @@ fn a_file_that_gets_shorter_is_noticed() {
 
 #[test]
 fn ordinary_files_are_no_persistent_memory() {
-    let path = Temporary::new("memory");
+    let path = Temporary::new();
     let options = Options::new().durability(Durability::PersistentMemory);
     let created = Map::create_with(&path, &options);
     if let Err(refused) = created {
@@ -375,7 +340,7 @@ fn ordinary_files_are_no_persistent_memory() {
 
 #[test]
 fn options_out_of_range_are_refused() {
-    let path = Temporary::new("options");
+    let path = Temporary::new();
     for options in [
         Options::new().max_load(0.0),
         Options::new().max_load(f64::NAN),
@@ -391,7 +356,7 @@ fn options_out_of_range_are_refused() {
 
 #[test]
 fn a_background_sync_comes_in_time() {
-    let path = Temporary::new("interval");
+    let path = Temporary::new();
     let options = Options::new().durability(Durability::Interval(Duration::from_millis(20)));
     let map: Map = IcebergMap::create_with(&path, &options).unwrap();
     let begin = Instant::now();
@@ -470,7 +435,7 @@ fn a_change_writes_one_line() {
 /// Table 3 of the paper: 85 % of the file are entries. Here more, since fingerprints are in RAM.
 #[test]
 fn most_of_a_file_is_entries() {
-    let path = Temporary::new("space");
+    let path = Temporary::new();
     let capacity = 1 << 20;
     let map: Map = IcebergMap::create_with(&path, &Options::new().capacity(capacity)).unwrap();
     (0..capacity as u64).for_each(|key| {

@@ -18,6 +18,7 @@ mod damaged_files;
 mod damaged_images;
 mod durable_files;
 mod failed_syncs;
+mod full_disk;
 mod full_files;
 mod golden;
 mod multi_files;

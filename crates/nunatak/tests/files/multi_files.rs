@@ -1,6 +1,7 @@
 //! Files of durable maps of keys with many values: their contents, damage, refusals of the system,
 //! and what operations write.
 
+use crate::full_disk::fill;
 use crate::temporary::{Temporary, error};
 use nunatak::durable::{
     Counts, Durability, FileKind, Options, PeaMap, PeaMultiMap, Persistency, Simulation,
@@ -258,14 +259,7 @@ fn a_full_disk_is_an_error() {
         let map: Map = simulation.create(&small()).unwrap();
         simulation.fill_disk_at(Some(map.file_bytes()));
         let key = |n: u64| if n.is_multiple_of(2) { 2 + n % 16 } else { n };
-        let mut stored = 0_u64;
-        let refused = loop {
-            match map.insert(key(stored), stored) {
-                Ok(()) => stored += 1,
-                Err(refused) => break refused,
-            }
-        };
-        assert_eq!(refused, error(FileError::Full));
+        let stored = fill(|n| map.insert(key(n), n));
         assert!(stored > 100, "{stored}");
         assert_eq!((map.len() as u64, map.verify()), (stored, Ok(stored as usize)));
         for _ in 0..3 {

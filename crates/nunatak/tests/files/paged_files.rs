@@ -1,6 +1,7 @@
 //! Files of durable maps that rest on the order of their stores, Pea Hash and TurboHash: damage,
 //! refusals of the system, and their consequences.
 
+use crate::full_disk::fill;
 use crate::temporary::{Temporary, error};
 use nunatak::durable::{
     Durability, DurableDesign, IcebergMap, InFile, Map, Options, Persistency, Simulation,
@@ -208,15 +209,7 @@ fn a_full_disk_is_an_error<D: DurableDesign>() {
         let simulation = Simulation::new(persistency);
         let map: Words<D> = simulation.create(&small()).unwrap();
         simulation.fill_disk_at(Some(map.file_bytes()));
-        let mut stored = 0_u64;
-        let refused = loop {
-            match map.insert(stored, stored + 1) {
-                Ok(None) => stored += 1,
-                Ok(other) => panic!("{other:?}"),
-                Err(refused) => break refused,
-            }
-        };
-        assert_eq!(refused, error(FileError::Full));
+        let stored = fill(|key| map.insert(key, key + 1).map(|before| assert_eq!(before, None)));
         assert!(stored > 100, "{stored}");
         eprintln!("{persistency:?} stored {stored} {} {}", simulation.moment(), map.file_bytes());
         assert_eq!((map.len() as u64, map.verify()), (stored, Ok(stored as usize)));

@@ -88,3 +88,46 @@ fn opening_looks_at_segments_only() {
     assert_eq!((map.len(), map.recovery().items), (300_000, 300_000));
     assert_eq!(map.verify(), Ok(300_000));
 }
+
+/// Headers that are right are not stored again: after a crash, opening a file and looking at all of it
+/// writes no page of slots.
+#[test]
+fn looking_at_a_segment_after_a_crash_stores_nothing_that_is_there() {
+    for persistency in [Persistency::Lines, Persistency::Pages] {
+        let simulation = Simulation::new(persistency);
+        let map: Map = simulation.create(&small()).unwrap();
+        (0..2000).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+        map.sync().unwrap();
+        let image = simulation.crash(simulation.moment()).latest();
+        let killed = Simulation::of(&image, persistency).of_killed();
+        let map: Map = killed.open(&Options::new()).unwrap();
+        assert_eq!(map.recovery().items, 0, "nothing was looked at yet");
+        let before = killed.moment();
+        assert_eq!((map.len(), map.recovery().items), (2000, 2000));
+        assert_eq!(killed.moment(), before, "{persistency:?}");
+    }
+}
+
+/// A bucket that says that its keys have the other half of the hashes.
+#[test]
+fn a_wrong_half_is_found() {
+    let simulation = Simulation::new(Persistency::Lines);
+    let map: Map = simulation.create(&small()).unwrap();
+    (0..2000).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+    map.close().unwrap();
+    let image = simulation.crash(simulation.moment()).latest();
+    let open = |image: &[u8]| -> Map {
+        Simulation::of(image, Persistency::Lines).open(&Options::new()).unwrap()
+    };
+    assert_eq!(open(&image).verify(), Ok(2000));
+    // Bits 3 and 4 of byte 15 of a bucket.
+    let is_upper = |at: &usize| image[*at + 15] >> 3 == 2 && image[*at] != 0;
+    let bucket = (1 << 16..image.len()).step_by(256).find(is_upper).expect("a bucket");
+    let mut damaged = image.clone();
+    damaged[bucket + 15] ^= 3 << 3;
+    let found = open(&damaged).verify();
+    let what = "a bucket is said to have other keys";
+    let is_told =
+        |error: &FileError| matches!(error, FileError::Corrupt { what: told, .. } if *told == what);
+    assert!(matches!(&found, Err(Error::File(error)) if is_told(error)), "{found:?}");
+}

@@ -3,8 +3,8 @@
 
 use crate::kinds::{Kind, Test, for_each_kind, small};
 use nunatak::durable::{
-    BlobDesign, BlobsInFile, FileMap, InFile, InPages, MapInFile, Options, PeaMap, PeaMultiMap,
-    Salvaged, TurboMap,
+    self, BlobDesign, BlobsInFile, DurableDesign, FileMap, InFile, InPages, MapInFile, Options,
+    PeaMap, PeaMultiMap, Salvaged, TurboMap,
 };
 use nunatak::{Error, Iceberg, Pea, Turbo};
 use std::collections::HashMap;
@@ -292,13 +292,26 @@ fn nothing_is_invented<T>(
 /// Makes the changes of a history, each round with a sync.
 fn replay(
     history: &[Vec<Step>],
-    change: impl Fn(u64, Option<u64>) -> Result<(), Error>,
+    insert: impl Fn(u64, u64) -> Result<(), Error>,
+    remove: impl Fn(u64) -> Result<(), Error>,
     sync: impl Fn() -> Result<(), Error>,
 ) {
     for round in history {
-        round.iter().try_for_each(|&(key, value)| change(key, value)).unwrap();
+        for &(key, value) in round {
+            value.map_or_else(|| remove(key), |value| insert(key, value)).unwrap();
+        }
         sync().unwrap();
     }
+}
+
+/// Makes the changes of a history in a map of numbers.
+fn replayed<D: DurableDesign>(
+    map: durable::Map<u64, u64, D>,
+    history: &[Vec<Step>],
+) -> durable::Map<u64, u64, D> {
+    let insert = |key, value| map.insert(key, value).map(drop);
+    replay(history, insert, |key| map.remove(&key).map(drop), || map.sync());
+    map
 }
 
 #[test]
@@ -306,13 +319,7 @@ fn nothing_is_invented_in_maps_of_turbo() {
     for shards in [2, 16] {
         let create = |path, history: &[Vec<Step>]| {
             let options = Options::new().shards(shards);
-            let map = TurboMap::<u64, u64>::create_with(path, &options).unwrap();
-            let change = |key, value| match value {
-                Some(value) => map.insert(key, value).map(drop),
-                None => map.remove(&key).map(drop),
-            };
-            replay(history, change, || map.sync());
-            map
+            replayed(TurboMap::create_with(path, &options).unwrap(), history)
         };
         nothing_is_invented((1, 8), create, |entry| entry);
     }
@@ -321,13 +328,7 @@ fn nothing_is_invented_in_maps_of_turbo() {
 #[test]
 fn nothing_is_invented_in_maps_of_pea() {
     let create = |path, history: &[Vec<Step>]| {
-        let map = PeaMap::<u64, u64>::create_with(path, &small()).unwrap();
-        let change = |key, value| match value {
-            Some(value) => map.insert(key, value).map(drop),
-            None => map.remove(&key).map(drop),
-        };
-        replay(history, change, || map.sync());
-        map
+        replayed(PeaMap::create_with(path, &small()).unwrap(), history)
     };
     nothing_is_invented((1, 8), create, |entry| entry);
 }
@@ -337,11 +338,8 @@ fn nothing_is_invented_in_maps_of_pea() {
 fn nothing_is_invented_in_maps_of_many_values() {
     let create = |path, history: &[Vec<Step>]| {
         let map = PeaMultiMap::<u64, u64>::create_with(path, &small()).unwrap();
-        let change = |key, value| match value {
-            Some(value) => map.insert(key, value),
-            None => map.remove_all(&key).map(drop),
-        };
-        replay(history, change, || map.sync());
+        let remove = |key| map.remove_all(&key).map(drop);
+        replay(history, |key, value| map.insert(key, value), remove, || map.sync());
         assert!(map.stats().buffered > 0);
         map
     };
@@ -352,11 +350,10 @@ fn nothing_is_invented_in_maps_of_many_values() {
 fn nothing_is_invented_in_blobs<D: BlobDesign>() {
     let create = |path, history: &[Vec<Step>]| {
         let map = FileMap::<BlobsInFile<D>>::create_with(path, &small()).unwrap();
-        let change = |key: u64, value: Option<u64>| match value {
-            Some(value) => map.put(&key.to_le_bytes(), &value.to_le_bytes()).map(drop),
-            None => map.delete(&key.to_le_bytes()).map(drop),
-        };
-        replay(history, change, || map.sync());
+        let insert =
+            |key: u64, value: u64| map.put(&key.to_le_bytes(), &value.to_le_bytes()).map(drop);
+        let remove = |key: u64| map.delete(&key.to_le_bytes()).map(drop);
+        replay(history, insert, remove, || map.sync());
         map
     };
     let number = |bytes: Vec<u8>| u64::from_le_bytes(bytes.try_into().unwrap());

@@ -1,18 +1,29 @@
 //! Shared code of tests with files.
 
 use nunatak::{Error, FileError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A path in a directory that is deleted in the end.
-pub(crate) struct Temporary(tempfile::TempDir);
+pub(crate) struct Temporary {
+    path: PathBuf,
+    _directory: tempfile::TempDir,
+}
 
 impl Temporary {
     pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        let directory = tempfile::tempdir().unwrap();
+        Self { path: directory.path().join("map"), _directory: directory }
     }
 
+    #[allow(dead_code, reason = "some tests give the whole away")]
     pub(crate) fn path(&self) -> PathBuf {
-        self.0.path().join("map")
+        self.path.clone()
+    }
+}
+
+impl AsRef<Path> for Temporary {
+    fn as_ref(&self) -> &Path {
+        &self.path
     }
 }
 

@@ -18,7 +18,7 @@ use crate::memory::{Finder, Medium};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering::Relaxed, Shared};
 use crate::table::shared::Recovery;
-use crate::table::shared::bucket::{Flag, Header, Layout};
+use crate::table::shared::bucket::{Flag, Header, Layout, mark_of_half};
 use crate::table::shared::files::IsPair;
 use crate::table::shared::paged::{
     PagedTable, has_first_room, paged_parts, refuse_fork, take_back_at_open,
@@ -515,13 +515,11 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         flags[per_segment] = HALVES[half] as u64;
         let headers = fingerprints.into_iter().zip(flags);
         let restore = |(bucket, (fingerprints, flags)): (&L, (Vec<u8>, u64))| {
-            bucket.restore(&self.medium, &fingerprints, flags);
+            let has_pairs = fingerprints.iter().any(|&fingerprint| fingerprint != 0);
+            let mark = if has_pairs { mark_of_half(half) } else { 0 };
+            bucket.restore(&self.medium, &fingerprints, flags | mark);
         };
         self.segments.all(segment).zip(headers).for_each(restore);
-        let has_pairs = |bucket: &&L| bucket.header().free_slots() < L::SLOTS as u32;
-        self.segments.all(segment).filter(has_pairs).for_each(|bucket| {
-            bucket.note_half(&self.medium, prefix);
-        });
         // The first strategy of the table that contains the needed one.
         let strategies = &self.config.strategies;
         let used = strategies.iter().copied().find(|&used| used >= strategy);

@@ -54,6 +54,12 @@ pub(in crate::table) const UPPER_HALF: Flag = Flag::Stashed;
 const MARKS_SHIFT: u32 = FLAGS_SHIFT + 3;
 const MARKS: [u64; 2] = [1 << MARKS_SHIFT, 2 << MARKS_SHIFT];
 
+/// Returns the mark of a half among the flags of a bucket that is [restored](Layout::restore).
+#[cfg(durable)]
+pub(in crate::table) fn mark_of_half(half: usize) -> u64 {
+    MARKS[half]
+}
+
 /// The bit that every tag of a durable table of duplicate keys has.
 const HIGHEST: u64 = 1 << 63;
 
@@ -201,7 +207,7 @@ pub trait Layout: Element + Debug + Send + Sync + Sized + 'static {
     fn add_flags<M: Medium>(&self, medium: &M, flags: u64);
 
     /// Stores the header, of these fingerprints and flags, of a bucket that no other thread can
-    /// reach. Marks of halves are gone.
+    /// reach.
     #[cfg(durable)]
     fn restore<M: Medium>(&self, _medium: &M, _fingerprints: &[u8], _flags: u64) {
         unreachable!("nothing in RAM is found after a crash")

@@ -295,7 +295,7 @@ impl Layout for Bucket {
 
     #[cfg(durable)]
     fn restore<M: Medium>(&self, medium: &M, fingerprints: &[u8], flags: u64) {
-        let mut words = [0, flags & ALL_FLAGS];
+        let mut words = [0, flags & (ALL_FLAGS | MARKS[0] | MARKS[1])];
         for (slot, &fingerprint) in fingerprints.iter().enumerate() {
             words[slot / 8] |= u64::from(fingerprint) << (slot % 8 * 8);
         }
