@@ -34,6 +34,7 @@ mod counted {
     /// By how much counts may exceed those of the file: hashes are drawn anew in each run.
     const TOLERANCE: f64 = 1.1;
 
+    /// Relaxed: the handler runs in the thread whose steps it counts.
     static STEPS: AtomicUsize = AtomicUsize::new(0);
 
     extern "C" fn step(_signal: c_int) {
