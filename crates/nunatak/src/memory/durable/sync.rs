@@ -105,15 +105,17 @@ impl Pool {
     }
 
     /// Checks that the file can still be written to.
-    fn check(&self) -> Result<(), Error> {
+    pub(super) fn check(&self) -> Result<(), Error> {
         if self.is_forked() {
             return Err(FileError::Forked.into());
         }
         if self.is_poisoned() {
             return Err(self.poison_error());
         }
-        let expected = self.file_bytes();
-        let bytes = self.actual_bytes()?;
+        // Both while nothing here makes the file longer or shorter.
+        let extents = self.extents.lock();
+        let (bytes, expected) = (self.actual_bytes()?, extents.end());
+        drop(extents);
         if bytes < expected {
             // Another process has made the file shorter: the data there is lost.
             self.poison();

@@ -4,6 +4,7 @@ use super::{Backing, Durable, Event, Kind, PAGE, Paged, Pool, Recorder, Wanted};
 use crate::memory::{Medium, Part, Region};
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 fn pool(is_ordered: bool) -> (Durable, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
@@ -69,6 +70,29 @@ fn pages_come_again_empty_and_stay_accessible() {
     region.resize(3 * PAGE).unwrap();
     assert_eq!(*byte, 0, "the page of another file was kept");
     assert!(region.resize((1 << 20) + 1).is_err());
+}
+
+/// A file that the pool itself makes shorter is not taken for one that another process has cut.
+#[test]
+fn a_shorter_file_is_no_cut_one() {
+    let (medium, _recorder) = pool(false);
+    let region = medium.region(Part::Front, 1 << 20).unwrap();
+    region.resize(PAGE).unwrap();
+    let end = Instant::now() + Duration::from_secs(1);
+    std::thread::scope(|scope| {
+        // More threads than most machines have processors, so that they stop at every step.
+        for _ in 0..16 {
+            scope.spawn(|| {
+                while Instant::now() < end {
+                    assert_eq!(medium.pool().check(), Ok(()));
+                }
+            });
+        }
+        while Instant::now() < end {
+            region.resize(4 * PAGE).unwrap();
+            region.release(PAGE);
+        }
+    });
 }
 
 /// A reader that has not learned of a shrink may access the pages that were given up.
