@@ -55,15 +55,23 @@ impl Crash {
         // their stores at the flush.
         let mut flushed: HashMap<ThreadId, Vec<(u64, usize)>> = HashMap::new();
         for (at, event) in recorder.events()[..moment].iter().enumerate() {
-            let mut store = |offset: u64, word| {
+            // Words of one unit.
+            let mut store = |offset: u64, words: &[u64]| {
                 let unit = units.entry(offset / persistency.unit()).or_default();
-                unit.stores.push((at, offset, word));
+                let offsets = (offset..).step_by(8);
+                unit.stores.extend(offsets.zip(words).map(|(offset, &word)| (at, offset, word)));
             };
             match *event {
-                Event::Store { offset, word } => store(offset, word),
+                Event::Store { offset, word } => store(offset, &[word]),
                 Event::Page { offset, number } => {
-                    let words = recorder.page(number).into_iter().enumerate();
-                    words.for_each(|(at, word)| store(offset + 8 * at as u64, word));
+                    let (page, size) = (recorder.page(number), persistency.unit());
+                    let (mut offset, mut rest) = (offset, &page[..]);
+                    while !rest.is_empty() {
+                        let words = (size - offset % size) as usize / 8;
+                        let (unit, others) = rest.split_at(words.min(rest.len()));
+                        store(offset, unit);
+                        (offset, rest) = (offset + 8 * unit.len() as u64, others);
+                    }
                 }
                 Event::Flush { offset, thread } if persistency == Persistency::Lines => {
                     let unit = offset / persistency.unit();

@@ -160,9 +160,14 @@ impl Backing {
         let file = rustix::fs::memfd_create("nunatak", rustix::fs::MemfdFlags::CLOEXEC);
         let file = file.map_err(simulate)?;
         rustix::fs::ftruncate(&file, (contents.len() as u64).max(PAGE as u64)).map_err(simulate)?;
-        let mut at = 0;
-        while at < contents.len() {
-            at += rustix::io::pwrite(&file, &contents[at..], at as u64).map_err(simulate)?;
+        // Most of a small map's image is zero, and writing it took a fifth of the time of crash tests.
+        for (number, page) in contents.chunks(4096).enumerate() {
+            let (mut at, mut rest) = (number as u64 * 4096, page);
+            while !rest.is_empty() && page != &ZEROS[..page.len()] {
+                let written = rustix::io::pwrite(&file, rest, at).map_err(simulate)?;
+                at += written as u64;
+                rest = &rest[written..];
+            }
         }
         let before = header::since_of(contents).max(FIRST_START);
         Ok(Self {
@@ -536,8 +541,9 @@ impl Backing {
     }
 }
 
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
 fn write_zeros(file: BorrowedFd<'_>, from: u64, to: u64) -> Result<(), Errno> {
-    static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
     let mut at = from;
     while at < to {
         let bytes = (to - at).min(ZEROS.len() as u64) as usize;

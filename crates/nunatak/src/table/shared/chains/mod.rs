@@ -88,10 +88,11 @@ impl<M: Medium> Chains<M> {
         mut accept: impl FnMut(usize, (u64, u64)) -> Option<(u64, (u64, u64))>,
         mut refuse: impl FnMut(usize),
     ) {
+        let mut free = Vec::new();
         for slot in (0..self.slots.len()).rev() {
             let words = self.slots.pair(slot);
             if words.0 == 0 {
-                self.slots.add_free(slot);
+                free.push(slot);
                 continue;
             }
             match accept(slot, words) {
@@ -99,6 +100,7 @@ impl<M: Medium> Chains<M> {
                 None => refuse(slot),
             }
         }
+        self.slots.add_all_free(free.into_iter());
     }
 
     /// Restores like [`restore`](Self::restore), and empties the refused slots. Returns how many
