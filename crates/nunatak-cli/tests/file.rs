@@ -389,8 +389,9 @@ fn killed_processes_lose_nothing() {
     for map in MAPS {
         let directory = tempfile::tempdir().expect("a directory");
         let arguments = ["crash-test", ".", "--rounds", "20", "--milliseconds", "30", "--map", map];
-        let (out, _) = ends_with(0, &arguments, directory.path());
+        let (out, error) = ends_with(0, &arguments, directory.path());
         assert!(out.contains("20 processes were killed"), "{out}");
+        assert!(error.contains("18 of 20 kills") && error.lines().count() == 10, "{error}");
         assert_eq!(std::fs::read_dir(directory.path()).expect("the directory").count(), 0);
     }
 }

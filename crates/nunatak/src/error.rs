@@ -153,7 +153,8 @@ pub enum FileError {
     /// operations of a batch.
     Full,
     /// A write to the file has failed. It is unknown what is durable, so changes and syncs fail
-    /// from then on. Reads return what the map holds in memory.
+    /// from then on. Reads return what the map holds in memory. The map tells the first error:
+    /// [`failure`](crate::durable::FileMap::failure).
     Poisoned,
 }
 

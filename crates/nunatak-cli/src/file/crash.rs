@@ -208,6 +208,10 @@ fn kill_and_look<M: MapFile>(args: &CrashArgs, path: &Path) -> Result<Outcome, F
         child.kill().map_err(failed)?;
         child.wait().map_err(failed)?;
         bar.inc(1);
+        // A log has no bar, and a long run would say nothing for an hour. Ten lines, whatever the length.
+        if bar.is_hidden() && (round + 1) % args.rounds.div_ceil(10) == 0 {
+            eprintln!("{}: {} of {} kills", kind.get_name(), round + 1, args.rounds);
+        }
         if !path.exists() {
             continue;
         }

@@ -135,6 +135,22 @@ impl<T: MapInFile> FileMap<T> {
         self.table().pool().damage()
     }
 
+    /// Returns the error of the write that failed, or of the file that another process has cut, after which
+    /// changes and syncs return [`Poisoned`](crate::FileError::Poisoned). A sync in the background tells it
+    /// nobody else.
+    ///
+    /// ```
+    /// # use nunatak::durable::PeaMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: PeaMap<u64, u64> = PeaMap::create(&path)?;
+    /// assert_eq!(map.failure(), None);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn failure(&self) -> Option<Error> {
+        self.table().pool().failure()
+    }
+
     /// Returns how many pages of the file [`verify`](Self::verify) compares with their checksums.
     /// Nothing if the file keeps no checksums of pages.
     ///

@@ -324,6 +324,7 @@ fn a_file_that_gets_shorter_is_noticed() {
     let expected = FileError::Truncated { bytes: bytes - 4096, expected: bytes };
     assert_eq!(map.sync(), Err(error(expected)));
     assert_eq!(map.insert(2, 20), Err(error(FileError::Poisoned)));
+    assert_eq!(map.failure(), Some(error(expected)));
     file.set_len(bytes).unwrap();
 }
 

@@ -96,6 +96,11 @@ impl Test for Failing {
             let name = format!("{}: write {failures} has failed", kind.name);
             let is_io = matches!(error, Error::File(FileError::Io { .. }));
             assert!(is_io || *error == POISONED, "{name}: {error}");
+            let failure = map.failure();
+            assert!(
+                matches!(failure, Some(Error::File(FileError::Io { .. }))),
+                "{name}: {failure:?}"
+            );
             // The device works again, and the handle does not.
             for _ in 0..2 {
                 assert_eq!((kind.put)(&map, 5000), Err(POISONED), "{name}");

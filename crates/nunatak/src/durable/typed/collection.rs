@@ -310,6 +310,21 @@ impl<K: KeyEncoding, V: Encoding> TypedMap<K, V> {
         self.bytes.file_bytes()
     }
 
+    /// Returns the error after which changes return [`Poisoned`](crate::FileError::Poisoned): see
+    /// [`FileMap::failure`](super::FileMap::failure).
+    ///
+    /// ```
+    /// # use nunatak::durable::TypedMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: TypedMap<String, u64> = TypedMap::create(&path)?;
+    /// assert_eq!(map.failure(), None);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn failure(&self) -> Option<Error> {
+        self.bytes.failure()
+    }
+
     /// Returns what opening the file has found: see [`FileMap::recovery`](super::FileMap::recovery).
     ///
     /// ```

@@ -73,8 +73,8 @@ impl Pool {
         let end = table.end();
         let actual = self.actual_bytes()?;
         if actual < end {
-            self.poison();
-            return Err(FileError::Truncated { bytes: actual, expected: end }.into());
+            let error = FileError::Truncated { bytes: actual, expected: end };
+            return Err(self.poison_after(error.into()));
         }
         let mut start = end;
         if bytes >= HUGE_FROM {

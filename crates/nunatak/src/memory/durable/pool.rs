@@ -67,6 +67,8 @@ pub struct Pool {
     pub(super) is_repeated: AtomicBool,
     pub(super) wanted: Wanted,
     is_poisoned: AtomicBool,
+    /// What has poisoned the pool.
+    failure: OnceLock<Error>,
     damages: Damages,
     owner: Owner,
 }
@@ -144,6 +146,7 @@ impl Pool {
             is_repeated: AtomicBool::new(false),
             wanted,
             is_poisoned: AtomicBool::new(false),
+            failure: OnceLock::new(),
             damages: Damages::default(),
             owner: Owner::new(!is_read_only)?,
         };
@@ -219,6 +222,18 @@ impl Pool {
         self.owner.close_to_changes();
     }
 
+    /// Poisons the pool because of an error, which it keeps and returns.
+    pub(super) fn poison_after(&self, error: Error) -> Error {
+        let _ = self.failure.set(error);
+        self.poison();
+        error
+    }
+
+    /// Returns the error because of which the pool was poisoned, unless it was damage.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failure.get().copied()
+    }
+
     /// Notes that a part of the file is damaged. From here on nothing is changed any more, so that
     /// the file stays as it was at the last sync.
     pub(crate) fn note_damage(&self, error: Error) {
@@ -274,14 +289,15 @@ impl Pool {
         self.damage().unwrap_or(FileError::Poisoned.into())
     }
 
-    /// Poisons the pool after the system could not write something, and says so in the file. The
+    /// Poisons the pool after the system could not write something, says so in the file, and returns the error. The
     /// system takes what it could not write for written, so the page cache is no witness any more:
     /// the file counts as one of a power cut, though this process opens it again.
-    pub(super) fn poison_by_failure(&self) {
-        self.poison();
+    pub(super) fn poison_by_failure(&self, error: Error) -> Error {
+        self.poison_after(error);
         if !self.backing.is_ordered() && !seeded(Bug::FailureUnmarked) {
             self.store_field(Field::Since, header::UNKNOWN);
         }
+        error
     }
 
     /// Whether the file may be changed: it is not poisoned, was not opened to be read, and not by

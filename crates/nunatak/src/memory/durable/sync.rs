@@ -118,8 +118,7 @@ impl Pool {
         drop(extents);
         if bytes < expected {
             // Another process has made the file shorter: the data there is lost.
-            self.poison();
-            return Err(FileError::Truncated { bytes, expected }.into());
+            return Err(self.poison_after(FileError::Truncated { bytes, expected }.into()));
         }
         Ok(())
     }
@@ -127,8 +126,7 @@ impl Pool {
     /// Poisons the pool: the system forgets what it could not write, so a second attempt would
     /// succeed and mean nothing.
     fn failed(&self, error: rustix::io::Errno) -> Error {
-        self.poison_by_failure();
-        error_of("write the file", error)
+        self.poison_by_failure(error_of("write the file", error))
     }
 
     fn journal_extent(&self) -> Option<Extent> {
