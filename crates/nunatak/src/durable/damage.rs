@@ -135,9 +135,9 @@ impl<T: MapInFile> FileMap<T> {
         self.table().pool().damage()
     }
 
-    /// Returns the error of the write that failed, or of the file that another process has cut, after which
-    /// changes and syncs return [`Poisoned`](crate::FileError::Poisoned). A sync in the background tells it
-    /// nobody else.
+    /// Returns the error of the write that failed, or of the file that another process has cut,
+    /// after which changes and syncs return [`Poisoned`](crate::FileError::Poisoned). A sync in the
+    /// background tells it nobody else. `None` if a batch could not be taken back.
     ///
     /// ```
     /// # use nunatak::durable::PeaMap;

@@ -107,7 +107,8 @@ impl<M: Medium> Slots<M> {
         self.free[slot % 2].lock().push(slot as u32);
     }
 
-    /// Adds many slots under one lock for each half: a lock for each slot was a tenth of opening a small map.
+    /// Adds many slots under one lock for each half. (With a lock for each slot this was 7 % of the
+    /// time of the tests of files.)
     pub(super) fn add_all_free(&self, slots: impl Iterator<Item = usize> + Clone) {
         for (half, free) in self.free.iter().enumerate() {
             let added = slots.clone().filter(|slot| slot % 2 == half);
