@@ -6,10 +6,14 @@ use map::{Bug, Mutants};
 use nunatak_harness::{closures, drops, model, record, stress};
 use std::panic::catch_unwind;
 
+/// The runs before a bug counts as not found. A race is found by the first few, or by a later one
+/// where the scheduler lets threads run one after the other.
+const RUNS: u32 = 500;
+
 /// Checks that one of several runs fails: a bug that only a race shows may need several.
 #[track_caller]
 fn finds(bug: Bug, check: impl Fn(&Mutants) + std::panic::RefUnwindSafe) {
-    let found = (0..20).any(|_| catch_unwind(|| check(&Mutants(bug))).is_err());
+    let found = (0..RUNS).any(|_| catch_unwind(|| check(&Mutants(bug))).is_err());
     assert!(found, "{bug:?} passes");
 }
 

@@ -72,7 +72,7 @@ impl<K, V> Mutant<K, V> {
 
     /// Opens the window of a race.
     fn race(&self) {
-        if self.once_in(64) {
+        if self.once_in(8) {
             thread::yield_now();
         }
     }
@@ -238,6 +238,7 @@ impl<K: Data, V: Data> ConcurrentMap<K, V> for Mutant<K, V> {
             for ((key, value), previous) in entries.iter().zip(previous).rev() {
                 *previous = self.map.insert(key.clone(), value.clone());
                 new += usize::from(previous.is_none());
+                self.race();
             }
             return Ok(new);
         }
