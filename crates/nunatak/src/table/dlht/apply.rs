@@ -96,7 +96,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         // SAFETY: invariant 7 of the table: the operation is announced, or the table belongs to
         // this thread.
         let index = unsafe { &*self.root.load(Ordering::Acquire) };
-        let done = self.apply_in_first_bucket(index, (hash, tag), test, fresh, change);
+        let offset = index.offset_of::<P>(hash);
+        let done = self.apply_in_first_bucket(index, (offset, tag), test, fresh, change);
         drop(pin);
         if done.is_some() {
             self.free_retired_if_any();

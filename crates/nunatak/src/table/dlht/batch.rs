@@ -19,13 +19,18 @@ const NEAR: (usize, usize) = (64, 16);
 const FAR: (usize, usize) = (96, 32);
 /// A power of two above the distances.
 const RING: usize = 128;
-const _: () = assert!(NEAR.0 < RING && FAR.0 < RING && RING.is_power_of_two());
+/// So many operations go through each stage together: loops of one stage have few instructions and
+/// few values.
+const GROUP: usize = 8;
+const _: () = assert!(RING.is_power_of_two() && NEAR.0 + GROUP <= RING && FAR.0 + GROUP <= RING);
 /// The number of operations after which a batch lets other threads free old indexes.
 const PINNED: usize = 1024;
 
 /// The operations whose bins are being fetched.
 struct Window {
     hashes: [u64; RING],
+    /// The offsets of the bins in the index.
+    offsets: [usize; RING],
     reach: PrefetchDistance,
     /// If the hasher is the caller's: the number of the first operation and the hashes from it on.
     /// They were asked for before anything was announced.
@@ -45,14 +50,17 @@ impl Window {
             true => self.asked.1[at - self.asked.0],
             false => table.codec.hash(word),
         };
-        self.hashes[at % RING] = hash;
-        self.reach.fetch(index.bin_address_of::<P>(hash));
+        let offset = index.offset_of::<P>(hash);
+        (self.hashes[at % RING], self.offsets[at % RING]) = (hash, offset);
+        self.reach.fetch(index.bins.address_at_offset(offset));
     }
 
     #[inline(always)]
-    fn fetch_link<P: HashCodec, Y: Mode>(&self, table: &Table<P, Y>, index: &Index, at: usize) {
-        let bin = table.place(self.hashes[at % RING], index);
-        self.reach.fetch(index.next_line(bin, index.bins.at(bin)));
+    fn fetch_link(&self, index: &Index, at: usize) {
+        // Few bins have links.
+        if let Some(link) = index.first_link(self.offsets[at % RING]) {
+            self.reach.fetch(link);
+        }
     }
 }
 
@@ -66,8 +74,11 @@ impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
         mut found: impl FnMut(usize, Option<u64>),
     ) {
         debug_assert!(!T::RUNS_CALLERS_CODE, "an operation is announced");
-        self.for_each_fetched(count, &word, |_pin, index, at, hash| {
-            found(at, self.find_at(index, hash, word(at), &test(at)));
+        self.for_each_fetched(count, &word, |_pin, index, at, (hash, offset)| {
+            let tag = self.codec.tag(word(at), hash);
+            let test = &test(at);
+            let first = Self::tested(Self::look_in_first_bucket(index, offset, tag), test);
+            found(at, first.unwrap_or_else(|| self.find_anywhere(index, hash, word(at), test)));
             Step::Done(true)
         });
     }
@@ -83,10 +94,10 @@ impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
         mut done: impl FnMut(usize, Option<u64>) -> bool,
     ) {
         debug_assert!(!T::RUNS_CALLERS_CODE, "an operation is announced");
-        self.for_each_fetched(count, &word, |pin, index, at, hash| {
+        self.for_each_fetched(count, &word, |pin, index, at, (hash, offset)| {
             let tag = self.codec.tag(word(at), hash);
             let (test, fresh, change) = (&test(at), fresh(at), &|second| change(at, second));
-            let first = self.apply_in_first_bucket(index, (hash, tag), test, fresh, change);
+            let first = self.apply_in_first_bucket(index, (offset, tag), test, fresh, change);
             if let Some(before) = first {
                 return Step::Done(done(at, before));
             }
@@ -103,18 +114,23 @@ impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// Runs `step` for every operation of a batch, in order, with its hash, and fetches the bins of
-    /// later operations meanwhile. A step that must wait is tried again after this thread has ended
+    /// Runs `step` for every operation of a batch, in order, and fetches the bins of later
+    /// operations meanwhile. A step that must wait is tried again after this thread has ended
     /// its announcement for a moment.
     #[inline(always)]
     fn for_each_fetched(
         &self,
         count: usize,
         word: impl Fn(usize) -> u64,
-        mut step: impl FnMut(&OpPin<Y>, &Index, usize, u64) -> Step<bool>,
+        mut step: impl FnMut(&OpPin<Y>, &Index, usize, (u64, usize)) -> Step<bool>,
     ) {
         let asked = (0, Vec::new());
-        let mut window = Window { hashes: [0; RING], reach: PrefetchDistance::here(), asked };
+        let mut window = Window {
+            hashes: [0; RING],
+            offsets: [0; RING],
+            reach: PrefetchDistance::here(),
+            asked,
+        };
         let (bin_distance, link_distance) = window.reach.choose(NEAR, FAR);
         let mut done = 0;
         while done < count {
@@ -132,24 +148,23 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                     window.fetch_bin(self, index, at, word(at));
                 }
                 while done < end {
-                    if done + bin_distance < end {
-                        window.fetch_bin(
-                            self,
-                            index,
-                            done + bin_distance,
-                            word(done + bin_distance),
-                        );
+                    let next = end.min(done + GROUP);
+                    for at in end.min(done + bin_distance)..end.min(next + bin_distance) {
+                        window.fetch_bin(self, index, at, word(at));
                     }
-                    if done + link_distance < end {
-                        window.fetch_link(self, index, done + link_distance);
+                    for at in end.min(done + link_distance)..end.min(next + link_distance) {
+                        window.fetch_link(index, at);
                     }
-                    match step(pin, index, done, window.hashes[done % RING]) {
-                        Step::Done(true) => done += 1,
-                        Step::Done(false) => {
-                            done = count;
-                            break;
+                    while done < next {
+                        let fetched = (window.hashes[done % RING], window.offsets[done % RING]);
+                        match step(pin, index, done, fetched) {
+                            Step::Done(true) => done += 1,
+                            Step::Done(false) => {
+                                done = count;
+                                return Step::Done(());
+                            }
+                            Step::Wait => return Step::Wait,
                         }
-                        Step::Wait => return Step::Wait,
                     }
                 }
                 Step::Done(())

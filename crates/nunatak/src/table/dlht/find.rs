@@ -95,7 +95,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Returns the result of a look if it is final. If another key of the same word was found,
     /// returns `None`: the key may be elsewhere.
     #[inline(always)]
-    fn tested<T: KeyTest>(first: Option<Option<u64>>, test: &T) -> Option<Option<u64>> {
+    pub(super) fn tested<T: KeyTest>(first: Option<Option<u64>>, test: &T) -> Option<Option<u64>> {
         match first {
             Some(Some(second)) => (T::BY_WORD || test.accepts(second)).then_some(Some(second)),
             other => other,
@@ -124,24 +124,6 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                 Some(second) => known.insert(second, test.accepts(second)),
             }
         }
-    }
-
-    /// Looks a key up while an operation is announced. The test must run no code of the caller's.
-    #[inline(always)]
-    pub(super) fn find_at<T: KeyTest>(
-        &self,
-        index: &Index,
-        hash: u64,
-        word: u64,
-        test: &T,
-    ) -> Option<u64> {
-        debug_assert!(!T::RUNS_CALLERS_CODE, "an operation is announced");
-        if index.pairs_load_whole
-            && let Some(found) = Self::tested(self.look_in_first_bucket(index, hash, word), test)
-        {
-            return found;
-        }
-        self.find_anywhere(index, hash, word, test)
     }
 
     /// Looks a key up in the bin of an index and behind its first link. Returns `None` if the bin is
@@ -189,28 +171,37 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         (header.is_open() && still(bin, header, bug)).then_some(found)
     }
 
-    /// Returns the value word of the only match in the first bucket, or the miss in a bin without
-    /// links. In a batch the bin has arrived already, so a misprediction gains nothing and costs its
+    /// Looks a tag up in the first bucket of the bin at this offset. Returns `None` if the bin has
+    /// further slots and none of the first has the tag, or if the bin is not open or has changed
+    /// meanwhile.
+    ///
+    /// In a batch the bin has arrived already, so a misprediction gains nothing and costs its
     /// instructions: there is no branch on the slot.
     #[inline(always)]
-    fn look_in_first_bucket(&self, index: &Index, hash: u64, word: u64) -> Option<Option<u64>> {
-        let tag = self.codec.tag(word, hash);
-        // SAFETY: the callers have checked that one load reads a pair (`pairs_load_whole`, or a
-        // fast pin).
-        let probe = unsafe { probe(index.bin_of::<P>(hash), tag) };
+    pub(super) fn look_in_first_bucket(
+        index: &Index,
+        offset: usize,
+        tag: u64,
+    ) -> Option<Option<u64>> {
+        let bin = index.bins.at_offset(offset);
+        let Probe { header, is_found, second } = probe(bin, tag);
+        let bug = match is_found {
+            true => Bug::HitWithoutHeaderRecheck,
+            false => Bug::MissWithoutHeaderRecheck,
+        };
         // These branches do not depend on the slot and are nearly always predicted.
-        if probe.is(Probe::ONE) {
-            return Some(Some(probe.second));
+        if !header.is_open() || !still(bin, header, bug) {
+            return None;
         }
-        if probe.is(Probe::NONE) && !probe.header().has_linked_slots() {
-            return Some(None);
+        if is_found {
+            return Some(Some(second));
         }
-        None
+        (!header.has_linked_slots()).then_some(None)
     }
 
     /// Looks a key up in all slots, all states of the bin, the next index and the overflow.
     #[inline(never)]
-    fn find_anywhere<T: KeyTest>(
+    pub(super) fn find_anywhere<T: KeyTest>(
         &self,
         mut index: &Index,
         hash: u64,

@@ -95,18 +95,18 @@ unsafe fn lowest_slot(bin: &Bin, bits: u64) -> (usize, &Slot) {
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// Performs an operation as `apply` does. Returns `None`, and has done nothing, if the first
+    /// Performs an operation as `apply` does, on the key whose bin is at this offset. Returns `None`, and has done nothing, if the first
     /// bucket is not enough.
     #[inline(always)]
     pub(super) fn apply_in_first_bucket<T: KeyTest>(
         &self,
         index: &Index,
-        (hash, tag): (u64, u64),
+        (offset, tag): (usize, u64),
         test: &T,
         fresh: Option<u64>,
         change: &impl Fn(u64) -> Change,
     ) -> Option<Option<u64>> {
-        let bin = index.bin_of::<P>(hash);
+        let bin = index.bins.at_offset(offset);
         // Acquire: the slots are at least as new as the header.
         let header = Header(bin.header.load(Ordering::Acquire));
         if !header.is_open() {

@@ -16,7 +16,7 @@ use super::overflow::Overflow;
 use crate::error::Error;
 use crate::hash::HashCodec;
 use crate::memory::{MemoryUsage, Slab};
-use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, pairs_load_whole};
+use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering};
 use core::ptr;
 use std::sync::Arc;
 
@@ -53,8 +53,6 @@ pub(super) struct Index {
     pub(super) overflow: Mutex<Overflow>,
     /// Half buckets that were taken when this index became the root.
     pub(super) links_at_birth: AtomicUsize,
-    /// Whether one load reads a pair of words; see [`probe`](super::probe::probe).
-    pub(super) pairs_load_whole: bool,
     /// Whether the processor has AVX-512F.
     pub(super) has_avx512: bool,
     /// Null, [`STARTING`], or the migration that empties this index.
@@ -112,7 +110,6 @@ impl Index {
             cursors: (0..groups).map(|_| LinkCursor::default()).collect(),
             overflow: Mutex::new(Overflow::default()),
             links_at_birth: AtomicUsize::new(0),
-            pairs_load_whole: pairs_load_whole(),
             has_avx512: has_avx512(),
             migration: AtomicPtr::new(ptr::null_mut()),
         })
@@ -150,11 +147,6 @@ impl Index {
     }
 
     #[inline(always)]
-    pub(super) fn bin_of<P: HashCodec>(&self, hash: u64) -> &Bin {
-        self.bins.at_offset(self.offset_of::<P>(hash))
-    }
-
-    #[inline(always)]
     pub(super) fn bin_address_of<P: HashCodec>(&self, hash: u64) -> *const Bin {
         self.bins.address_at_offset(self.offset_of::<P>(hash))
     }
@@ -182,14 +174,14 @@ impl Index {
         &self.halves.at(group + half).slots[within % 2]
     }
 
-    /// Returns the next address to prefetch: the bin's first link, or the bin if it has no link.
+    /// Returns the address of the first link of the bin at this offset, if it has a link.
     #[inline(always)]
-    pub(super) fn next_line(&self, at: usize, bin: &Bin) -> *const u8 {
+    pub(super) fn first_link(&self, offset: usize) -> Option<*const HalfBucket> {
         // Relaxed: a hint. An outdated link word only prefetches a line in vain.
-        let first = link(bin.links.load(Ordering::Relaxed), 0) as usize;
-        let group = at / GROUP_BINS * self.halves_per_group;
-        let line = self.halves.address((group + first).wrapping_sub(1)).cast();
-        if first == 0 { ptr::from_ref(bin).cast() } else { line }
+        let links = self.bins.at_offset(offset).links.load(Ordering::Relaxed);
+        let half = (link(links, 0) as usize).checked_sub(1)?;
+        let group = offset / (GROUP_BINS * size_of::<Bin>()) * self.halves_per_group;
+        Some(self.halves.address(group + half))
     }
 
     /// Sets a slot's link if need be, and returns the link word; `None` if no half buckets are

@@ -1,12 +1,11 @@
-//! One probe of the first bucket of a bin, all of it at once, for batches.
+//! One look at all slots of the first bucket of a bin, for batches.
 //!
 //! A batch looks at a bin when it has arrived. A branch on the slot would be mispredicted every second
-//! time and gain nothing. So a probe has no branch; it consists of vector instructions and leaves two
-//! integers (figures in `docs/measurements.md`).
+//! time and gain nothing. So this has none (figures in `docs/measurements.md`).
 //!
 //! Invariants
-//! 1. The pair of a [`Probe::ONE`] was published with the tag, in a claimed slot, while the header
-//!    was that of an open bin. At a [`Probe::NONE`] no pair of the bucket had the tag.
+//! 1. The words of a slot that a probe names belong together, if the header is the same afterwards: by
+//!    invariant 4 of the [table](super), under one version a slot has one owner.
 //! 2. A word that is loaded after a probe is at least as new as the words that the probe saw.
 
 use super::layout::{Bin, Header};
@@ -16,29 +15,12 @@ use crate::sync::{Ordering, fence};
 /// The result of a probe.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe {
-    outcome: i32,
-    /// The value word of [`Probe::ONE`].
+    /// The header as it was before the slots were loaded.
+    pub(super) header: Header,
+    /// Whether a slot has the tag.
+    pub(super) is_found: bool,
+    /// The value word of the last slot that has the tag.
     pub(super) second: u64,
-    header: HeaderWord,
-}
-
-impl Probe {
-    /// One pair has the tag.
-    pub(super) const ONE: i32 = -1;
-    /// No pair has the tag. Any other value: several pairs have it, or the header has changed or is
-    /// not an open bin's.
-    pub(super) const NONE: i32 = -1 << 16;
-
-    #[inline(always)]
-    pub(super) fn is(&self, outcome: i32) -> bool {
-        self.outcome == outcome
-    }
-
-    /// Returns the header as it was before the slots were loaded.
-    #[inline(always)]
-    pub(super) fn header(&self) -> Header {
-        Header(self.header.word())
-    }
 }
 
 /// Returns whether a header is unchanged, so that all words read since its first load belong
@@ -54,157 +36,85 @@ pub(super) fn still(bin: &Bin, header: Header, bug: Bug) -> bool {
 }
 
 #[cfg(x86_64_assembly)]
-mod by_vectors {
+mod by_moves {
     use super::{Bin, Header, Probe};
     use crate::sync::{Ordering, fence};
-    use core::arch::x86_64::__m128i;
+    use core::ptr;
 
-    /// The header in a vector, so that only callers that need it take it out.
-    #[derive(Debug, Clone, Copy)]
-    pub(super) struct HeaderWord(__m128i);
-
-    impl HeaderWord {
-        #[inline(always)]
-        pub(super) fn word(self) -> u64 {
-            // SAFETY: both types have 16 bytes, and every bit pattern is valid for both.
-            let [word, _]: [u64; 2] = unsafe { core::mem::transmute(self.0) };
-            word
-        }
-    }
-
-    /// Looks for a tag, which is not zero.
-    ///
-    /// Has no branch. Only the last integer instructions wait for memory.
-    ///
-    /// # Safety
-    /// [`pairs_load_whole`](crate::sync::pairs_load_whole) has returned true.
+    /// Looks for a tag, which is not zero. (Compilers make twenty-two instructions of the other
+    /// version: they add each address by itself and keep each comparison as a number.)
     #[inline(always)]
-    pub(in super::super) unsafe fn probe(bin: &Bin, tag: u64) -> Probe {
-        let (outcome, second): (i32, u64);
-        let header: __m128i;
-        // SAFETY: both types have 16 bytes, and every bit pattern is valid for both.
-        let state: __m128i = unsafe { core::mem::transmute([Header::STATE, 0]) };
-        // The processor keeps loads in order. On every processor with AVX each of these loads is
-        // one access of 16 aligned bytes.
-        // SAFETY: the block reads the 64 aligned bytes of the bin, changes no flags, and needs AVX,
-        // which the caller promises.
+    pub(in super::super) fn probe(bin: &Bin, tag: u64) -> Probe {
+        let header: u64;
+        let slot: *const u8;
+        let second: u64;
+        let bin = ptr::from_ref(bin).cast::<u8>();
+        // The processor keeps loads in order.
+        // SAFETY: the block reads aligned words of the bin. `slot` is the bin's address, behind which
+        // its links are, or the address of one of its slots, behind which the slot's second word is.
         unsafe {
             core::arch::asm!(
-                "vmovq {header}, qword ptr [{bin}]",
-                "vmovq {tags}, {tag}",
-                "vpunpcklqdq {tags}, {tags}, {tags}",
-                "vmovdqa {a}, xmmword ptr [{bin} + 16]",
-                "vmovdqa {b}, xmmword ptr [{bin} + 32]",
-                "vmovdqa {c}, xmmword ptr [{bin} + 48]",
-                "vmovq {again}, qword ptr [{bin}]",
-                "vpcmpeqq {is_a}, {tags}, {a}",
-                "vpcmpeqq {is_b}, {tags}, {b}",
-                "vpcmpeqq {is_c}, {tags}, {c}",
-                // The comparison of the first words decides for both words of a pair.
-                "vpunpcklqdq {is_a}, {is_a}, {is_a}",
-                "vpunpcklqdq {is_b}, {is_b}, {is_b}",
-                "vpunpcklqdq {is_c}, {is_c}, {is_c}",
-                "vpand {a}, {a}, {is_a}",
-                "vpand {b}, {b}, {is_b}",
-                "vpand {c}, {c}, {is_c}",
-                "vpor {a}, {a}, {b}",
-                "vpor {a}, {a}, {c}",
-                // Minus one for each match in the lower half of `outcome`,
-                "vpaddq {is_a}, {is_a}, {is_b}",
-                "vpaddq {is_a}, {is_a}, {is_c}",
-                // ones in the higher half if the header is unchanged and its state is open.
-                "vpandn {state}, {state}, {header}",
-                "vpcmpeqq {again}, {again}, {state}",
-                "vpblendw {is_a}, {is_a}, {again}, 2",
-                "vmovd {outcome:e}, {is_a}",
-                "vpextrq {second}, {a}, 1",
-                bin = in(reg) core::ptr::from_ref(bin),
+                "mov {header}, qword ptr [{bin}]",
+                "mov {slot}, {bin}",
+                "lea {next}, [{bin} + 16]",
+                "cmp qword ptr [{next}], {tag}",
+                "cmove {slot}, {next}",
+                "lea {next}, [{bin} + 32]",
+                "cmp qword ptr [{next}], {tag}",
+                "cmove {slot}, {next}",
+                "lea {next}, [{bin} + 48]",
+                "cmp qword ptr [{next}], {tag}",
+                "cmove {slot}, {next}",
+                "mov {second}, qword ptr [{slot} + 8]",
+                bin = in(reg) bin,
                 tag = in(reg) tag,
-                outcome = lateout(reg) outcome,
+                header = out(reg) header,
+                slot = out(reg) slot,
+                next = out(reg) _,
                 second = lateout(reg) second,
-                header = out(xmm_reg) header,
-                state = inout(xmm_reg) state => _,
-                again = out(xmm_reg) _,
-                tags = out(xmm_reg) _,
-                a = out(xmm_reg) _,
-                b = out(xmm_reg) _,
-                c = out(xmm_reg) _,
-                is_a = out(xmm_reg) _,
-                is_b = out(xmm_reg) _,
-                is_c = out(xmm_reg) _,
-                options(nostack, readonly, preserves_flags),
+                options(nostack, readonly),
             );
         }
         // Acquire: invariant 2. The fence is no instruction. But the compiler could move the
         // caller's next load before the block above, which only reads.
         fence(Ordering::Acquire);
-        Probe { outcome, second, header: HeaderWord(header) }
+        Probe { header: Header(header), is_found: slot != bin, second }
     }
 }
 
-#[cfg(not(x86_64_assembly))]
+#[cfg(any(not(x86_64_assembly), test))]
 mod by_words {
-    use super::{Bin, Header, Probe, still};
-    use crate::seeded::Bug;
+    use super::{Bin, Header, Probe};
     use crate::sync::{DATA, Ordering};
     use core::hint::select_unpredictable;
 
-    #[derive(Debug, Clone, Copy)]
-    pub(super) struct HeaderWord(Header);
-
-    impl HeaderWord {
-        pub(super) fn word(self) -> u64 {
-            self.0.0
-        }
-    }
-
-    /// Looks for a tag like the vector version, by loads of one word.
-    ///
-    /// # Safety
-    /// This version has no requirement.
+    /// Looks for a tag, which is not zero.
     #[inline(always)]
-    pub(in super::super) unsafe fn probe(bin: &Bin, tag: u64) -> Probe {
+    #[cfg_attr(x86_64_assembly, allow(dead_code, reason = "tests compare it"))]
+    pub(in super::super) fn probe(bin: &Bin, tag: u64) -> Probe {
         // Acquire: the slots are at least as new as the header.
         let header = Header(bin.header.load(Ordering::Acquire));
-        // Selects without a branch: a branch on the slot is mispredicted every second time.
-        // Relaxed: the word that counts is loaded again.
-        let is = [0, 1, 2].map(|at: usize| bin.slots[at].load_first(Ordering::Relaxed) == tag);
-        let at = select_unpredictable(is[1], 1, 0);
-        let at: usize = select_unpredictable(is[2], 2, at);
-        let count: i32 = is.into_iter().map(i32::from).sum();
+        let [a, b, c] = &bin.slots;
         // Acquire: pairs with the publication, so that the second word is at least as new as the
         // first.
-        let is_one = bin.slots[at].load_first(Ordering::Acquire) == tag && count == 1;
-        let second = bin.slots[at].load_second(DATA);
-        // If the pair has changed, it may not have been the only match.
-        let is_told = count == 0 || is_one;
-        let is_current = header.is_open() && still(bin, header, Bug::HitWithoutHeaderRecheck);
-        let outcome = match count {
-            _ if !(is_told && is_current) => 0,
-            0 => Probe::NONE,
-            _ => Probe::ONE,
-        };
-        Probe { outcome, second, header: HeaderWord(header) }
+        let [is_a, is_b, is_c] = [a, b, c].map(|slot| slot.load_first(Ordering::Acquire) == tag);
+        let slot = select_unpredictable(is_c, c, select_unpredictable(is_b, b, a));
+        Probe { header, is_found: is_a | is_b | is_c, second: slot.load_second(DATA) }
     }
 }
 
 #[cfg(x86_64_assembly)]
-use by_vectors::HeaderWord;
-#[cfg(x86_64_assembly)]
-pub(super) use by_vectors::probe;
-#[cfg(not(x86_64_assembly))]
-use by_words::HeaderWord;
+pub(super) use by_moves::probe;
 #[cfg(not(x86_64_assembly))]
 pub(super) use by_words::probe;
 
 #[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
-    use crate::sync::{Ordering::Relaxed, pairs_load_whole};
+    use crate::sync::Ordering::Relaxed;
 
     #[test]
-    fn one_is_told_from_none_and_from_several() {
-        // Three times the second tag is that tag, modulo 2^64.
+    fn the_last_slot_that_has_the_tag_is_found() {
         for tag in [5, 1 << 63, u64::MAX] {
             for having in 0..8_u64 {
                 let bin = Bin::default();
@@ -213,48 +123,42 @@ mod tests {
                     slot.store_first(first, Relaxed);
                     slot.store_second(at << 48 | tag, Relaxed);
                 }
-                for header in [Header(0), Header(0x15), Header(!Header::STATE)] {
+                for header in [Header(0), Header(0x15), Header(!Header::STATE), Header(u64::MAX)] {
                     bin.header.store(header.0, Relaxed);
-                    if !pairs_load_whole() {
-                        return;
+                    for probe in [probe(&bin, tag), by_words::probe(&bin, tag)] {
+                        assert_eq!(probe.header, header);
+                        assert_eq!(probe.is_found, having != 0, "{tag} {having}");
+                        if having != 0 {
+                            let last = u64::from(having.ilog2());
+                            assert_eq!(probe.second, last << 48 | tag);
+                        }
                     }
-                    // SAFETY: `pairs_load_whole` has returned true above.
-                    let probe = unsafe { probe(&bin, tag) };
-                    assert_eq!(probe.is(Probe::ONE), having.count_ones() == 1, "{tag} {having}");
-                    assert_eq!(probe.is(Probe::NONE), having == 0, "{tag} {having}");
-                    assert_eq!(probe.header(), header);
-                    if probe.is(Probe::ONE) {
-                        let at = u64::from(having.trailing_zeros());
-                        assert_eq!(probe.second, at << 48 | tag);
-                    }
-                }
-                for state in [1 << 30, 2 << 30, 3 << 30] {
-                    bin.header.store(u64::MAX << 32 | state, Relaxed);
-                    // SAFETY: `pairs_load_whole` has returned true above.
-                    let probe = unsafe { probe(&bin, tag) };
-                    assert!(!probe.is(Probe::ONE) && !probe.is(Probe::NONE));
                 }
             }
         }
     }
 }
 
-/// A probe in which a signal follows every instruction; the signal's handler plays the other
+/// A look at a bin in which a signal follows every instruction; the signal's handler plays the other
 /// thread. Real signals fall too seldom between two of these loads.
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 #[cfg(not(any(loom, shuttle, miri, nunatak_tsan)))]
 mod stepped {
     use super::super::layout::BinState;
     use super::*;
-    use crate::sync::pairs_load_whole;
     use core::ffi::c_int;
     use core::sync::atomic::Ordering::Relaxed;
     use core::sync::atomic::{AtomicPtr, AtomicUsize};
+    use parking_lot::Mutex;
 
     static BIN: AtomicPtr<Bin> = AtomicPtr::new(core::ptr::null_mut());
     static STEPS: AtomicUsize = AtomicUsize::new(0);
-    /// The step after which a transfer begins, and the step after which it is taken back.
+    /// The steps after which the other thread changes the bin.
     static CHANGES: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+    /// What the other thread does: a function of the bin and the number of the change.
+    static CHANGE: Mutex<fn(&Bin, usize)> = Mutex::new(|_, _| {});
+    /// One test makes steps at a time.
+    static TURN: Mutex<()> = Mutex::new(());
 
     const TAG: u64 = 7;
 
@@ -262,61 +166,95 @@ mod stepped {
         let step = STEPS.fetch_add(1, Relaxed);
         // SAFETY: `BIN` points to the bin of `look_by_steps`, which lives while it makes steps.
         let bin = unsafe { &*BIN.load(Relaxed) };
-        let header = Header(bin.header.load(Relaxed));
-        if step == CHANGES[0].load(Relaxed) {
-            // A transfer takes keys out of a bin before they are in the next one.
-            bin.header.store(header.with_state(BinState::InTransfer).0, Relaxed);
-            bin.slots[1].store_first(0, Relaxed);
-        }
-        if step == CHANGES[1].load(Relaxed) {
-            bin.slots[1].store_first(TAG, Relaxed);
-            bin.header.store(header.with_state(BinState::Open).0, Relaxed);
+        for (number, change) in CHANGES.iter().enumerate() {
+            if step == change.load(Relaxed) {
+                CHANGE.lock()(bin, number);
+            }
         }
     }
 
-    /// Returns the result of the probe, and the number of its steps.
-    fn look_by_steps(changes: [usize; 2]) -> (Probe, usize) {
+    /// Looks at a bin whose second slot holds a key of value 49, while another thread makes changes
+    /// after these steps. Returns what was found, or `None` if the header was another one afterwards;
+    /// and the number of steps.
+    fn look_by_steps(change: fn(&Bin, usize), after: [usize; 2]) -> (Option<Option<u64>>, usize) {
         let mut bin = Bin::default();
+        bin.header.store(Header(0).with_claimed(1).0, Relaxed);
         bin.slots[1].store_second(49, Relaxed);
         bin.slots[1].store_first(TAG, Relaxed);
         BIN.store(&raw mut bin, Relaxed);
         STEPS.store(0, Relaxed);
-        changes.iter().zip(&CHANGES).for_each(|(&step, change)| change.store(step, Relaxed));
-        // SAFETY: the test has checked `pairs_load_whole`. The trap flag makes the processor trap
-        // after each instruction until the flag is cleared. Only the handler changes anything
-        // meanwhile.
-        let probe = unsafe {
+        *CHANGE.lock() = change;
+        after.iter().zip(&CHANGES).for_each(|(&step, change)| change.store(step, Relaxed));
+        // SAFETY: the trap flag makes the processor trap after each instruction until the flag is
+        // cleared. Only the handler changes anything meanwhile.
+        let found = unsafe {
             core::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
-            let probe = probe(&*BIN.load(Relaxed), TAG);
+            let bin = &*BIN.load(Relaxed);
+            let Probe { header, is_found, second } = probe(bin, TAG);
+            let is_final = header.is_open() && still(bin, header, Bug::HitWithoutHeaderRecheck);
+            let found = is_final.then_some(is_found.then_some(second));
             core::arch::asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq");
-            probe
+            found
         };
-        (probe, STEPS.load(Relaxed))
+        (found, STEPS.load(Relaxed))
     }
 
-    #[test]
-    fn a_transfer_between_two_instructions_is_not_taken_for_an_absence() {
-        if !pairs_load_whole() {
-            return;
-        }
-        // SAFETY: `step` has a handler's signature, and touches atomics only.
+    /// Returns the results of looks with changes after all pairs of steps.
+    fn all_looks(change: fn(&Bin, usize)) -> Vec<Option<Option<u64>>> {
+        let _turn = TURN.lock();
+        // SAFETY: `step` has a handler's signature, and touches atomics and a lock that its thread
+        // never holds while it makes steps.
         unsafe {
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = step as extern "C" fn(c_int) as usize;
             assert_eq!(libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()), 0);
         }
         let never = usize::MAX;
-        let (probe, steps) = look_by_steps([never; 2]);
-        assert!(probe.is(Probe::ONE) && probe.second == 49 && steps > 25, "{steps}");
-        let mut outcomes = [0; 2];
-        for begun in 0..steps {
-            for ended in (begun + 1..steps).chain([never]) {
-                let (probe, _) = look_by_steps([begun, ended]);
-                assert!(!probe.is(Probe::NONE), "{begun} to {ended} of {steps}");
-                outcomes[usize::from(probe.is(Probe::ONE) && probe.second == 49)] += 1;
+        let (found, steps) = look_by_steps(change, [never; 2]);
+        assert!(found == Some(Some(49)) && steps > 15, "{found:?} after {steps}");
+        let pairs = (0..steps)
+            .flat_map(|first| (first + 1..steps).chain([never]).map(move |second| [first, second]));
+        pairs.map(|after| look_by_steps(change, after).0).collect()
+    }
+
+    fn count(all: &[Option<Option<u64>>], result: Option<Option<u64>>) -> usize {
+        all.iter().filter(|&&found| found == result).count()
+    }
+
+    #[test]
+    fn a_transfer_between_two_instructions_is_not_taken_for_an_absence() {
+        let all = all_looks(|bin, number| {
+            let header = Header(bin.header.load(Relaxed));
+            if number == 0 {
+                // A transfer takes keys out of a bin before they are in the next one.
+                bin.header.store(header.with_state(BinState::InTransfer).0, Relaxed);
+                bin.slots[1].store_first(0, Relaxed);
+            } else {
+                // It is taken back.
+                bin.slots[1].store_first(TAG, Relaxed);
+                bin.header.store(header.with_state(BinState::Open).0, Relaxed);
             }
-        }
-        // Changes before the first load or after the last load do not invalidate the probe.
-        assert!(outcomes.iter().all(|&count| count > 0), "{outcomes:?}");
+        });
+        assert_eq!(count(&all, Some(None)), 0);
+        // Changes before the first load or after the last load do not invalidate the look.
+        assert!(count(&all, Some(Some(49))) > 0 && count(&all, None) > 0);
+        assert_eq!(count(&all, Some(Some(49))) + count(&all, None), all.len());
+    }
+
+    #[test]
+    fn a_value_of_another_key_in_the_same_slot_is_not_taken_for_the_keys() {
+        let all = all_looks(|bin, number| {
+            let header = Header(bin.header.load(Relaxed));
+            // The key's slot goes to another key, and then back with another value.
+            let (tag, value) = [(TAG + 1, 50), (TAG, 51)][number];
+            bin.slots[1].store_first(0, Relaxed);
+            bin.header.store(header.with_state(BinState::Open).0, Relaxed);
+            bin.slots[1].store_second(value, Relaxed);
+            bin.slots[1].store_first(tag, Relaxed);
+        });
+        assert_eq!(count(&all, Some(Some(50))), 0);
+        let seen = [Some(Some(49)), Some(None), Some(Some(51)), None];
+        assert!(seen.iter().all(|&result| count(&all, result) > 0), "{all:?}");
+        assert_eq!(seen.iter().map(|&result| count(&all, result)).sum::<usize>(), all.len());
     }
 }

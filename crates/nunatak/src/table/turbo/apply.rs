@@ -98,10 +98,10 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         if self.cut.is_frozen() {
             return None;
         }
-        let mut held = self.hold_fetched::<FETCHES>(request.hash);
+        let (mut held, home) = self.hold_fetched::<FETCHES>(request.hash);
         self.copy_before_change(&held, request.hash);
         let mut hashes = Rehashed::default();
-        match self.attempt(&mut held, request, &KeyTestAnswers::default(), &mut hashes) {
+        match self.attempt((&mut held, home), request, &KeyTestAnswers::default(), &mut hashes) {
             Ok(Attempt::Done(before, added)) => {
                 self.end(held, pin, request.hash, added);
                 Some(before)
@@ -110,15 +110,30 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
-    /// Locks the shard of a hash. Fetches its bucket meanwhile if `FETCHES`.
+    /// Locks the shard of a hash, and fetches its bucket meanwhile if `FETCHES`. Also returns the
+    /// number of this bucket, if the shard has any.
     #[inline(always)]
-    fn hold_fetched<const FETCHES: bool>(&self, hash: u64) -> ShardGuard<'_> {
+    fn hold_fetched<const FETCHES: bool>(&self, hash: u64) -> (ShardGuard<'_>, usize) {
         // Before the lock, since no load runs ahead of it. (Loom remembers only the last access to
         // a word: a load before the locking would hide the loads of other threads from it.)
         if FETCHES && !cfg!(loom) {
-            self.prefetch_home::<true>(hash);
+            let (shard, descriptor, home) = self.prefetch_home::<true>(hash);
+            // A shard that still has this descriptor has the bucket still. One without buckets may
+            // have to be restored.
+            if descriptor.extent().is_some() && shard.try_lock_with(descriptor) {
+                return (ShardGuard { shard, descriptor: descriptor.unlocked() }, home);
+            }
         }
-        self.hold(hash)
+        self.hold_at_home(hash)
+    }
+
+    /// Locks the shard of a hash. Also returns the number of the bucket of the hash, if the shard has
+    /// any.
+    fn hold_at_home(&self, hash: u64) -> (ShardGuard<'_>, usize) {
+        let held = self.hold(hash);
+        let extent = held.descriptor.extent();
+        let home = extent.map_or(0, |extent| self.shards.place(extent, hash, 0));
+        (held, home)
     }
 
     /// Ends a change: counts added or removed pairs, and unlocks the shard.
@@ -172,9 +187,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         };
         request.repeat(look_up, |known| {
             let pin = self.cut.try_enter().ok_or(Obstacle::Wait)?;
-            let mut held = self.hold_fetched::<FETCHES>(hash);
+            let (mut held, home) = self.hold_fetched::<FETCHES>(hash);
             self.copy_before_change(&held, hash);
-            let attempt = self.attempt(&mut held, request, known, &mut hashes);
+            let attempt = self.attempt((&mut held, home), request, known, &mut hashes);
             match attempt.unwrap_or(Attempt::NoRoom) {
                 Attempt::Done(before, added) => {
                     self.end(held, pin, hash, added);
@@ -203,7 +218,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     #[inline(always)]
     fn attempt<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
-        held: &mut ShardGuard<'_>,
+        (held, home): (&mut ShardGuard<'_>, usize),
         request: &Request<'_, T, F>,
         known: &KeyTestAnswers,
         hashes: &mut Rehashed,
@@ -211,7 +226,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let hash = request.hash;
         let extent = held.descriptor.extent();
         let searched = match extent {
-            Some(extent) => self.search(extent, request, known),
+            Some(extent) => self.search((extent, home), request, known),
             None => {
                 self.search_chain(request, known).unwrap_or(Searched::Absent { end: 0, free: None })
             }
@@ -256,11 +271,10 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     #[inline(always)]
     fn search<T: KeyTest, F>(
         &self,
-        extent: BuddyExtent,
+        (extent, at): (BuddyExtent, usize),
         request: &Request<'_, T, F>,
         known: &KeyTestAnswers,
     ) -> Searched {
-        let at = self.shards.place(extent, request.hash, 0);
         let bucket = self.shards.bucket(at);
         let header = bucket.header();
         match self.slot_of((bucket, header), request, known) {

@@ -146,15 +146,18 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     /// Fetches the first bucket of a hash, by a descriptor that may be out of date. Returns the
-    /// shard and this descriptor.
+    /// shard, this descriptor, and the bucket's number, if the shard has buckets.
     #[inline(always)]
-    pub(super) fn prefetch_home<const CHANGES: bool>(&self, hash: u64) -> (&Shard, Descriptor) {
+    pub(super) fn prefetch_home<const CHANGES: bool>(
+        &self,
+        hash: u64,
+    ) -> (&Shard, Descriptor, usize) {
         let shard = self.shards.of(hash);
         let descriptor = shard.descriptor();
-        if let Some(extent) = descriptor.extent() {
-            self.prefetch_bucket::<CHANGES>(self.shards.place(extent, hash, 0));
-        }
-        (shard, descriptor)
+        let Some(extent) = descriptor.extent() else { return (shard, descriptor, 0) };
+        let home = self.shards.place(extent, hash, 0);
+        self.prefetch_bucket::<CHANGES>(home);
+        (shard, descriptor, home)
     }
 
     /// Fetches all lines of a bucket, since the header tells too late which slot is needed.

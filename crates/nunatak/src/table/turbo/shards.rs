@@ -12,6 +12,7 @@
 //!    this extent all the time: each descriptor has another generation.
 //! 4. In a medium of pages, an allocated extent has its pages. A bucket is changed only after the
 //!    present operation made it writable.
+//! 5. There are two to the power of `bits` shards.
 
 use super::geometry::{Descriptor, MOST_BUCKETS, bucket};
 use crate::error::Error;
@@ -75,6 +76,16 @@ impl Shard {
         // Acquire: pairs with `unlock`.
         let before = self.descriptor.fetch_or(Descriptor::lock_bit(), Ordering::Acquire);
         (!Descriptor(before).is_locked()).then_some(Descriptor(before))
+    }
+
+    /// Locks the shard if it has this descriptor and no other thread holds the lock.
+    #[inline(always)]
+    pub(super) fn try_lock_with(&self, descriptor: Descriptor) -> bool {
+        let before = descriptor.unlocked().0;
+        let locked = before | Descriptor::lock_bit();
+        // Acquire: pairs with `unlock`. Relaxed: a failure tells nothing.
+        let change = (Ordering::Acquire, Ordering::Relaxed);
+        self.descriptor.compare_exchange(before, locked, change.0, change.1).is_ok()
     }
 
     /// Locks the shard. Returns its descriptor from before.
@@ -245,7 +256,10 @@ impl<M: Medium, L: Layout> Shards<M, L> {
 
     #[inline(always)]
     pub(super) fn of(&self, hash: u64) -> &Shard {
-        self.shard(self.number(hash))
+        let number = self.number(hash);
+        debug_assert!(number < self.all.len());
+        // SAFETY: invariant 5: the number is one of `bits` bits.
+        unsafe { self.all.get_unchecked(number) }
     }
 
     #[inline(always)]
