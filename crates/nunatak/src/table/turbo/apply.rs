@@ -123,12 +123,22 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             if descriptor.extent().is_some() && shard.try_lock_with(descriptor) {
                 return (ShardGuard { shard, descriptor: descriptor.unlocked() }, home);
             }
+            return self.hold_after_all(hash);
         }
+        self.hold_at_home(hash)
+    }
+
+    /// Locks a shard whose descriptor has changed, which another thread holds, or which has no
+    /// buckets.
+    #[cold]
+    #[inline(never)]
+    fn hold_after_all(&self, hash: u64) -> (ShardGuard<'_>, usize) {
         self.hold_at_home(hash)
     }
 
     /// Locks the shard of a hash. Also returns the number of the bucket of the hash, if the shard has
     /// any.
+    #[inline(always)]
     fn hold_at_home(&self, hash: u64) -> (ShardGuard<'_>, usize) {
         let held = self.hold(hash);
         let extent = held.descriptor.extent();

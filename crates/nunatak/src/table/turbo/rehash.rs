@@ -175,8 +175,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let slots = L::SLOTS << extent.size;
         let Counts { live, tombstones } = held.shard.counts();
         let is_empty = EMPTY * (live as usize) < slots && extent.size > self.config.first_size;
-        // Most shards have no tombstones, which is told without arithmetic.
-        is_empty || tombstones > 0 && f64::from(tombstones) > self.config.tombstones * slots as f64
+        is_empty || f64::from(tombstones) > self.config.tombstones * slots as f64
     }
 
     /// Makes a locked shard as small as its keys allow, or clears it of tombstones, if it has many
