@@ -1,5 +1,6 @@
 //! Atomic batches of maps in files: other threads, snapshots, errors, and files opened again.
 
+use crate::sampling::one_in;
 use nunatak::durable::{
     AtomicBatches, BlobDesign, BlobsInFile, Durability, FileMap, InFile, InPages, Map, Options,
     Persistency, Simulation, TurboBlobMap,
@@ -295,7 +296,7 @@ fn is_whole_after_syncs<D: AtomicBatches>() {
     (1..5).for_each(set_all);
     let end = simulation.moment();
     let mut found: Vec<u64> = Vec::new();
-    for moment in (begin..=end).step_by((end - begin) / 150 + 1) {
+    for moment in (begin..=end).step_by(one_in((end - begin) / 150 + 1)) {
         for image in simulation.crash(moment).images(2, moment as u64) {
             let cut = Simulation::of(&image, Persistency::Pages);
             let map: Map<u64, u64, D> = cut.open(&options).unwrap();
@@ -340,7 +341,7 @@ fn are_byte_strings_whole_after_syncs<D: BlobDesign>() {
     (1..7).for_each(set_all);
     let end = simulation.moment();
     let mut found: Vec<u8> = Vec::new();
-    for moment in (begin..=end).step_by((end - begin) / 60 + 1) {
+    for moment in (begin..=end).step_by(one_in((end - begin) / 60 + 1)) {
         for image in simulation.crash(moment).images(2, moment as u64) {
             let cut = Simulation::of(&image, Persistency::Pages);
             let map: BlobsOf<D> = cut.open(&options).unwrap();

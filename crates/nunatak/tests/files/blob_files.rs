@@ -2,6 +2,7 @@
 //! operations write.
 
 use crate::full_disk;
+use crate::sampling::one_in;
 use crate::temporary::{Temporary, error};
 use nunatak::durable::{
     BlobDesign, BlobsInFile, Counts, Durability, FileKind, FileMap, InFile, InPages, Options,
@@ -451,7 +452,7 @@ fn a_power_cut_leaves_the_last_sync<D: Tested>() {
             let after = simulation.moment();
             // All of some steps, and some of the longer ones, in which the table grows.
             if step % 61 == 0 || is_sync && step % 3 == 0 || after - before > 60 {
-                let few = (after - before) / 6 + 1;
+                let few = one_in((after - before) / 6 + 1);
                 for moment in (before..=after).step_by(few).chain([after]) {
                     for image in simulation.crash(moment).images(2, moment as u64) {
                         let cut = Simulation::of(&image, persistency);

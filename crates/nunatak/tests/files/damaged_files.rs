@@ -2,6 +2,7 @@
 //! that can is whole, or `verify` says that it is not.
 
 use crate::kinds::{Kind, Test, for_each_kind};
+use crate::sampling::one_in;
 use nunatak::durable::{FileMap, MapInFile, Options};
 use nunatak::{Error, FileError};
 use std::fs;
@@ -89,7 +90,7 @@ impl Test for OneCopy {
     fn run<T: MapInFile>(&self, kind: &Kind<T>) {
         for is_closed in [true, false] {
             let damaged = Damaged::new(kind, is_closed);
-            for (at, distance) in bytes_of_header(&damaged.image).into_iter().step_by(3) {
+            for (at, distance) in bytes_of_header(&damaged.image).into_iter().step_by(one_in(3)) {
                 for at in [at, at + distance] {
                     let found = damaged.damage(|image| image[at] ^= 1 << (at % 8));
                     assert_eq!(found, Found::Whole, "{} byte {at}", kind.name);
@@ -221,10 +222,10 @@ impl Test for Anywhere {
         for is_closed in [true, false] {
             let damaged = Damaged::new(kind, is_closed);
             let used = (EXTENTS..damaged.image.len()).filter(|&at| damaged.image[at] != 0);
-            for at in used.step_by(401) {
+            for at in used.step_by(one_in(401)) {
                 damaged.damage(|image| image[at] ^= 1 << (at % 8));
             }
-            for sector in (HEADER..damaged.image.len()).step_by(61 * 512) {
+            for sector in (HEADER..damaged.image.len()).step_by(one_in(61) * 512) {
                 damaged.damage(|image| image[sector..sector + 512].fill(0));
                 damaged.damage(|image| image[sector..sector + 512].fill(0xFF));
             }

@@ -28,6 +28,7 @@ mod pea_files;
 mod refused_growths;
 mod salvage;
 mod salvage_maps;
+mod sampling;
 mod turbo_files;
 mod typed_files;
 mod typed_model;

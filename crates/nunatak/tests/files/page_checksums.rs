@@ -2,6 +2,7 @@
 //! of the sync on that makes its last change durable.
 
 use crate::kinds::{Kind, Test, for_each_kind, small};
+use crate::sampling::one_in;
 use nunatak::durable::{FileMap, MapInFile, Options, PeaMap, TurboMap};
 use nunatak::{Error, FileError};
 use std::fs;
@@ -49,7 +50,7 @@ impl Run for Flipped {
         let image = fs::read(path).unwrap();
         let used: Vec<usize> = (PAGE..image.len()).filter(|&at| image[at] != 0).collect();
         let (mut noticed, mut tried) = (0, 0);
-        for &at in used.iter().step_by(used.len() / 400 + 1) {
+        for &at in used.iter().step_by(one_in(used.len() / 400 + 1)) {
             let mut damaged = image.clone();
             damaged[at] ^= 1 << (at % 8);
             fs::write(path, damaged).unwrap();

@@ -2,6 +2,7 @@
 //! refusals of the system, and their consequences.
 
 use crate::full_disk::fill;
+use crate::sampling::one_in;
 use crate::temporary::{Temporary, error};
 use nunatak::durable::{
     Durability, DurableDesign, IcebergMap, InFile, Map, Options, Persistency, Simulation,
@@ -165,8 +166,9 @@ fn damaged_files_are_refused_or_used<D: DurableDesign>() {
             }
         };
         let mut image = whole.clone();
-        let header = (0..1024 * 8).step_by(3).chain((1024 * 8..4096 * 8).step_by(401));
-        let rest = (4096 * 8..whole.len() * 8).step_by(5003).take(1000);
+        let header =
+            (0..1024 * 8).step_by(one_in(3)).chain((1024 * 8..4096 * 8).step_by(one_in(401)));
+        let rest = (4096 * 8..whole.len() * 8).step_by(one_in(5003)).take(1000);
         for bit in header.chain(rest) {
             image[bit / 8] ^= 1 << (bit % 8);
             try_image(&image);

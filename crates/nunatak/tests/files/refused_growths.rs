@@ -2,6 +2,7 @@
 //! of a change is so, and nothing else has changed.
 
 use crate::kinds::{Kind, Test, for_each_kind, small};
+use crate::sampling::one_in;
 use nunatak::durable::{FileMap, MapInFile, Options, Persistency, Simulation};
 use nunatak::{Error, FileError};
 use std::collections::BTreeSet;
@@ -55,9 +56,9 @@ impl Test for Refused {
         let growths = simulation.growths();
         drop(map);
         let mut refusals = 0;
-        for first in 0..growths {
+        for (number, first) in (0..growths).step_by(one_in(1)).enumerate() {
             // For a moment, or for long.
-            let count = if first % 2 == 0 { 1 } else { 100 };
+            let count = if number % 2 == 0 { 1 } else { 100 };
             let name = format!("{} in {:?}, {first} and {count}", kind.name, self.0);
             let (simulation, map) = create();
             simulation.refuse_growths(first..first + count);
