@@ -1,5 +1,6 @@
 //! Options of a server, and the settings that clients may change.
 
+use crate::pubsub::limits::{AtomicLimits, Limits};
 use clap::{Parser, ValueEnum};
 use parking_lot::RwLock;
 use std::path::PathBuf;
@@ -120,6 +121,10 @@ pub struct Config {
     /// Close connections of which so many bytes wait for a command to be complete.
     #[arg(long, default_value = "1gb", env = "NUNATAK_CLIENT_QUERY_BUFFER_LIMIT", value_parser = bytes)]
     pub client_query_buffer_limit: usize,
+    /// Close connections that get messages, if more bytes wait for them: the class `pubsub`, a hard limit,
+    /// a soft limit, and for how many seconds more than the soft limit may wait.
+    #[arg(long, default_value = "pubsub 32mb 8mb 60", env = "NUNATAK_CLIENT_OUTPUT_BUFFER_LIMIT", value_parser = mailbox_limits)]
+    pub client_output_buffer_limit: String,
     /// Bind thread i to the i-th core.
     #[arg(long, env = "NUNATAK_PIN")]
     pub pin: bool,
@@ -132,8 +137,12 @@ fn threads(text: &str) -> Result<usize, String> {
     }
 }
 
+fn mailbox_limits(text: &str) -> Result<String, String> {
+    Limits::parse(text).map(|limits| limits.to_string())
+}
+
 /// Parses a number of bytes with a unit.
-fn bytes(text: &str) -> Result<usize, String> {
+pub(crate) fn bytes(text: &str) -> Result<usize, String> {
     let text = text.to_ascii_lowercase();
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit: usize = match &text[digits.len()..] {
@@ -194,6 +203,7 @@ pub(crate) struct Settings {
     pub(crate) max_clients: AtomicUsize,
     pub(crate) timeout: AtomicUsize,
     pub(crate) max_bulk: AtomicUsize,
+    mailbox_limits: AtomicLimits,
 }
 
 impl Settings {
@@ -212,6 +222,9 @@ impl Settings {
             max_clients: AtomicUsize::new(config.maxclients),
             timeout: AtomicUsize::new(config.timeout),
             max_bulk: AtomicUsize::new(config.proto_max_bulk_len),
+            mailbox_limits: AtomicLimits::new(
+                Limits::parse(&config.client_output_buffer_limit).unwrap_or(Limits::DEFAULT),
+            ),
         }
     }
 
@@ -221,6 +234,11 @@ impl Settings {
 
     pub(crate) fn policy(&self) -> Policy {
         POLICIES[usize::from(self.policy.load(Relaxed))]
+    }
+
+    /// Returns how many bytes may wait for a connection that gets messages.
+    pub(crate) fn mailbox_limits(&self) -> Limits {
+        self.mailbox_limits.load()
     }
 
     /// Whether a change is answered after a sync.
@@ -239,6 +257,7 @@ impl Settings {
             ("appendfsync", fsync.into()),
             ("appendonly", if self.file.is_some() { "yes" } else { "no" }.into()),
             ("bind", self.bind.clone()),
+            ("client-output-buffer-limit", self.mailbox_limits().to_string()),
             ("databases", self.databases.to_string()),
             ("io-threads", self.threads.to_string()),
             ("maxclients", self.max_clients.load(Relaxed).to_string()),
@@ -271,6 +290,9 @@ impl Settings {
             "maxclients" => number().map(|value| self.max_clients.store(value, Relaxed)),
             "timeout" => number().map(|value| self.timeout.store(value, Relaxed)),
             "proto-max-bulk-len" => bytes(value).map(|value| self.max_bulk.store(value, Relaxed)),
+            "client-output-buffer-limit" => {
+                Limits::parse(value).map(|limits| self.mailbox_limits.store(limits))
+            }
             "requirepass" => {
                 *self.password.write() = value.into();
                 Ok(())

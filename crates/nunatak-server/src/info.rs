@@ -1,6 +1,7 @@
 //! The text of `INFO`, with the names that dashboards read.
 
 use crate::protocol::request::Args;
+use crate::pubsub::Class;
 use crate::shared::Shared;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
@@ -96,6 +97,9 @@ pub(crate) fn text(shared: &Shared, now: u64, args: Args<'_>) -> String {
             ("evicted_keys", counters.evicted.load(Relaxed).to_string()),
             ("keyspace_hits", counters.hits.load(Relaxed).to_string()),
             ("keyspace_misses", counters.misses.load(Relaxed).to_string()),
+            ("pubsub_channels", shared.subscriptions.count(Class::Channel).to_string()),
+            ("pubsub_patterns", shared.subscriptions.count(Class::Pattern).to_string()),
+            ("pubsubshard_channels", shared.subscriptions.count(Class::Shard).to_string()),
             ("total_error_replies", "0".into()),
         ]
     });

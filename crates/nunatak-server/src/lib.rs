@@ -27,6 +27,7 @@ mod config;
 mod event;
 mod info;
 mod protocol;
+mod pubsub;
 mod sample;
 mod serve;
 mod session;

@@ -1,6 +1,8 @@
 //! Sessions: what the server knows of a connection beside its bytes.
 
 use crate::protocol::request::{Malformed, Span};
+use crate::pubsub::mailbox::ReadyList;
+use crate::pubsub::subscriber::Subscriber;
 use crate::store::watch::Watch;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +35,11 @@ pub(crate) struct Session {
     pub(crate) watches: Vec<Watch>,
     /// Whether a watched key was changed.
     pub(crate) is_touched: Arc<AtomicBool>,
+    /// What the connection has subscribed to, if anything.
+    pub(crate) subscriber: Option<Box<Subscriber>>,
+    /// The ready list of the connection's thread, and its token there.
+    pub(crate) ready: Arc<ReadyList>,
+    pub(crate) token: usize,
     /// What the connection has sent that is no request, behind all requests that wait.
     pub(crate) malformed: Option<Malformed>,
     /// Whether the connection is closed after its replies.
@@ -42,7 +49,12 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(id: u64, address: String, is_authenticated: bool, created: u64) -> Self {
+    pub(crate) fn new(
+        (id, address): (u64, String),
+        (ready, token): (Arc<ReadyList>, usize),
+        is_authenticated: bool,
+        created: u64,
+    ) -> Self {
         Self {
             id,
             address,
@@ -53,6 +65,9 @@ impl Session {
             multi: None,
             watches: Vec::new(),
             is_touched: Arc::default(),
+            subscriber: None,
+            ready,
+            token,
             malformed: None,
             is_closing: false,
             created,
@@ -62,7 +77,14 @@ impl Session {
     /// Whether commands run at once, without checks of the session.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
-        self.is_authenticated && self.multi.is_none()
+        self.is_authenticated && self.multi.is_none() && self.subscriber.is_none()
+    }
+
+    /// Whether only commands about messages may run: in version 2 of the protocol, replies to others could
+    /// not be told from messages.
+    #[inline(always)]
+    pub(crate) fn is_in_pubsub(&self) -> bool {
+        !self.is_resp3 && self.subscriber.is_some()
     }
 
     /// Whether a watched key was changed.

@@ -1,6 +1,7 @@
 //! What all threads of a server share.
 
 use crate::config::{Policy, Settings};
+use crate::pubsub::Subscriptions;
 use crate::sample::{for_random_keys, random_below};
 use crate::store::Store;
 use crate::store::record::Record;
@@ -69,6 +70,7 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) settings: Settings,
     pub(crate) counters: Counters,
+    pub(crate) subscriptions: Subscriptions,
     /// Seconds since 1970.
     pub(crate) started: u64,
     pub(crate) clients: AtomicUsize,
@@ -92,6 +94,7 @@ impl Shared {
             store,
             settings,
             counters: Counters::default(),
+            subscriptions: Subscriptions::default(),
             started,
             clients: AtomicUsize::new(0),
             next_client: AtomicU64::new(1),

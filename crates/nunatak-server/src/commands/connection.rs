@@ -1,12 +1,19 @@
 //! Commands about the connection.
 
 use super::context::{Context, Done, Fail, NOT_INTEGER, SYNTAX, fail};
+use super::pubsub::forget_subscriptions;
 use super::transactions::forget_watches;
 use crate::protocol::numbers::parse_i64;
 use crate::protocol::request::Args;
+use crate::pubsub::CLASSES;
 
 pub(super) fn ping(context: &mut Context<'_>, args: Args<'_>) -> Done {
     match args.len() {
+        1 | 2 if context.session.is_in_pubsub() => {
+            context.reply.array(2);
+            context.reply.text("pong");
+            context.reply.bulk(args.at(1));
+        }
         1 => context.reply.simple("PONG"),
         2 => context.reply.bulk(args.at(1)),
         _ => return fail!("ERR wrong number of arguments for 'ping' command"),
@@ -131,6 +138,7 @@ pub(super) fn reset(context: &mut Context<'_>, _: Args<'_>) -> Done {
     let session = &mut *context.session;
     session.multi = None;
     forget_watches(session, &shared.store);
+    forget_subscriptions(session, shared);
     session.db = 0;
     session.name.clear();
     session.is_resp3 = false;
@@ -149,13 +157,16 @@ fn valid_name(name: &[u8]) -> Result<String, Fail> {
 
 fn describe(context: &Context<'_>) -> String {
     let session = &*context.session;
+    let [channels, patterns, shards] =
+        CLASSES.map(|class| session.subscriber.as_ref().map_or(0, |it| it.count(class)));
     format!(
-        "id={} addr={} laddr= fd=0 name={} age={} idle=0 flags=N db={} sub=0 psub=0 ssub=0 \
-         multi={} user=default resp={}\n",
+        "id={} addr={} laddr= fd=0 name={} age={} idle=0 flags={} db={} sub={channels} \
+         psub={patterns} ssub={shards} multi={} user=default resp={}\n",
         session.id,
         session.address,
         session.name,
         (context.now / 1000).saturating_sub(session.created),
+        if session.subscriber.is_some() { "P" } else { "N" },
         session.db,
         session.multi.as_ref().map_or(-1, |multi| multi.queue.len() as i64),
         if session.is_resp3 { 3 } else { 2 },
@@ -177,7 +188,7 @@ pub(super) fn client(context: &mut Context<'_>, args: Args<'_>) -> Done {
     } else if args.is(1, "NO-EVICT") && args.len() == 3 {
         context.reply.ok();
     } else {
-        return super::unknown_subcommand(args);
+        return Err(super::unknown_subcommand(args));
     }
     Ok(())
 }

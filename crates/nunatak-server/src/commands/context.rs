@@ -1,6 +1,7 @@
 //! What a command sees: its connection, the keys, the reply.
 
 use crate::protocol::reply::Reply;
+use crate::pubsub::mailbox::Wakes;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::store::record::{Kind, Record};
@@ -55,6 +56,10 @@ pub(crate) struct Context<'c> {
     pub(crate) is_changed: bool,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+    /// Where the reply of `EXEC` begins, while a transaction runs.
+    pub(crate) exec: Option<usize>,
+    /// Threads that were sent messages.
+    pub(crate) wakes: &'c mut Wakes,
 }
 
 impl Context<'_> {

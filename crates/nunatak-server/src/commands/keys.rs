@@ -276,7 +276,7 @@ pub(super) fn flushall(context: &mut Context<'_>, args: Args<'_>) -> Done {
 
 pub(super) fn object(context: &mut Context<'_>, args: Args<'_>) -> Done {
     if args.len() != 3 {
-        return super::unknown_subcommand(args);
+        return Err(super::unknown_subcommand(args));
     }
     let encoding = context.look(args.at(2), |record, _| {
         record.map(|record| match record.kind {
@@ -299,7 +299,7 @@ pub(super) fn object(context: &mut Context<'_>, args: Args<'_>) -> Done {
     } else if args.is(1, "IDLETIME") {
         context.reply.integer(0);
     } else {
-        return super::unknown_subcommand(args);
+        return Err(super::unknown_subcommand(args));
     }
     Ok(())
 }

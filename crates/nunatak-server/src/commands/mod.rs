@@ -5,18 +5,20 @@ pub(crate) mod context;
 mod expiry;
 mod hashes;
 mod keys;
+mod pubsub;
 mod server;
 mod sets;
 mod strings;
 pub(crate) mod table;
 mod transactions;
 
+pub(crate) use pubsub::forget_subscriptions;
 pub(crate) use transactions::forget_watches;
 
 use crate::protocol::request::Args;
 use crate::store::stripes::{Seen, Stripes};
 use context::{Context, Done, Fail};
-use table::{ALL_KEYS, AT_ONCE, Command, DENY_OOM, NO_AUTH, WRITE};
+use table::{ALL_KEYS, AT_ONCE, Command, DENY_OOM, IN_PUBSUB, NO_AUTH, SUBCOMMANDS, WRITE};
 
 /// How often a read is repeated before it takes locks.
 const ATTEMPTS: usize = 16;
@@ -64,14 +66,34 @@ fn unknown_command(args: Args<'_>) -> Fail {
 }
 
 /// Fails as a command with a subcommand that it has not, or with too few arguments.
-fn unknown_subcommand(args: Args<'_>) -> Done {
+fn unknown_subcommand(args: Args<'_>) -> Fail {
     let name = String::from_utf8_lossy(args.at(0)).to_ascii_uppercase();
     let subcommand = String::from_utf8_lossy(args.at(1)).into_owned();
-    Err(Fail::new(format!("ERR unknown subcommand '{subcommand}'. Try {name} HELP.")))
+    Fail::new(format!("ERR unknown subcommand '{subcommand}'. Try {name} HELP."))
+}
+
+/// Fails as a command that a subscriber may not run.
+#[cold]
+fn not_in_pubsub(command: &Command, args: Args<'_>) -> Fail {
+    let mut name = command.name.to_string();
+    if command.has(SUBCOMMANDS) && args.len() > 1 {
+        name += &format!("|{}", String::from_utf8_lossy(args.at(1)).to_ascii_lowercase());
+    }
+    // `EXEC` tells every failure so.
+    let code = match command.name {
+        "exec" => "EXECABORT Transaction discarded because of:",
+        _ => "ERR",
+    };
+    Fail::new(format!(
+        "{code} Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+         are allowed in this context"
+    ))
 }
 
 /// Runs a command, and writes its reply.
 pub(crate) fn run(context: &mut Context<'_>, command: Option<&'static Command>, args: Args<'_>) {
+    // Messages that were sent before the command are received before its reply.
+    pubsub::deliver(context);
     let start = context.reply.out.len();
     if let Err(Fail(text)) = admit(context, command, args) {
         context.reply.out.truncate(start);
@@ -87,11 +109,21 @@ fn admit(context: &mut Context<'_>, command: Option<&'static Command>, args: Arg
             let name = command.name;
             Err(Fail::new(format!("ERR wrong number of arguments for '{name}' command")))
         }
+        Some(command)
+            if command.has(SUBCOMMANDS)
+                && args.len() > 1
+                && !command.has_subcommand(args.at(1)) =>
+        {
+            Err(unknown_subcommand(args))
+        }
         Some(command) if !context.session.is_authenticated && !command.has(NO_AUTH) => {
             Err(Fail::new("NOAUTH Authentication required."))
         }
         Some(command) if command.has(DENY_OOM) && !context.shared.has_room() => {
             Err(Fail::new("OOM command not allowed when used memory > 'maxmemory'."))
+        }
+        Some(command) if !command.has(IN_PUBSUB) && context.session.is_in_pubsub() => {
+            Err(not_in_pubsub(command, args))
         }
         Some(command) => Ok(command),
     };

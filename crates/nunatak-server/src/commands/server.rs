@@ -37,7 +37,7 @@ pub(super) fn config(context: &mut Context<'_>, args: Args<'_>) -> Done {
         context.shared.counters.reset();
         context.reply.ok();
     } else {
-        return super::unknown_subcommand(args);
+        return Err(super::unknown_subcommand(args));
     }
     Ok(())
 }
@@ -109,7 +109,7 @@ pub(super) fn command(context: &mut Context<'_>, args: Args<'_>) -> Done {
         context.reply.array(keys.len());
         keys.iter().for_each(|key| context.reply.bulk(key));
     } else {
-        return super::unknown_subcommand(args);
+        return Err(super::unknown_subcommand(args));
     }
     Ok(())
 }
@@ -119,7 +119,7 @@ const SLOT: usize = 24;
 
 pub(super) fn memory(context: &mut Context<'_>, args: Args<'_>) -> Done {
     if !args.is(1, "USAGE") || args.len() < 3 {
-        return super::unknown_subcommand(args);
+        return Err(super::unknown_subcommand(args));
     }
     let key = args.at(2);
     let store = &context.shared.store;

@@ -1,7 +1,7 @@
 //! The table of commands.
 
 use super::context::{Context, Done};
-use super::{connection, expiry, hashes, keys, server, sets, strings, transactions};
+use super::{connection, expiry, hashes, keys, pubsub, server, sets, strings, transactions};
 use crate::protocol::request::Args;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -23,6 +23,12 @@ pub(crate) const AT_ONCE: u16 = 32;
 pub(crate) const ALL_KEYS: u16 = 64;
 /// The command is for those who run the server.
 pub(crate) const ADMIN: u16 = 128;
+/// The command is about messages.
+pub(crate) const PUBSUB: u16 = 256;
+/// The command is allowed to subscribers that speak version 2 of the protocol.
+pub(crate) const IN_PUBSUB: u16 = 512;
+/// The command's first argument is the name of a subcommand.
+pub(crate) const SUBCOMMANDS: u16 = 1024;
 
 /// A command.
 #[derive(Debug)]
@@ -62,6 +68,26 @@ impl Command {
         matches!(self.name, "get" | "mget")
     }
 
+    /// The names of all subcommands, in lower case; none if the command has no subcommands.
+    pub(crate) fn subcommands(&self) -> &'static [&'static str] {
+        match self.name {
+            "client" => &["id", "getname", "setname", "info", "no-evict"],
+            "command" => &["count", "info", "docs", "getkeys"],
+            "config" => &["get", "set", "resetstat"],
+            "memory" => &["usage"],
+            "object" => &["encoding", "refcount", "idletime"],
+            "pubsub" => &["channels", "numpat", "numsub", "shardchannels", "shardnumsub", "help"],
+            _ => &[],
+        }
+    }
+
+    /// Whether an argument is the name of a subcommand, or the command has none.
+    pub(crate) fn has_subcommand(&self, name: &[u8]) -> bool {
+        let subcommands = self.subcommands();
+        let is_it = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
+        subcommands.is_empty() || subcommands.iter().any(|known| is_it(known))
+    }
+
     /// How many keys a command with so many arguments has.
     #[inline(always)]
     pub(crate) fn key_count(&self, args: usize) -> usize {
@@ -85,6 +111,7 @@ impl Command {
             (READ, "readonly"),
             (DENY_OOM, "denyoom"),
             (ADMIN, "admin"),
+            (PUBSUB, "pubsub"),
             (FAST, "fast"),
             (NO_AUTH, "no_auth"),
         ];
@@ -152,7 +179,7 @@ commands! {
     "dbsize" 1 NONE, READ | FAST, keys::dbsize;
     "flushdb" -1 NONE, WRITE | ALL_KEYS, keys::flushdb;
     "flushall" -1 NONE, WRITE | ALL_KEYS, keys::flushall;
-    "object" -2 (2, 2, 1), READ, keys::object;
+    "object" -2 (2, 2, 1), READ | SUBCOMMANDS, keys::object;
     "sadd" -3 ONE, WRITE | DENY_OOM | FAST, sets::sadd;
     "srem" -3 ONE, WRITE | FAST, sets::srem;
     "sismember" 3 ONE, READ | FAST, sets::sismember;
@@ -189,18 +216,27 @@ commands! {
     "discard" 1 NONE, AT_ONCE | FAST, transactions::discard;
     "watch" -2 NONE, AT_ONCE | FAST, transactions::watch;
     "unwatch" 1 NONE, FAST, transactions::unwatch;
-    "ping" -1 NONE, FAST, connection::ping;
+    "publish" 3 NONE, PUBSUB | FAST, pubsub::publish;
+    "spublish" 3 NONE, PUBSUB | FAST, pubsub::spublish;
+    "subscribe" -2 NONE, PUBSUB | IN_PUBSUB, pubsub::subscribe;
+    "unsubscribe" -1 NONE, PUBSUB | IN_PUBSUB, pubsub::unsubscribe;
+    "psubscribe" -2 NONE, PUBSUB | IN_PUBSUB, pubsub::psubscribe;
+    "punsubscribe" -1 NONE, PUBSUB | IN_PUBSUB, pubsub::punsubscribe;
+    "ssubscribe" -2 NONE, PUBSUB | IN_PUBSUB, pubsub::ssubscribe;
+    "sunsubscribe" -1 NONE, PUBSUB | IN_PUBSUB, pubsub::sunsubscribe;
+    "pubsub" -2 NONE, PUBSUB | SUBCOMMANDS, pubsub::pubsub;
+    "ping" -1 NONE, FAST | IN_PUBSUB, connection::ping;
     "echo" 2 NONE, FAST, connection::echo;
     "select" 2 NONE, FAST, connection::select;
     "auth" -2 NONE, NO_AUTH | FAST, connection::auth;
     "hello" -1 NONE, NO_AUTH | FAST, connection::hello;
-    "quit" -1 NONE, NO_AUTH | AT_ONCE | FAST, connection::quit;
-    "reset" 1 NONE, NO_AUTH | AT_ONCE | FAST, connection::reset;
-    "client" -2 NONE, FAST, connection::client;
+    "quit" -1 NONE, NO_AUTH | AT_ONCE | FAST | IN_PUBSUB, connection::quit;
+    "reset" 1 NONE, NO_AUTH | AT_ONCE | FAST | IN_PUBSUB, connection::reset;
+    "client" -2 NONE, FAST | SUBCOMMANDS, connection::client;
     "info" -1 NONE, FAST, server::info;
-    "config" -2 NONE, ADMIN, server::config;
-    "command" -1 NONE, FAST, server::command;
-    "memory" -2 NONE, READ, server::memory;
+    "config" -2 NONE, ADMIN | SUBCOMMANDS, server::config;
+    "command" -1 NONE, FAST | SUBCOMMANDS, server::command;
+    "memory" -2 NONE, READ | SUBCOMMANDS, server::memory;
     "time" 1 NONE, FAST, server::time;
     "save" 1 NONE, ADMIN, server::save;
     "bgsave" -1 NONE, ADMIN, server::bgsave;

@@ -121,6 +121,7 @@ pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
     if is_too_late(context, &watches) {
         context.reply.null_array();
     } else {
+        context.exec = Some(context.reply.out.len());
         context.reply.array(multi.queue.len());
         for queued in &multi.queue {
             let args = Args::new(&queued.bytes, &queued.spans);
@@ -134,6 +135,7 @@ pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
                 context.reply.error(&text);
             }
         }
+        context.exec = None;
     }
     locks.is_changed = context.is_changed;
     context.is_changed |= was_changed;

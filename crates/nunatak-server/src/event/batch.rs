@@ -11,6 +11,7 @@ use crate::commands::context::Context;
 use crate::commands::table::{self, Command};
 use crate::protocol::reply::Reply;
 use crate::protocol::request::{Args, Span};
+use crate::pubsub::mailbox::Wakes;
 use crate::shared::Shared;
 use crate::store::record::{Kind, Record};
 use crate::store::stripes::{Seen, Stripes};
@@ -64,6 +65,8 @@ pub(super) struct Batch {
     pub(super) hits: u64,
     pub(super) misses: u64,
     pub(super) commands: u64,
+    /// Threads that were sent messages.
+    wakes: Wakes,
 }
 
 type Connections = Slab<Connection>;
@@ -116,8 +119,8 @@ impl Batch {
 
     /// Runs all commands. Afterwards `finish` returns the buffers.
     pub(super) fn run(&mut self, shared: &Shared, connections: &mut Connections, now: u64) {
-        let Self { active, entries, spans, scratch, .. } = self;
-        let mut run = Run { shared, now, spans, scratch, hits: 0, misses: 0, keys: 0 };
+        let Self { active, entries, spans, scratch, wakes, .. } = self;
+        let mut run = Run { shared, now, spans, scratch, wakes, hits: 0, misses: 0, keys: 0 };
         let mut at = 0;
         while at < entries.len() {
             let len = run.window(&entries[at..], active, connections);
@@ -130,6 +133,7 @@ impl Batch {
             }
             at += len.max(1);
         }
+        run.wakes.drain(..).for_each(|thread| thread.wake());
         (self.hits, self.misses) = (self.hits + run.hits, self.misses + run.misses);
         self.commands += entries.len() as u64;
     }
@@ -171,6 +175,7 @@ struct Run<'r> {
     now: u64,
     spans: &'r [Span],
     scratch: &'r mut Vec<u8>,
+    wakes: &'r mut Wakes,
     hits: u64,
     misses: u64,
     /// How many keys the window has.
@@ -229,6 +234,8 @@ impl<'r> Run<'r> {
             is_changed: false,
             hits: 0,
             misses: 0,
+            exec: None,
+            wakes: self.wakes,
         };
         commands::run(&mut context, entry.command, args);
         of.is_changed |= context.is_changed;

@@ -220,6 +220,27 @@ impl Connection {
         }
     }
 
+    /// Moves messages to the output and to the socket. A connection for which too many bytes wait is of no
+    /// use any more.
+    pub(super) fn deliver(&mut self) {
+        if self.is_broken || self.has_ended || self.session.is_closing {
+            return;
+        }
+        let Some(subscriber) = &mut self.session.subscriber else { return };
+        if subscriber.deliver((&mut self.out, self.written), self.session.is_resp3, READ) {
+            self.flush();
+        } else {
+            self.is_broken = true;
+        }
+    }
+
+    /// Tells the mailbox how many bytes wait. Returns whether messages can be moved at once.
+    pub(super) fn note_waiting(&self) -> bool {
+        let Some(subscriber) = &self.session.subscriber else { return false };
+        let waiting = self.waiting();
+        subscriber.note_waiting(waiting) && waiting == 0
+    }
+
     /// Whether the connection is done.
     pub(super) fn is_done(&self) -> bool {
         self.is_broken || self.waiting() == 0 && (self.session.is_closing || self.has_ended)

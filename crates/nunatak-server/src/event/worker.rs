@@ -2,8 +2,9 @@
 
 use super::batch::Batch;
 use super::connection::{Connection, Stream};
-use crate::commands::forget_watches;
+use crate::commands::{forget_subscriptions, forget_watches};
 use crate::protocol::reply::Reply;
+use crate::pubsub::mailbox::ReadyList;
 use crate::session::Session;
 use crate::shared::{Shared, now};
 use mio::net::{TcpListener, UnixListener};
@@ -42,6 +43,8 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     poll: Poll,
     inbox: Inbox,
+    /// The connections that were sent messages.
+    ready: Arc<ReadyList>,
     listeners: Option<Listeners>,
     /// All threads' inboxes, if this one accepts connections.
     others: Vec<Inbox>,
@@ -61,11 +64,13 @@ impl Worker {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         shared.wakers.lock().push(Arc::clone(&waker));
+        let ready = Arc::new(ReadyList::new(Arc::clone(&waker)));
         let inbox = Inbox { streams: Arc::default(), waker };
         Ok(Self {
             shared,
             poll,
             inbox,
+            ready,
             listeners: None,
             others: Vec::new(),
             next: 0,
@@ -108,7 +113,10 @@ impl Worker {
             }
             for event in &events {
                 match event.token() {
-                    WAKER => self.take_in(),
+                    WAKER => {
+                        self.take_in();
+                        self.list_ready();
+                    }
                     TCP | UNIX => self.accept(),
                     Token(index) => {
                         if let Some(connection) = self.connections.get_mut(index) {
@@ -189,9 +197,22 @@ impl Worker {
             }
             let is_authenticated = shared.settings.password().is_empty();
             let (id, address) = (shared.next_client(), stream.address());
-            let session = Session::new(id, address, is_authenticated, now().as_secs());
             let index = entry.key();
+            let ready = (Arc::clone(&self.ready), index);
+            let session = Session::new((id, address), ready, is_authenticated, now().as_secs());
             list(&mut self.listed, index, entry.insert(Connection::new(stream, session)));
+        }
+    }
+
+    /// Lists the connections that were sent messages.
+    fn list_ready(&mut self) {
+        let mut tokens = Vec::new();
+        self.ready.take(&mut tokens);
+        for index in tokens {
+            // Another connection may have the token now. It is looked at in vain.
+            if let Some(connection) = self.connections.get_mut(index) {
+                list(&mut self.listed, index, connection);
+            }
         }
     }
 
@@ -207,6 +228,7 @@ impl Worker {
             connection.is_listed = false;
             connection.last_used = now.as_secs();
             connection.flush();
+            connection.deliver();
             if connection.takes_requests() {
                 connection.fill(spare, settings.query_buffer_limit);
                 if connection.has_input() {
@@ -237,7 +259,7 @@ impl Worker {
             self.listed = looked_at;
             self.listed.clear();
         }
-        self.close_idle(now.as_secs());
+        self.close_idle_and_slow(now);
     }
 
     /// Writes a connection's replies; closes it, or lists it if there is more to do at once.
@@ -257,23 +279,30 @@ impl Worker {
             let mut connection = self.connections.remove(index);
             connection.close(self.poll.registry());
             forget_watches(&mut connection.session, &self.shared.store);
+            forget_subscriptions(&mut connection.session, &self.shared);
             self.shared.clients.fetch_sub(1, Relaxed);
-        } else if connection.takes_requests() && has_more {
+        } else if connection.takes_requests() && has_more | connection.note_waiting() {
             list(&mut self.listed, index, connection);
         }
     }
 
-    /// Closes connections that nobody has used for long; looks once a second.
-    fn close_idle(&mut self, now: u64) {
-        let timeout = self.shared.settings.timeout.load(Relaxed) as u64;
-        if timeout == 0 || self.last_look == now {
+    /// Closes connections that nobody has used for long, and those for which messages wait for long; looks
+    /// once a second.
+    fn close_idle_and_slow(&mut self, now: Duration) {
+        let settings = &self.shared.settings;
+        let (seconds, timeout) = (now.as_secs(), settings.timeout.load(Relaxed) as u64);
+        if self.last_look == seconds {
             return;
         }
-        self.last_look = now;
-        let is_idle = |connection: &Connection| now.saturating_sub(connection.last_used) > timeout;
-        let idle: Vec<usize> =
-            self.connections.iter().filter(|it| is_idle(it.1)).map(|(index, _)| index).collect();
-        for index in idle {
+        self.last_look = seconds;
+        let (limits, millis) = (settings.mailbox_limits(), now.as_millis() as u64);
+        let is_over = |connection: &Connection| match &connection.session.subscriber {
+            Some(subscriber) => subscriber.mailbox.is_overrun(limits, millis),
+            None => timeout > 0 && seconds.saturating_sub(connection.last_used) > timeout,
+        };
+        let closed: Vec<usize> =
+            self.connections.iter().filter(|it| is_over(it.1)).map(|(index, _)| index).collect();
+        for index in closed {
             self.connections[index].is_broken = true;
             self.settle(index);
         }

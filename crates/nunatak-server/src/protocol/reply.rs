@@ -80,6 +80,20 @@ impl Reply<'_> {
         }
     }
 
+    /// Begins an array that a client has not asked for, or does not count as a reply.
+    pub(crate) fn push(&mut self, len: usize) {
+        match self.is_resp3 {
+            true => self.header(b'>', len as i64),
+            false => self.array(len),
+        }
+    }
+
+    /// Writes the lines of a subcommand `HELP`.
+    pub(crate) fn help(&mut self, lines: &[&str]) {
+        self.array(lines.len());
+        lines.iter().for_each(|line| self.simple(line));
+    }
+
     pub(crate) fn set(&mut self, len: usize) {
         match self.is_resp3 {
             true => self.header(b'~', len as i64),

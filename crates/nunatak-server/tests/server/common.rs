@@ -146,13 +146,18 @@ impl<S: Read + Write> Client<S> {
                 bytes.truncate(bytes.len() - 2);
                 Reply::Bulk(bytes)
             }
-            kind @ (b'*' | b'~' | b'%') if len() >= 0 => {
+            kind @ (b'*' | b'~' | b'%' | b'>') if len() >= 0 => {
                 let count = len() * if kind == b'%' { 2 } else { 1 };
                 let items = (0..count).map(|_| self.read()).collect();
                 Reply::Many(line, items)
             }
             _ => Reply::Line(line),
         })
+    }
+
+    /// Reads all bytes up to the end of the connection.
+    pub(crate) fn read_to_end(&mut self, all: &mut Vec<u8>) {
+        self.reader.read_to_end(all).expect("the connection ends");
     }
 
     pub(crate) fn read(&mut self) -> Reply {

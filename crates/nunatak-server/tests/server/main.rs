@@ -5,4 +5,5 @@ mod connections;
 mod differential;
 #[cfg(target_os = "linux")]
 mod killed;
+mod pubsub;
 mod transactions;
