@@ -3,9 +3,10 @@
 use crate::pubsub::limits::{AtomicLimits, Limits};
 use clap::{Parser, ValueEnum};
 use parking_lot::RwLock;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 /// When a change of a server with a file is answered.
 ///
@@ -125,6 +126,15 @@ pub struct Config {
     /// a soft limit, and for how many seconds more than the soft limit may wait.
     #[arg(long, default_value = "pubsub 32mb 8mb 60", env = "NUNATAK_CLIENT_OUTPUT_BUFFER_LIMIT", value_parser = mailbox_limits)]
     pub client_output_buffer_limit: String,
+    /// Log commands that take so many microseconds; -1 logs none.
+    #[arg(long, default_value_t = 10_000, env = "NUNATAK_SLOWLOG_LOG_SLOWER_THAN", value_parser = clap::value_parser!(i64).range(-1..), allow_negative_numbers = true)]
+    pub slowlog_log_slower_than: i64,
+    /// How many slow commands are kept.
+    #[arg(long, default_value_t = 128, env = "NUNATAK_SLOWLOG_MAX_LEN")]
+    pub slowlog_max_len: usize,
+    /// Answer `GET /metrics` at this address by HTTP, without a password: metrics for Prometheus.
+    #[arg(long, value_name = "ADDRESS:PORT", env = "NUNATAK_METRICS_ADDRESS")]
+    pub metrics_address: Option<SocketAddr>,
     /// Bind thread i to the i-th core.
     #[arg(long, env = "NUNATAK_PIN")]
     pub pin: bool,
@@ -184,6 +194,16 @@ impl Config {
     }
 }
 
+/// Parses a parameter that is at least `least`. The error is a part of the reply.
+fn integer(text: &str, least: i64) -> Result<i64, String> {
+    let value = text.parse::<i64>();
+    let value = value.map_err(|_| "argument couldn't be parsed into an integer".to_string())?;
+    match value >= least {
+        true => Ok(value),
+        false => Err(format!("argument must be between {least} and {} inclusive", i64::MAX)),
+    }
+}
+
 /// The longest command: places in a buffer have 32 bits, and a buffer may be twice as long.
 const MOST_QUERY: usize = 1 << 30;
 
@@ -196,6 +216,7 @@ pub(crate) struct Settings {
     pub(crate) durability: Durability,
     pub(crate) query_buffer_limit: usize,
     bind: String,
+    unix_socket: String,
     databases: usize,
     password: RwLock<Arc<str>>,
     pub(crate) max_memory: AtomicUsize,
@@ -204,6 +225,9 @@ pub(crate) struct Settings {
     pub(crate) timeout: AtomicUsize,
     pub(crate) max_bulk: AtomicUsize,
     mailbox_limits: AtomicLimits,
+    /// Microseconds. Nothing is slow if it is negative.
+    pub(crate) slow_log_limit: AtomicI64,
+    pub(crate) slow_log_len: AtomicUsize,
 }
 
 impl Settings {
@@ -215,6 +239,10 @@ impl Settings {
             durability: config.durability,
             query_buffer_limit: config.client_query_buffer_limit.min(MOST_QUERY),
             bind: config.bind.clone(),
+            unix_socket: config
+                .unixsocket
+                .as_ref()
+                .map_or(String::new(), |it| it.display().to_string()),
             databases,
             password: RwLock::new(config.requirepass.as_str().into()),
             max_memory: AtomicUsize::new(config.maxmemory),
@@ -225,6 +253,8 @@ impl Settings {
             mailbox_limits: AtomicLimits::new(
                 Limits::parse(&config.client_output_buffer_limit).unwrap_or(Limits::DEFAULT),
             ),
+            slow_log_limit: AtomicI64::new(config.slowlog_log_slower_than),
+            slow_log_len: AtomicUsize::new(config.slowlog_max_len),
         }
     }
 
@@ -234,6 +264,11 @@ impl Settings {
 
     pub(crate) fn policy(&self) -> Policy {
         POLICIES[usize::from(self.policy.load(Relaxed))]
+    }
+
+    /// Returns the path of the Unix socket; empty if there is none.
+    pub(crate) fn unix_socket(&self) -> &str {
+        &self.unix_socket
     }
 
     /// Returns how many bytes may wait for a connection that gets messages.
@@ -267,7 +302,10 @@ impl Settings {
             ("proto-max-bulk-len", self.max_bulk.load(Relaxed).to_string()),
             ("requirepass", self.password().to_string()),
             ("save", String::new()),
+            ("slowlog-log-slower-than", self.slow_log_limit.load(Relaxed).to_string()),
+            ("slowlog-max-len", self.slow_log_len.load(Relaxed).to_string()),
             ("timeout", self.timeout.load(Relaxed).to_string()),
+            ("unixsocket", self.unix_socket.clone()),
         ]
     }
 
@@ -289,6 +327,12 @@ impl Settings {
             },
             "maxclients" => number().map(|value| self.max_clients.store(value, Relaxed)),
             "timeout" => number().map(|value| self.timeout.store(value, Relaxed)),
+            "slowlog-log-slower-than" => {
+                integer(value, -1).map(|value| self.slow_log_limit.store(value, Relaxed))
+            }
+            "slowlog-max-len" => {
+                integer(value, 0).map(|value| self.slow_log_len.store(value as usize, Relaxed))
+            }
             "proto-max-bulk-len" => bytes(value).map(|value| self.max_bulk.store(value, Relaxed)),
             "client-output-buffer-limit" => {
                 Limits::parse(value).map(|limits| self.mailbox_limits.store(limits))

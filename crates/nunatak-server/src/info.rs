@@ -3,6 +3,7 @@
 use crate::protocol::request::Args;
 use crate::pubsub::Class;
 use crate::shared::Shared;
+use crate::stats::CommandCounts;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,7 +19,7 @@ fn human(bytes: usize) -> String {
 }
 
 /// Returns the resident bytes of the process, as the system tells.
-fn resident() -> usize {
+pub(crate) fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
     pages.unwrap_or(0) * rustix::param::page_size()
@@ -89,9 +90,12 @@ pub(crate) fn text(shared: &Shared, now: u64, args: Args<'_>) -> String {
         ]
     });
     section("Stats", &|| {
+        let totals = shared.stats.totals();
         vec![
             ("total_connections_received", counters.connections.load(Relaxed).to_string()),
             ("total_commands_processed", counters.commands.load(Relaxed).to_string()),
+            ("total_net_input_bytes", totals.bytes_read.to_string()),
+            ("total_net_output_bytes", totals.bytes_written.to_string()),
             ("rejected_connections", counters.rejected.load(Relaxed).to_string()),
             ("expired_keys", shared.store.expired.load(Relaxed).to_string()),
             ("evicted_keys", counters.evicted.load(Relaxed).to_string()),
@@ -100,7 +104,7 @@ pub(crate) fn text(shared: &Shared, now: u64, args: Args<'_>) -> String {
             ("pubsub_channels", shared.subscriptions.count(Class::Channel).to_string()),
             ("pubsub_patterns", shared.subscriptions.count(Class::Pattern).to_string()),
             ("pubsubshard_channels", shared.subscriptions.count(Class::Shard).to_string()),
-            ("total_error_replies", "0".into()),
+            ("total_error_replies", totals.errors.to_string()),
         ]
     });
     section("Replication", &|| vec![("role", "master".into()), ("connected_slaves", "0".into())]);
@@ -111,5 +115,28 @@ pub(crate) fn text(shared: &Shared, now: u64, args: Args<'_>) -> String {
             let _ = write!(text, "db{db}:keys={},expires=0,avg_ttl=0\r\n", space.len());
         }
     }
+    // Not by default, as in Redis.
+    if args.len() > 1
+        && (1..args.len()).any(|at| !args.is(at, "default"))
+        && is_asked("Commandstats")
+    {
+        text.push_str(if text.is_empty() { "" } else { "\r\n" });
+        write_command_stats(&mut text, shared);
+    }
     text
+}
+
+fn write_command_stats(text: &mut String, shared: &Shared) {
+    text.push_str("# Commandstats\r\n");
+    for (name, counts) in shared.stats.commands() {
+        let CommandCounts { calls, nanos, rejected, failed } = counts;
+        let micros = nanos / 1000;
+        let per_call = if calls == 0 { 0.0 } else { nanos as f64 / 1000.0 / calls as f64 };
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "cmdstat_{name}:calls={calls},usec={micros},usec_per_call={per_call:.2},\
+             rejected_calls={rejected},failed_calls={failed}\r\n"
+        );
+    }
 }

@@ -26,13 +26,17 @@ mod commands;
 mod config;
 mod event;
 mod info;
+mod metrics;
 mod protocol;
 mod pubsub;
 mod sample;
 mod serve;
 mod session;
 mod shared;
+mod slowlog;
+mod stats;
 mod store;
+mod timing;
 
 pub use config::{Config, Durability, Policy};
 pub use serve::{ServeError, Server, Stopper, main};

@@ -3,6 +3,7 @@
 use crate::config::{Config, Durability, Settings};
 use crate::event::janitor;
 use crate::event::worker::{Listeners, Worker};
+use crate::metrics::http::Endpoint;
 use crate::shared::Shared;
 use crate::store::Store;
 use crate::store::space::Space;
@@ -66,6 +67,7 @@ pub struct Server {
     address: SocketAddr,
     pins: bool,
     unix: Option<PathBuf>,
+    metrics: Option<Endpoint>,
 }
 
 /// Stops a server.
@@ -159,7 +161,10 @@ impl Server {
         workers[0]
             .listen(Listeners { tcp, unix }, inboxes)
             .map_err(io_error("can't wait for connections"))?;
-        Ok(Self { shared, workers, address, pins: config.pin, unix: config.unixsocket })
+        let metrics = config.metrics_address.map(|it| Endpoint::bind(it, Arc::clone(&shared)));
+        let metrics = metrics.transpose().map_err(io_error("can't listen for metrics"))?;
+        let (pins, unix) = (config.pin, config.unixsocket);
+        Ok(Self { shared, workers, address, pins, unix, metrics })
     }
 
     /// Returns the address that clients connect to.
@@ -167,6 +172,20 @@ impl Server {
     /// See [the crate](crate) for an example.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns the address of the metrics, if there are any.
+    ///
+    /// ```
+    /// use clap::Parser;
+    /// use nunatak_server::{Config, Server};
+    /// let flags = ["", "--port=0", "--threads=1", "--metrics-address=127.0.0.1:0"];
+    /// let server = Server::bind(Config::parse_from(flags))?;
+    /// assert_ne!(server.metrics_address().unwrap().port(), 0);
+    /// # Ok::<(), nunatak_server::ServeError>(())
+    /// ```
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(Endpoint::address)
     }
 
     /// Returns what stops this server.
@@ -183,9 +202,16 @@ impl Server {
     ///
     /// See [the crate](crate) for an example.
     pub fn run(self) -> Result<(), ServeError> {
-        let Self { shared, workers, pins, unix, .. } = self;
+        let Self { shared, workers, pins, unix, metrics, .. } = self;
         let served = thread::scope(|scope| {
             let janitor = scope.spawn(|| janitor::run(&shared));
+            let metrics = metrics.map(|mut endpoint| {
+                scope.spawn(move || {
+                    if let Err(error) = endpoint.run() {
+                        eprintln!("nunatak-server: there are no metrics any more: {error}");
+                    }
+                })
+            });
             let cores = core_affinity::get_core_ids().unwrap_or_default();
             let serve = |(number, mut worker): (usize, Worker)| {
                 let core = cores.get(number % cores.len().max(1)).copied().filter(|_| pins);
@@ -209,6 +235,8 @@ impl Server {
             }
             // It only ends.
             let _ = janitor.join();
+            // A panic there has told its reason, and does not end the server.
+            let _ = metrics.map(thread::ScopedJoinHandle::join);
             served
         });
         if let Some(path) = unix {

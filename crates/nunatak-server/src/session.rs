@@ -84,7 +84,12 @@ impl Session {
     /// not be told from messages.
     #[inline(always)]
     pub(crate) fn is_in_pubsub(&self) -> bool {
-        !self.is_resp3 && self.subscriber.is_some()
+        !self.is_resp3 && self.subscriber.as_ref().is_some_and(|it| !it.is_empty())
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_monitor(&self) -> bool {
+        self.subscriber.as_ref().is_some_and(|subscriber| subscriber.is_monitor)
     }
 
     /// Whether a watched key was changed.

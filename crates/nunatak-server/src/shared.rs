@@ -2,7 +2,10 @@
 
 use crate::config::{Policy, Settings};
 use crate::pubsub::Subscriptions;
+use crate::pubsub::monitors::Monitors;
 use crate::sample::{for_random_keys, random_below};
+use crate::slowlog::SlowLog;
+use crate::stats::Stats;
 use crate::store::Store;
 use crate::store::record::Record;
 use parking_lot::Mutex;
@@ -70,7 +73,10 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) settings: Settings,
     pub(crate) counters: Counters,
+    pub(crate) stats: Stats,
+    pub(crate) slow_log: SlowLog,
     pub(crate) subscriptions: Subscriptions,
+    pub(crate) monitors: Monitors,
     /// Seconds since 1970.
     pub(crate) started: u64,
     pub(crate) clients: AtomicUsize,
@@ -94,7 +100,10 @@ impl Shared {
             store,
             settings,
             counters: Counters::default(),
+            stats: Stats::default(),
+            slow_log: SlowLog::default(),
             subscriptions: Subscriptions::default(),
+            monitors: Monitors::default(),
             started,
             clients: AtomicUsize::new(0),
             next_client: AtomicU64::new(1),

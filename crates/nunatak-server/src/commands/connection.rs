@@ -166,7 +166,12 @@ fn describe(context: &Context<'_>) -> String {
         session.address,
         session.name,
         (context.now / 1000).saturating_sub(session.created),
-        if session.subscriber.is_some() { "P" } else { "N" },
+        match (session.is_monitor(), channels + patterns + shards > 0) {
+            (true, true) => "OP",
+            (true, false) => "O",
+            (false, true) => "P",
+            (false, false) => "N",
+        },
         session.db,
         session.multi.as_ref().map_or(-1, |multi| multi.queue.len() as i64),
         if session.is_resp3 { 3 } else { 2 },

@@ -4,8 +4,10 @@ use crate::protocol::reply::Reply;
 use crate::pubsub::mailbox::Wakes;
 use crate::session::Session;
 use crate::shared::Shared;
+use crate::stats::WorkerStats;
 use crate::store::record::{Kind, Record};
 use crate::store::stripes::Stripes;
+use crate::timing::Timing;
 use std::borrow::Cow;
 
 /// Why a command failed: the text of the reply.
@@ -58,6 +60,8 @@ pub(crate) struct Context<'c> {
     pub(crate) misses: u64,
     /// Where the reply of `EXEC` begins, while a transaction runs.
     pub(crate) exec: Option<usize>,
+    pub(crate) stats: &'c WorkerStats,
+    pub(crate) timing: &'c mut Timing,
     /// Threads that were sent messages.
     pub(crate) wakes: &'c mut Wakes,
 }

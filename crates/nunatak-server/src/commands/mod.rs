@@ -5,9 +5,11 @@ pub(crate) mod context;
 mod expiry;
 mod hashes;
 mod keys;
+pub(crate) mod monitor;
 mod pubsub;
 mod server;
 mod sets;
+mod slowlog;
 mod strings;
 pub(crate) mod table;
 mod transactions;
@@ -95,27 +97,43 @@ pub(crate) fn run(context: &mut Context<'_>, command: Option<&'static Command>, 
     // Messages that were sent before the command are received before its reply.
     pubsub::deliver(context);
     let start = context.reply.out.len();
-    if let Err(Fail(text)) = admit(context, command, args) {
+    let done = match admit(context, command, args) {
+        Ok(Some(command)) => {
+            context.timing.begin_command(command, context.stats);
+            let done = run_alone(context, command, args);
+            monitor::note_call(context, command, args, done.is_err());
+            done
+        }
+        Ok(None) => Ok(()),
+        Err(fail) => {
+            // An unknown subcommand counts as an unknown command.
+            if let Some(command) = command.filter(|it| !it.lacks_subcommand(args)) {
+                context.stats.command(command.slot_of(args)).rejected.add(1);
+            }
+            context.stats.errors.add(1);
+            Err(fail)
+        }
+    };
+    if let Err(Fail(text)) = done {
         context.reply.out.truncate(start);
         context.reply.error(&text);
     }
 }
 
-/// Checks a command, and runs or queues it.
-fn admit(context: &mut Context<'_>, command: Option<&'static Command>, args: Args<'_>) -> Done {
+/// Checks a command. Returns it if it is to be run now; otherwise it was queued.
+#[inline(always)]
+fn admit(
+    context: &mut Context<'_>,
+    command: Option<&'static Command>,
+    args: Args<'_>,
+) -> Result<Option<&'static Command>, Fail> {
     let checked = match command {
         None => Err(unknown_command(args)),
         Some(command) if !command.accepts(args.len()) => {
             let name = command.name;
             Err(Fail::new(format!("ERR wrong number of arguments for '{name}' command")))
         }
-        Some(command)
-            if command.has(SUBCOMMANDS)
-                && args.len() > 1
-                && !command.has_subcommand(args.at(1)) =>
-        {
-            Err(unknown_subcommand(args))
-        }
+        Some(command) if command.lacks_subcommand(args) => Err(unknown_subcommand(args)),
         Some(command) if !context.session.is_authenticated && !command.has(NO_AUTH) => {
             Err(Fail::new("NOAUTH Authentication required."))
         }
@@ -125,22 +143,24 @@ fn admit(context: &mut Context<'_>, command: Option<&'static Command>, args: Arg
         Some(command) if !command.has(IN_PUBSUB) && context.session.is_in_pubsub() => {
             Err(not_in_pubsub(command, args))
         }
+        Some(command) if command.is_about_data() && context.session.is_monitor() => {
+            Err(Fail::new("ERR Replica can't interact with the keyspace"))
+        }
         Some(command) => Ok(command),
     };
-    let command = match (checked, &mut context.session.multi) {
+    match (checked, &mut context.session.multi) {
         (Ok(command), Some(multi)) if !command.has(AT_ONCE) => {
             let (bytes, spans) = args.to_owned();
             multi.queue.push(crate::session::Queued { bytes, spans });
             context.reply.simple("QUEUED");
-            return Ok(());
+            Ok(None)
         }
         (Err(fail), Some(multi)) => {
             multi.is_aborted = true;
-            return Err(fail);
+            Err(fail)
         }
-        (checked, _) => checked?,
-    };
-    run_alone(context, command, args)
+        (checked, _) => checked.map(Some),
+    }
 }
 
 /// Runs a command, so that it takes effect at one moment.

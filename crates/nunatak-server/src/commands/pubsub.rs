@@ -9,10 +9,13 @@ use crate::session::Session;
 use crate::shared::Shared;
 use std::sync::Arc;
 
-/// Ends all subscriptions of a connection.
+/// Ends all subscriptions of a connection, and `MONITOR`.
 pub(crate) fn forget_subscriptions(session: &mut Session, shared: &Shared) {
     if let Some(mut subscriber) = session.subscriber.take() {
         subscriber.clear(&shared.subscriptions);
+        if subscriber.is_monitor {
+            shared.monitors.remove(session.id);
+        }
     }
 }
 
@@ -73,7 +76,7 @@ fn end(context: &mut Context<'_>, args: Args<'_>, kind: &str, class: Class) -> D
     if names.is_empty() {
         confirm(context, kind, class, None);
     }
-    context.session.subscriber.take_if(|subscriber| subscriber.is_empty());
+    context.session.subscriber.take_if(|it| it.is_empty() && !it.is_monitor);
     Ok(())
 }
 

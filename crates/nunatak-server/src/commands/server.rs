@@ -35,6 +35,7 @@ pub(super) fn config(context: &mut Context<'_>, args: Args<'_>) -> Done {
         context.reply.ok();
     } else if args.is(1, "RESETSTAT") && args.len() == 2 {
         context.shared.counters.reset();
+        context.shared.stats.reset();
         context.reply.ok();
     } else {
         return Err(super::unknown_subcommand(args));

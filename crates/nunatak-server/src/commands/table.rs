@@ -1,7 +1,9 @@
 //! The table of commands.
 
 use super::context::{Context, Done};
-use super::{connection, expiry, hashes, keys, pubsub, server, sets, strings, transactions};
+use super::{
+    connection, expiry, hashes, keys, monitor, pubsub, server, sets, slowlog, strings, transactions,
+};
 use crate::protocol::request::Args;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -29,6 +31,11 @@ pub(crate) const PUBSUB: u16 = 256;
 pub(crate) const IN_PUBSUB: u16 = 512;
 /// The command's first argument is the name of a subcommand.
 pub(crate) const SUBCOMMANDS: u16 = 1024;
+/// The command takes a short time if its arguments are few and short.
+pub(crate) const BRIEF: u16 = 2048;
+
+/// How many counters a command with subcommands has, at most.
+const MOST_SUBCOMMANDS: u16 = 16;
 
 /// A command.
 #[derive(Debug)]
@@ -38,6 +45,8 @@ pub(crate) struct Command {
     /// How many arguments there are, with the name; a negative number is the least.
     pub(crate) arity: i32,
     flags: u16,
+    /// The first of its counters: its own, and one for each subcommand.
+    pub(crate) slot: u16,
     /// Where keys are: the first, the last (from the end, if negative), and the step. All zero: there are
     /// none.
     pub(crate) places: (i32, i32, i32),
@@ -75,17 +84,57 @@ impl Command {
             "command" => &["count", "info", "docs", "getkeys"],
             "config" => &["get", "set", "resetstat"],
             "memory" => &["usage"],
+            "slowlog" => &["get", "len", "reset", "help"],
             "object" => &["encoding", "refcount", "idletime"],
             "pubsub" => &["channels", "numpat", "numsub", "shardchannels", "shardnumsub", "help"],
             _ => &[],
         }
     }
 
-    /// Whether an argument is the name of a subcommand, or the command has none.
-    pub(crate) fn has_subcommand(&self, name: &[u8]) -> bool {
+    /// Whether the first argument should be the name of a subcommand, and is not.
+    #[inline(always)]
+    pub(crate) fn lacks_subcommand(&self, args: Args<'_>) -> bool {
+        self.has(SUBCOMMANDS)
+            && args.len() > 1
+            && !self.subcommands().iter().any(|name| args.is(1, name))
+    }
+
+    const fn slot_count(&self) -> u16 {
+        if self.flags & SUBCOMMANDS != 0 { MOST_SUBCOMMANDS } else { 1 }
+    }
+
+    /// Returns which counters are those of a command with these arguments.
+    #[inline(always)]
+    pub(crate) fn slot_of(&self, args: Args<'_>) -> u16 {
+        if self.has(SUBCOMMANDS) { self.slot_of_subcommand(args) } else { self.slot }
+    }
+
+    #[cold]
+    fn slot_of_subcommand(&self, args: Args<'_>) -> u16 {
+        let at = self.subcommands().iter().position(|name| args.is(1, name));
+        self.slot + at.map_or(0, |at| at as u16 + 1)
+    }
+
+    /// Returns the names of the counters, in their order.
+    pub(crate) fn slot_names(&self) -> impl Iterator<Item = String> {
         let subcommands = self.subcommands();
-        let is_it = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
-        subcommands.is_empty() || subcommands.iter().any(|known| is_it(known))
+        (0..usize::from(self.slot_count())).map(move |at| {
+            let subcommand = at.checked_sub(1).and_then(|at| subcommands.get(at));
+            let suffix = subcommand.map_or(String::new(), |subcommand| format!("|{subcommand}"));
+            format!("{}{suffix}", self.name)
+        })
+    }
+
+    /// Whether the command may take a long time, whatever its arguments are.
+    #[inline(always)]
+    pub(crate) fn may_take_long(&self) -> bool {
+        self.flags & (FAST | BRIEF) == 0
+    }
+
+    /// Whether a monitor may not run the command.
+    #[inline(always)]
+    pub(crate) fn is_about_data(&self) -> bool {
+        self.flags & (READ | WRITE) != 0 || matches!(self.name, "publish" | "spublish")
     }
 
     /// How many keys a command with so many arguments has.
@@ -125,38 +174,54 @@ const TWO: (i32, i32, i32) = (1, 2, 1);
 const REST: (i32, i32, i32) = (1, -1, 1);
 const PAIRS: (i32, i32, i32) = (1, -1, 2);
 
+/// Gives each command its counters.
+const fn numbered<const N: usize>(mut commands: [Command; N]) -> [Command; N] {
+    let (mut at, mut next) = (0, 0);
+    while at < N {
+        commands[at].slot = next;
+        next += commands[at].slot_count();
+        at += 1;
+    }
+    commands
+}
+
+/// Returns how many counters all commands have.
+pub(crate) fn slots() -> usize {
+    COMMANDS.last().map_or(0, |command| usize::from(command.slot + command.slot_count()))
+}
+
 macro_rules! commands {
     ($($name:literal $arity:literal $places:expr, $flags:expr, $run:path;)*) => {
         /// All commands.
-        pub(crate) static COMMANDS: &[Command] = &[$(Command {
-            name: $name, arity: $arity, flags: $flags, places: $places, run: $run,
-        }),*];
+        pub(crate) static COMMANDS: &[Command] = &numbered([$(Command {
+            name: $name, arity: $arity, flags: $flags, places: $places, run: $run, slot: 0,
+        }),*]);
     };
 }
 
 commands! {
     "get" 2 ONE, READ | FAST, strings::get;
-    "set" -3 ONE, WRITE | DENY_OOM, strings::set;
+    "set" -3 ONE, WRITE | DENY_OOM | BRIEF, strings::set;
     "setnx" 3 ONE, WRITE | DENY_OOM | FAST, strings::setnx;
-    "setex" 4 ONE, WRITE | DENY_OOM, strings::setex;
-    "psetex" 4 ONE, WRITE | DENY_OOM, strings::psetex;
+    "setex" 4 ONE, WRITE | DENY_OOM | BRIEF, strings::setex;
+    "psetex" 4 ONE, WRITE | DENY_OOM | BRIEF, strings::psetex;
     "getset" 3 ONE, WRITE | DENY_OOM | FAST, strings::getset;
     "getdel" 2 ONE, WRITE | FAST, strings::getdel;
     "getex" -2 ONE, WRITE | FAST, strings::getex;
     "mget" -2 REST, READ | FAST, strings::mget;
-    "mset" -3 PAIRS, WRITE | DENY_OOM, strings::mset;
-    "msetnx" -3 PAIRS, WRITE | DENY_OOM, strings::msetnx;
+    "mset" -3 PAIRS, WRITE | DENY_OOM | BRIEF, strings::mset;
+    "msetnx" -3 PAIRS, WRITE | DENY_OOM | BRIEF, strings::msetnx;
     "strlen" 2 ONE, READ | FAST, strings::strlen;
     "append" 3 ONE, WRITE | DENY_OOM | FAST, strings::append;
-    "getrange" 4 ONE, READ, strings::getrange;
-    "substr" 4 ONE, READ, strings::getrange;
-    "setrange" 4 ONE, WRITE | DENY_OOM, strings::setrange;
+    "getrange" 4 ONE, READ | BRIEF, strings::getrange;
+    "substr" 4 ONE, READ | BRIEF, strings::getrange;
+    "setrange" 4 ONE, WRITE | DENY_OOM | BRIEF, strings::setrange;
     "incr" 2 ONE, WRITE | DENY_OOM | FAST, strings::incr;
     "decr" 2 ONE, WRITE | DENY_OOM | FAST, strings::decr;
     "incrby" 3 ONE, WRITE | DENY_OOM | FAST, strings::incrby;
     "decrby" 3 ONE, WRITE | DENY_OOM | FAST, strings::decrby;
     "incrbyfloat" 3 ONE, WRITE | DENY_OOM | FAST, strings::incrbyfloat;
-    "del" -2 REST, WRITE, keys::del;
+    "del" -2 REST, WRITE | BRIEF, keys::del;
     "unlink" -2 REST, WRITE | FAST, keys::del;
     "exists" -2 REST, READ | FAST, keys::exists;
     "touch" -2 REST, READ | FAST, keys::exists;
@@ -212,7 +277,7 @@ commands! {
     "hincrbyfloat" 4 ONE, WRITE | DENY_OOM | FAST, hashes::hincrbyfloat;
     "hscan" -3 ONE, READ, hashes::hscan;
     "multi" 1 NONE, AT_ONCE | FAST, transactions::multi;
-    "exec" 1 NONE, AT_ONCE, transactions::exec;
+    "exec" 1 NONE, AT_ONCE | BRIEF, transactions::exec;
     "discard" 1 NONE, AT_ONCE | FAST, transactions::discard;
     "watch" -2 NONE, AT_ONCE | FAST, transactions::watch;
     "unwatch" 1 NONE, FAST, transactions::unwatch;
@@ -237,6 +302,8 @@ commands! {
     "config" -2 NONE, ADMIN | SUBCOMMANDS, server::config;
     "command" -1 NONE, FAST | SUBCOMMANDS, server::command;
     "memory" -2 NONE, READ | SUBCOMMANDS, server::memory;
+    "monitor" 1 NONE, ADMIN, monitor::monitor;
+    "slowlog" -2 NONE, ADMIN | SUBCOMMANDS, slowlog::slowlog;
     "time" 1 NONE, FAST, server::time;
     "save" 1 NONE, ADMIN, server::save;
     "bgsave" -1 NONE, ADMIN, server::bgsave;
@@ -265,6 +332,8 @@ mod tests {
     fn names_are_found_and_fit() {
         for command in COMMANDS {
             assert!(command.name.len() <= 16);
+            assert!(command.subcommands().len() < usize::from(MOST_SUBCOMMANDS));
+            assert_eq!(command.has(SUBCOMMANDS), !command.subcommands().is_empty());
             let name = command.name.to_ascii_uppercase();
             assert_eq!(find(name.as_bytes()).map(|it| it.name), Some(command.name));
         }

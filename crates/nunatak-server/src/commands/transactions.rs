@@ -2,6 +2,7 @@
 
 use super::Locks;
 use super::context::{Context, Done, Fail, fail};
+use super::monitor::note_call;
 use super::table::{self, ALL_KEYS};
 use crate::protocol::numbers::parse_i64;
 use crate::protocol::request::Args;
@@ -127,7 +128,12 @@ pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
             let args = Args::new(&queued.bytes, &queued.spans);
             let start = context.reply.out.len();
             let done = match table::find(args.at(0)) {
-                Some(command) => (command.run)(context, args),
+                Some(command) => {
+                    context.timing.begin_command(command, context.stats);
+                    let done = (command.run)(context, args);
+                    note_call(context, command, args, done.is_err());
+                    done
+                }
                 None => Err(super::unknown_command(args)),
             };
             if let Err(Fail(text)) = done {

@@ -13,9 +13,12 @@ use crate::protocol::reply::Reply;
 use crate::protocol::request::{Args, Span};
 use crate::pubsub::mailbox::Wakes;
 use crate::shared::Shared;
+use crate::stats::WorkerStats;
 use crate::store::record::{Kind, Record};
 use crate::store::stripes::{Seen, Stripes};
+use crate::timing::Timing;
 use slab::Slab;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The most keys of a window. (A map looks up 256 before it compares the first.)
 const MOST_KEYS: usize = 512;
@@ -67,6 +70,7 @@ pub(super) struct Batch {
     pub(super) commands: u64,
     /// Threads that were sent messages.
     wakes: Wakes,
+    timing: Timing,
 }
 
 type Connections = Slab<Connection>;
@@ -118,9 +122,16 @@ impl Batch {
     }
 
     /// Runs all commands. Afterwards `finish` returns the buffers.
-    pub(super) fn run(&mut self, shared: &Shared, connections: &mut Connections, now: u64) {
-        let Self { active, entries, spans, scratch, wakes, .. } = self;
-        let mut run = Run { shared, now, spans, scratch, wakes, hits: 0, misses: 0, keys: 0 };
+    pub(super) fn run(
+        &mut self,
+        (shared, stats): (&Shared, &WorkerStats),
+        connections: &mut Connections,
+        now: u64,
+    ) {
+        let Self { active, entries, spans, scratch, wakes, timing, .. } = self;
+        timing.begin(entries.len(), shared.settings.slow_log_limit.load(Relaxed));
+        let (hits, misses, keys) = (0, 0, 0);
+        let mut run = Run { shared, stats, now, spans, scratch, wakes, timing, hits, misses, keys };
         let mut at = 0;
         while at < entries.len() {
             let len = run.window(&entries[at..], active, connections);
@@ -136,6 +147,12 @@ impl Batch {
         run.wakes.drain(..).for_each(|thread| thread.wake());
         (self.hits, self.misses) = (self.hits + run.hits, self.misses + run.misses);
         self.commands += entries.len() as u64;
+    }
+
+    /// Ends the time of the batch.
+    pub(super) fn note_latency(&mut self, stats: &WorkerStats) {
+        let latency = self.timing.end(stats);
+        stats.note_batch(latency);
     }
 
     /// Whether a command has changed a key.
@@ -172,10 +189,12 @@ impl Batch {
 /// A run of a batch.
 struct Run<'r> {
     shared: &'r Shared,
+    stats: &'r WorkerStats,
     now: u64,
     spans: &'r [Span],
     scratch: &'r mut Vec<u8>,
     wakes: &'r mut Wakes,
+    timing: &'r mut Timing,
     hits: u64,
     misses: u64,
     /// How many keys the window has.
@@ -194,6 +213,10 @@ impl<'r> Run<'r> {
     fn window(&mut self, entries: &[Entry], active: &[Active], connections: &Connections) -> usize {
         let mut db = None;
         self.keys = 0;
+        // Monitors see each command by itself.
+        if self.shared.monitors.are_any() {
+            return 0;
+        }
         for (at, &entry) in entries.iter().enumerate() {
             let Some(command) = entry.command.filter(|command| {
                 command.is_about_keys() && command.accepts(entry.end - entry.first)
@@ -236,6 +259,8 @@ impl<'r> Run<'r> {
             misses: 0,
             exec: None,
             wakes: self.wakes,
+            stats: self.stats,
+            timing: self.timing,
         };
         commands::run(&mut context, entry.command, args);
         of.is_changed |= context.is_changed;
@@ -266,6 +291,7 @@ impl<'r> Run<'r> {
             }
             return;
         }
+        self.timing.end_group(self.stats);
         let stripes = &self.shared.store.stripes;
         let mut keys = Vec::with_capacity(self.keys);
         let mut seen: Vec<Seen> = Vec::with_capacity(self.keys);
@@ -308,11 +334,28 @@ impl<'r> Run<'r> {
         });
         drop(keys);
         let done = again.unwrap_or(entries.len());
+        self.note_lookups(&entries[..done], active, connections);
         for entry in &entries[..done] {
             active[entry.of].done = entry.position;
         }
         for &entry in &entries[done..] {
             self.run_one(entry, active, connections);
+        }
+    }
+
+    /// Counts lookups that were made together. Each counts with an equal part of the time.
+    fn note_lookups(&mut self, entries: &[Entry], active: &[Active], connections: &Connections) {
+        let Some(part) = self.timing.lap().checked_div(entries.len() as u32) else { return };
+        for &entry in entries {
+            let Some(command) = entry.command else { continue };
+            let counters = self.stats.command(command.slot);
+            counters.calls.add(1);
+            counters.nanos.add(part.as_nanos() as u64);
+            if self.timing.is_slow(part) {
+                let args = commands::monitor::shown(command, self.args(entry, active));
+                let session = &connections[active[entry.of].index].session;
+                commands::monitor::log_slow(self.shared, session, args, (self.now, part));
+            }
         }
     }
 
@@ -333,7 +376,11 @@ impl<'r> Run<'r> {
             }
             match record {
                 Some(record) if record.kind == Kind::String => reply.bulk(record.payload),
-                Some(_) if is_get => reply.error(commands::context::WRONG_TYPE.0.as_ref()),
+                Some(_) if is_get => {
+                    reply.error(commands::context::WRONG_TYPE.0.as_ref());
+                    entry.command.inspect(|it| self.stats.command(it.slot).failed.add(1));
+                    self.stats.errors.add(1);
+                }
                 _ => reply.null(),
             }
         }

@@ -35,12 +35,13 @@ impl Stream {
         }
     }
 
-    pub(crate) fn address(&self) -> String {
+    /// Returns the client's address. That of a Unix socket is the server's, with the port 0.
+    pub(crate) fn address(&self, socket: &str) -> String {
         match self {
             Self::Tcp(stream) => {
                 stream.peer_addr().map_or_else(|_| "?:0".into(), |it| it.to_string())
             }
-            Self::Unix(_) => "unix:0".into(),
+            Self::Unix(_) => format!("{socket}:0"),
         }
     }
 
@@ -85,6 +86,8 @@ pub(super) struct Connection {
     pub(super) is_broken: bool,
     /// Seconds since 1970.
     pub(super) last_used: u64,
+    bytes_read: u64,
+    bytes_written: u64,
 }
 
 impl Connection {
@@ -104,6 +107,8 @@ impl Connection {
             is_listed: false,
             has_ended: false,
             is_broken: false,
+            bytes_read: 0,
+            bytes_written: 0,
         }
     }
 
@@ -151,6 +156,7 @@ impl Connection {
             Ok(0) => self.has_ended = true,
             Ok(read) => {
                 self.filled += read;
+                self.bytes_read += read as u64;
                 // A socket that had less than was asked for is empty; it tells of more.
                 self.may_read = self.filled == self.input.len();
             }
@@ -205,7 +211,10 @@ impl Connection {
         while self.may_write && self.waiting() > 0 && !self.is_broken {
             match self.stream.write(&self.out[self.written..]) {
                 Ok(0) => self.is_broken = true,
-                Ok(written) => self.written += written,
+                Ok(written) => {
+                    self.written += written;
+                    self.bytes_written += written as u64;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.may_write = false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => self.is_broken = true,
@@ -239,6 +248,11 @@ impl Connection {
         let Some(subscriber) = &self.session.subscriber else { return false };
         let waiting = self.waiting();
         subscriber.note_waiting(waiting) && waiting == 0
+    }
+
+    /// Returns how many bytes were read and written since the last call.
+    pub(super) fn take_counts(&mut self) -> (u64, u64) {
+        (std::mem::take(&mut self.bytes_read), std::mem::take(&mut self.bytes_written))
     }
 
     /// Whether the connection is done.

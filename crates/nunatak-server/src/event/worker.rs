@@ -7,6 +7,7 @@ use crate::protocol::reply::Reply;
 use crate::pubsub::mailbox::ReadyList;
 use crate::session::Session;
 use crate::shared::{Shared, now};
+use crate::stats::WorkerStats;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Events, Interest, Poll, Token, Waker};
 use parking_lot::Mutex;
@@ -41,6 +42,7 @@ pub(crate) struct Listeners {
 #[derive(Debug)]
 pub(crate) struct Worker {
     shared: Arc<Shared>,
+    stats: Arc<WorkerStats>,
     poll: Poll,
     inbox: Inbox,
     /// The connections that were sent messages.
@@ -66,8 +68,10 @@ impl Worker {
         shared.wakers.lock().push(Arc::clone(&waker));
         let ready = Arc::new(ReadyList::new(Arc::clone(&waker)));
         let inbox = Inbox { streams: Arc::default(), waker };
+        let stats = shared.stats.add_worker();
         Ok(Self {
             shared,
+            stats,
             poll,
             inbox,
             ready,
@@ -196,7 +200,8 @@ impl Worker {
                 continue;
             }
             let is_authenticated = shared.settings.password().is_empty();
-            let (id, address) = (shared.next_client(), stream.address());
+            let (id, address) =
+                (shared.next_client(), stream.address(shared.settings.unix_socket()));
             let index = entry.key();
             let ready = (Arc::clone(&self.ready), index);
             let session = Session::new((id, address), ready, is_authenticated, now().as_secs());
@@ -219,7 +224,7 @@ impl Worker {
     /// Looks at all listed connections once.
     fn serve(&mut self) {
         let now = now();
-        let Self { shared, connections, listed, batch, spare, .. } = self;
+        let Self { shared, stats, connections, listed, batch, spare, .. } = self;
         let settings = &shared.settings;
         let max_bulk = settings.max_bulk.load(Relaxed);
         let looked_at = std::mem::take(listed);
@@ -237,7 +242,7 @@ impl Worker {
             }
         }
         if !batch.is_empty() {
-            batch.run(shared, connections, now.as_millis() as u64);
+            batch.run((shared, stats), connections, now.as_millis() as u64);
             if batch.is_changed()
                 && settings.syncs()
                 && let Err(error) = shared.store.sync()
@@ -246,6 +251,7 @@ impl Worker {
                 batch.refuse(connections);
             }
             batch.finish(connections, spare);
+            batch.note_latency(stats);
             let counters = &shared.counters;
             counters.commands.fetch_add(std::mem::take(&mut batch.commands), Relaxed);
             counters.hits.fetch_add(std::mem::take(&mut batch.hits), Relaxed);
@@ -274,6 +280,9 @@ impl Worker {
             connection.discard_input();
         }
         connection.flush();
+        let (read, written) = connection.take_counts();
+        self.stats.bytes_read.add(read);
+        self.stats.bytes_written.add(written);
         let has_more = connection.may_read && !connection.has_ended || connection.has_unparsed();
         if connection.is_done() && !(connection.takes_requests() && connection.has_unparsed()) {
             let mut connection = self.connections.remove(index);

@@ -5,6 +5,7 @@
 
 pub(crate) mod limits;
 pub(crate) mod mailbox;
+pub(crate) mod monitors;
 pub(crate) mod subscriber;
 
 use crate::protocol::glob;

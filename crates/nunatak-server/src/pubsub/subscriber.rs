@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub(crate) struct Subscriber {
     id: u64,
     pub(crate) mailbox: Arc<Mailbox>,
+    /// Whether the connection gets all commands.
+    pub(crate) is_monitor: bool,
     /// By class.
     names: [HashSet<Arc<[u8]>>; 3],
     /// Messages that were taken from the mailbox.
@@ -22,6 +24,7 @@ impl Subscriber {
         Self {
             id,
             mailbox: Arc::new(mailbox),
+            is_monitor: false,
             names: Default::default(),
             pending: VecDeque::new(),
             pending_bytes: 0,

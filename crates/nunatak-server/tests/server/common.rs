@@ -14,6 +14,7 @@ use std::time::Duration;
 /// A server of this process.
 pub(crate) struct Local {
     pub(crate) address: SocketAddr,
+    pub(crate) metrics: Option<SocketAddr>,
     stopper: Stopper,
     serving: Option<JoinHandle<()>>,
 }
@@ -23,8 +24,9 @@ impl Local {
         let flags = ["test", "--port=0"].into_iter().chain(flags.iter().copied());
         let server = Server::bind(Config::parse_from(flags)).expect("a server");
         let (address, stopper) = (server.address(), server.stopper());
+        let metrics = server.metrics_address();
         let serving = std::thread::spawn(move || server.run().expect("the server ends well"));
-        Self { address, stopper, serving: Some(serving) }
+        Self { address, metrics, stopper, serving: Some(serving) }
     }
 
     pub(crate) fn client(&self) -> Client {

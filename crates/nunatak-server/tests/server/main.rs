@@ -5,5 +5,7 @@ mod connections;
 mod differential;
 #[cfg(target_os = "linux")]
 mod killed;
+mod metrics;
+mod monitoring;
 mod pubsub;
 mod transactions;

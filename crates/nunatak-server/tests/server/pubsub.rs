@@ -133,13 +133,10 @@ fn answers<S: Read + Write>(client: &mut Client<S>, script: &[&str]) -> String {
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// Splits answers into lines, without the number of the connection.
+/// Splits answers into lines, without the numbers of connections.
 fn lines(answers: &str) -> Vec<&str> {
-    let mut lines: Vec<&str> = answers.split("\r\n").collect();
-    if let Some(at) = lines.iter().position(|line| *line == "id") {
-        lines.remove(at + 1);
-    }
-    lines
+    let mut last = "";
+    answers.split("\r\n").filter(|line| std::mem::replace(&mut last, line) != "id").collect()
 }
 
 #[test]

@@ -1,0 +1,137 @@
+//! `MONITOR`, and what is told of a command that was run.
+
+use super::context::{Context, Done, fail};
+use super::pubsub::subscriber;
+use super::table::{ADMIN, Command};
+use crate::protocol::request::Args;
+use crate::session::Session;
+use crate::shared::Shared;
+use std::borrow::Cow;
+use std::io::Write as _;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+pub(super) fn monitor(context: &mut Context<'_>, _: Args<'_>) -> Done {
+    if context.exec.is_some() {
+        return fail!("ERR MONITOR isn't allowed for DENY BLOCKING client");
+    }
+    let id = context.session.id;
+    let subscriber = subscriber(context.session);
+    // A second one has no reply.
+    if !std::mem::replace(&mut subscriber.is_monitor, true) {
+        context.shared.monitors.add(id, &subscriber.mailbox);
+        context.reply.ok();
+    }
+    Ok(())
+}
+
+/// Returns the arguments of a command without its passwords.
+pub(crate) fn shown<'a>(
+    command: &Command,
+    args: Args<'a>,
+) -> impl ExactSizeIterator<Item = Cow<'a, [u8]>> + use<'a> {
+    let hidden = match command.name {
+        "auth" => 1..args.len(),
+        "hello" => match (2..args.len()).find(|&at| args.is(at, "AUTH")) {
+            Some(at) => at + 1..at + 3,
+            None => 0..0,
+        },
+        "config" => match (2..args.len()).find(|&at| args.is(at, "requirepass")) {
+            Some(at) if args.is(1, "SET") => at + 1..at + 2,
+            _ => 0..0,
+        },
+        _ => 0..0,
+    };
+    (0..args.len()).map(move |at| match hidden.contains(&at) {
+        true => Cow::Borrowed(&b"(redacted)"[..]),
+        false => Cow::Borrowed(args.at(at)),
+    })
+}
+
+/// Writes an argument in quotes.
+fn quote(line: &mut Vec<u8>, arg: &[u8]) {
+    line.push(b'"');
+    for &byte in arg {
+        match byte {
+            b'"' | b'\\' => line.extend([b'\\', byte]),
+            b'\n' => line.extend(b"\\n"),
+            b'\r' => line.extend(b"\\r"),
+            b'\t' => line.extend(b"\\t"),
+            7 => line.extend(b"\\a"),
+            8 => line.extend(b"\\b"),
+            b' '..=b'~' => line.push(byte),
+            // Writing to a vector does not fail.
+            _ => drop(write!(line, "\\x{byte:02x}")),
+        }
+    }
+    line.push(b'"');
+}
+
+/// Sends a command that was run to the monitors.
+#[cold]
+fn tell_monitors(context: &mut Context<'_>, command: &Command, args: Args<'_>) {
+    let now = crate::shared::now();
+    let session = &*context.session;
+    let mut line = Vec::new();
+    // The address of a Unix socket has no port.
+    let (kind, address) = match session.address.strip_suffix(":0") {
+        Some(path) => ("unix:", path),
+        None => ("", &*session.address),
+    };
+    let (seconds, micros) = (now.as_secs(), now.subsec_micros());
+    // Writing to a vector does not fail.
+    let _ = write!(line, "+{seconds}.{micros:06} [{} {kind}{address}]", session.db);
+    for arg in shown(command, args) {
+        line.push(b' ');
+        quote(&mut line, &arg);
+    }
+    line.extend(b"\r\n");
+    let limits = context.shared.settings.mailbox_limits();
+    context.shared.monitors.send(&line.into(), (limits, context.now), context.wakes);
+}
+
+/// Counts a command that was run, and tells it to those who want to know.
+#[inline(always)]
+pub(super) fn note_call(
+    context: &mut Context<'_>,
+    command: &Command,
+    args: Args<'_>,
+    has_failed: bool,
+) {
+    let (stats, slot) = (context.stats, command.slot_of(args));
+    let counters = stats.command(slot);
+    counters.calls.add(1);
+    if has_failed {
+        counters.failed.add(1);
+        stats.errors.add(1);
+    }
+    if let Some(time) = context.timing.end_command(command, slot, stats)
+        && context.timing.is_slow(time)
+    {
+        note_slow(context, command, args, time);
+    }
+    if context.shared.monitors.are_any() && !command.has(ADMIN) {
+        tell_monitors(context, command, args);
+    }
+}
+
+/// Adds a command to the slow log. Those of a transaction are there, instead of `EXEC`.
+#[cold]
+fn note_slow(context: &Context<'_>, command: &Command, args: Args<'_>, time: Duration) {
+    if command.name != "exec" {
+        log_slow(context.shared, context.session, shown(command, args), (context.now, time));
+    }
+}
+
+/// Adds a command to the slow log. `now`: milliseconds since 1970.
+#[cold]
+pub(crate) fn log_slow<'a>(
+    shared: &Shared,
+    session: &Session,
+    args: impl ExactSizeIterator<Item = Cow<'a, [u8]>>,
+    (now, time): (u64, Duration),
+) {
+    let client = (&*session.address, &*session.name);
+    let max_len = shared.settings.slow_log_len.load(Relaxed);
+    shared.slow_log.add(args, client, (now / 1000, time), max_len);
+}

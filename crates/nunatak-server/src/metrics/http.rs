@@ -1,0 +1,194 @@
+//! A small HTTP server for the metrics, in a thread of its own.
+//!
+//! It answers `GET /metrics` and `HEAD /metrics`, once for each connection. Whatever clients send, it keeps
+//! few connections, for a short time, with few bytes of each.
+
+use super::{CONTENT_TYPE, registry, write};
+use crate::shared::Shared;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use prometheus_client::registry::Registry;
+use slab::Slab;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const WAKER: Token = Token(usize::MAX);
+const LISTENER: Token = Token(usize::MAX - 1);
+
+/// How many connections there may be. One more takes the place of the oldest.
+const MOST_CONNECTIONS: usize = 32;
+/// How many bytes a request may have.
+const MOST_BYTES: usize = 8 << 10;
+/// How many headers a request may have.
+const MOST_HEADERS: usize = 64;
+/// How often the socket is read for bytes that nobody needs.
+const MOST_READS: usize = 16;
+/// How long a connection may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    input: Vec<u8>,
+    answer: Vec<u8>,
+    written: usize,
+    deadline: Instant,
+}
+
+/// A server of metrics that listens.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    poll: Poll,
+    listener: TcpListener,
+    address: SocketAddr,
+    connections: Slab<Connection>,
+    shared: Arc<Shared>,
+    registry: Registry,
+}
+
+/// Encodes an answer.
+fn answer(status: &str, kind: &str, body: &str, with_body: bool) -> Vec<u8> {
+    let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
+    let len = body.len();
+    let shown = if with_body { body } else { "" };
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n{allow}\
+         Connection: close\r\n\r\n{shown}"
+    )
+    .into_bytes()
+}
+
+fn refuse(status: &str) -> Vec<u8> {
+    answer(status, "text/plain; charset=utf-8", &format!("{status}\n"), true)
+}
+
+/// Answers a request; `None` if it is not complete.
+fn respond(input: &[u8], registry: &Registry) -> Option<Vec<u8>> {
+    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(input) {
+        Ok(httparse::Status::Partial) if input.len() < MOST_BYTES => return None,
+        Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+            return Some(refuse("431 Request Header Fields Too Large"));
+        }
+        Err(_) => return Some(refuse("400 Bad Request")),
+        Ok(httparse::Status::Complete(_)) => {}
+    }
+    let path = request.path.unwrap_or_default().split('?').next();
+    Some(match (path, request.method) {
+        (Some("/metrics"), Some(method @ ("GET" | "HEAD"))) => match write(registry) {
+            Ok(body) => answer("200 OK", CONTENT_TYPE, &body, method == "GET"),
+            Err(_) => refuse("500 Internal Server Error"),
+        },
+        (Some("/metrics"), _) => refuse("405 Method Not Allowed"),
+        _ => refuse("404 Not Found"),
+    })
+}
+
+impl Connection {
+    /// Reads and writes what the socket has and takes. Returns whether there is more to come.
+    fn step(&mut self, registry: &Registry) -> io::Result<bool> {
+        while self.answer.is_empty() {
+            let mut buffer = [0; 1024];
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Ok(false),
+                Ok(read) => self.input.extend_from_slice(&buffer[..read]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            self.answer = respond(&self.input, registry).unwrap_or_default();
+        }
+        while self.written < self.answer.len() {
+            match self.stream.write(&self.answer[self.written..]) {
+                Ok(0) => return Ok(false),
+                Ok(written) => self.written += written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // Bytes behind the request, if unread, would reset the connection and lose the answer.
+        self.stream.shutdown(Shutdown::Write)?;
+        let mut rest = [0; MOST_BYTES];
+        for _ in 0..MOST_READS {
+            if !self.stream.read(&mut rest).is_ok_and(|read| read == rest.len()) {
+                break;
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Endpoint {
+    pub(crate) fn bind(address: SocketAddr, shared: Arc<Shared>) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let mut listener = TcpListener::bind(address)?;
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        shared.wakers.lock().push(Arc::new(Waker::new(poll.registry(), WAKER)?));
+        let (registry, address) = (registry(Arc::clone(&shared)), listener.local_addr()?);
+        Ok(Self { poll, listener, address, connections: Slab::new(), shared, registry })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until the server is stopped.
+    pub(crate) fn run(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(64);
+        while !self.shared.is_stopping() {
+            // The accepted ones may be waiting for nothing but their deadlines.
+            let timeout = (!self.connections.is_empty()).then_some(PATIENCE / 10);
+            match self.poll.poll(&mut events, timeout) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            for event in &events {
+                match event.token() {
+                    WAKER => {}
+                    LISTENER => self.accept(),
+                    Token(index) => self.step(index),
+                }
+            }
+            let now = Instant::now();
+            self.connections.retain(|_, connection| connection.deadline > now);
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, index: usize) {
+        if let Some(connection) = self.connections.get_mut(index)
+            && !connection.step(&self.registry).unwrap_or(false)
+        {
+            // Dropping the stream deregisters and closes it.
+            self.connections.remove(index);
+        }
+    }
+
+    fn accept(&mut self) {
+        // An error, such as too many open files, ends the round; the next connection begins another.
+        while !self.shared.is_stopping()
+            && let Ok((mut stream, _)) = self.listener.accept()
+        {
+            if self.connections.len() >= MOST_CONNECTIONS {
+                let oldest = self.connections.iter().min_by_key(|(_, it)| it.deadline);
+                if let Some(index) = oldest.map(|(index, _)| index) {
+                    self.connections.remove(index);
+                }
+            }
+            let entry = self.connections.vacant_entry();
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            if self.poll.registry().register(&mut stream, Token(entry.key()), interest).is_err() {
+                continue;
+            }
+            let deadline = Instant::now() + PATIENCE;
+            let (input, answer) = (Vec::new(), Vec::new());
+            let index = entry.key();
+            entry.insert(Connection { stream, input, answer, written: 0, deadline });
+            self.step(index);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! How long commands take.
+//!
+//! Reading the clock takes as long as a tenth of a command of a long pipeline. So only batches of a few
+//! commands are timed exactly. In others, commands that take a short time form groups, which are timed as
+//! a whole: each command of a group counts with an equal part. If a group was slow, the thread times all
+//! commands for some seconds, so that the slow log names the command that is slow again.
+
+use crate::commands::table::Command;
+use crate::stats::WorkerStats;
+use std::time::{Duration, Instant};
+
+/// A batch of at most so many commands is timed exactly.
+const FEW: usize = 8;
+/// The most commands of a group.
+const GROUP: usize = 16;
+/// How long all commands are timed after a slow group.
+const EXACT: Duration = Duration::from_secs(10);
+/// A limit of the slow log below this many microseconds needs exact times.
+const LEAST_GROUPED: i64 = 10_000;
+
+/// A thread's clock.
+#[derive(Debug)]
+pub(crate) struct Timing {
+    begin: Instant,
+    last: Instant,
+    is_exact: bool,
+    exact_until: Option<Instant>,
+    /// The slots of commands that were not timed yet.
+    group: Vec<u16>,
+    /// What takes longer is slow.
+    pub(crate) limit: Option<Duration>,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        let now = Instant::now();
+        Self {
+            begin: now,
+            last: now,
+            is_exact: true,
+            exact_until: None,
+            group: Vec::with_capacity(GROUP),
+            limit: None,
+        }
+    }
+}
+
+impl Timing {
+    /// Begins a batch. `limit`: what the slow log's is in microseconds, if not negative.
+    pub(crate) fn begin(&mut self, commands: usize, limit: i64) {
+        let now = Instant::now();
+        (self.begin, self.last) = (now, now);
+        self.limit = u64::try_from(limit).ok().map(Duration::from_micros);
+        self.exact_until.take_if(|until| *until < now);
+        self.is_exact =
+            commands <= FEW || (0..LEAST_GROUPED).contains(&limit) || self.exact_until.is_some();
+    }
+
+    /// Ends a batch, and returns how long it took.
+    pub(crate) fn end(&mut self, stats: &WorkerStats) -> Duration {
+        self.end_group(stats);
+        self.begin.elapsed()
+    }
+
+    pub(crate) fn is_slow(&self, time: Duration) -> bool {
+        self.limit.is_some_and(|limit| time >= limit)
+    }
+
+    /// Returns the time since the last lap.
+    pub(crate) fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        let time = now - self.last;
+        self.last = now;
+        time
+    }
+
+    /// Ends a group of commands that were not timed by themselves.
+    pub(crate) fn end_group(&mut self, stats: &WorkerStats) {
+        if self.group.is_empty() {
+            return;
+        }
+        let time = self.lap();
+        if self.is_slow(time) {
+            self.exact_until = Some(self.last + EXACT);
+        }
+        let part = time.as_nanos() as u64 / self.group.len() as u64;
+        self.group.drain(..).for_each(|slot| stats.command(slot).nanos.add(part));
+    }
+
+    /// Tells that a command begins.
+    #[inline(always)]
+    pub(crate) fn begin_command(&mut self, command: &Command, stats: &WorkerStats) {
+        if !self.is_exact && command.may_take_long() {
+            self.end_group(stats);
+        }
+    }
+
+    /// Tells that a command has ended. Returns its time, if it was timed by itself.
+    #[inline(always)]
+    pub(crate) fn end_command(
+        &mut self,
+        command: &Command,
+        slot: u16,
+        stats: &WorkerStats,
+    ) -> Option<Duration> {
+        if self.is_exact || command.may_take_long() {
+            let time = self.lap();
+            stats.command(slot).nanos.add(time.as_nanos() as u64);
+            return Some(time);
+        }
+        self.group.push(slot);
+        if self.group.len() == GROUP {
+            self.end_group(stats);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::table;
+    use crate::stats::Stats;
+
+    /// Runs some commands, and returns how many were timed by themselves.
+    fn timed(timing: &mut Timing, name: &str, count: usize, limit: i64) -> usize {
+        let stats = Stats::default().add_worker();
+        let command = table::find(name.as_bytes()).unwrap();
+        timing.begin(count, limit);
+        let mut timed = 0;
+        for _ in 0..count {
+            timing.begin_command(command, &stats);
+            timed += usize::from(timing.end_command(command, command.slot, &stats).is_some());
+        }
+        assert!(
+            timing.end(&stats) >= Duration::from_nanos(stats.command(command.slot).nanos.get())
+        );
+        assert!(timing.group.is_empty());
+        timed
+    }
+
+    #[test]
+    fn pipelines_are_timed_in_groups() {
+        let mut timing = Timing::default();
+        assert_eq!(timed(&mut timing, "set", FEW, 10_000), FEW);
+        assert_eq!(timed(&mut timing, "set", 100, 10_000), 0);
+        assert_eq!(timed(&mut timing, "set", 100, -1), 0);
+        assert_eq!(timed(&mut timing, "set", 100, 9999), 100);
+        assert_eq!(timed(&mut timing, "keys", 100, 10_000), 100);
+    }
+
+    /// A slow group makes the next batches exact.
+    #[test]
+    fn slow_groups_are_looked_at() {
+        let mut timing = Timing::default();
+        let stats = Stats::default().add_worker();
+        let command = table::find(b"set").unwrap();
+        timing.begin(100, 10_000);
+        timing.last -= Duration::from_millis(11);
+        for _ in 0..GROUP {
+            assert_eq!(timing.end_command(command, command.slot, &stats), None);
+        }
+        assert_eq!(timed(&mut timing, "set", 100, 10_000), 100);
+        timing.exact_until = timing.exact_until.map(|until| until - 2 * EXACT);
+        assert_eq!(timed(&mut timing, "set", 100, 10_000), 0);
+    }
+}
