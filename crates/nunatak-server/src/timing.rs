@@ -3,7 +3,8 @@
 //! Reading the clock takes as long as a tenth of a command of a long pipeline. So only batches of a few
 //! commands are timed exactly. In others, commands that take a short time form groups, which are timed as
 //! a whole: each command of a group counts with an equal part. If a group was slow, the thread times all
-//! commands for some seconds, so that the slow log names the command that is slow again.
+//! commands for a second, so that the slow log names the command that is slow again. Then it does not for
+//! some seconds: a group is slow, too, if other processes had the core meanwhile.
 
 use crate::commands::table::Command;
 use crate::stats::WorkerStats;
@@ -14,7 +15,9 @@ const FEW: usize = 8;
 /// The most commands of a group.
 const GROUP: usize = 16;
 /// How long all commands are timed after a slow group.
-const EXACT: Duration = Duration::from_secs(10);
+const EXACT: Duration = Duration::from_secs(1);
+/// How long slow groups have no effect afterwards.
+const REST: Duration = Duration::from_secs(9);
 /// A limit of the slow log below this many microseconds needs exact times.
 const LEAST_GROUPED: i64 = 10_000;
 
@@ -24,6 +27,7 @@ pub(crate) struct Timing {
     begin: Instant,
     last: Instant,
     is_exact: bool,
+    /// The end of the last second in which all commands are timed.
     exact_until: Option<Instant>,
     /// The slots of commands that were not timed yet.
     group: Vec<u16>,
@@ -51,9 +55,9 @@ impl Timing {
         let now = Instant::now();
         (self.begin, self.last) = (now, now);
         self.limit = u64::try_from(limit).ok().map(Duration::from_micros);
-        self.exact_until.take_if(|until| *until < now);
-        self.is_exact =
-            commands <= FEW || (0..LEAST_GROUPED).contains(&limit) || self.exact_until.is_some();
+        self.is_exact = commands <= FEW
+            || (0..LEAST_GROUPED).contains(&limit)
+            || self.exact_until.is_some_and(|until| now < until);
     }
 
     /// Ends a batch, and returns how long it took.
@@ -80,7 +84,8 @@ impl Timing {
             return;
         }
         let time = self.lap();
-        if self.is_slow(time) {
+        let has_rested = self.exact_until.is_none_or(|until| self.last > until + REST);
+        if self.is_slow(time) && has_rested {
             self.exact_until = Some(self.last + EXACT);
         }
         let part = time.as_nanos() as u64 / self.group.len() as u64;
@@ -155,13 +160,28 @@ mod tests {
         let mut timing = Timing::default();
         let stats = Stats::default().add_worker();
         let command = table::find(b"set").unwrap();
+        let slow_group = |timing: &mut Timing| {
+            timing.is_exact = false;
+            timing.last = Instant::now() - Duration::from_millis(11);
+            for _ in 0..GROUP {
+                assert_eq!(timing.end_command(command, command.slot, &stats), None);
+            }
+        };
         timing.begin(100, 10_000);
-        timing.last -= Duration::from_millis(11);
-        for _ in 0..GROUP {
-            assert_eq!(timing.end_command(command, command.slot, &stats), None);
-        }
+        slow_group(&mut timing);
+        let first = timing.exact_until.expect("a slow group");
+        // Long enough for a thread that has to wait for the processor.
+        timing.exact_until = Some(first + Duration::from_secs(1000));
         assert_eq!(timed(&mut timing, "set", 100, 10_000), 100);
-        timing.exact_until = timing.exact_until.map(|until| until - 2 * EXACT);
+        // It is over, but not for long.
+        let over = first - EXACT - REST / 2;
+        timing.exact_until = Some(over);
         assert_eq!(timed(&mut timing, "set", 100, 10_000), 0);
+        timing.exact_until = Some(first + Duration::from_secs(1000));
+        slow_group(&mut timing);
+        assert_eq!(timing.exact_until, Some(first + Duration::from_secs(1000)));
+        timing.exact_until = Some(first - EXACT - REST);
+        slow_group(&mut timing);
+        assert!(timing.exact_until >= Some(first));
     }
 }

@@ -20,6 +20,7 @@ pub(crate) use transactions::forget_watches;
 use crate::protocol::request::Args;
 use crate::store::stripes::{Seen, Stripes};
 use context::{Context, Done, Fail};
+use std::time::Duration;
 use table::{ALL_KEYS, AT_ONCE, Command, DENY_OOM, IN_PUBSUB, NO_AUTH, SUBCOMMANDS, WRITE};
 
 /// How often a read is repeated before it takes locks.
@@ -92,16 +93,32 @@ fn not_in_pubsub(command: &Command, args: Args<'_>) -> Fail {
     ))
 }
 
-/// Runs a command, and writes its reply.
-pub(crate) fn run(context: &mut Context<'_>, command: Option<&'static Command>, args: Args<'_>) {
-    // Messages that were sent before the command are received before its reply.
-    pubsub::deliver(context);
-    let start = context.reply.out.len();
-    let done = match admit(context, command, args) {
+/// Runs a command, and writes its reply. Returns its time if it is to be told to others, by
+/// [`tell`](monitor::tell).
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    command: Option<&'static Command>,
+    args: Args<'_>,
+) -> Option<Duration> {
+    let (admitted, start) = match command {
+        // Most commands: nothing about the session or the command needs to be looked at more closely.
+        Some(command) if is_admitted(context, command, args.len()) => {
+            (Ok(Some(command)), context.reply.out.len())
+        }
+        _ => {
+            // Messages that were sent before the command are received before its reply.
+            pubsub::deliver(context);
+            let start = context.reply.out.len();
+            (admit(context, command, args), start)
+        }
+    };
+    let mut told = None;
+    let done = match admitted {
         Ok(Some(command)) => {
             context.timing.begin_command(command, context.stats);
+            let slot = command.slot_of(args);
             let done = run_alone(context, command, args);
-            monitor::note_call(context, command, args, done.is_err());
+            told = monitor::count_call(context, command, slot, done.is_err());
             done
         }
         Ok(None) => Ok(()),
@@ -118,10 +135,20 @@ pub(crate) fn run(context: &mut Context<'_>, command: Option<&'static Command>, 
         context.reply.out.truncate(start);
         context.reply.error(&text);
     }
+    told
 }
 
-/// Checks a command. Returns it if it is to be run now; otherwise it was queued.
+/// Whether a command may run at once in a session without peculiarities.
 #[inline(always)]
+fn is_admitted(context: &Context<'_>, command: &Command, args: usize) -> bool {
+    command.accepts(args)
+        && context.session.is_plain()
+        && !command.has(SUBCOMMANDS)
+        && (!command.has(DENY_OOM) || context.shared.has_room())
+}
+
+/// Checks any command. Returns it if it is to be run now; otherwise it was queued.
+#[inline(never)]
 fn admit(
     context: &mut Context<'_>,
     command: Option<&'static Command>,
@@ -143,7 +170,7 @@ fn admit(
         Some(command) if !command.has(IN_PUBSUB) && context.session.is_in_pubsub() => {
             Err(not_in_pubsub(command, args))
         }
-        Some(command) if command.is_about_data() && context.session.is_monitor() => {
+        Some(command) if context.session.is_monitor() && command.is_about_data() => {
             Err(Fail::new("ERR Replica can't interact with the keyspace"))
         }
         Some(command) => Ok(command),

@@ -68,7 +68,6 @@ fn quote(line: &mut Vec<u8>, arg: &[u8]) {
 }
 
 /// Sends a command that was run to the monitors.
-#[cold]
 fn tell_monitors(context: &mut Context<'_>, command: &Command, args: Args<'_>) {
     let now = crate::shared::now();
     let session = &*context.session;
@@ -90,36 +89,36 @@ fn tell_monitors(context: &mut Context<'_>, command: &Command, args: Args<'_>) {
     context.shared.monitors.send(&line.into(), (limits, context.now), context.wakes);
 }
 
-/// Counts a command that was run, and tells it to those who want to know.
+/// Counts a command that was run. Returns its time if somebody wants to know of it: then
+/// [`tell`] is to be called.
 #[inline(always)]
-pub(super) fn note_call(
+pub(super) fn count_call(
     context: &mut Context<'_>,
     command: &Command,
-    args: Args<'_>,
+    slot: u16,
     has_failed: bool,
-) {
-    let (stats, slot) = (context.stats, command.slot_of(args));
+) -> Option<Duration> {
+    let stats = context.stats;
     let counters = stats.command(slot);
     counters.calls.add(1);
     if has_failed {
         counters.failed.add(1);
         stats.errors.add(1);
     }
-    if let Some(time) = context.timing.end_command(command, slot, stats)
-        && context.timing.is_slow(time)
-    {
-        note_slow(context, command, args, time);
+    let time = context.timing.end_command(command, slot, stats);
+    let is_slow = time.is_some_and(|time| context.timing.is_slow(time));
+    (is_slow || context.shared.monitors.are_any()).then(|| time.unwrap_or_default())
+}
+
+/// Tells a command that was run to the monitors, and to the slow log, if it was slow. There, the commands
+/// of a transaction stand for `EXEC`.
+#[cold]
+pub(crate) fn tell(context: &mut Context<'_>, command: &Command, args: Args<'_>, time: Duration) {
+    if context.timing.is_slow(time) && command.name != "exec" {
+        log_slow(context.shared, context.session, shown(command, args), (context.now, time));
     }
     if context.shared.monitors.are_any() && !command.has(ADMIN) {
         tell_monitors(context, command, args);
-    }
-}
-
-/// Adds a command to the slow log. Those of a transaction are there, instead of `EXEC`.
-#[cold]
-fn note_slow(context: &Context<'_>, command: &Command, args: Args<'_>, time: Duration) {
-    if command.name != "exec" {
-        log_slow(context.shared, context.session, shown(command, args), (context.now, time));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Locks;
 use super::context::{Context, Done, Fail, fail};
-use super::monitor::note_call;
+use super::monitor::{count_call, tell};
 use super::table::{self, ALL_KEYS};
 use crate::protocol::numbers::parse_i64;
 use crate::protocol::request::Args;
@@ -131,7 +131,11 @@ pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
                 Some(command) => {
                     context.timing.begin_command(command, context.stats);
                     let done = (command.run)(context, args);
-                    note_call(context, command, args, done.is_err());
+                    let slot = command.slot_of(args);
+                    let told = count_call(context, command, slot, done.is_err());
+                    if let Some(time) = told {
+                        tell(context, command, args, time);
+                    }
                     done
                 }
                 None => Err(super::unknown_command(args)),

@@ -262,7 +262,13 @@ impl<'r> Run<'r> {
             stats: self.stats,
             timing: self.timing,
         };
-        commands::run(&mut context, entry.command, args);
+        if let (Some(time), Some(command)) =
+            (commands::run(&mut context, entry.command, args), entry.command)
+        {
+            // Made again: a copy of the first ones would be kept for every command.
+            let args = Args::new(&of.input, &self.spans[entry.first..entry.end]);
+            commands::monitor::tell(&mut context, command, args, time);
+        }
         of.is_changed |= context.is_changed;
         self.hits += context.hits;
         self.misses += context.misses;

@@ -4,7 +4,7 @@
 
 use clap::Parser;
 use nunatak_server::{Config, Server, Stopper};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
@@ -92,6 +92,17 @@ impl Redis {
 
 /// How long a client waits for a reply.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Reads all bytes up to the end of a connection, which may be a reset.
+pub(crate) fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let mut all = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut all) {
+        let is_late = [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind());
+        assert!(!is_late, "the connection does not end");
+    }
+    all
+}
 
 /// A reply.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,6 @@
 //! The metrics, and hostile requests for them.
 
-use crate::common::{Client, Local, Reply};
+use crate::common::{Client, Local, Reply, read_to_end};
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -17,9 +17,7 @@ fn ask(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = connect(address);
     // A server that has enough closes the connection; what it said is there, or a reset.
     let _ = stream.write_all(request);
-    let mut all = Vec::new();
-    let _ = stream.read_to_end(&mut all);
-    String::from_utf8(all).expect("text")
+    String::from_utf8(read_to_end(&mut stream)).expect("text")
 }
 
 /// Returns the metrics by their names with labels.
@@ -163,10 +161,7 @@ fn silent_connections_end() {
     ended.shutdown(Shutdown::Write).expect("a half-open connection");
     silent.push(ended);
     for mut stream in silent {
-        let mut all = Vec::new();
-        // The end, or a reset.
-        let _ = stream.read_to_end(&mut all);
-        assert_eq!(all, b"");
+        assert_eq!(read_to_end(&mut stream), b"");
     }
     let mut client: Client = local.client();
     assert_eq!(client.run("PING"), Reply::Line("+PONG".into()));
