@@ -78,14 +78,18 @@ impl Timing {
         time
     }
 
+    /// Whether a slow group may make the thread exact again.
+    fn has_rested(&self, now: Instant) -> bool {
+        self.exact_until.is_none_or(|until| now > until + REST)
+    }
+
     /// Ends a group of commands that were not timed by themselves.
     pub(crate) fn end_group(&mut self, stats: &WorkerStats) {
         if self.group.is_empty() {
             return;
         }
         let time = self.lap();
-        let has_rested = self.exact_until.is_none_or(|until| self.last > until + REST);
-        if self.is_slow(time) && has_rested {
+        if self.is_slow(time) && self.has_rested(self.last) {
             self.exact_until = Some(self.last + EXACT);
         }
         let part = time.as_nanos() as u64 / self.group.len() as u64;
@@ -173,14 +177,11 @@ mod tests {
         // Long enough for a thread that has to wait for the processor.
         timing.exact_until = Some(first + Duration::from_secs(1000));
         assert_eq!(timed(&mut timing, "set", 100, 10_000), 100);
-        // It is over, but not for long.
-        let over = first - EXACT - REST / 2;
-        timing.exact_until = Some(over);
-        assert_eq!(timed(&mut timing, "set", 100, 10_000), 0);
-        timing.exact_until = Some(first + Duration::from_secs(1000));
-        slow_group(&mut timing);
-        assert_eq!(timing.exact_until, Some(first + Duration::from_secs(1000)));
+        timing.exact_until = Some(first);
+        assert!(!timing.has_rested(first + REST));
+        assert!(timing.has_rested(first + REST + Duration::from_nanos(1)));
         timing.exact_until = Some(first - EXACT - REST);
+        assert_eq!(timed(&mut timing, "set", 100, 10_000), 0);
         slow_group(&mut timing);
         assert!(timing.exact_until >= Some(first));
     }

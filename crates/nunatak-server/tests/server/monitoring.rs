@@ -55,7 +55,8 @@ const COMMANDS: &[&str] = &[
 fn run_all<S: Read + Write>(client: &mut Client<S>) {
     let mut lines = COMMANDS.join("\r\n").into_bytes();
     for command in ["GET p", "SET q 1", "GET s"] {
-        lines.extend(format!("\r\n{command}").repeat(20).bytes());
+        // What is about no key separates the windows.
+        lines.extend(format!("\r\nPING{}", format!("\r\n{command}").repeat(20)).bytes());
     }
     lines.extend(b"\r\nECHO end\r\n");
     client.send(&lines);

@@ -231,6 +231,17 @@ fn messages_come_before_later_replies() {
         assert_eq!(publisher.line("PUBLISH a nobody"), ":0");
         assert_eq!(publisher.line("PUBLISH b nobody"), ":0");
     }
+    // More than the system's buffers take.
+    subscribe(&mut subscriber, "a");
+    let payload = "x".repeat(1 << 20);
+    for _ in 0..20 {
+        assert_eq!(publisher.line(&format!("PUBLISH a {payload}")), ":1");
+    }
+    subscriber.send(b"PING\r\n");
+    for _ in 0..20 {
+        assert_eq!(subscriber.read(), message(&["message", "a", &payload]));
+    }
+    assert_eq!(subscriber.read(), message(&["pong", ""]));
 }
 
 /// Messages of a transaction, and those that come meanwhile, are in front of its reply.
