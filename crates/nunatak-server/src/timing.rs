@@ -150,12 +150,16 @@ mod tests {
 
     #[test]
     fn pipelines_are_timed_in_groups() {
-        let mut timing = Timing::default();
-        assert_eq!(timed(&mut timing, "set", FEW, 10_000), FEW);
-        assert_eq!(timed(&mut timing, "set", 100, 10_000), 0);
-        assert_eq!(timed(&mut timing, "set", 100, -1), 0);
-        assert_eq!(timed(&mut timing, "set", 100, 9999), 100);
-        assert_eq!(timed(&mut timing, "keys", 100, 10_000), 100);
+        for (name, count, limit, expected) in [
+            ("set", FEW, 10_000, FEW),
+            ("set", 100, 10_000, 0),
+            ("set", 100, -1, 0),
+            ("set", 100, 9999, 100),
+            ("keys", 100, 10_000, 100),
+        ] {
+            let timed = timed(&mut Timing::default(), name, count, limit);
+            assert_eq!(timed, expected, "{name} {count} {limit}");
+        }
     }
 
     /// A slow group makes the next batches exact.
