@@ -283,6 +283,8 @@ impl Worker {
         let (read, written) = connection.take_counts();
         self.stats.bytes_read.add(read);
         self.stats.bytes_written.add(written);
+        // In any case: the mailbox is told what waits.
+        let has_messages = connection.note_waiting();
         let has_more = connection.may_read && !connection.has_ended || connection.has_unparsed();
         if connection.is_done() && !(connection.takes_requests() && connection.has_unparsed()) {
             let mut connection = self.connections.remove(index);
@@ -290,7 +292,7 @@ impl Worker {
             forget_watches(&mut connection.session, &self.shared.store);
             forget_subscriptions(&mut connection.session, &self.shared);
             self.shared.clients.fetch_sub(1, Relaxed);
-        } else if connection.takes_requests() && has_more | connection.note_waiting() {
+        } else if connection.takes_requests() && (has_more || has_messages) {
             list(&mut self.listed, index, connection);
         }
     }
