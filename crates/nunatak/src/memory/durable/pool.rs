@@ -290,8 +290,9 @@ impl Pool {
     }
 
     /// Poisons the pool after the system could not write something, says so in the file, and
-    /// returns the error. The system takes what it could not write for written, so the page cache is no witness any more:
-    /// the file counts as one of a power cut, though this process opens it again.
+    /// returns the error. The system takes what it could not write for written, so the page cache
+    /// is no witness any more: the file counts as one of a power cut, though this process opens it
+    /// again.
     pub(super) fn poison_by_failure(&self, error: Error) -> Error {
         self.poison_after(error);
         if !self.backing.is_ordered() && !seeded(Bug::FailureUnmarked) {

@@ -1,8 +1,8 @@
 //! Batches: operations in order, with overlapping memory accesses (section 3.3).
 //!
 //! The paper prefetches all bins of a batch and then executes it. Here the prefetches run a fixed
-//! distance ahead of the execution, so the number of lines on their way stays constant. A second,
-//! closer window fetches the first link of the bins that have one.
+//! distance ahead of the execution, a few operations at a time, so the number of lines on their way
+//! stays about the same. A second, closer window fetches the first link of the bins that have one.
 
 use super::find::Request;
 use super::index::Index;

@@ -84,8 +84,8 @@ impl Shard {
         let before = descriptor.unlocked().0;
         let locked = before | Descriptor::lock_bit();
         // Acquire: pairs with `unlock`. Relaxed: a failure tells nothing.
-        let change = (Ordering::Acquire, Ordering::Relaxed);
-        self.descriptor.compare_exchange(before, locked, change.0, change.1).is_ok()
+        let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+        self.descriptor.compare_exchange(before, locked, success, failure).is_ok()
     }
 
     /// Locks the shard. Returns its descriptor from before.
