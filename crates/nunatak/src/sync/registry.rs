@@ -63,6 +63,16 @@ impl Record {
     }
 }
 
+impl Record {
+    #[inline(always)]
+    fn count(&self, added: i64) -> u64 {
+        // A plain addition: invariant 1.
+        let sum = self.added.load(Ordering::Relaxed).wrapping_add_signed(added);
+        self.added.store(sum, Ordering::Relaxed);
+        sum
+    }
+}
+
 /// All records of a map.
 #[derive(Debug)]
 pub struct Registry {
@@ -84,14 +94,18 @@ impl Registry {
     /// Counts entries that this thread has added or removed, and returns its sum.
     #[inline(always)]
     pub(crate) fn count<Y: Mode>(&self, added: i64) -> u64 {
-        let count = |thread| {
-            let record = self.record(thread);
-            // A plain addition: invariant 1.
-            let sum = record.added.load(Ordering::Relaxed).wrapping_add_signed(added);
-            record.added.store(sum, Ordering::Relaxed);
-            sum
-        };
-        if Y::SHARED { thread_index::with(count) } else { count(0) }
+        let thread = if Y::SHARED { thread_index::current_if_any() } else { 0 };
+        // A thread without a number has a larger one than any.
+        if thread < FIRST_BLOCK {
+            return self.first_record(thread).count(added);
+        }
+        self.count_in_later_record(added)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count_in_later_record(&self, added: i64) -> u64 {
+        thread_index::with(|thread| self.record(thread).count(added))
     }
 
     /// Counts entries that this thread has hidden, minus those that it has shown or removed.

@@ -69,15 +69,14 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         fresh: Option<u64>,
         change: impl Fn(u64) -> Change,
     ) -> Result<Option<u64>, Shadowed> {
-        let hash = self.codec.hash(word);
-        let tag = self.codec.tag(word, hash);
-        let request = Request { hash, tag, test, fresh, hides: false, change: &change };
+        // The caller's code may not run while an operation is announced.
+        let asked = P::runs_callers_code().then(|| self.codec.hash(word));
         if T::RUNS_CALLERS_CODE {
-            return self.apply_asking(&request);
+            return self.apply_asking(word, asked, test, fresh, &change);
         }
-        match self.apply_fast(&request) {
+        match self.apply_fast(word, asked, test, fresh, &change) {
             Some(before) => Ok(before),
-            None => self.apply_slowly(&request),
+            None => self.apply_again(word, asked, test, fresh, change),
         }
     }
 
@@ -85,13 +84,18 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     #[inline(always)]
     fn apply_fast<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
-        request: &Request<'_, T, F>,
+        word: u64,
+        asked: Option<u64>,
+        test: &T,
+        fresh: Option<u64>,
+        change: &F,
     ) -> Option<Option<u64>> {
-        let &Request { hash, tag, test, fresh, change, .. } = request;
         let pin = if Y::SHARED { FastPin::new() } else { None };
         if Y::SHARED && pin.is_none() {
             return None;
         }
+        let hash = self.hash(word, asked, &pin);
+        let tag = self.codec.tag(word, hash);
         // Acquire: pairs with the release that publishes an index.
         // SAFETY: invariant 7 of the table: the operation is announced, or the table belongs to
         // this thread.
@@ -105,20 +109,41 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         done
     }
 
+    /// Starts an operation again that the first bucket was not enough for. Takes the change by value:
+    /// what is passed by reference lies in memory, and the common path would store it there.
+    #[inline(never)]
+    fn apply_again<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        word: u64,
+        asked: Option<u64>,
+        test: &T,
+        fresh: Option<u64>,
+        change: F,
+    ) -> Result<Option<u64>, Shadowed> {
+        let hash = asked.unwrap_or_else(|| self.codec.hash(word));
+        let tag = self.codec.tag(word, hash);
+        self.apply_slowly(&Request { hash, tag, test, fresh, hides: false, change: &change })
+    }
+
     /// Applies a change whose test runs the caller's code. The attempts use the test's known
     /// answers; the test is asked between attempts (R7).
     fn apply_asking<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
-        request: &Request<'_, T, F>,
+        word: u64,
+        asked: Option<u64>,
+        test: &T,
+        fresh: Option<u64>,
+        change: &F,
     ) -> Result<Option<u64>, Shadowed> {
-        let &Request { hash, tag, test, fresh, hides, change } = request;
+        let hash = asked.unwrap_or_else(|| self.codec.hash(word));
+        let tag = self.codec.tag(word, hash);
         let mut known = KeyTestAnswers::default();
         loop {
             let answering = MemoisedKeyTest::new(test, &known);
-            let request = Request { hash, tag, test: &answering, fresh, hides, change };
-            if let Some(before) = self.apply_fast(&request) {
+            if let Some(before) = self.apply_fast(word, Some(hash), &answering, fresh, change) {
                 return Ok(before);
             }
+            let request = Request { hash, tag, test: &answering, fresh, hides: false, change };
             if !answering.has_unknown() {
                 let done = self.repeat(|pin| match self.try_apply(pin, self.root(pin), &request) {
                     _ if answering.has_unknown() => Step::Done(None),
@@ -135,7 +160,6 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 
-    #[inline(never)]
     pub(super) fn apply_slowly<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         request: &Request<'_, T, F>,
@@ -186,7 +210,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                         Detour::Again
                     }
                     Scan::Hit { slot, number, second } => {
-                        match self.change(bin, slot, number, (tag, second), request.change) {
+                        let (at, pair) = ((bin, header), (tag, second));
+                        match self.change(at, (slot, number), pair, request.change) {
                             Some(before) => return Step::Done(Ok(Some(before))),
                             None => Detour::Again,
                         }
@@ -227,13 +252,13 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// Changes the pair of a slot. Returns `None` if the pair has changed first.
+    /// Changes the pair of a slot, which was there under `header`. Returns `None` if the pair has
+    /// changed first.
     #[inline(always)]
     pub(super) fn change(
         &self,
-        bin: &Bin,
-        slot: &Slot,
-        number: usize,
+        (bin, header): (&Bin, Header),
+        (slot, number): (&Slot, usize),
         pair: (u64, u64),
         change: &impl Fn(u64) -> Change,
     ) -> Option<u64> {
@@ -255,7 +280,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                     return None;
                 }
                 if !seeded(Bug::RemoveForgetsRelease) {
-                    self.give_back(bin, number);
+                    self.give_back_under(bin, header, number);
                 }
                 self.registry.count::<Y>(-1);
             }
@@ -326,21 +351,36 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         Claimed::Lost
     }
 
-    /// Frees a claimed slot. Does nothing in a bin that is being moved or has moved.
+    /// Frees a claimed slot of a bin that was open with this header.
     #[inline(always)]
+    fn give_back_under(&self, bin: &Bin, header: Header, number: usize) {
+        debug_assert!(header.is_open());
+        if Self::free(bin, header, number).is_err() {
+            self.give_back(bin, number);
+        }
+    }
+
+    /// Frees a claimed slot. Does nothing in a bin that is being moved or has moved.
+    #[cold]
     pub(super) fn give_back(&self, bin: &Bin, number: usize) {
         let mut header = Header(bin.header.load(Ordering::Relaxed));
         while matches!(header.state(), BinState::Open | BinState::Special) {
-            // Release: the next claimant finds the slot's tag word empty.
-            let mut free = header.with_free(number);
-            if seeded(Bug::FreeWithoutVersion) {
-                free = free.with_version_before();
-            }
-            match Y::cas(&bin.header, header.0, free.0, Ordering::Release) {
+            match Self::free(bin, header, number) {
                 Ok(()) => return,
                 Err(newer) => header = Header(newer),
             }
         }
+    }
+
+    /// Exchanges the header for one in which a slot is free. Returns the present one if it is another.
+    #[inline(always)]
+    fn free(bin: &Bin, header: Header, number: usize) -> Result<(), u64> {
+        let mut free = header.with_free(number);
+        if seeded(Bug::FreeWithoutVersion) {
+            free = free.with_version_before();
+        }
+        // Release: the next claimant finds the slot's tag word empty.
+        Y::cas(&bin.header, header.0, free.0, Ordering::Release)
     }
 
     /// Chooses how to continue at a bin that is not open.
