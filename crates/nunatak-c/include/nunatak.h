@@ -311,6 +311,10 @@ nunatak_status nunatak_map_sync(const nunatak_map *map);
 // Reads the whole file. `entries` gets how many it has, and may be null.
 nunatak_status nunatak_map_verify(const nunatak_map *map, size_t *entries);
 
+// Says whether the file accepts no more changes, and why: returns the first error after which it does
+// not, also of a sync in the background, or `NUNATAK_OK` if there was none.
+nunatak_status nunatak_map_failure(const nunatak_map *map);
+
 // Stores a consistent cut as a new file. `entries` gets how many it has, and may be null.
 nunatak_status nunatak_map_backup(const nunatak_map *map, const char *new_path, size_t *entries);
 
@@ -408,6 +412,10 @@ nunatak_status nunatak_blob_map_sync(const nunatak_blob_map *map);
 // Reads the whole file. `entries` gets how many it has, and may be null.
 nunatak_status nunatak_blob_map_verify(const nunatak_blob_map *map, size_t *entries);
 
+// Says whether the file accepts no more changes, and why: returns the first error after which it does
+// not, also of a sync in the background, or `NUNATAK_OK` if there was none.
+nunatak_status nunatak_blob_map_failure(const nunatak_blob_map *map);
+
 // Stores a consistent cut as a new file. `entries` gets how many it has, and may be null.
 nunatak_status nunatak_blob_map_backup(const nunatak_blob_map *map,
                                        const char *new_path,
@@ -500,6 +508,10 @@ nunatak_status nunatak_multimap_sync(const nunatak_multimap *map);
 
 // Reads the whole file. `count` gets how many values it has, and may be null.
 nunatak_status nunatak_multimap_verify(const nunatak_multimap *map, size_t *count);
+
+// Says whether the file accepts no more changes, and why: returns the first error after which it does
+// not, also of a sync in the background, or `NUNATAK_OK` if there was none.
+nunatak_status nunatak_multimap_failure(const nunatak_multimap *map);
 
 // Stores a consistent cut as a new file. `count` gets how many values it has, and may be null.
 nunatak_status nunatak_multimap_backup(const nunatak_multimap *map,

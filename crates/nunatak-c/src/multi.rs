@@ -344,6 +344,17 @@ pub unsafe extern "C" fn nunatak_multimap_verify(
     })
 }
 
+/// Says whether the file accepts no more changes, and why: returns the first error after which it does
+/// not, also of a sync in the background, or `NUNATAK_OK` if there was none.
+///
+/// # Safety
+/// `map` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nunatak_multimap_failure(map: *const nunatak_multimap) -> nunatak_status {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { Ok(reference(map, "the map")?.file()?.failure().map_or(Ok(()), Err)?) })
+}
+
 /// Stores a consistent cut as a new file. `count` gets how many values it has, and may be null.
 ///
 /// # Safety

@@ -519,6 +519,17 @@ pub unsafe extern "C" fn nunatak_map_verify(
     })
 }
 
+/// Says whether the file accepts no more changes, and why: returns the first error after which it does
+/// not, also of a sync in the background, or `NUNATAK_OK` if there was none.
+///
+/// # Safety
+/// `map` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nunatak_map_failure(map: *const nunatak_map) -> nunatak_status {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { Ok(reference(map, "the map")?.file()?.failure().map_or(Ok(()), Err)?) })
+}
+
 /// Stores a consistent cut as a new file. `entries` gets how many it has, and may be null.
 ///
 /// # Safety

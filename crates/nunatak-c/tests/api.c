@@ -245,6 +245,8 @@ static void files(const char *folder) {
   size_t entries = 0;
   OK(nunatak_map_verify(map, &entries));
   EXPECT(entries == 1);
+  OK(nunatak_map_failure(map));
+  FAILS(NUNATAK_INVALID, nunatak_map_failure(NULL));
   OK(nunatak_map_backup(map, copy, &entries));
   FAILS(NUNATAK_EXISTS, nunatak_map_backup(map, copy, &entries));
   pid_t child = fork();
@@ -288,6 +290,7 @@ static void files(const char *folder) {
   OK(nunatak_blob_map_close(strings));
   OK(nunatak_blob_map_open(path, NULL, &strings));
   OK(nunatak_blob_map_verify(strings, &entries));
+  OK(nunatak_blob_map_failure(strings));
   EXPECT(entries == 2);
   OK(nunatak_blob_map_clear(strings));
   OK(nunatak_blob_map_sync(strings));
@@ -367,6 +370,7 @@ static void multimaps(const char *folder) {
   nunatak_multimap_free(other);
   size_t count = 0;
   OK(nunatak_multimap_verify(map, &count));
+  OK(nunatak_multimap_failure(map));
   EXPECT(count == 2);
   OK(nunatak_multimap_backup(map, copy, &count));
   OK(nunatak_multimap_close(map));

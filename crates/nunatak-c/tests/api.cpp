@@ -260,6 +260,7 @@ void files() {
     nunatak::map<std::uint64_t, double> map(nunatak::file{.path = path});
     EXPECT(map.insert(1, 0.5) && map.verify() == 1 && map.backup(folder / "copy.map") == 1);
     map.sync();
+    EXPECT(!map.failure());
     EXPECT(status_of([&] { nunatak::map<std::uint64_t, double> other(nunatak::file{.path = path}); }) == NUNATAK_FILE);
     map.close();
     EXPECT(status_of([&] { map.get(1); }) == NUNATAK_INVALID);
@@ -288,8 +289,17 @@ void files() {
   nunatak::set<std::uint64_t> set(nunatak::file{.path = folder / "set.map"});
   EXPECT(set.insert(7) && set.verify() == 1 && set.backup(folder / "set-copy.map") == 1);
   set.sync();
+  // Another program cuts the file.
+  const auto whole = std::filesystem::file_size(folder / "set.map");
+  std::filesystem::resize_file(folder / "set.map", whole - 4096);
+  EXPECT(!set.failure() && status_of([&] { set.sync(); }) == NUNATAK_FILE);
+  const auto why = set.failure();
+  EXPECT(why && why->status() == NUNATAK_FILE && std::string(why->what()).find("bytes") != std::string::npos);
+  std::filesystem::resize_file(folder / "set.map", whole);
+  set = nunatak::set<std::uint64_t>(nunatak::file{.path = folder / "other.map"});
+  set.insert(7);
   set.close();
-  EXPECT(nunatak::set<std::uint64_t>(nunatak::file{.path = folder / "set.map"}).contains(7));
+  EXPECT(nunatak::set<std::uint64_t>(nunatak::file{.path = folder / "other.map"}).contains(7));
   std::filesystem::remove_all(folder);
 }
 

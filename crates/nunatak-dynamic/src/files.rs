@@ -34,6 +34,10 @@ pub trait InFile {
     /// If the file exists, or the system refuses it.
     fn backup(&self, path: &Path) -> Result<usize, Error>;
 
+    /// Returns the first error after which the file accepts no more changes, also of a sync in the
+    /// background: see [`FileMap::failure`].
+    fn failure(&self) -> Option<Error>;
+
     /// Returns the size of the file.
     fn file_bytes(&self) -> u64;
 
@@ -68,6 +72,10 @@ impl<T: MapInFile> InFile for FileMap<T> {
 
     fn backup(&self, path: &Path) -> Result<usize, Error> {
         self.backup(path)
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.failure()
     }
 
     fn file_bytes(&self) -> u64 {

@@ -131,6 +131,13 @@ macro_rules! file_methods {
                 py.detach(|| file.verify()).map_err($crate::failure::exception)
             }
 
+            /// The first error after which the file accepts no more changes, also of a sync in the
+            /// background; None if there was none.
+            #[getter]
+            fn failure(&self) -> pyo3::PyResult<Option<pyo3::PyErr>> {
+                Ok(self.file()?.failure().map($crate::failure::exception))
+            }
+
             /// Store a consistent cut as a new file; return how many entries it has.
             fn backup(
                 &self,

@@ -347,3 +347,20 @@ def test_a_change_that_waits_for_the_disk_lets_other_threads_run(tmp_path):
         sys.setswitchinterval(before)
     other.join()
     assert seen > 0
+
+
+def test_a_file_that_is_cut_says_so(tmp_path):
+    path = tmp_path / "file.map"
+    map = nunatak.open(path, table="iceberg")
+    map[1] = 10
+    assert map.failure is None
+    size = map.file_bytes
+    os.truncate(path, size - 4096)
+    with pytest.raises(nunatak.FileError, match=str(size)):
+        map.sync()
+    with pytest.raises(nunatak.FileError):
+        map[2] = 20
+    assert isinstance(map.failure, nunatak.FileError) and str(size) in str(map.failure)
+    os.truncate(path, size)
+    with pytest.raises(TypeError, match="no file"):
+        nunatak.Map("u64", "u64").failure

@@ -178,7 +178,7 @@ template <typename K, typename V>
 using iterator = iterator_of<std::pair<K, V>, nunatak_iterator, nunatak_iterator_free, next_of_words<K, V>>;
 
 // A map of the C library, and what maps in files can do besides.
-template <typename C, auto Free, auto Sync, auto Verify, auto Backup, auto Close>
+template <typename C, auto Free, auto Sync, auto Verify, auto Failure, auto Backup, auto Close>
 class handle {
 public:
   using size_type = std::size_t;
@@ -191,6 +191,13 @@ public:
     size_type entries = 0;
     check(Verify(map_.get(), &entries));
     return entries;
+  }
+
+  // The first error after which the file accepts no more changes, also of a sync in the background.
+  std::optional<error> failure() const {
+    const nunatak_status status = Failure(map_.get());
+    if (status == NUNATAK_OK) return std::nullopt;
+    return error(status, nunatak_last_error());
   }
 
   // Copies the entries of one moment to a new file; returns how many there are.

@@ -10,7 +10,7 @@ namespace nunatak {
 // A concurrent map with keys and values of at most 8 bytes.
 template <inline_key K, inline_value V>
 class map : public detail::handle<nunatak_map, nunatak_map_free, nunatak_map_sync, nunatak_map_verify,
-    nunatak_map_backup, nunatak_map_close> {
+    nunatak_map_failure, nunatak_map_backup, nunatak_map_close> {
 public:
   using key_type = K;
   using mapped_type = V;

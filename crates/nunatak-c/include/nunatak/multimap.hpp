@@ -10,7 +10,7 @@ namespace nunatak {
 // A concurrent map in which a key has any number of values: an index, or a graph.
 template <inline_key K, inline_value V>
 class multimap : public detail::handle<nunatak_multimap, nunatak_multimap_free, nunatak_multimap_sync, nunatak_multimap_verify,
-    nunatak_multimap_backup, nunatak_multimap_close> {
+    nunatak_multimap_failure, nunatak_multimap_backup, nunatak_multimap_close> {
 public:
   using key_type = K;
   using mapped_type = V;

@@ -92,6 +92,7 @@ public:
   // Of a set in a file.
   void sync() const { map_.sync(); }
   size_type verify() const { return map_.verify(); }
+  std::optional<error> failure() const { return map_.failure(); }
   size_type backup(const std::string& path) const { return map_.backup(path); }
   void close() { map_.close(); }
 

@@ -20,7 +20,7 @@ inline bool next_of_strings(nunatak_blob_iterator* rest, std::pair<std::string_v
 
 // A concurrent map whose keys and values are byte strings.
 class string_map : public detail::handle<nunatak_blob_map, nunatak_blob_map_free, nunatak_blob_map_sync, nunatak_blob_map_verify,
-    nunatak_blob_map_backup, nunatak_blob_map_close> {
+    nunatak_blob_map_failure, nunatak_blob_map_backup, nunatak_blob_map_close> {
 public:
   using key_type = std::string_view;
   using mapped_type = std::string_view;

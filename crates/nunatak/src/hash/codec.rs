@@ -2,7 +2,7 @@
 //! stores.
 
 use super::crc_permutation::CrcPermutation;
-use super::decoder::{Code, Decoder, HIGHEST, Marker, with_half};
+use super::decoder::{Code, Decoder, HIGHEST, Marker, above_lowest, with_half};
 use super::permutation::Permutation;
 use super::{RandomState, post_mix};
 use crate::sync::FastPin;
@@ -153,6 +153,18 @@ pub trait Permutes: Copy + Send + Sync + 'static {
         self.hash(word)
     }
 
+    /// Returns the tag of a permuted word: the word without its highest bit, which is the half.
+    #[inline(always)]
+    fn tag(hash: u64) -> u64 {
+        hash | HIGHEST
+    }
+
+    /// Returns the permuted word of a half's tag.
+    #[inline(always)]
+    fn hash_of_tag(tag: u64, half: usize) -> u64 {
+        with_half(tag, half)
+    }
+
     /// Returns the decoder of the permuted words.
     fn decoder(&self) -> Decoder;
 }
@@ -177,6 +189,17 @@ impl Permutes for CrcPermutation {
     #[inline(always)]
     fn hash_pinned(&self, word: u64, pin: &FastPin) -> u64 {
         self.hash_pinned(word, pin)
+    }
+
+    /// One instruction; setting the highest bit of another register takes four.
+    #[inline(always)]
+    fn tag(hash: u64) -> u64 {
+        hash << 1 | 1
+    }
+
+    #[inline(always)]
+    fn hash_of_tag(tag: u64, half: usize) -> u64 {
+        above_lowest(tag, half)
     }
 
     fn decoder(&self) -> Decoder {
@@ -316,7 +339,7 @@ where
     #[inline(always)]
     fn tag(&self, word: u64, hash: u64) -> u64 {
         if Self::permutes() {
-            hash | HIGHEST
+            W::tag(hash)
         } else {
             word ^ self.markers[(hash >> 63) as usize].empty
         }
@@ -325,7 +348,7 @@ where
     #[inline(always)]
     fn hash_of_tag(&self, tag: u64, half: usize) -> u64 {
         if Self::permutes() {
-            with_half(tag, half)
+            W::hash_of_tag(tag, half)
         } else {
             self.hash_by_hasher(tag ^ self.markers[half].empty)
         }

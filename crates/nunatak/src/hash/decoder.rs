@@ -21,7 +21,8 @@ pub(super) enum Code {
     Hash,
     /// The permuted word with its highest bit set; the half is that bit.
     Permuted(Inverse),
-    /// The same, with the other permutation.
+    /// Twice the word that the other permutation makes, with its lowest bit set; the half is the highest
+    /// bit, which that has no room for.
     PermutedByCrc(CrcInverse),
 }
 
@@ -51,6 +52,12 @@ pub(crate) fn with_half(tag: u64, half: usize) -> u64 {
     tag & !HIGHEST | (half as u64) << 63
 }
 
+/// Returns the hash of a tag that is twice the hash and one: the hash's highest bit is the half.
+#[inline(always)]
+pub(super) fn above_lowest(tag: u64, half: usize) -> u64 {
+    tag >> 1 | (half as u64) << 63
+}
+
 impl Decoder {
     #[cfg(durable)]
     pub(super) fn of_permutation(permutation: &Permutation) -> Self {
@@ -70,7 +77,7 @@ impl Decoder {
             Code::Parity => tag & !1 | half as u64,
             Code::Hash => with_half(tag, half),
             Code::Permuted(inverse) => inverse.word(with_half(tag, half)),
-            Code::PermutedByCrc(inverse) => inverse.word(with_half(tag, half)),
+            Code::PermutedByCrc(inverse) => inverse.word(above_lowest(tag, half)),
         }
     }
 
@@ -79,8 +86,8 @@ impl Decoder {
     pub(crate) fn hidden(&self, half: usize) -> u64 {
         match &self.0 {
             Code::Marked(markers) => markers[half].hidden,
-            Code::Parity => 4,
-            Code::Hash | Code::Permuted(_) | Code::PermutedByCrc(_) | Code::Mark(_) => 2,
+            Code::Parity | Code::PermutedByCrc(_) => 4,
+            Code::Hash | Code::Permuted(_) | Code::Mark(_) => 2,
         }
     }
 
@@ -89,8 +96,8 @@ impl Decoder {
     pub(crate) fn dead(&self, half: usize) -> u64 {
         match &self.0 {
             Code::Marked(markers) => markers[half].dead,
-            Code::Parity => 2,
-            Code::Hash | Code::Permuted(_) | Code::PermutedByCrc(_) | Code::Mark(_) => 1,
+            Code::Parity | Code::PermutedByCrc(_) => 2,
+            Code::Hash | Code::Permuted(_) | Code::Mark(_) => 1,
         }
     }
 }
