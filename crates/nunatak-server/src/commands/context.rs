@@ -1,11 +1,13 @@
 //! What a command sees: its connection, the keys, the reply.
 
+use super::pending::Pending;
 use crate::protocol::reply::Reply;
 use crate::pubsub::mailbox::Wakes;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::store::record::{Kind, Record};
+use crate::store::space::{Change, Space};
 use crate::store::stripes::Stripes;
 use crate::timing::Timing;
 use std::borrow::Cow;
@@ -60,6 +62,8 @@ pub(crate) struct Context<'c> {
     pub(crate) misses: u64,
     /// Where the reply of `EXEC` begins, while a transaction runs.
     pub(crate) exec: Option<usize>,
+    /// What a transaction has changed in files.
+    pub(crate) pending: Option<Pending>,
     pub(crate) stats: &'c WorkerStats,
     pub(crate) timing: &'c mut Timing,
     /// Threads that were sent messages.
@@ -74,7 +78,12 @@ impl Context<'_> {
         key: &[u8],
         f: impl FnOnce(Option<Record<'_>>, &mut Reply<'_>, &mut Vec<u8>) -> R,
     ) -> R {
-        let Self { shared, session, reply, scratch, now, .. } = self;
+        let Self { shared, session, reply, scratch, now, pending, .. } = self;
+        if let Some(pending) = pending
+            && let Some(bytes) = pending.get(session.db, key)
+        {
+            return f(bytes.and_then(|it| Record::read(it, *now)), reply, scratch);
+        }
         let space = shared.store.space(session.db);
         space.get(key, |bytes| f(bytes.and_then(|it| Record::read(it, *now)), reply, scratch))
     }
@@ -144,21 +153,60 @@ impl Context<'_> {
     #[inline(always)]
     pub(crate) fn put_scratch_in(&mut self, db: usize, key: &[u8]) -> Done {
         let store = &self.shared.store;
-        if self.scratch.first().is_some_and(|&head| head & 0x80 != 0) {
+        if Record::may_expire(self.scratch) {
             store.note_expiring(db);
         }
-        store.space(db).put(key, self.scratch)?;
+        match &mut self.pending {
+            None => drop(store.space(db).put(key, self.scratch)?),
+            Some(pending) => pending.change(db, (key, Some(self.scratch))),
+        }
         self.touch(db, key);
+        Ok(())
+    }
+
+    /// Changes several keys: see [`Space::change_together`](crate::store::space::Space::change_together).
+    pub(crate) fn change_together(&mut self, changes: &[Change<'_>]) -> Done {
+        let (db, store) = (self.session.db, &self.shared.store);
+        if changes.iter().any(|(_, record)| record.is_some_and(Record::may_expire)) {
+            store.note_expiring(db);
+        }
+        match &mut self.pending {
+            None => store.space(db).change_together(changes)?,
+            Some(pending) => changes.iter().for_each(|&change| pending.change(db, change)),
+        }
+        changes.iter().for_each(|(key, _)| self.touch(db, key));
         Ok(())
     }
 
     /// Removes a key, and returns whether it was there.
     pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool, Fail> {
-        let is_there = self.exists(key);
-        if self.shared.store.space(self.session.db).delete(key)? && is_there {
-            self.touch(self.session.db, key);
+        let (is_there, db) = (self.exists(key), self.session.db);
+        let is_removed = match &mut self.pending {
+            None => self.shared.store.space(db).delete(key)?,
+            Some(pending) => {
+                pending.change(db, (key, None));
+                true
+            }
+        };
+        if is_removed && is_there {
+            self.touch(db, key);
         }
         Ok(is_there)
+    }
+
+    /// Returns the space of the database, for a command that does not look at single keys. The pending
+    /// changes of a transaction are made before.
+    pub(crate) fn whole_space(&mut self) -> Result<&'_ Space, Fail> {
+        self.write_pending()?;
+        Ok(self.shared.store.space(self.session.db))
+    }
+
+    /// Makes the pending changes of a transaction.
+    pub(crate) fn write_pending(&mut self) -> Done {
+        if let Some(pending) = &mut self.pending {
+            pending.write(&self.shared.store)?;
+        }
+        Ok(())
     }
 
     /// Notes that a key was changed.

@@ -57,9 +57,10 @@ fn rename_if(
         return Ok(false);
     }
     copy_to_scratch(context, from);
-    context.put_scratch(to)?;
-    context.delete(from)?;
-    Ok(true)
+    let record = std::mem::take(context.scratch);
+    let done = context.change_together(&[(to, Some(&record)), (from, None)]);
+    *context.scratch = record;
+    done.map(|()| true)
 }
 
 pub(super) fn rename(context: &mut Context<'_>, args: Args<'_>) -> Done {
@@ -107,19 +108,20 @@ pub(super) fn copy(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 /// Passes the living keys of all parts to `found`.
-fn for_each_key(context: &Context<'_>, mut found: impl FnMut(&[u8])) {
-    let space = context.shared.store.space(context.session.db);
-    let mut part = 0;
+fn for_each_key(context: &mut Context<'_>, mut found: impl FnMut(&[u8])) -> Done {
+    let (now, mut part) = (context.now, 0);
+    let space = context.whole_space()?;
     // A guard for each part, so that memory is given back meanwhile.
     while space.read(|guard| {
         guard.read_part(part, &mut |_, key, record| {
-            if Record::read(record, context.now).is_some() {
+            if Record::read(record, now).is_some() {
                 found(key);
             }
         })
     }) {
         part += 1;
     }
+    Ok(())
 }
 
 pub(super) fn keys(context: &mut Context<'_>, args: Args<'_>) -> Done {
@@ -129,7 +131,7 @@ pub(super) fn keys(context: &mut Context<'_>, args: Args<'_>) -> Done {
             crate::store::record::push_item(&mut all, key);
             count += 1;
         }
-    });
+    })?;
     context.reply.array(count);
     let record = Record { kind: Kind::Set, expiry: None, payload: &all };
     record.items().for_each(|key| context.reply.bulk(key));
@@ -137,10 +139,9 @@ pub(super) fn keys(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 pub(super) fn randomkey(context: &mut Context<'_>, _: Args<'_>) -> Done {
-    let store = &context.shared.store;
-    let space = store.space(context.session.db);
-    let found =
-        crate::sample::random_key(space, |record| Record::read(record, context.now).is_some());
+    let now = context.now;
+    let space = context.whole_space()?;
+    let found = crate::sample::random_key(space, |record| Record::read(record, now).is_some());
     context.reply.bulk_or_null(found.as_deref());
     Ok(())
 }
@@ -191,6 +192,7 @@ const MOST_WORD: u64 = 1 << WORD_BITS;
 pub(super) fn scan(context: &mut Context<'_>, args: Args<'_>) -> Done {
     let Some(cursor) = parse_u64(args.at(1)) else { return fail!("ERR invalid cursor") };
     let options = ScanOptions::read(args, 2, true)?;
+    context.write_pending()?;
     let space = context.shared.store.space(context.session.db);
     let (mut part, mut least) = ((cursor >> WORD_BITS) as usize, cursor % MOST_WORD);
     let (mut found, mut seen) = (Vec::new(), 0);
@@ -244,7 +246,7 @@ pub(super) fn scan(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 pub(super) fn dbsize(context: &mut Context<'_>, _: Args<'_>) -> Done {
-    let len = context.shared.store.space(context.session.db).len();
+    let len = context.whole_space()?.len();
     context.reply.count(len);
     Ok(())
 }
@@ -253,6 +255,7 @@ fn flush(context: &mut Context<'_>, args: Args<'_>, dbs: std::ops::Range<usize>)
     if args.len() > 2 || args.len() == 2 && !args.is(1, "SYNC") && !args.is(1, "ASYNC") {
         return Err(SYNTAX);
     }
+    context.write_pending()?;
     let store = &context.shared.store;
     for db in dbs.clone() {
         let watched = |key: &[u8]| store.space(db).get(key, |record| record.is_some());

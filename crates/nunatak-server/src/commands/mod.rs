@@ -6,6 +6,7 @@ mod expiry;
 mod hashes;
 mod keys;
 pub(crate) mod monitor;
+pub(crate) mod pending;
 mod pubsub;
 mod server;
 mod sets;

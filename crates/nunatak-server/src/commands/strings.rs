@@ -191,10 +191,21 @@ fn put_pairs(context: &mut Context<'_>, args: Args<'_>, name: &str) -> Done {
     if args.len().is_multiple_of(2) {
         return Err(Fail::new(format!("ERR wrong number of arguments for '{name}' command")));
     }
-    for at in (1..args.len()).step_by(2) {
-        context.put(args.at(at), Kind::String, None, args.at(at + 1))?;
+    let (mut records, mut ends) = (std::mem::take(context.scratch), Vec::new());
+    records.clear();
+    for value in args.from(2).step_by(2) {
+        Record::push_head(&mut records, Kind::String, None);
+        records.extend_from_slice(value);
+        ends.push(records.len());
     }
-    Ok(())
+    let (mut changes, mut start) = (Vec::with_capacity(ends.len()), 0);
+    for (key, end) in args.from(1).step_by(2).zip(ends) {
+        changes.push((key, Some(&records[start..end])));
+        start = end;
+    }
+    let done = context.change_together(&changes);
+    *context.scratch = records;
+    done
 }
 
 pub(super) fn strlen(context: &mut Context<'_>, args: Args<'_>) -> Done {

@@ -3,12 +3,14 @@
 use super::Locks;
 use super::context::{Context, Done, Fail, fail};
 use super::monitor::{count_call, tell};
+use super::pending::Pending;
 use super::table::{self, ALL_KEYS};
 use crate::protocol::numbers::parse_i64;
 use crate::protocol::request::Args;
 use crate::session::{Multi, Session};
 use crate::store::Store;
 use crate::store::record::Record;
+use crate::store::space::Space;
 use crate::store::stripes::Stripes;
 use crate::store::watch::Watch;
 use std::sync::Arc;
@@ -122,7 +124,10 @@ pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
     if is_too_late(context, &watches) {
         context.reply.null_array();
     } else {
-        context.exec = Some(context.reply.out.len());
+        let begin = context.reply.out.len();
+        context.exec = Some(begin);
+        let is_in_file = shared.store.spaces().iter().any(Space::is_in_file);
+        context.pending = is_in_file.then(Pending::default);
         context.reply.array(multi.queue.len());
         for queued in &multi.queue {
             let args = Args::new(&queued.bytes, &queued.spans);
@@ -146,6 +151,13 @@ pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
             }
         }
         context.exec = None;
+        let written = context.write_pending();
+        context.pending = None;
+        if let Err(Fail(text)) = written {
+            // None of the changes to that database was made.
+            context.reply.out.truncate(begin);
+            context.reply.error(&text);
+        }
     }
     locks.is_changed = context.is_changed;
     context.is_changed |= was_changed;

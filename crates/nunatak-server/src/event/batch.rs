@@ -258,6 +258,7 @@ impl<'r> Run<'r> {
             hits: 0,
             misses: 0,
             exec: None,
+            pending: None,
             wakes: self.wakes,
             stats: self.stats,
             timing: self.timing,

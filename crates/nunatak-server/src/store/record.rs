@@ -66,10 +66,22 @@ impl<'r> Record<'r> {
         Some(Self { kind, expiry: Some(u64::from_le_bytes(*expiry)), payload })
     }
 
-    /// Writes what precedes the payload.
+    /// Returns whether the bytes of a record have a time to live.
+    #[inline(always)]
+    pub(crate) fn may_expire(bytes: &[u8]) -> bool {
+        bytes.first().is_some_and(|&head| head & EXPIRES != 0)
+    }
+
+    /// Writes what precedes the payload, in place of what was there.
     #[inline(always)]
     pub(crate) fn begin(out: &mut Vec<u8>, kind: Kind, expiry: Option<u64>) {
         out.clear();
+        Self::push_head(out, kind, expiry);
+    }
+
+    /// Appends what precedes the payload.
+    #[inline(always)]
+    pub(crate) fn push_head(out: &mut Vec<u8>, kind: Kind, expiry: Option<u64>) {
         let kind = kind as u8;
         match expiry {
             None => out.push(kind),

@@ -14,6 +14,9 @@ pub(crate) enum Space {
     File(Box<durable::TurboBlobMap>),
 }
 
+/// A key and its record from then on.
+pub(crate) type Change<'c> = (&'c [u8], Option<&'c [u8]>);
+
 /// Gets an entry of a part: the word that orders it, its key, and its record.
 pub(crate) type Found<'f> = dyn FnMut(u64, &[u8], &[u8]) + 'f;
 
@@ -70,6 +73,11 @@ impl Space {
         Ok(Self::File(Box::new(durable::TurboBlobMap::open_or_create_with(path, &options)?)))
     }
 
+    /// Whether a crash may leave the map as it is.
+    pub(crate) fn is_in_file(&self) -> bool {
+        !matches!(self, Self::Ram(_))
+    }
+
     /// Runs `f` under a guard.
     #[inline(always)]
     pub(crate) fn read<R>(&self, f: impl FnOnce(&dyn Reader) -> R) -> R {
@@ -94,6 +102,24 @@ impl Space {
             Self::Ram(map) => Ok(map.delete(key)),
             #[cfg(target_os = "linux")]
             Self::File(map) => map.delete(key),
+        }
+    }
+
+    /// Changes keys: `Some` is a record, `None` removes the key. In a file a crash leaves all of the
+    /// changes or none.
+    pub(crate) fn change_together(&self, changes: &[Change<'_>]) -> Result<(), Error> {
+        match self {
+            Self::Ram(map) => {
+                for &(key, record) in changes {
+                    match record {
+                        Some(record) => drop(map.put(key, record)?),
+                        None => drop(map.delete(key)),
+                    }
+                }
+                Ok(())
+            }
+            #[cfg(target_os = "linux")]
+            Self::File(map) => map.write_batch(changes),
         }
     }
 

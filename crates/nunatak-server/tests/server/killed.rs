@@ -124,3 +124,74 @@ fn everything_is_in_the_file() {
         assert_eq!(client.line("GET is-gone"), "$-1");
     }
 }
+
+/// The process is killed in the middle of `MSET`s of many keys, of transactions, and of `RENAME`s.
+#[test]
+fn a_kill_leaves_no_part_of_a_command() {
+    const KEYS: usize = 2000;
+    const PARTS: usize = 20;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("data.map");
+    let names: Vec<String> = (0..KEYS).map(|key| format!("key {key}")).collect();
+    let get_all = |client: &mut Client| {
+        client.send(&names.iter().flat_map(|name| encode(&["GET", name])).collect::<Vec<u8>>());
+        names.iter().map(|_| client.read()).collect::<Vec<Reply>>()
+    };
+    for round in 0..6 {
+        let (mut process, address) = start(&file, "process");
+        let mut client = Client::connect(address);
+        client.send(&encode(&["SET", if round % 2 == 0 { "here" } else { "there" }, "1"]));
+        assert_eq!(client.read(), Reply::Line("+OK".into()));
+        client.send(&encode(&["DEL", if round % 2 == 0 { "there" } else { "here" }]));
+        client.read();
+        let done = std::thread::scope(|scope| {
+            let names = &names;
+            let writer = scope.spawn(move || {
+                for done in 0.. {
+                    let value = format!("{round} {done} {}", "x".repeat(done % 50));
+                    let sets = |names: &[String]| {
+                        let pairs = names.iter().flat_map(|name| [name.as_str(), &value]);
+                        encode(&std::iter::once("MSET").chain(pairs).collect::<Vec<_>>())
+                    };
+                    let mut requests = if round % 2 == 0 {
+                        sets(names)
+                    } else {
+                        let queued = names.chunks(KEYS / PARTS).flat_map(sets).collect();
+                        [encode(&["MULTI"]), queued, encode(&["EXEC"])].concat()
+                    };
+                    let is_here = (round + done) % 2 == 0;
+                    let (from, to) = if is_here { ("here", "there") } else { ("there", "here") };
+                    requests.extend(encode(&["RENAME", from, to]));
+                    if std::io::Write::write_all(client.stream(), &requests).is_err() {
+                        return done;
+                    }
+                    let lines = if round % 2 == 0 { 2 } else { PARTS + 3 };
+                    for _ in 0..lines {
+                        match client.try_read() {
+                            Some(Reply::Line(line)) => {
+                                assert!(["+OK", "+QUEUED"].contains(&line.as_str()), "{line}");
+                            }
+                            Some(Reply::Many(_, all)) => assert_eq!(all.len(), PARTS),
+                            other => {
+                                assert_eq!(other, None);
+                                return done;
+                            }
+                        }
+                    }
+                }
+                unreachable!("the server is killed")
+            });
+            std::thread::sleep(Duration::from_millis(200 + 30 * round as u64));
+            process.0.kill().expect("the process is killed");
+            process.0.wait().expect("the process has ended");
+            writer.join().unwrap()
+        });
+        assert!(done > 0, "nothing was done");
+        let (_process, address) = start(&file, "process");
+        let mut client = Client::connect(address);
+        let all = get_all(&mut client);
+        assert!(all.iter().all(|value| *value == all[0]), "a part of an MSET or a transaction");
+        let exist = client.line("EXISTS here there");
+        assert_eq!(exist, ":1", "a part of a RENAME");
+    }
+}
