@@ -164,7 +164,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Changes several keys: see [`Space::change_together`](crate::store::space::Space::change_together).
+    /// Changes several keys: see [`Space::change_together`].
     pub(crate) fn change_together(&mut self, changes: &[Change<'_>]) -> Done {
         let (db, store) = (self.session.db, &self.shared.store);
         if changes.iter().any(|(_, record)| record.is_some_and(Record::may_expire)) {

@@ -73,7 +73,7 @@ impl Space {
         Ok(Self::File(Box::new(durable::TurboBlobMap::open_or_create_with(path, &options)?)))
     }
 
-    /// Whether a crash may leave the map as it is.
+    /// Whether the keys outlive the process.
     pub(crate) fn is_in_file(&self) -> bool {
         !matches!(self, Self::Ram(_))
     }

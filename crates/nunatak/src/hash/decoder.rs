@@ -21,8 +21,8 @@ pub(super) enum Code {
     Hash,
     /// The permuted word with its highest bit set; the half is that bit.
     Permuted(Inverse),
-    /// Twice the word that the other permutation makes, with its lowest bit set; the half is the highest
-    /// bit, which that has no room for.
+    /// Twice the word that the other permutation makes, and one. That has no room for the word's highest
+    /// bit, which is the half.
     PermutedByCrc(CrcInverse),
 }
 
