@@ -210,8 +210,8 @@ impl<S> DlhtBuilder<S> {
         self
     }
 
-    /// Sets how many bins a thread that meets a resize moves before it goes on with its own
-    /// operation: at least 1.
+    /// Sets how many bins an insert that meets a resize moves before it goes on with its own work: at
+    /// least 1.
     ///
     /// ```
     /// # use nunatak::DlhtMap;

@@ -233,7 +233,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                     },
                 }
             } else {
-                self.detour(pin, index, at, header)
+                self.detour(pin, index, at, header, request.fresh.is_some())
             };
             match detour {
                 Detour::Again => {}
@@ -391,6 +391,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         index: &'p Index,
         at: usize,
         header: Header,
+        inserts: bool,
     ) -> Detour<'p> {
         let bin = index.bins.at(at);
         match header.state() {
@@ -406,8 +407,13 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                 let Migrating::To(migration) = index.migration() else {
                     unreachable!("a bin has moved and there is no migration")
                 };
-                // Each change during a migration moves a chunk, so that the migration ends soon.
-                self.help(pin, index, migration);
+                // Inserts fill the next index, so they empty this one before that is full. Other
+                // changes do not wait for a chunk, as in the paper, unless the inserts have ceased:
+                // in the middle of a migration there is one index too many, and one line more to
+                // read.
+                if inserts || migration.has_stood_still() {
+                    self.help(pin, index, migration);
+                }
                 // Only a waiting operation asks for the hashes that the chunk lacks; an operation
                 // that is done does not.
                 if self.hashes.are_wanted::<P>() {

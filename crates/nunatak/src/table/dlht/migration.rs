@@ -6,8 +6,19 @@
 
 use crate::hash::HashCodec;
 use crate::sync::{AtomicUsize, Mutex, Ordering};
+use core::cell::Cell;
 use core::ops::Range;
 use std::sync::Arc;
+
+/// How often a thread asks before it takes a migration for one that stands still: some milliseconds.
+const PATIENCE: usize = 1 << 16;
+
+thread_local! {
+    /// How many units were taken when this thread asked last, and how often it has asked since it was
+    /// another number. (Another migration may have the same number: then this thread helps that one
+    /// too early. In a model, whose threads are one, nobody asks so often.)
+    static STANDING: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
 
 #[derive(Debug)]
 pub(super) struct Migration<Index> {
@@ -82,6 +93,19 @@ impl<Index> Migration<Index> {
         }
         let start = self.cursor.fetch_add(self.chunk, Ordering::Relaxed);
         (start < self.units).then(|| start..(start + self.chunk).min(self.units))
+    }
+
+    /// Returns whether no thread has taken a chunk for a while, by the number of times that this
+    /// thread has asked.
+    pub(super) fn has_stood_still(&self) -> bool {
+        // Relaxed: a hint.
+        let taken = self.cursor.load(Ordering::Relaxed);
+        STANDING.with(|standing| {
+            let (last, asked) = standing.get();
+            let is_still = last == taken && asked == PATIENCE;
+            standing.set((taken, if last == taken && !is_still { asked + 1 } else { 0 }));
+            is_still
+        })
     }
 
     /// Gives back units that were not moved.

@@ -82,7 +82,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                     _ => Detour::Again,
                 }
             } else {
-                self.detour(pin, index, at, header)
+                self.detour(pin, index, at, header, false)
             };
             match detour {
                 Detour::Again => {}

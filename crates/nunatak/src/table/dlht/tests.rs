@@ -168,6 +168,26 @@ fn colliding_hashes_are_delegated_and_return() {
 }
 
 #[test]
+fn changes_that_insert_nothing_end_a_migration_that_stands_still() {
+    let table = words(Config { chunk_bins: 4096, ..Config::default() }, 20_000);
+    let mut keys = 0;
+    while !table.is_growing() {
+        put(&table, keys, 0);
+        keys += 1;
+    }
+    let mut round = 0;
+    while table.is_growing() {
+        round += 1;
+        assert!(round < 1000, "the migration stands still");
+        for key in 0..keys {
+            let before = table.apply(key, &ByWord, None, |_| Change::To(round));
+            assert_eq!(before, Some(round - 1));
+        }
+    }
+    assert!((0..keys).all(|key| table.find(key, &ByWord) == Some(round)));
+}
+
+#[test]
 fn old_indexes_are_freed() {
     let table = words(Config { chunk_bins: 4, ..Config::default() }, 0);
     (0..100_000).for_each(|key| {
