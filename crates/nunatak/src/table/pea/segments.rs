@@ -89,7 +89,9 @@ impl<M: Medium, L: Layout> Segments<M, L> {
     pub(super) fn new(medium: &M, per_segment: usize, duplicates: bool) -> Result<Self, Error> {
         debug_assert!(per_segment.is_power_of_two() && per_segment >= 2);
         let bytes = (per_segment + STASH) * size_of::<L>();
-        let least = if cfg!(shuttle) { 128 } else { 8 };
+        // A scenario may allocate 280 segments while one operation, which keeps every segment from
+        // being reused, stands still.
+        let least = if cfg!(shuttle) { 512 } else { 8 };
         let mut most = (Addresses::share() as usize / bytes).clamp(least, 1 << 31);
         loop {
             let front = ReservedArray::within(medium, Part::Front, 0, most * per_segment);
@@ -234,9 +236,10 @@ impl<M: Medium, L: Layout> Segments<M, L> {
 
     pub(super) fn allocate(&self) -> Result<Fresh, Error> {
         let mut numbers = self.numbers.lock();
-        // Looks at few segments, since asking is expensive. The thread's own operation does not
-        // count: it changes no free segment.
-        let mut free = numbers.free.iter().take(4);
+        // Looks at few segments, since asking is expensive, unless there is no new one. The thread's
+        // own operation does not count: it changes no free segment.
+        let looks = if numbers.len < self.most { 4 } else { usize::MAX };
+        let mut free = numbers.free.iter().take(looks);
         let unknown = free.find(|&(_, &tag)| operations_ended(tag, false));
         let number = match unknown.map(|(&number, _)| number) {
             Some(number) => {
