@@ -47,6 +47,12 @@ pub(crate) enum Command {
     /// Serve maps by Redis's protocol.
     #[cfg(unix)]
     Serve(Box<nunatak_server::Config>),
+    /// Look after a cluster of servers.
+    #[cfg(unix)]
+    Cluster {
+        #[command(subcommand)]
+        command: nunatak_server::ClusterCommand,
+    },
     /// Measure one map in this process, as the JSON request says, and print the answer as JSON.
     #[command(name = SUBCOMMAND, hide = true)]
     Measure { request: Measurement },

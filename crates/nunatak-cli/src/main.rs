@@ -53,6 +53,8 @@ fn main() -> ExitCode {
         // The server reads the options again, with those of its file.
         #[cfg(unix)]
         Some(Command::Serve(_)) => return nunatak_server::main(env::args_os().skip(1)),
+        #[cfg(unix)]
+        Some(Command::Cluster { command }) => command.run().map(|()| ExitCode::SUCCESS),
         Some(Command::Measure { request }) => measure(request),
     };
     match done {

@@ -135,6 +135,12 @@ pub struct Config {
     /// Answer `GET /metrics` at this address by HTTP, without a password: metrics for Prometheus.
     #[arg(long, value_name = "ADDRESS:PORT", env = "NUNATAK_METRICS_ADDRESS")]
     pub metrics_address: Option<SocketAddr>,
+    /// Be a node of a cluster: this file says which node has which slots. It is read again when it changes.
+    #[arg(long, value_name = "PATH", requires = "cluster_node", env = "NUNATAK_CLUSTER_MAP")]
+    pub cluster_map: Option<PathBuf>,
+    /// Which of the nodes in the map this server is.
+    #[arg(long, value_name = "NAME", requires = "cluster_map", env = "NUNATAK_CLUSTER_NODE")]
+    pub cluster_node: Option<String>,
     /// Bind thread i to the i-th core.
     #[arg(long, env = "NUNATAK_PIN")]
     pub pin: bool,
@@ -218,6 +224,7 @@ pub(crate) struct Settings {
     bind: String,
     unix_socket: String,
     databases: usize,
+    cluster_map: Option<PathBuf>,
     password: RwLock<Arc<str>>,
     pub(crate) max_memory: AtomicUsize,
     policy: AtomicU8,
@@ -244,6 +251,7 @@ impl Settings {
                 .as_ref()
                 .map_or(String::new(), |it| it.display().to_string()),
             databases,
+            cluster_map: config.cluster_map.clone(),
             password: RwLock::new(config.requirepass.as_str().into()),
             max_memory: AtomicUsize::new(config.maxmemory),
             policy: AtomicU8::new(config.maxmemory_policy as u8),
@@ -288,11 +296,14 @@ impl Settings {
             Durability::Everysec => "everysec",
             Durability::Always => "always",
         };
+        let map = self.cluster_map.as_ref().map(|path| path.display().to_string());
         vec![
             ("appendfsync", fsync.into()),
             ("appendonly", if self.file.is_some() { "yes" } else { "no" }.into()),
             ("bind", self.bind.clone()),
             ("client-output-buffer-limit", self.mailbox_limits().to_string()),
+            ("cluster-config-file", map.unwrap_or_default()),
+            ("cluster-enabled", if self.cluster_map.is_some() { "yes" } else { "no" }.into()),
             ("databases", self.databases.to_string()),
             ("io-threads", self.threads.to_string()),
             ("maxclients", self.max_clients.load(Relaxed).to_string()),

@@ -48,11 +48,12 @@ pub(crate) fn text(shared: &Shared, now: u64, args: Args<'_>) -> String {
     };
     let (settings, counters) = (&shared.settings, &shared.counters);
     let uptime = (now / 1000).saturating_sub(shared.started);
+    let mode = if shared.cluster.is_some() { "cluster" } else { "standalone" };
     section("Server", &|| {
         vec![
             ("redis_version", crate::REDIS_VERSION.into()),
             ("nunatak_version", env!("CARGO_PKG_VERSION").into()),
-            ("redis_mode", "standalone".into()),
+            ("redis_mode", mode.into()),
             ("os", std::env::consts::OS.into()),
             ("arch_bits", "64".into()),
             ("process_id", std::process::id().to_string()),
@@ -108,7 +109,8 @@ pub(crate) fn text(shared: &Shared, now: u64, args: Args<'_>) -> String {
         ]
     });
     section("Replication", &|| vec![("role", "master".into()), ("connected_slaves", "0".into())]);
-    section("Cluster", &|| vec![("cluster_enabled", "0".into())]);
+    let is_cluster = u8::from(shared.cluster.is_some());
+    section("Cluster", &|| vec![("cluster_enabled", is_cluster.to_string())]);
     section("Keyspace", &|| Vec::new());
     if is_asked("Keyspace") {
         for (db, space) in shared.store.spaces().iter().enumerate().filter(|it| it.1.len() > 0) {

@@ -22,6 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod cluster;
 mod commands;
 mod config;
 mod event;
@@ -38,6 +39,7 @@ mod stats;
 mod store;
 mod timing;
 
+pub use cluster::manage::{ClusterCommand, Reach};
 pub use config::{Config, Durability, Policy};
 pub use serve::{ServeError, Server, Stopper, main};
 

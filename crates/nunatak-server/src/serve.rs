@@ -1,5 +1,6 @@
 //! Servers: made of a configuration, run until they are stopped.
 
+use crate::cluster::Cluster;
 use crate::config::{Config, Durability, Settings};
 use crate::event::janitor;
 use crate::event::worker::{Listeners, Worker};
@@ -37,6 +38,8 @@ pub enum ServeError {
     Io(&'static str, io::Error),
     /// The file with the data can't be opened.
     Data(PathBuf, nunatak::Error),
+    /// The map of slots can't be used: the text says why.
+    Map(PathBuf, String),
     /// Files of maps need Linux.
     NoFiles,
 }
@@ -50,6 +53,7 @@ impl fmt::Display for ServeError {
             }
             Self::Io(what, error) => write!(f, "{what}: {error}"),
             Self::Data(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Map(path, why) => write!(f, "{}: {why}", path.display()),
             Self::NoFiles => write!(f, "--file needs Linux"),
         }
     }
@@ -110,7 +114,9 @@ fn io_error(what: &'static str) -> impl Fn(io::Error) -> ServeError {
 /// Opens the data.
 fn open(config: &Config) -> Result<Vec<Space>, ServeError> {
     let Some(path) = &config.file else {
-        return Ok((0..config.databases).map(|_| Space::in_ram()).collect());
+        // The nodes of a cluster have one database.
+        let databases = if config.cluster_map.is_some() { 1 } else { config.databases };
+        return Ok((0..databases).map(|_| Space::in_ram()).collect());
     };
     #[cfg(target_os = "linux")]
     {
@@ -123,6 +129,15 @@ fn open(config: &Config) -> Result<Vec<Space>, ServeError> {
         let _ = (path, Durability::Everysec, Duration::ZERO);
         Err(ServeError::NoFiles)
     }
+}
+
+/// Reads the map of slots, in cluster mode.
+fn cluster(config: &Config) -> Result<Option<Cluster>, ServeError> {
+    let (Some(path), Some(name)) = (&config.cluster_map, &config.cluster_node) else {
+        return Ok(None);
+    };
+    let cluster = Cluster::new(path, name);
+    cluster.map(Some).map_err(|error| ServeError::Map(path.clone(), error.to_string()))
 }
 
 impl Server {
@@ -146,6 +161,7 @@ impl Server {
         let address = tcp.local_addr().map_err(io_error("the socket has no address"))?;
         let unix = config.unixsocket.as_ref().map(UnixListener::bind).transpose();
         let unix = unix.map_err(io_error("can't listen on the Unix socket"))?;
+        let cluster = cluster(&config)?;
         let spaces = open(&config)?;
         let threads = match config.threads {
             Some(threads) => threads,
@@ -153,7 +169,7 @@ impl Server {
         };
         let settings = Settings::new(&config, address.port(), threads, spaces.len());
         let seed = crate::sample::random_below(usize::MAX) as u64;
-        let shared = Arc::new(Shared::new(Store::new(spaces, seed), settings));
+        let shared = Arc::new(Shared::new(Store::new(spaces, seed), settings, cluster));
         let workers: io::Result<Vec<Worker>> =
             (0..threads).map(|_| Worker::new(Arc::clone(&shared))).collect();
         let mut workers = workers.map_err(io_error("can't make a thread's poll"))?;

@@ -31,6 +31,8 @@ pub(crate) struct Session {
     pub(crate) db: usize,
     pub(crate) is_resp3: bool,
     pub(crate) is_authenticated: bool,
+    /// Whether the next command is about a slot that moves here.
+    pub(crate) is_asking: bool,
     pub(crate) multi: Option<Multi>,
     pub(crate) watches: Vec<Watch>,
     /// Whether a watched key was changed.
@@ -62,6 +64,7 @@ impl Session {
             db: 0,
             is_resp3: false,
             is_authenticated,
+            is_asking: false,
             multi: None,
             watches: Vec::new(),
             is_touched: Arc::default(),
@@ -77,7 +80,10 @@ impl Session {
     /// Whether commands run at once, without checks of the session.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
-        self.is_authenticated && self.multi.is_none() && self.subscriber.is_none()
+        self.is_authenticated
+            && !self.is_asking
+            && self.multi.is_none()
+            && self.subscriber.is_none()
     }
 
     /// Whether only commands about messages may run: in version 2 of the protocol, replies to others could

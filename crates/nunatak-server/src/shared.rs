@@ -1,5 +1,6 @@
 //! What all threads of a server share.
 
+use crate::cluster::Cluster;
 use crate::config::{Policy, Settings};
 use crate::pubsub::Subscriptions;
 use crate::pubsub::monitors::Monitors;
@@ -72,6 +73,8 @@ const MOST_EVICTED: usize = 256;
 pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) settings: Settings,
+    /// Which slots are here, in cluster mode.
+    pub(crate) cluster: Option<Cluster>,
     pub(crate) counters: Counters,
     pub(crate) stats: Stats,
     pub(crate) slow_log: SlowLog,
@@ -94,11 +97,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(store: Store, settings: Settings) -> Self {
+    pub(crate) fn new(store: Store, settings: Settings, cluster: Option<Cluster>) -> Self {
         let started = now().as_secs();
         Self {
             store,
             settings,
+            cluster,
             counters: Counters::default(),
             stats: Stats::default(),
             slow_log: SlowLog::default(),

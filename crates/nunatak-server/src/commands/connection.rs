@@ -28,6 +28,9 @@ pub(super) fn echo(context: &mut Context<'_>, args: Args<'_>) -> Done {
 
 pub(super) fn select(context: &mut Context<'_>, args: Args<'_>) -> Done {
     let db = parse_i64(args.at(1)).ok_or(NOT_INTEGER)?;
+    if context.shared.cluster.is_some() && db != 0 {
+        return fail!("ERR SELECT is not allowed in cluster mode");
+    }
     match usize::try_from(db) {
         Ok(db) if db < context.shared.store.spaces().len() => context.session.db = db,
         _ => return fail!("ERR DB index is out of range"),
@@ -118,7 +121,8 @@ pub(super) fn hello(context: &mut Context<'_>, args: Args<'_>) -> Done {
         reply.text(name);
         reply.integer(value);
     }
-    for (name, value) in [("mode", "standalone"), ("role", "master")] {
+    let mode = if context.shared.cluster.is_some() { "cluster" } else { "standalone" };
+    for (name, value) in [("mode", mode), ("role", "master")] {
         reply.text(name);
         reply.text(value);
     }

@@ -1,7 +1,9 @@
 //! Commands: which there are, and how one runs.
 
+mod cluster;
 mod connection;
 pub(crate) mod context;
+mod dump;
 mod expiry;
 mod hashes;
 mod keys;
@@ -101,6 +103,7 @@ pub(crate) fn run(
     command: Option<&'static Command>,
     args: Args<'_>,
 ) -> Option<Duration> {
+    let mut was_asking = false;
     let (admitted, start) = match command {
         // Most commands: nothing about the session or the command needs to be looked at more closely.
         Some(command) if is_admitted(context, command, args.len()) => {
@@ -109,6 +112,7 @@ pub(crate) fn run(
         _ => {
             // Messages that were sent before the command are received before its reply.
             pubsub::deliver(context);
+            was_asking = context.session.is_asking;
             let start = context.reply.out.len();
             (admit(context, command, args), start)
         }
@@ -135,6 +139,10 @@ pub(crate) fn run(
     if let Err(Fail(text)) = done {
         context.reply.out.truncate(start);
         context.reply.error(&text);
+    }
+    // `ASKING` is about the next command only.
+    if was_asking && command.is_none_or(|command| command.name != "asking") {
+        context.session.is_asking = false;
     }
     told
 }
@@ -175,6 +183,13 @@ fn admit(
             Err(Fail::new("ERR Replica can't interact with the keyspace"))
         }
         Some(command) => Ok(command),
+    };
+    // What is queued is checked again when it runs.
+    let checked = match checked {
+        Ok(command) if context.session.multi.is_some() => {
+            check_slots(context, command, args).map(|()| command)
+        }
+        checked => checked,
     };
     match (checked, &mut context.session.multi) {
         (Ok(command), Some(multi)) if !command.has(AT_ONCE) => {
@@ -221,6 +236,19 @@ fn run_alone(context: &mut Context<'_>, command: &Command, args: Args<'_>) -> Do
     }
 }
 
+/// Checks that this node of a cluster serves the keys of a command. The caller holds their locks, or repeats
+/// the command if a change has crossed it.
+#[inline(always)]
+fn check_slots(context: &mut Context<'_>, command: &Command, args: Args<'_>) -> Done {
+    match &context.shared.cluster {
+        None => Ok(()),
+        Some(cluster) => {
+            let is_asking = context.session.is_asking || command.name == "restore-asking";
+            cluster::check(context, cluster, is_asking, command.keys(args))
+        }
+    }
+}
+
 /// Runs a command under its locks.
 #[inline(always)]
 fn run_locked(
@@ -233,7 +261,7 @@ fn run_locked(
     let shared = context.shared;
     let mut locks = Locks::take(&shared.store.stripes, held, many);
     let was_changed = std::mem::take(&mut context.is_changed);
-    let done = (command.run)(context, args);
+    let done = check_slots(context, command, args).and_then(|()| (command.run)(context, args));
     locks.is_changed = context.is_changed;
     context.is_changed |= was_changed;
     done
@@ -255,7 +283,7 @@ fn run_reading(context: &mut Context<'_>, command: &Command, args: Args<'_>, of:
                 &many
             }
         };
-        let done = (command.run)(context, args);
+        let done = check_slots(context, command, args).and_then(|()| (command.run)(context, args));
         if seen.iter().all(|&seen| stripes.end_read(seen, are_many)) {
             return done;
         }

@@ -51,6 +51,9 @@ pub(super) fn subscriber(session: &mut Session) -> &mut Subscriber {
 }
 
 fn begin(context: &mut Context<'_>, args: Args<'_>, kind: &str, class: Class) -> Done {
+    if class == Class::Shard {
+        super::cluster::check_owned(context, args.from(1))?;
+    }
     for name in args.from(1) {
         subscriber(context.session).add(&context.shared.subscriptions, class, name);
         confirm(context, kind, class, Some(name));
@@ -123,6 +126,7 @@ pub(super) fn publish(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 pub(super) fn spublish(context: &mut Context<'_>, args: Args<'_>) -> Done {
+    super::cluster::check_owned(context, std::iter::once(args.at(1)))?;
     send(context, args, Class::Shard)
 }
 

@@ -123,6 +123,7 @@ pub(super) fn memory(context: &mut Context<'_>, args: Args<'_>) -> Done {
         return Err(super::unknown_subcommand(args));
     }
     let key = args.at(2);
+    super::cluster::check_names(context, std::iter::once(key))?;
     let bytes = context.whole_space()?.get(key, |record| {
         record.map(|record| (record.len() + key.len() + 8).next_multiple_of(8) + SLOT)
     });

@@ -2,7 +2,8 @@
 
 use super::context::{Context, Done};
 use super::{
-    connection, expiry, hashes, keys, monitor, pubsub, server, sets, slowlog, strings, transactions,
+    cluster, connection, dump, expiry, hashes, keys, monitor, pubsub, server, sets, slowlog,
+    strings, transactions,
 };
 use crate::protocol::request::Args;
 use foldhash::fast::RandomState;
@@ -81,6 +82,20 @@ impl Command {
     pub(crate) fn subcommands(&self) -> &'static [&'static str] {
         match self.name {
             "client" => &["id", "getname", "setname", "info", "no-evict"],
+            "cluster" => &[
+                "info",
+                "slots",
+                "shards",
+                "nodes",
+                "myid",
+                "keyslot",
+                "countkeysinslot",
+                "getkeysinslot",
+                "setslot",
+                "setslotrange",
+                "scanslots",
+                "help",
+            ],
             "command" => &["count", "info", "docs", "getkeys"],
             "config" => &["get", "set", "resetstat"],
             "memory" => &["usage"],
@@ -148,7 +163,10 @@ impl Command {
 
     /// Iterates over the keys among the arguments.
     #[inline(always)]
-    pub(crate) fn keys<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    pub(crate) fn keys<'a>(
+        &self,
+        args: Args<'a>,
+    ) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
         let (first, _, step) = self.places;
         (0..self.key_count(args.len())).map(move |at| args.at(first as usize + at * step as usize))
     }
@@ -276,6 +294,10 @@ commands! {
     "hincrby" 4 ONE, WRITE | DENY_OOM | FAST, hashes::hincrby;
     "hincrbyfloat" 4 ONE, WRITE | DENY_OOM | FAST, hashes::hincrbyfloat;
     "hscan" -3 ONE, READ, hashes::hscan;
+    "dump" 2 ONE, READ, dump::dump;
+    "restore" -4 ONE, WRITE | DENY_OOM, dump::restore;
+    "restore-asking" -4 ONE, WRITE | DENY_OOM, dump::restore;
+    "migrate" -6 NONE, WRITE, dump::migrate;
     "multi" 1 NONE, AT_ONCE | FAST, transactions::multi;
     "exec" 1 NONE, AT_ONCE | BRIEF, transactions::exec;
     "discard" 1 NONE, AT_ONCE | FAST, transactions::discard;
@@ -304,6 +326,10 @@ commands! {
     "memory" -2 NONE, READ | SUBCOMMANDS, server::memory;
     "monitor" 1 NONE, ADMIN, monitor::monitor;
     "slowlog" -2 NONE, ADMIN | SUBCOMMANDS, slowlog::slowlog;
+    "cluster" -2 NONE, SUBCOMMANDS, cluster::cluster;
+    "asking" 1 NONE, FAST, cluster::asking;
+    "readonly" 1 NONE, FAST, cluster::read_mode;
+    "readwrite" 1 NONE, FAST, cluster::read_mode;
     "time" 1 NONE, FAST, server::time;
     "save" 1 NONE, ADMIN, server::save;
     "bgsave" -1 NONE, ADMIN, server::bgsave;

@@ -58,10 +58,11 @@ pub(super) fn discard(context: &mut Context<'_>, _: Args<'_>) -> Done {
 }
 
 pub(super) fn watch(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    let (session, store) = (&mut *context.session, &context.shared.store);
-    if session.multi.is_some() {
+    if context.session.multi.is_some() {
         return fail!("ERR WATCH inside MULTI is not allowed");
     }
+    super::cluster::check_names(context, args.from(1))?;
+    let (session, store) = (&mut *context.session, &context.shared.store);
     let now = context.now;
     for key in args.from(1) {
         // The removal of a key that has expired before is no change of it.
@@ -107,6 +108,19 @@ fn stripes_of(context: &Context<'_>, multi: &Multi) -> Vec<u32> {
     held
 }
 
+/// Checks that this node of a cluster serves the keys of all commands, which have one slot.
+fn check_queue(context: &mut Context<'_>, multi: &Multi) -> Done {
+    if context.shared.cluster.is_none() {
+        return Ok(());
+    }
+    let mut keys = Vec::new();
+    for queued in &multi.queue {
+        let args = Args::new(&queued.bytes, &queued.spans);
+        keys.extend(table::find(args.at(0)).into_iter().flat_map(|command| command.keys(args)));
+    }
+    super::cluster::check_names(context, keys.into_iter())
+}
+
 pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
     let Some(multi) = context.session.multi.take() else {
         return fail!("ERR EXEC without MULTI");
@@ -121,6 +135,12 @@ pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
     let watches = std::mem::take(&mut context.session.watches);
     let was_changed = std::mem::take(&mut context.is_changed);
     let mut locks = Locks::take(&shared.store.stripes, &held, true);
+    if let Err(fail) = check_queue(context, &multi) {
+        drop(locks);
+        context.session.watches = watches;
+        forget_watches(context.session, &shared.store);
+        return Err(fail);
+    }
     if is_too_late(context, &watches) {
         context.reply.null_array();
     } else {

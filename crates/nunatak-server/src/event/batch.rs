@@ -226,7 +226,11 @@ impl<'r> Run<'r> {
             let connection = &connections[active[entry.of].index];
             let session = &connection.session;
             let fits = session.is_plain() && *db.get_or_insert(session.db) == session.db;
-            if !fits || !connection.takes_requests() || self.keys >= MOST_KEYS {
+            let cluster = self.shared.cluster.as_ref();
+            // Slots that move, and errors, are for commands by themselves.
+            let is_here =
+                cluster.is_none_or(|it| it.serves(command.keys(self.args(entry, active))));
+            if !fits || !is_here || !connection.takes_requests() || self.keys >= MOST_KEYS {
                 return at;
             }
             self.keys += command.key_count(entry.end - entry.first);
@@ -321,8 +325,11 @@ impl<'r> Run<'r> {
                 .map(|&entry| {
                     let count = entry.end - entry.first - 1;
                     let of_entry = &seen[at..at + count];
+                    let of_keys = &keys[at..at + count];
                     at += count;
-                    of_entry.iter().all(|&seen| stripes.end_read(seen, count > 1))
+                    let cluster = self.shared.cluster.as_ref();
+                    cluster.is_none_or(|it| it.serves(of_keys.iter().copied()))
+                        && of_entry.iter().all(|&seen| stripes.end_read(seen, count > 1))
                 })
                 .collect();
             at = 0;

@@ -24,6 +24,11 @@ pub(crate) fn run(shared: &Shared) {
     while !shared.is_stopping() {
         std::thread::sleep(PERIOD);
         shared.run_backup();
+        if let Some(cluster) = &shared.cluster
+            && let Err(error) = cluster.reload()
+        {
+            eprintln!("nunatak-server: the map of slots is as before: {error}");
+        }
         let (begin, mut seen, mut expired, mut ends) = (Instant::now(), 1, 0, 0);
         // At most once around.
         while ends <= shared.store.spaces().len() {

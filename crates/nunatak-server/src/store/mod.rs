@@ -1,5 +1,6 @@
 //! The store: databases, the locks of their keys, and who watches them.
 
+pub(crate) mod rdb;
 pub(crate) mod record;
 pub(crate) mod space;
 pub(crate) mod stripes;

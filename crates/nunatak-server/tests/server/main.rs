@@ -1,5 +1,6 @@
 //! Servers and clients, over sockets.
 
+mod cluster;
 mod common;
 mod connections;
 mod differential;
