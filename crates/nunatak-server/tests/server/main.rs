@@ -8,5 +8,6 @@ mod differential;
 mod killed;
 mod metrics;
 mod monitoring;
+mod proxy;
 mod pubsub;
 mod transactions;
