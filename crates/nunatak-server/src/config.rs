@@ -43,10 +43,26 @@ pub enum Policy {
     VolatileRandom,
     /// Keys that expire soonest, among some.
     VolatileTtl,
+    /// Keys that were not used for the longest time, among some.
+    AllkeysLru,
+    /// The same, among those that expire.
+    VolatileLru,
+    /// Keys that were used least often, among some.
+    AllkeysLfu,
+    /// The same, among those that expire.
+    VolatileLfu,
 }
 
-const POLICIES: [Policy; 4] =
-    [Policy::NoEviction, Policy::AllkeysRandom, Policy::VolatileRandom, Policy::VolatileTtl];
+const POLICIES: [Policy; 8] = [
+    Policy::NoEviction,
+    Policy::AllkeysRandom,
+    Policy::VolatileRandom,
+    Policy::VolatileTtl,
+    Policy::AllkeysLru,
+    Policy::VolatileLru,
+    Policy::AllkeysLfu,
+    Policy::VolatileLfu,
+];
 
 impl Policy {
     pub(crate) fn name(self) -> &'static str {
@@ -55,7 +71,29 @@ impl Policy {
             Self::AllkeysRandom => "allkeys-random",
             Self::VolatileRandom => "volatile-random",
             Self::VolatileTtl => "volatile-ttl",
+            Self::AllkeysLru => "allkeys-lru",
+            Self::VolatileLru => "volatile-lru",
+            Self::AllkeysLfu => "allkeys-lfu",
+            Self::VolatileLfu => "volatile-lfu",
         }
+    }
+
+    /// Whether uses of keys are counted.
+    pub(crate) fn counts_uses(self) -> bool {
+        matches!(self, Self::AllkeysLfu | Self::VolatileLfu)
+    }
+
+    /// Whether uses of keys are noted.
+    pub(crate) fn needs_ages(self) -> bool {
+        self.counts_uses() || matches!(self, Self::AllkeysLru | Self::VolatileLru)
+    }
+
+    /// Whether only keys that expire make room.
+    pub(crate) fn is_volatile(self) -> bool {
+        matches!(
+            self,
+            Self::VolatileRandom | Self::VolatileTtl | Self::VolatileLru | Self::VolatileLfu
+        )
     }
 }
 

@@ -11,6 +11,9 @@ pub(crate) fn random_below(end: usize) -> usize {
     ((u128::from(word) * end.max(1) as u128) >> 64) as usize
 }
 
+/// How many keys are compared, at least, to choose one.
+const FEW: usize = 16;
+
 /// The logarithm of the most parts that a map has.
 const MOST_PARTS: u32 = 20;
 
@@ -38,6 +41,47 @@ pub(crate) fn for_random_keys(space: &Space, mut found: impl FnMut(&[u8], &[u8])
             return;
         }
     }
+}
+
+/// The most keys that are chosen at a time.
+const MOST_CHOSEN: usize = 256;
+
+/// Chooses about a sixteenth of the keys of a random part, or of several if they have few: those whose rank is
+/// the highest. `rank`: none for a key that is not to be chosen. A part is read twice, so that few keys are
+/// copied.
+pub(crate) fn highest_of_part(
+    space: &Space,
+    rank: impl Fn(&[u8], &[u8]) -> Option<u32>,
+) -> Vec<Vec<u8>> {
+    let parts = parts(space);
+    let first = random_below(parts);
+    let mut ranks = Vec::new();
+    let mut looked = 0;
+    while looked < parts && ranks.len() < FEW {
+        space.read(|guard| {
+            guard.read_part((first + looked) % parts, &mut |_, key, record| {
+                ranks.extend(rank(key, record));
+            })
+        });
+        looked += 1;
+    }
+    if ranks.is_empty() {
+        return Vec::new();
+    }
+    let count = (ranks.len() / FEW).clamp(1, MOST_CHOSEN);
+    let at = ranks.len() - count;
+    let (_, &mut least, _) = ranks.select_nth_unstable(at);
+    let mut chosen = Vec::new();
+    for step in 0..looked {
+        space.read(|guard| {
+            guard.read_part((first + step) % parts, &mut |_, key, record| {
+                if chosen.len() < count && rank(key, record).is_some_and(|rank| rank >= least) {
+                    chosen.push(key.to_vec());
+                }
+            })
+        });
+    }
+    chosen
 }
 
 /// Returns a random key whose record is accepted.

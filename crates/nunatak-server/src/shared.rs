@@ -1,15 +1,17 @@
 //! What all threads of a server share.
 
+use crate::ages::Ages;
 use crate::cluster::Cluster;
 use crate::config::{Policy, Settings};
 use crate::pubsub::Subscriptions;
 use crate::pubsub::monitors::Monitors;
-use crate::sample::{for_random_keys, random_below};
+use crate::sample::{for_random_keys, highest_of_part, random_below};
 use crate::slowlog::SlowLog;
 use crate::stats::Stats;
 use crate::store::Store;
 use crate::store::record::Record;
-use parking_lot::Mutex;
+use crate::store::space::Space;
+use parking_lot::{Mutex, RwLock};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,6 +94,8 @@ pub(crate) struct Shared {
     /// Changes since the memory was looked at.
     changes: AtomicUsize,
     is_full: AtomicBool,
+    ages: RwLock<Option<Arc<Ages>>>,
+    has_ages: AtomicBool,
     /// Wakes all threads.
     pub(crate) wakers: Mutex<Vec<Arc<mio::Waker>>>,
 }
@@ -99,7 +103,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(store: Store, settings: Settings, cluster: Option<Cluster>) -> Self {
         let started = now().as_secs();
-        Self {
+        let this = Self {
             store,
             settings,
             cluster,
@@ -117,8 +121,12 @@ impl Shared {
             is_stopping: AtomicBool::new(false),
             changes: AtomicUsize::new(0),
             is_full: AtomicBool::new(false),
+            ages: RwLock::default(),
+            has_ages: AtomicBool::new(false),
             wakers: Mutex::default(),
-        }
+        };
+        this.fit_ages();
+        this
     }
 
     pub(crate) fn next_client(&self) -> u64 {
@@ -226,10 +234,13 @@ impl Shared {
             return 0;
         }
         let db = filled[random_below(filled.len())];
+        if policy.needs_ages() {
+            return self.evict_by_use(policy, db);
+        }
         let mut victims: Vec<(u64, Vec<u8>)> = Vec::new();
         for_random_keys(self.store.space(db), |key, record| {
             let expiry = Record::read_any(record).and_then(|record| record.expiry);
-            if policy == Policy::AllkeysRandom || expiry.is_some() {
+            if !policy.is_volatile() || expiry.is_some() {
                 victims.push((expiry.unwrap_or(u64::MAX), key.to_vec()));
             }
             victims.len() < SAMPLES
@@ -238,10 +249,50 @@ impl Shared {
             victims.sort_unstable();
             victims.truncate(1);
         }
-        let mut count = 0;
-        for (_, key) in victims {
-            count += usize::from(self.store.remove_if(db, &key, |_| true).unwrap_or(false));
+        self.remove_all(db, victims.into_iter().map(|(_, key)| key))
+    }
+
+    fn remove_all(&self, db: usize, keys: impl Iterator<Item = Vec<u8>>) -> usize {
+        keys.filter(|key| self.store.remove_if(db, key, |_| true).unwrap_or(false)).count()
+    }
+
+    /// Removes keys that were used long ago, or seldom.
+    fn evict_by_use(&self, policy: Policy, db: usize) -> usize {
+        // It may be missing while the policy changes.
+        let Some(ages) = self.ages() else { return 0 };
+        let (now, stripes) = (now().as_millis() as u64, &self.store.stripes);
+        let victims = highest_of_part(self.store.space(db), |key, record| {
+            let expires = || Record::may_expire(record);
+            (!policy.is_volatile() || expires()).then(|| ages.rank(stripes.hash(db, key), now))
+        });
+        self.remove_all(db, victims.into_iter())
+    }
+
+    /// Returns when keys were used, if the policy needs to know it.
+    #[inline]
+    pub(crate) fn ages(&self) -> Option<Arc<Ages>> {
+        // Relaxed: a hint. A batch that misses a change of the policy notes nothing.
+        if self.has_ages.load(Relaxed) { self.ages.read().clone() } else { None }
+    }
+
+    /// Makes the table of uses larger if there are many keys.
+    pub(crate) fn grow_ages(&self) {
+        let keys = self.store.spaces().iter().map(Space::len).sum();
+        let Some(before) = self.ages() else { return };
+        if let Some(grown) = before.grown(keys) {
+            // What is noted meanwhile is lost. The policy may have changed meanwhile, too.
+            let mut ages = self.ages.write();
+            if ages.as_ref().is_some_and(|ages| Arc::ptr_eq(ages, &before)) {
+                *ages = Some(Arc::new(grown));
+            }
         }
-        count
+    }
+
+    /// Fits the table of uses to the policy and the limit.
+    pub(crate) fn fit_ages(&self) {
+        let (policy, most) = (self.settings.policy(), self.settings.max_memory.load(Relaxed));
+        let mut ages = self.ages.write();
+        *ages = Ages::new(policy, most).map(Arc::new);
+        self.has_ages.store(ages.is_some(), Relaxed);
     }
 }

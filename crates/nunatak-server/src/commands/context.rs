@@ -1,6 +1,7 @@
 //! What a command sees: its connection, the keys, the reply.
 
 use super::pending::Pending;
+use crate::ages::Ages;
 use crate::protocol::reply::Reply;
 use crate::pubsub::mailbox::Wakes;
 use crate::session::Session;
@@ -65,6 +66,8 @@ pub(crate) struct Context<'c> {
     /// What a transaction has changed in files.
     pub(crate) pending: Option<Pending>,
     pub(crate) stats: &'c WorkerStats,
+    /// Where uses of keys are noted, if they are.
+    pub(crate) ages: Option<&'c Ages>,
     pub(crate) timing: &'c mut Timing,
     /// Threads that were sent messages.
     pub(crate) wakes: &'c mut Wakes,
@@ -97,6 +100,9 @@ impl Context<'_> {
     ) -> R {
         let (is_hit, result) =
             self.view(key, |record, reply, _| (record.is_some(), f(record, reply)));
+        if is_hit {
+            self.note_use(self.session.db, key);
+        }
         self.hits += u64::from(is_hit);
         self.misses += u64::from(!is_hit);
         result
@@ -160,8 +166,17 @@ impl Context<'_> {
             None => drop(store.space(db).put(key, self.scratch)?),
             Some(pending) => pending.change(db, (key, Some(self.scratch))),
         }
+        self.note_use(db, key);
         self.touch(db, key);
         Ok(())
+    }
+
+    /// Notes that a key is used.
+    #[inline(always)]
+    fn note_use(&self, db: usize, key: &[u8]) {
+        if let Some(ages) = self.ages {
+            ages.note(self.shared.store.stripes.hash(db, key), self.now);
+        }
     }
 
     /// Changes several keys: see [`Space::change_together`].
@@ -174,7 +189,12 @@ impl Context<'_> {
             None => store.space(db).change_together(changes)?,
             Some(pending) => changes.iter().for_each(|&change| pending.change(db, change)),
         }
-        changes.iter().for_each(|(key, _)| self.touch(db, key));
+        for (key, record) in changes {
+            if record.is_some() {
+                self.note_use(db, key);
+            }
+            self.touch(db, key);
+        }
         Ok(())
     }
 

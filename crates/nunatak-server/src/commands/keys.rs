@@ -277,11 +277,23 @@ pub(super) fn flushall(context: &mut Context<'_>, args: Args<'_>) -> Done {
     flush(context, args, all)
 }
 
+/// Returns for how many seconds a key was not used, and how often it was used: whichever the policy looks at.
+fn uses(context: &Context<'_>, key: &[u8]) -> (Option<i64>, Option<i64>) {
+    let (hash, now) = (context.shared.store.stripes.hash(context.session.db, key), context.now);
+    let counts = context.shared.settings.policy().counts_uses();
+    match context.ages {
+        Some(ages) => (ages.idle_seconds(hash, now), ages.frequency(hash, now)),
+        None if counts => (None, Some(0)),
+        None => (Some(0), None),
+    }
+}
+
 pub(super) fn object(context: &mut Context<'_>, args: Args<'_>) -> Done {
     if args.len() != 3 {
         return Err(super::unknown_subcommand(args));
     }
-    let encoding = context.look(args.at(2), |record, _| {
+    // It is no use of the key.
+    let encoding = context.view(args.at(2), |record, _, _| {
         record.map(|record| match record.kind {
             Kind::String if parse_i64(record.payload).is_some() => "int",
             Kind::String if record.payload.len() <= 44 => "embstr",
@@ -300,7 +312,23 @@ pub(super) fn object(context: &mut Context<'_>, args: Args<'_>) -> Done {
     } else if args.is(1, "REFCOUNT") {
         context.reply.integer(1);
     } else if args.is(1, "IDLETIME") {
-        context.reply.integer(0);
+        let (seconds, _) = uses(context, args.at(2));
+        let Some(seconds) = seconds else {
+            return fail!(
+                "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when \
+                 switching between policies at runtime LRU and LFU data will take some time to adjust."
+            );
+        };
+        context.reply.integer(seconds);
+    } else if args.is(1, "FREQ") {
+        let (_, Some(count)) = uses(context, args.at(2)) else {
+            return fail!(
+                "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
+                 that when switching between policies at runtime LRU and LFU data will take some time to \
+                 adjust."
+            );
+        };
+        context.reply.integer(count);
     } else {
         return Err(super::unknown_subcommand(args));
     }

@@ -31,6 +31,9 @@ pub(super) fn config(context: &mut Context<'_>, args: Args<'_>) -> Done {
             let name = String::from_utf8_lossy(args.at(at)).to_ascii_lowercase();
             let value = String::from_utf8_lossy(args.at(at + 1)).into_owned();
             settings.set(&name, &value).map_err(Fail::new)?;
+            if name.starts_with("maxmemory") {
+                context.shared.fit_ages();
+            }
         }
         context.reply.ok();
     } else if args.is(1, "RESETSTAT") && args.len() == 2 {

@@ -100,7 +100,7 @@ impl Command {
             "config" => &["get", "set", "resetstat"],
             "memory" => &["usage"],
             "slowlog" => &["get", "len", "reset", "help"],
-            "object" => &["encoding", "refcount", "idletime"],
+            "object" => &["encoding", "refcount", "idletime", "freq"],
             "pubsub" => &["channels", "numpat", "numsub", "shardchannels", "shardnumsub", "help"],
             _ => &[],
         }

@@ -6,6 +6,7 @@
 //! one after the other.
 
 use super::connection::Connection;
+use crate::ages::Ages;
 use crate::commands;
 use crate::commands::context::Context;
 use crate::commands::table::{self, Command};
@@ -131,7 +132,10 @@ impl Batch {
         let Self { active, entries, spans, scratch, wakes, timing, .. } = self;
         timing.begin(entries.len(), shared.settings.slow_log_limit.load(Relaxed));
         let (hits, misses, keys) = (0, 0, 0);
-        let mut run = Run { shared, stats, now, spans, scratch, wakes, timing, hits, misses, keys };
+        let ages = shared.ages();
+        let ages = ages.as_deref();
+        let mut run =
+            Run { shared, stats, ages, now, spans, scratch, wakes, timing, hits, misses, keys };
         let mut at = 0;
         while at < entries.len() {
             let len = run.window(&entries[at..], active, connections);
@@ -190,6 +194,7 @@ impl Batch {
 struct Run<'r> {
     shared: &'r Shared,
     stats: &'r WorkerStats,
+    ages: Option<&'r Ages>,
     now: u64,
     spans: &'r [Span],
     scratch: &'r mut Vec<u8>,
@@ -265,6 +270,7 @@ impl<'r> Run<'r> {
             pending: None,
             wakes: self.wakes,
             stats: self.stats,
+            ages: self.ages,
             timing: self.timing,
         };
         if let (Some(time), Some(command)) =
@@ -335,7 +341,7 @@ impl<'r> Run<'r> {
             at = 0;
             for (number, &entry) in entries.iter().enumerate() {
                 let count = entry.end - entry.first - 1;
-                let records = &records[at..at + count];
+                let (of_keys, records) = (&keys[at..at + count], &records[at..at + count]);
                 at += count;
                 let connection = &mut connections[active[entry.of].index];
                 if !is_whole[number] || !connection.takes_requests() {
@@ -343,6 +349,10 @@ impl<'r> Run<'r> {
                     break;
                 }
                 self.reply(entry, records, connection);
+                if let Some(ages) = self.ages {
+                    let found = of_keys.iter().zip(records).filter(|(_, record)| record.is_some());
+                    found.for_each(|(key, _)| ages.note(stripes.hash(db, key), self.now));
+                }
             }
             again
         });

@@ -24,6 +24,7 @@ pub(crate) fn run(shared: &Shared) {
     while !shared.is_stopping() {
         std::thread::sleep(PERIOD);
         shared.run_backup();
+        shared.grow_ages();
         if let Some(cluster) = &shared.cluster
             && let Err(error) = cluster.reload()
         {

@@ -4,6 +4,7 @@ mod cluster;
 mod common;
 mod connections;
 mod differential;
+mod eviction;
 #[cfg(target_os = "linux")]
 mod killed;
 mod metrics;
