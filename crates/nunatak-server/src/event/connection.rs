@@ -2,6 +2,7 @@
 
 use crate::protocol::request::{Limits, Malformed, Parser, Span};
 use crate::session::Session;
+use mio::event::Event;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use std::io::{self, Read, Write};
@@ -74,6 +75,8 @@ pub(super) struct Connection {
     written: usize,
     /// Whether the socket may have bytes.
     pub(super) may_read: bool,
+    /// Whether the client has sent its last byte, which may be unread.
+    is_ending: bool,
     /// Whether the socket may take bytes.
     may_write: bool,
     /// Whether the input may have whole requests.
@@ -102,6 +105,7 @@ impl Connection {
             out: Vec::new(),
             written: 0,
             may_read: true,
+            is_ending: false,
             may_write: true,
             may_have_requests: false,
             is_listed: false,
@@ -112,9 +116,10 @@ impl Connection {
         }
     }
 
-    pub(super) fn note_event(&mut self, readable: bool, writable: bool) {
-        self.may_read |= readable;
-        self.may_write |= writable;
+    pub(super) fn note_event(&mut self, event: &Event) {
+        self.may_read |= event.is_readable();
+        self.is_ending |= event.is_read_closed();
+        self.may_write |= event.is_writable();
     }
 
     /// How many bytes of replies wait for the client.
@@ -157,8 +162,9 @@ impl Connection {
             Ok(read) => {
                 self.filled += read;
                 self.bytes_read += read as u64;
-                // A socket that had less than was asked for is empty; it tells of more.
-                self.may_read = self.filled == self.input.len();
+                // A socket that had less than was asked for is empty; it tells of more. But it has told
+                // already if the end of the bytes came together with them.
+                self.may_read = self.filled == self.input.len() || self.is_ending;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.may_read = false,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -124,7 +124,7 @@ impl Worker {
                     TCP | UNIX => self.accept(),
                     Token(index) => {
                         if let Some(connection) = self.connections.get_mut(index) {
-                            connection.note_event(event.is_readable(), event.is_writable());
+                            connection.note_event(event);
                             list(&mut self.listed, index, connection);
                         }
                     }
