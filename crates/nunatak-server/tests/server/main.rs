@@ -8,4 +8,5 @@ mod killed;
 mod metrics;
 mod monitoring;
 mod pubsub;
+mod tls;
 mod transactions;

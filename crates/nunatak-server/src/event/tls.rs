@@ -1,0 +1,146 @@
+//! A socket whose bytes are sealed by TLS.
+//!
+//! A [`TlsStream`] reads and writes like a socket that does not wait, with two differences. It may hold
+//! sealed bytes that the socket did not take: [`TlsStream::is_holding`]. It may have more to tell though its
+//! socket is empty: [`TlsStream::has_more`].
+
+use super::connection::READ;
+use mio::net::TcpStream;
+use rustls::{ServerConfig, ServerConnection};
+use std::cell::Cell;
+use std::io::{self, ErrorKind, Read, Write};
+use std::sync::Arc;
+
+/// How many sealed bytes a connection holds, beside the replies that wait.
+const MOST_SEALED: usize = READ;
+
+thread_local! {
+    /// A buffer for sealed bytes. A stream has it while it reads, and keeps it only if bytes are left.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// A socket with a session of TLS.
+#[derive(Debug)]
+pub(crate) struct TlsStream {
+    pub(super) socket: TcpStream,
+    session: ServerConnection,
+    /// Bytes from the socket. Those in `start..end` were not opened yet.
+    sealed: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// How the session has ended, if it has and nobody was told.
+    ended: Option<io::Result<()>>,
+}
+
+impl TlsStream {
+    pub(crate) fn new(socket: TcpStream, config: Arc<ServerConfig>) -> io::Result<Self> {
+        let mut session = ServerConnection::new(config).map_err(io::Error::other)?;
+        session.set_buffer_limit(Some(MOST_SEALED));
+        Ok(Self { socket, session, sealed: Vec::new(), start: 0, end: 0, ended: None })
+    }
+
+    /// Reads what the client has sent. If that is less than asked for, the socket is empty.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.sealed.is_empty() {
+            self.sealed = SPARE.take();
+            self.sealed.resize(READ, 0);
+        }
+        let filled = self.fill(buffer);
+        if self.start == self.end {
+            SPARE.set(std::mem::take(&mut self.sealed));
+        }
+        match self.ended.take() {
+            // After the bytes in front of the end.
+            Some(ended) if filled > 0 => self.ended = Some(ended),
+            Some(ended) => return ended.map(|()| 0),
+            None if filled == 0 => return Err(ErrorKind::WouldBlock.into()),
+            None => {}
+        }
+        Ok(filled)
+    }
+
+    /// Opens bytes until the buffer is full, the socket is empty or the session has ended.
+    fn fill(&mut self, buffer: &mut [u8]) -> usize {
+        let (mut filled, mut is_drained) = (0, false);
+        while filled < buffer.len() && self.ended.is_none() {
+            match self.session.reader().read(&mut buffer[filled..]) {
+                Ok(0) => self.ended = Some(Ok(())),
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if self.start == self.end && is_drained {
+                        break;
+                    }
+                    match self.open(&mut is_drained) {
+                        Ok(()) => {}
+                        Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                        Err(error) => self.ended = Some(Err(error)),
+                    }
+                }
+                // The socket has ended, the session has not. Each command tells its own length, so no
+                // command is taken for whole that is not: this end is as good as that of a plain socket.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => self.ended = Some(Ok(())),
+                Err(error) => self.ended = Some(Err(error)),
+            }
+        }
+        filled
+    }
+
+    /// Gives the session sealed bytes, those of the socket if there are no others.
+    fn open(&mut self, is_drained: &mut bool) -> io::Result<()> {
+        if self.start == self.end {
+            let count = self.socket.read(&mut self.sealed)?;
+            (self.start, self.end) = (0, count);
+            *is_drained = count < self.sealed.len();
+        }
+        self.start += self.session.read_tls(&mut &self.sealed[self.start..self.end])?;
+        self.session.process_new_packets().map(|_| ()).map_err(|error| {
+            // The alert, which tells the client why. It is closed in any case.
+            let _ = self.push();
+            io::Error::new(ErrorKind::InvalidData, error)
+        })
+    }
+
+    /// Seals bytes, and writes what the socket takes. Takes none while earlier ones wait.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.push()?;
+        let taken = self.session.writer().write(bytes)?;
+        match self.push() {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ => Ok(taken),
+        }
+    }
+
+    /// Writes sealed bytes until none are held.
+    pub(super) fn push(&mut self) -> io::Result<()> {
+        while self.session.wants_write() {
+            match self.session.write_tls(&mut self.socket) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether sealed bytes wait for the socket: of replies, or of a handshake.
+    pub(super) fn is_holding(&self) -> bool {
+        self.session.wants_write()
+    }
+
+    /// Whether a read would tell something though the socket is empty.
+    pub(super) fn has_more(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    pub(super) fn is_handshaking(&self) -> bool {
+        self.session.is_handshaking()
+    }
+
+    /// Tells the client that nothing follows, if the socket takes that.
+    pub(super) fn close(&mut self) {
+        self.session.send_close_notify();
+        // A client that does not read sees the end of the socket only.
+        let _ = self.push();
+    }
+}
