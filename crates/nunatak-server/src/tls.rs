@@ -48,7 +48,7 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>, ServeError> {
         .map_err(|error| refuse_pem(path, &error, "private key without a password"))
 }
 
-/// Returns the authorities that clients' certificates must come from.
+/// Returns the certificate authorities that clients' certificates must come from.
 fn authorities(path: &Path) -> Result<RootCertStore, ServeError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {

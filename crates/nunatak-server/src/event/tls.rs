@@ -1,8 +1,8 @@
-//! A socket whose bytes are sealed by TLS.
+//! Sockets with TLS.
 //!
-//! A [`TlsStream`] reads and writes like a socket that does not wait, with two differences. It may hold
-//! sealed bytes that the socket did not take: [`TlsStream::is_holding`]. It may have more to tell though its
-//! socket is empty: [`TlsStream::has_more`].
+//! A [`TlsStream`] reads and writes like a non-blocking socket, with two differences. It may hold encrypted
+//! bytes that the socket did not take: [`TlsStream::is_holding`]. It may have more to tell though its socket
+//! is empty: [`TlsStream::has_more`].
 
 use super::connection::READ;
 use mio::net::TcpStream;
@@ -11,11 +11,11 @@ use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 
-/// How many sealed bytes a connection holds, beside the replies that wait.
-const MOST_SEALED: usize = READ;
+/// How many encrypted bytes a connection holds, beside the replies that wait.
+const MOST_ENCRYPTED: usize = READ;
 
 thread_local! {
-    /// A buffer for sealed bytes. A stream has it while it reads, and keeps it only if bytes are left.
+    /// A buffer for encrypted bytes. A stream has it while it reads, and keeps it only if bytes are left.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -24,8 +24,8 @@ thread_local! {
 pub(crate) struct TlsStream {
     pub(super) socket: TcpStream,
     session: ServerConnection,
-    /// Bytes from the socket. Those in `start..end` were not opened yet.
-    sealed: Vec<u8>,
+    /// Bytes from the socket. Those in `start..end` were not decrypted yet.
+    encrypted: Vec<u8>,
     start: usize,
     end: usize,
     /// How the session has ended, if it has and nobody was told.
@@ -35,19 +35,19 @@ pub(crate) struct TlsStream {
 impl TlsStream {
     pub(crate) fn new(socket: TcpStream, config: Arc<ServerConfig>) -> io::Result<Self> {
         let mut session = ServerConnection::new(config).map_err(io::Error::other)?;
-        session.set_buffer_limit(Some(MOST_SEALED));
-        Ok(Self { socket, session, sealed: Vec::new(), start: 0, end: 0, ended: None })
+        session.set_buffer_limit(Some(MOST_ENCRYPTED));
+        Ok(Self { socket, session, encrypted: Vec::new(), start: 0, end: 0, ended: None })
     }
 
     /// Reads what the client has sent. If that is less than asked for, the socket is empty.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.sealed.is_empty() {
-            self.sealed = SPARE.take();
-            self.sealed.resize(READ, 0);
+        if self.encrypted.is_empty() {
+            self.encrypted = SPARE.take();
+            self.encrypted.resize(READ, 0);
         }
         let filled = self.fill(buffer);
         if self.start == self.end {
-            SPARE.set(std::mem::take(&mut self.sealed));
+            SPARE.set(std::mem::take(&mut self.encrypted));
         }
         match self.ended.take() {
             // After the bytes in front of the end.
@@ -59,7 +59,7 @@ impl TlsStream {
         Ok(filled)
     }
 
-    /// Opens bytes until the buffer is full, the socket is empty or the session has ended.
+    /// Decrypts bytes until the buffer is full, the socket is empty or the session has ended.
     fn fill(&mut self, buffer: &mut [u8]) -> usize {
         let (mut filled, mut is_drained) = (0, false);
         while filled < buffer.len() && self.ended.is_none() {
@@ -70,7 +70,7 @@ impl TlsStream {
                     if self.start == self.end && is_drained {
                         break;
                     }
-                    match self.open(&mut is_drained) {
+                    match self.decrypt(&mut is_drained) {
                         Ok(()) => {}
                         Err(error) if error.kind() == ErrorKind::Interrupted => {}
                         Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -86,22 +86,22 @@ impl TlsStream {
         filled
     }
 
-    /// Gives the session sealed bytes, those of the socket if there are no others.
-    fn open(&mut self, is_drained: &mut bool) -> io::Result<()> {
+    /// Gives the session encrypted bytes, those of the socket if there are no others.
+    fn decrypt(&mut self, is_drained: &mut bool) -> io::Result<()> {
         if self.start == self.end {
-            let count = self.socket.read(&mut self.sealed)?;
+            let count = self.socket.read(&mut self.encrypted)?;
             (self.start, self.end) = (0, count);
-            *is_drained = count < self.sealed.len();
+            *is_drained = count < self.encrypted.len();
         }
-        self.start += self.session.read_tls(&mut &self.sealed[self.start..self.end])?;
-        self.session.process_new_packets().map(|_| ()).map_err(|error| {
-            // The alert, which tells the client why. It is closed in any case.
-            let _ = self.push();
-            io::Error::new(ErrorKind::InvalidData, error)
-        })
+        self.start += self.session.read_tls(&mut &self.encrypted[self.start..self.end])?;
+        match self.session.process_new_packets() {
+            Ok(_) => Ok(()),
+            // The session has an alert for the client, which is written when the stream is closed.
+            Err(error) => Err(io::Error::new(ErrorKind::InvalidData, error)),
+        }
     }
 
-    /// Seals bytes, and writes what the socket takes. Takes none while earlier ones wait.
+    /// Encrypts bytes, and writes what the socket takes. Takes none while earlier ones wait.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.push()?;
         let taken = self.session.writer().write(bytes)?;
@@ -111,7 +111,7 @@ impl TlsStream {
         }
     }
 
-    /// Writes sealed bytes until none are held.
+    /// Writes encrypted bytes until none are held.
     pub(super) fn push(&mut self) -> io::Result<()> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut self.socket) {
@@ -123,7 +123,7 @@ impl TlsStream {
         Ok(())
     }
 
-    /// Whether sealed bytes wait for the socket: of replies, or of a handshake.
+    /// Whether encrypted bytes wait for the socket: of replies, or of a handshake.
     pub(super) fn is_holding(&self) -> bool {
         self.session.wants_write()
     }
@@ -137,7 +137,7 @@ impl TlsStream {
         self.session.is_handshaking()
     }
 
-    /// Tells the client that nothing follows, if the socket takes that.
+    /// Tells the client that nothing follows, or what was wrong, if the socket takes that.
     pub(super) fn close(&mut self) {
         self.session.send_close_notify();
         // A client that does not read sees the end of the socket only.

@@ -184,7 +184,7 @@ fn values_and_pipelines_pass() {
     }
 }
 
-/// Records that come in parts are opened when they are whole, also those of a handshake.
+/// Records that come in parts are decrypted when they are whole, also those of a handshake.
 #[test]
 fn handshakes_may_come_byte_by_byte() {
     let files = Files::new();
@@ -198,11 +198,11 @@ fn handshakes_may_come_byte_by_byte() {
         session.writer().write_all(&encode(&["PING"])).unwrap();
         let mut reply = Vec::new();
         while reply.len() < 7 {
-            let mut sealed = Vec::new();
+            let mut encrypted = Vec::new();
             while session.wants_write() {
-                session.write_tls(&mut sealed).unwrap();
+                session.write_tls(&mut encrypted).unwrap();
             }
-            for byte in sealed {
+            for byte in encrypted {
                 socket.write_all(&[byte]).unwrap();
                 std::thread::sleep(Duration::from_micros(200));
             }
@@ -269,10 +269,10 @@ fn clients_that_stop_reading_are_bounded() {
     }
 }
 
-/// What the socket did not take is written when it takes more, though no replies are left to seal, and though
+/// What the socket did not take is written when it takes more, though no replies are left to encrypt, and though
 /// the connection is to be closed.
 #[test]
-fn the_last_sealed_bytes_are_written() {
+fn the_last_encrypted_bytes_are_written() {
     let files = Files::new();
     let local = files.start(&[]);
     let mut setup = files.client(&local);
@@ -285,7 +285,7 @@ fn the_last_sealed_bytes_are_written() {
         client.stream().sock.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let requests = [encode(&["GET", "long"]).repeat(count), encode(&["QUIT"])].concat();
         client.send(&requests);
-        // The others' request is answered after all of these were sealed.
+        // The others' request is answered after all of these were encrypted.
         assert_eq!(setup.line("PING"), "+PONG");
         for _ in 0..count {
             assert_eq!(client.read(), Reply::Bulk(long.clone()));
