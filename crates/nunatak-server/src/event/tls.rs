@@ -144,3 +144,81 @@ impl TlsStream {
         let _ = self.push();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::crypto::ring::default_provider;
+    use rustls::pki_types::{PrivateKeyDer, ServerName};
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    type Client = StreamOwned<ClientConnection, std::net::TcpStream>;
+
+    /// Returns both ends of a connection whose handshake is done.
+    fn pair() -> (TlsStream, Client) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).unwrap();
+        let provider = Arc::new(default_provider());
+        let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        accepted.set_nonblocking(true).unwrap();
+        let mut stream = TlsStream::new(TcpStream::from_std(accepted), Arc::new(server)).unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let session = ClientConnection::new(Arc::new(client), name).unwrap();
+        let mut client = StreamOwned::new(session, socket);
+        let connecting = std::thread::spawn(move || {
+            client.conn.complete_io(&mut client.sock).unwrap();
+            client
+        });
+        while stream.is_handshaking() {
+            let error = stream.read(&mut [0; 10]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            stream.push().unwrap();
+        }
+        (stream, connecting.join().unwrap())
+    }
+
+    /// A client that does not read is sent no more than the socket takes, and few bytes are held.
+    #[test]
+    fn few_bytes_are_held() {
+        let (mut stream, mut client) = pair();
+        let (bytes, mut taken) = (vec![b'x'; 1 << 20], 0);
+        let error = loop {
+            match stream.write(&bytes) {
+                Ok(count) => taken += count,
+                Err(error) => break error,
+            }
+            assert!(taken < 1 << 28, "a socket takes no more");
+        };
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        assert!(stream.is_holding());
+        client.sock.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        let (mut received, mut buffer) = (0, vec![0; 1 << 16]);
+        while let Ok(count) = client.read(&mut buffer) {
+            received += count;
+        }
+        // A record is whole, or the client can't decrypt it.
+        assert!(taken - received < MOST_ENCRYPTED + (1 << 14), "{taken} {received}");
+        stream.push().unwrap();
+        assert!(!stream.is_holding());
+        while received < taken {
+            received += client.read(&mut buffer).unwrap();
+        }
+    }
+}
