@@ -97,13 +97,70 @@ impl Policy {
     }
 }
 
+/// Where a server listens.
+///
+/// ```
+/// use clap::Parser;
+/// use nunatak_server::{Config, Port};
+/// let config = Config::parse_from(["nunatak-server", "--port=off", "--tls-port=6380"]);
+/// assert_eq!((config.port, config.tls_port), (Port::Off, Port::Number(6380)));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Port {
+    /// Nowhere.
+    Off,
+    /// At any free port.
+    Any,
+    /// At this port.
+    Number(u16),
+}
+
+impl Port {
+    /// Returns the number that the system is asked for, if any.
+    pub(crate) fn number(self) -> Option<u16> {
+        match self {
+            Self::Off => None,
+            Self::Any => Some(0),
+            Self::Number(number) => Some(number),
+        }
+    }
+
+    fn parse(text: &str, zero: Self) -> Result<Self, String> {
+        match (text, text.parse()) {
+            ("off", _) => Ok(Self::Off),
+            ("any", _) => Ok(Self::Any),
+            (_, Ok(0)) => Ok(zero),
+            (_, Ok(number)) => Ok(Self::Number(number)),
+            _ => Err("a port is a number up to 65535, `any` or `off`".into()),
+        }
+    }
+}
+
+/// Whether clients of TLS need a certificate.
+///
+/// ```
+/// use clap::Parser;
+/// use nunatak_server::{AuthClients, Config};
+/// let config = Config::parse_from(["nunatak-server", "--tls-auth-clients=optional"]);
+/// assert_eq!(config.tls_auth_clients, Some(AuthClients::Optional));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AuthClients {
+    /// They need one.
+    Yes,
+    /// They are not asked for one.
+    No,
+    /// They need none, but one that they have must be valid.
+    Optional,
+}
+
 /// The options of a server. Each is a flag, a variable of the environment, and a line of a file.
 ///
 /// ```
 /// use clap::Parser;
-/// use nunatak_server::Config;
-/// let config = Config::parse_from(["nunatak-server", "--port", "0", "--threads", "2"]);
-/// assert_eq!((config.port, config.threads), (0, Some(2)));
+/// use nunatak_server::{Config, Port};
+/// let config = Config::parse_from(["nunatak-server", "--port", "7000", "--threads", "2"]);
+/// assert_eq!((config.port, config.threads), (Port::Number(7000), Some(2)));
 /// ```
 #[derive(Debug, Clone, Parser)]
 #[command(version, about = "Serves maps by Redis's protocol")]
@@ -112,10 +169,26 @@ pub struct Config {
     /// the environment.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The port to listen on; 0 takes any free port.
-    #[arg(long, default_value_t = 6379, env = "NUNATAK_PORT")]
-    pub port: u16,
-    /// The address to listen on. An address that other machines reach needs a password.
+    /// The port to listen on; 0 or `any` is any free port, `off` is none.
+    #[arg(long, default_value = "6379", env = "NUNATAK_PORT", value_parser = port)]
+    pub port: Port,
+    /// The port to listen on for TLS; 0 or `off` is none, `any` is any free port.
+    #[arg(long, default_value = "off", env = "NUNATAK_TLS_PORT", value_parser = tls_port)]
+    pub tls_port: Port,
+    /// The certificate of TLS, in PEM, with those of its authorities behind it.
+    #[arg(long, value_name = "PATH", env = "NUNATAK_TLS_CERT_FILE")]
+    pub tls_cert_file: Option<PathBuf>,
+    /// The private key of the certificate, in PEM, without a password.
+    #[arg(long, value_name = "PATH", env = "NUNATAK_TLS_KEY_FILE")]
+    pub tls_key_file: Option<PathBuf>,
+    /// The certificates of the authorities from which clients have theirs, in PEM.
+    #[arg(long, value_name = "PATH", env = "NUNATAK_TLS_CA_CERT_FILE")]
+    pub tls_ca_cert_file: Option<PathBuf>,
+    /// Whether clients of TLS need a certificate [default: yes with --tls-ca-cert-file, no without].
+    #[arg(long, value_enum, env = "NUNATAK_TLS_AUTH_CLIENTS")]
+    pub tls_auth_clients: Option<AuthClients>,
+    /// The address to listen on. An address that other machines reach needs a password, or TLS only, with
+    /// certificates of clients.
     #[arg(long, default_value = "127.0.0.1", env = "NUNATAK_BIND")]
     pub bind: String,
     /// A Unix socket to listen on, too.
@@ -184,6 +257,14 @@ pub struct Config {
     pub pin: bool,
 }
 
+fn port(text: &str) -> Result<Port, String> {
+    Port::parse(text, Port::Any)
+}
+
+fn tls_port(text: &str) -> Result<Port, String> {
+    Port::parse(text, Port::Off)
+}
+
 fn threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(threads @ 1..=512) => Ok(threads),
@@ -214,6 +295,20 @@ pub(crate) fn bytes(text: &str) -> Result<usize, String> {
 }
 
 impl Config {
+    /// Whether clients of TLS need a certificate. Without authorities none could be checked.
+    pub(crate) fn auth_clients(&self) -> AuthClients {
+        let default = match self.tls_ca_cert_file {
+            Some(_) => AuthClients::Yes,
+            None => AuthClients::No,
+        };
+        self.tls_auth_clients.unwrap_or(default)
+    }
+
+    /// Whether every client that comes by a network has shown a certificate.
+    pub(crate) fn knows_clients(&self) -> bool {
+        self.port == Port::Off && self.auth_clients() == AuthClients::Yes
+    }
+
     /// Reads the options of a file: a name and a value on each line, as in a file of Redis's.
     ///
     /// # Errors
@@ -254,7 +349,12 @@ const MOST_QUERY: usize = 1 << 30;
 /// What clients may see of the options, and change.
 #[derive(Debug)]
 pub(crate) struct Settings {
+    /// 0 if there is none.
     pub(crate) port: u16,
+    /// 0 if there is none.
+    pub(crate) tls_port: u16,
+    /// Options of TLS that do not change, with their names.
+    tls: [(&'static str, String); 4],
     pub(crate) threads: usize,
     pub(crate) file: Option<PathBuf>,
     pub(crate) durability: Durability,
@@ -276,18 +376,35 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    pub(crate) fn new(config: &Config, port: u16, threads: usize, databases: usize) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        (port, tls_port): (u16, u16),
+        threads: usize,
+        databases: usize,
+    ) -> Self {
+        let shown = |path: &Option<PathBuf>| {
+            path.as_ref().map_or(String::new(), |it| it.display().to_string())
+        };
+        let auth_clients = match config.auth_clients() {
+            AuthClients::Yes => "yes",
+            AuthClients::No => "no",
+            AuthClients::Optional => "optional",
+        };
         Self {
             port,
+            tls_port,
+            tls: [
+                ("tls-auth-clients", auth_clients.into()),
+                ("tls-ca-cert-file", shown(&config.tls_ca_cert_file)),
+                ("tls-cert-file", shown(&config.tls_cert_file)),
+                ("tls-key-file", shown(&config.tls_key_file)),
+            ],
             threads,
             file: config.file.clone(),
             durability: config.durability,
             query_buffer_limit: config.client_query_buffer_limit.min(MOST_QUERY),
             bind: config.bind.clone(),
-            unix_socket: config
-                .unixsocket
-                .as_ref()
-                .map_or(String::new(), |it| it.display().to_string()),
+            unix_socket: shown(&config.unixsocket),
             databases,
             cluster_map: config.cluster_map.clone(),
             password: RwLock::new(config.requirepass.as_str().into()),
@@ -335,7 +452,7 @@ impl Settings {
             Durability::Always => "always",
         };
         let map = self.cluster_map.as_ref().map(|path| path.display().to_string());
-        vec![
+        let mut all = vec![
             ("appendfsync", fsync.into()),
             ("appendonly", if self.file.is_some() { "yes" } else { "no" }.into()),
             ("bind", self.bind.clone()),
@@ -354,8 +471,11 @@ impl Settings {
             ("slowlog-log-slower-than", self.slow_log_limit.load(Relaxed).to_string()),
             ("slowlog-max-len", self.slow_log_len.load(Relaxed).to_string()),
             ("timeout", self.timeout.load(Relaxed).to_string()),
+            ("tls-port", self.tls_port.to_string()),
             ("unixsocket", self.unix_socket.clone()),
-        ]
+        ];
+        all.extend(self.tls.iter().cloned());
+        all
     }
 
     /// Changes a parameter. The error is the text of the reply.
@@ -413,6 +533,13 @@ mod tests {
     fn bytes_have_units() {
         assert_eq!((bytes("0"), bytes("100mb"), bytes("1K")), (Ok(0), Ok(100 << 20), Ok(1000)));
         assert!(bytes("").is_err() && bytes("1xb").is_err() && bytes("99999999999gb").is_err());
+    }
+
+    #[test]
+    fn zero_is_any_port_but_no_port_of_tls() {
+        assert_eq!((port("0"), tls_port("0")), (Ok(Port::Any), Ok(Port::Off)));
+        assert_eq!((port("off"), tls_port("any")), (Ok(Port::Off), Ok(Port::Any)));
+        assert!(port("65536").is_err() && port("").is_err() && tls_port("-1").is_err());
     }
 
     #[test]

@@ -57,7 +57,11 @@ pub(crate) fn text(shared: &Shared, now: u64, args: Args<'_>) -> String {
             ("os", std::env::consts::OS.into()),
             ("arch_bits", "64".into()),
             ("process_id", std::process::id().to_string()),
-            ("tcp_port", settings.port.to_string()),
+            // As in Redis, the port of TLS if there is no other.
+            (
+                "tcp_port",
+                if settings.port > 0 { settings.port } else { settings.tls_port }.to_string(),
+            ),
             ("uptime_in_seconds", uptime.to_string()),
             ("uptime_in_days", (uptime / 86_400).to_string()),
             ("io_threads_active", settings.threads.to_string()),

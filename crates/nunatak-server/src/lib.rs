@@ -10,7 +10,7 @@
 //! use std::net::TcpStream;
 //!
 //! let server = Server::bind(Config::parse_from(["", "--port=0", "--threads=1"]))?;
-//! let (address, stopper) = (server.address(), server.stopper());
+//! let (address, stopper) = (server.address().expect("a port"), server.stopper());
 //! let serving = std::thread::spawn(move || server.run());
 //! let mut client = TcpStream::connect(address)?;
 //! client.write_all(b"SET ice cold\r\nGET ice\r\n")?;
@@ -39,9 +39,10 @@ mod slowlog;
 mod stats;
 mod store;
 mod timing;
+mod tls;
 
 pub use cluster::manage::{ClusterCommand, Reach};
-pub use config::{Config, Durability, Policy};
+pub use config::{AuthClients, Config, Durability, Policy, Port};
 pub use serve::{ServeError, Server, Stopper, main};
 
 /// The version of Redis whose replies these are.

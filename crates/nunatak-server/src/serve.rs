@@ -3,11 +3,13 @@
 use crate::cluster::Cluster;
 use crate::config::{Config, Durability, Settings};
 use crate::event::janitor;
-use crate::event::worker::{Listeners, Worker};
+use crate::event::listeners::{Listeners, TlsListener};
+use crate::event::worker::Worker;
 use crate::metrics::http::Endpoint;
 use crate::shared::Shared;
 use crate::store::Store;
 use crate::store::space::Space;
+use crate::tls;
 use clap::Parser;
 use mio::net::{TcpListener, UnixListener};
 use std::ffi::OsString;
@@ -32,8 +34,14 @@ use std::{fmt, io, thread};
 pub enum ServeError {
     /// The address to listen on is none.
     Address(String),
-    /// The address is reached by other machines, and there is no password.
+    /// The address is reached by other machines, and clients need neither a password nor a certificate.
     Unprotected(IpAddr),
+    /// The first option needs the second one.
+    Missing(&'static str, &'static str),
+    /// There is neither a port nor a Unix socket to listen on.
+    Nowhere,
+    /// A file with certificates or a key can't be used, for this reason.
+    Tls(PathBuf, String),
     /// The system refused something.
     Io(&'static str, io::Error),
     /// The file with the data can't be opened.
@@ -49,8 +57,17 @@ impl fmt::Display for ServeError {
         match self {
             Self::Address(text) => write!(f, "`{text}` is no address of this machine"),
             Self::Unprotected(address) => {
-                write!(f, "other machines reach {address}: set a password with --requirepass first")
+                write!(
+                    f,
+                    "other machines reach {address}: set a password with --requirepass first, or \
+                     let in only clients with certificates: --port off, --tls-auth-clients yes"
+                )
             }
+            Self::Missing(option, needs) => write!(f, "{option} needs {needs}"),
+            Self::Nowhere => {
+                write!(f, "no client could connect: set --port, --tls-port or --unixsocket")
+            }
+            Self::Tls(path, why) => write!(f, "{}: {why}", path.display()),
             Self::Io(what, error) => write!(f, "{what}: {error}"),
             Self::Data(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Map(path, why) => write!(f, "{}: {why}", path.display()),
@@ -68,7 +85,8 @@ impl std::error::Error for ServeError {}
 pub struct Server {
     shared: Arc<Shared>,
     workers: Vec<Worker>,
-    address: SocketAddr,
+    address: Option<SocketAddr>,
+    tls_address: Option<SocketAddr>,
     pins: bool,
     unix: Option<PathBuf>,
     metrics: Option<Endpoint>,
@@ -111,6 +129,12 @@ fn io_error(what: &'static str) -> impl Fn(io::Error) -> ServeError {
     move |error| ServeError::Io(what, error)
 }
 
+fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let socket = TcpListener::bind(address).map_err(io_error("can't listen on the port"))?;
+    let address = socket.local_addr().map_err(io_error("the socket has no address"))?;
+    Ok((socket, address))
+}
+
 /// Opens the data.
 fn open(config: &Config) -> Result<Vec<Space>, ServeError> {
     let Some(path) = &config.file else {
@@ -144,8 +168,8 @@ impl Server {
     /// Opens the data and listens. Clients that connect wait for [`run`](Self::run).
     ///
     /// # Errors
-    /// If the address is taken, other machines could reach it without a password, or the file can't be
-    /// opened.
+    /// If other machines could reach the address without a password or a certificate, a certificate or a
+    /// key can't be used, the address is taken, or the file can't be opened.
     ///
     /// See [the crate](crate) for an example.
     pub fn bind(config: Config) -> Result<Self, ServeError> {
@@ -153,12 +177,22 @@ impl Server {
             "localhost" => IpAddr::from([127, 0, 0, 1]),
             text => text.parse().map_err(|_| ServeError::Address(text.into()))?,
         };
-        if !ip.is_loopback() && config.requirepass.is_empty() {
+        let (port, tls_port) = (config.port.number(), config.tls_port.number());
+        if port.is_none() && tls_port.is_none() && config.unixsocket.is_none() {
+            return Err(ServeError::Nowhere);
+        }
+        let is_reached = !ip.is_loopback() && (port.is_some() || tls_port.is_some());
+        if is_reached && config.requirepass.is_empty() && !config.knows_clients() {
             return Err(ServeError::Unprotected(ip));
         }
-        let tcp = TcpListener::bind(SocketAddr::new(ip, config.port))
-            .map_err(io_error("can't listen on the port"))?;
-        let address = tcp.local_addr().map_err(io_error("the socket has no address"))?;
+        let tls = tls::configure(&config)?;
+        let tcp = port.map(|port| listen(SocketAddr::new(ip, port))).transpose()?;
+        let tls = tls.zip(tls_port).map(|(config, port)| {
+            let (socket, address) = listen(SocketAddr::new(ip, port))?;
+            Ok((TlsListener { socket, config }, address))
+        });
+        let (tcp, address) = tcp.unzip();
+        let (tls, tls_address) = tls.transpose()?.unzip();
         let unix = config.unixsocket.as_ref().map(UnixListener::bind).transpose();
         let unix = unix.map_err(io_error("can't listen on the Unix socket"))?;
         let cluster = cluster(&config)?;
@@ -167,7 +201,8 @@ impl Server {
             Some(threads) => threads,
             None => thread::available_parallelism().map_or(1, usize::from),
         };
-        let settings = Settings::new(&config, address.port(), threads, spaces.len());
+        let ports = [address, tls_address].map(|it| it.map_or(0, |address| address.port()));
+        let settings = Settings::new(&config, ports.into(), threads, spaces.len());
         let seed = crate::sample::random_below(usize::MAX) as u64;
         let shared = Arc::new(Shared::new(Store::new(spaces, seed), settings, cluster));
         let workers: io::Result<Vec<Worker>> =
@@ -175,19 +210,32 @@ impl Server {
         let mut workers = workers.map_err(io_error("can't make a thread's poll"))?;
         let inboxes = workers.iter().map(Worker::inbox).collect();
         workers[0]
-            .listen(Listeners { tcp, unix }, inboxes)
+            .listen(Listeners { tcp, tls, unix }, inboxes)
             .map_err(io_error("can't wait for connections"))?;
         let metrics = config.metrics_address.map(|it| Endpoint::bind(it, Arc::clone(&shared)));
         let metrics = metrics.transpose().map_err(io_error("can't listen for metrics"))?;
         let (pins, unix) = (config.pin, config.unixsocket);
-        Ok(Self { shared, workers, address, pins, unix, metrics })
+        Ok(Self { shared, workers, address, tls_address, pins, unix, metrics })
     }
 
-    /// Returns the address that clients connect to.
+    /// Returns the address that clients connect to without TLS, unless the port is off.
     ///
     /// See [the crate](crate) for an example.
-    pub fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Returns the address that clients connect to with TLS, if it is on.
+    ///
+    /// ```
+    /// use clap::Parser;
+    /// use nunatak_server::{Config, Server};
+    /// let server = Server::bind(Config::parse_from(["", "--port=any", "--threads=1"]))?;
+    /// assert_eq!(server.tls_address(), None);
+    /// # Ok::<(), nunatak_server::ServeError>(())
+    /// ```
+    pub fn tls_address(&self) -> Option<SocketAddr> {
+        self.tls_address
     }
 
     /// Returns the address of the metrics, if there are any.
@@ -310,7 +358,14 @@ fn run(args: Vec<OsString>) -> Result<(), Box<dyn std::error::Error>> {
             stopper.stop();
         }
     });
-    eprintln!("nunatak-server: ready at {}", server.address());
+    for (address, how) in [(server.address(), ""), (server.tls_address(), " by TLS")] {
+        if let Some(address) = address {
+            eprintln!("nunatak-server: ready{how} at {address}");
+        }
+    }
+    if let Some(path) = &server.unix {
+        eprintln!("nunatak-server: ready at {}", path.display());
+    }
     server.run()?;
     Ok(())
 }
@@ -327,7 +382,7 @@ mod tests {
     #[test]
     fn readers_wait_for_the_end_of_a_change() {
         let server = Server::bind(Config::parse_from(["", "--port=0", "--threads=1"])).unwrap();
-        let (address, stopper) = (server.address(), server.stopper());
+        let (address, stopper) = (server.address().unwrap(), server.stopper());
         let shared = Arc::clone(&server.shared);
         let serving = thread::spawn(move || server.run());
         let mut client = TcpStream::connect(address).unwrap();

@@ -1,7 +1,9 @@
 //! Connections: their sockets and buffers.
 
+use super::tls::TlsStream;
 use crate::protocol::request::{Limits, Malformed, Parser, Span};
 use crate::session::Session;
+use mio::event::Event;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use std::io::{self, Read, Write};
@@ -12,11 +14,15 @@ pub(super) const READ: usize = 64 << 10;
 /// A connection whose replies wait is not read from beyond so many bytes.
 pub(super) const MOST_WAITING: usize = 1 << 20;
 
+/// For how many seconds a handshake may last. A client that never ends it would hold a connection.
+const MOST_HANDSHAKE: u64 = 10;
+
 /// A socket.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<TlsStream>),
 }
 
 impl Stream {
@@ -25,6 +31,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => registry.register(stream, token, interest),
             Self::Unix(stream) => registry.register(stream, token, interest),
+            Self::Tls(stream) => registry.register(&mut stream.socket, token, interest),
         }
     }
 
@@ -32,23 +39,25 @@ impl Stream {
         match self {
             Self::Tcp(stream) => registry.deregister(stream),
             Self::Unix(stream) => registry.deregister(stream),
+            Self::Tls(stream) => registry.deregister(&mut stream.socket),
         }
     }
 
     /// Returns the client's address. That of a Unix socket is the server's, with the port 0.
     pub(crate) fn address(&self, socket: &str) -> String {
-        match self {
-            Self::Tcp(stream) => {
-                stream.peer_addr().map_or_else(|_| "?:0".into(), |it| it.to_string())
-            }
-            Self::Unix(_) => format!("{socket}:0"),
-        }
+        let peer = match self {
+            Self::Tcp(stream) => stream.peer_addr(),
+            Self::Tls(stream) => stream.socket.peer_addr(),
+            Self::Unix(_) => return format!("{socket}:0"),
+        };
+        peer.map_or_else(|_| "?:0".into(), |it| it.to_string())
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.read(buffer),
             Self::Unix(stream) => stream.read(buffer),
+            Self::Tls(stream) => stream.read(buffer),
         }
     }
 
@@ -56,6 +65,25 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
             Self::Unix(stream) => stream.write(bytes),
+            Self::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    /// Whether it holds bytes that the socket did not take.
+    fn is_holding(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.is_holding())
+    }
+
+    /// Whether a read would tell something though the socket is empty.
+    fn has_more(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.has_more())
+    }
+
+    /// Writes the bytes that it holds.
+    fn push(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tls(stream) => stream.push(),
+            Self::Tcp(_) | Self::Unix(_) => Ok(()),
         }
     }
 }
@@ -74,6 +102,8 @@ pub(super) struct Connection {
     written: usize,
     /// Whether the socket may have bytes.
     pub(super) may_read: bool,
+    /// Whether the client has sent its last byte, which may be unread.
+    is_ending: bool,
     /// Whether the socket may take bytes.
     may_write: bool,
     /// Whether the input may have whole requests.
@@ -102,6 +132,7 @@ impl Connection {
             out: Vec::new(),
             written: 0,
             may_read: true,
+            is_ending: false,
             may_write: true,
             may_have_requests: false,
             is_listed: false,
@@ -112,9 +143,10 @@ impl Connection {
         }
     }
 
-    pub(super) fn note_event(&mut self, readable: bool, writable: bool) {
-        self.may_read |= readable;
-        self.may_write |= writable;
+    pub(super) fn note_event(&mut self, event: &Event) {
+        self.may_read |= event.is_readable();
+        self.is_ending |= event.is_read_closed();
+        self.may_write |= event.is_writable();
     }
 
     /// How many bytes of replies wait for the client.
@@ -157,10 +189,15 @@ impl Connection {
             Ok(read) => {
                 self.filled += read;
                 self.bytes_read += read as u64;
-                // A socket that had less than was asked for is empty; it tells of more.
-                self.may_read = self.filled == self.input.len();
+                // A socket that had less than was asked for is empty; it tells of more. But it has told
+                // already if the end of the bytes came together with them.
+                let is_full = self.filled == self.input.len();
+                self.may_read = is_full || self.is_ending || self.stream.has_more();
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.may_read = false,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.may_read = false;
+                self.release(spare);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => self.is_broken = true,
         }
@@ -190,6 +227,11 @@ impl Connection {
         }
         self.input.copy_within(end..self.filled, 0);
         self.filled -= end;
+        self.release(spare);
+    }
+
+    /// Gives the buffer away if it is empty.
+    fn release(&mut self, spare: &mut Vec<Vec<u8>>) {
         if self.filled == 0 {
             let buffer = std::mem::take(&mut self.input);
             if buffer.len() == READ && spare.len() < 64 {
@@ -217,6 +259,13 @@ impl Connection {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.may_write = false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.is_broken = true,
+            }
+        }
+        if self.may_write && self.stream.is_holding() && !self.is_broken {
+            match self.stream.push() {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.may_write = false,
                 Err(_) => self.is_broken = true,
             }
         }
@@ -257,10 +306,20 @@ impl Connection {
 
     /// Whether the connection is done.
     pub(super) fn is_done(&self) -> bool {
-        self.is_broken || self.waiting() == 0 && (self.session.is_closing || self.has_ended)
+        let is_silent = self.session.is_closing || self.has_ended;
+        self.is_broken || is_silent && self.waiting() == 0 && !self.stream.is_holding()
+    }
+
+    /// Whether a handshake takes too long.
+    pub(super) fn is_late(&self, seconds: u64) -> bool {
+        let is_handshaking = matches!(&self.stream, Stream::Tls(stream) if stream.is_handshaking());
+        is_handshaking && seconds.saturating_sub(self.session.created) > MOST_HANDSHAKE
     }
 
     pub(super) fn close(&mut self, registry: &Registry) {
+        if let Stream::Tls(stream) = &mut self.stream {
+            stream.close();
+        }
         // It is closed when it is dropped, registered or not.
         let _ = self.stream.deregister(registry);
     }

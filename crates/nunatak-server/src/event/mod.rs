@@ -3,4 +3,6 @@
 mod batch;
 mod connection;
 pub(crate) mod janitor;
+pub(crate) mod listeners;
+mod tls;
 pub(crate) mod worker;

@@ -2,14 +2,14 @@
 
 use super::batch::Batch;
 use super::connection::{Connection, Stream};
+use super::listeners::{Listeners, TCP, TLS, UNIX};
 use crate::commands::{forget_subscriptions, forget_watches};
 use crate::protocol::reply::Reply;
 use crate::pubsub::mailbox::ReadyList;
 use crate::session::Session;
 use crate::shared::{Shared, now};
 use crate::stats::WorkerStats;
-use mio::net::{TcpListener, UnixListener};
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Poll, Token, Waker};
 use parking_lot::Mutex;
 use slab::Slab;
 use std::io;
@@ -18,8 +18,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 const WAKER: Token = Token(usize::MAX);
-const TCP: Token = Token(usize::MAX - 1);
-const UNIX: Token = Token(usize::MAX - 2);
 
 /// How long a thread sleeps if nothing happens.
 const SLEEP: Duration = Duration::from_millis(500);
@@ -29,13 +27,6 @@ const SLEEP: Duration = Duration::from_millis(500);
 pub(crate) struct Inbox {
     streams: Arc<Mutex<Vec<Stream>>>,
     waker: Arc<Waker>,
-}
-
-/// The sockets that clients connect to.
-#[derive(Debug)]
-pub(crate) struct Listeners {
-    pub(crate) tcp: TcpListener,
-    pub(crate) unix: Option<UnixListener>,
 }
 
 /// A thread's connections.
@@ -97,11 +88,7 @@ impl Worker {
         mut listeners: Listeners,
         inboxes: Vec<Inbox>,
     ) -> io::Result<()> {
-        let registry = self.poll.registry();
-        registry.register(&mut listeners.tcp, TCP, Interest::READABLE)?;
-        if let Some(unix) = &mut listeners.unix {
-            registry.register(unix, UNIX, Interest::READABLE)?;
-        }
+        listeners.register(self.poll.registry())?;
         (self.listeners, self.others) = (Some(listeners), inboxes);
         Ok(())
     }
@@ -121,17 +108,20 @@ impl Worker {
                         self.take_in();
                         self.list_ready();
                     }
-                    TCP | UNIX => self.accept(),
+                    TCP | TLS | UNIX => self.accept(),
                     Token(index) => {
                         if let Some(connection) = self.connections.get_mut(index) {
-                            connection.note_event(event.is_readable(), event.is_writable());
+                            connection.note_event(event);
                             list(&mut self.listed, index, connection);
                         }
                     }
                 }
             }
             if self.shared.is_stopping() {
-                self.connections.iter_mut().for_each(|(_, connection)| connection.flush());
+                for (_, connection) in &mut self.connections {
+                    connection.flush();
+                    connection.close(self.poll.registry());
+                }
                 return Ok(());
             }
             self.serve();
@@ -145,19 +135,7 @@ impl Worker {
     fn accept(&mut self) {
         loop {
             let Some(listeners) = &self.listeners else { return };
-            let accepted = match listeners.tcp.accept() {
-                Ok((stream, _)) => {
-                    // Replies of a batch are one write, which need not wait for more.
-                    let _ = stream.set_nodelay(true);
-                    Ok(Stream::Tcp(stream))
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match &listeners.unix {
-                    Some(unix) => unix.accept().map(|(stream, _)| Stream::Unix(stream)),
-                    None => return,
-                },
-                Err(error) => Err(error),
-            };
-            match accepted {
+            match listeners.accept() {
                 Ok(stream) => self.give(stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -297,8 +275,8 @@ impl Worker {
         }
     }
 
-    /// Closes connections that nobody has used for long, and those for which messages wait for long; looks
-    /// once a second.
+    /// Closes connections that nobody has used for long, those for which messages wait for long, and those
+    /// whose handshake takes long; looks once a second.
     fn close_idle_and_slow(&mut self, now: Duration) {
         let settings = &self.shared.settings;
         let (seconds, timeout) = (now.as_secs(), settings.timeout.load(Relaxed) as u64);
@@ -309,7 +287,10 @@ impl Worker {
         let (limits, millis) = (settings.mailbox_limits(), now.as_millis() as u64);
         let is_over = |connection: &Connection| match &connection.session.subscriber {
             Some(subscriber) => subscriber.mailbox.is_overrun(limits, millis),
-            None => timeout > 0 && seconds.saturating_sub(connection.last_used) > timeout,
+            None => {
+                timeout > 0 && seconds.saturating_sub(connection.last_used) > timeout
+                    || connection.is_late(seconds)
+            }
         };
         let closed: Vec<usize> =
             self.connections.iter().filter(|it| is_over(it.1)).map(|(index, _)| index).collect();

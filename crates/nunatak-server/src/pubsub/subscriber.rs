@@ -17,6 +17,8 @@ pub(crate) struct Subscriber {
     /// Messages that were taken from the mailbox.
     pending: VecDeque<Message>,
     pending_bytes: usize,
+    /// Whether more may wait than was moved to the output, which had no room: pending, or in the mailbox.
+    may_have_more: bool,
 }
 
 impl Subscriber {
@@ -28,6 +30,7 @@ impl Subscriber {
             names: Default::default(),
             pending: VecDeque::new(),
             pending_bytes: 0,
+            may_have_more: false,
         }
     }
 
@@ -87,12 +90,17 @@ impl Subscriber {
     ) -> bool {
         loop {
             if out.len() - written >= most {
+                // Also if none are pending: the mailbox has told of those in it, and tells only once.
+                self.may_have_more = true;
                 return !self.mailbox.has_overrun();
             }
             let Some(message) = self.pending.pop_front() else {
                 match self.mailbox.take(&mut self.pending, out.len() - written) {
                     None => return false,
-                    Some(0) => return true,
+                    Some(0) => {
+                        self.may_have_more = false;
+                        return true;
+                    }
                     Some(bytes) => self.pending_bytes = bytes,
                 }
                 continue;
@@ -107,9 +115,9 @@ impl Subscriber {
         }
     }
 
-    /// Tells how many bytes of output wait, and whether messages do that were taken from the mailbox.
+    /// Tells the mailbox how many bytes of output wait. Returns whether more messages may wait.
     pub(crate) fn note_waiting(&self, waiting: usize) -> bool {
         self.mailbox.note_unsent(waiting + self.pending_bytes);
-        !self.pending.is_empty()
+        self.may_have_more
     }
 }

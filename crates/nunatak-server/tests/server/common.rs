@@ -14,6 +14,7 @@ use std::time::Duration;
 /// A server of this process.
 pub(crate) struct Local {
     pub(crate) address: SocketAddr,
+    pub(crate) tls: Option<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,
     stopper: Stopper,
     serving: Option<JoinHandle<()>>,
@@ -21,12 +22,17 @@ pub(crate) struct Local {
 
 impl Local {
     pub(crate) fn start(flags: &[&str]) -> Self {
-        let flags = ["test", "--port=0"].into_iter().chain(flags.iter().copied());
+        Self::start_with(&[&["--port=0"], flags].concat())
+    }
+
+    /// Starts a server that may have no port but that of TLS.
+    pub(crate) fn start_with(flags: &[&str]) -> Self {
+        let flags = ["test"].into_iter().chain(flags.iter().copied());
         let server = Server::bind(Config::parse_from(flags)).expect("a server");
-        let (address, stopper) = (server.address(), server.stopper());
-        let metrics = server.metrics_address();
+        let (tls, metrics) = (server.tls_address(), server.metrics_address());
+        let (address, stopper) = (server.address().or(tls).expect("a port"), server.stopper());
         let serving = std::thread::spawn(move || server.run().expect("the server ends well"));
-        Self { address, metrics, stopper, serving: Some(serving) }
+        Self { address, tls, metrics, stopper, serving: Some(serving) }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -91,7 +97,7 @@ impl Redis {
 }
 
 /// How long a client waits for a reply.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Reads all bytes up to the end of a connection, which may be a reset.
 pub(crate) fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
@@ -138,6 +144,10 @@ impl Client {
 }
 
 impl<S: Read + Write> Client<S> {
+    pub(crate) fn over(stream: S) -> Self {
+        Self { reader: BufReader::new(stream) }
+    }
+
     pub(crate) fn stream(&mut self) -> &mut S {
         self.reader.get_mut()
     }

@@ -1,6 +1,6 @@
 //! Connections that are many, slow, hostile or half open.
 
-use crate::common::{Client, Local, Reply, encode};
+use crate::common::{Client, Local, Reply, encode, read_to_end};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
@@ -100,6 +100,23 @@ fn half_open_connections_get_their_replies() {
     assert_eq!(client.read(), Reply::Line("+PONG".into()));
     assert_eq!(client.read(), Reply::Bulk(b"a".to_vec()));
     assert_eq!(client.try_read(), None);
+}
+
+/// The end of a client's bytes is seen if it comes together with them, while the thread is busy.
+#[test]
+fn an_end_that_comes_with_bytes_is_seen() {
+    let local = Local::start(&["--threads=1"]);
+    let (mut client, mut other) = (local.client(), local.client());
+    for number in 0..5000 {
+        other.run(&format!("SET key:{number} 1"));
+    }
+    assert_eq!(client.line("PING"), "+PONG");
+    // A few hundred milliseconds.
+    other.send(&encode(&["KEYS", "*none"]).repeat(500));
+    std::thread::sleep(Duration::from_millis(20));
+    client.send(b"PING\r\nPI");
+    client.stream().shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_to_end(client.stream()), b"+PONG\r\n");
 }
 
 #[test]

@@ -11,4 +11,5 @@ mod metrics;
 mod monitoring;
 mod proxy;
 mod pubsub;
+mod tls;
 mod transactions;

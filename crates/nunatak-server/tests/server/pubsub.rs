@@ -362,3 +362,23 @@ fn idle_subscribers_stay() {
     assert_eq!(local.client().line("PUBLISH a x"), ":1");
     assert_eq!(subscriber.read(), message(&["message", "a", "x"]));
 }
+
+/// Messages that fill the output one by one, so that the last one which was taken from the mailbox leaves no room
+/// to look for others there.
+#[test]
+fn long_messages_pass() {
+    let local = Local::start(&["--threads=2"]);
+    let (mut subscriber, mut publisher) = (local.client(), local.client());
+    assert!(matches!(subscriber.run("SUBSCRIBE news"), Reply::Many(..)));
+    let text = |number: usize| vec![number as u8; 70_000];
+    for round in 0..100 {
+        for number in 0..50 {
+            publisher.send(&encode(&[b"PUBLISH", &b"news"[..], &text(round + number)]));
+        }
+        for number in 0..50 {
+            let Reply::Many(_, items) = subscriber.read() else { panic!("no message") };
+            assert_eq!(items[2], Reply::Bulk(text(round + number)));
+        }
+        (0..50).for_each(|_| assert_eq!(publisher.read(), Reply::Line(":1".into())));
+    }
+}

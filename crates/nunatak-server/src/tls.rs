@@ -1,0 +1,101 @@
+//! Certificates and keys: from files to the configuration of all sessions of TLS.
+
+use crate::config::{AuthClients, Config};
+use crate::serve::ServeError;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{Error, RootCertStore, ServerConfig};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn read(path: &Path) -> Result<Vec<u8>, ServeError> {
+    std::fs::read(path).map_err(|error| refuse(path, &error))
+}
+
+fn refuse(path: &Path, why: &dyn std::fmt::Display) -> ServeError {
+    ServeError::Tls(path.into(), why.to_string())
+}
+
+/// The error's own text shows some lines as lists of numbers.
+fn refuse_pem(path: &Path, error: &pem::Error, what: &str) -> ServeError {
+    match error {
+        pem::Error::NoItemsFound => refuse(path, &format!("has no {what} in the format PEM")),
+        pem::Error::Base64Decode(_) => refuse(path, &"has a section of PEM that is no Base64"),
+        pem::Error::MissingSectionEnd { .. } => {
+            refuse(path, &"has a section of PEM without an end")
+        }
+        _ => refuse(path, &"is damaged: it is not in the format PEM"),
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServeError> {
+    let text = read(path)?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match all {
+        Ok(all) if all.is_empty() => {
+            Err(refuse_pem(path, &pem::Error::NoItemsFound, "certificate"))
+        }
+        Ok(all) => Ok(all),
+        Err(error) => Err(refuse_pem(path, &error, "certificate")),
+    }
+}
+
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, ServeError> {
+    let text = read(path)?;
+    PrivateKeyDer::from_pem_slice(&text)
+        .map_err(|error| refuse_pem(path, &error, "private key without a password"))
+}
+
+/// Returns the certificate authorities that clients' certificates must come from.
+fn authorities(path: &Path) -> Result<RootCertStore, ServeError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|error| refuse(path, &error))?;
+    }
+    Ok(roots)
+}
+
+/// Returns an option that must be there because of another.
+fn needed<'c>(
+    path: &'c Option<PathBuf>,
+    (option, needs): (&'static str, &'static str),
+) -> Result<&'c Path, ServeError> {
+    path.as_deref().ok_or(ServeError::Missing(option, needs))
+}
+
+/// Reads certificates and keys. Returns the configuration of TLS, if it is on.
+pub(crate) fn configure(config: &Config) -> Result<Option<Arc<ServerConfig>>, ServeError> {
+    if config.tls_port.number().is_none() {
+        return Ok(None);
+    }
+    let cert_file = needed(&config.tls_cert_file, ("--tls-port", "--tls-cert-file"))?;
+    let key_file = needed(&config.tls_key_file, ("--tls-port", "--tls-key-file"))?;
+    let auth = config.auth_clients();
+    let provider = Arc::new(default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+    let builder =
+        builder.with_safe_default_protocol_versions().map_err(|error| refuse(cert_file, &error))?;
+    let builder = if auth == AuthClients::No {
+        builder.with_no_client_auth()
+    } else {
+        let ca_file =
+            needed(&config.tls_ca_cert_file, ("--tls-auth-clients", "--tls-ca-cert-file"))?;
+        let roots = Arc::new(authorities(ca_file)?);
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+        let verifier = match auth {
+            AuthClients::Optional => verifier.allow_unauthenticated(),
+            _ => verifier,
+        };
+        builder.with_client_cert_verifier(verifier.build().map_err(|it| refuse(ca_file, &it))?)
+    };
+    let made = builder.with_single_cert(certificates(cert_file)?, key(key_file)?);
+    made.map(|made| Some(Arc::new(made))).map_err(|error| match error {
+        Error::InconsistentKeys(_) => {
+            refuse(key_file, &format!("is not the key of {}", cert_file.display()))
+        }
+        Error::InvalidCertificate(_) => refuse(cert_file, &error),
+        _ => refuse(key_file, &error),
+    })
+}
