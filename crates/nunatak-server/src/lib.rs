@@ -23,6 +23,7 @@
 //! ```
 
 mod ages;
+mod clients;
 mod cluster;
 mod commands;
 mod config;

@@ -1,10 +1,13 @@
 //! Sessions: what the server knows of a connection beside its bytes.
 
+use crate::clients::Client;
 use crate::protocol::request::{Malformed, Span};
+use crate::pubsub::CLASSES;
 use crate::pubsub::mailbox::ReadyList;
 use crate::pubsub::subscriber::Subscriber;
 use crate::store::watch::Watch;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A command that waits for `EXEC`.
@@ -22,6 +25,14 @@ pub(crate) struct Multi {
     pub(crate) is_aborted: bool,
 }
 
+/// Which replies a client does not want.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mute {
+    Off,
+    /// That of the next command.
+    Next,
+}
+
 /// The state of a connection.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -33,6 +44,9 @@ pub(crate) struct Session {
     pub(crate) is_authenticated: bool,
     /// Whether the next command is about a slot that moves here.
     pub(crate) is_asking: bool,
+    pub(crate) mute: Option<Mute>,
+    /// What other threads see.
+    pub(crate) client: Arc<Client>,
     pub(crate) multi: Option<Multi>,
     pub(crate) watches: Vec<Watch>,
     /// Whether a watched key was changed.
@@ -52,19 +66,19 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(
-        (id, address): (u64, String),
+        client: Arc<Client>,
         (ready, token): (Arc<ReadyList>, usize),
         is_authenticated: bool,
-        created: u64,
     ) -> Self {
         Self {
-            id,
-            address,
+            id: client.id,
+            address: client.address.clone(),
             name: String::new(),
             db: 0,
             is_resp3: false,
             is_authenticated,
             is_asking: false,
+            mute: None,
             multi: None,
             watches: Vec::new(),
             is_touched: Arc::default(),
@@ -73,7 +87,8 @@ impl Session {
             token,
             malformed: None,
             is_closing: false,
-            created,
+            created: client.created,
+            client,
         }
     }
 
@@ -82,6 +97,7 @@ impl Session {
     pub(crate) fn is_plain(&self) -> bool {
         self.is_authenticated
             && !self.is_asking
+            && self.mute.is_none()
             && self.multi.is_none()
             && self.subscriber.is_none()
     }
@@ -96,6 +112,25 @@ impl Session {
     #[inline(always)]
     pub(crate) fn is_monitor(&self) -> bool {
         self.subscriber.as_ref().is_some_and(|subscriber| subscriber.is_monitor)
+    }
+
+    pub(crate) fn set_name(&mut self, name: String) {
+        self.client.name.lock().clone_from(&name);
+        self.name = name;
+    }
+
+    /// Tells other threads what the connection is.
+    pub(crate) fn publish(&self) {
+        let client = &*self.client;
+        client.db.store(self.db, Relaxed);
+        client.is_resp3.store(self.is_resp3, Relaxed);
+        let queued = self.multi.as_ref().map_or(-1, |multi| multi.queue.len() as i64);
+        client.queued.store(queued, Relaxed);
+        let subscriber = self.subscriber.as_ref();
+        client.is_monitor.store(self.is_monitor(), Relaxed);
+        for (count, class) in client.subscriptions.iter().zip(CLASSES) {
+            count.store(subscriber.map_or(0, |it| it.count(class)), Relaxed);
+        }
     }
 
     /// Whether a watched key was changed.

@@ -1,6 +1,7 @@
 //! What all threads of a server share.
 
 use crate::ages::Ages;
+use crate::clients::Clients;
 use crate::cluster::Cluster;
 use crate::config::{Policy, Settings};
 use crate::pubsub::Subscriptions;
@@ -85,6 +86,7 @@ pub(crate) struct Shared {
     /// Seconds since 1970.
     pub(crate) started: u64,
     pub(crate) clients: AtomicUsize,
+    pub(crate) registry: Clients,
     next_client: AtomicU64,
     last_save: AtomicU64,
     is_saving: AtomicBool,
@@ -114,6 +116,7 @@ impl Shared {
             monitors: Monitors::default(),
             started,
             clients: AtomicUsize::new(0),
+            registry: Clients::default(),
             next_client: AtomicU64::new(1),
             last_save: AtomicU64::new(started),
             is_saving: AtomicBool::new(false),

@@ -271,7 +271,12 @@ mod tests {
         let serves = |keys: &[&str]| cluster.serves(keys.iter().map(|key| key.as_bytes()));
         assert!(serves(&[]) && serves(&["foo"]) && serves(&["{foo}1", "{foo}2"]));
         assert!(!serves(&["foo", "bar"]));
-        cluster.change(|map| Ok(map.places[12182] = Place::default())).unwrap();
+        cluster
+            .change(|map| {
+                map.places[12182] = Place::default();
+                Ok(())
+            })
+            .unwrap();
         assert!(!serves(&["foo"]) && serves(&["bar"]));
     }
 }

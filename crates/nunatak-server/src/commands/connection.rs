@@ -5,7 +5,6 @@ use super::pubsub::forget_subscriptions;
 use super::transactions::forget_watches;
 use crate::protocol::numbers::parse_i64;
 use crate::protocol::request::Args;
-use crate::pubsub::CLASSES;
 
 pub(super) fn ping(context: &mut Context<'_>, args: Args<'_>) -> Done {
     match args.len() {
@@ -107,7 +106,9 @@ pub(super) fn hello(context: &mut Context<'_>, args: Args<'_>) -> Done {
     }
     let session = &mut *context.session;
     session.is_authenticated = true;
-    session.name = name.unwrap_or(std::mem::take(&mut session.name));
+    if let Some(name) = name {
+        session.set_name(name);
+    }
     session.is_resp3 = version.map_or(session.is_resp3, |version| version == 3);
     let (is_resp3, id) = (session.is_resp3, session.id);
     let reply = &mut context.reply;
@@ -144,7 +145,8 @@ pub(super) fn reset(context: &mut Context<'_>, _: Args<'_>) -> Done {
     forget_watches(session, &shared.store);
     forget_subscriptions(session, shared);
     session.db = 0;
-    session.name.clear();
+    session.set_name(String::new());
+    session.mute = None;
     session.is_resp3 = false;
     session.is_authenticated = shared.settings.password().is_empty();
     context.reply.is_resp3 = false;
@@ -152,52 +154,9 @@ pub(super) fn reset(context: &mut Context<'_>, _: Args<'_>) -> Done {
     Ok(())
 }
 
-fn valid_name(name: &[u8]) -> Result<String, Fail> {
+pub(super) fn valid_name(name: &[u8]) -> Result<String, Fail> {
     match name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
         true => Ok(String::from_utf8_lossy(name).into_owned()),
         false => fail!("ERR Client names cannot contain spaces, newlines or special characters."),
     }
-}
-
-fn describe(context: &Context<'_>) -> String {
-    let session = &*context.session;
-    let [channels, patterns, shards] =
-        CLASSES.map(|class| session.subscriber.as_ref().map_or(0, |it| it.count(class)));
-    format!(
-        "id={} addr={} laddr= fd=0 name={} age={} idle=0 flags={} db={} sub={channels} \
-         psub={patterns} ssub={shards} multi={} user=default resp={}\n",
-        session.id,
-        session.address,
-        session.name,
-        (context.now / 1000).saturating_sub(session.created),
-        match (session.is_monitor(), channels + patterns + shards > 0) {
-            (true, true) => "OP",
-            (true, false) => "O",
-            (false, true) => "P",
-            (false, false) => "N",
-        },
-        session.db,
-        session.multi.as_ref().map_or(-1, |multi| multi.queue.len() as i64),
-        if session.is_resp3 { 3 } else { 2 },
-    )
-}
-
-pub(super) fn client(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    if args.is(1, "ID") && args.len() == 2 {
-        context.reply.integer(context.session.id as i64);
-    } else if args.is(1, "GETNAME") && args.len() == 2 {
-        let name = Some(context.session.name.as_bytes()).filter(|name| !name.is_empty());
-        context.reply.bulk_or_null(name);
-    } else if args.is(1, "SETNAME") && args.len() == 3 {
-        context.session.name = valid_name(args.at(2))?;
-        context.reply.ok();
-    } else if args.is(1, "INFO") && args.len() == 2 {
-        let text = describe(context);
-        context.reply.verbatim(&text);
-    } else if args.is(1, "NO-EVICT") && args.len() == 3 {
-        context.reply.ok();
-    } else {
-        return Err(super::unknown_subcommand(args));
-    }
-    Ok(())
 }

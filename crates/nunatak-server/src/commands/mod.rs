@@ -1,5 +1,6 @@
 //! Commands: which there are, and how one runs.
 
+mod clients;
 mod cluster;
 mod connection;
 pub(crate) mod context;
@@ -21,6 +22,7 @@ pub(crate) use pubsub::forget_subscriptions;
 pub(crate) use transactions::forget_watches;
 
 use crate::protocol::request::Args;
+use crate::session::Mute;
 use crate::store::stripes::{Seen, Stripes};
 use context::{Context, Done, Fail};
 use std::time::Duration;
@@ -103,7 +105,7 @@ pub(crate) fn run(
     command: Option<&'static Command>,
     args: Args<'_>,
 ) -> Option<Duration> {
-    let mut was_asking = false;
+    let (mut was_asking, mut mute) = (false, None);
     let (admitted, start) = match command {
         // Most commands: nothing about the session or the command needs to be looked at more closely.
         Some(command) if is_admitted(context, command, args.len()) => {
@@ -113,6 +115,7 @@ pub(crate) fn run(
             // Messages that were sent before the command are received before its reply.
             pubsub::deliver(context);
             was_asking = context.session.is_asking;
+            mute = context.session.mute;
             let start = context.reply.out.len();
             (admit(context, command, args), start)
         }
@@ -139,6 +142,11 @@ pub(crate) fn run(
     if let Err(Fail(text)) = done {
         context.reply.out.truncate(start);
         context.reply.error(&text);
+    }
+    // The command that ends the silence is answered.
+    if mute.is_some() && context.session.mute == mute {
+        context.reply.out.truncate(start);
+        context.session.mute.take_if(|mute| *mute == Mute::Next);
     }
     // `ASKING` is about the next command only.
     if was_asking && command.is_none_or(|command| command.name != "asking") {

@@ -2,8 +2,8 @@
 
 use super::context::{Context, Done};
 use super::{
-    cluster, connection, dump, expiry, hashes, keys, monitor, pubsub, server, sets, slowlog,
-    strings, transactions,
+    clients, cluster, connection, dump, expiry, hashes, keys, monitor, pubsub, server, sets,
+    slowlog, strings, transactions,
 };
 use crate::protocol::request::Args;
 use foldhash::fast::RandomState;
@@ -81,7 +81,10 @@ impl Command {
     /// The names of all subcommands, in lower case; none if the command has no subcommands.
     pub(crate) fn subcommands(&self) -> &'static [&'static str] {
         match self.name {
-            "client" => &["id", "getname", "setname", "info", "no-evict"],
+            "client" => &[
+                "id", "getname", "setname", "info", "list", "kill", "reply", "getredir", "unblock",
+                "no-evict", "help",
+            ],
             "cluster" => &[
                 "info",
                 "slots",
@@ -319,7 +322,7 @@ commands! {
     "hello" -1 NONE, NO_AUTH | FAST, connection::hello;
     "quit" -1 NONE, NO_AUTH | AT_ONCE | FAST | IN_PUBSUB, connection::quit;
     "reset" 1 NONE, NO_AUTH | AT_ONCE | FAST | IN_PUBSUB, connection::reset;
-    "client" -2 NONE, FAST | SUBCOMMANDS, connection::client;
+    "client" -2 NONE, FAST | SUBCOMMANDS, clients::client;
     "info" -1 NONE, FAST, server::info;
     "config" -2 NONE, ADMIN | SUBCOMMANDS, server::config;
     "command" -1 NONE, FAST | SUBCOMMANDS, server::command;
@@ -339,6 +342,12 @@ commands! {
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command, RandomState>> =
     LazyLock::new(|| COMMANDS.iter().map(|command| (command.name.as_bytes(), command)).collect());
+
+/// Returns the name of the command that has these counters, with its subcommand.
+pub(crate) fn name_of(slot: u16) -> Option<String> {
+    let at = COMMANDS.partition_point(|command| command.slot <= slot).checked_sub(1)?;
+    COMMANDS[at].slot_names().nth(usize::from(slot - COMMANDS[at].slot))
+}
 
 /// Finds a command by its name, in any case.
 #[inline]

@@ -111,6 +111,13 @@ impl Batch {
             self.entries.push(Entry { of, command, first, end, position: connection.position() });
         }
         if self.entries.len() > before {
+            if let Some(last) = self.entries.last()
+                && let Some(command) = last.command
+            {
+                let args = Args::new(&connection.input, &self.spans[last.first..last.end]);
+                let slot = command.slot_of(args) + 1;
+                connection.session.client.last_command.store(slot, Relaxed);
+            }
             self.active.push(Active {
                 index,
                 input: std::mem::take(&mut connection.input),

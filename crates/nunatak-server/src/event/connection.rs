@@ -7,6 +7,7 @@ use mio::event::Event;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use std::io::{self, Read, Write};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A buffer for requests at first. Also the most bytes that are read at a time.
 pub(super) const READ: usize = 64 << 10;
@@ -51,6 +52,16 @@ impl Stream {
             Self::Unix(_) => return format!("{socket}:0"),
         };
         peer.map_or_else(|_| "?:0".into(), |it| it.to_string())
+    }
+
+    /// Returns the server's address.
+    pub(crate) fn local_address(&self, socket: &str) -> String {
+        let local = match self {
+            Self::Tcp(stream) => stream.local_addr(),
+            Self::Tls(stream) => stream.socket.local_addr(),
+            Self::Unix(_) => return format!("{socket}:0"),
+        };
+        local.map_or_else(|_| "?:0".into(), |it| it.to_string())
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -152,6 +163,14 @@ impl Connection {
     /// How many bytes of replies wait for the client.
     pub(super) fn waiting(&self) -> usize {
         self.out.len() - self.written
+    }
+
+    /// Tells other threads what the connection is.
+    pub(super) fn publish(&self) {
+        let client = &*self.session.client;
+        client.waiting.store(self.waiting(), Relaxed);
+        client.unread.store(self.filled, Relaxed);
+        self.session.publish();
     }
 
     /// Whether requests are read and run.

@@ -3,6 +3,7 @@
 use super::batch::Batch;
 use super::connection::{Connection, Stream};
 use super::listeners::{Listeners, TCP, TLS, UNIX};
+use crate::clients::Client;
 use crate::commands::{forget_subscriptions, forget_watches};
 use crate::protocol::reply::Reply;
 use crate::pubsub::mailbox::ReadyList;
@@ -182,7 +183,11 @@ impl Worker {
                 (shared.next_client(), stream.address(shared.settings.unix_socket()));
             let index = entry.key();
             let ready = (Arc::clone(&self.ready), index);
-            let session = Session::new((id, address), ready, is_authenticated, now().as_secs());
+            let local = stream.local_address(shared.settings.unix_socket());
+            let client = Client::new((id, address, local), ready.clone(), now().as_secs());
+            let client = Arc::new(client);
+            shared.registry.add(&client);
+            let session = Session::new(client, ready, is_authenticated);
             list(&mut self.listed, index, entry.insert(Connection::new(stream, session)));
         }
     }
@@ -210,6 +215,8 @@ impl Worker {
             let Some(connection) = connections.get_mut(index) else { continue };
             connection.is_listed = false;
             connection.last_used = now.as_secs();
+            connection.session.client.last_used.store(now.as_secs(), Relaxed);
+            connection.is_broken |= connection.session.client.is_killed();
             connection.flush();
             connection.deliver();
             if connection.takes_requests() {
@@ -258,6 +265,7 @@ impl Worker {
             connection.discard_input();
         }
         connection.flush();
+        connection.publish();
         let (read, written) = connection.take_counts();
         self.stats.bytes_read.add(read);
         self.stats.bytes_written.add(written);
@@ -270,6 +278,7 @@ impl Worker {
             forget_watches(&mut connection.session, &self.shared.store);
             forget_subscriptions(&mut connection.session, &self.shared);
             self.shared.clients.fetch_sub(1, Relaxed);
+            self.shared.registry.remove(connection.session.id);
         } else if connection.takes_requests() && (has_more || has_messages) {
             list(&mut self.listed, index, connection);
         }

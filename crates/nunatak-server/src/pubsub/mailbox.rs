@@ -45,6 +45,13 @@ impl ReadyList {
         std::mem::swap(&mut *self.tokens.lock(), tokens);
     }
 
+    /// Has the thread look at a connection.
+    pub(crate) fn call(&self, token: usize) {
+        if self.push(token) {
+            self.wake();
+        }
+    }
+
     pub(crate) fn wake(&self) {
         // A thread that can't be woken looks at its list when it wakes up by itself.
         let _ = self.waker.wake();

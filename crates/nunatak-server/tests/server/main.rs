@@ -1,5 +1,6 @@
 //! Servers and clients, over sockets.
 
+mod clients;
 mod cluster;
 mod common;
 mod connections;
