@@ -120,6 +120,8 @@ pub(super) fn command(context: &mut Context<'_>, args: Args<'_>) -> Done {
 
 /// The bytes of a map's slot for a key, at a usual load.
 const SLOT: usize = 24;
+/// The bytes of the lengths of a key and a record; half of it in RAM.
+const LENGTHS: usize = 8;
 
 pub(super) fn memory(context: &mut Context<'_>, args: Args<'_>) -> Done {
     if !args.is(1, "USAGE") || args.len() < 3 {
@@ -128,7 +130,7 @@ pub(super) fn memory(context: &mut Context<'_>, args: Args<'_>) -> Done {
     let key = args.at(2);
     super::cluster::check_names(context, std::iter::once(key))?;
     let bytes = context.whole_space()?.get(key, |record| {
-        record.map(|record| (record.len() + key.len() + 8).next_multiple_of(8) + SLOT)
+        record.map(|record| (record.len() + key.len() + LENGTHS).next_multiple_of(8) + SLOT)
     });
     match bytes {
         Some(bytes) => context.reply.count(bytes),

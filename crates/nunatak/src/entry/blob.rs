@@ -1,10 +1,20 @@
 //! Entries in the map's own memory: a key and a value, byte strings of any length.
 //!
 //! ```text
-//! byte 0    length of the key
-//!      4    length of the value
-//!      8    the key, then the value, and in a file then four bytes of a checksum
+//! in a file: byte 0    length of the key
+//!                 4    length of the value
+//!                 8    the key, the value, four bytes of a checksum
+//!
+//! in RAM:    byte 0    | length of the value (19 bits) | length of the key (12) | 1 |
+//!                 4    the key, the value
+//!
+//!      or:   byte 0    0, for longer ones
+//!                 4    length of the key
+//!                 8    length of the value
+//!                12    the key, the value
 //! ```
+//!
+//! Four bytes less are eight for many entries: places are multiples of eight bytes.
 //!
 //! Invariants
 //! 1. The value word of a slot of a map of blobs is the word of one of its [`Places`]. The place
@@ -25,10 +35,21 @@ use core::fmt;
 use core::hash::BuildHasher;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Bytes of the lengths.
+/// Bytes of the lengths in a file.
 const HEADER: usize = 8;
+/// In RAM: of short strings, and of longer ones.
+const SHORT_HEADER: usize = 4;
+const LONG_HEADER: usize = 12;
+/// The bits of a short key's length; those of a short value's are the rest but one.
+const KEY_BITS: u32 = 12;
 /// Bytes of the checksum.
 const CHECK: usize = 4;
+
+/// Whether the lengths of these strings fit one word.
+#[inline(always)]
+const fn is_short(key: usize, value: usize) -> bool {
+    key < 1 << KEY_BITS && value < 1 << (31 - KEY_BITS)
+}
 
 /// The blobs of a map, with their counts: the entries of a [`BlobMap`](crate::BlobMap).
 ///
@@ -83,11 +104,15 @@ impl<S, M: Medium> Blobs<S, M> {
         let bytes = Self::size(key.len(), value.len());
         let word = take(bytes)?;
         let address = self.places.address(word);
-        let mut header = [0; HEADER];
-        header[..4].copy_from_slice(&key_len.to_ne_bytes());
-        header[4..].copy_from_slice(&value_len.to_ne_bytes());
+        let words = match (M::IS_DURABLE, is_short(key.len(), value.len())) {
+            (true, _) => [key_len, value_len, 0],
+            (false, true) => [value_len << (KEY_BITS + 1) | key_len << 1 | 1, 0, 0],
+            (false, false) => [0, key_len, value_len],
+        };
+        let header = words.map(u32::to_ne_bytes);
+        let header = &header.as_flattened()[..Self::header(key.len(), value.len())];
         let check = if M::IS_DURABLE { check(key, value) } else { [0; CHECK] };
-        let parts: [&[u8]; 4] = [&header, key, value, &check];
+        let parts: [&[u8]; 4] = [header, key, value, &check];
         // SAFETY: the place is ours and has so many bytes; no other thread reads it yet.
         unsafe { self.medium.write(address, &parts[..if M::IS_DURABLE { 4 } else { 3 }]) };
         if M::IS_DURABLE && self.medium.has_fences() {
@@ -105,7 +130,35 @@ impl<S, M: Medium> Blobs<S, M> {
 
     /// Returns the bytes of a blob whose strings have these lengths.
     fn size(key: usize, value: usize) -> usize {
-        HEADER + key + value + if M::IS_DURABLE { CHECK } else { 0 }
+        Self::header(key, value) + key + value + if M::IS_DURABLE { CHECK } else { 0 }
+    }
+
+    /// Returns the bytes of the lengths in front of strings of these lengths.
+    #[inline(always)]
+    fn header(key: usize, value: usize) -> usize {
+        match M::IS_DURABLE {
+            true => HEADER,
+            false if is_short(key, value) => SHORT_HEADER,
+            false => LONG_HEADER,
+        }
+    }
+
+    /// Returns the bytes of the lengths, and the lengths of the key and the value.
+    ///
+    /// # Safety
+    /// A blob is there, or in a file a header at least.
+    #[inline(always)]
+    unsafe fn lengths(address: *const u8) -> (usize, [usize; 2]) {
+        let words = address.cast::<u32>();
+        // SAFETY: by the caller's promise. Places are aligned to eight bytes.
+        let word = |at| unsafe { words.add(at).read() } as usize;
+        if M::IS_DURABLE {
+            return (HEADER, [word(0), word(1)]);
+        }
+        match word(0) {
+            0 => (LONG_HEADER, [word(1), word(2)]),
+            short => (SHORT_HEADER, [short >> 1 & ((1 << KEY_BITS) - 1), short >> (KEY_BITS + 1)]),
+        }
     }
 
     /// Counts one more blob of so many bytes.
@@ -131,10 +184,10 @@ impl<S, M: Medium> Blobs<S, M> {
         // SAFETY: by invariant 1 a header and so many bytes are there, and no thread writes to them
         // while the caller's promise holds.
         unsafe {
-            let [key, value] = address.cast::<[u32; 2]>().read().map(|len| len as usize);
-            let bytes = address.add(HEADER);
+            let (header, [key, value]) = Self::lengths(address);
+            let bytes = address.add(header);
             #[cfg(any(test, feature = "accounting"))]
-            for line in address.addr() / 64..(address.addr() + HEADER + key + value).div_ceil(64) {
+            for line in address.addr() / 64..(address.addr() + header + key + value).div_ceil(64) {
                 crate::memory::touched::record(line * 64, M::IS_DURABLE);
             }
             (
@@ -152,8 +205,7 @@ impl<S, M: Medium> Blobs<S, M> {
             return false;
         }
         // SAFETY: a header's bytes are there, and lengths may be anything.
-        let lengths = unsafe { self.places.address(word).cast_const().cast::<[u32; 2]>().read() };
-        let [key, value] = lengths.map(|len| len as usize);
+        let (_, [key, value]) = unsafe { Self::lengths(self.places.address(word)) };
         self.places.arena().holds(offset, Self::size(key, value))
     }
 
@@ -396,4 +448,37 @@ fn checksum(words: &[u64]) -> u64 {
     let mut hasher = crc32fast::Hasher::new();
     words.iter().for_each(|word| hasher.update(&word.to_ne_bytes()));
     u64::from(hasher.finalize())
+}
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+
+    /// Strings of all lengths at which the header changes are there as they were stored.
+    #[test]
+    fn strings_of_any_length_are_read_as_they_were_stored() {
+        let blobs = Blobs::new(&Heap, RandomState::default()).unwrap();
+        for key in [0, 1, 16, 4095, 4096, 70_000] {
+            for value in [0, 1, 33, (1 << 19) - 1, 1 << 19, 600_000] {
+                let (key, value) = (vec![b'k'; key], vec![b'v'; value]);
+                let word =
+                    blobs.store_at(&key, &value, |bytes| blobs.places.allocate(bytes)).unwrap();
+                // SAFETY: the place is given back below, by this thread alone.
+                assert_eq!(unsafe { blobs.get(word) }, (&key[..], &value[..]));
+                let is_short = key.len() < 4096 && value.len() < 1 << 19;
+                let header = if is_short { 4 } else { 12 };
+                assert_eq!(blobs.stats().live_bytes, header + key.len() + value.len());
+                // SAFETY: nobody has the word any more.
+                unsafe { blobs.give_back(word) };
+            }
+        }
+        assert_eq!((blobs.stats().blobs, blobs.stats().live_bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_small_entry_takes_few_bytes() {
+        let blobs = Blobs::new(&Heap, RandomState::default()).unwrap();
+        blobs.store_at(&[1; 16], &[2; 33], |bytes| blobs.places.allocate(bytes)).unwrap();
+        assert_eq!(blobs.stats().placed_bytes, 56);
+    }
 }
