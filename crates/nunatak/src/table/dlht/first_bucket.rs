@@ -189,3 +189,40 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 }
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_to_look_at_tags_agree() {
+        const TAG: u64 = 1 << 63 | 7;
+        let mut index = Index::new(2, 8).unwrap();
+        let ways = if index.has_avx512 { vec![true, false] } else { vec![false] };
+        // Each slot is empty, holds the tag, or another tag.
+        for state in 0..27_u32 {
+            let bin = Bin::default();
+            let (mut holding, mut empty) = (0, 0);
+            for (number, slot) in (0..).zip(&bin.slots) {
+                let bit = 1 << (2 * number);
+                match state / 3_u32.pow(number) % 3 {
+                    0 => empty |= bit,
+                    1 => {
+                        holding |= bit;
+                        slot.store_first(TAG, Ordering::Relaxed);
+                    }
+                    _ => slot.store_first(TAG ^ 1 << (8 * number), Ordering::Relaxed),
+                }
+            }
+            for header in [0, 0x15, TAG] {
+                bin.header.store(header, Ordering::Relaxed);
+                for &way in &ways {
+                    index.has_avx512 = way;
+                    let tags = Tags::of(&index, &bin, TAG);
+                    assert_eq!((tags.holding, tags.empty), (holding, empty), "{state} {way}");
+                    assert_eq!(Tags::holding(&index, &bin, TAG).holding, holding, "{state} {way}");
+                }
+            }
+        }
+    }
+}

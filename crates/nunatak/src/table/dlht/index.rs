@@ -320,6 +320,16 @@ mod tests {
     }
 
     #[test]
+    fn the_links_of_the_largest_group_have_numbers() {
+        let index = Index::new(GROUP_BINS, 4).unwrap();
+        assert!(index.halves_per_group as u64 <= MAX_GROUP_HALVES);
+        // Second links are taken from the top.
+        let links = index.ensure_link(0, index.bins.at(0), 5).unwrap();
+        assert_eq!(link(links, 1) as usize, index.halves_per_group - 1);
+        assert_eq!((link(links, 0), link(links, 2)), (0, 0));
+    }
+
+    #[test]
     fn a_second_link_is_one_cache_line() {
         let index = Index::new(1024, 5).unwrap();
         for at in 0..20 {

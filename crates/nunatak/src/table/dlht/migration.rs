@@ -131,3 +131,49 @@ impl<Index> Migration<Index> {
         self.cut.store(1, Ordering::Release);
     }
 }
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+    use crate::hash::{IdentityCodec, ModuloCodec};
+
+    fn migration(old: usize, new: usize, chunk_bins: usize) -> Migration<()> {
+        Migration::new(old, new, Arc::new(()), chunk_bins, false)
+    }
+
+    #[test]
+    fn units_that_were_left_are_taken_again() {
+        let migration = migration(20, 40, 8);
+        assert_eq!(migration.take_chunk(), Some(0..8));
+        assert_eq!(migration.take_chunk(), Some(8..16));
+        migration.leave(3..8);
+        assert_eq!(migration.take_chunk(), Some(3..8));
+        assert_eq!(migration.take_chunk(), Some(16..20));
+        assert_eq!(migration.take_chunk(), None);
+        migration.leave(19..20);
+        assert_eq!((migration.take_chunk(), migration.take_chunk()), (Some(19..20), None));
+        assert!(!migration.moved(0) && !migration.moved(19) && migration.moved(1));
+    }
+
+    #[test]
+    fn a_unit_is_all_bins_that_become_one() {
+        fn check<P: HashCodec>() {
+            for (old, new) in [(8, 16), (8, 8), (24, 6)] {
+                let migration = migration(old, new, 8);
+                let units = old.min(new);
+                let mut bins: Vec<usize> = Vec::new();
+                for unit in 0..units {
+                    let of_unit: Vec<usize> = migration.bins_of::<P>(unit).collect();
+                    assert!(of_unit.iter().all(|&bin| migration.unit_of::<P>(bin) == unit));
+                    bins.extend(of_unit);
+                }
+                bins.sort_unstable();
+                assert!(bins.into_iter().eq(0..old));
+                // A chunk has as many bins, whether the index grows or shrinks.
+                assert_eq!(migration.take_chunk(), Some(0..8 * units / old));
+            }
+        }
+        check::<IdentityCodec>();
+        check::<ModuloCodec>();
+    }
+}

@@ -140,3 +140,56 @@ impl Iterator for PairSnapshot {
         }
     }
 }
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::super::Config;
+    use super::super::find::Request;
+    use super::*;
+    use crate::hash::IdentityCodec;
+    use crate::sync::Shared;
+    use crate::table::{ByEntry, Change, PairTable, Shadowed};
+
+    type Words = Table<IdentityCodec, Shared>;
+
+    /// Tries to change the value 1 of a key to 2, once.
+    fn try_change(table: &Words, key: u64) -> Step<Result<Option<u64>, Shadowed>> {
+        let (hash, tag) = table.hashed(key);
+        let (test, change) = (&ByEntry(|value| value == 1), &|_| Change::To(2));
+        let pin = table.enter();
+        let request = Request { hash, tag, test, fresh: None, hides: false, change };
+        table.try_apply(&pin, table.root(&pin), &request)
+    }
+
+    #[test]
+    fn changes_wait_for_the_cut_and_then_move_their_bins() {
+        const ALONE: u64 = 1 << 62;
+        let config = Config { initial_bins: 64, ..Config::default() };
+        let table: Words = Table::new(IdentityCodec, config, 0).unwrap();
+        let keys = (1..=20).map(|value| (42, value)).chain([(ALONE, 1)]);
+        for (key, value) in keys.clone() {
+            let test = ByEntry(|word| word == value);
+            assert_eq!(table.apply(key, &test, Some(value), |_| Change::Keep), None);
+        }
+        assert_eq!(table.stats().delegated_bins, 1);
+        let index = table.hold_root();
+        assert_eq!(table.start_migration(&index, 64, true), Ok(true));
+        table.mark_all(&index);
+        for key in [42, ALONE] {
+            assert!(matches!(try_change(&table, key), Step::Wait), "before the cut");
+            assert_eq!(table.find(key, &ByEntry(|value| value == 1)), Some(1));
+        }
+        let Migrating::To(migration) = index.migration() else { panic!("no migration") };
+        migration.begin_transfer();
+        for key in [42, ALONE] {
+            assert!(matches!(try_change(&table, key), Step::Done(Ok(Some(1)))), "after the cut");
+            assert_eq!(table.find(key, &ByEntry(|value| value == 2)), Some(2));
+        }
+        table.complete_this(&index);
+        let (decoder, buffer) = (table.decoder, Vec::new());
+        let half_of = IdentityCodec::half_of;
+        let mut cut: Vec<_> = PairSnapshot { index, decoder, half_of, bin: 0, buffer }.collect();
+        cut.sort_unstable();
+        assert!(cut.into_iter().eq(keys), "the pairs of the cut");
+    }
+}

@@ -5,8 +5,10 @@ use super::layout::{BinState, Header};
 use super::{Config, Table};
 use crate::hash::{HashCodec, Hashing, IdentityCodec, RandomState, WordCodec};
 use crate::memory::touched::lines_of;
-use crate::sync::{Ordering, Shared, SingleThread};
+use crate::sync::{Ordering, Shadowing, Shared, SingleThread};
 use crate::table::{ByEntry, ByWord, Change, PairTable};
+use std::hash::{BuildHasher, Hasher};
+use std::sync::{Arc, Mutex};
 
 type Words = Table<WordCodec<RandomState>, Shared>;
 
@@ -138,6 +140,80 @@ fn churn_at_constant_population_does_not_grow() {
     // Links are never taken off a bin: the index is copied at the same size.
     assert_eq!(table.root_bins(), 256);
     assert_eq!(table.len(), population as usize);
+    assert_eq!(table.stats().delegated_bins, 0, "a copy has links for all bins");
+}
+
+#[test]
+fn a_slot_is_free_again_when_its_key_is_gone() {
+    let table = words(Config { initial_bins: 64, ..Config::default() }, 0);
+    put(&table, 7, 7);
+    assert_eq!(table.stats().bins_by_entries[..2], [63, 1]);
+    assert_eq!(table.apply(7, &ByWord, None, |_| Change::Remove), Some(7));
+    assert_eq!(table.stats().bins_by_entries[..2], [64, 0], "removed");
+
+    let codec = RandomState::default().into_codec().unwrap();
+    let table: Table<_, Shadowing> =
+        Table::new(codec, Config { initial_bins: 64, ..Config::default() }, 0).unwrap();
+    let key = table.hashed(7);
+    assert_eq!(table.hide(key, &ByWord), Ok(None));
+    assert_eq!(table.stats().bins_by_entries[..2], [63, 1]);
+    assert!(table.unhide(key, None));
+    assert_eq!(table.stats().bins_by_entries[..2], [64, 0], "hidden, and aborted");
+}
+
+#[test]
+fn shrinking_leaves_room_for_the_keys_and_no_more() {
+    let table = words(Config::default(), 1000);
+    (0..1000).for_each(|key| {
+        put(&table, key, key);
+    });
+    let bins = table.root_bins();
+    for factor in [2, 8] {
+        table.reserve(1000 * (factor - 1)).unwrap();
+        assert_eq!(table.root_bins(), factor * bins);
+        let index = table.hold_root();
+        table.reserve(1000 * (factor - 1)).unwrap();
+        assert!(Arc::ptr_eq(&index, &table.hold_root()), "there was room");
+        table.shrink_to_fit().unwrap();
+        assert_eq!(table.root_bins(), bins);
+        assert!((0..1000).all(|key| table.find(key, &ByWord) == Some(key)));
+    }
+    assert_eq!(table.stats().delegated_bins, 0);
+}
+
+#[test]
+fn keys_are_found_while_a_migration_is_under_way() {
+    let config =
+        Config { initial_bins: 64, chunk_bins: 1, growth_factor: Some(2), ..Config::default() };
+    let table = words(config, 0);
+    let mut inserted_meanwhile = 0;
+    for key in 0..2000 {
+        assert_eq!(put(&table, key, !key), None);
+        if table.is_growing() {
+            inserted_meanwhile += 1;
+            assert!((0..=key).all(|key| table.find(key, &ByWord) == Some(!key)), "{key}");
+        }
+    }
+    assert!(inserted_meanwhile > 100);
+}
+
+#[test]
+fn figures_count_slots_links_and_delegated_keys() {
+    let table: Table<IdentityCodec, Shared> =
+        Table::new(IdentityCodec, Config { initial_bins: 64, ..Config::default() }, 0).unwrap();
+    let insert =
+        |value: u64| table.apply(42, &ByEntry(|word| word == value), Some(value), |_| Change::Keep);
+    assert!((1..=6).all(|value| insert(value).is_none()));
+    let stats = table.stats();
+    assert_eq!((stats.bins, stats.link_buckets, stats.slots), (64, 8, 3 * 64 + 4 * 8));
+    assert!((stats.link_buckets_taken - 1.5).abs() < 1e-9, "{stats:?}");
+    assert!((stats.occupancy - 6.0 / 224.0).abs() < 1e-9, "{stats:?}");
+    assert_eq!((stats.bins_by_entries[0], stats.bins_by_entries[6]), (63, 1));
+    assert!((7..=20).all(|value| insert(value).is_none()));
+    let stats = table.stats();
+    assert_eq!((stats.bins, stats.delegated_bins, stats.bins_by_entries[0]), (64, 1, 63));
+    // A delegated key has a slot of its own.
+    assert!((stats.occupancy - 20.0 / 244.0).abs() < 1e-9, "{stats:?}");
 }
 
 #[test]
@@ -209,6 +285,56 @@ fn old_indexes_are_freed() {
 }
 
 #[test]
+fn operations_and_resizes_free_old_indexes() {
+    const MANY: usize = 1 << 20;
+    let table = words(Config::default(), 0);
+    // Not a multiple of the number of changes after which changes free indexes.
+    (0..1001).for_each(|key| {
+        put(&table, key, key);
+    });
+    let retired = || table.retired_count.load(Ordering::Relaxed);
+    // An operation of another test may hold an index for longer than a resize waits.
+    let frees = || {
+        table.reserve(100_000).unwrap();
+        let after_growth = retired();
+        table.shrink_to_fit().unwrap();
+        after_growth == 0 && retired() == 0
+    };
+    assert!((0..20).any(|_| frees()), "resizes");
+
+    let table = words(Config::default(), 1000);
+    let retired = || table.retired_count.load(Ordering::Relaxed);
+    let mut keys = 0;
+    while retired() == 0 && keys < 1 << 20 {
+        put(&table, keys, keys);
+        keys += 1;
+    }
+    assert_ne!(retired(), 0, "growth retires an index");
+    let is_freed = (0..MANY).any(|_| {
+        put(&table, keys, 0);
+        keys += 1;
+        if keys.is_multiple_of(64) {
+            std::thread::yield_now();
+        }
+        retired() == 0
+    });
+    assert!(is_freed, "changes");
+}
+
+#[test]
+fn a_dropped_table_gives_its_indexes_up() {
+    let table = words(Config::default(), 0);
+    put(&table, 7, 7);
+    let old = table.hold_root();
+    table.reserve(100_000).unwrap();
+    let index = table.hold_root();
+    drop(table);
+    assert_eq!(Arc::strong_count(&old), 1);
+    drop(old);
+    assert_eq!(Arc::strong_count(&index), 1, "the old index gives up the one it moved to");
+}
+
+#[test]
 fn operations_and_guards_hold_old_indexes() {
     const MANY: usize = 1 << 20;
     let table = words(Config::default(), 0);
@@ -275,4 +401,84 @@ fn headers_say_what_bins_are() {
     let states = (0..64).map(|at| Header(index.bins.at(at).header.load(Ordering::Relaxed)).state());
     assert!(states.into_iter().all(|state| state == BinState::Moved));
     assert_eq!(snapshot.collect::<Vec<_>>(), [(7, 7)]);
+}
+
+/// A hasher of the caller's that notes the words it is asked about.
+#[derive(Clone, Default)]
+pub(super) struct Noting(Arc<Mutex<Vec<u64>>>, u64);
+
+impl BuildHasher for Noting {
+    type Hasher = Self;
+
+    fn build_hasher(&self) -> Self {
+        self.clone()
+    }
+}
+
+impl Hasher for Noting {
+    fn finish(&self) -> u64 {
+        self.0.lock().unwrap().push(self.1);
+        // The words from one million on collide.
+        random(self.1.min(1_000_000))
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("words are hashed whole");
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.1 = word;
+    }
+}
+
+impl Noting {
+    /// Returns the words since the last call, sorted.
+    fn asked(&self) -> Vec<u64> {
+        let mut asked = core::mem::take(&mut *self.0.lock().unwrap());
+        asked.sort_unstable();
+        asked
+    }
+}
+
+#[test]
+fn growth_asks_a_hasher_about_each_key_once() {
+    let hasher = Noting::default();
+    let codec = hasher.clone().into_codec().unwrap();
+    let table: Table<_, Shadowing> = Table::new(codec, Config::default(), 500).unwrap();
+    for key in 0..250 {
+        let value = table.apply_unless_shadowed(key, &ByWord, Some(5000 + key), |_| Change::Keep);
+        assert_eq!(value, Ok(None));
+        assert_eq!(table.hide(table.hashed(250 + key), &ByWord), Ok(None));
+    }
+    let all: Vec<u64> = (0..500).collect();
+    assert!(!table.is_growing());
+    hasher.asked();
+    table.reserve(2000).unwrap();
+    assert_eq!(hasher.asked(), all);
+    // These need no hashes: a bin has one bin to go to.
+    assert_eq!(table.snapshot().unwrap().count(), 250);
+    assert_eq!(hasher.asked(), []);
+    let bins = table.root_bins();
+    table.shrink_to_fit().unwrap();
+    assert_eq!(hasher.asked(), []);
+    assert!(table.root_bins() < bins);
+    assert!((0..250).all(|key| table.find(key, &ByWord) == Some(5000 + key)));
+    assert_eq!(table.iter().count(), 250);
+    assert!((250..500).all(|key| table.unhide(table.hashed(key), None)));
+}
+
+#[test]
+fn a_bin_that_fills_twice_waits_for_hashes() {
+    let codec = Noting::default().into_codec().unwrap();
+    let config =
+        Config { initial_bins: 64, chunk_bins: 1, growth_factor: Some(2), ..Config::default() };
+    let table: Table<_, Shared> = Table::new(codec, config, 0).unwrap();
+    // The bin of the last words is full in the old index and in the next one.
+    for key in (0..40).chain(1_000_000..1_000_020) {
+        assert_eq!(table.apply(key, &ByWord, Some(!key), |_| Change::Keep), None);
+    }
+    assert!(table.root_bins() > 64);
+    for key in (0..40).chain(1_000_000..1_000_020) {
+        assert_eq!(table.find(key, &ByWord), Some(!key));
+    }
 }

@@ -385,3 +385,52 @@ impl<P: HashCodec, Y: Mode> Drop for Mover<'_, P, Y> {
         }
     }
 }
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::super::Config;
+    use super::super::index::Migrating;
+    use super::super::tests::Noting;
+    use super::*;
+    use crate::hash::Hashing;
+    use crate::sync::Shared;
+    use crate::table::{ByWord, Change, PairTable};
+
+    #[test]
+    fn a_unit_whose_hashes_are_missing_is_put_back() {
+        let codec = Noting::default().into_codec().unwrap();
+        let config = Config { initial_bins: 64, ..Config::default() };
+        let table: Table<_, Shared> = Table::new(codec, config, 0).unwrap();
+        // The bin of the last words is delegated.
+        let keys = || (0..10).chain(1_000_000..1_000_020);
+        for key in keys() {
+            assert_eq!(table.apply(key, &ByWord, Some(!key), |_| Change::Keep), None);
+        }
+        let index = table.hold_root();
+        assert_eq!(table.start_migration(&index, 128, false), Ok(true));
+        let Migrating::To(migration) = index.migration() else { panic!("no migration") };
+        let in_overflow = || {
+            let overflow = index.overflow.lock();
+            (overflow.delegated_bins(), overflow.len())
+        };
+        let before = in_overflow();
+        assert!(before.0 == 1 && before.1 >= 20);
+        let pin = table.enter();
+        let header = |at| Header(index.bins.at(at).header.load(Ordering::Relaxed));
+        for at in 0..64 {
+            let before = header(at);
+            let has_keys = before.state() == BinState::Special || before.claimed_count() != 0;
+            // Nobody has asked for hashes.
+            assert_eq!(table.move_units(&pin, &index, migration, at..at + 1), !has_keys);
+            let after = if has_keys { before.state() } else { BinState::Moved };
+            assert_eq!(header(at).state(), after);
+            assert!(header(at).claimed(0).eq(before.claimed(0)));
+        }
+        drop(pin);
+        assert_eq!(in_overflow(), before);
+        assert!(keys().all(|key| table.find(key, &ByWord) == Some(!key)), "put back");
+        table.complete_migration();
+        assert_eq!(table.root_bins(), 128);
+        assert!(keys().all(|key| table.find(key, &ByWord) == Some(!key)), "moved");
+    }
+}
