@@ -124,6 +124,8 @@ mod tests {
         assert_eq!(entry.strategy(), Strategy::TwoChoice);
         assert_eq!(entry.with(Strategy::Stash).strategy(), Strategy::Stash);
         assert_eq!(entry.with(Strategy::Stash).segment(), entry.segment());
+        // A reader notices that a segment was given out again.
+        assert_ne!(entry, Entry::new(u32::MAX, 8, 30, Strategy::TwoChoice));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The figures of the paper that do not depend on the machine, and edge cases.
 
+mod edges;
+
 use super::{Config, PeaStats, Strategy, Table};
 use crate::hash::{HashCodec as _, WordCodec};
 use crate::memory::touched::lines_of;
