@@ -307,7 +307,8 @@ fn a_capacity_makes_the_full_table() {
     map.insert(1, 2);
     map.reserve(31).unwrap();
     assert_eq!((map.stats().buckets, map.stats().len), (0, 1));
-    assert_eq!((map.stats().slots, map.load_factor()), (8, 0.125));
+    let (slots, of_stats) = (map.stats().slots, map.stats().load_factor);
+    assert_eq!((slots, of_stats, map.load_factor()), (8, 0.125, 0.125));
     map.reserve(32).unwrap();
     assert!(map.stats().buckets > 0 && map.get(&1) == Some(2));
 }

@@ -252,6 +252,58 @@ fn lost_shards_are_found_again() {
     });
 }
 
+/// Recovery marks the half of each bucket's hashes, so that the buckets tell which shard they are of.
+#[test]
+fn lost_shards_of_a_recovered_map_are_found_again() {
+    after_damage_to_descriptors(|path| {
+        let options = Options::new().shards(64);
+        let map = TurboMap::<u64, u64>::create_with(path, &options).unwrap();
+        (0..20_000).for_each(|key| {
+            map.insert(key, !key).unwrap();
+        });
+        let image = fs::read(path).unwrap();
+        drop(map);
+        fs::write(path, image).unwrap();
+        let map = TurboMap::<u64, u64>::open(path).unwrap();
+        assert_eq!((map.recovery().was_closed, map.len()), (false, 20_000));
+        map
+    });
+}
+
+/// Descriptors are not believed if others are damaged and their buckets hold no pair of the shard.
+#[test]
+fn shards_with_each_others_buckets_are_told_apart() {
+    const KEYS: u64 = 20_000;
+    const SHARDS: usize = 64;
+    let directory = tempfile::tempdir().unwrap();
+    let (path, new) = (directory.path().join("map"), directory.path().join("new"));
+    let options = Options::new().shards(SHARDS);
+    let map = TurboMap::<u64, u64>::create_with(&path, &options).unwrap();
+    (0..KEYS).try_for_each(|key| map.insert(key, !key).map(drop)).unwrap();
+    map.close().unwrap();
+    let mut image = fs::read(&path).unwrap();
+    // A page of descriptors: where the buckets are, and how many pairs they hold.
+    let pairs =
+        |at: usize| u64::from(u32::from_ne_bytes(image[at + 8..at + 12].try_into().unwrap()));
+    let is_descriptors =
+        |page: &usize| (*page..*page + 16 * SHARDS).step_by(16).map(pairs).sum::<u64>() == KEYS;
+    let pages: Vec<usize> = (PAGE..image.len()).step_by(4096).filter(is_descriptors).collect();
+    assert!(!pages.is_empty());
+    for page in pages {
+        image[page + 7] ^= 0x80;
+        for shard in (1..SHARDS - 1).step_by(2) {
+            let at = page + 16 * shard;
+            image[at..at + 32].rotate_left(16);
+        }
+    }
+    fs::write(&path, &image).unwrap();
+    let salvaged = TurboMap::<u64, u64>::salvage(&path, &new).unwrap();
+    let map = TurboMap::<u64, u64>::open(&new).unwrap();
+    let all = salvaged.sure + salvaged.doubtful;
+    assert_eq!((all as u64, map.verify()), (KEYS, Ok(all)), "{salvaged:?}");
+    assert!((0..KEYS).all(|key| map.get(&key) == Some(!key)));
+}
+
 /// Loses each two pages of a map of few keys. Nothing may be found that was never stored: slots do
 /// not hold a hash's highest bit, so pairs in the wrong half would be of other keys.
 fn after_damage_to_two_pages<T>(create: impl Fn(&Path) -> FileMap<T>)

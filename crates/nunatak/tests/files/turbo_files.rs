@@ -1,7 +1,9 @@
 //! Files of durable maps of TurboHash: their contents, and what operations write.
 
 use crate::temporary::Temporary;
-use nunatak::durable::{Counts, FileKind, Options, Persistency, Simulation, TurboMap};
+use nunatak::durable::{
+    Counts, FileKind, Options, Persistency, Simulation, TurboBlobMap, TurboMap,
+};
 use nunatak::{Error, FileError};
 use std::fs;
 
@@ -67,6 +69,38 @@ fn a_wrong_number_of_pairs_is_found() {
     let map: Map = Simulation::of(&image, Persistency::Lines).open(&Options::new()).unwrap();
     assert_eq!(map.len(), 48);
     assert!(matches!(map.verify(), Err(Error::File(FileError::Corrupt { .. }))));
+}
+
+/// Of a closed file headers count as they are. A pair that was moved to the next bucket is where no
+/// search for it goes.
+#[test]
+fn a_pair_in_a_bucket_that_is_not_its_keys_is_found() {
+    let simulation = Simulation::new(Persistency::Lines);
+    let map: Map = simulation.create(&Options::new().shards(2)).unwrap();
+    (0..47).for_each(|key| assert_eq!(map.insert(key, (1 << 50) + key), Ok(None)));
+    map.close().unwrap();
+    let mut image = simulation.crash(simulation.moment()).latest();
+    let word = |at: usize| u64::from_ne_bytes(image[at..at + 8].try_into().unwrap());
+    // A bucket: fingerprints, flags, slots of a tag and a value. Without a flag searches end there.
+    let is_pair = |at: usize| (1 << 50..(1 << 50) + 47).contains(&word(at + 8));
+    let slots = |bucket: usize| (bucket + 16..bucket + 256).step_by(16);
+    let of_bucket = |bucket: usize| {
+        let from = slots(bucket).position(is_pair)?;
+        let next = bucket ^ 256;
+        let to = slots(next).position(|at| word(at) == 0)?;
+        let is_moved = image[bucket + 15] == 0 && slots(next).any(is_pair);
+        is_moved.then_some((bucket, from, next, to))
+    };
+    let (bucket, from, next, to) =
+        (4096..image.len()).step_by(256).find_map(of_bucket).expect("two buckets of a shard");
+    let (pair, fingerprint) = (bucket + 16 + 16 * from, image[bucket + from]);
+    image.copy_within(pair..pair + 16, next + 16 + 16 * to);
+    image[pair..pair + 16].fill(0);
+    (image[next + to], image[bucket + from]) = (fingerprint, 0);
+    let map: Map = Simulation::of(&image, Persistency::Lines).open(&Options::new()).unwrap();
+    assert_eq!((map.len(), map.iter().count()), (47, 47));
+    let damage = map.verify().unwrap_err().to_string();
+    assert!(damage.contains("a bucket that is not its key's"), "{damage}");
 }
 
 /// Section 3.3: what an operation writes. The paper: two lines and two fences for an insert or an
@@ -173,4 +207,38 @@ fn shards_that_nobody_has_looked_at_stay_so() {
     assert!(map.recovery().was_closed && known > 0 && known < 1000, "{known}");
     assert!((0..1000).all(|key| map.get(&key) == Some(key)));
     assert_eq!((map.recovery().items, map.verify()), (1000, Ok(1000)));
+}
+
+/// XXH3 of a string of 32 bytes that begins with this word multiplies the next eight bytes by zero.
+/// It is the first word of the hash's secret, plus the seed of every simulated file.
+const ZERO_FACTOR: u64 = 0xBE4B_A423_396C_FEB8 + 1;
+
+/// Byte strings of one hash have more keys than slots that a search looks at. The others are in
+/// chains, and are there again after a close, and after a crash.
+#[test]
+fn byte_strings_in_chains_are_there_again() {
+    const KEYS: u64 = 150;
+    let bytes = |number: u64| [ZERO_FACTOR, number, 0, 0].map(u64::to_le_bytes).concat();
+    let value = |number: u64| (number + 1).to_le_bytes();
+    for is_closed in [true, false] {
+        let simulation = Simulation::new(Persistency::Lines);
+        let options = Options::new().shards(2).scope(2);
+        let map: TurboBlobMap = simulation.create(&options).unwrap();
+        (0..KEYS).for_each(|key| assert_eq!(map.put(&bytes(key), &value(key)), Ok(false)));
+        let chained = map.stats().chained;
+        assert!(chained > 100 && chained < KEYS as usize, "{chained} are in chains");
+        if is_closed {
+            map.close().unwrap();
+        }
+        let image = simulation.crash(simulation.moment()).latest();
+        let map: TurboBlobMap =
+            Simulation::of(&image, Persistency::Lines).open(&Options::new()).unwrap();
+        assert!((0..KEYS).all(|key| map.get(&bytes(key)) == Some(value(key).to_vec())));
+        assert_eq!((map.len(), map.verify()), (KEYS as usize, Ok(KEYS as usize)));
+        assert_eq!((map.stats().chained, map.recovery().dropped), (chained, 0));
+        for key in 0..KEYS {
+            assert_eq!(map.delete(&bytes(key)), Ok(true));
+        }
+        assert!(map.is_empty());
+    }
 }

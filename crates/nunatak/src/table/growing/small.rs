@@ -286,6 +286,7 @@ mod tests {
             }
         }
         assert_eq!((held.slots, small.pairs(&held).len()), (4 * FIRST, 4 * FIRST));
+        assert!(small.bytes() >= 4 * FIRST * size_of::<AtomicPair>());
         assert!(!small.insert(&mut held, (100, 1)));
         let place = |word| small.find(word, |_| true);
         assert_eq!(place(9), Some((9, !9)));

@@ -159,6 +159,20 @@ mod tests {
         assert!(unrestored.is_unrestored() && unrestored.extent().is_none());
     }
 
+    /// A file holds only words of buckets and of none: nothing that says a lock or a generation.
+    #[cfg(durable)]
+    #[test]
+    fn words_that_are_no_descriptors_are_refused() {
+        let extent = BuddyExtent { first: 1 << 20, size: 3 };
+        for word in [Descriptor::word(None), Descriptor::word(Some(extent))] {
+            assert_eq!(Descriptor::of_word(word), Some(Descriptor(word)));
+            assert_eq!(Descriptor::of_word(word | LOCK), None);
+            assert_eq!(Descriptor::of_word(word | 1 << GENERATION_SHIFT), None);
+        }
+        assert_eq!(Descriptor::of_word(Descriptor::UNRESTORED.0), None);
+        assert_eq!(Descriptor::of_word(5), None, "a bucket, but no size");
+    }
+
     #[test]
     fn a_bucket_becomes_two_neighbours() {
         for hash in (0..10_000_u64).map(|number| number.wrapping_mul(0xD6E8_FEB8_6659_FD93)) {

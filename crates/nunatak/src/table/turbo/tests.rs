@@ -5,7 +5,10 @@
 //! before they grow, and searches are shorter.
 
 use super::{Config, Table, TurboStats};
+use crate::error::Error;
 use crate::hash::{HashCodec as _, WordCodec};
+#[cfg(durable)]
+use crate::memory::MOST_SIZE;
 use crate::memory::touched::lines_of;
 use crate::sync::Ordering::Relaxed;
 use crate::table::{ByWord, Change, PairTable};
@@ -148,6 +151,7 @@ fn garbage_is_collected_in_time() {
     let stats = table.stats();
     println!("{:.3} {} {}", stats.mean_probes, stats.collected, stats.load_factor);
     assert!(stats.mean_probes < 1.6, "{}", stats.mean_probes);
+    assert!(stats.collected > 0 && stats.shrunk == 0, "{} {}", stats.collected, stats.shrunk);
 }
 
 /// Figure 10: the paper inserts 120 million keys into 64 K shards of 16 buckets. Here 1 K shards
@@ -292,4 +296,134 @@ fn keys_in_chains_are_found_after_their_shard_was_emptied() {
         assert_eq!(table.apply(word, &ByWord, None, |_| Change::Remove), Some(!word));
     }
     assert_eq!(table.len(), 1);
+}
+
+/// Keys without room in a smaller extent go to chains, when a larger one would not help. Nothing is
+/// lost or comes twice.
+#[test]
+fn keys_without_room_in_a_smaller_shard_go_to_chains() {
+    let table = words(2, 10, Config { scope: 2, ..Config::default() }, 8);
+    // Two buckets of 1024, which are neighbours of 512 and the same one of 256.
+    let of_bucket = |bucket: u64| {
+        let is_of = |word: &u64| table.codec.hash(*word) >> 53 == (1 << 10) + bucket;
+        random(8).filter(is_of).take(30).collect::<Vec<u64>>()
+    };
+    let mut keys = [of_bucket(500), of_bucket(502)].concat();
+    assert!(keys.iter().all(|&key| put(&table, key).is_none()));
+    assert_eq!(table.stats().chained, 0);
+    table.shrink_to_fit().unwrap();
+    let stats = table.stats();
+    // Half of 128 buckets would be enough for 32 times as many keys.
+    assert_eq!((stats.len, stats.chained, stats.slots), (60, 30, 15 << 6));
+    assert!(keys.iter().all(|&key| table.find(key, &ByWord) == Some(!key)));
+    keys.sort_unstable();
+    let sorted = |pairs: &mut dyn Iterator<Item = (u64, u64)>| {
+        let mut words: Vec<u64> = pairs.map(|(word, _)| word).collect();
+        words.sort_unstable();
+        words
+    };
+    assert_eq!(sorted(&mut table.iter()), keys);
+    assert_eq!(sorted(&mut table.snapshot().unwrap()), keys);
+    assert!(keys.iter().all(|&key| remove(&table, key) == Some(!key)));
+    assert_eq!(table.len(), 0);
+}
+
+/// The second half of the shards moves to the places of the first half, which is empty.
+#[test]
+fn shards_move_to_the_places_of_emptied_ones() {
+    let table = words(64, 4, Config::default(), 6);
+    // Keys of every second shard, as many as each shard keeps its size for.
+    let of_half = |half: u64| {
+        let of_shard = |shard: u64| {
+            let is_of = |word: &u64| table.codec.hash(*word) >> 58 == shard;
+            random(6).filter(is_of).take(120).collect::<Vec<u64>>()
+        };
+        (half..64).step_by(2).flat_map(of_shard).collect::<Vec<u64>>()
+    };
+    let halves = [of_half(0), of_half(1)];
+    assert!(halves.iter().flatten().all(|&key| put(&table, key).is_none()));
+    assert_eq!(table.stats().buckets, 64 << 4);
+    let before = table.memory_usage().mapped;
+    assert!(halves[0].iter().all(|&key| remove(&table, key).is_some()));
+    table.shrink_to_fit().unwrap();
+    assert_eq!(table.stats().buckets, 32 << 4);
+    assert_eq!(before - table.memory_usage().mapped, 32 << 4 << 8);
+    assert!(halves[1].iter().all(|&key| table.find(key, &ByWord) == Some(!key)));
+}
+
+/// A smaller extent in which some pairs find no room is given back.
+#[test]
+fn buckets_that_were_too_few_are_given_back() {
+    let table = words(2, 0, Config { scope: 1, ..Config::default() }, 7);
+    random(7).take(2000).for_each(|word| assert_eq!(put(&table, word), None));
+    let usage = || {
+        table.shrink_to_fit().unwrap();
+        table.memory_usage().mapped
+    };
+    let first = (0..3).map(|_| usage()).max().unwrap();
+    let rehashes = table.stats().rehashes;
+    assert!((0..20).all(|_| usage() <= first), "{} bytes instead of {first}", usage());
+    assert!(table.stats().rehashes >= rehashes + 40, "shards fit at once");
+}
+
+#[test]
+fn reserving_less_takes_no_room_away() {
+    let table = words(64, 0, Config::default(), 9);
+    table.reserve(100_000).unwrap();
+    let slots = table.slots();
+    assert!(slots > 100_000);
+    table.reserve(10).unwrap();
+    assert_eq!(table.slots(), slots);
+}
+
+/// A shard could have so many buckets, but not all of them.
+#[test]
+fn what_all_shards_have_no_addresses_for_is_refused_before_any_grows() {
+    let table = words(2048, 0, Config::default(), 10);
+    assert_eq!(table.reserve(300_000_000_000), Err(Error::CapacityOverflow));
+    assert_eq!(table.slots(), 0);
+}
+
+#[test]
+fn statistics_say_where_keys_are_and_how_long_searches_last() {
+    let table = words(2, 6, Config::default(), 0);
+    let is_of_bucket = |word: &u64| table.codec.hash(*word) >> 57 == 5;
+    let keys = random(0).filter(is_of_bucket).take(15 * 16);
+    keys.for_each(|key| assert_eq!(put(&table, key), None));
+    let stats = table.stats();
+    assert_eq!(stats.distances, [15; 16]);
+    // A search that begins in bucket 5 looks at 16 buckets, one in bucket 6 at 15, one in bucket 20
+    // at 1.
+    let mut probes = vec![1.0 / 64.0; 16];
+    probes[0] = (64.0 - 15.0) / 64.0;
+    assert_eq!(stats.probes, probes);
+    // All shards, also those without buckets.
+    assert!(words(1024, 0, Config::default(), 0).memory_usage().mapped >= 1024 * 32);
+}
+
+/// Keys have passed both buckets of a shard. A search ends at the end of the scope.
+#[test]
+fn no_search_is_longer_than_the_scope() {
+    let table = words(2, 1, Config { tombstones: 1.0, ..Config::default() }, 11);
+    let of_bucket = |bucket: u64| {
+        let is_of = |word: &u64| table.codec.hash(*word) >> 62 == bucket;
+        random(11).filter(is_of).take(16).collect::<Vec<u64>>()
+    };
+    let [first, second] = [of_bucket(0), of_bucket(1)];
+    assert!(first.iter().chain(&second[..14]).all(|&key| put(&table, key).is_none()));
+    assert!(remove(&table, first[0]).is_some());
+    assert_eq!(put(&table, second[14]), None);
+    let stats = table.stats();
+    assert_eq!((stats.buckets, stats.probes), (2, vec![0.0, 1.0]));
+}
+
+/// A file's constants are checked, also the size that none of the options says.
+#[cfg(durable)]
+#[test]
+fn constants_of_a_file_are_checked() {
+    let mut words =
+        Config { shards: Some(64), first_size: MOST_SIZE, ..Config::default() }.to_words();
+    assert_eq!(Config::of_words(words).unwrap().to_words(), words);
+    words[3] += 1;
+    assert!(Config::of_words(words).is_err());
 }
