@@ -256,3 +256,36 @@ fn recovery_keeps_one_copy_of_each_key() {
     assert!(strangers.iter().all(|word| table.find(1 << 40 | word, &ByWord) == Some(7)));
     assert!((0..words).all(|word| table.find(word, &ByWord) == Some(!word)));
 }
+
+/// A halving that needs more slots of level 3 than a full disk has room for is left out.
+#[test]
+fn a_halving_on_a_full_disk_loses_nothing() {
+    let recorder = Arc::default();
+    let backing = Backing::simulated(&[], true, true, Arc::clone(&recorder)).unwrap();
+    let medium =
+        Durable::new(Pool::create(backing, Kind::Iceberg, &[0; 12], Wanted::default()).unwrap());
+    let config = Config { max_load: 0.95, ..Config::default() };
+    type Small = Table<StableCodec, Blocks<8, 2>, Durable>;
+    let shape = Small::columns_for(40_000, &config).unwrap();
+    let codec = StableCodec::new(StableCodec::draw());
+    let table = Small::create(medium, codec, config, shape).unwrap();
+    let half = table.state().mask() >> 1;
+    let words = table.most_items(half) as u64;
+    for word in 0..words {
+        assert_eq!(table.apply(word, &ByWord, Some(!word), |_| Change::Keep), None);
+    }
+    let check = |table: &Small| {
+        assert!((0..words).all(|word| table.find(word, &ByWord) == Some(!word)));
+        assert_eq!(table.verify(&|_, _| true), Ok(words as usize));
+    };
+    recorder.full_at(Some(0));
+    assert_eq!(table.shrink_to_fit(), Err(FileError::Full.into()));
+    assert_eq!(table.state().mask(), half << 1 | 1);
+    check(&table);
+    recorder.full_at(None);
+    table.shrink_to_fit().unwrap();
+    assert_eq!(table.state().mask(), half);
+    check(&table);
+    let chained = table.stats().levels[2];
+    assert!(chained > 300, "{chained}");
+}

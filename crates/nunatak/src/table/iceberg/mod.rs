@@ -65,6 +65,8 @@ mod migration;
 mod paged;
 #[cfg(durable)]
 mod paged_recovery;
+#[cfg(all(test, durable))]
+mod paged_tests;
 #[cfg(durable)]
 mod recovery;
 mod settle;

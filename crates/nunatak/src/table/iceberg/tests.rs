@@ -397,3 +397,52 @@ fn a_table_may_reserve_as_much_as_it_may_grow() {
         assert!(table.stats().blocks > blocks, "{most}");
     }
 }
+
+/// A batch that comes before anything was moved finds all keys.
+#[test]
+fn batches_find_keys_that_a_doubling_has_yet_to_move() {
+    let table = words::<Blocks>(0.91, 5000);
+    let words = (0..).find(|&word| {
+        put(&table, word);
+        table.state().is_moving()
+    });
+    let words = words.unwrap() + 1;
+    let mut found = 0;
+    let count = |at, value: Option<u64>| found += usize::from(value == Some(!(at as u64)));
+    table.find_many(words as usize, |at| at as u64, |_| ByWord, count);
+    assert_eq!(found as u64, words);
+    assert!(table.state().is_moving());
+}
+
+/// A key whose block is full when two become one goes behind it, and is found there.
+#[test]
+fn a_halving_keeps_the_keys_of_full_blocks() {
+    let table = words::<Blocks<8, 2>>(0.97, 4000);
+    let blocks = table.stats().blocks;
+    let keys = table.most_items(table.state().mask() >> 1) as u64;
+    (0..keys).for_each(|word| put(&table, word));
+    let before = table.stats().levels;
+    table.shrink_to_fit().unwrap();
+    let stats = table.stats();
+    assert_eq!(stats.blocks, blocks / 2);
+    assert!(stats.levels[1] > before[1] && stats.levels[2] > before[2], "{before:?} {stats:?}");
+    assert!((0..keys).all(|word| table.find(word, &ByWord) == Some(!word)));
+    (0..keys).for_each(|word| take(&table, word));
+    assert_eq!(table.stats().levels, [0; 3]);
+}
+
+/// A map of few entries tells its limit like the table that it becomes.
+#[test]
+fn a_small_map_can_grow_as_far_as_a_large_one() {
+    for most in [1000, 100_000] {
+        let builder = crate::IcebergMap::<u64, u64>::builder().max_capacity(most);
+        let map = builder.build::<u64, u64>().unwrap();
+        let small = map.stats();
+        (0..100).for_each(|key| drop(map.insert(key, key)));
+        let large = map.stats();
+        assert!(small.blocks == 0 && large.blocks > 0);
+        assert_eq!(small.max_capacity, large.max_capacity);
+        // The number of rows is a power of two.
+        assert!((most..=2 * most + 200).contains(&large.max_capacity), "{large:?}");
+    }
+}
