@@ -438,7 +438,9 @@ fn a_small_map_can_grow_as_far_as_a_large_one() {
         let builder = crate::IcebergMap::<u64, u64>::builder().max_capacity(most);
         let map = builder.build::<u64, u64>().unwrap();
         let small = map.stats();
-        (0..100).for_each(|key| drop(map.insert(key, key)));
+        for key in 0..100 {
+            map.insert(key, key);
+        }
         let large = map.stats();
         assert!(small.blocks == 0 && large.blocks > 0);
         assert_eq!(small.max_capacity, large.max_capacity);
