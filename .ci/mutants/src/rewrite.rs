@@ -112,6 +112,8 @@ impl Finder<'_> {
     fn mutant(&mut self, line: usize, description: String) -> u32 {
         // Zero is no mutant.
         let id = self.mutants.len() as u32 + 1;
+        // A line in the files of results, however long the text is.
+        let description = description.lines().map(str::trim).collect::<Vec<_>>().join(" ");
         let mut description = format!("{}: {description}", self.of);
         let seen = self.seen.entry(description.clone()).or_insert(0);
         *seen += 1;
