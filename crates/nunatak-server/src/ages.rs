@@ -5,13 +5,16 @@
 //! key. They are kept when a key makes room: counts of keys that are stored again go on. A word is, by the policy,
 //!
 //! ```text
-//! LRU   the time of the last use in ticks of 8 ms, which come round after 397 days
+//! LRU   the time of the last use in ticks of 8 ms; it is known for 198 days
 //! LFU   | minutes (16) | a logarithmic count of uses (16), which falls by one a minute |
 //! ```
 //!
 //! and zero if the key was not used since the server was started. The count is Redis's, but has eight bits behind
-//! the point and rises by what Redis's rises on average, so that three uses are more than two. Two threads that use a key at the same time
-//! may count once.
+//! the point and rises by what Redis's rises on average, so that three uses are more than two. Two threads that use
+//! a key at the same time may count once.
+//!
+//! A word may be newer than the time that it is compared with: another thread's batch began later, or the clock was
+//! set back. Such a key was used now.
 
 use crate::config::Policy;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -46,8 +49,8 @@ fn minutes(now: u64) -> u32 {
 
 /// Returns a count as it is now: it falls by one in each minute.
 fn decayed(word: u32, now: u64) -> u32 {
-    let passed = minutes(now).wrapping_sub(word >> 16) & 0xFFFF;
-    (word & 0xFFFF).saturating_sub(passed * ONE)
+    let passed = (minutes(now) as u16).wrapping_sub((word >> 16) as u16).cast_signed();
+    (word & 0xFFFF).saturating_sub(u32::from(passed.max(0).cast_unsigned()) * ONE)
 }
 
 impl Ages {
@@ -120,7 +123,9 @@ impl Ages {
     /// Returns for how many ticks a key was not used.
     fn idle(&self, hash: u64, now: u64) -> Option<u32> {
         let [first, second] = self.words(hash).map(|word| word.load(Relaxed));
-        let passed = |word: u32| ((now >> TICK) as u32).wrapping_sub(word);
+        let passed = |word: u32| {
+            ((now >> TICK) as u32).wrapping_sub(word).cast_signed().max(0).cast_unsigned()
+        };
         (first != 0 && second != 0).then(|| passed(first).max(passed(second)))
     }
 
@@ -173,6 +178,18 @@ mod tests {
         assert_eq!((ages.frequency(1, now), ages.idle_seconds(3, now)), (None, Some(0)));
         ages.note(1, now);
         assert!(ages.rank(1, now) < ages.rank(2, now));
+    }
+
+    /// Another thread's batch began later, or the clock was set back.
+    #[test]
+    fn a_use_in_the_future_is_one_of_now() {
+        let now = 1_800_000_000_000;
+        for policy in [Policy::AllkeysLru, Policy::AllkeysLfu] {
+            let ages = Ages::new(policy, 1 << 20).unwrap();
+            ages.note(1, now + 2 * 60_000);
+            ages.note(2, now - 3 * 60_000);
+            assert!(ages.rank(1, now) < ages.rank(2, now), "{policy:?}");
+        }
     }
 
     #[test]

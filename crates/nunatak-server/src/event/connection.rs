@@ -125,8 +125,6 @@ pub(super) struct Connection {
     pub(super) has_ended: bool,
     /// Whether the connection is of no use any more.
     pub(super) is_broken: bool,
-    /// Seconds since 1970.
-    pub(super) last_used: u64,
     bytes_read: u64,
     bytes_written: u64,
 }
@@ -135,7 +133,6 @@ impl Connection {
     pub(super) fn new(stream: Stream, session: Session) -> Self {
         Self {
             stream,
-            last_used: session.created,
             session,
             input: Vec::new(),
             filled: 0,
@@ -327,6 +324,11 @@ impl Connection {
     pub(super) fn is_done(&self) -> bool {
         let is_silent = self.session.is_closing || self.has_ended;
         self.is_broken || is_silent && self.waiting() == 0 && !self.stream.is_holding()
+    }
+
+    /// Returns for how many seconds nobody has used the connection.
+    pub(super) fn idle(&self, seconds: u64) -> u64 {
+        seconds.saturating_sub(self.session.client.last_used.load(Relaxed))
     }
 
     /// Whether a handshake takes too long.

@@ -214,7 +214,6 @@ impl Worker {
         for &index in &looked_at {
             let Some(connection) = connections.get_mut(index) else { continue };
             connection.is_listed = false;
-            connection.last_used = now.as_secs();
             connection.session.client.last_used.store(now.as_secs(), Relaxed);
             connection.is_broken |= connection.session.client.is_killed();
             connection.flush();
@@ -297,8 +296,7 @@ impl Worker {
         let is_over = |connection: &Connection| match &connection.session.subscriber {
             Some(subscriber) => subscriber.mailbox.is_overrun(limits, millis),
             None => {
-                timeout > 0 && seconds.saturating_sub(connection.last_used) > timeout
-                    || connection.is_late(seconds)
+                timeout > 0 && connection.idle(seconds) > timeout || connection.is_late(seconds)
             }
         };
         let closed: Vec<usize> =
