@@ -124,29 +124,3 @@ fn a_read_of_a_page_that_is_used_again_does_not_count() {
     table.apply(1, &ByWord, Some(10), |_| Change::Keep);
     assert_eq!(table.find(1, &Meddling(&table, Cell::new(false))), Some(10));
 }
-
-/// A halving that a full disk has no room for is left out; else all keys find a place.
-#[test]
-fn a_halving_on_a_full_disk_loses_nothing() {
-    let recorder = Arc::default();
-    let table = empty::<Blocks<8, 2>>(&recorder, 40_000, 0.95);
-    let half = table.state().mask() >> 1;
-    let words = table.most_items(half) as u64;
-    for word in 0..words {
-        assert_eq!(table.apply(word, &ByWord, Some(!word), |_| Change::Keep), None);
-    }
-    let check = |table: &Words<Blocks<8, 2>>| {
-        assert!((0..words).all(|word| table.find(word, &ByWord) == Some(!word)));
-        assert_eq!(table.verify(&|_, _| true), Ok(words as usize));
-    };
-    table.sync_pages().unwrap();
-    recorder.full_at(Some(0));
-    table.shrink_to_fit().unwrap();
-    check(&table);
-    recorder.full_at(None);
-    table.shrink_to_fit().unwrap();
-    assert_eq!(table.state().mask(), half);
-    check(&table);
-    let chained = table.stats().levels[2];
-    assert!(chained > 300, "{chained}");
-}
