@@ -162,12 +162,11 @@ impl Connection {
         self.out.len() - self.written
     }
 
-    /// Tells other threads what the connection is.
-    pub(super) fn publish(&self) {
+    /// Tells other threads how many bytes wait.
+    pub(super) fn note_bytes(&self) {
         let client = &*self.session.client;
         client.waiting.store(self.waiting(), Relaxed);
         client.unread.store(self.filled, Relaxed);
-        self.session.publish();
     }
 
     /// Whether requests are read and run.

@@ -263,8 +263,10 @@ impl Worker {
             connection.session.is_closing = true;
             connection.discard_input();
         }
+        // Before the replies: whoever has got one finds what it tells of in `CLIENT LIST`.
+        connection.session.publish();
         connection.flush();
-        connection.publish();
+        connection.note_bytes();
         let (read, written) = connection.take_counts();
         self.stats.bytes_read.add(read);
         self.stats.bytes_written.add(written);
