@@ -83,6 +83,50 @@ fn buffers_of_before_a_crash_are_used_again() {
     assert!(map.file_bytes() <= bytes + (bytes >> 2), "{} {bytes}", map.file_bytes());
 }
 
+/// Buffers that are given back while a killed process's file is searched for buffers are free
+/// afterwards, and no others are.
+#[test]
+fn buffers_that_are_emptied_during_the_search_are_used_again() {
+    const KEYS: u64 = 1200;
+    let directory = Temporary::new();
+    // Many segments, so that the search goes on for many removals; 256 small buffers a segment.
+    let options = Options::new().segment_buckets(256).capacity(40_000);
+    let map: Map = PeaMultiMap::create_with(directory.path(), &options).unwrap();
+    // Of three types of buffers.
+    let count = |key: u64| [20, 40, 100][key as usize % 3];
+    let values = |key: u64| (0..count(key)).map(move |n| (key, key << 32 | n)).collect::<Vec<_>>();
+    (0..KEYS).for_each(|key| map.insert_many(&values(key)).unwrap());
+    let (pairs, segments) = (map.len(), map.stats().value_segments);
+    assert!(map.stats().buffers[..3].iter().all(|&buffers| buffers > 300));
+    let killed = fs::read(directory.path()).unwrap();
+    drop(map);
+    fs::write(directory.path(), &killed).unwrap();
+    let map: Map = PeaMultiMap::open(directory.path()).unwrap();
+    let removed = || (0..KEYS).step_by(2);
+    for (number, key) in removed().enumerate() {
+        assert_eq!(map.remove_all(&key), Ok(count(key) as usize));
+        assert!(number > 3 || map.recovery().items < pairs, "all was found at once");
+    }
+    let left = pairs - removed().map(count).sum::<u64>() as usize;
+    assert_eq!((map.len(), map.verify()), (left, Ok(left)));
+    removed().for_each(|key| map.insert_many(&values(key)).unwrap());
+    assert_eq!(map.verify(), Ok(pairs));
+    let again = map.stats().value_segments;
+    assert!(again <= segments + 3, "{again} {segments}");
+    let is_whole = |key: u64| {
+        let mut found: Vec<(u64, u64)> = map.get_all(&key).map(|value| (key, value)).collect();
+        found.sort_unstable();
+        found == values(key)
+    };
+    assert!((0..KEYS).all(is_whole));
+    // The closed file says which buffers are in use.
+    (0..KEYS).step_by(7).for_each(|key| assert!(map.remove_all(&key).is_ok()));
+    let left = map.len();
+    map.close().unwrap();
+    let map: Map = PeaMultiMap::open(directory.path()).unwrap();
+    assert_eq!((map.recovery().items, map.verify()), (left, Ok(left)));
+}
+
 #[test]
 fn every_key_and_value_can_be_stored() {
     let directory = Temporary::new();

@@ -526,3 +526,33 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         (pairs, used.unwrap_or(self.last_strategy()))
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::table::pea::tests::in_pages;
+
+    /// The log of a damaged file may name anything.
+    #[test]
+    fn what_is_behind_the_end_is_not_there() {
+        let table = in_pages(Config { buckets: 32, duplicates: true, ..Config::default() });
+        (0..40).for_each(|value| table.insert_value(7, value).unwrap());
+        let bucket = |bucket| Location::Bucket { bucket, slot: 0, word: 0 };
+        let stash = |bucket| Location::Stash { bucket, slot: 0, word: 0 };
+        let chain = |slot| Location::Chain { slot, word: 0 };
+        let segments = table.segments.len();
+        let ends = [
+            bucket(32 * segments),
+            stash(STASH * segments),
+            chain(table.chains.slots().len()),
+            Location::Value(table.values().words()),
+        ];
+        assert!(ends.iter().all(|&end| !table.is_there(end)), "{ends:?}");
+        let lasts = [
+            bucket(32 * segments - 1),
+            stash(STASH * segments - 1),
+            Location::Value(table.values().words() - 1),
+        ];
+        assert!(lasts.iter().all(|&last| table.is_there(last)), "{lasts:?}");
+    }
+}

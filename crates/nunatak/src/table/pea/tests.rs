@@ -5,6 +5,7 @@ mod edges;
 use super::{Config, PeaStats, Strategy, Table};
 use crate::hash::{HashCodec as _, WordCodec};
 use crate::memory::touched::lines_of;
+use crate::table::shared::bucket::{Header as _, Layout as _};
 use crate::table::{ByWord, Change, PairTable};
 use core::hash::BuildHasher as _;
 use foldhash::fast::FixedState;
@@ -167,11 +168,11 @@ fn a_stashed_key_is_not_stored_twice() {
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
-type InPages = Table<crate::hash::StableCodec, crate::memory::durable::Paged>;
+pub(super) type InPages = Table<crate::hash::StableCodec, crate::memory::durable::Paged>;
 
 /// Creates a table whose pages are copied before a change.
 #[cfg(all(target_os = "linux", not(miri)))]
-fn in_pages(config: Config) -> InPages {
+pub(super) fn in_pages(config: Config) -> InPages {
     use crate::hash::{StableCodec, StableHash};
     use crate::memory::durable::{Backing, Kind, Paged, Pool, Recorder, Wanted};
     let recorder = std::sync::Arc::new(Recorder::default());
@@ -371,4 +372,20 @@ fn a_shrunk_table_is_as_full_as_it_can_be() {
         // Compaction stores pairs in another order, so that two segments may fit one that did not before.
         assert!(table.stats().merges <= stats.merges + 2, "{stats:?}");
     }
+}
+
+/// Values in buffers take no slots.
+#[test]
+fn the_load_of_a_table_of_many_values_is_of_slots() {
+    let config = Config { buckets: 64, duplicates: true, ..Config::default() };
+    let table = words(config, 0);
+    (0..600).for_each(|word| (0..30).for_each(|value| table.insert_value(word, value).unwrap()));
+    let mut taken = 0;
+    table.each_segment(|_, entry| {
+        let buckets = table.segments.all(entry.segment());
+        taken += buckets.map(|bucket| 15 - bucket.header().free_slots() as usize).sum::<usize>();
+    });
+    let stats = table.multi_stats();
+    assert!(stats.pointers > 500 && stats.buffered > 15_000, "{stats:?}");
+    assert_eq!(stats.table.load_factor, taken as f64 / stats.table.slots as f64);
 }

@@ -437,4 +437,86 @@ mod tests {
             let _ = values.count(Pointer(nonsense), is_still);
         }
     }
+
+    /// A pointer of which any value would be behind the last segment.
+    #[test]
+    fn a_pointer_beyond_the_end_is_not_followed() {
+        let values = Values::new(&Heap, 8).unwrap();
+        values.store(&[1, 2, 3]).unwrap();
+        let blocks = values.words.len() / WORDS;
+        for (kind, block) in [(0, blocks), (1, blocks - 1), (0, 1 << 37)] {
+            let beyond = Pointer::new(kind, 3, block);
+            assert!(!values.is_mapped(beyond), "{kind} {block}");
+            assert_eq!(values.count(beyond, || true), 0);
+        }
+    }
+
+    /// In a damaged file a chain may lead back to itself. It has no more buffers than the segments.
+    #[test]
+    fn a_chain_that_leads_back_to_itself_ends() {
+        let values = Values::new(&Heap, 8).unwrap();
+        // The first word, read as a link, names its own buffer.
+        values.store(&[1, 2, 3]).unwrap();
+        let itself = Pointer::new(values.last_kind(), 7, 0);
+        assert_eq!(values.before(itself).map(Pointer::block), Some(0));
+        assert!(values.chain(itself, || true).take(100).count() <= 2);
+    }
+
+    /// Pointers to two segments of eight blocks, of which the second is unused, that name no buffer
+    /// in use: another type, no value, not the first block of a buffer, nothing in use, no segment.
+    #[cfg(durable)]
+    fn wrong_pointers(values: &Values, right: Pointer) -> [Pointer; 6] {
+        assert_eq!((right.kind(), right.block(), values.words.len()), (1, 0, 2 * 8 * WORDS));
+        [(0, 3, 7), (2, 3, 0), (1, 0, 0), (1, 3, 1), (1, 3, 8), (1, 3, 16)]
+            .map(|(kind, count, block)| Pointer::new(kind, count, block))
+    }
+
+    #[cfg(durable)]
+    #[test]
+    fn a_wrong_pointer_names_no_blocks() {
+        let values = Values::new(&Heap, 8).unwrap();
+        let pointers: Vec<_> = (0..5).map(|n| values.store(&[n; 40]).unwrap()).collect();
+        values.free(pointers[4]);
+        assert_eq!(values.blocks(pointers[0]), Some(vec![0]));
+        for pointer in wrong_pointers(&values, pointers[0]) {
+            assert_eq!(values.blocks(pointer), None, "{pointer:?}");
+        }
+    }
+
+    /// When buffers are searched, one that a second pointer names is not that one's.
+    #[cfg(durable)]
+    #[test]
+    fn a_wrong_pointer_claims_no_buffer() {
+        let values = Values::new(&Heap, 8).unwrap();
+        let pointers: Vec<_> = (0..5).map(|n| values.store(&[n; 40]).unwrap()).collect();
+        values.find_segments().unwrap();
+        pointers[..4].iter().for_each(|&pointer| assert!(values.claim(pointer, &())));
+        assert!(!values.claim(pointers[0], &()), "twice");
+        let [others @ .., _, beyond] = wrong_pointers(&values, pointers[0]);
+        others.iter().for_each(|&it| assert!(!values.claim(it, &()), "{it:?}"));
+        assert!(!values.claim(beyond, &()));
+        assert_eq!(values.stats(), (2, vec![0, 4, 0, 0]));
+    }
+
+    /// Words of a closed file that contradict themselves: all buffers are searched again.
+    #[cfg(durable)]
+    #[test]
+    fn words_that_contradict_themselves_are_not_learned() {
+        let values = Values::new(&Heap, 8).unwrap();
+        (0..3).for_each(|n| _ = values.store(&[n; 40]).unwrap());
+        let words = values.to_words().unwrap();
+        assert_eq!(words, [1 << 32 | 3, 0b111]);
+        for wrong in [
+            &[1 << 32 | 2, 0b111][..],
+            &[1 << 32 | 3, 0b11],
+            &[1 << 32, 0],
+            &[1 << 32 | 3],
+            &[1 << 32],
+            &[4 << 32 | 3, 0b111],
+        ] {
+            assert!(!values.learn(wrong), "{wrong:?}");
+        }
+        assert!(values.learn(&words));
+        assert_eq!((values.stats(), values.to_words()), ((1, vec![0, 3, 0, 0]), Some(words)));
+    }
 }
