@@ -7,6 +7,7 @@ use nunatak::durable::{
     Counts, Durability, FileKind, Options, PeaMap, PeaMultiMap, Persistency, Simulation,
 };
 use nunatak::{Error, FileError};
+use std::collections::BTreeSet;
 use std::fs;
 
 type Map = PeaMultiMap<u64, u64>;
@@ -272,6 +273,54 @@ fn use_damaged(simulation: &Simulation) {
         assert!(map.verify().is_ok());
     }
     (0..30).for_each(|key| assert!(map.remove_all(&key).is_ok()));
+}
+
+/// A pointer that is not its key's is told: each check of `verify` finds something that was damaged
+/// for it.
+#[test]
+fn each_kind_of_wrong_pointer_is_told() {
+    let simulation = Simulation::new(Persistency::Lines);
+    let map: Map = simulation.create(&small()).unwrap();
+    (0..12).for_each(|key| (0..24).for_each(|n| map.insert(key, 1 << 50 | n).unwrap()));
+    assert!(map.stats().pointers >= 12 && map.stats().buffers[0] >= 12);
+    map.close().unwrap();
+    let image = simulation.crash(simulation.moment()).latest();
+    let word = |at: usize| u64::from_ne_bytes(image[at..at + 8].try_into().unwrap());
+    let told = |changes: &[(usize, u64)]| {
+        let mut damaged = image.clone();
+        for &(at, word) in changes {
+            damaged[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+        }
+        let simulation = Simulation::of(&damaged, Persistency::Lines);
+        let map: Map = simulation.open(&Options::new()).unwrap();
+        match map.verify() {
+            Ok(_) => None,
+            Err(Error::File(FileError::Corrupt { what, .. })) => Some(what),
+            Err(other) => panic!("{other}"),
+        }
+    };
+    // Pointers to 1 to 32 values in a buffer of the first type: bits 38 to 43.
+    let count = |word: u64| word >> 38;
+    let is_pointer = |&at: &usize| (1..=32).contains(&count(word(at))) && word(at - 8) >> 63 == 0;
+    let pointers: Vec<usize> =
+        (1 << 16..image.len()).step_by(16).map(|at| at + 8).filter(is_pointer).collect();
+    let mut all = BTreeSet::new();
+    for (number, &at) in pointers.iter().enumerate() {
+        let other = word(pointers[(number + 1) % pointers.len()]);
+        all.extend(told(&[(at, other)]));
+        all.extend(told(&[(at, word(at) & ((1 << 38) - 1))]));
+        all.extend(told(&[(at, word(at) ^ 1 << 37)]));
+        all.extend(told(&[(at, word(at) - (1 << 38))]));
+        // The pointer is a value.
+        all.extend(told(&[(at - 8, word(at - 8) | 1 << 63)]));
+    }
+    let expected = [
+        "a key is not found where it is",
+        "a value buffer is no key's",
+        "a value buffer is of two keys",
+        "there are more or fewer pairs than is said",
+    ];
+    assert!(expected.iter().all(|what| all.contains(what)), "{all:?}");
 }
 
 /// Values that are invalid for their type are found when the file is opened, also in buffers.

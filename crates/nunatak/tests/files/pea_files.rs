@@ -3,6 +3,7 @@
 use crate::temporary::Temporary;
 use nunatak::durable::{Options, PeaMap, Persistency, Simulation};
 use nunatak::{Error, FileError};
+use std::collections::BTreeSet;
 use std::fs;
 
 type Map = PeaMap<u64, u64>;
@@ -108,6 +109,42 @@ fn looking_at_a_segment_after_a_crash_stores_nothing_that_is_there() {
     }
 }
 
+/// A file that is closed before each segment was looked at is as one that was not closed: for these
+/// segments.
+#[test]
+fn a_file_that_is_closed_during_its_recovery_loses_nothing() {
+    for persistency in [Persistency::Lines, Persistency::Pages] {
+        let simulation = Simulation::new(persistency);
+        let map: Map = simulation.create(&small()).unwrap();
+        (0..2000).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+        map.sync().unwrap();
+        let crashed = simulation.crash(simulation.moment()).earliest();
+        let again = Simulation::of(&crashed, persistency);
+        let map: Map = again.open(&Options::new()).unwrap();
+        assert_eq!((map.get(&1), map.recovery().was_closed), (Some(1), false));
+        assert!((1..1000).contains(&map.recovery().items), "{:?}", map.recovery());
+        map.close().unwrap();
+        let closed = again.crash(again.moment()).latest();
+        let map: Map = Simulation::of(&closed, persistency).open(&Options::new()).unwrap();
+        assert!(map.recovery().was_closed && map.recovery().items < 1000);
+        assert!((0..2000).all(|key| map.get(&key) == Some(key)), "{persistency:?}");
+        assert_eq!((map.len(), map.verify()), (2000, Ok(2000)));
+    }
+}
+
+/// A closed file says how far each segment is filled, so nothing is tried in vain.
+#[test]
+fn strategies_are_there_again() {
+    let directory = Temporary::new();
+    let map: Map = PeaMap::create_with(directory.path(), &small()).unwrap();
+    (0..2000).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+    let strategies = map.stats().strategies;
+    assert!(strategies[0] > 0 && strategies[2] > 0, "{strategies:?}");
+    map.close().unwrap();
+    let map: Map = PeaMap::open(directory.path()).unwrap();
+    assert_eq!(map.stats().strategies, strategies);
+}
+
 /// A bucket that says that its keys have the other half of the hashes.
 #[test]
 fn a_wrong_half_is_found() {
@@ -130,4 +167,62 @@ fn a_wrong_half_is_found() {
     let is_told =
         |error: &FileError| matches!(error, FileError::Corrupt { what: told, .. } if *told == what);
     assert!(matches!(&found, Err(Error::File(error)) if is_told(error)), "{found:?}");
+}
+
+/// What is wrong in a slot is told: each check of `verify` finds something that was damaged for it.
+#[test]
+fn each_kind_of_wrong_slot_is_told() {
+    const KEYS: u64 = 400;
+    let simulation = Simulation::new(Persistency::Lines);
+    let map: Map = simulation.create(&Options::new().segment_buckets(8)).unwrap();
+    (0..KEYS).for_each(|key| assert_eq!(map.insert(key, key | 1 << 50), Ok(None)));
+    map.close().unwrap();
+    let image = simulation.crash(simulation.moment()).latest();
+    let word = |at: usize| u64::from_ne_bytes(image[at..at + 8].try_into().unwrap());
+    let told = |damage: &dyn Fn(&mut [u8])| {
+        let mut damaged = image.clone();
+        damage(&mut damaged);
+        let simulation = Simulation::of(&damaged, Persistency::Lines);
+        let map: Map = simulation.open(&Options::new()).unwrap();
+        match map.verify() {
+            Ok(_) => None,
+            Err(Error::File(FileError::Corrupt { what, .. })) => Some(what),
+            Err(other) => panic!("{other}"),
+        }
+    };
+    // Fifteen fingerprints, then flags, then as many pairs.
+    let slot = |bucket: usize, number: usize| bucket + 16 + 16 * number;
+    let is_pair = |at: usize| word(at) != 0 && word(at + 8) >> 50 == 1;
+    let taken = |bucket: usize| (0..15).filter(move |&number| is_pair(slot(bucket, number)));
+    let is_bucket = |&at: &usize| {
+        let mut numbers = 0..15;
+        numbers.all(|number| (image[at + number] != 0) == is_pair(slot(at, number)))
+            && (1..15).contains(&taken(at).count())
+    };
+    let buckets: Vec<usize> = (1 << 16..image.len()).step_by(256).filter(is_bucket).collect();
+    let mut all = BTreeSet::new();
+    for (at, &bucket) in buckets.iter().enumerate() {
+        let number = taken(bucket).next().unwrap();
+        let pair = slot(bucket, number);
+        all.extend(told(&|image| image[bucket + number] = 0));
+        all.extend(told(&|image| image[pair..pair + 8].fill(0)));
+        all.extend(told(&|image| image[bucket + number] ^= 0xF8));
+        // A copy in the same bucket, in the next ones, and in another segment.
+        for other in [at, at + 1, at + 2, at + 40].map(|at| buckets[at % buckets.len()]) {
+            let free = (0..15).find(|&number| image[other + number] == 0).unwrap();
+            all.extend(told(&|image| {
+                image[other + free] = image[bucket + number];
+                image.copy_within(pair..pair + 16, slot(other, free));
+            }));
+        }
+    }
+    let expected = [
+        "a key is in a segment twice",
+        "a pair has another's fingerprint",
+        "a pair is in a bucket that is not its key's",
+        "a pair is in a segment that is not its key's",
+        "a slot that is taken is empty",
+        "an empty slot holds a pair",
+    ];
+    assert!(expected.iter().all(|what| all.contains(what)), "{all:?}");
 }
