@@ -57,6 +57,25 @@ fn are_byte_strings_text(map: &str) {
     assert!(ends_with(0, &["verify", "a.map"], at).0.starts_with("2 pairs"));
 }
 
+/// Beside a server's log a file is read, and not changed.
+#[test]
+fn a_file_with_a_log_is_not_changed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    ends_with(0, &["put", "a.map", "k", "v", "--map", "turbo-blobs"], at);
+    std::fs::write(at.join("a.map.log"), "u").expect("a log");
+    let before = std::fs::read(at.join("a.map")).expect("the map");
+    for command in [&["put", "a.map", "k", "w"][..], &["del", "a.map", "k"], &["compact", "a.map"]]
+    {
+        let (_, error) = ends_with(3, command, at);
+        assert!(error.contains("nunatak serve --file a.map"), "{command:?}: {error}");
+    }
+    assert!(std::fs::read(at.join("a.map")).expect("the map") == before);
+    assert_eq!(ends_with(0, &["get", "a.map", "k"], at).0, "v\n");
+    std::fs::remove_file(at.join("a.map.log")).expect("no log");
+    ends_with(0, &["put", "a.map", "k", "w"], at);
+}
+
 fn store_and_find(map: &str) {
     let directory = tempfile::tempdir().expect("a directory");
     let at = directory.path();

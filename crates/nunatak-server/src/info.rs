@@ -4,6 +4,7 @@ use crate::protocol::request::Args;
 use crate::pubsub::Class;
 use crate::shared::Shared;
 use crate::stats::CommandCounts;
+use crate::store::space::Space;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -92,6 +93,10 @@ pub(crate) fn text(shared: &Shared, now: u64, args: Args<'_>) -> String {
             ("rdb_bgsave_in_progress", u8::from(shared.is_saving()).to_string()),
             ("rdb_last_save_time", shared.last_save().to_string()),
             ("aof_enabled", u8::from(settings.file.is_some()).to_string()),
+            (
+                "aof_current_size",
+                shared.store.spaces().iter().map(Space::log_bytes).sum::<u64>().to_string(),
+            ),
         ]
     });
     section("Stats", &|| {

@@ -22,6 +22,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+/// Tells an operator something, on a line of its own. Goes on if nobody listens (`eprintln` would panic).
+macro_rules! tell {
+    ($($text:tt)*) => {{
+        use std::io::Write;
+        let text = format!($($text)*);
+        let _ = writeln!(std::io::stderr(), "nunatak-server: {text}");
+    }};
+}
+
 mod ages;
 mod clients;
 mod cluster;
@@ -29,6 +38,8 @@ mod commands;
 mod config;
 mod event;
 mod info;
+#[cfg(target_os = "linux")]
+mod log;
 mod metrics;
 mod protocol;
 mod pubsub;

@@ -1,23 +1,24 @@
 //! Servers: made of a configuration, run until they are stopped.
 
 use crate::cluster::Cluster;
-use crate::config::{Config, Durability, Settings};
+use crate::config::{Config, Settings};
 use crate::event::janitor;
 use crate::event::listeners::{Listeners, TlsListener};
 use crate::event::worker::Worker;
 use crate::metrics::http::Endpoint;
 use crate::shared::Shared;
 use crate::store::Store;
+#[cfg(target_os = "linux")]
+use crate::store::file::FileError;
 use crate::store::space::Space;
 use crate::tls;
 use clap::Parser;
 use mio::net::{TcpListener, UnixListener};
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Weak};
 use std::{fmt, io, thread};
 
 /// Why a server can't be made, or has ended.
@@ -46,6 +47,8 @@ pub enum ServeError {
     Io(&'static str, io::Error),
     /// The file with the data can't be opened.
     Data(PathBuf, nunatak::Error),
+    /// The log beside the file can't be used: the text says why.
+    Log(PathBuf, String),
     /// The map of slots can't be used: the text says why.
     Map(PathBuf, String),
     /// Files of maps need Linux.
@@ -70,6 +73,7 @@ impl fmt::Display for ServeError {
             Self::Tls(path, why) => write!(f, "{}: {why}", path.display()),
             Self::Io(what, error) => write!(f, "{what}: {error}"),
             Self::Data(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Log(path, why) => write!(f, "the log of {}: {why}", path.display()),
             Self::Map(path, why) => write!(f, "{}: {why}", path.display()),
             Self::NoFiles => write!(f, "--file needs Linux"),
         }
@@ -104,7 +108,8 @@ pub struct Server {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Stopper {
-    shared: Arc<Shared>,
+    /// No more than a name: the server's data are closed when it ends.
+    shared: Weak<Shared>,
 }
 
 impl Stopper {
@@ -112,7 +117,9 @@ impl Stopper {
     ///
     /// See [`Stopper`] for an example.
     pub fn stop(&self) {
-        self.shared.stop();
+        if let Some(shared) = self.shared.upgrade() {
+            shared.stop();
+        }
     }
 }
 
@@ -135,6 +142,31 @@ fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> 
     Ok((socket, address))
 }
 
+#[cfg(target_os = "linux")]
+fn refused(path: &Path, error: FileError) -> ServeError {
+    match error {
+        FileError::Map(error) => ServeError::Data(path.into(), error),
+        FileError::Log(error) => ServeError::Log(path.into(), error.to_string()),
+    }
+}
+
+/// Closes the data of a server that has ended.
+#[cfg(target_os = "linux")]
+fn close(shared: Arc<Shared>) -> Result<(), ServeError> {
+    let file = shared.settings.file.clone().unwrap_or_default();
+    match Arc::into_inner(shared) {
+        Some(shared) => shared.store.close().map_err(|error| refused(&file, error)),
+        // Somebody is stopping the server a second time, and closes the file afterwards.
+        None => Ok(()),
+    }
+}
+
+/// There is nothing to close in RAM.
+#[cfg(not(target_os = "linux"))]
+fn close(_: Arc<Shared>) -> Result<(), ServeError> {
+    Ok(())
+}
+
 /// Opens the data.
 fn open(config: &Config) -> Result<Vec<Space>, ServeError> {
     let Some(path) = &config.file else {
@@ -144,13 +176,12 @@ fn open(config: &Config) -> Result<Vec<Space>, ServeError> {
     };
     #[cfg(target_os = "linux")]
     {
-        let every = (config.durability == Durability::Everysec).then_some(Duration::from_secs(1));
-        let space = Space::in_file(path, every);
-        Ok(vec![space.map_err(|error| ServeError::Data(path.clone(), error))?])
+        let space = Space::in_file(path, config.durability);
+        Ok(vec![space.map_err(|error| refused(path, error))?])
     }
     #[cfg(not(target_os = "linux"))]
     {
-        let _ = (path, Durability::Everysec, Duration::ZERO);
+        let _ = path;
         Err(ServeError::NoFiles)
     }
 }
@@ -256,13 +287,14 @@ impl Server {
     ///
     /// See [`Stopper`] for an example.
     pub fn stopper(&self) -> Stopper {
-        Stopper { shared: Arc::clone(&self.shared) }
+        Stopper { shared: Arc::downgrade(&self.shared) }
     }
 
-    /// Serves until the server is stopped. Then all changes are made durable, if there is a file.
+    /// Serves until the server is stopped. Then all changes are made durable and the file is closed, if
+    /// there is one.
     ///
     /// # Errors
-    /// If the system refuses to wait for events, or the last sync fails.
+    /// If the system refuses to wait for events, or the file can't be closed.
     ///
     /// See [the crate](crate) for an example.
     pub fn run(self) -> Result<(), ServeError> {
@@ -272,7 +304,7 @@ impl Server {
             let metrics = metrics.map(|mut endpoint| {
                 scope.spawn(move || {
                     if let Err(error) = endpoint.run() {
-                        eprintln!("nunatak-server: there are no metrics any more: {error}");
+                        tell!("there are no metrics any more: {error}");
                     }
                 })
             });
@@ -308,8 +340,7 @@ impl Server {
             let _ = std::fs::remove_file(path);
         }
         served.map_err(io_error("can't wait for events"))?;
-        let file = shared.settings.file.clone().unwrap_or_default();
-        shared.store.sync().map_err(|error| ServeError::Data(file, error))
+        close(shared)
     }
 }
 
@@ -326,7 +357,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match run(args.into_iter().collect()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("nunatak-server: {error}");
+            tell!("{error}");
             ExitCode::FAILURE
         }
     }
@@ -360,11 +391,11 @@ fn run(args: Vec<OsString>) -> Result<(), Box<dyn std::error::Error>> {
     });
     for (address, how) in [(server.address(), ""), (server.tls_address(), " by TLS")] {
         if let Some(address) = address {
-            eprintln!("nunatak-server: ready{how} at {address}");
+            tell!("ready{how} at {address}");
         }
     }
     if let Some(path) = &server.unix {
-        eprintln!("nunatak-server: ready at {}", path.display());
+        tell!("ready at {}", path.display());
     }
     server.run()?;
     Ok(())
@@ -376,6 +407,7 @@ mod tests {
     use crate::store::stripes::Stripes;
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::time::Duration;
 
     /// A read waits for the end of a change of several keys, alone and in a window; a read of several
     /// keys waits for any change.

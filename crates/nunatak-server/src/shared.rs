@@ -190,7 +190,7 @@ impl Shared {
         for space in self.store.spaces() {
             match space.backup(&path) {
                 Ok(_) => self.last_save.store(now().as_secs(), Relaxed),
-                Err(error) => eprintln!("nunatak-server: no backup at {}: {error}", path.display()),
+                Err(error) => tell!("no backup at {}: {error}", path.display()),
             }
         }
         self.is_saving.store(false, Relaxed);

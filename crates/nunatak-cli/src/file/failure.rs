@@ -11,6 +11,8 @@ pub(super) enum Failure {
     Map(PathBuf, Error),
     /// Another process has the file open, and makes no snapshot of it.
     Unanswered(PathBuf),
+    /// A server has not ended well, and its log is beside the file.
+    HasLog(PathBuf),
     Io(PathBuf, io::Error),
     Line {
         path: PathBuf,
@@ -30,6 +32,12 @@ impl core::fmt::Display for Failure {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Map(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::HasLog(path) => write!(
+                f,
+                "{0}: the log of a server is beside it ({0}.log), with changes that the map may lack. Start \
+                 `nunatak serve --file {0}` once, and end it; then the file can be changed",
+                path.display()
+            ),
             Self::Unanswered(path) => write!(
                 f,
                 "{}: in use by a process that makes no snapshot for this one. Let it open the file with \

@@ -314,7 +314,24 @@ fn options() -> Options {
     Options::new().after_power_cut(AFTER_POWER_CUT.get().copied().unwrap_or(false))
 }
 
+/// Refuses to change a map beside which a server has left its log: the server could not tell any more
+/// what the map lacks.
+fn refuse_log(path: &Path) -> Result<(), Failure> {
+    let mut log = path.as_os_str().to_owned();
+    log.push(".log");
+    match Path::new(&log).exists() {
+        true => Err(Failure::HasLog(path.to_owned())),
+        false => Ok(()),
+    }
+}
+
+fn open_or_create<M: MapFile>(path: &Path, options: &Options) -> Result<M, Failure> {
+    refuse_log(path)?;
+    at(path, M::open_or_create(path, options))
+}
+
 fn open<M: MapFile>(path: &Path) -> Result<M, Failure> {
+    refuse_log(path)?;
     at(path, M::open(path, &options()))
 }
 
@@ -357,7 +374,7 @@ fn load<M: MapFile>(args: &LoadArgs) -> Done {
     } else {
         // It may take hours.
         let options = options.answer_readers(true);
-        let map = at(&args.path, M::open_or_create(&args.path, &options))?;
+        let map = open_or_create::<M>(&args.path, &options)?;
         let new = store(&map, &args.path, &mut input)?;
         let pairs = map.len();
         at(&args.path, map.close())?;
@@ -378,6 +395,7 @@ fn load_atomically<M: MapFile>(
     let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     // Open, so that nobody changes it until the copy has its place.
     let exists = path.symlink_metadata().is_ok();
+    refuse_log(path)?;
     let before = exists.then(|| at(path, M::open(path, options))).transpose()?;
     let hidden = Hidden::beside(path)?;
     let map = match &before {
@@ -450,7 +468,7 @@ fn get<M: MapFile>(args: &KeyArgs) -> Done {
 
 fn put<M: MapFile>(args: &PutArgs) -> Done {
     let pair = (parse::<M>(&args.key)?, parse::<M>(&args.value)?);
-    let map = at(&args.path, M::open_or_create(&args.path, &options()))?;
+    let map = open_or_create::<M>(&args.path, &options())?;
     at(&args.path, map.store(&[pair]))?;
     at(&args.path, map.close())?;
     Ok(ExitCode::SUCCESS)
@@ -498,6 +516,7 @@ fn stats<M: MapFile>(args: &PathArgs) -> Done {
     map.describe().into_iter().try_for_each(|(name, value)| line(name, value))?;
     let recovery = map.recovery();
     line("was closed", recovery.was_closed.to_string())?;
+    line("is as of its last sync", recovery.was_cut.to_string())?;
     line("moved by recovery", recovery.moved.to_string())?;
     line("dropped by recovery", recovery.dropped.to_string())?;
     Ok(ExitCode::SUCCESS)

@@ -28,7 +28,7 @@ pub(crate) fn run(shared: &Shared) {
         if let Some(cluster) = &shared.cluster
             && let Err(error) = cluster.reload()
         {
-            eprintln!("nunatak-server: the map of slots is as before: {error}");
+            tell!("the map of slots is as before: {error}");
         }
         let (begin, mut seen, mut expired, mut ends) = (Instant::now(), 1, 0, 0);
         // At most once around.

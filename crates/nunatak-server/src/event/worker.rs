@@ -143,7 +143,7 @@ impl Worker {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     // Too many files are open, for instance. The next wake-up tries again.
-                    eprintln!("nunatak-server: a connection was not accepted: {error}");
+                    tell!("a connection was not accepted: {error}");
                     self.accepts_again = true;
                     return;
                 }
@@ -228,10 +228,10 @@ impl Worker {
         if !batch.is_empty() {
             batch.run((shared, stats), connections, now.as_millis() as u64);
             if batch.is_changed()
-                && settings.syncs()
-                && let Err(error) = shared.store.sync()
+                && (settings.syncs() || shared.store.is_behind())
+                && let Err(error) = shared.store.commit()
             {
-                eprintln!("nunatak-server: changes are not durable: {error}");
+                tell!("changes are not durable: {error}");
                 batch.refuse(connections);
             }
             batch.finish(connections, spare);

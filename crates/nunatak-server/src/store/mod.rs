@@ -1,5 +1,7 @@
 //! The store: databases, the locks of their keys, and who watches them.
 
+#[cfg(target_os = "linux")]
+pub(crate) mod file;
 pub(crate) mod rdb;
 pub(crate) mod record;
 pub(crate) mod space;
@@ -57,9 +59,25 @@ impl Store {
         self.has_expiring[db].load(Ordering::Relaxed)
     }
 
-    /// Makes all changes survive a power cut.
+    /// Makes all changes survive a power cut, and a copy of the file have all of them.
     pub(crate) fn sync(&self) -> Result<(), Error> {
         self.spaces.iter().try_for_each(Space::sync)
+    }
+
+    /// Closes all files.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn close(self) -> Result<(), file::FileError> {
+        self.spaces.into_iter().try_for_each(Space::close)
+    }
+
+    /// Makes all changes survive a power cut.
+    pub(crate) fn commit(&self) -> Result<(), Error> {
+        self.spaces.iter().try_for_each(Space::commit)
+    }
+
+    /// Whether changes wait for a log that is slower than they are made.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.spaces.iter().any(Space::is_behind)
     }
 
     /// Returns the bytes that all maps take.

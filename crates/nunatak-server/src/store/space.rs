@@ -1,7 +1,9 @@
 //! Spaces: a map in RAM or in a file, behind one interface.
 
 #[cfg(target_os = "linux")]
-use nunatak::durable;
+use super::file::{FileError, MapFile};
+#[cfg(target_os = "linux")]
+use crate::config::Durability;
 use nunatak::entry::{Entries, Plain};
 use nunatak::{ByteGuard, Design, Error, MemoryUsage, TurboBlobMap};
 use std::path::Path;
@@ -11,7 +13,7 @@ use std::path::Path;
 pub(crate) enum Space {
     Ram(Box<TurboBlobMap>),
     #[cfg(target_os = "linux")]
-    File(Box<durable::TurboBlobMap>),
+    File(Box<MapFile>),
 }
 
 /// A key and its record from then on.
@@ -61,16 +63,10 @@ impl Space {
         Self::Ram(Box::default())
     }
 
-    /// Opens a space in a file, or creates it. `interval`: how often it is synced in the background.
+    /// Opens a space in a file, or creates it.
     #[cfg(target_os = "linux")]
-    pub(crate) fn in_file(
-        path: &Path,
-        interval: Option<std::time::Duration>,
-    ) -> Result<Self, Error> {
-        let durability =
-            interval.map_or(durable::Durability::Process, durable::Durability::Interval);
-        let options = durable::Options::new().durability(durability);
-        Ok(Self::File(Box::new(durable::TurboBlobMap::open_or_create_with(path, &options)?)))
+    pub(crate) fn in_file(path: &Path, durability: Durability) -> Result<Self, FileError> {
+        Ok(Self::File(Box::new(MapFile::open(path, durability)?)))
     }
 
     /// Whether the keys outlive the process.
@@ -119,7 +115,7 @@ impl Space {
                 Ok(())
             }
             #[cfg(target_os = "linux")]
-            Self::File(map) => map.write_batch(changes),
+            Self::File(map) => map.change_together(changes),
         }
     }
 
@@ -151,11 +147,47 @@ impl Space {
     }
 
     /// Makes all changes survive a power cut.
+    pub(crate) fn commit(&self) -> Result<(), Error> {
+        match self {
+            Self::Ram(_) => Ok(()),
+            #[cfg(target_os = "linux")]
+            Self::File(map) => map.commit(),
+        }
+    }
+
+    /// Whether changes wait for a log that is slower than they are made.
+    pub(crate) fn is_behind(&self) -> bool {
+        match self {
+            Self::Ram(_) => false,
+            #[cfg(target_os = "linux")]
+            Self::File(map) => map.is_behind(),
+        }
+    }
+
+    /// Returns how many bytes the log beside the file has.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        match self {
+            Self::Ram(_) => 0,
+            #[cfg(target_os = "linux")]
+            Self::File(map) => map.log_bytes(),
+        }
+    }
+
+    /// Makes all changes survive a power cut, by the file alone.
     pub(crate) fn sync(&self) -> Result<(), Error> {
         match self {
             Self::Ram(_) => Ok(()),
             #[cfg(target_os = "linux")]
             Self::File(map) => map.sync(),
+        }
+    }
+
+    /// Closes the file.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn close(self) -> Result<(), FileError> {
+        match self {
+            Self::Ram(_) => Ok(()),
+            Self::File(mut map) => map.close(),
         }
     }
 

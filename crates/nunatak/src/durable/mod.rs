@@ -42,6 +42,9 @@
 //! large after a sync. (Where the system does not tell its boot id, every end without a close counts
 //! as a power cut.)
 //!
+//! A program that keeps a write-ahead log beside such a map makes a change durable by a write to the log
+//! instead of a sync: [`before_sync`](FileMap::before_sync) and [`last_sync`](FileMap::last_sync).
+//!
 //! Of a batch a crash may keep a part: it is one sync, and not one change. `write_batch` of a
 //! [`PeaMap`], [`TurboMap`], [`TypedMap`] or a map of byte strings is one change of several keys: a
 //! crash leaves all of it or nothing.
@@ -109,6 +112,7 @@ mod table;
 mod tests;
 mod turbo;
 mod typed;
+mod write_ahead;
 
 #[cfg(feature = "serde")]
 pub use crate::encoding::Postcard;

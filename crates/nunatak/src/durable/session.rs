@@ -169,7 +169,11 @@ impl Session {
 
     /// Returns what recovery has found, when the file was opened and since.
     pub(super) fn recovery(&self, table: &impl FileTable) -> Recovery {
-        Recovery { items: self.recovery.items + table.found(), ..self.recovery }
+        Recovery {
+            items: self.recovery.items + table.found(),
+            was_cut: table.pool().was_cut(),
+            ..self.recovery
+        }
     }
 
     /// Leaves the threads of the map to the process that has them.

@@ -32,3 +32,4 @@ mod sampling;
 mod turbo_files;
 mod typed_files;
 mod typed_model;
+mod write_ahead;

@@ -294,6 +294,44 @@ impl<K: KeyEncoding, V: Encoding> TypedMap<K, V> {
         self.bytes.sync()
     }
 
+    /// Runs a function in each later sync: see [`FileMap::before_sync`].
+    ///
+    /// # Errors
+    /// If there is such a function already, or the file is on persistent memory.
+    ///
+    /// ```
+    /// # use nunatak::durable::TypedMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: TypedMap<String, u64> = TypedMap::create(&path)?;
+    /// map.before_sync(|| Ok(()))?; // makes the log durable
+    /// assert!(map.before_sync(|| Ok(())).is_err());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn before_sync(
+        &self,
+        run: impl Fn() -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Result<(), Error> {
+        self.bytes.before_sync(run)
+    }
+
+    /// Returns the number of the sync whose state is durable: see [`FileMap::last_sync`].
+    ///
+    /// ```
+    /// # use nunatak::durable::TypedMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: TypedMap<String, u64> = TypedMap::create(&path)?;
+    /// let before = map.last_sync();
+    /// map.insert("a", &1)?;
+    /// map.sync()?;
+    /// assert!(map.last_sync() > before);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn last_sync(&self) -> u64 {
+        self.bytes.last_sync()
+    }
+
     /// Syncs, and marks the file as closed. Dropping the map does the same, but can't report an
     /// error.
     ///

@@ -71,6 +71,18 @@ pub struct Pool {
     failure: OnceLock<Error>,
     damages: Damages,
     owner: Owner,
+    before_sync: OnceLock<BeforeSync>,
+    /// The number of the last sync that is durable.
+    pub(super) last_sync: AtomicU64,
+}
+
+/// What runs before the state of a sync is durable.
+struct BeforeSync(Box<dyn Fn() -> Result<(), Error> + Send + Sync>);
+
+impl core::fmt::Debug for BeforeSync {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("BeforeSync")
+    }
 }
 
 // SAFETY: the pool owns its mapping, whose words are atomic.
@@ -149,6 +161,8 @@ impl Pool {
             failure: OnceLock::new(),
             damages: Damages::default(),
             owner: Owner::new(!is_read_only)?,
+            before_sync: OnceLock::new(),
+            last_sync: AtomicU64::new(page.load(Field::Root).unwrap_or(0)),
         };
         pool.tolerate(page.check(), || ())?;
         pool.tolerate(pool.check_schema(), || ())?;
@@ -227,6 +241,31 @@ impl Pool {
         let _ = self.failure.set(error);
         self.poison();
         error
+    }
+
+    /// Sets what every later sync runs between the moment whose state it makes durable and the one
+    /// from which on this state is durable. Returns whether there was nothing before.
+    pub(crate) fn set_before_sync(
+        &self,
+        run: impl Fn() -> Result<(), Error> + Send + Sync + 'static,
+    ) -> bool {
+        self.before_sync.set(BeforeSync(Box::new(run))).is_ok()
+    }
+
+    /// Runs what was set. The state of the sync was fixed before. If it fails, the pool is poisoned:
+    /// the sync is not made, and a later one would make durable what the program has not written
+    /// elsewhere.
+    pub(super) fn run_before_sync(&self) -> Result<(), Error> {
+        match self.before_sync.get() {
+            Some(BeforeSync(run)) => run().map_err(|error| self.poison_by_failure(error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the number of the last sync that is durable.
+    pub(crate) fn last_sync(&self) -> u64 {
+        // Acquire: what the caller does next comes after that sync.
+        self.last_sync.load(Ordering::Acquire)
     }
 
     /// Returns the error because of which the pool was poisoned, unless it was damage.

@@ -442,6 +442,7 @@ impl ShadowPages {
             self.begin(state.syncing + 1);
         });
         let synced = self.state.lock().syncing;
+        self.pool.run_before_sync()?;
         if !seeded(Bug::SumsAfterBarrier) {
             self.store_sums(synced);
         }

@@ -250,7 +250,12 @@ impl Pool {
             self.sync_header()?;
             return self.barrier();
         }
-        if seeded(Bug::EpochUnsynced) { Ok(()) } else { self.sync_header() }
+        if !seeded(Bug::EpochUnsynced) {
+            self.sync_header()?;
+        }
+        // Release: pairs with `last_sync`.
+        self.last_sync.store(epoch, Ordering::Release);
+        Ok(())
     }
 
     /// Makes both copies of the header durable.

@@ -221,6 +221,7 @@ impl<P: HashCodec, B: BlockSizes> Table<P, B, Durable> {
             let _ = self.has_room();
         }
         Ok(Recovery {
+            was_cut: false,
             was_closed: false,
             slots,
             items: found.items as usize + moved,

@@ -23,6 +23,10 @@ pub struct Recovery {
     /// Whether the file was closed after its last use. If not, the process or the machine ended
     /// before.
     pub was_closed: bool,
+    /// Whether the machine ended before, and not only the process: what was changed after the last
+    /// sync is lost, except in an [`IcebergMap`](crate::durable::IcebergMap). Also for a copy of a file
+    /// that was open, and after a failed sync.
+    pub was_cut: bool,
     /// The slots that were read.
     pub slots: usize,
     /// The keys that were found.
