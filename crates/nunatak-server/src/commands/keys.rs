@@ -196,8 +196,9 @@ pub(super) fn scan(context: &mut Context<'_>, args: Args<'_>) -> Done {
     let space = context.shared.store.space(context.session.db);
     let (mut part, mut least) = ((cursor >> WORD_BITS) as usize, cursor % MOST_WORD);
     let (mut found, mut seen) = (Vec::new(), 0);
-    // Parts may be empty. A call looks at some of them only, so that it takes a bounded time.
-    let mut parts_left = 64 + options.count;
+    // Parts may be empty. A call looks at some of them only, so that it takes a bounded time; of a small
+    // map at all.
+    let mut parts_left = 1024 + options.count;
     let next = loop {
         let (mut entries, mut keys) = (Vec::new(), Vec::new());
         let are_more = space.read(|guard| {
