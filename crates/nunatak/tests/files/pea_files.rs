@@ -172,7 +172,8 @@ fn a_wrong_half_is_found() {
 /// What is wrong in a slot is told: each check of `verify` finds something that was damaged for it.
 #[test]
 fn each_kind_of_wrong_slot_is_told() {
-    const KEYS: u64 = 400;
+    // Segments of each strategy.
+    const KEYS: u64 = 700;
     let simulation = Simulation::new(Persistency::Lines);
     let map: Map = simulation.create(&Options::new().segment_buckets(8)).unwrap();
     (0..KEYS).for_each(|key| assert_eq!(map.insert(key, key | 1 << 50), Ok(None)));
@@ -200,6 +201,21 @@ fn each_kind_of_wrong_slot_is_told() {
             && (1..15).contains(&taken(at).count())
     };
     let buckets: Vec<usize> = (1 << 16..image.len()).step_by(256).filter(is_bucket).collect();
+    // Without the flags of their first buckets, pairs elsewhere are not found: in the second bucket, in the
+    // stash.
+    let is_any = |&at: &usize| {
+        let mut numbers = 0..15;
+        numbers.all(|number| (image[at + number] != 0) == is_pair(slot(at, number)))
+            && taken(at).count() > 0
+    };
+    let flagged: Vec<usize> = (1 << 16..image.len()).step_by(256).filter(is_any).collect();
+    for flag in [1, 2] {
+        let cleared = told(&|image| flagged.iter().for_each(|bucket| image[bucket + 15] &= !flag));
+        assert_eq!(cleared, Some("a pair is in a bucket that is not its key's"), "{flag}");
+    }
+    // The highest bit of each tag is set.
+    let tag = slot(buckets[0], taken(buckets[0]).next().unwrap());
+    assert_eq!(told(&|image| image[tag + 7] ^= 0x80), Some("a slot that is taken is empty"));
     let mut all = BTreeSet::new();
     for (at, &bucket) in buckets.iter().enumerate() {
         let number = taken(bucket).next().unwrap();

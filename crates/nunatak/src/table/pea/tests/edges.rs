@@ -327,3 +327,25 @@ mod in_pages {
         assert_eq!(log.saved(), None);
     }
 }
+
+/// All slots of all segments count, those of the stash, too.
+#[test]
+fn slots_are_those_of_buckets_and_stash() {
+    let table = words(Config { buckets: 8, ..Config::default() }, 0);
+    (0..5000).for_each(|word| assert_eq!(put(&table, word), None));
+    let stats = table.stats();
+    assert_eq!(stats.slots, stats.segments * (8 + crate::table::pea::segments::STASH) * 15);
+    assert_eq!(stats.load_factor, 5000.0 / stats.slots as f64);
+}
+
+/// A merge that finds no room after all gives its new segment back.
+#[test]
+fn merges_that_fail_take_no_memory() {
+    let config = Config { buckets: 16, strategies: vec![Strategy::Single], ..Config::default() };
+    let table = words(config, 0);
+    (0..20_000).for_each(|word| assert_eq!(put(&table, word), None));
+    table.shrink_to_fit().unwrap();
+    let (before, merges) = (table.memory_usage(), table.stats().merges);
+    (0..20).for_each(|_| table.shrink_to_fit().unwrap());
+    assert_eq!((table.stats().merges, table.memory_usage()), (merges, before));
+}
