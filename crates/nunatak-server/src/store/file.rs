@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often the log is written, if not for each batch.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -134,7 +134,7 @@ impl MapFile {
         let log = Arc::new(Log::create(files, map.last_sync(), bytes)?);
         let committed = Arc::clone(&log);
         map.before_sync(move || committed.commit())?;
-        let keeper = Keeper { map: Arc::clone(&map), log: Arc::clone(&log), durability };
+        let keeper = Keeper { map: Arc::clone(&map), log: Arc::clone(&log) };
         let thread = std::thread::Builder::new().name("nunatak-log".into());
         let thread = thread.spawn(move || keeper.run());
         let thread = thread.map_err(|error| LogError::Io { action: "start a thread", error })?;
@@ -240,22 +240,15 @@ fn repeat(map: &TurboBlobMap, step: Step<'_>) -> Result<(), Error> {
 struct Keeper {
     map: Arc<TurboBlobMap>,
     log: Arc<Log>,
-    durability: Durability,
 }
 
 impl Keeper {
     fn run(self) {
-        let mut last = Instant::now();
-        while self.log.wait(INTERVAL.saturating_sub(last.elapsed())) {
-            let is_due = last.elapsed() >= INTERVAL;
+        while self.log.wait(INTERVAL) {
             let written = match self.log.full_before() {
                 Some(number) => self.checkpoint(number),
-                None if is_due || self.durability == Durability::Everysec => self.log.commit(),
-                None => Ok(()),
+                None => self.log.commit(),
             };
-            if is_due {
-                last = Instant::now();
-            }
             if let Err(error) = written {
                 tell!("changes are not durable: {error}");
                 if !matches!(error, Error::File(nunatak::FileError::Full)) {

@@ -149,6 +149,25 @@ fn what_a_cut_server_has_acknowledged_is_in_its_log() {
     }
 }
 
+/// The log is written every second, also if nothing happens any more.
+#[test]
+fn a_cut_server_has_lost_a_second_at_most() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut process, address) = start(&directory.path().join("data.map"), "everysec");
+    let mut client = Client::connect(address);
+    assert_eq!(client.line("SET key value"), "+OK");
+    std::thread::sleep(Duration::from_millis(2500));
+    process.0.kill().expect("the process is killed");
+    process.0.wait().expect("the process has ended");
+    let copy = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(directory.path()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    let (_process, address) = start(&copy.path().join("data.map"), "everysec");
+    assert_eq!(Client::connect(address).line("GET key"), "value");
+}
+
 /// Times to live, sets and hashes are in the file, too; a backup has them; `SHUTDOWN` ends well.
 #[test]
 fn everything_is_in_the_file() {
