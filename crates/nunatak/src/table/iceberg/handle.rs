@@ -158,6 +158,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
 mod tests {
     use super::*;
     use crate::hash::{HashCodec, Hashing, RandomState, WordCodec};
+    use crate::table::iceberg::yard::Yard;
     use crate::table::iceberg::{Blocks, Config};
     use crate::table::{ByWord, Change, PairTable};
 
@@ -171,6 +172,9 @@ mod tests {
             assert_eq!(table.apply(word, &ByWord, Some(!word), |_| Change::Keep), None);
         }
         let blocks = table.stats().blocks;
+        // Memory for a doubling, where no handle may look, whatever it holds.
+        table.front.grow(blocks + 1).unwrap();
+        table.back.grow(blocks + 1).unwrap();
         let mut levels = [0; 3];
         for word in 0..1000 {
             let handle = table.slot_of(word, &ByWord).unwrap();
@@ -189,6 +193,15 @@ mod tests {
                 Place::Chain { .. } | Place::Small { .. } => continue,
             };
             for place in others {
+                match place {
+                    Place::Front { slot, .. } if usize::from(slot) < 8 => {
+                        table.front.put(blocks, slot.into(), 1, (handle.tag, 0));
+                    }
+                    Place::Back { slot, .. } if usize::from(slot) < 2 => {
+                        table.back.put(blocks, slot.into(), 1, (handle.tag, 0));
+                    }
+                    _ => {}
+                }
                 assert_eq!(table.read_slot(&SlotHandle { place, tag: handle.tag }), None);
             }
         }

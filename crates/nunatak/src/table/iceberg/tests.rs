@@ -448,3 +448,43 @@ fn a_small_map_can_grow_as_far_as_a_large_one() {
         assert!((most..=2 * most + 200).contains(&large.max_capacity), "{large:?}");
     }
 }
+
+/// A key that changes its level in an iteration, since it was removed and inserted again, is shown
+/// once.
+#[test]
+fn an_iteration_shows_a_key_once_that_comes_again() {
+    let table = filled::<Blocks<8, 2>>(64, 0.95);
+    let words = table.len() as u64;
+    let mut pairs = PairTable::iter(&table);
+    let (first, _) = pairs.next().unwrap();
+    assert!(table.slot_of(first, &ByWord).unwrap().level() > 1);
+    (0..words).for_each(|word| take(&table, word));
+    put(&table, first);
+    assert_eq!(table.slot_of(first, &ByWord).unwrap().level(), 1);
+    assert!(pairs.all(|(word, _)| word != first));
+}
+
+/// The figures tell how many blocks a resize has left to settle.
+#[test]
+fn blocks_are_counted_as_they_are_settled() {
+    let table = filled::<Blocks>(64, 0.5);
+    assert_eq!(table.stats().unsettled_blocks, 0);
+    table.start_doubling(table.state()).unwrap();
+    for unit in 0..64 {
+        assert_eq!(table.stats().unsettled_blocks, 2 * (64 - unit));
+        assert!(table.settle_unit(table.state(), unit));
+    }
+    assert_eq!(table.stats().unsettled_blocks, 0);
+}
+
+/// The copies of a snapshot count as memory of the table.
+#[test]
+fn memory_of_a_snapshot_is_counted() {
+    let table = words::<Blocks>(0.91, 1000);
+    let before = PairTable::memory_usage(&table).mapped;
+    let mut copied = Vec::with_capacity(1000);
+    copied.push((1, 1));
+    let bytes = copied.capacity() * 16;
+    table.copy.halves.lock()[1] = copied;
+    assert_eq!(PairTable::memory_usage(&table).mapped, before + bytes);
+}
