@@ -284,24 +284,19 @@ fn a_halving_moves_no_key_that_may_find_no_page() {
     let words = table.slots() as u64 * 48 / 100;
     fill(&table, words);
     table.chains.slots().reserve(1000).unwrap();
-    table.sync_pages().unwrap();
-    // The next sync gives back the pages that are replaced now.
-    let make_writable = |pages: usize| {
-        let _pin = table.cut.enter();
-        assert!(table.chains.slots().make_all_writable());
-        table.prepare_root().unwrap();
-        (0..pages).try_for_each(|page| table.front.make_writable(32 * page))
-    };
-    make_writable(20).unwrap();
+    table.prepare_root().unwrap();
     table.start(table.state(), Phase::Halving, 32);
+    let half = table.geometry.blocks(31);
+    assert!((0..half).all(|block| table.settle_back(table.state(), block)));
     table.sync_pages().unwrap();
     recorder.full_at(Some(0));
-    let half = table.geometry.blocks(31);
     let is_full = |block: usize| table.front.matching(block, 0) == 0;
     let tight = (0..half).find(|&low| is_full(low) && is_full(low + half)).unwrap();
-    table.front.make_writable(tight).unwrap();
-    table.front.make_writable(tight + half).unwrap();
-    assert_eq!(make_writable(128), Err(FileError::Full.into()));
+    table.prepare_root().unwrap();
+    assert!(table.chains.slots().make_all_writable());
+    let all = [tight, tight + half].into_iter().chain((0..2 * half).step_by(32));
+    let made_writable = all.map(|block| table.front.make_writable(block)).collect::<Vec<_>>();
+    assert!(made_writable[1].is_ok() && made_writable.last() == Some(&Err(FileError::Full.into())));
     assert!(!table.settle_front(table.state(), tight));
     assert!(is_full(tight + half));
     drop(table.complete().unwrap());
