@@ -294,6 +294,8 @@ fn a_halving_moves_no_key_that_may_find_no_page() {
     let tight = (0..half).find(|&low| is_full(low) && is_full(low + half)).unwrap();
     table.prepare_root().unwrap();
     assert!(table.chains.slots().make_all_writable());
+    // The first page of the back yard is not enough.
+    table.back.make_writable(0).unwrap();
     let all = [tight, tight + half].into_iter().chain((0..2 * half).step_by(32));
     let made_writable = all.map(|block| table.front.make_writable(block)).collect::<Vec<_>>();
     assert!(made_writable[1].is_ok() && made_writable.last() == Some(&Err(FileError::Full.into())));
