@@ -555,7 +555,7 @@ fn a_table_of_no_number_of_columns_is_refused() {
     let refused = Error::from(FileError::corrupt("the number of columns is none"));
     for columns in [0, 1, 3, 127, 129, 130, usize::MAX] {
         let opened = Words::open(medium(&Arc::default()), codec, config(), columns, 1);
-        assert_eq!(opened.map(drop), Err(refused.clone()), "{columns}");
+        assert_eq!(opened.map(drop), Err(refused), "{columns}");
     }
 }
 

@@ -371,7 +371,7 @@ fn a_table_of_no_number_of_columns_is_refused() {
     for columns in [0, 1, 3, 127, 129, 130, usize::MAX] {
         let medium = medium(&Arc::default());
         let opened = Words::<Blocks>::open_paged(medium, codec, Config::default(), columns, None);
-        assert_eq!(opened.map(drop), Err(refused.clone()), "{columns}");
+        assert_eq!(opened.map(drop), Err(refused), "{columns}");
     }
 }
 
