@@ -6,7 +6,7 @@
 //! | state | the segments |
 //! |---|---|
 //! | `Used` | were written while the map was used; they count if the power was cut |
-//! | `Repeated` | are being repeated: they count, however this server ends |
+//! | `Replaying` | are being replayed: they count, however this server ends |
 //! | `Retired` | count no more: the map has all of them |
 //!
 //! A state is durable before what it says begins, so a crash at any moment leaves a state that holds.
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Used = b'u' as isize,
-    Repeated = b'p' as isize,
+    Replaying = b'p' as isize,
     Retired = b'r' as isize,
 }
 
@@ -81,7 +81,7 @@ impl Files {
     pub(super) fn state(&self) -> Result<State, LogError> {
         let mut byte = [0];
         self.control.read_exact_at(&mut byte, 0).map_err(failed("read the log"))?;
-        let all = [State::Used, State::Repeated, State::Retired];
+        let all = [State::Used, State::Replaying, State::Retired];
         let known = all.into_iter().find(|&state| state as isize == isize::from(byte[0]));
         known.ok_or(LogError::Unknown(self.path.clone()))
     }
@@ -197,10 +197,10 @@ mod tests {
         assert_eq!(files.segments().unwrap(), [2, 10]);
         assert_eq!(files.read(10).unwrap(), vec![0; 5000]);
         assert_eq!(files.state().unwrap(), State::Used);
-        files.set_state(State::Repeated).unwrap();
+        files.set_state(State::Replaying).unwrap();
         drop(files);
         let files = Files::lock(&map).unwrap();
-        assert_eq!(files.state().unwrap(), State::Repeated);
+        assert_eq!(files.state().unwrap(), State::Replaying);
         files.retire().unwrap();
         assert!(files.segments().unwrap().is_empty());
         assert_eq!(files.state().unwrap(), State::Used);

@@ -9,8 +9,8 @@
 //!    log says so.
 //! 4. What is durable of the log is a prefix: a segment is durable before the next one is written to.
 //!
-//! After a power cut the map is in the state of its last sync, and the changes since are repeated. After a
-//! kill the map has all changes, in part more than the log; then nothing is repeated.
+//! After a power cut the map is in the state of its last sync, and the changes since are replayed. After a
+//! kill the map has all changes, in part more than the log; then nothing is replayed.
 
 mod files;
 mod record;
@@ -373,7 +373,7 @@ impl Log {
     }
 
     /// Removes the segments before one: the sync `base` of the map, which is durable, has their changes.
-    pub(crate) fn forget_before(&self, number: u64, base: u64) -> Result<(), Error> {
+    pub(crate) fn truncate_before(&self, number: u64, base: u64) -> Result<(), Error> {
         let mut state = self.state.lock();
         self.make_room(&mut state, SMALL)?;
         state.start = Start { from: number, base };
@@ -424,13 +424,13 @@ mod tests {
         Log::create(Files::lock(map).unwrap(), 1, segment_bytes).unwrap()
     }
 
-    /// Returns the keys that are repeated after a power cut; `None` if nothing is left of the log.
-    fn repeated(map: &Path) -> Option<Vec<Vec<u8>>> {
+    /// Returns the keys that are replayed after a power cut; `None` if nothing is left of the log.
+    fn replayed(map: &Path) -> Option<Vec<Vec<u8>>> {
         let files = Files::lock(map).unwrap();
         let left = Left::read(&files).unwrap()?;
         assert!(left.is_needed(&files, (false, true, 1)).unwrap());
         let mut keys = Vec::new();
-        left.repeat(|step| {
+        left.replay(|step| {
             if let Step::Change(changes) = step {
                 keys.extend(changes.iter().map(|(key, _)| key.to_vec()));
             }
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_map_has_refused_is_not_repeated() {
+    fn what_the_map_has_refused_is_not_replayed() {
         let folder = tempfile::tempdir().unwrap();
         let map = folder.path().join("data.map");
         let log = log(&map, 200);
@@ -452,7 +452,7 @@ mod tests {
         log.commit().unwrap();
         assert!(log.full_before() > Some(1), "in several segments");
         drop(log);
-        assert_eq!(repeated(&map).unwrap(), [b"a", b"c"]);
+        assert_eq!(replayed(&map).unwrap(), [b"a", b"c"]);
     }
 
     #[test]
@@ -465,7 +465,7 @@ mod tests {
         log.commit().unwrap();
         append(b"b");
         drop(log);
-        assert_eq!(repeated(&map).unwrap(), [b"a"]);
+        assert_eq!(replayed(&map).unwrap(), [b"a"]);
     }
 
     /// A record that is longer than segments are gets a longer segment.
@@ -480,7 +480,7 @@ mod tests {
         }
         log.commit().unwrap();
         drop(log);
-        assert_eq!(repeated(&map).unwrap(), [b"a", b"b"]);
+        assert_eq!(replayed(&map).unwrap(), [b"a", b"b"]);
     }
 
     /// Segments wait for changes that are in them, and perhaps not in the map.
@@ -504,10 +504,10 @@ mod tests {
             log.wait_for_changes(number);
             assert!(is_done.load(Ordering::SeqCst));
         });
-        log.forget_before(number, 1).unwrap();
+        log.truncate_before(number, 1).unwrap();
         assert_eq!(log.full_before(), None);
         drop(log);
-        assert!(repeated(&map).unwrap().iter().all(|key| key == b"other"));
+        assert!(replayed(&map).unwrap().iter().all(|key| key == b"other"));
     }
 
     /// A segment that is not whole ends the log: the next one was not durable either.
@@ -522,13 +522,13 @@ mod tests {
         log.commit().unwrap();
         let first = log.files.segment(1);
         drop(log);
-        assert_eq!(repeated(&map).unwrap().len(), 20);
+        assert_eq!(replayed(&map).unwrap().len(), 20);
         let mut bytes = std::fs::read(&first).unwrap();
         let of_first: Vec<Position> = record::Records::of(1, &bytes).map(|it| it.0).collect();
         // Its end, which says that the log goes on.
         bytes[of_first[of_first.len() - 1].offset as usize..].fill(0);
         std::fs::write(&first, bytes).unwrap();
-        let keys = repeated(&map).unwrap();
+        let keys = replayed(&map).unwrap();
         assert_eq!(keys.len(), of_first.len() - 1, "{keys:?}");
     }
 

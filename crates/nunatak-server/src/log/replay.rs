@@ -1,4 +1,4 @@
-//! What a log has when a server begins: which of its changes the map may lack, and their repetition.
+//! What a log has when a server begins: which of its changes the map may lack, and their replay.
 
 use super::files::{Files, State};
 use super::record::{Header, Position, Record, Records, Start};
@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, HashSet};
 /// The segments that an earlier server has left.
 #[derive(Debug)]
 pub(crate) struct Left {
-    /// Whether a repetition of them was interrupted.
-    is_repeated: bool,
+    /// Whether a replay of them was interrupted.
+    was_interrupted: bool,
     start: Start,
     /// Whether the earlier server was about to close the map, which had everything.
     was_ended: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Left {
     segments: BTreeMap<u64, Vec<u8>>,
 }
 
-/// What a repetition does, in order.
+/// A step of a replay.
 pub(crate) enum Step<'r> {
     Change(&'r [Change<'r>]),
     Clear,
@@ -52,7 +52,7 @@ impl Left {
             return Ok(None);
         };
         let mut left =
-            Self { is_repeated: state == State::Repeated, start, was_ended: false, segments };
+            Self { was_interrupted: state == State::Replaying, start, was_ended: false, segments };
         left.find_end();
         let first = left.start.from;
         left.segments.retain(|&number, _| number >= first);
@@ -101,7 +101,7 @@ impl Left {
         files: &Files,
         (was_closed, was_cut, last_sync): (bool, bool, u64),
     ) -> Result<bool, LogError> {
-        if self.is_repeated {
+        if self.was_interrupted {
             return Ok(true);
         }
         if was_closed {
@@ -116,13 +116,13 @@ impl Left {
         Ok(was_cut)
     }
 
-    /// Says durably that the log is repeated from here on, whatever happens to the map.
+    /// Says durably that the log is replayed from here on, whatever happens to the map.
     pub(crate) fn begin(&self, files: &Files) -> Result<(), LogError> {
-        files.set_state(State::Repeated)
+        files.set_state(State::Replaying)
     }
 
-    /// Repeats all changes, and returns how many records there were.
-    pub(crate) fn repeat(
+    /// Replays all changes, and returns how many records there were.
+    pub(crate) fn replay(
         &self,
         mut run: impl FnMut(Step<'_>) -> Result<(), Error>,
     ) -> Result<usize, Error> {

@@ -73,13 +73,13 @@ impl Deref for MapFile {
 }
 
 impl MapFile {
-    /// Opens a map, or creates it. What a log has and the map has not is repeated.
+    /// Opens a map, or creates it. Replays the changes of the log that the map lacks.
     pub(crate) fn open(path: &Path, durability: Durability) -> Result<Self, FileError> {
         Self::open_with(path, durability, SEGMENT_BYTES)
     }
 
     /// Does what precedes the opening of the map. Returns the log's files, what an earlier server has left of
-    /// them, and whether that is to be repeated.
+    /// them, and whether the map needs its replay.
     fn prepare(path: &Path, logs: bool) -> Result<(Option<Files>, Option<Left>, bool), FileError> {
         if !logs && !Files::exist(path) {
             return Ok((None, None, false));
@@ -94,11 +94,11 @@ impl MapFile {
         let reader = TurboBlobMap::open_with(path, &Options::new().read_only(true))?;
         let recovery = reader.recovery();
         let found = (recovery.was_closed, recovery.was_cut, reader.last_sync());
-        let repeats = left.is_needed(&files, found)?;
-        if repeats {
+        let needs_replay = left.is_needed(&files, found)?;
+        if needs_replay {
             left.begin(&files)?;
         }
-        Ok((Some(files), Some(left), repeats))
+        Ok((Some(files), Some(left), needs_replay))
     }
 
     /// Makes durable what an earlier server has left, and removes it from the log.
@@ -106,11 +106,11 @@ impl MapFile {
         map: &TurboBlobMap,
         files: &Files,
         left: Left,
-        repeats: bool,
+        needs_replay: bool,
     ) -> Result<(), FileError> {
-        if repeats {
-            let count = left.repeat(|step| repeat(map, step))?;
-            tell!("repeated {count} changes of the log");
+        if needs_replay {
+            let count = left.replay(|step| replay_step(map, step))?;
+            tell!("replayed {count} changes of the log");
         }
         map.sync()?;
         Ok(left.retire(files)?)
@@ -118,13 +118,13 @@ impl MapFile {
 
     fn open_with(path: &Path, durability: Durability, bytes: u64) -> Result<Self, FileError> {
         let logs = durability != Durability::Process;
-        let (files, left, repeats) = Self::prepare(path, logs)?;
+        let (files, left, needs_replay) = Self::prepare(path, logs)?;
         let map = Arc::new(TurboBlobMap::open_or_create(path)?);
         let (Some(files), left) = (files, left) else {
             return Ok(Self { map: Some(map), logging: None });
         };
         if let Some(left) = left {
-            Self::recover(&map, &files, left, repeats)?;
+            Self::recover(&map, &files, left, needs_replay)?;
         }
         if !logs {
             files.remove_all()?;
@@ -227,7 +227,7 @@ impl Drop for MapFile {
 }
 
 /// Makes a change of the log again. The map may have it, or later changes of the keys, too.
-fn repeat(map: &TurboBlobMap, step: Step<'_>) -> Result<(), Error> {
+fn replay_step(map: &TurboBlobMap, step: Step<'_>) -> Result<(), Error> {
     match step {
         Step::Change(&[(key, Some(record))]) => map.put(key, record).map(drop),
         Step::Change(&[(key, None)]) => map.delete(key).map(drop),
@@ -264,7 +264,7 @@ impl Keeper {
     fn checkpoint(&self, number: u64) -> Result<(), Error> {
         self.log.wait_for_changes(number);
         self.map.sync()?;
-        self.log.forget_before(number, self.map.last_sync())
+        self.log.truncate_before(number, self.map.last_sync())
     }
 }
 

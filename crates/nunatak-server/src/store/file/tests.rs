@@ -176,9 +176,9 @@ fn a_torn_log_leaves_an_earlier_state() {
     assert!(last > 76, "{last}");
 }
 
-/// A server that ends while it repeats the log: the map does not know of the cut any more.
+/// A server that ends while it replays the log: the map does not know of the cut any more.
 #[test]
-fn an_interrupted_repetition_begins_again() {
+fn an_interrupted_replay_begins_again() {
     let (folder, mut steps) = (Folder::new(), Steps::new());
     let map = folder.open(1 << 20).unwrap();
     (0..90).for_each(|_| steps.run(&map));
@@ -193,17 +193,17 @@ fn an_interrupted_repetition_begins_again() {
     assert_eq!(contents(&copy.open(4096).unwrap()), *last);
 }
 
-/// The power is cut again as soon as the log was repeated: the map has it durably.
+/// The power is cut again as soon as the log was replayed: the map has it durably.
 #[test]
-fn a_repeated_log_is_durable_before_it_is_removed() {
+fn a_replayed_log_is_durable_before_it_is_removed() {
     let (folder, mut steps) = (Folder::new(), Steps::new());
     let map = folder.open(1 << 20).unwrap();
     (0..90).for_each(|_| steps.run(&map));
     map.commit().unwrap();
     let copy = folder.cut(&map);
-    let (files, left, repeats) = MapFile::prepare(&copy.map(), true).unwrap();
+    let (files, left, needs_replay) = MapFile::prepare(&copy.map(), true).unwrap();
     let (files, again) = (files.unwrap(), copy.open_map());
-    MapFile::recover(&again, &files, left.unwrap(), repeats).unwrap();
+    MapFile::recover(&again, &files, left.unwrap(), needs_replay).unwrap();
     let twice = Folder::new();
     for file in copy.files() {
         std::fs::copy(&file, twice.0.path().join(file.file_name().unwrap())).unwrap();
@@ -242,7 +242,7 @@ fn a_closed_map_has_no_log() {
     assert_eq!((folder.files(), map.log_bytes()), (vec![folder.map()], 0));
 }
 
-/// A log is repeated by a server that keeps none, too.
+/// A log is replayed by a server that keeps none, too.
 #[test]
 fn another_durability_loses_no_log() {
     let (folder, mut steps) = (Folder::new(), Steps::new());
