@@ -12,6 +12,8 @@
 //! A state is durable before what it says begins, so a crash at any moment leaves a state that holds.
 
 use super::LogError;
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -36,6 +38,17 @@ fn control_of(map: &Path) -> PathBuf {
     let mut name = map.as_os_str().to_owned();
     name.push(".log");
     name.into()
+}
+
+fn write_zeros(file: &File, bytes: u64) -> io::Result<()> {
+    let zeros = [0; 1 << 16];
+    let mut at = 0;
+    while at < bytes {
+        let more = (bytes - at).min(zeros.len() as u64);
+        file.write_all_at(&zeros[..more as usize], at)?;
+        at += more;
+    }
+    Ok(())
 }
 
 fn failed(action: &'static str) -> impl Fn(io::Error) -> LogError {
@@ -135,8 +148,11 @@ impl Files {
     pub(super) fn create(&self, number: u64, bytes: u64) -> Result<File, LogError> {
         let path = self.segment(number);
         let made = OpenOptions::new().write(true).create_new(true).open(&path).and_then(|file| {
-            let flags = rustix::fs::FallocateFlags::empty();
-            rustix::fs::fallocate(&file, flags, 0, bytes)?;
+            match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+                // Not every file system can reserve blocks; all can be written to.
+                Err(Errno::OPNOTSUPP) => write_zeros(&file, bytes)?,
+                reserved => reserved?,
+            }
             file.sync_all()?;
             Ok(file)
         });
@@ -181,6 +197,13 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zeros_fill_a_segment() {
+        let file = tempfile::tempfile().unwrap();
+        write_zeros(&file, 100_000).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 100_000);
+    }
 
     #[test]
     fn one_server_has_the_log() {
