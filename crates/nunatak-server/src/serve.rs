@@ -16,7 +16,7 @@ use clap::Parser;
 use mio::net::{TcpListener, UnixListener};
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
 use std::{fmt, io, thread};
@@ -143,7 +143,7 @@ fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> 
 }
 
 #[cfg(target_os = "linux")]
-fn refused(path: &Path, error: FileError) -> ServeError {
+fn refused(path: &std::path::Path, error: FileError) -> ServeError {
     match error {
         FileError::Map(error) => ServeError::Data(path.into(), error),
         FileError::Log(error) => ServeError::Log(path.into(), error.to_string()),
