@@ -5,6 +5,7 @@ mod datum;
 mod dump;
 mod failure;
 mod maps;
+mod opening;
 mod pairs;
 mod salvage;
 
@@ -12,23 +13,17 @@ use clap::{Args, Subcommand, ValueEnum};
 use datum::Datum as _;
 use failure::{Done, Failure, at, directory_of, sync_directory};
 use maps::{Kind, MapFile};
+use nunatak::Schema;
 use nunatak::durable::{
-    Durability, Forced, IcebergBlobMap, IcebergMap, Options, PeaBlobMap, PeaMap, PeaMultiMap,
-    TurboBlobMap, TurboMap,
+    Durability, IcebergBlobMap, IcebergMap, Options, PeaBlobMap, PeaMap, PeaMultiMap, TurboBlobMap,
+    TurboMap,
 };
-use nunatak::{Error, FileError, Schema};
+use opening::{AFTER_POWER_CUT, FORCED, open, open_or_create, open_to_read, options, refuse_log};
 use pairs::{Format, Pairs};
 use salvage::salvage as salvage_file;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::OnceLock;
-
-/// Whether files that were not closed are taken for ones that a power cut has left.
-static AFTER_POWER_CUT: OnceLock<bool> = OnceLock::new();
-
-/// Whether damaged files are read.
-static FORCED: OnceLock<bool> = OnceLock::new();
 
 /// The exit code if a key is absent.
 const ABSENT: u8 = 1;
@@ -308,53 +303,6 @@ fn crash_test<M: MapFile>(args: &crash::CrashArgs) -> Done {
 
 fn crash_child<M: MapFile>(args: &crash::ChildArgs) -> Done {
     crash::child::<M>(&args.path)
-}
-
-fn options() -> Options {
-    Options::new().after_power_cut(AFTER_POWER_CUT.get().copied().unwrap_or(false))
-}
-
-/// Refuses to change a map beside which a server has left its log: the server could not tell any more
-/// what the map lacks.
-fn refuse_log(path: &Path) -> Result<(), Failure> {
-    let mut log = path.as_os_str().to_owned();
-    log.push(".log");
-    match Path::new(&log).exists() {
-        true => Err(Failure::HasLog(path.to_owned())),
-        false => Ok(()),
-    }
-}
-
-fn open_or_create<M: MapFile>(path: &Path, options: &Options) -> Result<M, Failure> {
-    refuse_log(path)?;
-    at(path, M::open_or_create(path, options))
-}
-
-fn open<M: MapFile>(path: &Path) -> Result<M, Failure> {
-    refuse_log(path)?;
-    at(path, M::open(path, &options()))
-}
-
-/// Opens a file to read it, also if another process has it open.
-fn open_to_read<M: MapFile>(path: &Path) -> Result<M, Failure> {
-    let in_use = Error::from(FileError::InUse);
-    let options = options().read_only(true);
-    if FORCED.get() == Some(&true) {
-        return at(path, M::open(path, &options.forced(Forced::Everything)));
-    }
-    match M::open(path, &options) {
-        Err(error) if error == in_use => {}
-        other => return at(path, other),
-    }
-    match M::open_beside(path) {
-        Err(error) if error == in_use => Err(Failure::Unanswered(path.to_owned())),
-        other => {
-            let map = at(path, other)?;
-            let what = "its last sync, or a snapshot that its process has made";
-            eprintln!("{}: in use, so this is {what}", path.display());
-            Ok(map)
-        }
-    }
 }
 
 fn create<M: MapFile>(args: &CreateArgs) -> Done {

@@ -532,6 +532,32 @@ mod tests {
         assert_eq!(keys.len(), of_first.len() - 1, "{keys:?}");
     }
 
+    /// A power cut during the first write of a segment: what follows the header is there, the header is not.
+    /// The next segment was made already.
+    #[test]
+    fn a_segment_without_a_header_ends_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let map = folder.path().join("data.map");
+        let log = log(&map, 300);
+        for key in 0..20_u8 {
+            log.finish(log.append(&[(&[key], Some(&[0; 40]))]).unwrap(), true);
+        }
+        log.commit().unwrap();
+        let last = log.full_before().unwrap();
+        let paths = [last - 1, last].map(|number| log.files.segment(number));
+        drop(log);
+        let first = std::fs::read(&paths[0]).unwrap();
+        let count = record::Records::of(last - 1, &first).count();
+        std::fs::write(&paths[0], [&[0; HEADER][..], &first[HEADER..]].concat()).unwrap();
+        std::fs::write(&paths[1], [0; 300]).unwrap();
+        let keys = replayed(&map).unwrap();
+        assert!(keys.len() >= 20 - 2 * count && keys.len() < 20 && count > 1, "{keys:?}");
+        // A header that is wrong in another way is damage.
+        std::fs::write(&paths[0], [&[1; HEADER][..], &first[HEADER..]].concat()).unwrap();
+        let files = Files::lock(&map).unwrap();
+        assert!(matches!(Left::read(&files), Err(LogError::Unknown(_))));
+    }
+
     /// A log that can't be written refuses changes from then on.
     #[test]
     fn a_failed_write_is_remembered() {

@@ -41,8 +41,8 @@ impl Left {
                     start = Some(header.start);
                     segments.insert(number, bytes);
                 }
-                // It was never written to.
-                Ok(None) if number == numbers[numbers.len() - 1] && is_empty(&bytes) => {}
+                // Its first write never became durable as a whole, so nothing of it was answered.
+                Ok(None) if has_no_header(&bytes) => {}
                 Ok(_) => return Err(LogError::Unknown(files.segment(number))),
                 Err(version) => return Err(LogError::Newer(files.segment(number), version)),
             }
@@ -156,7 +156,8 @@ impl Left {
     }
 }
 
-/// Whether nothing was written to a segment, or a part of the header only.
-fn is_empty(bytes: &[u8]) -> bool {
-    bytes.iter().skip(HEADER).all(|&byte| byte == 0)
+/// Whether the header of a segment was never written. It is in one sector, so it is there as a whole or not
+/// at all; what follows may be there in any case.
+fn has_no_header(bytes: &[u8]) -> bool {
+    bytes.iter().take(HEADER).all(|&byte| byte == 0)
 }

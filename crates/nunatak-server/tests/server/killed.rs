@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// Starts a server at any free port, which it tells.
 fn start(file: &Path, durability: &str) -> (Process, SocketAddr) {
@@ -24,6 +25,16 @@ fn start(file: &Path, durability: &str) -> (Process, SocketAddr) {
     }
     let address = line.trim().rsplit(' ').next().and_then(|address| address.parse().ok());
     (Process(child), address.unwrap_or_else(|| panic!("the server does not start: {line}")))
+}
+
+/// Copies the files of a killed server. The copies count as what a power cut leaves.
+fn copy_of(directory: &TempDir) -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(directory.path()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    copy
 }
 
 /// Clients count what was acknowledged; the process is killed meanwhile, again and again.
@@ -131,12 +142,7 @@ fn what_a_cut_server_has_acknowledged_is_in_its_log() {
         acknowledged += count;
         process.0.kill().expect("the process is killed");
         process.0.wait().expect("the process has ended");
-        let copy = tempfile::tempdir().unwrap();
-        for entry in std::fs::read_dir(directory.path()).unwrap() {
-            let entry = entry.unwrap();
-            std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
-        }
-        directory = copy;
+        directory = copy_of(&directory);
         let (mut process, address) = start(&directory.path().join("data.map"), "always");
         let mut client = Client::connect(address);
         for key in 0..acknowledged.min(900) {
@@ -159,11 +165,7 @@ fn a_cut_server_has_lost_a_second_at_most() {
     std::thread::sleep(Duration::from_millis(2500));
     process.0.kill().expect("the process is killed");
     process.0.wait().expect("the process has ended");
-    let copy = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(directory.path()).unwrap() {
-        let entry = entry.unwrap();
-        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
-    }
+    let copy = copy_of(&directory);
     let (_process, address) = start(&copy.path().join("data.map"), "everysec");
     assert_eq!(Client::connect(address).line("GET key"), "value");
 }
