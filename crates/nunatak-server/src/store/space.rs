@@ -5,7 +5,7 @@ use super::file::{FileError, MapFile};
 #[cfg(target_os = "linux")]
 use crate::config::Durability;
 use nunatak::entry::{Entries, Plain};
-use nunatak::{ByteGuard, Design, Error, MemoryUsage, TurboBlobMap};
+use nunatak::{ByteGuard, Design, Error, MemoryUsage, TurboBlobMap, TurboMap};
 use std::path::Path;
 
 /// The keys of a database, with their records.
@@ -60,7 +60,10 @@ macro_rules! on_map {
 impl Space {
     /// Makes an empty space in RAM.
     pub(crate) fn in_ram() -> Self {
-        Self::Ram(Box::default())
+        // Twice the default: a request takes far longer than its search, and with it shards are
+        // fuller before they grow, by a twentieth of the memory of the slots.
+        let builder = TurboMap::<u64, u64>::builder().scope(32);
+        Self::Ram(Box::new(builder.build_blobs().unwrap_or_default()))
     }
 
     /// Opens a space in a file, or creates it.

@@ -70,6 +70,13 @@ pub trait HashCodec: Send + Sync + 'static {
     /// Returns the tag that a slot stores for a word with this hash.
     fn tag(&self, word: u64, hash: u64) -> u64;
 
+    /// Returns the hash of a word and its tag.
+    #[inline(always)]
+    fn hash_and_tag(&self, word: u64) -> (u64, u64) {
+        let hash = self.hash(word);
+        (hash, self.tag(word, hash))
+    }
+
     /// Returns the hash of the word that a half's tag stands for.
     fn hash_of_tag(&self, tag: u64, half: usize) -> u64;
 
@@ -93,6 +100,12 @@ pub trait HashCodec: Send + Sync + 'static {
     #[inline(always)]
     fn parent(child: usize, _bins: usize, k: usize) -> usize {
         child / k
+    }
+
+    /// Returns which share of all hashes has its highest bits in the part `part`, of as many equal
+    /// `parts` as a power of two.
+    fn share(_part: usize, parts: usize) -> f64 {
+        1.0 / parts as f64
     }
 
     /// Returns the half that a bin's words belong to.

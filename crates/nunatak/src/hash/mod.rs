@@ -17,6 +17,7 @@ mod permutation;
 mod shared;
 #[cfg(durable)]
 mod stable;
+mod staggered;
 mod state;
 
 #[cfg(durable)]
@@ -28,6 +29,7 @@ pub(crate) use shared::RecordCodec;
 pub(crate) use stable::StableCodec;
 #[cfg(durable)]
 pub use stable::StableHash;
+pub(crate) use staggered::StaggeredCodec;
 pub use state::{Hashing, Modulo};
 
 /// The default hasher of every map in RAM: fast, of high quality, and seeded at random for each

@@ -60,23 +60,21 @@ impl<P: HashCodec, M: Medium, L: Layout> Changes for Table<P, M, L> {
         fresh: Option<u64>,
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
-        self.apply_hashed::<true, _>(self.codec.hash(word), word, test, fresh, change)
+        self.apply_hashed::<true, _>(self.codec.hash_and_tag(word), test, fresh, change)
     }
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// Applies a change to a key whose hash is known. Fetches its bucket if `FETCHES`; otherwise it
+    /// Applies a change to a key whose hash and tag are known. Fetches its bucket if `FETCHES`; otherwise it
     /// is on its way.
     #[inline(always)]
     pub(super) fn apply_hashed<const FETCHES: bool, T: KeyTest>(
         &self,
-        hash: u64,
-        word: u64,
+        (hash, tag): (u64, u64),
         test: &T,
         fresh: Option<u64>,
         change: impl Fn(u64) -> Change,
     ) -> Option<u64> {
-        let tag = self.codec.tag(word, hash);
         let request = Request { hash, tag, test, fresh, change: &change };
         if !T::BY_WORD {
             return self.run::<FETCHES, _, _>(&request);

@@ -28,6 +28,7 @@ const NO_SLOT: u32 = u32::MAX;
 #[derive(Clone, Copy)]
 struct Ahead<'s> {
     hash: u64,
+    tag: u64,
     shard: &'s Shard,
     /// The descriptor when the bucket was fetched.
     descriptor: Descriptor,
@@ -46,9 +47,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Batches for Table<P, M, L> {
         test: impl Fn(usize) -> T,
         mut found: impl FnMut(usize, Option<u64>),
     ) {
-        self.for_each_fetched::<false>(count, word, |at, word, ahead| {
-            let tag = self.codec.tag(word, ahead.hash);
-            found(at, self.find_ahead(ahead, tag, &test(at)));
+        self.for_each_fetched::<false>(count, word, |at, ahead| {
+            found(at, self.find_ahead(ahead, &test(at)));
             true
         });
     }
@@ -63,9 +63,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Batches for Table<P, M, L> {
         change: impl Fn(usize, u64) -> Change,
         mut done: impl FnMut(usize, Option<u64>) -> bool,
     ) {
-        self.for_each_fetched::<true>(count, word, |at, word, ahead| {
+        self.for_each_fetched::<true>(count, word, |at, Ahead { hash, tag, .. }| {
             let change = |second| change(at, second);
-            done(at, self.apply_hashed::<false, _>(ahead.hash, word, &test(at), fresh(at), change))
+            done(at, self.apply_hashed::<false, _>((hash, tag), &test(at), fresh(at), change))
         });
     }
 }
@@ -78,10 +78,11 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         &'s self,
         count: usize,
         word: impl Fn(usize) -> u64,
-        mut step: impl FnMut(usize, u64, Ahead<'s>) -> bool,
+        mut step: impl FnMut(usize, Ahead<'s>) -> bool,
     ) {
         let none = Ahead {
             hash: 0,
+            tag: 0,
             shard: self.shards.shard(0),
             descriptor: Descriptor(0),
             bucket: NONE,
@@ -91,10 +92,11 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let (groups, [header_lag, slot_lag, step_lag]) = DELAYS.groups(count);
         for turn in groups.turns() {
             for at in groups.at(turn, 0) {
-                let hash = self.codec.hash(word(at));
+                let (hash, tag) = self.codec.hash_and_tag(word(at));
                 let shard = self.shards.of(hash);
                 let ahead = &mut ring[at % RING];
-                (ahead.hash, ahead.shard, ahead.slot) = (hash, shard, NO_SLOT);
+                (ahead.hash, ahead.tag) = (hash, tag);
+                (ahead.shard, ahead.slot) = (shard, NO_SLOT);
                 let shard: *const _ = shard;
                 if CHANGES { prefetch_to_write(shard) } else { prefetch(shard) }
             }
@@ -117,7 +119,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 self.prefetch_slot::<CHANGES>(&mut ring[at % RING]);
             }
             for at in groups.at(turn, step_lag) {
-                if !step(at, word(at), ring[at % RING]) {
+                if !step(at, ring[at % RING]) {
                     return;
                 }
             }
@@ -147,8 +149,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Looks a key up by a descriptor that may be out of date.
     #[inline(always)]
-    fn find_ahead<T: KeyTest>(&self, ahead: Ahead<'_>, tag: u64, test: &T) -> Option<u64> {
-        let Ahead { hash, shard, descriptor, bucket, slot } = ahead;
+    fn find_ahead<T: KeyTest>(&self, ahead: Ahead<'_>, test: &T) -> Option<u64> {
+        let Ahead { hash, tag, shard, descriptor, bucket, slot } = ahead;
         // A page of a file may have moved by now, or not be durable.
         let Some(extent) = descriptor.extent().filter(|_| !M::IS_DURABLE) else {
             return self.find_tag::<false, _>(hash, tag, test);

@@ -2,7 +2,7 @@
 
 use super::{Config, Table, TurboStats};
 use crate::error::Error;
-use crate::hash::HashCodec;
+use crate::hash::{HashCodec, StaggeredCodec};
 use crate::memory::Heap;
 use crate::table::growing::{self, Grown};
 use crate::table::shared::bucket::{Entry16, EntrySize};
@@ -24,11 +24,12 @@ impl<E: EntrySize> Design for Turbo<E> {
     type Stats = TurboStats;
     const WORD_BITS: (u32, u32) = (E::KEY_BITS, E::VALUE_BITS);
     type Table<P: HashCodec> =
-        Grown<Table<<E::HashCodec<P> as HashCodec>::Shared, Heap, E::Layout>>;
+        Grown<Table<StaggeredCodec<<E::HashCodec<P> as HashCodec>::Shared>, Heap, E::Layout>>;
     type Medium = Heap;
 
     fn table<P: HashCodec>(codec: P, capacity: usize) -> Result<Self::Table<P>, Error> {
-        growing::build(E::codec(codec).into_shared(), Config::default(), capacity)
+        let codec = StaggeredCodec::new(E::codec(codec).into_shared());
+        growing::build(codec, Config::default(), capacity)
     }
 }
 

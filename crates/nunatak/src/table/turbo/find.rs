@@ -20,8 +20,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Lookups for Table<P, M, L> {
     /// further headers.
     #[inline(always)]
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
-        let hash = self.codec.hash(word);
-        self.find_tag::<true, _>(hash, self.codec.tag(word, hash), test)
+        let (hash, tag) = self.codec.hash_and_tag(word);
+        self.find_tag::<true, _>(hash, tag, test)
     }
 
     #[inline(always)]

@@ -41,10 +41,10 @@ pub(super) fn fitting(keys: usize, slots: usize) -> u32 {
     (buckets as usize).next_power_of_two().ilog2()
 }
 
-/// Returns the size of each shard for `pairs` pairs in the whole table.
-pub(super) fn size_for(pairs: usize, shards: usize, slots: usize) -> Result<u32, Error> {
-    // Some shards have more pairs than others.
-    let mean = pairs as f64 / shards as f64;
+/// Returns the size of a shard that gets this share of `pairs` pairs.
+pub(super) fn size_for(pairs: usize, share: f64, slots: usize) -> Result<u32, Error> {
+    // By chance the shard may have more pairs than that.
+    let mean = pairs as f64 * share;
     let size = fitting((mean + 4.0 * mean.sqrt()).ceil() as usize, slots);
     if size > MOST_SIZE { Err(Error::CapacityOverflow) } else { Ok(size) }
 }

@@ -144,7 +144,7 @@ impl Config {
         };
         let shards = *self.shards.get_or_insert(suggested);
         if capacity > 0 {
-            self.first_size = size_for(capacity, shards, slots)?;
+            self.first_size = size_for(capacity, 1.0 / shards as f64, slots)?;
         }
         Ok((self, shards))
     }
@@ -193,9 +193,11 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         capacity: usize,
     ) -> Result<Self, Error> {
         let (config, shards) = config.made_for(capacity, L::SLOTS)?;
-        let table = Self::within(medium, codec, config, shards)?;
+        let mut table = Self::within(medium, codec, config, shards)?;
         table.shards.make_descriptors()?;
         if capacity > 0 {
+            let share = |number| P::share(number, shards);
+            table.shards.set_first_sizes(|number| size_for(capacity, share(number), L::SLOTS))?;
             table.reserve(capacity)?;
         }
         Ok(table)
@@ -208,7 +210,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             return Err(Error::NoDoubleWordCas);
         }
         Ok(Self {
-            shards: Shards::new(&medium, shards)?,
+            shards: Shards::new(&medium, shards, config.first_size)?,
             decoder: codec.decoder(),
             codec,
             registry: Arc::new(Registry::new()),

@@ -85,9 +85,12 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// Makes shards larger until there is room for `additional` more pairs.
     pub(crate) fn reserve(&self, additional: usize) -> Result<(), Error> {
         let all = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
-        let size = size_for(all, self.shards.len(), L::SLOTS)?;
-        self.shards.check_size(size)?;
-        for number in 0..self.shards.len() {
+        let shards = self.shards.len();
+        let size = |number| size_for(all, P::share(number, shards), L::SLOTS);
+        let buckets = |number| size(number).map(|size| 1_usize << size);
+        self.shards.check_buckets((0..shards).map(buckets).sum::<Result<usize, Error>>()?)?;
+        for number in 0..shards {
+            let size = size(number)?;
             self.change_hashed(number, None, |held, hash, hashes| {
                 match held.descriptor.extent() {
                     Some(extent) if extent.size >= size => Ok(()),
@@ -131,7 +134,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Result<bool, Error> {
         loop {
             let size = held.descriptor.extent().map(|extent| extent.size);
-            let next = size.map_or(self.config.first_size, |size| size + 1);
+            let next = size.map_or(held.shard.first_size(), |size| size + 1);
             let is_fixed = self.config.room.is_fixed();
             let is_refused =
                 size.is_some() && (is_fixed || self.is_sparse(next, held.shard.counts().live));
@@ -174,7 +177,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let Some(extent) = held.descriptor.extent() else { return false };
         let slots = L::SLOTS << extent.size;
         let Counts { live, tombstones } = held.shard.counts();
-        let is_empty = EMPTY * (live as usize) < slots && extent.size > self.config.first_size;
+        let is_empty = EMPTY * (live as usize) < slots && extent.size > held.shard.first_size();
         is_empty || f64::from(tombstones) > self.config.tombstones * slots as f64
     }
 
@@ -203,7 +206,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         // A shard that can't grow again keeps its size.
         let size = match self.config.room.is_fixed() {
             true => extent.size,
-            false => fitting.max(self.config.first_size).min(extent.size),
+            false => fitting.max(held.shard.first_size()).min(extent.size),
         };
         if self.rehash(held, Some(size), hash, hashes).is_ok() {
             let of_size =

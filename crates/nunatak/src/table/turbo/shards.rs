@@ -33,6 +33,8 @@ pub(super) struct Shard {
     counts: AtomicU64,
     /// The last snapshot that has a copy of the shard. The same holds as for the counts.
     copied: AtomicU64,
+    /// The size of the shard's first extent, below which removals do not make it.
+    first_size: u32,
 }
 
 /// The counts of a shard's slots.
@@ -138,6 +140,11 @@ impl Shard {
         self.counts.store(counts.word(), Ordering::Relaxed);
     }
 
+    #[inline(always)]
+    pub(super) fn first_size(&self) -> u32 {
+        self.first_size
+    }
+
     /// Returns whether snapshot `number` has a copy of the shard. The caller holds the lock.
     pub(super) fn is_copied(&self, number: u64) -> bool {
         // Relaxed: the lock orders it.
@@ -205,13 +212,13 @@ pub(super) struct Shards<M: Medium, L: Layout> {
 
 impl<M: Medium, L: Layout> Shards<M, L> {
     /// Creates `count` shards, a power of two, in as many addresses as the machine could need. Only
-    /// buckets in the medium exist already.
-    pub(super) fn new(medium: &M, count: usize) -> Result<Self, Error> {
+    /// buckets in the medium exist already. The first extent of each shard has `first_size`.
+    pub(super) fn new(medium: &M, count: usize, first_size: u32) -> Result<Self, Error> {
         debug_assert!(count.is_power_of_two() && count > 1);
         let mut all = Vec::new();
         let bytes = count * size_of::<Shard>();
         all.try_reserve_exact(count).map_err(|_| Error::OutOfMemory { bytes })?;
-        all.extend((0..count).map(|_| Shard::default()));
+        all.extend((0..count).map(|_| Shard { first_size, ..Shard::default() }));
         let descriptors = || ReservedArray::within(medium, Part::Segments, 0, count);
         let descriptors = M::IS_DURABLE.then(descriptors).transpose()?;
         let least = if cfg!(loom) { 64 } else { 512 };
@@ -242,6 +249,15 @@ impl<M: Medium, L: Layout> Shards<M, L> {
 
     pub(super) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// Gives each shard another size of its first extent.
+    pub(super) fn set_first_sizes(
+        &mut self,
+        size: impl Fn(usize) -> Result<u32, Error>,
+    ) -> Result<(), Error> {
+        let mut all = self.all.iter_mut().enumerate();
+        all.try_for_each(|(number, shard)| size(number).map(|size| shard.first_size = size))
     }
 
     #[inline(always)]
@@ -278,10 +294,10 @@ impl<M: Medium, L: Layout> Shards<M, L> {
         bucket(extent, hash, self.bits, distance)
     }
 
-    /// Returns an error if there are not enough addresses to give every shard an extent of this
-    /// size. `reserve` asks before any shard takes memory.
-    pub(super) fn check_size(&self, size: u32) -> Result<(), Error> {
-        if self.all.len() > self.most >> size { Err(Error::CapacityOverflow) } else { Ok(()) }
+    /// Returns an error if there are not enough addresses for so many buckets. `reserve` asks before
+    /// any shard takes memory.
+    pub(super) fn check_buckets(&self, buckets: usize) -> Result<(), Error> {
+        if buckets > self.most { Err(Error::CapacityOverflow) } else { Ok(()) }
     }
 
     /// Returns the first bucket of a key in an extent.

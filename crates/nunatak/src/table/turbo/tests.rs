@@ -6,7 +6,7 @@
 
 use super::{Config, Table, TurboStats};
 use crate::error::Error;
-use crate::hash::{HashCodec as _, WordCodec};
+use crate::hash::{HashCodec, StaggeredCodec, WordCodec};
 #[cfg(durable)]
 use crate::memory::MOST_SIZE;
 use crate::memory::touched::lines_of;
@@ -100,6 +100,51 @@ fn shards_are_fuller_than_the_papers_before_they_grow() {
             assert!(load > of_paper[at] - 0.01, "{load}: the paper's are fuller");
             assert!((load - expected[at]).abs() < 0.01, "{load} instead of {}", expected[at]);
         }
+    }
+}
+
+/// Returns the most and the fewest slots for a key while a table grows to four times its keys.
+fn slots_for_a_key<P: HashCodec>(codec: P) -> (f64, f64) {
+    let config = Config { shards: Some(64), ..Config::default() };
+    let table: Table<P> = Table::new(codec, config, 0).unwrap();
+    let mut words = random(2);
+    let shares = (0..=32).map(|step| {
+        let count = ((1 << 16) as f64 * (f64::from(step) / 16.0).exp2()) as usize;
+        for word in words.by_ref().take(count - table.len()) {
+            table.apply(word, &ByWord, Some(word), |_| Change::Keep);
+        }
+        table.slots() as f64 / table.len() as f64
+    });
+    shares.fold((0.0, f64::MAX), |(most, fewest), share| (share.max(most), share.min(fewest)))
+}
+
+/// A key costs about as many slots at any size of the table, since its shards double one after the
+/// other. With even hashes they double together.
+#[test]
+fn staggered_shards_are_as_full_at_any_size() {
+    let codec = || WordCodec::new(FixedState::with_seed(3));
+    let (most, fewest) = slots_for_a_key(codec());
+    println!("even: {fewest:.2} to {most:.2} slots for a key");
+    assert!(most > 2.0 && fewest < 1.35, "{fewest} to {most}");
+    let (most, fewest) = slots_for_a_key(StaggeredCodec::new(codec()));
+    println!("staggered: {fewest:.2} to {most:.2} slots for a key");
+    assert!(most < 1.85 && fewest > 1.4, "{fewest} to {most}");
+}
+
+/// A table that was made for its keys does not grow, and removals do not shrink it.
+#[test]
+fn staggered_shards_have_room_for_what_they_were_made_for() {
+    for count in [100_000, 150_000, 200_000] {
+        let codec = StaggeredCodec::new(WordCodec::new(FixedState::with_seed(4)));
+        let table = Table::<_>::new(codec, Config::default(), count).unwrap();
+        let slots = table.slots();
+        let put = |word| table.apply(word, &ByWord, Some(word), |_| Change::Keep);
+        random(5).take(count).for_each(|word| assert_eq!(put(word), None));
+        assert_eq!((table.slots(), table.happened.grown.load(Relaxed)), (slots, 0));
+        let remove = |word| table.apply(word, &ByWord, None, |_| Change::Remove);
+        random(5).take(count).for_each(|word| assert!(remove(word).is_some()));
+        assert_eq!((table.len(), table.slots()), (0, slots));
+        assert!(slots < 3 * count, "{slots} for {count}");
     }
 }
 
