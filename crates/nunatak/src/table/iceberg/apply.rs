@@ -14,6 +14,7 @@ use crate::memory::prefetch::prefetch_to_write;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{FastPin, Ordering, fence};
 use crate::table::shared::attempts::{Obstacle, Request};
+use crate::table::shared::chains::Prepared;
 use crate::table::shared::full_disk::refuse;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
 use crate::table::stages::{Changes, Figures as _};
@@ -321,7 +322,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                         self.front.put(block, slot, fingerprint, pair);
                         Attempt::Done((None, 1))
                     } else {
-                        match self.put_behind(state, block, (request.hash, true), pair) {
+                        match self.put_behind(state, block, (request.hash, None), pair) {
                             Put::Done => Attempt::Done((None, 1)),
                             Put::Stale => Attempt::Stale,
                             Put::NoRoom => Attempt::NoRoom,
@@ -475,13 +476,14 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
 
     /// Puts a pair into the emptier of its blocks of the back yard, or into level 3. The caller
     /// holds the lock of the key's front block, has found the key absent, and has settled its
-    /// blocks. A pair that is moved is not `new`, and is not refused.
+    /// blocks. A pair that is moved comes with the slots that were prepared for it, and is not
+    /// refused.
     #[inline(never)]
     pub(super) fn put_behind(
         &self,
         state: State,
         block: usize,
-        (hash, is_new): (u64, bool),
+        (hash, prepared): (u64, Option<&mut Prepared<'_, M>>),
         pair: (u64, u64),
     ) -> Put {
         if !seeded(Bug::FrontMarkForgotten) {
@@ -527,10 +529,12 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         }
         let must_refuse =
             || self.chains.slots().must_refuse() || self.config.room.must_refuse(|| self.len());
-        if is_new && must_refuse() {
-            return Put::Refused;
-        }
-        if self.chains.push(hash, pair).is_err() {
+        let pushed = match prepared {
+            None if must_refuse() => return Put::Refused,
+            None => self.chains.push(hash, pair),
+            Some(prepared) => self.chains.push_prepared(hash, pair, prepared),
+        };
+        if pushed.is_err() {
             return Put::NoRoom;
         }
         self.grow_if_full();

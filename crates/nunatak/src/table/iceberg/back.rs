@@ -164,6 +164,10 @@ impl<B: BlockSizes, M: Medium> Yard<8> for Back<B, M> {
         self.words.at(block).fetch_or(OVERFLOWED, Ordering::AcqRel);
     }
 
+    fn room(&self, block: usize) -> usize {
+        Self::empties(self.word(block)).count() as usize
+    }
+
     fn is_tight(&self, _block: usize, _coming: usize) -> bool {
         // Keys that find no room go to chains, for which no block need be settled.
         false

@@ -261,7 +261,11 @@ fn new_keys_are_refused_and_moved_ones_are_not() {
         }
     }
     table.front.lock(block);
-    let put = |is_new| table.put_behind(state, block, (hash, is_new), (tag, 0));
+    let put = |is_new: bool| {
+        let mut prepared = table.chains.prepare([hash].into_iter()).unwrap();
+        let prepared = (!is_new).then_some(&mut prepared);
+        table.put_behind(state, block, (hash, prepared), (tag, 0))
+    };
     let puts = permit(|| Ok([put(true), put(false), put(true)]));
     assert_eq!(puts, Ok([Put::Refused, Put::Done, Put::Refused]));
     assert_eq!(put(true), Put::Done);

@@ -130,9 +130,13 @@ impl<B: BlockSizes, M: Medium> Yard<64> for Front<B, M> {
         store_locked(word, word.load(Ordering::Relaxed) | OVERFLOWED, Ordering::Relaxed);
     }
 
-    fn is_tight(&self, block: usize, coming: usize) -> bool {
+    fn room(&self, block: usize) -> usize {
         // Without the last slots, which not every key may use.
-        coming > self.empty_for(block, 0x80).count_ones() as usize
+        self.empty_for(block, 0x80).count_ones() as usize
+    }
+
+    fn is_tight(&self, block: usize, coming: usize) -> bool {
+        coming > self.room(block)
     }
 
     fn vacate(&self, block: usize, slots: impl Iterator<Item = usize> + Clone, leaves_pairs: bool) {

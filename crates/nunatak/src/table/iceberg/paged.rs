@@ -14,6 +14,7 @@ use crate::hash::HashCodec;
 use crate::memory::{Medium, MemoryUsage, ReservedArray};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{OpPin, Ordering, Shared};
+use crate::table::shared::chains::Prepared;
 #[cfg(durable)]
 use crate::table::shared::undo_log::UndoLog;
 use core::ops::Range;
@@ -83,14 +84,27 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         blocks.into_iter().all(is_writable) && self.prepare_root().is_ok()
     }
 
-    /// Makes all slots writable that keys with these hashes may go to if their block is full.
-    pub(super) fn is_ready_to_overflow(&self, state: State, hashes: &[(u64, u64)]) -> bool {
-        let taken = hashes.iter().filter(|(tag, _)| *tag != 0);
-        let mut blocks = taken
-            .flat_map(|&(_, hash)| choices(hash))
-            .map(|hash| self.geometry.block(hash, state.mask()));
-        blocks.all(|block| self.back.make_writable(block).is_ok())
-            && self.chains.slots().make_all_writable()
+    /// Makes all slots writable that the keys of a block may go to which find no room in the block
+    /// `low`. Returns the slots of level 3 among them, or nothing if too many pages would have to be
+    /// copied before the next sync.
+    pub(super) fn prepare_overflow<Y: Yard<N>, const N: usize>(
+        &self,
+        yard: &Y,
+        state: State,
+        low: usize,
+        hashes: &[(u64, u64)],
+    ) -> Option<Prepared<'_, M>> {
+        let coming = hashes.iter().filter(|(tag, _)| *tag != 0).map(|&(_, hash)| hash);
+        // The first ones find room.
+        let homeless = coming.skip(yard.room(low));
+        if M::IS_PAGED && Y::IS_FRONT {
+            let blocks = homeless.clone().flat_map(choices);
+            let mut blocks = blocks.map(|hash| self.geometry.block(hash, state.mask()));
+            if !blocks.all(|block| self.back.make_writable(block).is_ok()) {
+                return None;
+            }
+        }
+        self.chains.prepare(homeless)
     }
 
     /// Makes pages for the upper half of a doubling present, a piece at a call. When no piece is

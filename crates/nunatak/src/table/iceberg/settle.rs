@@ -14,6 +14,7 @@ use crate::hash::{HashCodec, with_half};
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::Ordering;
+use crate::table::shared::chains::Prepared;
 
 /// The result of an attempt to settle a block.
 enum Attempt {
@@ -224,15 +225,16 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                 }
             }
         }
-        if M::IS_PAGED
-            && !(self.is_ready_to_settle(yard, [low, high])
-                && self.is_ready_to_overflow(state, &hashes))
-        {
+        if M::IS_PAGED && !self.is_ready_to_settle(yard, [low, high]) {
             return Attempt::Unhashed;
         }
+        let Some(mut prepared) = self.prepare_overflow(yard, state, low, &hashes) else {
+            return Attempt::Unhashed;
+        };
         yard.lock(low);
         yard.lock(high);
-        let attempt = self.halve_locked(yard, state, (low, high), &hashes, is_tight);
+        let attempt =
+            self.halve_locked(yard, state, (low, high), &hashes, (is_tight, &mut prepared));
         yard.unlock(high);
         yard.unlock(low);
         self.forget(high, &hashes);
@@ -245,14 +247,15 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         state: State,
         (low, high): (usize, usize),
         hashes: &Hashes<N>,
-        may_overflow: bool,
+        (may_overflow, prepared): (bool, &mut Prepared<'_, M>),
     ) -> Attempt {
         if !self.is_unsettled(yard, state, low) {
             return Attempt::Nothing;
         }
         let coming = || (0..Y::SLOTS).filter(|&slot| hashes[slot].0 != 0);
         let is_too_tight = || yard.is_tight(low, coming().count()) && !may_overflow;
-        if !is_as_hashed(yard, high, hashes) || is_too_tight() {
+        let lacks_slots = M::IS_PAGED && coming().count() > yard.room(low) + prepared.len();
+        if !is_as_hashed(yard, high, hashes) || is_too_tight() || lacks_slots {
             return Attempt::Changed;
         }
         if yard.is_overflowed(high) && !(Y::IS_FRONT && seeded(Y::MARK_NOT_INHERITED)) {
@@ -266,11 +269,11 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                 None if Y::IS_FRONT => {
                     // The phase can't end before this block is settled, and slots of level 3 are
                     // kept for it.
-                    let put = self.put_behind(state, low, (hash, false), pair);
+                    let put = self.put_behind(state, low, (hash, Some(&mut *prepared)), pair);
                     debug_assert_eq!(put, Put::Done);
                 }
                 // Not into the other choice: its lock may not be taken now.
-                None => self.chain(state, hash, pair),
+                None => self.chain(state, hash, pair, prepared),
             }
         }
         yard.vacate(high, coming(), self.leaves_pairs());
@@ -295,9 +298,9 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     }
 
     /// Puts a pair into level 3, after the marks by which lookups find it.
-    pub(super) fn chain(&self, state: State, hash: u64, pair: (u64, u64)) {
+    fn chain(&self, state: State, hash: u64, pair: (u64, u64), prepared: &mut Prepared<'_, M>) {
         self.mark_choices(state, hash);
-        let pushed = self.chains.push(hash, pair);
+        let pushed = self.chains.push_prepared(hash, pair, prepared);
         debug_assert_eq!(pushed, Ok(()), "slots were kept for this");
     }
 

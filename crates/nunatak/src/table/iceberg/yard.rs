@@ -39,6 +39,9 @@ pub(super) trait Yard<const N: usize> {
     /// Marks that a key of the block is behind it, or will be.
     fn mark_overflowed(&self, block: usize);
 
+    /// Returns how many more keys find room in a block, whatever their fingerprints are.
+    fn room(&self, block: usize) -> usize;
+
     /// Returns whether `coming` more keys may find no room in a block, so that blocks behind it
     /// must be settled first.
     fn is_tight(&self, block: usize, coming: usize) -> bool;

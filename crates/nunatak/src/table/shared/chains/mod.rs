@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage};
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 use hashbrown::HashTable;
+pub(in crate::table) use slots::Prepared;
 use slots::{NoRoom, Slots};
 
 const SHARDS: usize = if cfg!(modelled) { 1 } else { 64 };
@@ -77,6 +78,26 @@ impl<M: Medium> Chains<M> {
         let slot = self.slots.put((hash >> 63) as usize, pair)?;
         self.insert(Item { hash, pair, slot });
         Ok(())
+    }
+
+    /// The same for a pair that an operation moves, for which it has taken slots.
+    pub(in crate::table) fn push_prepared(
+        &self,
+        hash: u64,
+        pair: (u64, u64),
+        prepared: &mut Prepared<'_, M>,
+    ) -> Result<(), NoRoom> {
+        let slot = prepared.put((hash >> 63) as usize, pair)?;
+        self.insert(Item { hash, pair, slot });
+        Ok(())
+    }
+
+    /// Takes slots for pairs with these hashes: see [`Slots::prepare`].
+    pub(in crate::table) fn prepare(
+        &self,
+        hashes: impl Iterator<Item = u64>,
+    ) -> Option<Prepared<'_, M>> {
+        self.slots.prepare(hashes.map(|hash| (hash >> 63) as usize))
     }
 
     /// Files the items that the slots hold already. `accept` gets the slot and the words of each

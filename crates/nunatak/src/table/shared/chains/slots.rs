@@ -8,7 +8,7 @@
 //!
 //! Invariants
 //! 1. A slot is free and in a list of free slots, or its item is in the hash tables, or an
-//!    operation is about to change it from one to the other.
+//!    operation has taken it, to change it from one to the other or to give it back.
 //! 2. A table in RAM has no slots here.
 //!
 //! A slot's words are read only when the table is opened. The number of reserved slots and
@@ -35,6 +35,40 @@ const MOST: usize = if cfg!(modelled) { 64 } else { 1 << 32 };
 const PAGE: usize = if cfg!(modelled) { 1 } else { 256 };
 /// How many slots are kept free for running operations when the medium is full.
 pub(in crate::table) const MARGIN: usize = if cfg!(modelled) { 4 } else { 1024 };
+
+/// Slots that an operation has taken out of the lists before it locks anything, so that no item that
+/// it moves is refused. They go back when this is dropped.
+#[derive(Debug)]
+pub(in crate::table) struct Prepared<'s, M: Medium> {
+    slots: &'s Slots<M>,
+    /// Writable slots for each half of the hashes.
+    taken: [Vec<u32>; 2],
+}
+
+impl<M: Medium> Prepared<'_, M> {
+    pub(in crate::table) fn len(&self) -> usize {
+        self.taken.iter().map(Vec::len).sum()
+    }
+
+    /// Stores a pair durably in one of these slots, or else in another free slot. Returns the slot.
+    pub(super) fn put(&mut self, half: usize, pair: (u64, u64)) -> Result<u32, NoRoom> {
+        let Some(slots) = &self.slots.slots else { return Ok(0) };
+        match self.taken[half].pop() {
+            Some(slot) => {
+                self.slots.put_into(slots, slot, pair);
+                Ok(slot)
+            }
+            None => self.slots.put(half, pair),
+        }
+    }
+}
+
+impl<M: Medium> Drop for Prepared<'_, M> {
+    fn drop(&mut self) {
+        let taken = self.taken.iter().flatten().rev();
+        taken.for_each(|&slot| self.slots.add_free(slot as usize));
+    }
+}
 
 #[derive(Debug)]
 pub(in crate::table) struct Slots<M: Medium> {
@@ -96,11 +130,34 @@ impl<M: Medium> Slots<M> {
         slots.map_or(Ok(()), |slots| slots.make_writable(slot as usize).map_err(|_| NoRoom))
     }
 
-    /// Makes all slots writable. Returns false if there is no room for that.
-    pub(in crate::table) fn make_all_writable(&self) -> bool {
-        let Some(slots) = &self.slots else { return true };
-        let mut firsts = (0..slots.len()).step_by(PAGE);
-        firsts.all(|slot| slots.make_writable(slot).is_ok())
+    /// Takes free slots for items of these halves, and makes the slots writable. Returns nothing if
+    /// the medium has too little room for that before the next sync.
+    pub(in crate::table) fn prepare(
+        &self,
+        halves: impl Iterator<Item = usize>,
+    ) -> Option<Prepared<'_, M>> {
+        let mut prepared = Prepared { slots: self, taken: [Vec::new(), Vec::new()] };
+        if self.slots.is_none() {
+            return Some(prepared);
+        }
+        let mut needed = [0, 0];
+        halves.for_each(|half| needed[half] += 1);
+        for (half, needed) in needed.into_iter().enumerate() {
+            let mut unwritable = Vec::new();
+            let taken = &mut prepared.taken[half];
+            while taken.len() < needed {
+                let Some(slot) = self.free[half].lock().pop() else { break };
+                let list =
+                    if self.make_writable(slot).is_ok() { &mut *taken } else { &mut unwritable };
+                list.push(slot);
+            }
+            let is_enough = taken.len() == needed;
+            unwritable.into_iter().rev().for_each(|slot| self.add_free(slot as usize));
+            if !is_enough {
+                return None;
+            }
+        }
+        Some(prepared)
     }
 
     pub(in crate::table) fn add_free(&self, slot: usize) {
@@ -224,13 +281,18 @@ impl<M: Medium> Slots<M> {
                 self.add_free(free as usize);
                 return Err(NoRoom);
             }
-            put_pair(&self.medium, slots.at(free as usize), pair);
-            self.make_durable(slots, free);
+            self.put_into(slots, free, pair);
             if self.free_slots() < MARGIN + self.reserved.load(Ordering::Relaxed) {
                 let _ = self.has_room();
             }
             return Ok(free);
         }
+    }
+
+    /// Stores a pair durably in a slot that is the caller's.
+    fn put_into(&self, slots: &ReservedArray<AtomicPair, M>, slot: u32, pair: (u64, u64)) {
+        put_pair(&self.medium, slots.at(slot as usize), pair);
+        self.make_durable(slots, slot);
     }
 
     pub(super) fn replace(&self, slot: u32, value_word: u64) -> Result<(), NoRoom> {
@@ -305,6 +367,21 @@ mod tests {
         }
         slots.reserve(20_000).unwrap();
         assert!(slots.free_slots() >= MARGIN + 20_000 && !slots.is_tight());
+    }
+
+    #[test]
+    fn prepared_slots_are_taken_and_given_back() {
+        let (slots, _) = taken(0);
+        slots.reserve(0).unwrap();
+        let free = slots.free_slots();
+        let mut prepared = slots.prepare([0, 1, 1].into_iter()).unwrap();
+        assert_eq!((prepared.len(), slots.free_slots()), (3, free - 2));
+        let slot = prepared.put(1, (5, 6)).unwrap() as usize;
+        assert_eq!((slot % 2, slots.pair(slot), prepared.len()), (1, (5, 6), 2));
+        drop(prepared);
+        assert_eq!([slots.free[0].lock().len(), slots.free[1].lock().len()], [free, free - 1]);
+        assert!(slots.prepare((0..=free).map(|_| 0)).is_none());
+        assert_eq!(slots.free[0].lock().len(), free);
     }
 
     #[test]
